@@ -1,0 +1,1 @@
+"""BPF from Python: objects, pins, XDP attachment and typed maps, over libbpf by ctypes."""

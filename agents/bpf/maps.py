@@ -1,0 +1,201 @@
+"""Typed views of BPF maps: mapped arrays, per-CPU arrays, plain arrays, ring buffers.
+
+Value layouts are the ctypes structures of agents.wire_abi; a size that differs from the kernel's is an error.
+"""
+
+import ctypes
+import mmap
+import os
+from collections.abc import Iterator
+from ctypes import Structure, byref, c_uint32, c_uint64, c_void_p
+from typing import Generic, TypeVar
+
+from agents.bpf.libbpf import library
+from testbed.errors import FabricError
+
+Value = TypeVar("Value", bound=Structure)
+
+_BPF_F_LOCK = 4
+_BPF_MAP_TYPE_PERCPU_ARRAY = 6
+
+
+class _MapInfo(Structure):
+    """The head of struct bpf_map_info."""
+
+    _fields_ = (
+        ("type", c_uint32),
+        ("id", c_uint32),
+        ("key_size", c_uint32),
+        ("value_size", c_uint32),
+        ("max_entries", c_uint32),
+        ("map_flags", c_uint32),
+        ("name", ctypes.c_char * 16),
+    )
+
+
+def map_info(descriptor: int) -> _MapInfo:
+    """Type, sizes and name of a map."""
+    info = _MapInfo()
+    size = c_uint32(ctypes.sizeof(info))
+    code = library().bpf_obj_get_info_by_fd(descriptor, byref(info), byref(size))
+    if code:
+        raise FabricError(f"cannot ask about a map: {os.strerror(-code)}")
+    return info
+
+
+def _checked(descriptor: int, value_type: type[Structure]) -> _MapInfo:
+    info = map_info(descriptor)
+    if info.value_size != ctypes.sizeof(value_type):
+        raise FabricError(
+            f"map {info.name.decode()} holds {info.value_size} bytes, {value_type.__name__} has "
+            f"{ctypes.sizeof(value_type)}",
+            hint="the BPF objects and agents/wire_abi.py differ: make setup",
+        )
+    return info
+
+
+class MappedArray(Generic[Value]):
+    """A memory-mapped array map: `array[i]` is a live view, a store takes effect at once."""
+
+    def __init__(self, descriptor: int, value_type: type[Value]) -> None:
+        info = _checked(descriptor, value_type)
+        stride = (info.value_size + 7) & ~7
+        length = -(-stride * info.max_entries // mmap.PAGESIZE) * mmap.PAGESIZE
+        self._map = mmap.mmap(descriptor, length, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+        self._stride = stride
+        self._length = int(info.max_entries)
+        self._type = value_type
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, index: int) -> Value:
+        if not 0 <= index < self._length:
+            raise IndexError(index)
+        return self._type.from_buffer(self._map, index * self._stride)
+
+    def __iter__(self) -> Iterator[Value]:
+        return (self[index] for index in range(self._length))
+
+
+class MappedMemory:
+    """An array map whose elements lie end to end, as one writable stretch of bytes."""
+
+    def __init__(self, descriptor: int) -> None:
+        info = map_info(descriptor)
+        if info.value_size % mmap.PAGESIZE:
+            raise FabricError(f"map {info.name.decode()} does not hold whole pages")
+        self.length_bytes = int(info.value_size * info.max_entries)
+        self._map = mmap.mmap(
+            descriptor, self.length_bytes, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE
+        )
+        self.view = memoryview(self._map)
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+
+
+class ArrayMap(Generic[Value]):
+    """A plain array map, read and written by system call; `locked` honours the value's spin lock."""
+
+    def __init__(self, descriptor: int, value_type: type[Value], *, locked: bool = False) -> None:
+        info = _checked(descriptor, value_type)
+        self._descriptor = descriptor
+        self._type = value_type
+        self._length = int(info.max_entries)
+        self._flags = _BPF_F_LOCK if locked else 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def read(self, index: int) -> Value:
+        """A copy of element *index*."""
+        value = self._type()
+        key = c_uint32(index)
+        code = library().bpf_map_lookup_elem_flags(self._descriptor, byref(key), byref(value), self._flags)
+        if code:
+            raise FabricError(f"cannot read element {index}: {os.strerror(-code)}")
+        return value
+
+    def write(self, index: int, value: Value) -> None:
+        """Stores *value* as element *index*."""
+        key = c_uint32(index)
+        code = library().bpf_map_update_elem(self._descriptor, byref(key), byref(value), self._flags)
+        if code:
+            raise FabricError(f"cannot write element {index}: {os.strerror(-code)}")
+
+
+class PerCpuArray(Generic[Value]):
+    """A per-CPU array whose value consists of 64-bit numbers only."""
+
+    def __init__(self, descriptor: int, value_type: type[Value]) -> None:
+        info = _checked(descriptor, value_type)
+        if info.type != _BPF_MAP_TYPE_PERCPU_ARRAY:
+            raise FabricError(f"map {info.name.decode()} is not a per-CPU array")
+        self._descriptor = descriptor
+        self._type = value_type
+        self._length = int(info.max_entries)
+        cpus = int(library().libbpf_num_possible_cpus())
+        self._values = (value_type * cpus)()
+
+    def __len__(self) -> int:
+        return self._length
+
+    def read(self, index: int) -> list[Value]:
+        """Copies of element *index*, one per possible CPU."""
+        self._fetch(index)
+        return [self._type.from_buffer_copy(value) for value in self._values]
+
+    def sum(self, index: int) -> list[int]:
+        """The value's 64-bit numbers in order, each added up over CPUs."""
+        self._fetch(index)
+        count = ctypes.sizeof(self._type) // 8
+        columns = [(c_uint64 * count).from_buffer(value) for value in self._values]
+        return [sum(numbers) for numbers in zip(*columns, strict=True)]
+
+    def _fetch(self, index: int) -> None:
+        key = c_uint32(index)
+        code = library().bpf_map_lookup_elem(self._descriptor, byref(key), byref(self._values))
+        if code:
+            raise FabricError(f"cannot read element {index}: {os.strerror(-code)}")
+
+
+def map_update(descriptor: int, key: Structure | c_uint32, value: Structure | c_uint32) -> None:
+    """Stores one element of any map."""
+    code = library().bpf_map_update_elem(descriptor, byref(key), byref(value), 0)
+    if code:
+        raise FabricError(f"cannot update a map: {os.strerror(-code)}")
+
+
+_SAMPLE_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, c_void_p, c_void_p, ctypes.c_size_t)
+
+
+class RingBuffer:
+    """Consumer of a BPF ring buffer; `fileno` is readable when records wait."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._records: list[bytes] = []
+        self._callback = _SAMPLE_CALLBACK(self._take)
+        self._ring = library().ring_buffer__new(
+            descriptor, ctypes.cast(self._callback, c_void_p), None, None
+        )
+        if not self._ring:
+            raise FabricError(f"cannot open a ring buffer: {os.strerror(ctypes.get_errno())}")
+
+    def _take(self, _context: int, address: int, size: int) -> int:
+        self._records.append(ctypes.string_at(address, size))
+        return 0
+
+    def fileno(self) -> int:
+        """Descriptor to poll."""
+        return int(library().ring_buffer__epoll_fd(self._ring))
+
+    def drain(self) -> list[bytes]:
+        """All records that wait, oldest first."""
+        library().ring_buffer__consume(self._ring)
+        records, self._records = self._records, []
+        return records
+
+    def close(self) -> None:
+        """Gives the ring buffer back."""
+        if self._ring:
+            library().ring_buffer__free(self._ring)
+            self._ring = None

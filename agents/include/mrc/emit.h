@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* How a frame leaves a port: faults of the link first, then the queue engine or a plain redirect. */
+#ifndef MRC_EMIT_H
+#define MRC_EMIT_H
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include <mrc/fabric_maps.h>
+
+/*
+ * 64 to 32 bit mix (the finaliser of SplitMix64): the n-th packet of a port meets the same fate in
+ * every run with the same seed.
+ */
+static __always_inline __u32 loss_draw(__u32 seed, __u64 sequence)
+{
+	__u64 x = sequence * 0x9e3779b97f4a7c15ULL + ((__u64)seed << 32 | seed);
+
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+	return (x ^ (x >> 31)) >> 32;
+}
+
+/* Whether the link's faults take this packet; counted and time-stamped when they do. */
+static __noinline int link_fault_drops(__u32 port_id)
+{
+	struct mrc_port *port = bpf_map_lookup_elem(&port_table, &port_id);
+	struct mrc_port_state *state = bpf_map_lookup_elem(&port_state, &port_id);
+	__u64 now_ns;
+
+	if (!port || !state)
+		return 0;
+	if (port->fault_flags & MRC_FAULT_DOWN) {
+		port_count(port_id, MRC_PC_DROP_LINK_DOWN, 1);
+	} else {
+		__u64 sequence = __sync_fetch_and_add(&state->loss_sequence, 1);
+
+		if (loss_draw(port->loss_seed, sequence) >= port->loss_q32)
+			return 0;
+		port_count(port_id, MRC_PC_DROP_LOSS, 1);
+	}
+	now_ns = bpf_ktime_get_ns();
+	if (!state->first_fault_drop_ns)
+		state->first_fault_drop_ns = now_ns;
+	state->last_fault_drop_ns = now_ns;
+	__sync_fetch_and_add(&state->fault_drops, 1);
+	return 1;
+}
+
+#include <mrc/queue.h>
+
+/*
+ * Sends the frame, already rewritten for departure, out of port_id. Returns the XDP verdict. The
+ * frame is counted as sent when it is redirected, or, on a shaped port, when its transmission ends.
+ */
+static __always_inline int port_emit(struct xdp_md *ctx, __u32 port_id, struct mrc_port *port,
+				     __u32 traffic_class)
+{
+	struct mrc_port_counters *counters;
+
+	if (port->rate_bps)
+		return queue_enqueue(ctx, port_id, traffic_class);
+	if ((port->fault_flags || port->loss_q32) && link_fault_drops(port_id))
+		return XDP_DROP;
+	counters = bpf_map_lookup_elem(&port_counters, &port_id);
+	if (counters) {
+		counters->value[MRC_PC_TX_PACKETS] += 1;
+		counters->value[MRC_PC_TX_BYTES] += ctx->data_end - ctx->data;
+	}
+	return bpf_redirect_map(&port_devmap, port_id, 0);
+}
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The maps that the whole fabric shares: one set per lab, pinned, reused by every NIC object. */
+#ifndef MRC_FABRIC_MAPS_H
+#define MRC_FABRIC_MAPS_H
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include <mrc/abi.h>
+
+/* max_entries of each is set at load, from the topology. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct mrc_port);
+} port_table SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct mrc_port_state);
+} port_state SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct mrc_port_counters);
+} port_counters SEC(".maps");
+
+/* An entry is written from inside the port's network namespace; it may name a device of any. */
+struct {
+	__uint(type, BPF_MAP_TYPE_DEVMAP_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} port_devmap SEC(".maps");
+
+static __always_inline void port_count(__u32 port_id, __u32 counter, __u64 amount)
+{
+	struct mrc_port_counters *counters = bpf_map_lookup_elem(&port_counters, &port_id);
+
+	if (counters && counter < MRC_PC_COUNT)
+		counters->value[counter] += amount;
+}
+
+#endif

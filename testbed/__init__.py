@@ -1,0 +1,1 @@
+"""mrc-testbed: Multipath Reliable Connection on a software multi-plane Clos."""
