@@ -1,0 +1,253 @@
+"""Times, rates, sizes and ratios as people write them: a number and a unit, never a bare number.
+
+    rate      100Mbit   1.5Gbit            int, bit/s        bit kbit Mbit Gbit (powers of 1000)
+    duration  200ms     2s     5m          int, nanoseconds  ns us ms s m h
+    size      4MiB      64KB   100B        int, bytes        B KiB MiB GiB (1024) KB MB GB (1000)
+    ratio     5%        0.1%               float, 0 to 1
+
+`parse_*` and `format_*` are exact inverses. Rate, Duration, Size and Ratio are the types of model fields: from
+a file they take only text with a unit; in Python they take the number itself, in the base unit of the table.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from difflib import get_close_matches
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema
+
+from testbed.errors import UsageError
+
+VALUE_MAX: Final = 2**63 - 1
+"""Largest value of any quantity: it must fit the signed 64-bit fields of the data plane."""
+
+_NUMBER: Final = r"[0-9]{1,18}(?:\.[0-9]{1,9})?"
+_QUANTITY: Final = re.compile(rf"({_NUMBER}) ?(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """The units of one quantity, smallest first, as multiples of its base unit."""
+
+    quantity: str
+    example: str
+    base_unit: str
+    units: dict[str, int]
+    shown: tuple[str, ...]
+    """Units used when formatting; those in `whole` only without a fraction, because nobody writes 1.1m."""
+    whole: tuple[str, ...] = ()
+
+    def pattern(self) -> str:
+        """Regular expression that accepts what `parse` accepts, for JSON Schema."""
+        return f"^{_NUMBER} ?({'|'.join(self.units)})$"
+
+    def refusal(self, text: object, why: str) -> UsageError:
+        return UsageError(
+            f"{text!r} is not a {self.quantity}: {why}; write it like {self.example} "
+            f"(units: {', '.join(self.units)})"
+        )
+
+    def parse(self, text: str) -> int:
+        match = _QUANTITY.fullmatch(text)
+        if match is None:
+            raise self.refusal(text, "it does not start with a plain number")
+        number, unit = match.groups()
+        if not unit:
+            raise self.refusal(text, "it has no unit")
+        if unit not in self.units:
+            close = get_close_matches(unit.lower(), [u.lower() for u in self.units], n=1, cutoff=0.5)
+            names = [u for u in self.units if close and u.lower() == close[0]]
+            suggestion = f", did you mean {names[0]}" if names else ""
+            raise self.refusal(text, f"unknown unit {unit!r}{suggestion}")
+        value = Decimal(number) * self.units[unit]
+        if value != int(value):
+            raise self.refusal(text, f"it is finer than 1 {self.base_unit}")
+        if value > VALUE_MAX:
+            raise self.refusal(text, "it is too large")
+        return int(value)
+
+    def format(self, value: int, digits: int | None) -> str:
+        if value < 0:
+            return "-" + self.format(-value, digits)
+        if digits is not None:
+            value = _round_significant(value, digits)
+        for unit in reversed(self.shown):
+            factor = self.units[unit]
+            if value < factor:
+                continue
+            shown = Decimal(value) / factor
+            decimals = 0 if unit in self.whole else 3
+            if digits is not None and not decimals and shown != int(shown):
+                continue
+            if digits is not None or shown == round(shown, decimals):
+                return _plain(round(shown, 3)) + unit
+        return f"{value}{self.base_unit}"
+
+
+def _round_significant(value: int, digits: int) -> int:
+    return round(value, digits - len(str(value))) if value else 0
+
+
+def _plain(value: Decimal) -> str:
+    """Decimal digits without an exponent and without trailing zeros after the point."""
+    text = format(value, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+_RATE: Final = _Scale(
+    "rate",
+    "100Mbit",
+    "bit",
+    {"bit": 1, "kbit": 10**3, "Mbit": 10**6, "Gbit": 10**9},
+    ("bit", "kbit", "Mbit", "Gbit"),
+)
+_DURATION: Final = _Scale(
+    "duration",
+    "200ms",
+    "ns",
+    {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9},
+    ("ns", "us", "ms", "s", "m", "h"),
+    whole=("m", "h"),
+)
+_SIZE: Final = _Scale(
+    "size",
+    "4MiB",
+    "B",
+    {"B": 1, "KB": 10**3, "KiB": 2**10, "MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30},
+    ("B", "KiB", "MiB", "GiB"),
+)
+_RATIO_TEXT: Final = re.compile(rf"({_NUMBER}) ?%")
+
+
+def parse_rate_bps(text: str) -> int:
+    """Bits per second of *text* such as `100Mbit`.
+
+    Raises:
+        UsageError: no number, no unit, an unknown unit, or a fraction of a bit.
+    """
+    return _RATE.parse(text)
+
+
+def parse_duration_ns(text: str) -> int:
+    """Nanoseconds of *text* such as `200ms`.
+
+    Raises:
+        UsageError: no number, no unit, an unknown unit, or a fraction of a nanosecond.
+    """
+    return _DURATION.parse(text)
+
+
+def parse_size_bytes(text: str) -> int:
+    """Bytes of *text* such as `4MiB`.
+
+    Raises:
+        UsageError: no number, no unit, an unknown unit, or a fraction of a byte.
+    """
+    return _SIZE.parse(text)
+
+
+def parse_ratio(text: str) -> float:
+    """Fraction of one of *text* such as `5%`; above 1 for more than 100%.
+
+    Raises:
+        UsageError: not a number followed by a percent sign.
+    """
+    match = _RATIO_TEXT.fullmatch(text)
+    if match is None:
+        raise UsageError(f"{text!r} is not a ratio: write it in percent, like 5% or 0.1%")
+    return float(Decimal(match.group(1)) / 100)
+
+
+def format_rate_bps(rate_bps: int, digits: int | None = None) -> str:
+    """*rate_bps* in its largest fitting unit; exact, or rounded to *digits* significant digits."""
+    return _RATE.format(rate_bps, digits)
+
+
+def format_duration_ns(duration_ns: int, digits: int | None = None) -> str:
+    """*duration_ns* in its largest fitting unit; exact, or rounded to *digits* significant digits."""
+    return _DURATION.format(duration_ns, digits)
+
+
+def format_size_bytes(size_bytes: int, digits: int | None = None) -> str:
+    """*size_bytes* in its largest fitting unit; exact, or rounded to *digits* significant digits."""
+    return _SIZE.format(size_bytes, digits)
+
+
+def format_ratio(ratio: float, digits: int | None = None) -> str:
+    """*ratio* in percent; exact, or rounded to *digits* significant digits."""
+    percent = Decimal(repr(ratio)) * 100
+    if digits is not None and percent:
+        percent = round(percent, digits - percent.adjusted() - 1)
+    return _plain(percent) + "%"
+
+
+def _from_file(parse: Callable[[str], float], example: str) -> BeforeValidator:
+    """Validator that parses text, and lets a number through only where no file is involved."""
+
+    def read(value: object, info: ValidationInfo) -> object:
+        if isinstance(value, str):
+            return parse(value)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if is_number and info.mode == "python":
+            return value
+        if is_number:
+            return parse(str(value))
+        raise UsageError(f"expected text with a unit such as {example}")
+
+    return BeforeValidator(read)
+
+
+def _above_zero(rate_bps: int) -> int:
+    if rate_bps <= 0:
+        raise UsageError(f"{format_rate_bps(rate_bps)} is no rate: it must be above zero")
+    return rate_bps
+
+
+def _within_one(ratio: float) -> float:
+    if not 0.0 <= ratio <= 1.0:
+        raise UsageError(f"{format_ratio(ratio)} is out of range: 0% to 100% is accepted")
+    return ratio
+
+
+def _schema(pattern: str, example: str) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "pattern": pattern, "examples": [example]})
+
+
+Rate = Annotated[
+    int,
+    Field(le=VALUE_MAX),
+    AfterValidator(_above_zero),
+    _from_file(parse_rate_bps, "100Mbit"),
+    PlainSerializer(format_rate_bps, return_type=str),
+    _schema(_RATE.pattern(), "100Mbit"),
+]
+"""Model field: a rate above zero, in bit/s."""
+
+Duration = Annotated[
+    int,
+    Field(ge=0, le=VALUE_MAX),
+    _from_file(parse_duration_ns, "200ms"),
+    PlainSerializer(format_duration_ns, return_type=str),
+    _schema(_DURATION.pattern(), "200ms"),
+]
+"""Model field: a time of zero or more, in ns."""
+
+Size = Annotated[
+    int,
+    Field(ge=0, le=VALUE_MAX),
+    _from_file(parse_size_bytes, "4MiB"),
+    PlainSerializer(format_size_bytes, return_type=str),
+    _schema(_SIZE.pattern(), "4MiB"),
+]
+"""Model field: a size of zero or more, in bytes."""
+
+Ratio = Annotated[
+    float,
+    AfterValidator(_within_one),
+    _from_file(parse_ratio, "5%"),
+    PlainSerializer(format_ratio, return_type=str),
+    _schema(f"^{_NUMBER} ?%$", "5%"),
+]
+"""Model field: a fraction from 0 to 1, written 0% to 100%."""
