@@ -1,0 +1,94 @@
+"""Workloads as a user writes them. Pure; ``testbed.scenario.resolve`` binds hosts and flows.
+
+Every workload starts so that its warm-up ends at time 0 of the run; what it sends before that is not
+measured. Received memory is compared with what was sent in every kind.
+"""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+
+from testbed.units import Duration, Size
+
+WORKLOAD_NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,31}$"
+
+HostName = Annotated[str, Field(min_length=1)]
+
+
+def _form(value: object) -> str:
+    """Which form of a field was written, so that errors speak of that form only."""
+    return "one" if isinstance(value, str) else "several"
+
+
+HostNames = Annotated[
+    Annotated[HostName, Tag("one")] | Annotated[list[HostName], Field(min_length=1), Tag("several")],
+    Discriminator(_form),
+]
+HostRing = Annotated[
+    Annotated[Literal["all"], Tag("one")] | Annotated[list[HostName], Field(min_length=2), Tag("several")],
+    Discriminator(_form),
+]
+
+
+class _Workload(BaseModel):
+    """What every workload has: a name, message size, QPs, and an end."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    name: str = Field(
+        pattern=WORKLOAD_NAME_PATTERN,
+        description="Name in expectations and results; unique within a scenario.",
+    )
+    size_bytes: Size = Field(alias="size", ge=1, description="Payload of one message.")
+    duration_ns: Annotated[Duration, Field(gt=0)] | None = Field(
+        default=None, alias="duration", description="Measured time; messages are sent until it is over."
+    )
+    iterations: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="In place of duration: messages per QP."
+    )
+    warmup_ns: Duration = Field(
+        default=0, alias="warmup", description="Sending time before time 0, not measured."
+    )
+
+    @model_validator(mode="after")
+    def _check_end(self) -> Self:
+        if (self.duration_ns is None) == (self.iterations is None):
+            msg = "a workload needs exactly one end: `duration: <time>` or `iterations: <count>`"
+            raise ValueError(msg)
+        return self
+
+
+class _Pairwise(_Workload):
+    """Flows from named hosts to named hosts: one to one, one to many, many to one, or pair by pair."""
+
+    from_hosts: HostNames = Field(alias="from", description="Sending host, or a list.")
+    to_hosts: HostNames = Field(alias="to", description="Receiving host, or a list.")
+
+
+class WriteBw(_Pairwise):
+    """RDMA WRITEs as fast as the transport allows, `depth` outstanding."""
+
+    kind: Literal["write-bw"]
+    qps: Annotated[int, Field(ge=1)] = Field(default=1, description="QPs per pair of hosts.")
+    depth: Annotated[int, Field(ge=1)] = Field(default=16, description="Messages outstanding per QP.")
+
+
+class WriteLat(_Pairwise):
+    """Ping-pong: a WRITE each way, one outstanding; the time reported is half the round trip."""
+
+    kind: Literal["write-lat"]
+
+
+class SendRecv(_Workload):
+    """Every host sends to the host `shift` places after it in the list, and receives from the one before."""
+
+    kind: Literal["sendrecv"]
+    hosts: HostRing = Field(default="all", description="The ring of hosts, or `all`.")
+    shift: Annotated[int, Field(ge=1)] = Field(
+        default=1, description="Distance to the receiver; hosts_per_t0 makes every flow cross a T1."
+    )
+    qps: Annotated[int, Field(ge=1)] = Field(default=1, description="QPs per pair of hosts.")
+    depth: Annotated[int, Field(ge=1)] = Field(default=4, description="Messages outstanding per QP.")
+
+
+Workload = Annotated[WriteBw | WriteLat | SendRecv, Field(discriminator="kind")]
