@@ -1,0 +1,1 @@
+"""The mrc-testbed command: parse, call, print."""

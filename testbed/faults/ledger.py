@@ -1,0 +1,214 @@
+"""The fault ledger of a lab: what is injected right now, on disk, written before the lab is touched.
+
+    <lab state>/faults/lock            held while the ledger and the port table change together
+    <lab state>/faults/active/ID.json  one file per fault, replaced in one step
+    <lab state>/faults/owners/PID-START  a runner that will inject faults; gone, or its process dead: orphans
+    <lab state>/faults/events.jsonl    what was done when
+
+Whoever finds an entry whose process died or whose time is over reverts it: the keeper process of the lab within
+milliseconds, otherwise the next command that looks at the lab's faults.
+"""
+
+import contextlib
+import dataclasses
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final, Self
+
+from testbed.errors import FaultError
+from testbed.faults.effect import Fault, PortEffect
+from testbed.faults.flap import Flap
+
+LEDGER_VERSION: Final = 1
+_STAT_STARTTIME_FIELD: Final = 19  # of the fields after the command name in /proc/PID/stat
+
+
+class Phase(StrEnum):
+    """Whether an entry counts at the moment."""
+
+    ON = "on"
+    OFF = "off"
+    """A flap between two outages."""
+    CLEARING = "clearing"
+    """Being removed: the port table may or may not still hold it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A process, told apart from later ones with the same number by the time it started."""
+
+    pid: int
+    start_ticks: int
+
+    @classmethod
+    def this_process(cls) -> Self:
+        """The calling process."""
+        return cls(os.getpid(), _start_ticks(os.getpid()))
+
+    def is_alive(self) -> bool:
+        """Whether that very process still runs."""
+        try:
+            return _start_ticks(self.pid) == self.start_ticks
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+
+    @property
+    def file_name(self) -> str:
+        """Name of its file in owners/."""
+        return f"{self.pid}-{self.start_ticks}"
+
+
+def _start_ticks(pid: int) -> int:
+    stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    fields = stat[stat.rindex(")") + 2 :].split()
+    if fields[0] in "ZX":
+        raise ProcessLookupError(pid)
+    return int(fields[_STAT_STARTTIME_FIELD])
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One injected fault.
+
+    Attributes:
+        fault: what it does.
+        added_ns: CLOCK_MONOTONIC when it was added.
+        expires_ns: when it must be gone; None: until cleared.
+        owner: the runner it belongs to; None: injected by hand, outlives its command.
+        flap: the rhythm in which the keeper switches it; None: constant, or switched by its owner.
+        phase: whether it counts now.
+    """
+
+    fault: Fault
+    added_ns: int
+    expires_ns: int | None = None
+    owner: Owner | None = None
+    flap: Flap | None = None
+    phase: Phase = Phase.ON
+
+    def is_stale(self, now_ns: int) -> bool:
+        """Whether it is to be reverted: half cleared, over its time, or its owner is dead."""
+        return (
+            self.phase is Phase.CLEARING
+            or (self.expires_ns is not None and now_ns >= self.expires_ns)
+            or (self.owner is not None and not self.owner.is_alive())
+        )
+
+
+class Ledger:
+    """The ledger under one lab's state folder.
+
+    Args:
+        state_dir: the lab's state folder; it must exist.
+    """
+
+    def __init__(self, state_dir: Path) -> None:
+        self.folder = state_dir / "faults"
+        self.active_folder = self.folder / "active"
+        self.owners_folder = self.folder / "owners"
+        self.events_path = self.folder / "events.jsonl"
+
+    def create(self) -> None:
+        """Makes the ledger's folders.
+
+        Raises:
+            FaultError: the lab's state folder is gone.
+        """
+        try:
+            self.folder.mkdir(exist_ok=True)
+            self.active_folder.mkdir(exist_ok=True)
+            self.owners_folder.mkdir(exist_ok=True)
+        except FileNotFoundError as error:
+            raise FaultError(f"the lab of {self.folder.parent} is gone") from error
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keeps every other process from changing faults of the lab."""
+        self.create()
+        with (self.folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def entries(self) -> dict[str, Entry]:
+        """The entries by fault id, oldest first; empty when there is no ledger.
+
+        Raises:
+            FaultError: a file of the ledger cannot be understood.
+        """
+        found = []
+        for path in self.active_folder.glob("*.json"):
+            try:
+                found.append(_decode(json.loads(path.read_text(encoding="utf-8"))))
+            except FileNotFoundError:
+                continue  # cleared between the listing and the reading
+            except (KeyError, TypeError, ValueError) as error:
+                raise FaultError(
+                    f"{path} is no fault ledger entry of version {LEDGER_VERSION}: {error}",
+                    hint="`mrc-testbed down` removes the lab with its ledger",
+                ) from error
+        return {entry.fault.fault_id: entry for entry in sorted(found, key=lambda entry: entry.added_ns)}
+
+    def write(self, entry: Entry) -> None:
+        """Stores *entry* in one step, in place of an older one with the same fault id."""
+        path = self._path(entry.fault.fault_id)
+        text = json.dumps(_encode(entry), indent=1)
+        temporary = path.with_suffix(".new")
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+
+    def remove(self, fault_id: str) -> None:
+        """Forgets an entry."""
+        self._path(fault_id).unlink(missing_ok=True)
+
+    def register(self, owner: Owner) -> None:
+        """Announces a process that will own faults, so that the keeper watches it from now on."""
+        self.create()
+        (self.owners_folder / owner.file_name).touch()
+
+    def unregister(self, owner: Owner) -> None:
+        """Takes an announcement back."""
+        (self.owners_folder / owner.file_name).unlink(missing_ok=True)
+
+    def owners(self) -> list[Owner]:
+        """Processes that announced themselves, alive or not."""
+        names = [path.name.partition("-") for path in self.owners_folder.glob("*-*")]
+        return [Owner(int(pid), int(ticks)) for pid, _, ticks in names]
+
+    def record(self, event: dict[str, Any]) -> None:
+        """Appends one event to events.jsonl."""
+        line = json.dumps(event, separators=(",", ":")) + "\n"
+        with self.events_path.open("a", encoding="utf-8") as stream:
+            stream.write(line)
+
+    def _path(self, fault_id: str) -> Path:
+        return self.active_folder / f"{fault_id}.json"
+
+
+def _encode(entry: Entry) -> dict[str, Any]:
+    return {"version": LEDGER_VERSION, **dataclasses.asdict(entry)}
+
+
+def _decode(tree: dict[str, Any]) -> Entry:
+    if tree["version"] != LEDGER_VERSION:
+        raise ValueError(f"version {tree['version']}")
+    fault = tree["fault"]
+    return Entry(
+        fault=Fault(
+            fault_id=fault["fault_id"],
+            kind=fault["kind"],
+            seed=fault["seed"],
+            links=tuple(fault["links"]),
+            effects=tuple(PortEffect(**effect) for effect in fault["effects"]),
+            carrier_ports=tuple(fault["carrier_ports"]),
+        ),
+        added_ns=tree["added_ns"],
+        expires_ns=tree["expires_ns"],
+        owner=Owner(**tree["owner"]) if tree["owner"] else None,
+        flap=Flap(**tree["flap"]) if tree["flap"] else None,
+        phase=Phase(tree["phase"]),
+    )
