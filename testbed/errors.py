@@ -14,6 +14,8 @@ A verdict is a value, not an exception: statuses 4, 5 and 7 belong to testbed.sc
 testbed.cli turns `exit_code` into a process status.
 """
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import ClassVar
 
 
@@ -75,3 +77,16 @@ class Interrupted(TestbedError):  # noqa: N818 - the name every command line use
     """A signal ended the work early; what had been injected is already reverted."""
 
     exit_code = 130
+
+
+def closest_name(name: str, known: Iterable[str]) -> str | None:
+    """The member of *known* that *name* is most likely a misspelling of; case is ignored."""
+    by_folded = {candidate.casefold(): candidate for candidate in known}
+    matches = get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)
+    return by_folded[matches[0]] if matches else None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Ending `; did you mean 'x'?` for a message, or nothing when no member of *known* is close to *name*."""
+    closest = closest_name(name, known)
+    return "" if closest is None else f"; did you mean {closest!r}?"

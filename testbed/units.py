@@ -5,7 +5,7 @@
     size      4MiB      64KB   100B        int, bytes        B KiB MiB GiB (1024) KB MB GB (1000)
     ratio     5%        0.1%               float, 0 to 1
 
-`parse_*` and `format_*` are exact inverses. Rate, Duration, Size and Ratio are the types of model fields: from
+`parse_*` and `format_*` are exact inverses. Rate, Duration, Size and Ratio are the types of model fields: in
 a file they take only text with a unit; in Python they take the number itself, in the base unit of the table.
 """
 
@@ -13,12 +13,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from difflib import get_close_matches
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema
 
-from testbed.errors import UsageError
+from testbed.errors import UsageError, closest_name
 
 VALUE_MAX: Final = 2**63 - 1
 """Largest value of any quantity: it must fit the signed 64-bit fields of the data plane."""
@@ -57,9 +56,8 @@ class _Scale:
         if not unit:
             raise self.refusal(text, "it has no unit")
         if unit not in self.units:
-            close = get_close_matches(unit.lower(), [u.lower() for u in self.units], n=1, cutoff=0.5)
-            names = [u for u in self.units if close and u.lower() == close[0]]
-            suggestion = f", did you mean {names[0]}" if names else ""
+            closest = closest_name(unit, self.units)
+            suggestion = "" if closest is None else f", did you mean {closest}?"
             raise self.refusal(text, f"unknown unit {unit!r}{suggestion}")
         value = Decimal(number) * self.units[unit]
         if value != int(value):

@@ -1,0 +1,180 @@
+"""The envelope every file of ours has: apiVersion, kind, metadata, spec.
+
+    document = load(Path("lab.yaml"), Kind.TOPOLOGY)
+    spec = validate(document, TopologySpec)
+
+`load` refuses what is not a file of that kind; `validate` reports everything else that is wrong, at once.
+"""
+
+import functools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Final, cast
+
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
+
+from testbed.document.problem import Location, Position, Problem, Tree, usage_error
+from testbed.document.validation import AnyModel, check
+from testbed.document.yaml_tree import parse_tree
+from testbed.errors import UsageError, did_you_mean
+
+API_VERSION: Final = "mrc-testbed/v1"
+
+_STRICT: Final = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Kind(StrEnum):
+    """What a file describes."""
+
+    SCENARIO = "Scenario"
+    TOPOLOGY = "Topology"
+    CAMPAIGN = "Campaign"
+
+
+class Metadata(BaseModel):
+    """Who a file is: it names runs, folders and metrics."""
+
+    model_config = _STRICT
+
+    name: Annotated[
+        str,
+        Field(
+            pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$",
+            description="Lower-case letters, digits and hyphens; names the folder of its runs.",
+        ),
+    ]
+    description: Annotated[str, Field(description="What the file shows, for people.")] = ""
+    paper: Annotated[str | None, Field(description="The published result it reproduces.")] = None
+    tags: Annotated[tuple[str, ...], Field(description="Words to choose files by.")] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A file of a known kind, not yet checked against a model.
+
+    Args:
+        source: file name for messages.
+        path: the file, to which relative paths in it refer; None for text that came from elsewhere.
+        kind: what it describes.
+        tree: the whole file as plain values.
+        positions: where each entry stands.
+    """
+
+    source: str
+    path: Path | None
+    kind: Kind
+    tree: Mapping[str, Tree]
+    positions: Mapping[Location, Position]
+
+    @property
+    def metadata(self) -> Metadata:
+        """The metadata block.
+
+        Raises:
+            UsageError: it is missing or wrong.
+        """
+        metadata, problems = check(self.tree.get("metadata"), Metadata)
+        if metadata is None:
+            located = (Problem(("metadata", *p.location), p.message) for p in problems)
+            raise self.usage_error(located)
+        return metadata
+
+    def usage_error(self, problems: Iterable[Problem]) -> UsageError:
+        """One error listing *problems* with their lines; for rules that only show once names are resolved.
+
+        Args:
+            problems: located from the top of the file, so below `spec` for most.
+        """
+        return usage_error(self.source, self.positions, problems)
+
+
+def load(source: Path | str, kind: Kind | str | None = None) -> Document:
+    """The file *source* (or, given as str, that text itself), if it is of *kind*; of any kind for None.
+
+    Raises:
+        UsageError: unreadable, not YAML, duplicate keys, or not a file of that kind.
+    """
+    path = source if isinstance(source, Path) else None
+    name = "<text>" if path is None else str(path)
+    tree, positions = parse_tree(cast("str", source) if path is None else _read(path), name)
+    if not isinstance(tree, dict):
+        expected = f"expected a mapping with apiVersion: {API_VERSION}, kind, metadata and spec"
+        raise usage_error(name, positions, [Problem((), expected)])
+    problems = []
+    if tree.get("apiVersion") != API_VERSION:
+        problems.append(Problem(("apiVersion",), f"must be {API_VERSION}"))
+    accepted = [str(known) for known in Kind] if kind is None else [str(Kind(kind))]
+    found = tree.get("kind")
+    if found not in accepted:
+        suggestion = f", found {found!r}{did_you_mean(found, accepted)}" if isinstance(found, str) else ""
+        problems.append(Problem(("kind",), f"must be {' or '.join(accepted)}{suggestion}"))
+    if problems:
+        raise usage_error(name, positions, problems)
+    return Document(name, path, Kind(str(found)), tree, positions)
+
+
+def validate(document: Document, model: type[AnyModel]) -> AnyModel:
+    """The spec of *document* as *model*.
+
+    Raises:
+        UsageError: lists every problem of the file as `file:line: dotted.key: ...`.
+    """
+    envelope, problems = check(dict(document.tree), _envelope(document.kind, model))
+    if envelope is None:
+        raise document.usage_error(problems)
+    return cast("AnyModel", envelope.spec)  # type: ignore[attr-defined] # built by create_model
+
+
+def validate_values(values: Mapping[str, Tree], model: type[AnyModel], source: str) -> AnyModel:
+    """*values* that come from no file as *model*: command line options, a stored state.
+
+    Args:
+        values: as YAML would give them, so with units as text.
+        model: what they must fit.
+        source: what messages call their origin, for example `command line`.
+
+    Raises:
+        UsageError: lists every problem as `source: dotted.key: ...`.
+    """
+    made, problems = check(dict(values), model)
+    if made is None:
+        raise usage_error(source, {}, problems)
+    return made
+
+
+def json_schema(kind: Kind | str, model: type[BaseModel]) -> dict[str, Any]:
+    """JSON Schema (2020-12) of a whole file of *kind* whose spec is *model*, for editors."""
+    schema = _envelope(Kind(kind), model).model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+@functools.cache
+def _envelope(kind: Kind, model: type[BaseModel]) -> type[BaseModel]:
+    return create_model(
+        kind.value,
+        __config__=_STRICT,
+        __doc__=f"A {kind.value} file of mrc-testbed.",
+        apiVersion=(_constant(API_VERSION), ...),
+        kind=(_constant(kind.value), ...),
+        metadata=(Metadata, ...),
+        spec=(model, ...),
+    )
+
+
+def _constant(value: str) -> Any:
+    """Type of a field that `load` has already compared with *value*."""
+    return Annotated[str, WithJsonSchema({"const": value})]
+
+
+def _read(path: Path) -> str:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise UsageError(f"{path}:{line}: not UTF-8 text") from error
