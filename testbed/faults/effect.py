@@ -40,8 +40,8 @@ class Fault:
         seed: seeds the random drops.
         links: names of the links concerned, for people.
         effects: what happens in the data plane.
-        carrier_ports: switch-side ports whose interface goes down, so that the NIC at the far end really loses
-            its carrier.
+        carrier_ports: switch-side ports whose interface goes down, so that the NIC at the far end really
+            loses its carrier.
     """
 
     fault_id: str
@@ -91,7 +91,7 @@ def compose(active: Iterable[Fault], port_id: int) -> PortSetting:
 
 
 def compose_carriers(active: Sequence[Fault], carrier_ports: Iterable[int]) -> dict[int, bool]:
-    """Whether the interface of each port of *carrier_ports* is to be up: it is when no active fault names it."""
+    """Port id to whether its interface is to be up: it is when no active fault names the port."""
     down = {port_id for fault in active for port_id in fault.carrier_ports}
     return {port_id: port_id not in down for port_id in carrier_ports}
 
@@ -106,7 +106,7 @@ def loss_q32(ratio: float) -> int:
 def mix_seed(seed: int, port_id: int) -> int:
     """A 32-bit seed for one port: equal seeds drop different frames on different ports.
 
-    Source: the finaliser of splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators").
+    Source: the finaliser of SplitMix64, as loss_draw() of the data plane.
     """
     word = (seed + (port_id + 1) * _MIX_MULTIPLIER) & _MASK_64
     word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & _MASK_64

@@ -22,8 +22,12 @@ class Flap:
     seed: int
 
     def outages(self, length_ns: int | None) -> Iterator[tuple[int, int]]:
-        """(start, end) of each outage in ns since the fault began, cut at *length_ns*; endless when it is None."""
-        generator = random.Random(self.seed)  # noqa: S311 - reproducible on purpose
+        """(start, end) of each outage in ns since the fault began.
+
+        Args:
+            length_ns: cuts the last outage; None for a fault without an end.
+        """
+        generator = random.Random(self.seed)
         index = 0
         while True:
             late_ns = int(generator.random() * self.jitter_ratio * self.every_ns)

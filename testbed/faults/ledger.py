@@ -5,8 +5,8 @@
     <lab state>/faults/owners/PID-START  a runner that will inject faults; gone, or its process dead: orphans
     <lab state>/faults/events.jsonl    what was done when
 
-Whoever finds an entry whose process died or whose time is over reverts it: the keeper process of the lab within
-milliseconds, otherwise the next command that looks at the lab's faults.
+Whoever finds an entry whose process died or whose time is over reverts it: the keeper process of the lab
+within milliseconds, otherwise the next command that looks at the lab's faults.
 """
 
 import contextlib
@@ -48,13 +48,22 @@ class Owner:
     @classmethod
     def this_process(cls) -> Self:
         """The calling process."""
-        return cls(os.getpid(), _start_ticks(os.getpid()))
+        return cls.of(os.getpid())
+
+    @classmethod
+    def of(cls, pid: int) -> Self:
+        """The process that has the number *pid* now.
+
+        Raises:
+            ProcessLookupError: there is none.
+        """
+        return cls(pid, _start_ticks(pid))
 
     def is_alive(self) -> bool:
         """Whether that very process still runs."""
         try:
             return _start_ticks(self.pid) == self.start_ticks
-        except (FileNotFoundError, ProcessLookupError):
+        except ProcessLookupError:
             return False
 
     @property
@@ -64,7 +73,10 @@ class Owner:
 
 
 def _start_ticks(pid: int) -> int:
-    stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError as error:
+        raise ProcessLookupError(pid) from error
     fields = stat[stat.rindex(")") + 2 :].split()
     if fields[0] in "ZX":
         raise ProcessLookupError(pid)

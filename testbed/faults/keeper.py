@@ -1,0 +1,175 @@
+"""The keeper of a lab's faults: a detached process, alive while a fault or a runner needs looking after.
+
+It reverts faults whose time is over or whose runner died, and switches flaps added by hand. It is not
+the only safety: a stale entry that no keeper reverted is reverted by the next command that looks at the lab's
+faults, and `down` removes the lab with everything in it.
+
+    python -m testbed.faults.keeper LAB-STATE-FOLDER
+"""
+
+import contextlib
+import fcntl
+import logging
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Final
+
+from testbed.errors import CleanupError, FaultError, TestbedError
+from testbed.faults.folder_watch import FolderWatch
+from testbed.faults.injector import Injector
+from testbed.faults.ledger import Entry, Ledger, Phase
+
+START_TIMEOUT_NS: Final = 10_000_000_000
+_RETRY_NS: Final = 1_000_000_000
+_READY: Final = b"ready\n"
+
+logger = logging.getLogger(__name__)
+
+
+def ensure_keeper(state_dir: Path) -> None:
+    """Starts the keeper of a lab unless it runs; returns when it watches the ledger.
+
+    Call it after the entry or the owner that it is to look after has been written: a keeper that ends because
+    there was nothing left to do has let go of its lock before that could be written.
+
+    Raises:
+        FaultError: it did not start within START_TIMEOUT_NS.
+    """
+    ledger = Ledger(state_dir)
+    ledger.create()
+    with _lock(ledger) as is_free:
+        if not is_free:
+            return
+    read_end, write_end = os.pipe()
+    log_path = ledger.folder / "keeper.log"
+    with open(read_end, "rb") as ready, log_path.open("ab") as log:  # noqa: PTH123 - a descriptor, not a path
+        try:
+            starter = subprocess.run(
+                [sys.executable, "-m", "testbed.faults.keeper", str(state_dir), str(write_end)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(write_end,),
+                start_new_session=True,
+                check=False,
+                timeout=START_TIMEOUT_NS / 1e9,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise FaultError("the fault keeper did not start in time") from error
+        finally:
+            os.close(write_end)
+        readable, _, _ = select.select([ready], [], [], START_TIMEOUT_NS / 1e9)
+        if starter.returncode != 0 or not readable or ready.read() != _READY:
+            raise FaultError(f"the fault keeper did not start; its log is {log_path}")
+
+
+@contextlib.contextmanager
+def _lock(ledger: Ledger) -> Iterator[bool]:
+    """Whether the keeper's lock could be taken; it is held inside."""
+    with (ledger.folder / "keeper.lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+
+
+def keep(ledger: Ledger, injector: Injector, watch: FolderWatch, keeper_lock: IO[str]) -> None:
+    """Looks after the ledger until it is empty and no runner is announced, or the lab is gone."""
+    rhythms: dict[tuple[str, int], _Rhythm] = {}
+    while ledger.active_folder.is_dir():
+        deadlines = [_tidy(ledger, injector)]
+        entries = injector.entries()
+        for entry in entries:
+            deadlines.append(entry.expires_ns)
+            if entry.flap is not None:
+                key = entry.fault.fault_id, entry.added_ns
+                if key not in rhythms:
+                    rhythms[key] = _Rhythm(entry)
+                deadlines.append(rhythms[key].follow(injector))
+        with ledger.locked():
+            if not ledger.entries() and not ledger.owners():
+                fcntl.flock(keeper_lock, fcntl.LOCK_UN)
+                return
+        owners = {*ledger.owners(), *(entry.owner for entry in entries if entry.owner is not None)}
+        alive = [owner.pid for owner in owners if owner.is_alive()]
+        watch.wait(alive, min((ns for ns in deadlines if ns is not None), default=None))
+
+
+def _tidy(ledger: Ledger, injector: Injector) -> int | None:
+    """Reverts what is stale and forgets dead runners; when to try again, None when all went well."""
+    for owner in ledger.owners():
+        if not owner.is_alive():
+            ledger.unregister(owner)
+    try:
+        for event in injector.clear_stale():
+            logger.info("reverted %s", event.fault_id)
+    except CleanupError as error:
+        logger.warning("%s; trying again", error)
+        return time.monotonic_ns() + _RETRY_NS
+    return None
+
+
+class _Rhythm:
+    """Where a flap is in its sequence of outages."""
+
+    def __init__(self, entry: Entry) -> None:
+        if entry.flap is None:
+            raise ValueError(entry.fault.fault_id)
+        length_ns = None if entry.expires_ns is None else entry.expires_ns - entry.added_ns
+        self._fault_id = entry.fault.fault_id
+        self._began_ns = entry.added_ns
+        self._outages = entry.flap.outages(length_ns)
+        self._outage: tuple[int, int] | None = next(self._outages, None)
+
+    def follow(self, injector: Injector) -> int | None:
+        """Switches the flap to what it should be now; when it has to be switched next, None for never."""
+        now_ns = time.monotonic_ns() - self._began_ns
+        while self._outage is not None and self._outage[1] <= now_ns:
+            self._outage = next(self._outages, None)
+        is_down = self._outage is not None and self._outage[0] <= now_ns
+        injector.switch(self._fault_id, Phase.ON if is_down else Phase.OFF)
+        if self._outage is None:
+            return None
+        return self._began_ns + self._outage[1 if is_down else 0]
+
+
+def main(arguments: list[str]) -> int:
+    """Runs as the keeper, detached from whoever started it.
+
+    Args:
+        arguments: the lab's state folder, and a descriptor to write READY to.
+    """
+    from testbed.faults.lab_target import LabTarget  # noqa: PLC0415 - after the fork, the child alone pays
+
+    state_dir, ready_end = Path(arguments[0]), int(arguments[1])
+    if os.fork():
+        return 0
+    os.chdir("/")
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    ledger = Ledger(state_dir)
+    with (ledger.folder / "keeper.lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.write(ready_end, _READY)  # another one was faster, which is as good
+            return 0
+        with FolderWatch((ledger.active_folder, ledger.owners_folder)) as watch:
+            os.write(ready_end, _READY)
+            os.close(ready_end)
+            try:
+                keep(ledger, Injector(ledger, LabTarget(state_dir)), watch, lock)
+            except (TestbedError, FileNotFoundError):
+                if ledger.active_folder.is_dir():
+                    raise
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

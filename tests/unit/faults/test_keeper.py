@@ -1,0 +1,107 @@
+"""The keeper reverts what is over and ends when nothing is left to do."""
+
+import fcntl
+import threading
+
+import pytest
+
+from testbed.faults.effect import Fault, PortEffect
+from testbed.faults.flap import Flap
+from testbed.faults.folder_watch import FolderWatch
+from testbed.faults.keeper import keep
+from testbed.faults.ledger import Owner
+
+DEADLINE_S = 10
+MS = 1_000_000
+
+
+def loss(fault_id: str, port_id: int) -> Fault:
+    return Fault(fault_id, "loss", 1, ("l",), (PortEffect(port_id, loss_ratio=0.5),))
+
+
+@pytest.fixture
+def start_keeper(ledger, injector):
+    threads = []
+
+    def start() -> threading.Thread:
+        watch = FolderWatch((ledger.active_folder, ledger.owners_folder))
+        lock = (ledger.folder / "keeper.lock").open("a")
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+        def body():
+            with watch, lock:
+                keep(ledger, injector, watch, lock)
+
+        thread = threading.Thread(target=body)
+        thread.start()
+        threads.append(thread)
+        return thread
+
+    yield start
+    injector.clear_all()
+    for owner in ledger.owners():
+        ledger.unregister(owner)
+    for thread in threads:
+        thread.join(DEADLINE_S)
+        assert not thread.is_alive()
+
+
+def test_with_nothing_to_do_it_ends_at_once(start_keeper):
+    thread = start_keeper()
+    thread.join(DEADLINE_S)
+    assert not thread.is_alive()
+
+
+def test_a_fault_is_reverted_when_its_time_is_over(start_keeper, injector, target, ledger):
+    event = injector.apply(loss("a", 1), expires_ns=injector._clock_ns() + 30 * MS)
+    start_keeper().join(DEADLINE_S)
+    assert ledger.entries() == {}
+    assert target.is_healthy()
+    assert injector._clock_ns() >= event.after_ns + 30 * MS - MS
+
+
+def test_it_ends_when_the_last_fault_is_cleared_by_hand(start_keeper, injector):
+    injector.apply(loss("a", 1))
+    thread = start_keeper()
+    injector.clear("a")
+    thread.join(DEADLINE_S)
+    assert not thread.is_alive()
+
+
+def test_a_killed_runner_loses_its_faults(start_keeper, injector, target, ledger, runner):
+    owner = Owner.of(runner.pid)
+    ledger.register(owner)
+    injector.apply(loss("a", 1), owner=owner)
+    thread = start_keeper()
+    runner.kill()
+    thread.join(DEADLINE_S)
+    assert ledger.entries() == {}
+    assert ledger.owners() == []
+    assert target.is_healthy()
+    runner.wait()
+
+
+def test_an_announced_runner_keeps_it_alive_between_faults(start_keeper, injector, ledger):
+    owner = Owner.this_process()
+    ledger.register(owner)
+    thread = start_keeper()
+    injector.apply(loss("a", 1), owner=owner)
+    injector.clear("a")
+    thread.join(0.05)
+    assert thread.is_alive()
+    ledger.unregister(owner)
+    thread.join(DEADLINE_S)
+    assert not thread.is_alive()
+
+
+def test_a_flap_is_switched_in_its_rhythm(start_keeper, injector, ledger, target):
+    flap = Flap(every_ns=20 * MS, down_ns=10 * MS, jitter_ratio=0.0, seed=1)
+    injector.schedule(loss("a", 1), flap, expires_ns=injector._clock_ns() + 50 * MS)
+    start_keeper().join(DEADLINE_S)
+    actions = [
+        line.split('"event":"')[1].split('"')[0] for line in ledger.events_path.read_text().splitlines()
+    ]
+    assert actions.count("fault-applied") == 3
+    assert actions[0] == "fault-applied"
+    assert actions[-1] == "fault-cleared"
+    assert target.is_healthy()
