@@ -43,7 +43,12 @@ def map_info(descriptor: int) -> _MapInfo:
     return info
 
 
-def _checked(descriptor: int, value_type: type[Structure]) -> _MapInfo:
+def checked_map_info(descriptor: int, value_type: type[Structure]) -> _MapInfo:
+    """Type, sizes and name of a map whose values are *value_type*.
+
+    Raises:
+        FabricError: the map's values have another size.
+    """
     info = map_info(descriptor)
     if info.value_size != ctypes.sizeof(value_type):
         raise FabricError(
@@ -58,7 +63,7 @@ class MappedArray(Generic[Value]):
     """A memory-mapped array map: `array[i]` is a live view, a store takes effect at once."""
 
     def __init__(self, descriptor: int, value_type: type[Value]) -> None:
-        info = _checked(descriptor, value_type)
+        info = checked_map_info(descriptor, value_type)
         stride = (info.value_size + 7) & ~7
         length = -(-stride * info.max_entries // mmap.PAGESIZE) * mmap.PAGESIZE
         self._map = mmap.mmap(descriptor, length, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
@@ -97,7 +102,7 @@ class ArrayMap(Generic[Value]):
     """A plain array map, read and written by system call; `locked` honours the value's spin lock."""
 
     def __init__(self, descriptor: int, value_type: type[Value], *, locked: bool = False) -> None:
-        info = _checked(descriptor, value_type)
+        info = checked_map_info(descriptor, value_type)
         self._descriptor = descriptor
         self._type = value_type
         self._length = int(info.max_entries)
@@ -127,7 +132,7 @@ class PerCpuArray(Generic[Value]):
     """A per-CPU array whose value consists of 64-bit numbers only."""
 
     def __init__(self, descriptor: int, value_type: type[Value]) -> None:
-        info = _checked(descriptor, value_type)
+        info = checked_map_info(descriptor, value_type)
         if info.type != _BPF_MAP_TYPE_PERCPU_ARRAY:
             raise FabricError(f"map {info.name.decode()} is not a per-CPU array")
         self._descriptor = descriptor
