@@ -1,0 +1,347 @@
+"""Clos: a fabric that answers questions about itself; nothing is enumerated before an iterator is asked for.
+
+Numbers come from `numbering`, names from `naming`, addresses from `addressing`; carriers, paths, EV sets and
+forwarding tables from the modules of those names, which `Clos` offers as methods.
+"""
+
+from collections.abc import Iterator
+from ipaddress import IPv6Address
+
+from testbed.errors import UsageError
+from testbed.topology import addressing, ev_set, forwarding, naming, timing
+from testbed.topology import path as paths
+from testbed.topology.element import Link, Node, Port, PortKind
+from testbed.topology.ev import Ev
+from testbed.topology.naming import NodeName, Tier
+from testbed.topology.numbering import HostLinkPlace
+from testbed.topology.spec import TopologySpec
+from testbed.topology.usid import CarrierTemplate, Usid
+
+
+class Clos:
+    """The fabric that a spec describes.
+
+    Args:
+        spec: limits are already checked by the model.
+
+    Attributes:
+        spec: as given.
+        numbering: counts, and the bijections between places and ids.
+    """
+
+    def __init__(self, spec: TopologySpec) -> None:
+        self.spec = spec
+        self.numbering = spec.numbering
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Clos) and other.spec == self.spec
+
+    def __hash__(self) -> int:
+        return hash(self.numbering)
+
+    def __repr__(self) -> str:
+        return f"Clos({self.spec!r})"
+
+    # ---- nodes
+
+    def node(self, ref: str | int) -> Node:
+        """The node with that name or node id.
+
+        Raises:
+            UsageError: there is none; a near name is suggested.
+        """
+        if isinstance(ref, str):
+            return self._node_by_name(ref)
+        self._require(ref, self.numbering.node_count, "node id")
+        if ref >= self.numbering.switch_count:
+            return self.host(ref - self.numbering.switch_count)
+        place = self.numbering.switch_place(ref)
+        return self.t1(place.plane, place.index) if place.is_t1 else self.t0(place.plane, place.index)
+
+    def host(self, index: int) -> Node:
+        """Host number *index*.
+
+        Raises:
+            UsageError: there is none.
+        """
+        self._require(index, self.numbering.host_count, "host")
+        name = NodeName(Tier.HOST, None, index)
+        return Node(self.numbering.host_id(index), str(name), name.tier, None, index, self.spec.planes)
+
+    def t0(self, plane: int, index: int) -> Node:
+        """T0 *index* of *plane*.
+
+        Raises:
+            UsageError: there is none.
+        """
+        self._require(plane, self.spec.planes, "plane")
+        self._require(index, self.spec.t0, "T0 index")
+        name = NodeName(Tier.T0, plane, index)
+        port_count = self.spec.hosts_per_t0 + self.numbering.uplink_count
+        return Node(self.numbering.t0_id(plane, index), str(name), name.tier, plane, index, port_count)
+
+    def t1(self, plane: int, index: int) -> Node:
+        """T1 *index* of *plane*.
+
+        Raises:
+            UsageError: there is none.
+        """
+        self._require(plane, self.spec.planes, "plane")
+        self._require(index, self.spec.t1, "T1 index")
+        name = NodeName(Tier.T1, plane, index)
+        port_count = self.spec.t0 * self.spec.uplinks_per_pair
+        return Node(self.numbering.t1_id(plane, index), str(name), name.tier, plane, index, port_count)
+
+    def t0_of(self, host: int, plane: int) -> Node:
+        """The T0 that *host* hangs on in *plane*."""
+        self._require(host, self.numbering.host_count, "host")
+        return self.t0(plane, self.numbering.row(host))
+
+    def switches(self) -> Iterator[Node]:
+        """All switches in the order of their ids."""
+        return (self.node(node_id) for node_id in range(self.numbering.switch_count))
+
+    def hosts(self) -> Iterator[Node]:
+        """All hosts in order."""
+        return (self.host(index) for index in range(self.numbering.host_count))
+
+    def nodes(self) -> Iterator[Node]:
+        """Switches, then hosts."""
+        return (self.node(node_id) for node_id in range(self.numbering.node_count))
+
+    # ---- ports and links
+
+    def port(self, ref: str | int) -> Port:
+        """The port with that name (`h0:2`) or port id.
+
+        Raises:
+            UsageError: there is none.
+        """
+        if isinstance(ref, str):
+            return self._port_by_name(ref)
+        self._require(ref, self.numbering.port_count, "port id")
+        place = self.numbering.link_place(ref // 2)
+        is_upper = ref % 2 == 1
+        if isinstance(place, HostLinkPlace):
+            downlink = self.numbering.downlink(place.host)
+            if not is_upper:
+                return self._make_port(ref, PortKind.NIC, self.host(place.host), place.plane, place.plane)
+            return self._make_port(
+                ref, PortKind.T0_DOWN, self.t0_of(place.host, place.plane), place.plane, downlink
+            )
+        if not is_upper:
+            uplink = place.t1 * self.spec.uplinks_per_pair + place.lane
+            index = self.spec.hosts_per_t0 + uplink
+            return self._make_port(ref, PortKind.T0_UP, self.t0(place.plane, place.t0), place.plane, index)
+        index = place.t0 * self.spec.uplinks_per_pair + place.lane
+        return self._make_port(ref, PortKind.T1_DOWN, self.t1(place.plane, place.t1), place.plane, index)
+
+    def ports(self) -> Iterator[Port]:
+        """All ports in the order of their ids."""
+        return (self.port(port_id) for port_id in range(self.numbering.port_count))
+
+    def ports_of(self, node: Node) -> Iterator[Port]:
+        """The ports of a node in the order of their indices."""
+        return (self.port(self.port_id(node, index)) for index in range(node.port_count))
+
+    def peer(self, port: Port) -> Port:
+        """The other end of the port's link."""
+        return self.port(port.peer_id)
+
+    def port_id(self, node: Node, index: int) -> int:
+        """Port id of port *index* of *node*.
+
+        Raises:
+            UsageError: the node has no such port.
+        """
+        self._require(index, node.port_count, f"port of {node.name}")
+        number = self.numbering
+        if node.plane is None:
+            return 2 * number.host_link_id(node.index, index)
+        if node.tier is Tier.T0 and index < self.spec.hosts_per_t0:
+            return 2 * number.host_link_id(node.index * self.spec.hosts_per_t0 + index, node.plane) + 1
+        if node.tier is Tier.T0:
+            return 2 * number.fabric_link_id(node.plane, node.index, index - self.spec.hosts_per_t0)
+        t0, lane = divmod(index, self.spec.uplinks_per_pair)
+        uplink = node.index * self.spec.uplinks_per_pair + lane
+        return 2 * number.fabric_link_id(node.plane, t0, uplink) + 1
+
+    def link(self, ref: str | int) -> Link:
+        """The link with that name (either end first), the name of one of its ports, or link id.
+
+        Raises:
+            UsageError: there is none.
+        """
+        if isinstance(ref, str):
+            return self._link_by_name(ref)
+        self._require(ref, self.numbering.link_count, "link id")
+        lower, upper = self.port(2 * ref), self.port(2 * ref + 1)
+        return Link(ref, naming.link_name(lower.name, upper.name), lower.plane, lower, upper)
+
+    def host_link(self, host: int, plane: int) -> Link:
+        """The link between *host* and its T0 of *plane*."""
+        self._require(host, self.numbering.host_count, "host")
+        self._require(plane, self.spec.planes, "plane")
+        return self.link(self.numbering.host_link_id(host, plane))
+
+    def fabric_link(self, plane: int, t0: int, uplink: int) -> Link:
+        """Uplink number *uplink* of T0 *t0* of *plane*."""
+        self._require(plane, self.spec.planes, "plane")
+        self._require(t0, self.spec.t0, "T0 index")
+        self._require(uplink, self.numbering.uplink_count, "uplink")
+        return self.link(self.numbering.fabric_link_id(plane, t0, uplink))
+
+    def links(self) -> Iterator[Link]:
+        """All links in the order of their ids: host links first."""
+        return (self.link(link_id) for link_id in range(self.numbering.link_count))
+
+    # ---- addresses
+
+    def mac(self, port_id: int) -> str:
+        """MAC address of a port."""
+        self._require(port_id, self.numbering.port_count, "port id")
+        return addressing.mac(port_id)
+
+    def interface_name(self, port_id: int) -> str:
+        """Name of a port's interface inside its node."""
+        return self.port(port_id).interface
+
+    def inner_address(self, host: int, plane: int) -> IPv6Address:
+        """Address of the NIC port of *host* in *plane*."""
+        self._require(host, self.numbering.host_count, "host")
+        self._require(plane, self.spec.planes, "plane")
+        return addressing.inner_address(host, plane)
+
+    # ---- carriers, paths, EVs, forwarding
+
+    def is_local(self, source: int, destination: int) -> bool:
+        """Whether two hosts share their T0s, so that no T1 is on their paths.
+
+        Raises:
+            UsageError: there are no such hosts, or they are one and the same.
+        """
+        self._require(source, self.numbering.host_count, "host")
+        self._require(destination, self.numbering.host_count, "host")
+        if source == destination:
+            raise UsageError(f"h{source} does not send to itself: a path needs two hosts")
+        return self.numbering.row(source) == self.numbering.row(destination)
+
+    def usids(self, source: int, destination: int, plane: int, uplink: int) -> tuple[Usid, ...]:
+        """The uSIDs that lead from host *source* to host *destination*; see `path.path_usids`."""
+        return paths.path_usids(self, source, destination, plane, uplink)
+
+    def carrier(self, source: int, destination: int, plane: int, uplink: int) -> IPv6Address:
+        """The outer destination address of a packet between two hosts; see `path.path_usids`."""
+        paths.check_route(self, source, destination, plane, uplink)
+        return self.carrier_template(source, destination).deposit(plane, uplink)
+
+    def carrier_template(self, source: int, destination: int) -> CarrierTemplate:
+        """The template a QP from host *source* to host *destination* uses; see `path.qp_template`."""
+        return paths.qp_template(self, source, destination)
+
+    def path(self, source: int, destination: int, plane: int, uplink: int) -> paths.Path:
+        """The links and switches from host *source* to host *destination*; see `path.build_path`."""
+        return paths.build_path(self, source, destination, plane, uplink)
+
+    def links_of_path(self, source: int, destination: int, plane: int, uplink: int) -> tuple[Link, ...]:
+        """The links of a path in the order in which a data packet crosses them."""
+        return self.path(source, destination, plane, uplink).links
+
+    def ev(self, plane: int, uplink: int, copy: int = 0) -> int:
+        """The 32-bit entropy value of a path.
+
+        Raises:
+            UsageError: no such plane or uplink.
+        """
+        self._require(plane, self.spec.planes, "plane")
+        self._require(uplink, self.numbering.uplink_count, "uplink")
+        return Ev(plane, uplink, copy).value
+
+    def explain_ev(self, entropy: int, source: int, destination: int) -> paths.Path:
+        """The path that an EV takes between two hosts; see `path.explain_ev`."""
+        return paths.explain_ev(self, entropy, source, destination)
+
+    def ev_set(
+        self, source: int, destination: int, count: int | None = None, seed: int = 0
+    ) -> tuple[int, ...]:
+        """The EVs of a QP from host *source* to host *destination*; see `ev_set.build_ev_set`."""
+        return ev_set.build_ev_set(self, source, destination, count, seed)
+
+    def fib_entries(self, switch: Node) -> Iterator[forwarding.FibEntry]:
+        """The forwarding table of a switch; see `forwarding.fib_entries`."""
+        return forwarding.fib_entries(self, switch)
+
+    def expected_rtt_ns(self, source: int, destination: int) -> int:
+        """RTT of a full data packet and its SACK in an idle fabric; see `timing.expected_rtt_ns`."""
+        return timing.expected_rtt_ns(self, source, destination)
+
+    @property
+    def data_buffer_bytes(self) -> int:
+        """Room for data packets at a port; see `timing.data_buffer_bytes`."""
+        return timing.data_buffer_bytes(self)
+
+    @property
+    def control_buffer_bytes(self) -> int:
+        """Room for control packets at a port; see `timing.control_buffer_bytes`."""
+        return timing.control_buffer_bytes(self)
+
+    # ---- private
+
+    def _make_port(self, port_id: int, kind: PortKind, node: Node, plane: int, index: int) -> Port:
+        if kind is PortKind.NIC:
+            interface = naming.nic_interface(index)
+        elif kind is PortKind.T0_UP:
+            interface = naming.uplink_interface(index - self.spec.hosts_per_t0)
+        else:
+            interface = naming.downlink_interface(index)
+        name = naming.port_name(node.name, index)
+        return Port(port_id, name, kind, plane, node, index, interface, addressing.mac(port_id))
+
+    def _require(self, value: int, count: int, what: str) -> None:
+        if not 0 <= value < count:
+            raise UsageError(f"{what} {value} does not exist: they are numbered 0 to {count - 1}")
+
+    def _exists(self, name: NodeName) -> bool:
+        if name.tier is Tier.HOST:
+            return name.index < self.numbering.host_count
+        count = self.spec.t0 if name.tier is Tier.T0 else self.spec.t1
+        return name.plane is not None and name.plane < self.spec.planes and name.index < count
+
+    def _node_by_name(self, text: str) -> Node:
+        name = naming.parse_node_name(text)
+        if name is None or not self._exists(name):
+            raise UsageError(self._unknown_node(text))
+        if name.plane is None:
+            return self.host(name.index)
+        return self.t0(name.plane, name.index) if name.tier is Tier.T0 else self.t1(name.plane, name.index)
+
+    def _unknown_node(self, text: str) -> str:
+        number = self.numbering
+        ranges = (
+            f"hosts are h0 to h{number.host_count - 1}, switches p<plane>-t0-<0..{self.spec.t0 - 1}> and "
+            f"p<plane>-t1-<0..{self.spec.t1 - 1}> with planes 0 to {self.spec.planes - 1}"
+        )
+        near = naming.guess_node_name(text)
+        suggestion = f"; did you mean {near}" if near is not None and self._exists(near) else ""
+        return f"there is no node {text!r}{suggestion} ({ranges})"
+
+    def _port_by_name(self, text: str) -> Port:
+        parts = naming.split_port_name(text)
+        if parts is None:
+            raise UsageError(f"{text!r} is not a port name; write {naming.PORT_GRAMMAR}")
+        node = self.node(parts[0])
+        return self.port(self.port_id(node, parts[1]))
+
+    def _link_by_name(self, text: str) -> Link:
+        if naming.LINK_SEPARATOR not in text:
+            return self.link(self.port(text).link_id)
+        parts = naming.split_link_name(text)
+        if parts is None:
+            raise UsageError(f"{text!r} is not a link name; write {naming.LINK_GRAMMAR}")
+        one, other = self.port(parts[0]), self.port(parts[1])
+        if one.peer_id != other.id:
+            raise UsageError(
+                f"there is no link {text!r}: {one.name} leads to {self.peer(one).name}, "
+                f"{other.name} to {self.peer(other).name}"
+            )
+        return self.link(one.link_id)

@@ -1,0 +1,105 @@
+"""Nodes, ports and links of a fabric as values; `Clos` makes them on demand."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from testbed.topology.naming import Tier
+
+
+class PortKind(IntEnum):
+    """What a port is for; the values are those of mrc_port_kind in the data plane."""
+
+    NIC = 0
+    T0_DOWN = 1
+    T0_UP = 2
+    T1_DOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A switch or a host.
+
+    Attributes:
+        id: lab-wide node number.
+        name: `p0-t0-2`, `p0-t1-5` or `h3`.
+        tier: host, T0 or T1.
+        plane: plane of a switch; None for a host, which is in all.
+        index: host number, or index of the switch within plane and tier.
+        port_count: its ports have the indices 0 .. port_count - 1.
+    """
+
+    id: int
+    name: str
+    tier: Tier
+    plane: int | None
+    index: int
+    port_count: int
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether it forwards packets; a host ends their way."""
+        return self.tier is not Tier.HOST
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """One end of a link.
+
+    Attributes:
+        id: lab-wide port number, 2 * link id + end.
+        name: node name and port index, `p0-t0-2:7`.
+        kind: NIC, T0 downlink, T0 uplink or T1 downlink.
+        plane: plane of the link.
+        node: the node it is on.
+        index: number within the node.
+        interface: name of the network interface inside the node.
+        mac: MAC address.
+    """
+
+    id: int
+    name: str
+    kind: PortKind
+    plane: int
+    node: Node
+    index: int
+    interface: str
+    mac: str
+
+    @property
+    def link_id(self) -> int:
+        """The link it is an end of."""
+        return self.id // 2
+
+    @property
+    def peer_id(self) -> int:
+        """Port id of the other end of the link."""
+        return self.id ^ 1
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A link between two nodes.
+
+    Attributes:
+        id: lab-wide link number.
+        name: names of both ports, `h3:0~p0-t0-0:3`.
+        plane: the plane it belongs to.
+        lower: port of the host, or of the T0 of a fabric link: end a of a fault's direction.
+        upper: port of the T0, or of the T1: end b.
+    """
+
+    id: int
+    name: str
+    plane: int
+    lower: Port
+    upper: Port
+
+    @property
+    def ports(self) -> tuple[Port, Port]:
+        """Both ends, the lower first."""
+        return self.lower, self.upper
+
+    @property
+    def is_host_link(self) -> bool:
+        """Whether it joins a host to a T0, not two switches."""
+        return self.lower.kind is PortKind.NIC

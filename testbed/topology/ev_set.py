@@ -1,0 +1,53 @@
+"""The entropy values a QP sprays over: as many in every plane, spread over that plane's paths at random."""
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from testbed.errors import UsageError
+from testbed.topology.ev import Ev
+
+if TYPE_CHECKING:
+    from testbed.topology.clos import Clos
+
+
+def build_ev_set(
+    clos: "Clos", source: int, destination: int, count: int | None = None, seed: int = 0
+) -> tuple[int, ...]:
+    """The EVs of a QP, plane by plane: EV i belongs to plane i // (count / planes).
+
+    Within a plane the uplinks follow a random permutation; where there are more EVs than uplinks it is walked
+    again with the next copy number, so that no two EVs are equal and no path has more than one EV more than
+    another.
+
+    Args:
+        clos: the fabric.
+        source: host number.
+        destination: host number.
+        count: EVs over all planes; what the topology says by default.
+        seed: equal seeds give equal sets; QPs of one host pair should differ in it.
+
+    Raises:
+        UsageError: the count cannot be shared equally by the planes, or the hosts are not a pair.
+
+    Source: docs/protocol.md, "The EV set"; the senders of a fabric choose independently of one another.
+    """
+    planes = clos.spec.planes
+    total = clos.spec.evs if count is None else count
+    if total < planes or total % planes:
+        raise UsageError(f"{total} EVs cannot be shared equally by {planes} planes")
+    is_local = clos.is_local(source, destination)
+    per_plane = total // planes
+    evs: list[int] = []
+    for plane in range(planes):
+        random = Random(f"{seed}/{source}/{destination}/{plane}")
+        uplinks = (
+            [0]
+            if is_local
+            else random.sample(
+                range(clos.numbering.uplink_count), min(per_plane, clos.numbering.uplink_count)
+            )
+        )
+        for k in range(per_plane):
+            copy, place = divmod(k, len(uplinks))
+            evs.append(Ev(plane, uplinks[place], copy).value)
+    return tuple(evs)

@@ -1,0 +1,170 @@
+"""What a switch does with a carrier: its static forwarding table, and one look-up in it.
+
+A table has 4096 entries, role and index of a uSID; plane bits are compared apart. An entry is 0 for no route,
+FIB_LOCAL for a uSID of the switch itself (uN: shift, then look the next one up), else the egress port id + 1.
+
+    T0 i   own: T0 i*U .. i*U+U-1     T1 u -> uplink u            downlink d -> downlink d
+    T1 j   own: T1 j*U .. j*U+U-1     T0 x -> downlink x, which is lane x % U of T0 x // U
+
+There are no host routes and no protocol; a port that goes down changes nothing here.
+
+Source: RFC 9800 (uN); docs/protocol.md, "Switch".
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from ipaddress import IPv6Address
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from testbed.errors import UsageError
+from testbed.topology.element import Node, Port
+from testbed.topology.naming import Tier
+from testbed.topology.usid import INDEX_COUNT, PLANE_SHIFT, Role, Usid, active_usid, shift_carrier
+
+if TYPE_CHECKING:
+    from testbed.topology.clos import Clos
+
+FIB_STRIDE: Final = 4096
+"""Entries per switch; a switch's table starts at node id * FIB_STRIDE."""
+
+FIB_NONE: Final = 0
+FIB_LOCAL: Final = 0x7FFF_FFFF
+
+
+class FibEntry(NamedTuple):
+    """One entry of a forwarding table.
+
+    Attributes:
+        key: role << 10 | index, 0 to 4095.
+        value: FIB_LOCAL, or egress port id + 1.
+    """
+
+    key: int
+    value: int
+
+
+def fib_key(usid: Usid) -> int:
+    """Where a table holds the entry of *usid*."""
+    return usid.role << PLANE_SHIFT | usid.index
+
+
+def fib_value(clos: "Clos", switch: Node, role: Role, index: int) -> int:
+    """The entry of a uSID in the table of *switch*, without making the table."""
+    lanes = clos.spec.uplinks_per_pair
+    own_role = Role.T1 if switch.tier is Tier.T1 else Role.T0
+    if role is own_role:
+        return FIB_LOCAL if index // lanes == switch.index else FIB_NONE
+    if switch.tier is Tier.T1:
+        is_routed = role is Role.T0 and index < switch.port_count
+        port_index = index
+    elif role is Role.T1:
+        is_routed = index < clos.numbering.uplink_count
+        port_index = clos.spec.hosts_per_t0 + index
+    else:
+        is_routed = index < clos.spec.hosts_per_t0
+        port_index = index
+    return clos.port_id(switch, port_index) + 1 if is_routed else FIB_NONE
+
+
+def fib_entries(clos: "Clos", switch: Node) -> Iterator[FibEntry]:
+    """The entries of a switch that are not FIB_NONE, by rising key.
+
+    Raises:
+        UsageError: the node is a host.
+    """
+    if not switch.is_switch:
+        raise UsageError(f"{switch.name} is a host: it has no forwarding table")
+    for role in Role:
+        for index in range(INDEX_COUNT):
+            value = fib_value(clos, switch, role, index)
+            if value != FIB_NONE:
+                yield FibEntry(fib_key(Usid(role, 0, index)), value)
+
+
+class Action(StrEnum):
+    """What a node does with a packet."""
+
+    ENCAPSULATE = "encapsulate"
+    SHIFT = "uN shift"
+    FORWARD = "forward"
+    DECAPSULATE = "decapsulate"
+    DROP = "drop"
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """A packet at one node.
+
+    Attributes:
+        node: the node.
+        action: what it does.
+        arrival: outer destination address on arrival; None at the sender.
+        departure: the same on departure; None where the packet ends.
+        ingress: port of arrival; None at the sender.
+        egress: port of departure; None where the packet ends.
+        reason: the look-ups that led there, for people.
+    """
+
+    node: Node
+    action: Action
+    arrival: IPv6Address | None
+    departure: IPv6Address | None
+    ingress: Port | None
+    egress: Port | None
+    reason: str
+
+
+def trace_carrier(clos: "Clos", source: int, plane: int, carrier: IPv6Address) -> tuple[Hop, ...]:
+    """What becomes of a packet that host *source* sends into *plane* with that outer destination address.
+
+    Any carrier will do; the last hop tells whether a NIC took the packet or why it was dropped. It is never a
+    loop: every way through a two-tier fabric without a shift is at most one hop long.
+    """
+    port = clos.host_link(source, plane).lower
+    hops = [Hop(port.node, Action.ENCAPSULATE, None, carrier, None, port, f"port to plane {plane}")]
+    egress: Port | None = port
+    while egress is not None:
+        hop = _process(clos, clos.peer(egress), carrier)
+        hops.append(hop)
+        egress = hop.egress
+        carrier = hop.departure or carrier
+    return tuple(hops)
+
+
+def _process(clos: "Clos", ingress: Port, arrival: IPv6Address) -> Hop:
+    node = ingress.node
+    active = active_usid(arrival)
+    if not node.is_switch:
+        own = Usid(Role.DOWNLINK, ingress.plane, clos.numbering.downlink(node.index))
+        if active == own:
+            return Hop(
+                node, Action.DECAPSULATE, arrival, None, ingress, None, f"{own} is this NIC port's SID"
+            )
+        return _drop(ingress, arrival, f"{active} is not this NIC port's SID {own}")
+    departure, action = arrival, Action.FORWARD
+    value = _look_up(clos, ingress, active)
+    consumed = ""
+    if value == FIB_LOCAL:
+        departure, action = shift_carrier(arrival), Action.SHIFT
+        consumed = f"{active} is own; "
+        active = active_usid(departure)
+        if active is None:
+            return _drop(ingress, arrival, f"{consumed}end of carrier")
+        value = _look_up(clos, ingress, active)
+    if value in {FIB_NONE, FIB_LOCAL}:
+        return _drop(ingress, arrival, f"{consumed}no route to {active}")
+    egress = clos.port(value - 1)
+    return Hop(
+        node, action, arrival, departure, ingress, egress, f"{consumed}{active} is out of {egress.interface}"
+    )
+
+
+def _look_up(clos: "Clos", ingress: Port, usid: Usid | None) -> int:
+    if usid is None or usid.plane != ingress.plane:
+        return FIB_NONE
+    return fib_value(clos, ingress.node, usid.role, usid.index)
+
+
+def _drop(ingress: Port, arrival: IPv6Address, reason: str) -> Hop:
+    return Hop(ingress.node, Action.DROP, arrival, None, ingress, None, reason)

@@ -1,0 +1,212 @@
+"""TopologySpec: what a user writes to describe a fabric. Its limits are checked here and nowhere else.
+
+A value left out that depends on others (the number of EVs, queue sizes) stays None in the model, so that a
+stored spec says what the user said; `Clos` computes it.
+"""
+
+from typing import Annotated, Final, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from testbed.topology.addressing import PORT_ID_BITS
+from testbed.topology.numbering import Numbering
+from testbed.topology.usid import INDEX_COUNT, PLANE_COUNT
+from testbed.units import Duration, Rate, Ratio, Size
+
+PATH_MTUS: Final = (256, 512, 1024, 2048)
+"""Payload bytes per packet that the data plane supports; 4096 would not fit one frame of native XDP."""
+
+EVS_DEFAULT: Final = 128
+EVS_MAX: Final = 256
+"""EVs of one QP; MRC_EV_MAX of the data plane."""
+
+WINDOW_PACKETS_MAX: Final = 1024
+"""PSNs a QP tracks; MRC_PSN_RING of the data plane."""
+
+MEMORY_SEGMENT_BYTES: Final = 1 << 20
+"""A NIC's memory is made of segments of this size; MRC_MEMORY_SEGMENT of the data plane."""
+
+
+class _Problems:
+    """Cross-field errors, each at the key it is about, so that they get a line of the file."""
+
+    def __init__(self) -> None:
+        self._details: list[InitErrorDetails] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._details)
+
+    def add(self, dotted_key: str, value: int, message: str) -> None:
+        error = PydanticCustomError("topology_limit", "{message}", {"message": message})
+        self._details.append(InitErrorDetails(type=error, loc=tuple(dotted_key.split(".")), input=value))
+
+    def raise_if_any(self, title: str) -> None:
+        if self._details:
+            raise ValidationError.from_exception_data(title, self._details)
+
+
+class NicSpec(BaseModel):
+    """The NIC of every host."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    memory: Size = Field(
+        default=16 << 20,
+        description="Memory that can be registered for RDMA, a multiple of 1MiB, at most 4GiB.",
+    )
+    evs: Annotated[int, Field(ge=1, le=EVS_MAX)] | None = Field(
+        default=None,
+        description="Entropy values of a QP, backups included; a multiple of the planes, at most 256. "
+        "Left out: 128, rounded down to a multiple of the planes.",
+    )
+    backup_share: Ratio = Field(
+        default=0.25,
+        lt=1,
+        description="Share of the EVs kept as backups, each to replace a bad EV of its plane. At least one EV "
+        "of a plane is active; of two or more, at least one is a backup unless the share is 0%.",
+    )
+    window_packets: int = Field(
+        default=64,
+        ge=1,
+        le=WINDOW_PACKETS_MAX,
+        description="Packets a QP may have in flight over all planes.",
+    )
+    path_mtu: Size = Field(default=2048, description="Payload bytes per packet: 256B, 512B, 1KiB or 2KiB.")
+    qps_max: int = Field(
+        default=32, ge=1, le=1024, description="QPs a NIC can hold; each takes about 100 KiB."
+    )
+
+    @model_validator(mode="after")
+    def _check_sizes(self) -> Self:
+        problems = _Problems()
+        if self.path_mtu not in PATH_MTUS:
+            problems.add(
+                "path_mtu",
+                self.path_mtu,
+                f"a path MTU of {self.path_mtu} bytes: use 256B, 512B, 1KiB or 2KiB",
+            )
+        if not MEMORY_SEGMENT_BYTES <= self.memory <= 4 << 30 or self.memory % MEMORY_SEGMENT_BYTES:
+            problems.add(
+                "memory", self.memory, f"{self.memory} bytes of memory: use a multiple of 1MiB up to 4GiB"
+            )
+        problems.raise_if_any("nic")
+        return self
+
+
+class QueueSpec(BaseModel):
+    """The two queues of every port of a shaped fabric: control before data, tail drop in each."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    data_buffer: Size | None = Field(
+        default=None,
+        gt=0,
+        description="Room for data packets at a port. Left out: 5 times port_rate times the idle RTT across "
+        "a T1, and at least one window of full packets.",
+    )
+    control_buffer: Size | None = Field(
+        default=None,
+        gt=0,
+        description="Room for SACKs, probes and trimmed packets at a port. Left out: 1024 SACKs.",
+    )
+
+
+class TopologySpec(BaseModel):
+    """A two-tier Clos in several planes: every host has one NIC port to a T0 of each plane."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    planes: int = Field(
+        default=4, ge=1, le=PLANE_COUNT, description="Planes, hence ports of a NIC; at most 16."
+    )
+    t0: int = Field(default=2, ge=1, description="T0 switches per plane.")
+    t1: int = Field(default=2, ge=1, description="T1 switches per plane.")
+    hosts_per_t0: int = Field(default=4, ge=1, description="Hosts at a T0; the same hosts in every plane.")
+    uplinks_per_pair: int = Field(default=1, ge=1, description="Parallel links between a T0 and a T1.")
+    port_rate: Rate | None = Field(
+        default=None,
+        description="Rate of every port, NIC ports included, such as 100Mbit. Left out: unshaped, frames are "
+        "forwarded at once.",
+    )
+    link_delay: Duration = Field(
+        default=0, description="Propagation delay of every link, one way; needs port_rate."
+    )
+    queue: QueueSpec = Field(default=QueueSpec(), description="Queues of every port; need port_rate.")
+    nic: NicSpec = Field(default=NicSpec(), description="The NIC of every host.")
+
+    @property
+    def is_shaped(self) -> bool:
+        """Whether ports have a rate, and with it queues and delay."""
+        return self.port_rate is not None
+
+    @property
+    def numbering(self) -> Numbering:
+        """Counts and numbers of this fabric."""
+        return Numbering(self.planes, self.t0, self.t1, self.hosts_per_t0, self.uplinks_per_pair)
+
+    @property
+    def evs(self) -> int:
+        """EVs of a QP over all planes, backups included."""
+        if self.nic.evs is not None:
+            return self.nic.evs
+        return EVS_DEFAULT // self.planes * self.planes
+
+    @property
+    def evs_per_plane(self) -> int:
+        """EVs of a QP in each plane, backups included."""
+        return self.evs // self.planes
+
+    @property
+    def backup_evs_per_plane(self) -> int:
+        """EVs of a QP in each plane that start as backups."""
+        share = self.nic.backup_share
+        wanted = max(1, round(self.evs_per_plane * share)) if share > 0 else 0
+        return min(wanted, self.evs_per_plane - 1)
+
+    @property
+    def active_evs_per_plane(self) -> int:
+        """EVs of a QP in each plane that start active; at least one."""
+        return self.evs_per_plane - self.backup_evs_per_plane
+
+    @model_validator(mode="after")
+    def _check_limits(self) -> Self:
+        problems = _Problems()
+        for key, count, what in (
+            ("t0", self.t0 * self.uplinks_per_pair, "t0 x uplinks_per_pair"),
+            ("t1", self.t1 * self.uplinks_per_pair, "t1 x uplinks_per_pair"),
+            ("hosts_per_t0", self.hosts_per_t0, "hosts_per_t0"),
+        ):
+            if count > INDEX_COUNT:
+                problems.add(
+                    key, count, f"{what} is {count}, but a uSID has room for {INDEX_COUNT} of them per plane"
+                )
+        ports = self.numbering.port_count
+        if not problems and ports > 1 << PORT_ID_BITS:
+            problems.add(
+                "planes", ports, f"the fabric has {ports} ports; MAC addresses number {1 << PORT_ID_BITS}"
+            )
+        if self.numbering.host_count < 2:
+            problems.add(
+                "hosts_per_t0", 1, "a fabric with a single host carries nothing; give it at least two"
+            )
+        if self.evs < self.planes or self.evs % self.planes:
+            problems.add(
+                "nic.evs",
+                self.evs,
+                f"{self.evs} EVs cannot be shared equally by {self.planes} planes; "
+                f"use a multiple of {self.planes}, such as {max(1, self.evs // self.planes) * self.planes}",
+            )
+        if not self.is_shaped:
+            self._check_nothing_needs_a_rate(problems)
+        problems.raise_if_any("topology")
+        return self
+
+    def _check_nothing_needs_a_rate(self, problems: _Problems) -> None:
+        for key, value in (
+            ("link_delay", self.link_delay),
+            ("queue.data_buffer", self.queue.data_buffer),
+            ("queue.control_buffer", self.queue.control_buffer),
+        ):
+            if value:
+                problems.add(key, value, f"{key} has no effect in an unshaped fabric; give port_rate too")
