@@ -69,7 +69,9 @@ class WriteBw(_Pairwise):
     """RDMA WRITEs as fast as the transport allows, `depth` outstanding."""
 
     kind: Literal["write-bw"]
-    qps: Annotated[int, Field(ge=1)] = Field(default=1, description="QPs per pair of hosts.")
+    qps: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="QPs per pair of hosts; left out, as many as the transport says."
+    )
     depth: Annotated[int, Field(ge=1)] = Field(default=16, description="Messages outstanding per QP.")
 
 
@@ -87,7 +89,9 @@ class SendRecv(_Workload):
     shift: Annotated[int, Field(ge=1)] = Field(
         default=1, description="Distance to the receiver; hosts_per_t0 makes every flow cross a T1."
     )
-    qps: Annotated[int, Field(ge=1)] = Field(default=1, description="QPs per pair of hosts.")
+    qps: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="QPs per pair of hosts; left out, as many as the transport says."
+    )
     depth: Annotated[int, Field(ge=1)] = Field(default=4, description="Messages outstanding per QP.")
 
 
