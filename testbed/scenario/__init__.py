@@ -1,0 +1,1 @@
+"""Scenarios: what a file may say, the plan it resolves to, the run, the verdict and its results."""
