@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+# Each target sets up what it lacks and does nothing twice. `make help` lists them.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-builtin-rules
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
+PYTHON_PACKAGES := python3 python3-venv python3-apt ca-certificates
+
+CLANG ?= clang
+BPF_CFLAGS := -target bpf -O2 -g -Wall -Wextra -Werror -Iagents/include \
+	-idirafter /usr/include/$(shell uname -m)-linux-gnu
+CFLAGS := -O2 -g -Wall -Wextra -Werror -Iagents/include
+
+BPF_SOURCES := $(shell find agents -name '*.bpf.c')
+BPF_OBJECTS := $(patsubst %.c,agents/_objects/%.o,$(notdir $(BPF_SOURCES)))
+DRAINER_SOURCES := $(wildcard agents/switch/drainer/*.c)
+DRAINER := $(if $(DRAINER_SOURCES),agents/_objects/drainer)
+C_FILES := $(shell find agents -name '*.[ch]')
+vpath %.bpf.c $(sort $(dir $(BPF_SOURCES)))
+
+# What the machine was given lasts until it restarts: /run and its mounts do not survive that.
+BOOT := $(shell cat /proc/sys/kernel/random/boot_id)
+HOST_READY := build/host-ready-$(BOOT)
+TEST_TOOLS_READY := build/test-tools-ready-$(BOOT)
+TIERS ?= unit bpf netns e2e
+
+.PHONY: help setup demo test check bench bpf abi image lock clean
+help:
+	@echo "sudo make setup   system packages, Python environment, BPF objects, node image"
+	@echo "sudo make demo    all of that, then a lab, a link flap and its verdict"
+	@echo "sudo make test    every test; TIERS='unit bpf' chooses from: unit bpf netns e2e"
+	@echo "make check        ruff, mypy, import-linter, clang-format, ABI, playbook syntax"
+	@echo "sudo make bench   the figures of docs/performance.md"
+	@echo "make bpf | abi    compile the BPF programs | regenerate agents/wire_abi.py"
+	@echo "make lock         refresh requirements.lock"
+	@echo "make clean        remove what was built; runs/ stays"
+
+setup: $(VENV)/.synced $(HOST_READY)
+	@$(MAKE) --no-print-directory bpf image
+
+demo: setup
+	@$(BIN)/mrc-testbed demo
+
+test: setup $(TEST_TOOLS_READY)
+	@failed=; for tier in $(TIERS); do \
+		echo "== $$tier"; $(BIN)/pytest tests/$$tier || failed="$$failed $$tier"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
+
+check: $(VENV)/.synced
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/clang-format --dry-run -Werror $(C_FILES)
+	@$(MAKE) --no-print-directory agents/_objects/abi.bpf.o
+	$(BIN)/python -m agents.abi_generate agents/_objects/abi.bpf.o | diff -u agents/wire_abi.py -
+	$(BIN)/ansible-playbook --syntax-check --inventory localhost, playbooks/*.yaml
+
+bench: setup $(TEST_TOOLS_READY)
+	@$(BIN)/python -m benchmarks
+
+# ---- Python ---------------------------------------------------------------------------------
+
+$(VENV)/.synced: requirements.lock pyproject.toml
+	@missing=; for package in $(PYTHON_PACKAGES); do \
+		dpkg-query --show --showformat='$${db:Status-Status}' $$package 2>/dev/null | grep -qx installed \
+			|| missing="$$missing $$package"; \
+	done; \
+	if [ -n "$$missing" ]; then \
+		[ $$(id -u) = 0 ] || { echo "run sudo make setup: missing packages:$$missing" >&2; exit 3; }; \
+		echo "installing$$missing"; \
+		export DEBIAN_FRONTEND=noninteractive; \
+		apt-get -qq update; \
+		apt-get -qq install --no-install-recommends $$missing >/dev/null; \
+	fi
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
+	@$(BIN)/python -c 'import sys' 2>/dev/null || { rm -rf $(VENV); $(PYTHON) -m venv $(VENV); }
+	@mkdir -p build
+	@sed -n '/^uv==/,/[^\\]$$/p' requirements.lock > build/uv.txt
+	@$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes --no-deps -r build/uv.txt
+	@echo "installing the locked Python packages"
+	@export VIRTUAL_ENV=$(VENV) UV_SYSTEM_CERTS=true; \
+		$(BIN)/uv pip sync --quiet --require-hashes requirements.lock; \
+		$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+lock: $(VENV)/.synced
+	UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
+		--generate-hashes --upgrade --group dev --group bench --group build --output-file requirements.lock pyproject.toml
+
+# ---- the machine ----------------------------------------------------------------------------
+
+$(HOST_READY): playbooks/host.yaml | $(VENV)/.synced
+	@$(BIN)/mrc-testbed host prepare
+	@mkdir -p build && touch $@
+
+$(TEST_TOOLS_READY): playbooks/host.yaml | $(HOST_READY)
+	@$(BIN)/mrc-testbed host prepare --test-tools
+	@mkdir -p build && touch $@
+
+image: $(VENV)/.synced
+	@if timeout 10 docker version --format '{{.Server.Version}}' >/dev/null 2>&1; then \
+		$(BIN)/mrc-testbed image build; \
+	else \
+		echo "no Docker Engine answers: no node image, labs run in network namespaces"; \
+	fi
+
+# ---- what runs in the kernel ----------------------------------------------------------------
+
+bpf: $(BPF_OBJECTS) $(DRAINER)
+
+agents/_objects/%.bpf.o: %.bpf.c Makefile
+	@mkdir -p $(@D)
+	$(CLANG) $(BPF_CFLAGS) -MMD -MP -c $< -o $@
+
+agents/_objects/drainer: $(DRAINER_SOURCES) Makefile
+	@mkdir -p $(@D)
+	$(CLANG) $(CFLAGS) -MMD -MP -MF $@.d -o $@ $(DRAINER_SOURCES) -lbpf
+
+-include $(wildcard agents/_objects/*.d)
+
+abi: $(VENV)/.synced agents/_objects/abi.bpf.o
+	$(BIN)/python -m agents.abi_generate agents/_objects/abi.bpf.o > build/wire_abi.py
+	mv build/wire_abi.py agents/wire_abi.py
+
+clean:
+	rm -rf build agents/_objects .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache $(VENV)
+	find agents testbed tests benchmarks -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,32 @@
+"""System packages and the BPF file system of the machine labs run on."""
+
+import os
+
+from testbed.errors import PreflightError
+from testbed.hostprep.playbook import PlaybookReport, Progress, run_playbook
+
+
+def prepare_host(
+    *, check: bool = False, with_test_tools: bool = False, progress: Progress | None = None
+) -> PlaybookReport:
+    """What was changed to make this machine ready for labs; nothing on a ready one.
+
+    Args:
+        check: change nothing, only report what would change.
+        with_test_tools: also install what `make test` uses: bpftool, Prometheus, tshark, and Docker where no
+            Docker Engine is installed.
+        progress: hears the name of each step.
+
+    Raises:
+        PreflightError: not root, an unknown distribution, or a package that could not be installed.
+    """
+    if os.geteuid() != 0:
+        raise PreflightError(
+            "preparing the machine needs root: it installs packages and mounts the BPF file system",
+            hint="Run `sudo .venv/bin/mrc-testbed host prepare`.",
+        )
+    variables = {
+        "state_dir": os.environ.get("MRC_TESTBED_STATE_DIR", "/run/mrc-testbed"),
+        "with_test_tools": with_test_tools,
+    }
+    return run_playbook("host", variables, check=check, progress=progress)

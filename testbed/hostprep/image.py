@@ -1,0 +1,120 @@
+"""The node image of runtime docker: what is in it, whether it is current, how it is made.
+
+The image holds Python, libbpf and the part of this project that runs inside a node. It carries a label with a
+hash over everything it was made from, so that a stale one is noticed and a current one is not built again.
+"""
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from enum import Enum
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+import docker
+from docker.errors import DockerException, ImageNotFound
+
+from testbed.errors import PreflightError
+from testbed.hostprep.playbook import PlaybookReport, Progress, find_in_clone, run_playbook
+
+_CONTENT_LABEL: Final = "mrc-testbed.content"
+_NODE_MODULES: Final = (
+    "agents",
+    "testbed/__init__.py",
+    "testbed/errors.py",
+    "testbed/units.py",
+    "testbed/wire",
+)
+"""What an agent may import (import-linter holds it to that), relative to the clone."""
+_RECIPE: Final = ("image/Dockerfile", "playbooks/image.yaml", "playbooks/tasks/base_from_packages.yaml")
+_ENGINE_TIMEOUT_S: Final = 30
+
+
+class ImageState(Enum):
+    """How the node image on this machine compares with the clone."""
+
+    CURRENT = "current"
+    STALE = "stale"
+    MISSING = "missing"
+
+
+def image_name() -> str:
+    """Name and tag of the node image, for example `mrc-testbed-node:0.1.0`."""
+    return f"mrc-testbed-node:{version('mrc-testbed')}"
+
+
+def observe_image() -> ImageState:
+    """Whether the Docker Engine has the node image, made from the sources as they are now.
+
+    Raises:
+        PreflightError: no Docker Engine answers.
+    """
+    try:
+        client = docker.from_env(timeout=_ENGINE_TIMEOUT_S)
+        try:
+            labels = client.images.get(image_name()).labels
+        except ImageNotFound:
+            return ImageState.MISSING
+        finally:
+            client.close()
+    except DockerException as error:
+        raise PreflightError(
+            f"no Docker Engine answers: {error}",
+            hint="Start Docker, or use runtime netns, which needs none.",
+        ) from error
+    return ImageState.CURRENT if labels.get(_CONTENT_LABEL) == content_hash() else ImageState.STALE
+
+
+def build_image(*, check: bool = False, progress: Progress | None = None) -> PlaybookReport:
+    """What was done to have a current node image; nothing when there is one.
+
+    The base is pulled, or made from the distribution's packages where no registry answers (needs root).
+
+    Args:
+        check: change nothing, only report what would change.
+        progress: hears the name of each step.
+
+    Raises:
+        PreflightError: no Docker Engine answers, or a step failed.
+    """
+    if observe_image() is ImageState.CURRENT:
+        return PlaybookReport(changes=(), log=None)
+    with tempfile.TemporaryDirectory(prefix="mrc-testbed-image-") as folder:
+        context = Path(folder) / "context"
+        _assemble_context(context)
+        variables = {
+            "image_name": image_name(),
+            "content_hash": content_hash(),
+            "context_dir": str(context),
+            "work_dir": folder,
+        }
+        return run_playbook("image", variables, check=check, progress=progress)
+
+
+def content_hash() -> str:
+    """SHA-256, in hex, of every file the image is made from, with its path."""
+    digest = hashlib.sha256()
+    for relative in sorted([*_RECIPE, *_node_files()]):
+        digest.update(f"{relative}\0".encode())
+        digest.update(hashlib.sha256(find_in_clone(relative).read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def _node_files() -> Iterator[str]:
+    """Python files of the image, relative to the clone."""
+    for module in _NODE_MODULES:
+        path = find_in_clone(module)
+        root = find_in_clone(".")
+        files = path.rglob("*.py") if path.is_dir() else [path]
+        yield from (str(file.relative_to(root)) for file in files)
+
+
+def _assemble_context(context: Path) -> None:
+    """Lay out the build context in the new folder *context*."""
+    for relative in _node_files():
+        target = context / "site" / relative
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(find_in_clone(relative), target)
+    shutil.copyfile(find_in_clone("image/Dockerfile"), context / "Dockerfile")

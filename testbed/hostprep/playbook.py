@@ -1,0 +1,162 @@
+"""Runs one playbook of the clone on this machine and says what it changed.
+
+Ansible's own output goes to build/hostprep/<playbook>.log; the caller hears the names of the tasks.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import ansible_runner
+
+import testbed
+from testbed.errors import Interrupted, PreflightError, TestbedError
+
+SOURCE_ROOT: Final = Path(testbed.__file__).resolve().parents[1]
+"""The clone. Playbooks, Dockerfile and BPF sources are used from there."""
+
+_SYSTEM_PYTHON: Final = "/usr/bin/python3"
+"""Runs the Ansible modules: apt needs the distribution's interpreter, the one with python3-apt."""
+
+_DEADLINE_S: Final = 1200
+"""Longest run of a playbook: all packages over a slow line."""
+
+Progress = Callable[[str], None]
+"""Called with one line of text for each step that begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaybookReport:
+    """What a run did, or with check would do.
+
+    Attributes:
+        changes: names of the tasks that changed something, in order; empty when all was as it should be.
+        log: Ansible's own output; None when there was nothing to run.
+    """
+
+    changes: tuple[str, ...]
+    log: Path | None
+
+
+@dataclass(slots=True)
+class _Listener:
+    """Turns ansible-runner's events into progress, changes and failures."""
+
+    progress: Progress | None
+    changes: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+    def __call__(self, event: Mapping[str, Any]) -> bool:
+        """Take one event; False tells ansible-runner not to keep it in a file."""
+        details = event.get("event_data", {})
+        task = str(details.get("task", ""))
+        result = details.get("res", {})
+        match event["event"]:
+            case "playbook_on_task_start" if self.progress is not None:
+                self.progress(task)
+            case "runner_on_ok" if result.get("changed"):
+                self.changes.append(task)
+            case "runner_on_failed" | "runner_on_unreachable" if not details.get("ignore_errors"):
+                self.failures.append(f"{task}: {_reason(result)}")
+        return False
+
+
+def _reason(result: Mapping[str, Any]) -> str:
+    """The sentence of a failed task's result, with the last lines it wrote to stderr."""
+    message = str(result.get("msg", "no message"))
+    stderr = str(result.get("stderr") or result.get("module_stderr") or "").strip().splitlines()
+    return "\n  ".join([message, *stderr[-5:]])
+
+
+def find_in_clone(relative: str) -> Path:
+    """The path of a file or folder of the clone.
+
+    Raises:
+        PreflightError: mrc-testbed was installed without its clone.
+    """
+    path = SOURCE_ROOT / relative
+    if not path.exists():
+        raise PreflightError(
+            f"{path} is missing: mrc-testbed runs from a clone of its repository",
+            hint="Clone the repository and run `sudo make setup` in it.",
+        )
+    return path
+
+
+def run_playbook(
+    name: str, variables: Mapping[str, object], *, check: bool, progress: Progress | None
+) -> PlaybookReport:
+    """The report of playbooks/<name>.yaml run on this machine.
+
+    Args:
+        name: the playbook without its folder and suffix.
+        variables: extra variables of the playbook.
+        check: change nothing, only find out what would change.
+        progress: hears each task's name as it begins.
+
+    Raises:
+        PreflightError: a task failed, or the run took longer than its deadline; names the task and the log.
+        Interrupted: the run was cancelled.
+    """
+    playbook = find_in_clone(f"playbooks/{name}.yaml")
+    log = SOURCE_ROOT / "build" / "hostprep" / f"{name}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    listener = _Listener(progress)
+    with tempfile.TemporaryDirectory(prefix="mrc-testbed-ansible-") as folder:
+        run = ansible_runner.run(
+            private_data_dir=folder,
+            ident=name,
+            playbook=str(playbook),
+            inventory={
+                "all": {
+                    "hosts": {
+                        "localhost": {
+                            "ansible_connection": "local",
+                            "ansible_python_interpreter": _SYSTEM_PYTHON,
+                        }
+                    }
+                }
+            },
+            extravars=dict(variables),
+            envvars=_environment(Path(folder)),
+            cmdline="--check" if check else None,
+            event_handler=listener,
+            quiet=True,
+            timeout=_DEADLINE_S,
+        )
+        _keep_log(Path(folder) / "artifacts" / name / "stdout", log)
+    if run.status == "canceled":
+        raise Interrupted(f"playbook {name} was cancelled; run it again to finish, it is idempotent")
+    if run.status == "timeout":
+        raise PreflightError(
+            f"playbook {name} was not finished after {_DEADLINE_S} s; its output is in {log}",
+            hint="Look in the log for the task that hangs, often a package mirror out of reach.",
+        )
+    if run.rc != 0:
+        failures = "\n".join(listener.failures) or f"ansible-playbook ended with status {run.rc}"
+        raise PreflightError(f"playbook {name} failed: {failures}\nAnsible's output is in {log}")
+    return PlaybookReport(tuple(listener.changes), log)
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """Environment of ansible-playbook, which is beside our interpreter and demands a UTF-8 locale."""
+    return {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
+        "LC_ALL": "C.UTF-8",
+        "ANSIBLE_HOME": str(folder / "ansible"),
+        "ANSIBLE_LOCAL_TEMP": str(folder / "ansible" / "local"),
+        "ANSIBLE_REMOTE_TEMP": str(folder / "ansible" / "remote"),
+        "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_RETRY_FILES_ENABLED": "0",
+    }
+
+
+def _keep_log(output: Path, log: Path) -> None:
+    if not output.exists():
+        raise TestbedError("ansible-runner ended without output; the Python environment is damaged")
+    shutil.copyfile(output, log)
