@@ -1,0 +1,138 @@
+"""What the runner needs of the live world, and nothing more.
+
+`testbed.scenario.live` fulfils these with a real lab; tests fulfil them with a simulated one. All times are
+CLOCK_MONOTONIC in ns unless they say otherwise.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, Protocol
+
+from testbed.faults.occurrence import FaultOccurrence
+from testbed.scenario.nic_event import NicEvent
+from testbed.scenario.plan import PlannedTransport, PlannedWorkload
+from testbed.scenario.sample import Sample
+from testbed.workloads.outcome import FlowOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class FaultChange:
+    """A fault began or ceased to act.
+
+    Attributes:
+        action: which of the two.
+        fault_id: its id.
+        occurrence: index of the occurrence.
+        before_ns: just before the first port changed.
+        after_ns: just after the last port changed.
+        lost_packets: with `cleared`, packets that the fault's ports lost while it acted.
+        last_lost_ns: with `cleared`, when the last of them was lost; None when there was none.
+    """
+
+    action: Literal["applied", "cleared"]
+    fault_id: str
+    occurrence: int
+    before_ns: int
+    after_ns: int
+    lost_packets: int = 0
+    last_lost_ns: int | None = None
+
+
+class Clock(Protocol):
+    """Time, waiting, and the wish to stop early."""
+
+    def now_ns(self) -> int:
+        """CLOCK_MONOTONIC."""
+
+    def utc_now(self) -> datetime:
+        """The date, aware of its zone (UTC)."""
+
+    def wait_until_ns(self, deadline_ns: int) -> None:
+        """Returns at *deadline_ns*, or earlier when `interruption` came; at once if it is past."""
+
+    def interruption(self) -> str | None:
+        """What asks for an early end, such as `SIGINT`; None while nothing does."""
+
+
+class FaultInjector(Protocol):
+    """Applies and reverts faults; what it applied, it reverts even if this process dies."""
+
+    def apply(self, occurrence: FaultOccurrence) -> FaultChange:
+        """Puts the occurrence in force.
+
+        Raises:
+            FaultError: it could not be; nothing of it is in force then.
+        """
+
+    def clear(self, occurrence: FaultOccurrence) -> FaultChange:
+        """Ends the occurrence that `apply` put in force.
+
+        Raises:
+            CleanupError: it could not be reverted.
+        """
+
+    def clear_all(self) -> Sequence[FaultChange]:
+        """Ends whatever this injector has in force; none is a success.
+
+        Raises:
+            CleanupError: something could not be reverted; all were tried.
+        """
+
+
+class WorkloadRunner(Protocol):
+    """Sends what the plan says; the data path is in the kernel, so every call returns quickly."""
+
+    def prepare(self, workloads: Sequence[PlannedWorkload], transport: PlannedTransport, seed: int) -> None:
+        """Registers and fills memory, creates and connects QPs. Nothing is sent yet.
+
+        Raises:
+            AgentError: a NIC agent refused, died or did not answer.
+        """
+
+    def start(self, name: str) -> None:
+        """Begins to send. A workload by iterations sends its warm-up first, as prepared."""
+
+    def stop(self, name: str) -> None:
+        """Posts nothing more; messages under way complete."""
+
+    def is_finished(self, name: str) -> bool:
+        """Whether every message of the workload has completed, or its QPs have failed."""
+
+    def collect(self, deadline_ns: int) -> Sequence[FlowOutcome]:
+        """Waits for messages under way until *deadline_ns*, compares received memory, returns every flow.
+
+        A flow whose messages did not complete has an `error` that says so.
+
+        Raises:
+            AgentError: a NIC agent died or did not answer.
+        """
+
+    def close(self) -> None:
+        """Destroys QPs and deregisters memory; also after a failure, and more than once."""
+
+
+class Sampler(Protocol):
+    """Reads counters and events of the lab."""
+
+    def sample(self) -> Sample:
+        """The readings of now."""
+
+    def drain_events(self) -> Sequence[NicEvent]:
+        """NIC events since the last call, in the order of their times.
+
+        Raises:
+            AgentError: the connection to a NIC agent broke.
+        """
+
+
+class LabView(Protocol):
+    """What the results say about the lab."""
+
+    @property
+    def name(self) -> str:
+        """Name of the lab."""
+
+    @property
+    def runtime(self) -> str:
+        """`docker` or `netns`."""
