@@ -12,7 +12,7 @@ IFINDEX_BASE: Final = 1000
 """The ifindex of a port in its namespace is this plus its port id; MRC_IFINDEX_BASE of the data plane."""
 
 INTERFACE_MTU_BYTES: Final = 3000
-"""MTU of every interface: 2048 bytes of payload and all headers fit, and native XDP on veth still attaches."""
+"""MTU of every interface: 2048 bytes of payload and all headers fit, and native XDP on a veth accepts it."""
 
 PORT_ID_BITS: Final = 24
 INNER_PREFIX: Final = 0xFD6D_7263_0000_0000

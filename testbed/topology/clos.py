@@ -154,7 +154,8 @@ class Clos:
         Raises:
             UsageError: the node has no such port.
         """
-        self._require(index, node.port_count, f"port of {node.name}")
+        if not 0 <= index < node.port_count:
+            raise UsageError(f"{node.name} has no port {index}: its ports are 0 to {node.port_count - 1}")
         number = self.numbering
         if node.plane is None:
             return 2 * number.host_link_id(node.index, index)

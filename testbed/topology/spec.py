@@ -63,7 +63,7 @@ class NicSpec(BaseModel):
     backup_share: Ratio = Field(
         default=0.25,
         lt=1,
-        description="Share of the EVs kept as backups, each to replace a bad EV of its plane. At least one EV "
+        description="Share of the EVs kept as backups, to replace bad EVs of the same plane. At least one EV "
         "of a plane is active; of two or more, at least one is a backup unless the share is 0%.",
     )
     window_packets: int = Field(
