@@ -89,6 +89,7 @@ class Limit(IntEnum):
     PMTU_MAX = 2048
     HEADER_BYTES = 138
     FRAME_BYTES_MAX = 2304
+    QPN_BASE = 256
     IFINDEX_BASE = 1000
     FIB_STRIDE = 4096
     HISTOGRAM_BUCKETS = 1024
@@ -163,12 +164,6 @@ class PortKind(IntEnum):
     T1_DOWN = 3
 
 
-class ProbeState(IntEnum):
-    """enum mrc_probe_state."""
-
-    PROBE_ANSWERED = 2147483647
-
-
 class QpState(IntEnum):
     """enum mrc_qp_state."""
 
@@ -208,24 +203,6 @@ class Usid(IntEnum):
     DOWNLINK = 3
 
 
-class WorkFlag(IntEnum):
-    """enum mrc_work_flag."""
-
-    WORK_SIGNAL_EACH = 1
-
-
-class Doorbell(Structure):
-    """struct mrc_doorbell, 8 bytes."""
-
-    tail: int
-    pad0: int
-
-    _fields_ = (
-        ("tail", c_uint32),
-        ("pad0", c_uint32),
-    )
-
-
 class Ev(Structure):
     """struct mrc_ev, 56 bytes."""
 
@@ -241,7 +218,7 @@ class Ev(Structure):
     lost_packets: int
     marks: int
     rtt_ns: int
-    probe_id: int
+    is_probe_pending: int
 
     _fields_ = (
         ("entropy", c_uint32),
@@ -256,7 +233,7 @@ class Ev(Structure):
         ("lost_packets", c_uint64),
         ("marks", c_uint64),
         ("rtt_ns", c_uint32),
-        ("probe_id", c_uint32),
+        ("is_probe_pending", c_uint32),
     )
 
 
@@ -313,12 +290,14 @@ class Histogram(Structure):
 
 
 class Kick(Structure):
-    """struct mrc_kick, 528 bytes."""
+    """struct mrc_kick, 536 bytes."""
 
     mode: int
     qp_index: int
     probe_count: int
     probe_cursor: int
+    next_probe_id: int
+    pad0: int
     probe_ev: "Array[c_uint32]"
     probe_qp: "Array[c_uint32]"
 
@@ -327,6 +306,8 @@ class Kick(Structure):
         ("qp_index", c_uint32),
         ("probe_count", c_uint32),
         ("probe_cursor", c_uint32),
+        ("next_probe_id", c_uint32),
+        ("pad0", c_uint32),
         ("probe_ev", (c_uint32 * 64)),
         ("probe_qp", (c_uint32 * 64)),
     )
@@ -343,7 +324,7 @@ class NicConfig(Structure):
     srv6_block: int
     inner_prefix: int
     port_up_mask: int
-    pad0: int
+    downlink: int
     port_id: "Array[c_uint32]"
 
     _fields_ = (
@@ -355,8 +336,18 @@ class NicConfig(Structure):
         ("srv6_block", c_uint32),
         ("inner_prefix", c_uint64),
         ("port_up_mask", c_uint32),
-        ("pad0", c_uint32),
+        ("downlink", c_uint32),
         ("port_id", (c_uint32 * 16)),
+    )
+
+
+class NicCounters(Structure):
+    """struct mrc_nic_counters, 248 bytes."""
+
+    value: "Array[c_uint64]"
+
+    _fields_ = (
+        ("value", (c_uint64 * 31)),
     )
 
 
@@ -425,20 +416,22 @@ class PortState(Structure):
 
 
 class Probe(Structure):
-    """struct mrc_probe, 24 bytes."""
+    """struct mrc_probe, 32 bytes."""
 
+    is_pending: int
+    sent_ns: int
     probe_id: int
     qp_index: int
     ev_index: int
     pad0: int
-    sent_ns: int
 
     _fields_ = (
+        ("is_pending", c_uint64),
+        ("sent_ns", c_uint64),
         ("probe_id", c_uint32),
         ("qp_index", c_uint32),
         ("ev_index", c_uint32),
         ("pad0", c_uint32),
-        ("sent_ns", c_uint64),
     )
 
 
@@ -455,7 +448,8 @@ class TxSlot(Structure):
     ev_index: int
     opcode: int
     retransmissions: int
-    pad0: int
+    is_timeout: int
+    pad0: "Array[c_uint8]"
 
     _fields_ = (
         ("sent_ns", c_uint64),
@@ -468,12 +462,13 @@ class TxSlot(Structure):
         ("ev_index", c_uint8),
         ("opcode", c_uint8),
         ("retransmissions", c_uint8),
-        ("pad0", c_uint32),
+        ("is_timeout", c_uint8),
+        ("pad0", (c_uint8 * 3)),
     )
 
 
 class Qp(Structure):
-    """struct mrc_qp, 52672 bytes."""
+    """struct mrc_qp, 52968 bytes."""
 
     lock: "object"
     state: int
@@ -481,6 +476,9 @@ class Qp(Structure):
     qpn: int
     peer_qpn: int
     peer_host: int
+    is_local: int
+    template_hi: int
+    template_lo: int
     pmtu_bytes: int
     window_packets: int
     loss_threshold_acks: int
@@ -497,12 +495,14 @@ class Qp(Structure):
     inflight: int
     lost_count: int
     acked_total: int
+    peer_cack_next: int
     retx_head: int
     retx_tail: int
     next_plane: int
     retries: int
     kick_asked: int
     timer_armed: int
+    acked_bytes: int
     progress_ns: int
     work_head: int
     work_next: int
@@ -511,7 +511,7 @@ class Qp(Structure):
     completed_iterations: int
     outstanding_messages: int
     next_msn: int
-    pad0: int
+    work_started: "Array[c_uint32]"
     message_start_ns: "Array[c_uint64]"
     acked_bits: "Array[c_uint64]"
     lost_bits: "Array[c_uint64]"
@@ -534,6 +534,9 @@ class Qp(Structure):
         ("qpn", c_uint32),
         ("peer_qpn", c_uint32),
         ("peer_host", c_uint32),
+        ("is_local", c_uint32),
+        ("template_hi", c_uint64),
+        ("template_lo", c_uint64),
         ("pmtu_bytes", c_uint32),
         ("window_packets", c_uint32),
         ("loss_threshold_acks", c_uint32),
@@ -550,12 +553,14 @@ class Qp(Structure):
         ("inflight", c_uint32),
         ("lost_count", c_uint32),
         ("acked_total", c_uint32),
+        ("peer_cack_next", c_uint32),
         ("retx_head", c_uint32),
         ("retx_tail", c_uint32),
         ("next_plane", c_uint32),
         ("retries", c_uint32),
         ("kick_asked", c_uint32),
         ("timer_armed", c_uint32),
+        ("acked_bytes", c_uint64),
         ("progress_ns", c_uint64),
         ("work_head", c_uint32),
         ("work_next", c_uint32),
@@ -564,7 +569,7 @@ class Qp(Structure):
         ("completed_iterations", c_uint32),
         ("outstanding_messages", c_uint32),
         ("next_msn", c_uint32),
-        ("pad0", c_uint32),
+        ("work_started", (c_uint32 * 64)),
         ("message_start_ns", (c_uint64 * 64)),
         ("acked_bits", (c_uint64 * 16)),
         ("lost_bits", (c_uint64 * 16)),
@@ -599,7 +604,7 @@ class Region(Structure):
 
 
 class Work(Structure):
-    """struct mrc_work, 48 bytes."""
+    """struct mrc_work, 40 bytes."""
 
     id: int
     length: int
@@ -610,11 +615,10 @@ class Work(Structure):
     remote_slots: int
     r_key: int
     depth: int
-    flags: int
-    pad0: int
+    stop: int
 
     _fields_ = (
-        ("id", c_uint64),
+        ("id", c_uint32),
         ("length", c_uint32),
         ("iterations", c_uint32),
         ("local_offset", c_uint32),
@@ -623,6 +627,19 @@ class Work(Structure):
         ("remote_slots", c_uint32),
         ("r_key", c_uint32),
         ("depth", c_uint32),
-        ("flags", c_uint32),
+        ("stop", c_uint32),
+    )
+
+
+class WorkRing(Structure):
+    """struct mrc_work_ring, 2568 bytes."""
+
+    tail: int
+    pad0: int
+    entries: "Array[Work]"
+
+    _fields_ = (
+        ("tail", c_uint32),
         ("pad0", c_uint32),
+        ("entries", (Work * 64)),
     )

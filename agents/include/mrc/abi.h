@@ -26,6 +26,7 @@ enum mrc_limit {
 	MRC_PMTU_MAX = 2048,	      /* payload bytes per packet */
 	MRC_HEADER_BYTES = 138,	      /* Ethernet .. RETH of a data packet over SRv6, before the payload */
 	MRC_FRAME_BYTES_MAX = 2304,   /* largest frame, with room to spare */
+	MRC_QPN_BASE = 256,	      /* QP number = base + index; 2 is the endpoint's */
 	MRC_IFINDEX_BASE = 1000,      /* a port's ifindex = base + its lab-wide port id */
 	MRC_FIB_STRIDE = 4096,	      /* FIB entries per switch: role 2 bits, index 10 bits */
 	MRC_HISTOGRAM_BUCKETS = 1024, /* see histogram.h */
@@ -147,7 +148,7 @@ struct mrc_nic_config {
 	__u32 srv6_block;   /* first 32 bits of every carrier, host order */
 	__u64 inner_prefix; /* first 64 bits of inner addresses with plane 0; plane is added */
 	__u32 port_up_mask; /* bit i: carrier of the port to plane i */
-	__u32 pad0;
+	__u32 downlink;	    /* host_index % hosts_per_t0: the NIC's own uSID index */
 	__u32 port_id[MRC_PLANE_MAX];
 };
 
@@ -172,7 +173,7 @@ enum mrc_ev_reason {
 	MRC_REASON_NONE = 0,
 	MRC_REASON_LOSS = 1,	/* later acknowledgements passed a packet on it */
 	MRC_REASON_TIMEOUT = 2, /* retransmission time-out */
-	MRC_REASON_PROBE = 3,	/* enough EV probes answered */
+	MRC_REASON_PROBE = 3,	/* enough EV probes answered in a row */
 	MRC_REASON_ECN = 4,
 	MRC_REASON_TRIM = 5,
 	MRC_REASON_ADMIN = 6,
@@ -191,8 +192,8 @@ struct mrc_ev {
 	__u64 tx_packets;
 	__u64 lost_packets;
 	__u64 marks;
-	__u32 rtt_ns; /* last sample */
-	__u32 probe_id;
+	__u32 rtt_ns;		 /* last sample */
+	__u32 is_probe_pending; /* the last EV probe on it has not been answered */
 };
 
 /*
@@ -218,7 +219,8 @@ struct mrc_tx_slot {
 	__u8 ev_index;
 	__u8 opcode;
 	__u8 retransmissions;
-	__u32 pad0;
+	__u8 is_timeout; /* the last loss was found by time-out */
+	__u8 pad0[3];
 };
 
 /*
@@ -234,6 +236,9 @@ struct mrc_qp {
 	__u32 qpn;
 	__u32 peer_qpn;
 	__u32 peer_host;
+	__u32 is_local;	    /* both hosts on the same T0 */
+	__u64 template_hi;  /* carrier with plane and uplink 0; see carrier_fill() */
+	__u64 template_lo;
 	__u32 pmtu_bytes;
 	__u32 window_packets;
 	__u32 loss_threshold_acks; /* other acknowledgements that prove a packet lost */
@@ -244,6 +249,7 @@ struct mrc_qp {
 	__u32 plane_count;
 	__u32 min_active; /* EVs never fall below this many active ones */
 	__u32 active_total;
+	__u32 active_planes; /* bit i: plane i has active EVs */
 
 	/* requestor */
 	__u32 next_psn; /* free-running; the wire carries the low 24 bits */
@@ -252,12 +258,15 @@ struct mrc_qp {
 	__u32 inflight; /* packets sent, neither acknowledged nor declared lost */
 	__u32 lost_count;
 	__u32 acked_total;
+	__u32 pad0;
+	__u32 peer_cack_next; /* one above the highest cumulative acknowledgement seen */
 	__u32 retx_head; /* retx_fifo, free-running */
 	__u32 retx_tail;
-	__u32 next_plane;
+	__u32 next_plane; /* may equal plane_count or more: wraps */
 	__u32 retries;
 	__u32 kick_asked;    /* an event asked the agent for frames and none came yet */
 	__u32 timer_armed;
+	__u64 acked_bytes;   /* payload */
 	__u64 progress_ns;   /* last acknowledgement of something new */
 	__u32 work_head;     /* first work request not yet completed; free-running */
 	__u32 work_next;     /* work request whose packets are being sent */
@@ -266,7 +275,7 @@ struct mrc_qp {
 	__u32 completed_iterations; /* of work_head */
 	__u32 outstanding_messages;
 	__u32 next_msn;
-	__u32 pad0;
+	__u32 work_started[MRC_WORK_RING];     /* iterations of a request, once it is sent whole */
 	__u64 message_start_ns[MRC_WORK_RING]; /* by msn */
 	__u64 acked_bits[MRC_PSN_WORDS];       /* by psn % ring: acknowledged */
 	__u64 lost_bits[MRC_PSN_WORDS];	       /* by psn % ring: to be retransmitted */
@@ -287,19 +296,14 @@ struct mrc_qp {
 	__u64 received_bits[MRC_PSN_WORDS];
 };
 
-enum mrc_work_flag {
-	MRC_WORK_SIGNAL_EACH = 1, /* a completion event for each iteration, not just the last */
-};
-
 /*
- * work_ring[qp index * MRC_WORK_RING + n], mmapable array, written by user space before it raises
- * the doorbell. The request is carried out `iterations` times; iteration i reads local_offset +
+ * A work request: an RDMA WRITE carried out `iterations` times. Iteration i reads local_offset +
  * (i % local_slots) * length and writes remote_offset + (i % remote_slots) * length, so that
  * coprime slot counts give each lap over the target other bytes. At most `depth` iterations are
  * outstanding at once.
  */
 struct mrc_work {
-	__u64 id;
+	__u32 id;
 	__u32 length;
 	__u32 iterations;
 	__u32 local_offset;
@@ -308,14 +312,14 @@ struct mrc_work {
 	__u32 remote_slots;
 	__u32 r_key;
 	__u32 depth;
-	__u32 flags;
-	__u32 pad0;
+	__u32 stop; /* user space sets it to end the request before its last iteration */
 };
 
-/* doorbell[qp index], mmapable array: user space stores the new tail, free-running. */
-struct mrc_doorbell {
-	__u32 tail;
+/* work_ring[qp index], mmapable array: user space fills entries, then stores the new tail. */
+struct mrc_work_ring {
+	__u32 tail; /* free-running */
 	__u32 pad0;
+	struct mrc_work entries[MRC_WORK_RING];
 };
 
 /* regions[r_key & 63], mmapable array, written by user space; valid when r_key matches. */
@@ -328,15 +332,12 @@ struct mrc_region {
 
 /* probes[probe id % MRC_PROBE_RING] */
 struct mrc_probe {
+	__u64 is_pending;
+	__u64 sent_ns;
 	__u32 probe_id;
-	__u32 qp_index; /* MRC_PROBE_ANSWERED once answered */
+	__u32 qp_index;
 	__u32 ev_index;
 	__u32 pad0;
-	__u64 sent_ns;
-};
-
-enum mrc_probe_state {
-	MRC_PROBE_ANSWERED = 0x7fffffff,
 };
 
 enum mrc_kick_mode {
@@ -349,13 +350,15 @@ struct mrc_kick {
 	__u32 mode;
 	__u32 qp_index;
 	__u32 probe_count;
-	__u32 probe_cursor; /* advanced by BPF */
+	__u32 probe_cursor;  /* advanced by BPF */
+	__u32 next_probe_id; /* advanced by BPF; the wire carries the low 16 bits */
+	__u32 pad0;
 	__u32 probe_ev[MRC_KICK_PROBES];
 	__u32 probe_qp[MRC_KICK_PROBES];
 };
 
 enum mrc_event_kind {
-	MRC_EVENT_COMPLETION = 1, /* a = work id low, b = iterations done, c = status, d = bytes low */
+	MRC_EVENT_COMPLETION = 1, /* a = work id, b = iterations done, c = status, d = its length */
 	MRC_EVENT_EV_STATE = 2,	  /* a = EV index, b = from, c = to, d = reason */
 	MRC_EVENT_KICK = 3,	  /* a = packets that may be sent */
 	MRC_EVENT_QP_STATE = 4,	  /* a = from, b = to, c = status */
@@ -410,6 +413,11 @@ enum mrc_nic_counter {
 	MRC_NC_DROP_NO_EV,
 	MRC_NC_DROP_OPCODE,
 	MRC_NC_COUNT,
+};
+
+/* nic_counters[0], per-CPU array. */
+struct mrc_nic_counters {
+	__u64 value[MRC_NC_COUNT];
 };
 
 /* Log-linear histogram, per-CPU array value; the bucket index is histogram.h's. */

@@ -38,6 +38,8 @@ enum {
 	WIRE_AETH_NAK_REMOTE_ACCESS = 0x62,
 	WIRE_ERTH_EV_PROBE = 1,
 	WIRE_SETH_SKIP_ONCE = 1 << 5,
+	WIRE_TIMESTAMP_128NS = 1,      /* TSETH: tsr 0, ftype 1 */
+	WIRE_ERTH_TIMESTAMP_128NS = 1, /* ERTH: the same bits */
 };
 
 struct wire_eth {

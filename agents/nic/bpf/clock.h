@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * A QP's own clock, for when no SACK comes: time-outs, and credit that nobody spends. A timer
+ * cannot send, so it decides and asks the agent for frames.
+ */
+#ifndef MRC_CLOCK_H
+#define MRC_CLOCK_H
+
+#include "nic_maps.h"
+
+static __always_inline int work_ready(struct mrc_qp *qp, struct mrc_work_ring *ring);
+static __always_inline void qp_fail(__u32 qp_index, __u32 from, __u32 status);
+__noinline int declare_loss(__u32 qp_index, __u32 reason, __u64 now_ns);
+
+#define CLOCK_MONOTONIC 1 /* <time.h> does not compile for BPF */
+
+enum {
+	CLOCK_TICKS_PER_RTO = 4,
+	CLOCK_BACKOFF_MAX = 6,
+};
+
+static int on_clock(void *map, __u32 *key, struct mrc_qp *qp)
+{
+	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, key);
+	__u32 qp_index = *key, wanted = 0, is_failed = 0, is_expired = 0, is_idle = 0, backoff;
+	__u64 now_ns = bpf_ktime_get_ns(), rto_ns = qp->rto_ns;
+
+	(void)map;
+	if (!ring)
+		return 0;
+	bpf_spin_lock(&qp->lock);
+	backoff = qp->retries < CLOCK_BACKOFF_MAX ? qp->retries : CLOCK_BACKOFF_MAX;
+	if (qp->state != MRC_QP_RTS) {
+		is_idle = 1;
+	} else if (qp->inflight) {
+		is_expired = (__s64)(now_ns - qp->progress_ns) > (__s64)(rto_ns << backoff);
+		if (is_expired) {
+			qp->progress_ns = now_ns;
+			qp->retries++;
+			is_failed = qp->retries > qp->retry_limit;
+			if (is_failed)
+				qp->state = MRC_QP_ERROR;
+		}
+	} else {
+		is_idle = !qp->lost_count && !work_ready(qp, ring);
+	}
+	if (is_idle || is_failed)
+		qp->timer_armed = 0;
+	bpf_spin_unlock(&qp->lock);
+
+	if (is_failed) {
+		qp_fail(qp_index, MRC_QP_RTS, MRC_STATUS_RETRY_EXCEEDED);
+		return 0;
+	}
+	if (is_idle)
+		return 0;
+	for (int i = 0; is_expired && i < MRC_PSN_RING; i++) {
+		if (!declare_loss(qp_index, MRC_REASON_TIMEOUT, now_ns))
+			break;
+	}
+	bpf_spin_lock(&qp->lock);
+	if (qp->inflight < qp->window_packets && (qp->lost_count || work_ready(qp, ring))) {
+		qp->kick_asked = 1;
+		wanted = qp->window_packets - qp->inflight;
+	}
+	bpf_spin_unlock(&qp->lock);
+	if (wanted)
+		nic_event(MRC_EVENT_KICK, qp_index, wanted, 0, 0);
+	bpf_timer_start(&qp->timer, rto_ns / CLOCK_TICKS_PER_RTO, 0);
+	return 0;
+}
+
+/* Starts the clock of a QP whose timer_armed the caller has just set. */
+static __noinline int clock_start(__u32 qp_index)
+{
+	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
+
+	if (!qp)
+		return 0;
+	/* Fails harmlessly when this element's timer exists already. */
+	bpf_timer_init(&qp->timer, &qps, CLOCK_MONOTONIC);
+	bpf_timer_set_callback(&qp->timer, on_clock);
+	bpf_timer_start(&qp->timer, qp->rto_ns / CLOCK_TICKS_PER_RTO, 0);
+	return 0;
+}
+
+#endif

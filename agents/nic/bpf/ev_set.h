@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The EV set of a QP: which EV carries the next packet, and which EVs may (docs/protocol.md, "EV
+ * states"). All functions run under the QP's lock.
+ *
+ * The EVs of plane p occupy one slice of order[], in three stretches; an EV's own `position` says
+ * where it stands, counted from the start of the slice:
+ *
+ *    [ active ........ | backup .... | ASSUMED_BAD, DENIED ]
+ *      0               active_count  active_count + backup_count
+ *
+ * Every change is a swap with an element at the border of a stretch.
+ */
+#ifndef MRC_EV_SET_H
+#define MRC_EV_SET_H
+
+#include <linux/types.h>
+#include <mrc/abi.h>
+#include <mrc/psn.h>
+
+#define EV_INDEX(i) ((i) & (MRC_EV_MAX - 1))
+#define PLANE_INDEX(i) ((i) & (MRC_PLANE_MAX - 1))
+
+static __always_inline void ev_swap(struct mrc_qp *qp, __u32 slice, __u32 i, __u32 j)
+{
+	__u8 at_i = qp->order[EV_INDEX(slice + i)];
+	__u8 at_j = qp->order[EV_INDEX(slice + j)];
+
+	qp->order[EV_INDEX(slice + i)] = at_j;
+	qp->order[EV_INDEX(slice + j)] = at_i;
+	qp->evs[EV_INDEX(at_j)].position = i;
+	qp->evs[EV_INDEX(at_i)].position = j;
+}
+
+/*
+ * The EV of the next packet: planes take turns, so that they carry equal load whatever their number
+ * of EVs; within a plane the active EVs are walked in an order that each lap shuffles again (an EV
+ * just used changes places with one used earlier in the lap, so each is used once per lap).
+ *
+ * Returns the EV's index, or -1 when no plane of port_mask has an active EV.
+ */
+static __always_inline int ev_select(struct mrc_qp *qp, __u32 port_mask, __u32 random)
+{
+	__u32 usable = port_mask & qp->active_planes;
+	__u32 from_next = usable & ~0U << PLANE_INDEX(qp->next_plane);
+	struct mrc_ev_plane *set;
+	__u32 plane, slice, cursor;
+	__u8 ev;
+
+	if (!usable)
+		return -1;
+	plane = PLANE_INDEX(trailing_zeros(from_next ? from_next : usable));
+	qp->next_plane = plane + 1;
+	set = &qp->planes[plane];
+	slice = plane * qp->evs_per_plane;
+	cursor = set->cursor < set->active_count ? set->cursor : 0;
+	ev = qp->order[EV_INDEX(slice + cursor)];
+	ev_swap(qp, slice, cursor, random % (cursor + 1));
+	set->cursor = cursor + 1;
+	return ev;
+}
+
+static __always_inline void ev_set_state(struct mrc_ev *ev, __u32 state, __u32 reason, __u64 now_ns)
+{
+	ev->state = state;
+	ev->reason = reason;
+	ev->changed_ns = now_ns;
+}
+
+/*
+ * A GOOD EV lost a packet: it becomes ASSUMED_BAD and a backup of its plane takes its place. Returns
+ * whether it did: an active EV stays when the QP would fall below its floor.
+ */
+static __always_inline int ev_leave(struct mrc_qp *qp, __u32 index, __u32 reason, __u64 now_ns)
+{
+	struct mrc_ev *ev = &qp->evs[EV_INDEX(index)];
+	struct mrc_ev_plane *set = &qp->planes[PLANE_INDEX(ev->plane)];
+	__u32 slice = ev->plane * qp->evs_per_plane;
+	__u32 active = set->active_count, backup = set->backup_count;
+
+	if (ev->state != MRC_EV_GOOD)
+		return 0;
+	if (ev->position < active) {
+		if (!backup && qp->active_total <= qp->min_active)
+			return 0;
+		ev_swap(qp, slice, ev->position, active - 1);
+		if (backup) {
+			ev_swap(qp, slice, active - 1, active + backup - 1);
+			set->backup_count = backup - 1;
+		} else {
+			set->active_count = active - 1;
+			qp->active_total--;
+			if (active == 1)
+				qp->active_planes &= ~(1U << ev->plane);
+		}
+	} else {
+		ev_swap(qp, slice, ev->position, active + backup - 1);
+		set->backup_count = backup - 1;
+	}
+	ev->bad_count++;
+	ev->probe_successes = 0;
+	ev_set_state(ev, MRC_EV_ASSUMED_BAD, reason, now_ns);
+	return 1;
+}
+
+/* Enough probes were answered: the EV is GOOD again, active when its plane is short, else a backup. */
+static __always_inline int ev_return(struct mrc_qp *qp, __u32 index, __u32 reason, __u64 now_ns)
+{
+	struct mrc_ev *ev = &qp->evs[EV_INDEX(index)];
+	struct mrc_ev_plane *set = &qp->planes[PLANE_INDEX(ev->plane)];
+	__u32 slice = ev->plane * qp->evs_per_plane;
+
+	if (ev->state != MRC_EV_ASSUMED_BAD)
+		return 0;
+	ev_swap(qp, slice, ev->position, set->active_count + set->backup_count);
+	if (set->active_count < set->target_active) {
+		ev_swap(qp, slice, ev->position, set->active_count);
+		set->active_count++;
+		qp->active_total++;
+		qp->active_planes |= 1U << ev->plane;
+	} else {
+		set->backup_count++;
+	}
+	ev_set_state(ev, MRC_EV_GOOD, reason, now_ns);
+	return 1;
+}
+
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Frames of the endpoint: one cursor check in, one complete header stack out. */
+#ifndef MRC_FRAME_H
+#define MRC_FRAME_H
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_endian.h>
+#include <mrc/wire.h>
+#include <mrc/usid.h>
+#include <mrc/emit.h>
+#include "nic_maps.h"
+
+/* The frame's first `size` bytes, or NULL when it is shorter. */
+static __always_inline void *frame_head(struct xdp_md *ctx, __u32 size)
+{
+	void *data = (void *)(long)ctx->data;
+
+	return data + size > (void *)(long)ctx->data_end ? (void *)0 : data;
+}
+
+/* Cuts or grows the frame to exactly `bytes`. */
+static __always_inline int frame_resize(struct xdp_md *ctx, __u32 bytes)
+{
+	__u64 present = ctx->data_end - ctx->data;
+
+	asm volatile("" : "+r"(present)); /* or clang subtracts one pointer at a time */
+	return bpf_xdp_adjust_tail(ctx, (int)((__u64)bytes - present));
+}
+
+/* Whom a packet is for, and on which path. */
+struct frame_target {
+	struct carrier to;
+	__u32 peer_host;
+	__u32 peer_qpn;
+	__u32 plane;
+	__u32 entropy;
+};
+
+/* Deposits plane and uplink in a template built for plane 0 and uplink 0. */
+static __always_inline struct carrier carrier_fill(__u64 hi, __u64 lo, int is_local, __u32 plane,
+						   __u32 uplink, __u32 uplinks_per_pair)
+{
+	__u64 plane_bits = (__u64)plane << MRC_USID_PLANE_SHIFT;
+	struct carrier to;
+
+	to.hi = hi | plane_bits << 16 | plane_bits;
+	to.lo = lo;
+	if (!is_local) {
+		to.hi |= uplink;
+		to.lo |= plane_bits << 48 | plane_bits << 32;
+		if (uplinks_per_pair > 1)
+			to.lo |= (__u64)(uplink % uplinks_per_pair) << 48;
+	}
+	return to;
+}
+
+/* Carrier to a host for which there is no QP, and so no template. */
+static __always_inline struct carrier carrier_to(const struct mrc_nic_config *config,
+						 __u32 peer_host, __u32 plane, __u32 uplink)
+{
+	__u32 own_row = config->host_index / config->hosts_per_t0;
+	__u32 peer_row = peer_host / config->hosts_per_t0;
+	__u32 lanes = config->uplinks_per_pair;
+	__u64 downlink = usid(MRC_USID_DOWNLINK, 0, peer_host % config->hosts_per_t0);
+	__u64 hi = (__u64)config->srv6_block << 32 | usid(MRC_USID_T0, 0, own_row * lanes) << 16;
+	int is_local = own_row == peer_row;
+	__u64 lo = 0;
+
+	if (is_local) {
+		hi |= downlink;
+	} else {
+		hi |= usid(MRC_USID_T1, 0, 0);
+		lo = usid(MRC_USID_T0, 0, peer_row * lanes) << 48 | downlink << 32;
+	}
+	return carrier_fill(hi, lo, is_local, plane, uplink, lanes);
+}
+
+static __always_inline void write_ipv6(struct wire_ipv6 *ip, __u32 class_flow, __u32 length,
+				       __u32 next_header)
+{
+	ip->version_class_flow = bpf_htonl(6U << 28 | class_flow);
+	ip->payload_length = bpf_htons(length);
+	ip->next_header = next_header;
+	ip->hop_limit = WIRE_HOP_LIMIT;
+}
+
+/*
+ * Writes Ethernet .. BTH for a packet with `after_bth` bytes behind the BTH (iCRC included). The EV
+ * rides in UDP source port and flow label as well, so that the far end can reflect it.
+ */
+static __always_inline void write_stack(struct wire_stack *stack,
+					const struct mrc_nic_config *config,
+					const struct mrc_port *port, const struct frame_target *to,
+					__u32 dscp_ecn, __u32 opcode, __u32 pad, __u32 flags_psn,
+					__u32 after_bth)
+{
+	__u32 class_flow = dscp_ecn << 20 | to->entropy >> 16;
+	__u32 udp_bytes = sizeof(struct wire_udp) + sizeof(struct wire_bth) + after_bth;
+	__be64 prefix = bpf_cpu_to_be64(config->inner_prefix + to->plane);
+	__be64 own = bpf_cpu_to_be64(config->host_index + 1ULL);
+
+	__builtin_memcpy(stack->eth.destination, port->peer_mac, 6);
+	__builtin_memcpy(stack->eth.source, port->mac, 6);
+	stack->eth.ethertype = bpf_htons(WIRE_ETH_P_IPV6);
+	write_ipv6(&stack->outer, class_flow, sizeof(struct wire_ipv6) + udp_bytes,
+		   WIRE_NEXT_HEADER_IPV6);
+	stack->outer.source[0] = prefix;
+	stack->outer.source[1] = own;
+	stack->outer.destination[0] = bpf_cpu_to_be64(to->to.hi);
+	stack->outer.destination[1] = bpf_cpu_to_be64(to->to.lo);
+	write_ipv6(&stack->inner, class_flow, udp_bytes, WIRE_NEXT_HEADER_UDP);
+	stack->inner.source[0] = prefix;
+	stack->inner.source[1] = own;
+	stack->inner.destination[0] = prefix;
+	stack->inner.destination[1] = bpf_cpu_to_be64(to->peer_host + 1ULL);
+	stack->udp.source = bpf_htons(to->entropy);
+	stack->udp.destination = bpf_htons(config->udp_port);
+	stack->udp.length = bpf_htons(udp_bytes);
+	stack->udp.checksum = 0;
+	stack->bth.opcode = opcode;
+	stack->bth.pad_version = pad << 4;
+	stack->bth.p_key = bpf_htons(0xffff);
+	stack->bth.destination_qp = bpf_htonl(to->peer_qpn);
+	stack->bth.flags_psn = bpf_htonl(flags_psn);
+}
+
+/* The iCRC of a lab is "off": zeros in its place (docs/protocol.md, "iCRC"). */
+static __always_inline int write_icrc_off(struct xdp_md *ctx, __u32 offset)
+{
+	__u32 zero = 0;
+
+	return bpf_xdp_store_bytes(ctx, offset, &zero, sizeof(zero));
+}
+
+/* Sends the finished frame out of the port to a plane. */
+static __always_inline int nic_emit(struct xdp_md *ctx, const struct mrc_nic_config *config,
+				    __u32 plane, __u32 traffic_class)
+{
+	__u32 port_id = config->port_id[plane & (MRC_PLANE_MAX - 1)];
+	struct mrc_port *port = bpf_map_lookup_elem(&port_table, &port_id);
+
+	if (!port)
+		return XDP_DROP;
+	return port_emit(ctx, port_id, port, traffic_class);
+}
+
+static __always_inline struct mrc_port *nic_port(const struct mrc_nic_config *config, __u32 plane)
+{
+	__u32 port_id = config->port_id[plane & (MRC_PLANE_MAX - 1)];
+
+	return bpf_map_lookup_elem(&port_table, &port_id);
+}
+
+/* The EV a received packet carries. */
+static __always_inline __u32 stack_entropy(const struct wire_stack *stack)
+{
+	return bpf_ntohl(stack->inner.version_class_flow) << 16 | bpf_ntohs(stack->udp.source);
+}
+
+static __always_inline __u32 entropy_uplink(__u32 entropy)
+{
+	return entropy >> MRC_EV_UPLINK_SHIFT & MRC_EV_UPLINK_MASK;
+}
+
+/* Index of the QP a packet names; beyond any map when it names none of ours. */
+static __always_inline __u32 stack_qp_index(const struct wire_stack *stack)
+{
+	return (bpf_ntohl(stack->bth.destination_qp) & WIRE_PSN_MASK) - MRC_QPN_BASE;
+}
+
+#endif

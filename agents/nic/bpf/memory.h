@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Copies between a frame and the NIC's registered memory, which the application has mapped. The
+ * memory is an array of 1 MiB segments (kernels of 6.1 allow array values of 4 MiB at most), end to
+ * end in user space's mapping; a stretch that crosses from one into the next takes the slow way.
+ */
+#ifndef MRC_MEMORY_H
+#define MRC_MEMORY_H
+
+#include "nic_maps.h"
+
+enum memory_direction {
+	MEMORY_TO_FRAME = 0,
+	FRAME_TO_MEMORY = 1,
+};
+
+static __always_inline long memory_copy(struct xdp_md *ctx, __u32 frame_offset, __u8 *memory_bytes,
+					__u32 length, int direction)
+{
+	return direction == MEMORY_TO_FRAME
+		       ? bpf_xdp_store_bytes(ctx, frame_offset, memory_bytes, length)
+		       : bpf_xdp_load_bytes(ctx, frame_offset, memory_bytes, length);
+}
+
+/*
+ * A stretch that lies in one segment, in pieces of constant size: the verifier does not relate a
+ * variable length to a variable offset, but it can check each power of two against the offset.
+ */
+__noinline int memory_copy_pieces(struct xdp_md *ctx, __u32 frame_offset, __u32 offset,
+				  __u32 length, int direction)
+{
+	__u32 index = offset / MRC_MEMORY_SEGMENT;
+	struct memory_segment *segment = bpf_map_lookup_elem(&memory, &index);
+
+	if (!segment || length > MRC_PMTU_MAX)
+		return -1;
+#pragma clang loop unroll(full)
+	for (__u32 size = MRC_PMTU_MAX; size; size >>= 1) {
+		__u32 start = offset & (MRC_MEMORY_SEGMENT - 1);
+
+		if (!(length & size))
+			continue;
+		if (start > MRC_MEMORY_SEGMENT - size ||
+		    memory_copy(ctx, frame_offset, segment->bytes + start, size, direction))
+			return -1;
+		frame_offset += size;
+		offset += size;
+	}
+	return 0;
+}
+
+/* Copies `length` (at most the largest PMTU) bytes; 0 on success. */
+static __always_inline int memory_transfer(struct xdp_md *ctx, __u32 frame_offset, __u32 offset,
+					   __u32 length, int direction)
+{
+	__u32 start = offset & (MRC_MEMORY_SEGMENT - 1);
+	__u32 index = offset / MRC_MEMORY_SEGMENT;
+	struct memory_segment *segment;
+	__u32 first;
+
+	if (!length)
+		return 0;
+	if (length > MRC_PMTU_MAX)
+		return -1;
+	if (start <= MRC_MEMORY_SEGMENT - MRC_PMTU_MAX) {
+		segment = bpf_map_lookup_elem(&memory, &index);
+		return segment ? memory_copy(ctx, frame_offset, segment->bytes + start, length,
+					     direction)
+			       : -1;
+	}
+	first = MRC_MEMORY_SEGMENT - start;
+	if (first >= length)
+		return memory_copy_pieces(ctx, frame_offset, offset, length, direction);
+	if (memory_copy_pieces(ctx, frame_offset, offset, first, direction))
+		return -1;
+	return memory_copy_pieces(ctx, frame_offset + first, offset + first, length - first,
+				  direction);
+}
+
+#endif

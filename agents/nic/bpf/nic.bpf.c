@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * A NIC in XDP: requestor and responder of Multipath Reliable Connection (docs/protocol.md).
+ *
+ * Two things run this program. A frame that arrives on a port is data to place, feedback that
+ * becomes the next data packet, or a probe. A live-frame run of BPF_PROG_TEST_RUN (a "kick", whose
+ * frames come from loopback) is the agent lending frames: for the first window of a QP, for credit
+ * that no SACK will spend, for probes. Nothing else ever sends.
+ */
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_endian.h>
+#include <mrc/abi.h>
+#include <mrc/wire.h>
+#include <mrc/usid.h>
+#include <mrc/psn.h>
+#include <mrc/histogram.h>
+#include <mrc/fabric_maps.h>
+#include <mrc/emit.h>
+#include "nic_maps.h"
+#include "clock.h"
+#include "frame.h"
+#include "memory.h"
+#include "ev_set.h"
+#include "requestor.h"
+#include "acknowledge.h"
+#include "responder.h"
+#include "probe.h"
+
+enum {
+	LOOPBACK_IFINDEX = 1,
+};
+
+static __always_inline int on_kick(struct xdp_md *ctx)
+{
+	struct mrc_kick *request = lookup0(&kick);
+	struct tx_plan *plan = lookup0(&tx_plans);
+	struct mrc_qp *qp;
+	__u32 qp_index;
+
+	if (!request || !plan)
+		return XDP_DROP;
+	if (request->mode == MRC_KICK_PROBE)
+		return send_probe(ctx);
+	qp_index = request->qp_index;
+	qp = bpf_map_lookup_elem(&qps, &qp_index);
+	if (!qp)
+		return XDP_DROP;
+	qp->kick_asked = 0;
+	plan->now_ns = bpf_ktime_get_ns();
+	nic_count(MRC_NC_KICK_PACKETS, 1);
+	return send_next(ctx, qp_index);
+}
+
+SEC("xdp")
+int nic(struct xdp_md *ctx)
+{
+	__u32 ingress_id = ctx->ingress_ifindex - MRC_IFINDEX_BASE;
+	struct mrc_nic_config *config;
+	struct wire_stack *head;
+	struct mrc_port *port;
+	__u64 hi, plane, own_sid;
+
+	if (ctx->ingress_ifindex == LOOPBACK_IFINDEX)
+		return on_kick(ctx);
+	config = lookup0(&nic_config);
+	port = bpf_map_lookup_elem(&port_table, &ingress_id);
+	head = frame_head(ctx, sizeof(*head));
+	if (!config || !port || !head)
+		return XDP_PASS;
+	hi = bpf_be64_to_cpu(head->outer.destination[0]);
+	if (head->eth.ethertype != bpf_htons(WIRE_ETH_P_IPV6) || hi >> 32 != config->srv6_block)
+		return XDP_PASS;
+
+	plane = port->plane;
+	own_sid = usid(MRC_USID_DOWNLINK, plane, config->downlink) << 16;
+	if ((hi & 0xffffffff) != own_sid || head->outer.destination[1] ||
+	    head->outer.next_header != WIRE_NEXT_HEADER_IPV6 ||
+	    head->inner.next_header != WIRE_NEXT_HEADER_UDP ||
+	    bpf_be64_to_cpu(head->inner.destination[0]) != config->inner_prefix + plane ||
+	    bpf_be64_to_cpu(head->inner.destination[1]) != config->host_index + 1ULL ||
+	    head->udp.destination != bpf_htons(config->udp_port))
+		return nic_drop(MRC_NC_DROP_NOT_OURS);
+
+	switch (head->bth.opcode) {
+	case WIRE_WRITE_FIRST:
+	case WIRE_WRITE_MIDDLE:
+	case WIRE_WRITE_LAST:
+	case WIRE_WRITE_ONLY:
+		return on_write(ctx, plane);
+	case WIRE_SACK:
+		return on_sack(ctx);
+	case WIRE_ACKNOWLEDGE:
+		return on_acknowledge(ctx);
+	case WIRE_ENDPOINT_REQUEST:
+		return on_endpoint_request(ctx, plane);
+	case WIRE_ENDPOINT_RESPONSE:
+		return on_endpoint_response(ctx);
+	default:
+		return nic_drop(MRC_NC_DROP_OPCODE);
+	}
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

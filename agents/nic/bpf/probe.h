@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * EV probes: connectionless requests to the peer's endpoint QP over one EV, answered without any
+ * state there (docs/protocol.md, "EV probes").
+ */
+#ifndef MRC_PROBE_H
+#define MRC_PROBE_H
+
+#include "ev_set.h"
+#include "frame.h"
+#include "nic_maps.h"
+
+enum {
+	PROBE_ID_MASK = 0xffff,
+	REQUEST_AFTER_BTH =
+	    sizeof(struct wire_endpoint_request) - sizeof(struct wire_stack) + WIRE_ICRC_BYTES,
+	RESPONSE_AFTER_BTH =
+	    sizeof(struct wire_endpoint_response) - sizeof(struct wire_stack) + WIRE_ICRC_BYTES,
+};
+
+/* The next probe of the agent's list leaves in this frame. */
+__noinline int send_probe(struct xdp_md *ctx)
+{
+	struct mrc_nic_config *config = lookup0(&nic_config);
+	struct mrc_kick *request = lookup0(&kick);
+	struct wire_endpoint_request *head;
+	struct frame_target to;
+	__u32 cursor, id, slot, qp_index, ev_index;
+	struct mrc_probe *probe;
+	struct mrc_port *port;
+	struct mrc_qp *qp;
+	struct mrc_ev *ev;
+	__u64 now_ns = bpf_ktime_get_ns();
+
+	if (!config || !request || request->probe_cursor >= request->probe_count)
+		return XDP_DROP;
+	cursor = request->probe_cursor++ & (MRC_KICK_PROBES - 1);
+	id = request->next_probe_id++ & PROBE_ID_MASK;
+	slot = id & (MRC_PROBE_RING - 1);
+	qp_index = request->probe_qp[cursor];
+	ev_index = EV_INDEX(request->probe_ev[cursor]);
+	qp = bpf_map_lookup_elem(&qps, &qp_index);
+	probe = bpf_map_lookup_elem(&probes, &slot);
+	if (!qp || !probe)
+		return XDP_DROP;
+	ev = &qp->evs[ev_index];
+	bpf_spin_lock(&qp->lock);
+	if (ev->is_probe_pending)
+		ev->probe_successes = 0;
+	ev->is_probe_pending = 1;
+	to.entropy = ev->entropy;
+	to.plane = ev->plane;
+	bpf_spin_unlock(&qp->lock);
+	probe->probe_id = id;
+	probe->qp_index = qp_index;
+	probe->ev_index = ev_index;
+	probe->sent_ns = now_ns;
+	probe->is_pending = 1;
+
+	to.to = carrier_fill(qp->template_hi, qp->template_lo, qp->is_local, to.plane,
+			     entropy_uplink(to.entropy), config->uplinks_per_pair);
+	to.peer_host = qp->peer_host;
+	to.peer_qpn = WIRE_ENDPOINT_QP;
+	port = nic_port(config, to.plane);
+	if (!port || frame_resize(ctx, sizeof(*head) + WIRE_ICRC_BYTES))
+		return nic_drop(MRC_NC_DROP_LENGTH);
+	head = frame_head(ctx, sizeof(*head));
+	if (!head)
+		return nic_drop(MRC_NC_DROP_LENGTH);
+	write_stack(&head->stack, config, port, &to, MRC_DSCP_CONTROL << 2, WIRE_ENDPOINT_REQUEST, 0,
+		    id, REQUEST_AFTER_BTH);
+	head->operation = bpf_htons(WIRE_ERTH_EV_PROBE);
+	head->vendor = 0;
+	head->port_status_mask = 0;
+	head->reserved = 0;
+	head->tx_timestamp = bpf_htons(now_ns >> 7);
+	head->timestamp_type = bpf_htons(WIRE_ERTH_TIMESTAMP_128NS);
+	if (write_icrc_off(ctx, sizeof(*head)))
+		return nic_drop(MRC_NC_DROP_LENGTH);
+	nic_count(MRC_NC_TX_PROBE, 1);
+	return nic_emit(ctx, config, to.plane, MRC_CLASS_CONTROL);
+}
+
+/* Answers a peer's probe on the path it came by. */
+__noinline int on_endpoint_request(struct xdp_md *ctx, __u32 plane)
+{
+	struct wire_endpoint_request *request = frame_head(ctx, sizeof(*request));
+	struct mrc_nic_config *config = lookup0(&nic_config);
+	struct wire_endpoint_response *head;
+	struct frame_target to;
+	struct mrc_port *port;
+	__u64 source;
+	__be16 timestamp;
+	__u32 id;
+
+	if (!request || !config)
+		return nic_drop(MRC_NC_DROP_MALFORMED);
+	if ((bpf_ntohl(request->stack.bth.destination_qp) & WIRE_PSN_MASK) != WIRE_ENDPOINT_QP)
+		return nic_drop(MRC_NC_DROP_UNKNOWN_QP);
+	if ((bpf_ntohs(request->operation) & 3) != WIRE_ERTH_EV_PROBE)
+		return nic_drop(MRC_NC_DROP_OPCODE);
+	id = bpf_ntohl(request->stack.bth.flags_psn) & PROBE_ID_MASK;
+	timestamp = request->tx_timestamp;
+	source = bpf_be64_to_cpu(request->stack.inner.source[1]);
+	if (!source || source > 0xffffffff)
+		return nic_drop(MRC_NC_DROP_MALFORMED);
+	to.entropy = stack_entropy(&request->stack);
+	to.plane = plane;
+	to.peer_host = source - 1;
+	to.peer_qpn = WIRE_ENDPOINT_QP;
+	to.to = carrier_to(config, to.peer_host, plane, entropy_uplink(to.entropy));
+	port = nic_port(config, plane);
+	if (!port || frame_resize(ctx, sizeof(*head) + WIRE_ICRC_BYTES))
+		return nic_drop(MRC_NC_DROP_LENGTH);
+	head = frame_head(ctx, sizeof(*head));
+	if (!head)
+		return nic_drop(MRC_NC_DROP_LENGTH);
+	write_stack(&head->stack, config, port, &to, MRC_DSCP_CONTROL << 2, WIRE_ENDPOINT_RESPONSE,
+		    0, id, RESPONSE_AFTER_BTH);
+	head->operation = bpf_htons(WIRE_ERTH_EV_PROBE << 2);
+	__builtin_memset(head->reserved, 0, sizeof(head->reserved));
+	head->tx_timestamp = timestamp;
+	__builtin_memset(head->reserved_tail, 0, sizeof(head->reserved_tail));
+	if (write_icrc_off(ctx, sizeof(*head)))
+		return nic_drop(MRC_NC_DROP_LENGTH);
+	nic_count(MRC_NC_TX_PROBE_ANSWER, 1);
+	return nic_emit(ctx, config, plane, MRC_CLASS_CONTROL);
+}
+
+/* An answer: counted for its EV, which returns after enough of them in a row. */
+__noinline int on_endpoint_response(struct xdp_md *ctx)
+{
+	struct wire_endpoint_response *head = frame_head(ctx, sizeof(*head));
+	__u32 id, slot, qp_index, has_returned = 0;
+	struct mrc_probe *probe;
+	struct mrc_qp *qp;
+	struct mrc_ev *ev;
+	__u64 now_ns = bpf_ktime_get_ns();
+
+	if (!head)
+		return nic_drop(MRC_NC_DROP_MALFORMED);
+	id = bpf_ntohl(head->stack.bth.flags_psn) & PROBE_ID_MASK;
+	slot = id & (MRC_PROBE_RING - 1);
+	probe = bpf_map_lookup_elem(&probes, &slot);
+	if (!probe || probe->probe_id != id || !__sync_lock_test_and_set(&probe->is_pending, 0))
+		return nic_drop(MRC_NC_DROP_STALE_PROBE);
+	qp_index = probe->qp_index;
+	qp = bpf_map_lookup_elem(&qps, &qp_index);
+	if (!qp)
+		return nic_drop(MRC_NC_DROP_STALE_PROBE);
+	ev = &qp->evs[EV_INDEX(probe->ev_index)];
+	bpf_spin_lock(&qp->lock);
+	ev->is_probe_pending = 0;
+	ev->rtt_ns = now_ns - probe->sent_ns;
+	if (ev->state == MRC_EV_ASSUMED_BAD) {
+		if (ev->probe_successes < 255)
+			ev->probe_successes++;
+		if (ev->probe_successes >= qp->probe_success_target)
+			has_returned = ev_return(qp, probe->ev_index, MRC_REASON_PROBE, now_ns);
+	}
+	bpf_spin_unlock(&qp->lock);
+	nic_count(MRC_NC_RX_PROBE_ANSWER, 1);
+	if (has_returned)
+		nic_event(MRC_EVENT_EV_STATE, qp_index, probe->ev_index, MRC_EV_ASSUMED_BAD,
+			  (__u64)MRC_EV_GOOD << 32 | MRC_REASON_PROBE);
+	return XDP_DROP;
+}
+
+#endif

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The requestor: turns work requests into packets and feedback into the next packet
+ * (docs/protocol.md, "Requestor").
+ *
+ * Everything about a packet that is under way is in tx[psn % MRC_PSN_RING]; two rings of bits say
+ * whether it has been acknowledged or declared lost. A packet is lost when too many packets sent
+ * after it were acknowledged before it, or when it is older than the time-out. The loss scan needs no
+ * search: first transmissions are looked at in PSN order (scan_psn), retransmissions in the order
+ * they were sent (retx_fifo), and in both the oldest is always the first to be overdue.
+ */
+#ifndef MRC_REQUESTOR_H
+#define MRC_REQUESTOR_H
+
+#include <mrc/psn.h>
+#include "ev_set.h"
+#include "frame.h"
+#include "memory.h"
+#include "nic_maps.h"
+
+#define TX_SLOT(qp, psn) (&(qp)->tx[(psn) & (MRC_PSN_RING - 1)])
+
+enum {
+	COMPLETIONS_PER_SACK = 64, /* message ends one SACK can uncover */
+	LOSSES_PER_SACK = 16,
+	BITMAP_NEWS_PER_SACK = 16, /* the rest is in the next SACK's bitmap as well */
+	BACKOFF_MAX = 6,
+};
+
+static __always_inline struct mrc_qp *qp_find(__u32 qp_index)
+{
+	return bpf_map_lookup_elem(&qps, &qp_index);
+}
+
+/* Whether a new packet could be sent now, credit and EVs apart. */
+static __always_inline int work_ready(struct mrc_qp *qp, struct mrc_work_ring *ring)
+{
+	struct mrc_work *work = &ring->entries[qp->work_next & (MRC_WORK_RING - 1)];
+
+	if (qp->work_next == ring->tail || qp->next_psn - qp->una_psn >= MRC_PSN_RING)
+		return 0;
+	if (qp->work_sent_bytes || qp->work_iteration == 0)
+		return qp->work_sent_bytes || qp->outstanding_messages < MRC_WORK_RING;
+	return qp->outstanding_messages < work->depth && qp->outstanding_messages < MRC_WORK_RING;
+}
+
+/* A new packet's slot, and the work request's progress. */
+static __always_inline void work_take(struct mrc_qp *qp, struct mrc_work *work,
+				      struct mrc_tx_slot *slot, __u64 now_ns)
+{
+	__u32 offset = qp->work_sent_bytes;
+	__u32 rest = work->length - offset;
+	__u32 length = rest < qp->pmtu_bytes ? rest : qp->pmtu_bytes;
+	__u32 local_slot = qp->work_iteration % work->local_slots;
+	__u32 remote_slot = qp->work_iteration % work->remote_slots;
+
+	if (!offset) {
+		qp->message_start_ns[qp->next_msn & (MRC_WORK_RING - 1)] = now_ns;
+		qp->outstanding_messages++;
+	}
+	slot->local_offset = work->local_offset + local_slot * work->length + offset;
+	slot->remote_offset = work->remote_offset + remote_slot * work->length + offset;
+	slot->length = length;
+	slot->msn = qp->next_msn;
+	slot->work_index = qp->work_next & (MRC_WORK_RING - 1);
+	slot->retransmissions = 0;
+	if (length == rest)
+		slot->opcode = offset ? WIRE_WRITE_LAST : WIRE_WRITE_ONLY;
+	else
+		slot->opcode = offset ? WIRE_WRITE_MIDDLE : WIRE_WRITE_FIRST;
+	qp->work_sent_bytes = offset + length;
+	if (length == rest) {
+		qp->work_sent_bytes = 0;
+		qp->next_msn++;
+		qp->work_iteration++;
+	}
+}
+
+/* Moves on to the next work request when the current one is sent whole, or told to stop. */
+static __always_inline void work_settle(struct mrc_qp *qp, struct mrc_work_ring *ring)
+{
+	__u32 index = qp->work_next & (MRC_WORK_RING - 1);
+	struct mrc_work *work = &ring->entries[index];
+
+	if (qp->work_next == ring->tail || qp->work_sent_bytes)
+		return;
+	if (qp->work_iteration < work->iterations && !work->stop)
+		return;
+	qp->work_started[index] = qp->work_iteration;
+	qp->work_iteration = 0;
+	qp->work_next++;
+}
+
+/* Whether the oldest work request has nothing left to wait for; then it is taken off the ring. */
+static __always_inline int work_finish(struct mrc_qp *qp, __u32 *index, __u32 *iterations)
+{
+	*index = qp->work_head & (MRC_WORK_RING - 1);
+	if (qp->work_head == qp->work_next ||
+	    qp->completed_iterations != qp->work_started[*index & (MRC_WORK_RING - 1)])
+		return 0;
+	*iterations = qp->completed_iterations;
+	qp->completed_iterations = 0;
+	qp->work_head++;
+	return 1;
+}
+
+static __always_inline void report_completion(__u32 qp_index, struct mrc_work_ring *ring,
+					      __u32 index, __u32 iterations, __u32 status)
+{
+	struct mrc_work *work = &ring->entries[index & (MRC_WORK_RING - 1)];
+
+	nic_event(MRC_EVENT_COMPLETION, qp_index, work->id, iterations,
+		  (__u64)status << 32 | work->length);
+}
+
+/* PSN of the oldest packet that waits for retransmission; only with lost_count > 0. */
+static __always_inline __u32 oldest_lost(struct mrc_qp *qp)
+{
+	__u32 una = qp->una_psn;
+
+	for (__u32 i = 0; i < MRC_PSN_WORDS; i++) {
+		__u64 bits = ring_window(qp->lost_bits, una + i * 64);
+
+		if (bits)
+			return una + i * 64 + trailing_zeros(bits);
+	}
+	return una;
+}
+
+/*
+ * Decides the next packet of a QP, a retransmission first, and writes it into this CPU's tx_plan,
+ * whose now_ns the caller has set. Returns 1 when there is one. Also asks the agent for frames when
+ * more packets could leave than this one, and keeps the QP's clock running.
+ */
+__noinline int plan_next(__u32 qp_index)
+{
+	struct mrc_qp *qp = qp_find(qp_index);
+	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);
+	struct mrc_nic_config *config = lookup0(&nic_config);
+	struct tx_plan *plan = lookup0(&tx_plans);
+	__u32 random = bpf_get_prandom_u32();
+	__u32 wanted = 0, finished = 0, finished_index = 0, iterations = 0;
+	int is_planned = 0, ev = -1, is_clock_due = 0;
+	__u32 is_timeout = 0;
+
+	if (!qp || !ring || !config || !plan)
+		return 0;
+	bpf_spin_lock(&qp->lock);
+	if (qp->state != MRC_QP_RTS)
+		goto unlock;
+	if (qp->inflight < qp->window_packets && (qp->lost_count || work_ready(qp, ring))) {
+		__u32 psn = qp->lost_count ? oldest_lost(qp) : qp->next_psn;
+		struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
+
+		ev = ev_select(qp, config->port_up_mask, random);
+		if (ev >= 0 && qp->lost_count && ev == slot->ev_index)
+			ev = ev_select(qp, config->port_up_mask, random);
+		if (ev < 0)
+			goto unlock;
+		if (qp->lost_count) {
+			ring_clear(qp->lost_bits, psn);
+			qp->lost_count--;
+			if (slot->retransmissions < 255)
+				slot->retransmissions++;
+			qp->retx_fifo[qp->retx_tail & (MRC_PSN_RING - 1)] =
+			    (psn & (MRC_PSN_RING - 1)) | (__u32)slot->retransmissions << 16;
+			qp->retx_tail++;
+		} else {
+			__u32 at = qp->work_next & (MRC_WORK_RING - 1);
+
+			work_take(qp, &ring->entries[at], slot, plan->now_ns);
+			qp->next_psn++;
+		}
+		if (!qp->inflight)
+			qp->progress_ns = plan->now_ns;
+		qp->inflight++;
+		slot->sent_ns = plan->now_ns;
+		slot->acked_at_send = qp->acked_total;
+		slot->ev_index = ev;
+		qp->evs[EV_INDEX(ev)].tx_packets++;
+
+		plan->psn = psn;
+		plan->entropy = qp->evs[EV_INDEX(ev)].entropy;
+		plan->plane = qp->evs[EV_INDEX(ev)].plane;
+		plan->local_offset = slot->local_offset;
+		plan->remote_offset = slot->remote_offset;
+		plan->length = slot->length;
+		plan->msn = slot->msn;
+		plan->opcode = slot->opcode;
+		plan->is_retransmission = slot->retransmissions;
+		plan->r_key = ring->entries[slot->work_index & (MRC_WORK_RING - 1)].r_key;
+		plan->dmalen = ring->entries[slot->work_index & (MRC_WORK_RING - 1)].length;
+		plan->template_hi = qp->template_hi;
+		plan->template_lo = qp->template_lo;
+		plan->is_local = qp->is_local;
+		plan->peer_host = qp->peer_host;
+		plan->peer_qpn = qp->peer_qpn;
+		is_timeout = slot->is_timeout;
+		is_planned = 1;
+	}
+	work_settle(qp, ring);
+	finished = work_finish(qp, &finished_index, &iterations);
+	if (qp->inflight < qp->window_packets && (qp->lost_count || work_ready(qp, ring)) &&
+	    !qp->kick_asked) {
+		qp->kick_asked = 1;
+		wanted = qp->window_packets - qp->inflight;
+	}
+	if (!qp->timer_armed && qp->inflight) {
+		qp->timer_armed = 1;
+		is_clock_due = 1;
+	}
+unlock:
+	bpf_spin_unlock(&qp->lock);
+	if (is_clock_due)
+		clock_start(qp_index);
+	if (wanted)
+		nic_event(MRC_EVENT_KICK, qp_index, wanted, 0, 0);
+	if (finished)
+		report_completion(qp_index, ring, finished_index, iterations, MRC_STATUS_SUCCESS);
+	if (is_planned && plan->is_retransmission)
+		nic_count(is_timeout ? MRC_NC_TX_RETRANSMIT_TIMEOUT : MRC_NC_TX_RETRANSMIT_SACK, 1);
+	return is_planned;
+}
+
+/* Makes the frame, whatever it held, the packet that plan_next() decided, and sends it. */
+__noinline int send_planned(struct xdp_md *ctx)
+{
+	struct mrc_nic_config *config = lookup0(&nic_config);
+	struct tx_plan *plan = lookup0(&tx_plans);
+	__u32 pad, dscp, flags_psn;
+	struct frame_target to;
+	struct wire_write *head;
+	struct mrc_port *port;
+
+	if (!config || !plan)
+		return XDP_DROP;
+	port = nic_port(config, plan->plane);
+	if (!port)
+		return XDP_DROP;
+	pad = -plan->length & 3;
+	if (frame_resize(ctx, sizeof(*head) + plan->length + pad + WIRE_ICRC_BYTES))
+		return nic_drop(MRC_NC_DROP_LENGTH);
+	head = frame_head(ctx, sizeof(*head));
+	if (!head)
+		return nic_drop(MRC_NC_DROP_LENGTH);
+	to.to = carrier_fill(plan->template_hi, plan->template_lo, plan->is_local, plan->plane,
+			     entropy_uplink(plan->entropy), config->uplinks_per_pair);
+	to.peer_host = plan->peer_host;
+	to.peer_qpn = plan->peer_qpn;
+	to.plane = plan->plane;
+	to.entropy = plan->entropy;
+	dscp = plan->is_retransmission ? MRC_DSCP_TRIMMABLE_RETX : MRC_DSCP_TRIMMABLE;
+	flags_psn = (__u32)WIRE_BTH_TIMESTAMP << 24 | (plan->psn & WIRE_PSN_MASK);
+	if (plan->is_retransmission)
+		flags_psn |= (__u32)WIRE_BTH_RETRANSMISSION << 24;
+	write_stack(&head->stack, config, port, &to, dscp << 2 | WIRE_ECT0, plan->opcode, pad,
+		    flags_psn,
+		    sizeof(*head) - sizeof(head->stack) + plan->length + pad + WIRE_ICRC_BYTES);
+	head->rqmsn = 0;
+	head->msn = bpf_htons(plan->msn);
+	head->tx_timestamp = bpf_htons(plan->now_ns >> 7);
+	head->timestamp_type = bpf_htons(WIRE_TIMESTAMP_128NS);
+	head->va = bpf_cpu_to_be64(plan->remote_offset);
+	head->r_key = bpf_htonl(plan->r_key);
+	head->dmalen = bpf_htonl(plan->dmalen);
+	if (memory_transfer(ctx, sizeof(*head), plan->local_offset, plan->length,
+			    MEMORY_TO_FRAME) ||
+	    write_icrc_off(ctx, sizeof(*head) + plan->length + pad))
+		return nic_drop(MRC_NC_DROP_BOUNDS);
+	nic_count(MRC_NC_TX_DATA, 1);
+	return nic_emit(ctx, config, plan->plane, MRC_CLASS_DATA);
+}
+
+static __always_inline int send_next(struct xdp_md *ctx, __u32 qp_index)
+{
+	return plan_next(qp_index) ? send_planned(ctx) : XDP_DROP;
+}
+
+#endif
