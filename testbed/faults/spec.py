@@ -7,89 +7,14 @@ of a repeating fault starts, is decided by ``testbed.scenario.resolve`` with the
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from testbed.topology.selector import LinkSelector
 from testbed.units import Duration, Ratio
 
 FAULT_ID_PATTERN = r"^[a-z][a-z0-9_-]{0,31}$"
 
 Direction = Literal["both", "a-to-b", "b-to-a"]
-Tier = Literal["host", "t0", "t1"]
-Pick = Literal["all", "first", "random"]
-
-
-PlaneIndex = Annotated[int, Field(ge=0)]
-LinkName = Annotated[str, Field(min_length=1)]
-
-
-def _form(value: object) -> str:
-    """Which form of a field was written, so that errors speak of that form only."""
-    if isinstance(value, str | int):
-        return "one"
-    return "several" if isinstance(value, list) else "filter"
-
-
-Planes = Annotated[
-    Annotated[PlaneIndex, Tag("one")] | Annotated[list[PlaneIndex], Field(min_length=1), Tag("several")],
-    Discriminator(_form),
-]
-
-
-class LinkFilter(BaseModel):
-    """Links by property; all given properties must hold."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    plane: Planes | None = Field(default=None, description="Plane index, or a list of them.")
-    between: Annotated[list[Tier], Field(min_length=2, max_length=2)] | None = Field(
-        default=None, description="The two tiers a link joins: [t0, t1] or [host, t0]."
-    )
-    node: str | None = Field(
-        default=None,
-        description="Name of a node at either end, or a glob of names: `p0-t1-3`, `p*-t1-0`, `h3`.",
-    )
-
-    @model_validator(mode="after")
-    def _check_something_is_selected(self) -> Self:
-        if self.plane is None and self.between is None and self.node is None:
-            msg = "an empty filter selects nothing; give plane, between or node"
-            raise ValueError(msg)
-        if self.between is not None and sorted(self.between) not in (["t0", "t1"], ["host", "t0"]):
-            msg = f"no link joins {self.between[0]} and {self.between[1]}; expected [t0, t1] or [host, t0]"
-            raise ValueError(msg)
-        return self
-
-
-Links = Annotated[
-    Annotated[LinkName, Tag("one")]
-    | Annotated[list[LinkName], Field(min_length=1), Tag("several")]
-    | Annotated[LinkFilter, Tag("filter")],
-    Discriminator(_form),
-]
-
-
-class Selector(BaseModel):
-    """Which links a fault acts on, apart from what it does to them."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    links: Links = Field(
-        description="A link name or glob (`p0-t0-*~p0-t1-1:*`), a list of them, or a filter."
-    )
-    pick: Pick = Field(
-        default="all",
-        description="Take all links that match, the first `count`, or `count` at random by the seed.",
-    )
-    count: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="How many to take; with pick first or random only, 1 when left out."
-    )
-
-    @model_validator(mode="after")
-    def _check_count_has_a_meaning(self) -> Self:
-        if self.count is not None and self.pick == "all":
-            msg = f"count: {self.count} needs pick: first or pick: random"
-            raise ValueError(msg)
-        return self
 
 
 class _Fault(BaseModel):
@@ -108,7 +33,7 @@ class _Fault(BaseModel):
     until: Literal["cleared"] | None = Field(
         default=None, description="In place of `for`: lasts until it is cleared by hand or the run ends."
     )
-    select: Selector = Field(description="The links it acts on.")
+    select: LinkSelector = Field(description="The links it acts on.")
     direction: Direction = Field(
         default="both",
         description="Which way: a is the lower end of the link (host, then T0), b the upper (T0, then T1).",

@@ -151,7 +151,7 @@ class ScenarioSpec(BaseModel):
                 (quantity.fault_id, faults, "fault"),
             ):
                 if name is not None and name not in known:
-                    listed = ", ".join(known) or "none"
+                    listed = ", ".join(dict.fromkeys(known)) or "none"
                     yield _problem(
                         ("expect", index),
                         text,
