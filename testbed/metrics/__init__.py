@@ -1,0 +1,1 @@
+"""What is measured and exported; import from the modules."""

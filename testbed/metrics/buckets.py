@@ -1,0 +1,58 @@
+"""Bounds of the classic Prometheus buckets, chosen per metric, each an edge of the fine histogram. Pure.
+
+Eight buckets to the octave, none wider than 10.4 % of its lower bound. Prometheus interpolates inside a
+bucket, so a quantile from it is wrong by no more than that, wherever the times lie. Because each bound is
+also a bound of the fine histogram, the conversion loses and guesses nothing.
+"""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+from testbed.metrics.histogram import bucket_index, bucket_lower_ns
+
+_OCTAVE_STEPS: Final = (32, 35, 38, 41, 45, 49, 53, 58)
+"""Bounds within an octave in 32nds of its start: ratios as equal as the fine histogram's edges allow."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicBuckets:
+    """Bounds of one metric.
+
+    Attributes:
+        indices: fine buckets whose lower ends are the bounds, rising.
+        bounds_ns: the bounds.
+        labels: the bounds in seconds as values of the label `le`, without +Inf.
+    """
+
+    indices: tuple[int, ...]
+    bounds_ns: tuple[int, ...]
+    labels: tuple[str, ...]
+
+
+def octaves(first_power: int, last_power: int) -> ClassicBuckets:
+    """Bounds from 2**first_power ns to 2**last_power ns.
+
+    Args:
+        first_power: at least 6.
+        last_power: above first_power, at most 35.
+    """
+    bounds_ns = [step << (power - 5) for power in range(first_power, last_power) for step in _OCTAVE_STEPS]
+    bounds_ns.append(1 << last_power)
+    indices = tuple(bucket_index(bound_ns) for bound_ns in bounds_ns)
+    if any(bucket_lower_ns(index) != bound for index, bound in zip(indices, bounds_ns, strict=True)):
+        raise ValueError(f"2**{first_power} to 2**{last_power} ns leaves the fine histogram's edges")
+    return ClassicBuckets(indices, tuple(bounds_ns), tuple(_seconds(bound_ns) for bound_ns in bounds_ns))
+
+
+def _seconds(time_ns: int) -> str:
+    """*time_ns* in seconds, exact and without an exponent."""
+    text = format(Decimal(time_ns).scaleb(-9), "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+PACKET_RTT: Final = octaves(10, 30)
+"""1 us to 1.07 s: an idle unshaped fabric answers within 2 us, full queues at 25 Mbit/s within 0.1 s."""
+
+MESSAGE_COMPLETION: Final = octaves(12, 35)
+"""4 us to 34 s: from one packet unshaped to megabytes over a slow shaped port under loss."""

@@ -1,0 +1,57 @@
+"""What the data plane's counters mean: which are drops, of which kind, under which label. Pure.
+
+A counter added to agents/include/mrc/abi.h finds its place here by its name: DROP_* is a reason to drop, TX_*
+and RX_* a kind of packet. A test fails for a counter that fits nowhere.
+"""
+
+from enum import IntEnum
+from typing import Final
+
+from agents.wire_abi import NicCounter, PortCounter
+
+_DROP: Final = "DROP_"
+
+NIC_DROPS: Final = tuple(counter for counter in NicCounter if counter.name.startswith(_DROP))
+"""Packets that a NIC received and refused."""
+
+PORT_DROPS: Final = tuple(counter for counter in PortCounter if counter.name.startswith(_DROP))
+"""Frames lost at a port, on either side of it."""
+
+LINK_DROPS: Final = (
+    PortCounter.DROP_LINK_DOWN,
+    PortCounter.DROP_LOSS,
+    PortCounter.DROP_QUEUE_FULL,
+    PortCounter.DROP_POOL_EMPTY,
+)
+"""Frames lost while they left by the port; all other drops are of frames that came in by it."""
+
+SWITCH_DROPS: Final = tuple(counter for counter in PORT_DROPS if counter not in LINK_DROPS)
+"""Frames that came in by the port and could not be forwarded."""
+
+TX_KINDS: Final = {
+    NicCounter.TX_DATA: "data",
+    NicCounter.TX_SACK: "sack",
+    NicCounter.TX_NAK: "nak",
+    NicCounter.TX_PROBE: "probe",
+    NicCounter.TX_PROBE_ANSWER: "probe_answer",
+}
+"""Packets a NIC sends; `data` contains the retransmissions."""
+
+RX_KINDS: Final = {
+    NicCounter.RX_DATA: "data",
+    NicCounter.RX_SACK: "sack",
+    NicCounter.RX_NAK: "nak",
+    NicCounter.RX_PROBE_ANSWER: "probe_answer",
+}
+"""Packets a NIC accepts; `data` contains the duplicates."""
+
+RETRANSMIT_REASONS: Final = {
+    NicCounter.TX_RETRANSMIT_SACK: "sack",
+    NicCounter.TX_RETRANSMIT_TIMEOUT: "timeout",
+}
+"""What gave a packet up for lost."""
+
+
+def reason_label(drop: IntEnum) -> str:
+    """Value of the label `reason` for a counter of drops, such as `link_down`."""
+    return drop.name.removeprefix(_DROP).lower()

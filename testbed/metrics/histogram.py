@@ -1,0 +1,181 @@
+"""Log-linear histograms of times: the reading twin of agents/include/mrc/histogram.h. Pure.
+
+Buckets are 32 to the octave: no time is more than 1.6 % from the middle of its bucket, and below 64 ns they
+are exact. The drawing of the layout is in the C header; a test compares the two.
+
+A histogram is *one* integer with a lane of 64 bits per bucket, as the map value has it in memory:
+
+    bucket         2               1               0
+    lanes   ... | 0000000000000000 | 0000000000000003 | 0000000000000001 |      bucket 1: 3, bucket 0: 1
+
+So adding two histograms is one addition and the difference of two readings one subtraction, a few
+microseconds for 1024 buckets. Lanes never overflow (2**63 packets take centuries) and a difference never
+borrows, because counts only grow; `since` checks that.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import accumulate
+from operator import add
+from typing import Final, Self
+
+from agents.wire_abi import Limit
+
+BUCKET_COUNT: Final = int(Limit.HISTOGRAM_BUCKETS)
+LINEAR_BITS: Final = 5
+VALUE_BITS: Final = 36
+"""Values of 2**VALUE_BITS ns and more share the last bucket."""
+
+_LANE_BITS: Final = 64
+_LANE_BYTES: Final = _LANE_BITS // 8
+_LANES_BYTES: Final = BUCKET_COUNT * _LANE_BYTES
+_HEAD_BYTES: Final = 2 * _LANE_BYTES
+VALUE_BYTES: Final = _HEAD_BYTES + _LANES_BYTES
+"""Size of struct mrc_histogram: sum_ns, max_ns, buckets."""
+
+_TOP_BITS: Final = sum(1 << (_LANE_BITS * lane + _LANE_BITS - 1) for lane in range(BUCKET_COUNT))
+
+
+def bucket_index(value_ns: int) -> int:
+    """Bucket in which *value_ns* (0 or more) is counted.
+
+    Source: agents/include/mrc/histogram.h, histogram_index.
+    """
+    value_ns = min(value_ns, (1 << VALUE_BITS) - 1)
+    shift = max(0, value_ns.bit_length() - LINEAR_BITS - 1)
+    return (shift << LINEAR_BITS) + (value_ns >> shift)
+
+
+def bucket_lower_ns(index: int) -> int:
+    """Smallest value of bucket *index*; for BUCKET_COUNT, the first value beyond the last bucket's nominal
+    end.
+    """
+    shift = max(0, (index >> LINEAR_BITS) - 1)
+    return (index - (shift << LINEAR_BITS)) << shift
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Times counted by bucket.
+
+    Attributes:
+        lanes: BUCKET_COUNT counts, 64 bits each, bucket 0 lowest.
+        sum_ns: sum of all times, exact.
+        max_ns: largest time; exact for a map's reading, else at most its bucket's upper end.
+    """
+
+    lanes: int = 0
+    sum_ns: int = 0
+    max_ns: int = 0
+
+    @classmethod
+    def from_map_values(cls, values: bytes | memoryview) -> Self:
+        """The sum over CPUs of a per-CPU map's element.
+
+        Args:
+            values: (cpu_count,) struct mrc_histogram, end to end.
+        """
+        lanes = sum_ns = max_ns = 0
+        for start in range(0, len(values), VALUE_BYTES):
+            value = values[start : start + VALUE_BYTES]
+            sum_ns += int.from_bytes(value[:_LANE_BYTES], "little")
+            max_ns = max(max_ns, int.from_bytes(value[_LANE_BYTES:_HEAD_BYTES], "little"))
+            lanes += int.from_bytes(value[_HEAD_BYTES:], "little")
+        return cls(lanes, sum_ns, max_ns)
+
+    @classmethod
+    def from_times(cls, times_ns: Iterable[int]) -> Self:
+        """The histogram of *times_ns*, counted as the data plane does it."""
+        counts = array("Q", bytes(_LANES_BYTES))
+        sum_ns = max_ns = 0
+        for time_ns in times_ns:
+            counts[bucket_index(time_ns)] += 1
+            sum_ns += time_ns
+            max_ns = max(max_ns, time_ns)
+        return cls(int.from_bytes(counts.tobytes(), "little"), sum_ns, max_ns)
+
+    def __add__(self, other: Self) -> Self:
+        """Both histograms' times together."""
+        return type(self)(
+            self.lanes + other.lanes, self.sum_ns + other.sum_ns, max(self.max_ns, other.max_ns)
+        )
+
+    def since(self, earlier: Self) -> Self:
+        """The times counted after *earlier*, an older reading of the same histogram.
+
+        Raises:
+            ValueError: a count is lower than it was, so the two are not readings of one histogram.
+        """
+        difference = (self.lanes | _TOP_BITS) - earlier.lanes
+        if difference & _TOP_BITS != _TOP_BITS:
+            raise ValueError("a bucket's count went down between two readings")
+        lanes = difference ^ _TOP_BITS
+        return type(self)(lanes, max(0, self.sum_ns - earlier.sum_ns), min(_top_ns(lanes), self.max_ns))
+
+    @property
+    def count(self) -> int:
+        """Number of times counted."""
+        return sum(self.counts())
+
+    def counts(self) -> "array[int]":
+        """Count of each bucket: (BUCKET_COUNT,) packets or messages."""
+        counts = array("Q")
+        counts.frombytes(self.lanes.to_bytes(_LANES_BYTES, "little"))
+        return counts
+
+    def mean_ns(self) -> float | None:
+        """Arithmetic mean, exact; None when nothing was counted."""
+        count = self.count
+        return self.sum_ns / count if count else None
+
+    def percentiles_ns(self, ratios: Sequence[float]) -> tuple[float, ...] | None:
+        """The times below which the given shares of all times lie; None when nothing was counted.
+
+        Inside a bucket times are taken as evenly spread; no result exceeds `max_ns`.
+
+        Args:
+            ratios: shares from 0 to 1, such as 0.999.
+        """
+        counts = self.counts()
+        reached = list(accumulate(counts))
+        if not reached[-1]:
+            return None
+        return tuple(self._percentile_ns(ratio, counts, reached) for ratio in ratios)
+
+    def _percentile_ns(self, ratio: float, counts: Sequence[int], reached: Sequence[int]) -> float:
+        rank = ratio * reached[-1]
+        # the first bucket that reaches a rank of zero would be an empty one: start from the first time
+        index = bisect_left(reached, max(rank, 1e-9))
+        lower_ns = bucket_lower_ns(index)
+        upper_ns = bucket_lower_ns(index + 1)
+        if index == BUCKET_COUNT - 1:
+            upper_ns = max(upper_ns, self.max_ns)
+        share = (rank - reached[index] + counts[index]) / counts[index]
+        return min(lower_ns + share * (upper_ns - lower_ns), float(self.max_ns))
+
+    def cumulative(self, bounds: Sequence[int]) -> list[int]:
+        """How many times lie below each bound.
+
+        Args:
+            bounds: bucket indices, the bound being the lower end of that bucket; BUCKET_COUNT counts all.
+        """
+        reached = [0, *accumulate(self.counts())]
+        return [reached[bound] for bound in bounds]
+
+
+def merge(histograms: Iterable[Histogram]) -> Histogram:
+    """All histograms' times together; empty without any."""
+    return reduce(add, histograms, Histogram())
+
+
+def _top_ns(lanes: int) -> int:
+    """Largest time that the highest occupied bucket may hold; 0 when all are empty."""
+    if not lanes:
+        return 0
+    top = (lanes.bit_length() - 1) // _LANE_BITS
+    if top == BUCKET_COUNT - 1:
+        return (1 << _LANE_BITS) - 1
+    return bucket_lower_ns(top + 1) - 1

@@ -1,0 +1,196 @@
+"""Reads the pinned maps of one lab: counters, histograms, EV states, ports. Live; changes nothing.
+
+A reader keeps the maps open, also when the lab goes away: then it goes on reading what is left of the old
+lab. Whether the lab is still the same one is for its owner to ask, see `lab_watch`.
+
+Every reading is of maps that the data plane is writing: one number is never torn, but two numbers that belong
+together may be one packet apart.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from ctypes import Structure, sizeof
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from agents.bpf.batch import WholeMap
+from agents.bpf.libbpf import open_pinned
+from agents.bpf.maps import ArrayMap, MappedArray
+from agents.wire_abi import Ev, EvState, NicConfig, NicCounters, Port, PortCounters, PortFault, Qp, QpState
+from agents.wire_abi import Histogram as MapHistogram
+from testbed.metrics.histogram import Histogram
+from testbed.metrics.series import EvStates
+from testbed.topology.clos import Clos
+
+_CONNECTED: Final = (QpState.RTR, QpState.RTS)
+_QP_SEARCH_READINGS: Final = 10
+"""Readings of EV states between two searches for new QPs: looking a QP up copies some 50 KB."""
+
+
+class NicReader:
+    """The maps of one NIC.
+
+    Args:
+        pins: folder of the NIC's pinned maps.
+        plane_count: planes of the lab.
+
+    Raises:
+        FabricError: a map is missing or of another layout.
+    """
+
+    def __init__(self, pins: Path, plane_count: int) -> None:
+        self._plane_count = plane_count
+        with ExitStack() as stack:
+            opened = partial(_open_map, stack, pins)
+            self._counters = WholeMap(opened("nic_counters"), NicCounters)
+            self._rtt = WholeMap(opened("rtt_histogram"), MapHistogram)
+            self._messages = WholeMap(opened("message_histogram"), MapHistogram)
+            self._config = MappedArray(opened("nic_config"), NicConfig)[0]
+            self._qps = _QpStates(ArrayMap(opened("qps"), Qp))
+            self._stack = stack.pop_all()
+
+    def counters(self) -> list[int]:
+        """The counters, indexed by NicCounter."""
+        return [values[0] for values in _sums(self._counters)]
+
+    def packet_rtt(self) -> tuple[Histogram, ...]:
+        """RTT of data packets by plane."""
+        return tuple(_histograms(self._rtt)[: self._plane_count])
+
+    def message_completion(self) -> Histogram:
+        """Completion times of the messages that this NIC sent."""
+        return _histograms(self._messages)[0]
+
+    def ev_states(self) -> EvStates:
+        """How many EVs of connected QPs are in which state; unused EVs are not counted."""
+        return self._qps.ev_states()
+
+    def port_is_up(self, plane: int) -> bool:
+        """Whether the NIC's port to *plane* has carrier."""
+        return bool(self._config.port_up_mask >> plane & 1)
+
+    def close(self) -> None:
+        """Gives the maps up."""
+        self._stack.close()
+
+
+class LabReader:
+    """The maps of one lab.
+
+    Args:
+        name: name of the lab.
+        clos: its topology.
+        fabric_pins: folder of the maps that the whole fabric shares.
+        nodes_pins: folder with one folder of pinned maps per host.
+
+    Attributes:
+        nics: by host name, in order.
+
+    Raises:
+        FabricError: a map is missing or of another layout.
+    """
+
+    def __init__(self, name: str, clos: Clos, fabric_pins: Path, nodes_pins: Path) -> None:
+        self.name = name
+        self.clos = clos
+        with ExitStack() as stack:
+            opened = partial(_open_map, stack, fabric_pins)
+            self._port_counters = WholeMap(opened("port_counters"), PortCounters)
+            self._ports = list(MappedArray(opened("port_table"), Port))
+            self.nics: dict[str, NicReader] = {}
+            for host in clos.hosts():
+                self.nics[host.name] = NicReader(nodes_pins / host.name, clos.spec.planes)
+                stack.callback(self.nics[host.name].close)
+            self._stack = stack.pop_all()
+
+    def port_counters(self) -> list[list[int]]:
+        """The counters of each port: (PortCounter.COUNT, port_count) frames or bytes."""
+        return _sums(self._port_counters)
+
+    def ports_up(self) -> list[bool]:
+        """Whether each port can send to its peer: (port_count,). A NIC port without carrier takes both ends
+        down.
+        """
+        up = [not port.fault_flags & PortFault.FAULT_DOWN for port in self._ports]
+        for host, nic in enumerate(self.nics.values()):
+            for plane in range(self.clos.spec.planes):
+                if not nic.port_is_up(plane):
+                    port_id = 2 * self.clos.numbering.host_link_id(host, plane)
+                    up[port_id] = up[port_id + 1] = False
+        return up
+
+    def close(self) -> None:
+        """Gives all maps up."""
+        self._stack.close()
+
+
+class _QpStates:
+    """EV states of a NIC's QPs; all QPs are looked up now and then, the connected ones each time."""
+
+    def __init__(self, qps: ArrayMap[Qp]) -> None:
+        self._qps = qps
+        self._connected: list[int] = []
+        self._readings_left = 0
+
+    def ev_states(self) -> EvStates:
+        candidates = self._connected
+        if not self._readings_left:
+            candidates = list(range(len(self._qps)))
+            self._readings_left = _QP_SEARCH_READINGS
+        self._readings_left -= 1
+        self._connected = []
+        counts: Counter[tuple[int, int]] = Counter()
+        for index in candidates:
+            qp = self._qps.read(index)
+            if qp.state in _CONNECTED:
+                self._connected.append(index)
+                counts.update(_planes_and_states(qp))
+        return {
+            (plane, EvState(state)): count
+            for (plane, state), count in counts.items()
+            if state != EvState.UNUSED
+        }
+
+
+def _planes_and_states(qp: Qp) -> Iterator[tuple[int, int]]:
+    """(plane, state) of each of the QP's EVs, by strides over the bytes: ctypes takes 100 times as long."""
+    evs = memoryview(qp).cast("B")[_span(Qp, "evs")]
+    planes, states = (evs[_span(Ev, name).start :: sizeof(Ev)] for name in ("plane", "state"))
+    return zip(planes, states, strict=True)
+
+
+def _span(layout: type[Structure], name: str) -> slice:
+    """The bytes of a field."""
+    field = getattr(layout, name)
+    return slice(field.offset, field.offset + field.size)
+
+
+def _open_map(stack: ExitStack, pins: Path, name: str) -> int:
+    """Descriptor of a pinned map, closed with *stack*."""
+    descriptor = open_pinned(pins / name)
+    stack.callback(os.close, descriptor)
+    return descriptor
+
+
+def _sums(counters: WholeMap) -> list[list[int]]:
+    """The values' 64-bit numbers, each added up over CPUs: (numbers per value, length)."""
+    numbers = counters.read().cast("Q")
+    stride = counters.stride_bytes // 8
+    step = counters.cpu_count * stride
+    return [
+        [
+            sum(cpus)
+            for cpus in zip(*(numbers[start::step] for start in range(first, step, stride)), strict=True)
+        ]
+        for first in range(stride)
+    ]
+
+
+def _histograms(histograms: WholeMap) -> list[Histogram]:
+    """One histogram per element of a per-CPU map."""
+    values = histograms.read()
+    step = histograms.cpu_count * histograms.stride_bytes
+    return [Histogram.from_map_values(values[start : start + step]) for start in range(0, len(values), step)]

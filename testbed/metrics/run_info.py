@@ -1,0 +1,74 @@
+"""Which run uses a lab: announced by the runner, shown by the exporter as mrc_testbed_run_info.
+
+The announcement is a file of the lab's state folder on which the runner holds a lock. The kernel gives the
+lock up when the runner dies, however it dies, so a dead run is never shown.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+_FILE_NAME: Final = "run.json"
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """A run.
+
+    Attributes:
+        scenario: name of the scenario.
+        run: id of the run, the name of its result folder.
+        seed: its seed.
+    """
+
+    scenario: str
+    run: str
+    seed: int
+
+
+@contextmanager
+def announce_run(state_dir: Path, run: RunInfo) -> Iterator[None]:
+    """Shows *run* as the one that uses the lab, inside the context; a second run of the lab replaces it.
+
+    Args:
+        state_dir: state folder of the lab.
+        run: what to show.
+    """
+    path = state_dir / _FILE_NAME
+    draft = state_dir / f"{_FILE_NAME}.{os.getpid()}"
+    with draft.open("w", encoding="utf-8") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        json.dump(asdict(run), stream)
+        stream.flush()
+        draft.replace(path)
+        try:
+            yield
+        finally:
+            _remove_own(path, stream.fileno())
+
+
+def read_run(state_dir: Path) -> RunInfo | None:
+    """The run that uses the lab now; None when there is none."""
+    try:
+        with (state_dir / _FILE_NAME).open(encoding="utf-8") as stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return RunInfo(**json.load(stream))
+            return None  # nobody holds it: the run is over
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _remove_own(path: Path, descriptor: int) -> None:
+    """Removes the announcement unless another run has replaced it or the lab is gone."""
+    try:
+        if os.path.samestat(path.stat(), os.fstat(descriptor)):
+            path.unlink()
+    except FileNotFoundError:
+        return

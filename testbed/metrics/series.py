@@ -1,0 +1,169 @@
+"""Values of a time series: cumulative readings of a lab, and what happened between two of them. Pure.
+
+Readings are cumulative, so one that comes late or is missing costs resolution, never counts; the difference
+of any two readings, neighbours or the ends of a run, is exact.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Final, Self
+
+from agents.wire_abi import EvState
+from testbed.metrics.fidelity import CpuReading, CpuUse
+from testbed.metrics.histogram import Histogram, merge
+
+EvStates = Mapping[tuple[int, EvState], int]
+"""(plane, state) -> EVs of connected QPs in it."""
+
+_RATIOS: Final = (0.5, 0.9, 0.99, 0.999)
+
+
+@dataclass(frozen=True, slots=True)
+class HostCounts:
+    """What one NIC has done, since it was made or within an interval.
+
+    Attributes:
+        goodput_bytes: payload placed in its memory for the first time.
+        acknowledged_bytes: payload it sent, acknowledged for the first time.
+        messages: its messages acknowledged whole.
+        tx_data_packets: data packets sent, retransmissions included.
+        rx_data_packets: data packets accepted, duplicates included.
+        retransmits_sack: packets sent again because later acknowledgements passed them.
+        retransmits_timeout: packets sent again after a time-out.
+        qp_errors: QPs gone into the ERROR state.
+        events_lost: events that found the event ring full.
+        refused_packets: packets received and refused, for whatever reason.
+    """
+
+    goodput_bytes: int = 0
+    acknowledged_bytes: int = 0
+    messages: int = 0
+    tx_data_packets: int = 0
+    rx_data_packets: int = 0
+    retransmits_sack: int = 0
+    retransmits_timeout: int = 0
+    qp_errors: int = 0
+    events_lost: int = 0
+    refused_packets: int = 0
+
+    def since(self, earlier: Self) -> Self:
+        """What was added after *earlier*."""
+        return type(self)(*(getattr(self, name) - getattr(earlier, name) for name in _HOST_FIELDS))
+
+
+_HOST_FIELDS: Final = tuple(field.name for field in fields(HostCounts))
+
+
+def add_hosts(hosts: Iterable[HostCounts]) -> HostCounts:
+    """All hosts' counts together."""
+    columns = zip(*((getattr(host, name) for name in _HOST_FIELDS) for host in hosts), strict=True)
+    return HostCounts(*(sum(column) for column in columns))
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A lab at one moment; counts since the lab was made.
+
+    Attributes:
+        time_ns: CLOCK_MONOTONIC just before the first counter was read.
+        hosts: by host name.
+        packet_rtt: RTT of data packets, by plane, over all hosts; retransmitted packets have none.
+        message_completion: completion times of messages, over all hosts.
+        ev_states: EVs of connected QPs by plane and state, over all hosts.
+        plane_tx_bytes: bytes that hosts sent into each plane, headers and retransmissions included.
+        port_drops: frames lost in ports and switches by reason, over all ports.
+        cpus: the machine's CPUs.
+    """
+
+    time_ns: int
+    hosts: Mapping[str, HostCounts]
+    packet_rtt: tuple[Histogram, ...]
+    message_completion: Histogram
+    ev_states: EvStates
+    plane_tx_bytes: tuple[int, ...]
+    port_drops: Mapping[str, int]
+    cpus: CpuReading
+
+    def since(self, earlier: Self) -> "Interval":
+        """What happened between *earlier* and this reading of the same lab.
+
+        Raises:
+            ValueError: a count went down, so this is another lab of the same name.
+        """
+        return Interval(
+            start_ns=earlier.time_ns,
+            end_ns=self.time_ns,
+            hosts={name: host.since(earlier.hosts[name]) for name, host in self.hosts.items()},
+            packet_rtt=tuple(
+                now.since(then) for now, then in zip(self.packet_rtt, earlier.packet_rtt, strict=True)
+            ),
+            message_completion=self.message_completion.since(earlier.message_completion),
+            ev_states=self.ev_states,
+            plane_tx_bytes=tuple(
+                now - then for now, then in zip(self.plane_tx_bytes, earlier.plane_tx_bytes, strict=True)
+            ),
+            port_drops={
+                reason: count - earlier.port_drops[reason] for reason, count in self.port_drops.items()
+            },
+            cpu_use=self.cpus.since(earlier.cpus),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """What happened in a lab between two readings.
+
+    Attributes:
+        start_ns: time of the earlier reading.
+        end_ns: time of the later reading.
+        ev_states: at the end of the interval.
+        cpu_use: of each CPU.
+        hosts, packet_rtt, message_completion, plane_tx_bytes, port_drops: as in Reading, of the interval.
+    """
+
+    start_ns: int
+    end_ns: int
+    hosts: Mapping[str, HostCounts]
+    packet_rtt: tuple[Histogram, ...]
+    message_completion: Histogram
+    ev_states: EvStates
+    plane_tx_bytes: tuple[int, ...]
+    port_drops: Mapping[str, int]
+    cpu_use: tuple[CpuUse, ...]
+
+    @property
+    def goodput_bps(self) -> float:
+        """Payload placed for the first time, bits per second, over all hosts."""
+        placed_bytes = sum(host.goodput_bytes for host in self.hosts.values())
+        return placed_bytes * 8e9 / (self.end_ns - self.start_ns)
+
+    def packet_rtt_overall(self) -> "Latency | None":
+        """RTT over all planes; None when no data packet was acknowledged."""
+        return summarize(merge(self.packet_rtt))
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Percentiles of the times of an interval.
+
+    Attributes:
+        count: times recorded.
+        p50_ns, p90_ns, p99_ns, p999_ns: times that half, 90 %, ... of all stay below.
+        max_ns: largest time; exact when it is the largest of the lab's life, else within 3.2 % above.
+    """
+
+    count: int
+    p50_ns: float
+    p90_ns: float
+    p99_ns: float
+    p999_ns: float
+    max_ns: int
+
+
+def summarize(histogram: Histogram) -> Latency | None:
+    """The percentiles of *histogram*; None when nothing was recorded."""
+    percentiles_ns = histogram.percentiles_ns(_RATIOS)
+    if percentiles_ns is None:
+        return None
+    p50_ns, p90_ns, p99_ns, p999_ns = percentiles_ns
+    return Latency(histogram.count, p50_ns, p90_ns, p99_ns, p999_ns, histogram.max_ns)
