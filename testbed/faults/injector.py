@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from testbed.errors import CleanupError, FaultError, TestbedError
+from testbed.fabric.process import ProcessIdentity
 from testbed.faults.effect import Fault, PortSetting, compose, compose_carriers
 from testbed.faults.flap import Flap
-from testbed.faults.ledger import Entry, Ledger, Owner, Phase
+from testbed.faults.ledger import Entry, Ledger, Phase
 
 Action = Literal["applied", "cleared"]
 
@@ -93,7 +94,9 @@ class Injector:
         self._target = target
         self._clock_ns = clock_ns
 
-    def apply(self, fault: Fault, *, owner: Owner | None = None, expires_ns: int | None = None) -> FaultEvent:
+    def apply(
+        self, fault: Fault, *, owner: ProcessIdentity | None = None, expires_ns: int | None = None
+    ) -> FaultEvent:
         """The event of *fault* having begun.
 
         Args:
@@ -163,7 +166,7 @@ class Injector:
         """
         return self._clear_where(lambda entry: entry.is_stale(self._clock_ns()))
 
-    def clear_owned(self, owner: Owner) -> list[FaultEvent]:
+    def clear_owned(self, owner: ProcessIdentity) -> list[FaultEvent]:
         """Events of the faults of *owner* having ended.
 
         Raises:

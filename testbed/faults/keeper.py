@@ -4,7 +4,7 @@ It reverts faults whose time is over or whose runner died, and switches flaps ad
 the only safety: a stale entry that no keeper reverted is reverted by the next command that looks at the lab's
 faults, and `down` removes the lab with everything in it.
 
-    python -m testbed.faults.keeper LAB-STATE-FOLDER
+    python -m testbed.faults.keeper LAB READY-DESCRIPTOR
 """
 
 import contextlib
@@ -16,33 +16,34 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from testbed.errors import CleanupError, FaultError, TestbedError
+from testbed.fabric.process import is_alive, marked_environment
+from testbed.fabric.state import lab_paths
 from testbed.faults.folder_watch import FolderWatch
 from testbed.faults.injector import Injector
+from testbed.faults.lab_target import LabTarget
 from testbed.faults.ledger import Entry, Ledger, Phase
 
-START_TIMEOUT_NS: Final = 10_000_000_000
+START_TIMEOUT_S: Final = 10
 _RETRY_NS: Final = 1_000_000_000
 _READY: Final = b"ready\n"
 
 logger = logging.getLogger(__name__)
 
 
-def ensure_keeper(state_dir: Path) -> None:
+def ensure_keeper(lab: str) -> None:
     """Starts the keeper of a lab unless it runs; returns when it watches the ledger.
 
     Call it after the entry or the owner that it is to look after has been written: a keeper that ends because
     there was nothing left to do has let go of its lock before that could be written.
 
     Raises:
-        FaultError: it did not start within START_TIMEOUT_NS.
+        FaultError: it did not start within START_TIMEOUT_S.
     """
-    ledger = Ledger(state_dir)
-    ledger.create()
-    with _lock(ledger) as is_free:
+    ledger = Ledger(lab_paths(lab).faults)
+    with _keeper_lock(ledger) as is_free:
         if not is_free:
             return
     read_end, write_end = os.pipe()
@@ -50,27 +51,29 @@ def ensure_keeper(state_dir: Path) -> None:
     with open(read_end, "rb") as ready, log_path.open("ab") as log:  # noqa: PTH123 - a descriptor, not a path
         try:
             starter = subprocess.run(
-                [sys.executable, "-m", "testbed.faults.keeper", str(state_dir), str(write_end)],
+                [sys.executable, "-m", "testbed.faults.keeper", lab, str(write_end)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                env=marked_environment(lab),
                 pass_fds=(write_end,),
                 start_new_session=True,
                 check=False,
-                timeout=START_TIMEOUT_NS / 1e9,
+                timeout=START_TIMEOUT_S,
             )
         except subprocess.TimeoutExpired as error:
-            raise FaultError("the fault keeper did not start in time") from error
+            raise FaultError(f"the fault keeper did not start within {START_TIMEOUT_S} s") from error
         finally:
             os.close(write_end)
-        readable, _, _ = select.select([ready], [], [], START_TIMEOUT_NS / 1e9)
+        readable, _, _ = select.select([ready], [], [], START_TIMEOUT_S)
         if starter.returncode != 0 or not readable or ready.read() != _READY:
             raise FaultError(f"the fault keeper did not start; its log is {log_path}")
 
 
 @contextlib.contextmanager
-def _lock(ledger: Ledger) -> Iterator[bool]:
-    """Whether the keeper's lock could be taken; it is held inside."""
+def _keeper_lock(ledger: Ledger) -> Iterator[bool]:
+    """Whether the keeper's lock could be taken; it is held inside, unless the block lets it go."""
+    ledger.create()
     with (ledger.folder / "keeper.lock").open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -80,8 +83,12 @@ def _lock(ledger: Ledger) -> Iterator[bool]:
         yield True
 
 
-def keep(ledger: Ledger, injector: Injector, watch: FolderWatch, keeper_lock: IO[str]) -> None:
-    """Looks after the ledger until it is empty and no runner is announced, or the lab is gone."""
+def keep(ledger: Ledger, injector: Injector, watch: FolderWatch) -> None:
+    """Looks after the ledger until it is empty and no runner is announced, or the lab is gone.
+
+    The caller holds the keeper's lock file. It is deleted at the end, while the ledger is locked: who writes an
+    entry afterwards finds no keeper and starts one.
+    """
     rhythms: dict[tuple[str, int], _Rhythm] = {}
     while ledger.active_folder.is_dir():
         deadlines = [_tidy(ledger, injector)]
@@ -95,17 +102,17 @@ def keep(ledger: Ledger, injector: Injector, watch: FolderWatch, keeper_lock: IO
                 deadlines.append(rhythms[key].follow(injector))
         with ledger.locked():
             if not ledger.entries() and not ledger.owners():
-                fcntl.flock(keeper_lock, fcntl.LOCK_UN)
+                (ledger.folder / "keeper.lock").unlink()
                 return
         owners = {*ledger.owners(), *(entry.owner for entry in entries if entry.owner is not None)}
-        alive = [owner.pid for owner in owners if owner.is_alive()]
+        alive = [owner.pid for owner in owners if is_alive(owner)]
         watch.wait(alive, min((ns for ns in deadlines if ns is not None), default=None))
 
 
 def _tidy(ledger: Ledger, injector: Injector) -> int | None:
     """Reverts what is stale and forgets dead runners; when to try again, None when all went well."""
     for owner in ledger.owners():
-        if not owner.is_alive():
+        if not is_alive(owner):
             ledger.unregister(owner)
     try:
         for event in injector.clear_stale():
@@ -144,30 +151,28 @@ def main(arguments: list[str]) -> int:
     """Runs as the keeper, detached from whoever started it.
 
     Args:
-        arguments: the lab's state folder, and a descriptor to write READY to.
+        arguments: name of the lab, and a descriptor to write to when the ledger is watched.
     """
-    from testbed.faults.lab_target import LabTarget  # noqa: PLC0415 - after the fork, the child alone pays
-
-    state_dir, ready_end = Path(arguments[0]), int(arguments[1])
+    lab, ready_end = arguments[0], int(arguments[1])
     if os.fork():
         return 0
     os.chdir("/")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    ledger = Ledger(state_dir)
-    with (ledger.folder / "keeper.lock").open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+    ledger = Ledger(lab_paths(lab).faults)
+    with _keeper_lock(ledger) as is_free:
+        if not is_free:
             os.write(ready_end, _READY)  # another one was faster, which is as good
             return 0
         with FolderWatch((ledger.active_folder, ledger.owners_folder)) as watch:
+            injector = Injector(ledger, LabTarget(lab))
             os.write(ready_end, _READY)
             os.close(ready_end)
             try:
-                keep(ledger, Injector(ledger, LabTarget(state_dir)), watch, lock)
-            except (TestbedError, FileNotFoundError):
+                keep(ledger, injector, watch)
+            except (TestbedError, OSError):
                 if ledger.active_folder.is_dir():
                     raise
+                logger.info("the lab is gone")
     return 0
 
 

@@ -11,21 +11,20 @@ within milliseconds, otherwise the next command that looks at the lab's faults.
 
 import contextlib
 import dataclasses
-import fcntl
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from testbed.errors import FaultError
+from testbed.fabric.lock import exclusive
+from testbed.fabric.process import ProcessIdentity, is_alive
 from testbed.faults.effect import Fault, PortEffect
 from testbed.faults.flap import Flap
 
 LEDGER_VERSION: Final = 1
-_STAT_STARTTIME_FIELD: Final = 19  # of the fields after the command name in /proc/PID/stat
 
 
 class Phase(StrEnum):
@@ -36,51 +35,6 @@ class Phase(StrEnum):
     """A flap between two outages."""
     CLEARING = "clearing"
     """Being removed: the port table may or may not still hold it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """A process, told apart from later ones with the same number by the time it started."""
-
-    pid: int
-    start_ticks: int
-
-    @classmethod
-    def this_process(cls) -> Self:
-        """The calling process."""
-        return cls.of(os.getpid())
-
-    @classmethod
-    def of(cls, pid: int) -> Self:
-        """The process that has the number *pid* now.
-
-        Raises:
-            ProcessLookupError: there is none.
-        """
-        return cls(pid, _start_ticks(pid))
-
-    def is_alive(self) -> bool:
-        """Whether that very process still runs."""
-        try:
-            return _start_ticks(self.pid) == self.start_ticks
-        except ProcessLookupError:
-            return False
-
-    @property
-    def file_name(self) -> str:
-        """Name of its file in owners/."""
-        return f"{self.pid}-{self.start_ticks}"
-
-
-def _start_ticks(pid: int) -> int:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError as error:
-        raise ProcessLookupError(pid) from error
-    fields = stat[stat.rindex(")") + 2 :].split()
-    if fields[0] in "ZX":
-        raise ProcessLookupError(pid)
-    return int(fields[_STAT_STARTTIME_FIELD])
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +53,7 @@ class Entry:
     fault: Fault
     added_ns: int
     expires_ns: int | None = None
-    owner: Owner | None = None
+    owner: ProcessIdentity | None = None
     flap: Flap | None = None
     phase: Phase = Phase.ON
 
@@ -108,22 +62,22 @@ class Entry:
         return (
             self.phase is Phase.CLEARING
             or (self.expires_ns is not None and now_ns >= self.expires_ns)
-            or (self.owner is not None and not self.owner.is_alive())
+            or (self.owner is not None and not is_alive(self.owner))
         )
 
 
 class Ledger:
-    """The ledger under one lab's state folder.
+    """The ledger of one lab.
 
     Args:
-        state_dir: the lab's state folder; it must exist.
+        folder: the `faults` folder in the lab's state folder; `create` makes it.
     """
 
-    def __init__(self, state_dir: Path) -> None:
-        self.folder = state_dir / "faults"
-        self.active_folder = self.folder / "active"
-        self.owners_folder = self.folder / "owners"
-        self.events_path = self.folder / "events.jsonl"
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.active_folder = folder / "active"
+        self.owners_folder = folder / "owners"
+        self.events_path = folder / "events.jsonl"
 
     def create(self) -> None:
         """Makes the ledger's folders.
@@ -136,14 +90,13 @@ class Ledger:
             self.active_folder.mkdir(exist_ok=True)
             self.owners_folder.mkdir(exist_ok=True)
         except FileNotFoundError as error:
-            raise FaultError(f"the lab of {self.folder.parent} is gone") from error
+            raise FaultError(f"lab {self.folder.parent.name!r} is gone") from error
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Keeps every other process from changing faults of the lab."""
         self.create()
-        with (self.folder / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with exclusive(self.folder / "lock", "a fault", wait=True):
             yield
 
     def entries(self) -> dict[str, Entry]:
@@ -177,19 +130,19 @@ class Ledger:
         """Forgets an entry."""
         self._path(fault_id).unlink(missing_ok=True)
 
-    def register(self, owner: Owner) -> None:
+    def register(self, owner: ProcessIdentity) -> None:
         """Announces a process that will own faults, so that the keeper watches it from now on."""
         self.create()
-        (self.owners_folder / owner.file_name).touch()
+        (self.owners_folder / _owner_name(owner)).touch()
 
-    def unregister(self, owner: Owner) -> None:
+    def unregister(self, owner: ProcessIdentity) -> None:
         """Takes an announcement back."""
-        (self.owners_folder / owner.file_name).unlink(missing_ok=True)
+        (self.owners_folder / _owner_name(owner)).unlink(missing_ok=True)
 
-    def owners(self) -> list[Owner]:
+    def owners(self) -> list[ProcessIdentity]:
         """Processes that announced themselves, alive or not."""
         names = [path.name.partition("-") for path in self.owners_folder.glob("*-*")]
-        return [Owner(int(pid), int(ticks)) for pid, _, ticks in names]
+        return [ProcessIdentity(int(pid), int(ticks)) for pid, _, ticks in names]
 
     def record(self, event: dict[str, Any]) -> None:
         """Appends one event to events.jsonl."""
@@ -199,6 +152,10 @@ class Ledger:
 
     def _path(self, fault_id: str) -> Path:
         return self.active_folder / f"{fault_id}.json"
+
+
+def _owner_name(owner: ProcessIdentity) -> str:
+    return f"{owner.pid}-{owner.start_ticks}"
 
 
 def _encode(entry: Entry) -> dict[str, Any]:
@@ -220,7 +177,7 @@ def _decode(tree: dict[str, Any]) -> Entry:
         ),
         added_ns=tree["added_ns"],
         expires_ns=tree["expires_ns"],
-        owner=Owner(**tree["owner"]) if tree["owner"] else None,
+        owner=ProcessIdentity(**tree["owner"]) if tree["owner"] else None,
         flap=Flap(**tree["flap"]) if tree["flap"] else None,
         phase=Phase(tree["phase"]),
     )

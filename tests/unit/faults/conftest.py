@@ -42,7 +42,7 @@ class RecordedTarget:
 
 @pytest.fixture
 def ledger(tmp_path):
-    ledger = Ledger(tmp_path)
+    ledger = Ledger(tmp_path / "faults")
     ledger.create()
     return ledger
 

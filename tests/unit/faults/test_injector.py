@@ -1,15 +1,15 @@
 """Ledger before the change, composition across faults, and complete removal."""
 
 import json
-import os
 
 import pytest
 
 from testbed.errors import CleanupError, FaultError
+from testbed.fabric.process import ProcessIdentity, observe_process
 from testbed.faults.effect import LOSS_ALL_Q32, Fault, PortEffect, PortSetting
 from testbed.faults.flap import Flap
 from testbed.faults.injector import Injector
-from testbed.faults.ledger import Entry, Ledger, Owner, Phase
+from testbed.faults.ledger import Entry, Ledger, Phase
 
 HOUR_NS = 3_600_000_000_000
 
@@ -104,19 +104,13 @@ def test_a_fault_over_its_time_is_stale(injector, target):
 
 
 def test_a_fault_dies_with_its_owner_and_not_before(injector, ledger, runner):
-    owner = Owner.of(runner.pid)
+    owner = observe_process(runner.pid)
     injector.apply(loss("a", 1), owner=owner)
     assert injector.clear_stale() == []
     runner.kill()
     runner.wait()
     assert [event.fault_id for event in injector.clear_stale()] == ["a"]
     assert ledger.entries() == {}
-
-
-def test_a_recycled_pid_is_not_the_owner():
-    owner = Owner.this_process()
-    assert owner.is_alive()
-    assert not Owner(os.getpid(), owner.start_ticks - 1).is_alive()
 
 
 def test_an_entry_half_cleared_by_a_killed_process_is_finished(injector, target, ledger):
@@ -148,7 +142,7 @@ def test_events_are_recorded_with_times_around_the_change(injector, ledger):
 
 
 def test_the_ledger_returns_what_was_written(ledger):
-    entry = Entry(cut("a", 5), 7, 9, Owner(1, 2), Flap(100, 10, 0.25, 3), Phase.OFF)
+    entry = Entry(cut("a", 5), 7, 9, ProcessIdentity(1, 2), Flap(100, 10, 0.25, 3), Phase.OFF)
     ledger.write(entry)
     assert ledger.entries() == {"a": entry}
 
@@ -160,6 +154,6 @@ def test_a_broken_ledger_file_is_named(ledger):
 
 
 def test_a_lab_that_is_gone_is_named(tmp_path, target):
-    injector = Injector(Ledger(tmp_path / "gone"), target)
-    with pytest.raises(FaultError, match="is gone"):
+    injector = Injector(Ledger(tmp_path / "gone" / "faults"), target)
+    with pytest.raises(FaultError, match="lab 'gone' is gone"):
         injector.apply(loss("a", 1))

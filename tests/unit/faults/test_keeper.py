@@ -1,15 +1,15 @@
 """The keeper reverts what is over and ends when nothing is left to do."""
 
-import fcntl
+import os
 import threading
 
 import pytest
 
+from testbed.fabric.process import observe_process
 from testbed.faults.effect import Fault, PortEffect
 from testbed.faults.flap import Flap
 from testbed.faults.folder_watch import FolderWatch
 from testbed.faults.keeper import keep
-from testbed.faults.ledger import Owner
 
 DEADLINE_S = 10
 MS = 1_000_000
@@ -25,12 +25,13 @@ def start_keeper(ledger, injector):
 
     def start() -> threading.Thread:
         watch = FolderWatch((ledger.active_folder, ledger.owners_folder))
-        lock = (ledger.folder / "keeper.lock").open("a")
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock_path = ledger.folder / "keeper.lock"
+        lock_path.touch()
 
         def body():
-            with watch, lock:
-                keep(ledger, injector, watch, lock)
+            with watch:
+                keep(ledger, injector, watch)
+            assert not lock_path.exists()
 
         thread = threading.Thread(target=body)
         thread.start()
@@ -69,7 +70,7 @@ def test_it_ends_when_the_last_fault_is_cleared_by_hand(start_keeper, injector):
 
 
 def test_a_killed_runner_loses_its_faults(start_keeper, injector, target, ledger, runner):
-    owner = Owner.of(runner.pid)
+    owner = observe_process(runner.pid)
     ledger.register(owner)
     injector.apply(loss("a", 1), owner=owner)
     thread = start_keeper()
@@ -82,7 +83,7 @@ def test_a_killed_runner_loses_its_faults(start_keeper, injector, target, ledger
 
 
 def test_an_announced_runner_keeps_it_alive_between_faults(start_keeper, injector, ledger):
-    owner = Owner.this_process()
+    owner = observe_process(os.getpid())
     ledger.register(owner)
     thread = start_keeper()
     injector.apply(loss("a", 1), owner=owner)

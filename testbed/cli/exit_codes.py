@@ -1,0 +1,132 @@
+"""One place that turns the end of a command into an exit status, a message and, for bugs, a log.
+
+Status of every command:
+
+    0    done; a run passed
+    1    run-time error
+    2    wrong command line, or an invalid file
+    3    the machine lacks something: `mrc-testbed doctor` says what and how to mend it
+    4    an expectation of the scenario failed
+    5    a safety condition aborted the run
+    6    clean-up is incomplete: something of ours is left on the machine
+    7    the result is UNTRUSTED: the testbed itself was too slow
+    130  interrupted by SIGINT or SIGTERM; faults are reverted
+"""
+
+import os
+import platform
+import shlex
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from enum import IntEnum
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from testbed.errors import TestbedError
+
+
+class ExitCode(IntEnum):
+    """The documented statuses."""
+
+    PASS = 0
+    ERROR = 1
+    USAGE = 2
+    ENVIRONMENT = 3
+    EXPECTATION_FAILED = 4
+    ABORTED = 5
+    CLEANUP_INCOMPLETE = 6
+    UNTRUSTED = 7
+    INTERRUPTED = 130
+
+
+_BUG_LOGS_KEPT: Final = 10
+_VALUE_ERROR_PREFIX: Final = "Value error, "
+
+
+def run_to_exit_code(command: Callable[[], object], arguments: Sequence[str]) -> int:
+    """The exit status of *command*; what went wrong is said on stderr.
+
+    Args:
+        command: runs the whole command line; an int it returns is the status, anything else is success.
+        arguments: the command line, for the bug log.
+    """
+    try:
+        status = command()
+    except TestbedError as error:
+        _say_error(error.message, error.hint)
+        for note in getattr(error, "__notes__", ()):
+            _stderr().print(f"  {note}", markup=False, highlight=False, soft_wrap=True)
+        return error.exit_code
+    except typer.TyperException as error:
+        return _usage_error(error)
+    except (KeyboardInterrupt, typer.Abort):
+        _stderr().print("interrupted")
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output left, as `| head` does; writing the rest at exit would fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.PASS
+    except Exception as error:  # noqa: BLE001 - the one place where a bug becomes a log and a status
+        return _bug(error, arguments)
+    return status if isinstance(status, int) else ExitCode.PASS
+
+
+def _stderr() -> Console:
+    return Console(stderr=True, highlight=False)
+
+
+def _say_error(message: str, hint: str | None) -> None:
+    console = _stderr()
+    console.print(f"[bold red]error:[/] {escape(message)}", soft_wrap=True)
+    if hint:
+        console.print(f"[bold]hint:[/]  {escape(hint)}", soft_wrap=True)
+
+
+def _usage_error(error: typer.TyperException) -> int:
+    message = error.format_message().replace(_VALUE_ERROR_PREFIX, "")
+    if message:  # empty when the help was shown in place of an error
+        context = getattr(error, "ctx", None)
+        path = context.command_path if context is not None else "mrc-testbed"
+        _say_error(message, f"{path} --help")
+    return error.exit_code
+
+
+def _bug(error: Exception, arguments: Sequence[str]) -> int:
+    trace = "".join(traceback.format_exception(error))
+    path = _write_bug_log(trace, arguments)
+    summary = traceback.format_exception_only(error)[-1].strip()
+    _say_error(
+        f"unexpected {summary}",
+        f"this is a bug of mrc-testbed; {path} holds what a report needs" if path else trace,
+    )
+    return ExitCode.ERROR
+
+
+def _write_bug_log(trace: str, arguments: Sequence[str]) -> Path | None:
+    """Path of a new log that can be pasted into an issue as it is; None where no folder can be written."""
+    state_home = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    folder = Path(state_home).expanduser() / "mrc-testbed"
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
+    path = folder / f"bug-{stamp}.log"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(
+            f"command    mrc-testbed {shlex.join(arguments)}\n"
+            f"version    {metadata.version('mrc-testbed')}\n"
+            f"python     {platform.python_version()}\n"
+            f"kernel     {platform.release()} {platform.machine()}\n"
+            f"user       uid {os.geteuid()}\n\n{trace}",
+            encoding="utf-8",
+        )
+        for old in sorted(folder.glob("bug-*.log"))[:-_BUG_LOGS_KEPT]:
+            old.unlink()
+    except OSError:
+        return None
+    return path

@@ -1,0 +1,66 @@
+"""Ctrl-C, SIGTERM and --timeout: the first cancels and cleans up, a second signal ends the process at once."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from testbed.cli.exit_codes import ExitCode
+from testbed.errors import TestbedError
+from testbed.units import format_duration_ns
+
+
+class CommandTimeoutError(TestbedError):
+    """The command took longer than --timeout allows."""
+
+
+@contextmanager
+def signals_interrupt() -> Iterator[None]:
+    """Turns the first SIGINT or SIGTERM into KeyboardInterrupt, and the second into an immediate end."""
+    is_second = False
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        nonlocal is_second
+        if is_second:
+            os.write(sys.stderr.fileno(), b"\nforced: `mrc-testbed down` removes what is left\n")
+            os._exit(ExitCode.INTERRUPTED)
+        is_second = True
+        name = signal.Signals(number).name
+        os.write(sys.stderr.fileno(), f"\n{name}: stopping and cleaning up; once more to force\n".encode())
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def deadline(timeout_ns: int | None, stage: Callable[[], str]) -> Iterator[None]:
+    """Raises CommandTimeoutError in the main thread when the block takes longer.
+
+    Args:
+        timeout_ns: None sets no limit.
+        stage: what the command is waiting for, asked when the time is over.
+    """
+    if timeout_ns is None:
+        yield
+        return
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        raise CommandTimeoutError(
+            f"not done after {format_duration_ns(timeout_ns)} (--timeout); it was at: {stage()}",
+            hint="give --timeout more time, or -v to see where the time goes",
+        )
+
+    before = signal.signal(signal.SIGALRM, handle)
+    signal.setitimer(signal.ITIMER_REAL, timeout_ns / 1e9)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,251 @@
+"""Global flags, and the decorator that gives every command the ones it heeds.
+
+A flag may stand before the command or after it; after it wins. Each flag of every command is also an environment
+variable, MRC_TESTBED_ and its long name. A global flag that a command does not heed is refused, not ignored.
+"""
+
+import functools
+import inspect
+import logging
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Final, get_args, get_type_hints
+
+import typer
+from rich.console import Console
+from rich.logging import RichHandler
+
+from testbed.cli.interruption import deadline
+from testbed.cli.progress import Progress
+from testbed.errors import UsageError
+from testbed.fabric.state import DEFAULT_LAB
+from testbed.units import parse_duration_ns
+
+ENVIRONMENT_PREFIX: Final = "MRC_TESTBED_"
+GLOBAL_PANEL: Final = "Global options"
+
+
+class OutputFormat(StrEnum):
+    """How results are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+    JSONL = "jsonl"
+
+
+_OPTIONS: Final[dict[str, tuple[object, typer.models.OptionInfo]]] = {
+    "topology": (
+        Path | None,
+        typer.Option("-t", "--topology", metavar="FILE", help="Topology file; left out, the default lab."),
+    ),
+    "name": (
+        str | None,
+        typer.Option("-n", "--name", metavar="LAB", help=f"Which lab; left out, {DEFAULT_LAB!r}."),
+    ),
+    "output": (
+        OutputFormat | None,
+        typer.Option("-o", "--output", help="table for people, the others for programs."),
+    ),
+    "dry_run": (
+        bool | None,
+        typer.Option("--dry-run", show_default=False, help="Show what would be done; change nothing."),
+    ),
+    "seed": (
+        int | None,
+        typer.Option("--seed", min=0, metavar="NUMBER", help="Decides every random choice."),
+    ),
+    "timeout": (
+        int | None,
+        typer.Option("--timeout", parser=parse_duration_ns, metavar="TIME", help="Give up after, like 90s."),
+    ),
+    "verbose": (
+        int,
+        typer.Option(
+            "-v", "--verbose", count=True, show_default=False, help="Say more on stderr; -vv for all."
+        ),
+    ),
+    "quiet": (bool | None, typer.Option("-q", "--quiet", show_default=False, help="Only errors on stderr.")),
+    "no_color": (
+        bool | None,
+        typer.Option("--no-color", show_default=False, help="No colours; NO_COLOR does the same."),
+    ),
+}
+_HEEDED_BY_ALL: Final = ("output", "timeout", "verbose", "quiet", "no_color")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The global flags of one command.
+
+    Attributes:
+        topology: topology file; None for the default lab.
+        name: name of the lab.
+        output: how to print the result.
+        is_dry_run: only show what would be done.
+        seed: decides random choices; None when not given.
+        stdout: where results go.
+        stderr: where everything else goes.
+        progress: hears what the command is doing.
+    """
+
+    topology: Path | None
+    name: str
+    output: OutputFormat
+    is_dry_run: bool
+    seed: int | None
+    stdout: Console
+    stderr: Console
+    progress: Progress
+
+
+def command(
+    app: typer.Typer,
+    name: str,
+    *,
+    heeds: Iterable[str] = (),
+    panel: str | None = None,
+    aliases: Iterable[str] = (),
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator: makes a function `(settings, ...)` the command *name* of *app*.
+
+    Args:
+        app: where it belongs.
+        name: as typed.
+        heeds: global flags it obeys besides those that all do.
+        panel: heading in the list of commands.
+        aliases: other names, not listed.
+    """
+    heeded = (*heeds, *_HEEDED_BY_ALL)
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        own = _own_parameters(function)
+
+        @functools.wraps(function)
+        def invoke(ctx: typer.Context, **values: Any) -> Any:
+            given = {key: values.pop(key) for key in heeded}
+            settings, timeout_ns = _settings(ctx, given, heeded, name)
+            progress = settings.progress
+            with deadline(timeout_ns, lambda: progress.stage), progress.shown():
+                return function(settings, **values)
+
+        context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+        shared = [_option_parameter(key, with_environment=False) for key in heeded]
+        _set_signature(invoke, [context, *own, *shared])
+        app.command(name, rich_help_panel=panel)(invoke)
+        for alias in aliases:
+            app.command(alias, hidden=True)(invoke)
+        return invoke
+
+    return decorate
+
+
+def global_callback(app: typer.Typer, text: str) -> None:
+    """Gives *app* all global flags before its commands, and *text* as its help."""
+
+    def remember(ctx: typer.Context, **values: Any) -> None:
+        ctx.obj = values
+
+    remember.__doc__ = text
+    context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    _set_signature(remember, [context, *(_option_parameter(key, with_environment=True) for key in _OPTIONS)])
+    app.callback()(remember)
+
+
+def _settings(
+    ctx: typer.Context, given: dict[str, Any], heeded: tuple[str, ...], command_name: str
+) -> tuple[Settings, int | None]:
+    before: dict[str, Any] = ctx.find_root().obj or {}
+    for key in ("topology", "dry_run", "seed"):
+        if before.get(key) is not None and key not in heeded and not _from_environment(key):
+            flag = "--" + key.replace("_", "-")
+            raise UsageError(f"{flag} has no meaning for {command_name!r}", hint=f"leave {flag} out")
+    merged = {key: given.get(key) or before.get(key) for key in _OPTIONS}
+    if given.get("seed") is not None:
+        merged["seed"] = given["seed"]  # zero is a seed
+    verbosity = -1 if merged["quiet"] else merged["verbose"] or 0
+    no_color = True if merged["no_color"] or os.environ.get("NO_COLOR") else None
+    stdout = Console(no_color=no_color, highlight=False)
+    stderr = Console(no_color=no_color, stderr=True, highlight=False)
+    _configure_logging(stderr, verbosity)
+    settings = Settings(
+        topology=merged["topology"],
+        name=merged["name"] or DEFAULT_LAB,
+        output=merged["output"] or OutputFormat.TABLE,
+        is_dry_run=bool(merged["dry_run"]),
+        seed=merged["seed"],
+        stdout=stdout,
+        stderr=stderr,
+        progress=Progress(stderr, is_quiet=verbosity < 0),
+    )
+    return settings, merged["timeout"]
+
+
+def _from_environment(key: str) -> bool:
+    """Whether the flag stands in the environment, which serves all commands, so that not all need heed it."""
+    return bool(os.environ.get(_environment_name(key)))
+
+
+def _configure_logging(stderr: Console, verbosity: int) -> None:
+    level = {-1: logging.ERROR, 0: logging.WARNING, 1: logging.INFO}.get(verbosity, logging.DEBUG)
+    handler = RichHandler(console=stderr, show_path=False, omit_repeated_times=False, log_time_format="%X")
+    root = logging.getLogger()
+    root.handlers = [handler]
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    root.setLevel(logging.WARNING)
+    for package in ("testbed", "agents"):
+        logging.getLogger(package).setLevel(level)
+
+
+def _own_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The command's own parameters, each option with its environment variable."""
+    hints = get_type_hints(function, include_extras=True)
+    own = []
+    for parameter in list(inspect.signature(function).parameters.values())[1:]:
+        annotation = hints[parameter.name]
+        for extra in get_args(annotation)[1:]:
+            if isinstance(extra, typer.models.OptionInfo) and extra.envvar is None:
+                long_names = [text for text in extra.param_decls or () if text.startswith("--")]
+                long_name = (
+                    long_names[0].partition("/")[0].removeprefix("--") if long_names else parameter.name
+                )
+                extra.envvar = _environment_name(long_name)
+                extra.show_envvar = False
+        own.append(parameter.replace(annotation=annotation))
+    return own
+
+
+def _option_parameter(key: str, *, with_environment: bool) -> inspect.Parameter:
+    annotation, option = _OPTIONS[key]
+    option = _copied(option)
+    option.rich_help_panel = GLOBAL_PANEL
+    option.envvar = _environment_name(key) if with_environment else None
+    option.show_envvar = False
+    return inspect.Parameter(
+        key,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=0 if annotation is int else None,
+        annotation=Annotated[annotation, option],
+    )
+
+
+def _copied(option: typer.models.OptionInfo) -> typer.models.OptionInfo:
+    copy = object.__new__(type(option))
+    copy.__dict__.update(option.__dict__)
+    return copy
+
+
+def _set_signature(function: Any, parameters: list[inspect.Parameter]) -> None:
+    ordered = sorted(parameters, key=lambda parameter: parameter.kind)
+    function.__signature__ = inspect.Signature(ordered)
+    function.__annotations__ = {parameter.name: parameter.annotation for parameter in ordered}
+    # functools.wraps leaves a way back to the undecorated function, which typer would follow.
+    if hasattr(function, "__wrapped__"):
+        del function.__wrapped__
+
+
+def _environment_name(key: str) -> str:
+    return ENVIRONMENT_PREFIX + key.replace("-", "_").upper()

@@ -1,0 +1,87 @@
+"""Results on stdout, in the four formats. Every document carries a schema_version; tables are for people."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import yaml
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from testbed.cli.options import OutputFormat, Settings
+
+JsonValue = Mapping[str, Any] | Sequence[Any] | str | int | float | bool | None
+
+
+def show(
+    settings: Settings,
+    kind: str,
+    version: int,
+    document: Mapping[str, JsonValue],
+    table: Callable[[], RenderableType],
+    *,
+    lines: str | None = None,
+) -> None:
+    """Prints one result.
+
+    Args:
+        settings: say in which format.
+        kind: what the document is, such as `LabStatus`.
+        version: of the document's shape; it grows when a key changes its meaning or goes.
+        document: the result for programs.
+        table: makes the result for people.
+        lines: key of the list in *document* that `-o jsonl` prints one by one; None prints the whole on one line.
+    """
+    whole = {"schema_version": version, "kind": kind, **document}
+    if settings.output is OutputFormat.TABLE:
+        settings.stdout.print(table())
+    elif settings.output is OutputFormat.JSON:
+        settings.stdout.file.write(json.dumps(whole, indent=2) + "\n")
+    elif settings.output is OutputFormat.YAML:
+        plain = json.loads(json.dumps(whole))
+        settings.stdout.file.write(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
+    else:
+        items = document[lines] if lines is not None else [document]
+        if not isinstance(items, Sequence):
+            raise TypeError(lines)
+        for item in items:
+            line = {"schema_version": version, "kind": kind, **_mapping(item)}
+            settings.stdout.file.write(json.dumps(line, separators=(",", ":")) + "\n")
+
+
+def _mapping(item: Any) -> Mapping[str, Any]:
+    return item if isinstance(item, Mapping) else {"value": item}
+
+
+def plain_table(*columns: str, right: Sequence[str] = ()) -> Table:
+    """An empty table of the project's look: no frame, headings in bold, *right* columns aligned right."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", no_wrap=True)
+    return table
+
+
+def key_values(pairs: Sequence[tuple[str, RenderableType]]) -> Table:
+    """Names and values below one another."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="bold")
+    table.add_column()
+    for key, value in pairs:
+        table.add_row(key, value)
+    return table
+
+
+def good(text: str) -> Text:
+    """*text* as something that is as it should be."""
+    return Text(text, style="green")
+
+
+def bad(text: str) -> Text:
+    """*text* as something that is not."""
+    return Text(text, style="red")
+
+
+def say(console: Console, text: str) -> None:
+    """One line of plain text, whatever brackets it holds."""
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
