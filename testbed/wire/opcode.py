@@ -1,0 +1,52 @@
+"""The twelve opcodes and what follows the BTH under each of them.
+
+Source: docs/protocol.md, "Opcodes".
+"""
+
+from enum import IntEnum
+
+
+class Opcode(IntEnum):
+    """BTH byte 0; the top three bits 110 name the MRC transport class."""
+
+    WRITE_FIRST = 0xC6
+    WRITE_MIDDLE = 0xC7
+    WRITE_LAST = 0xC8
+    WRITE_LAST_IMMEDIATE = 0xC9
+    WRITE_ONLY = 0xCA
+    WRITE_ONLY_IMMEDIATE = 0xCB
+    ACKNOWLEDGE = 0xD1
+    ENDPOINT_REQUEST = 0xD8
+    ENDPOINT_RESPONSE = 0xD9
+    SACK = 0xDC
+    NACK = 0xDD
+    PROBE = 0xDE
+
+    @property
+    def is_write(self) -> bool:
+        """Whether the packet carries data and so consumes a PSN."""
+        return Opcode.WRITE_FIRST <= self <= Opcode.WRITE_ONLY_IMMEDIATE
+
+    @property
+    def has_immediate(self) -> bool:
+        """Whether ImmDt follows RETH."""
+        return self in {Opcode.WRITE_LAST_IMMEDIATE, Opcode.WRITE_ONLY_IMMEDIATE}
+
+    @property
+    def starts_message(self) -> bool:
+        """Whether the packet is the first of its message."""
+        return self in {Opcode.WRITE_FIRST, Opcode.WRITE_ONLY, Opcode.WRITE_ONLY_IMMEDIATE}
+
+    @property
+    def ends_message(self) -> bool:
+        """Whether the packet is the last of its message."""
+        return self.is_write and self not in {Opcode.WRITE_FIRST, Opcode.WRITE_MIDDLE}
+
+
+def write_opcode(*, is_first: bool, is_last: bool, has_immediate: bool = False) -> Opcode:
+    """The opcode of a data packet by its place in the message; the last packet carries the immediate."""
+    if is_first and is_last:
+        return Opcode.WRITE_ONLY_IMMEDIATE if has_immediate else Opcode.WRITE_ONLY
+    if is_last:
+        return Opcode.WRITE_LAST_IMMEDIATE if has_immediate else Opcode.WRITE_LAST
+    return Opcode.WRITE_FIRST if is_first else Opcode.WRITE_MIDDLE
