@@ -5,38 +5,14 @@ CLOCK_MONOTONIC in ns unless they say otherwise.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Protocol
 
 from testbed.faults.occurrence import FaultOccurrence
-from testbed.scenario.nic_event import NicEvent
+from testbed.metrics.series import Reading
+from testbed.scenario.event import FaultChange, NicEvent
 from testbed.scenario.plan import PlannedTransport, PlannedWorkload
-from testbed.scenario.sample import Sample
 from testbed.workloads.outcome import FlowOutcome
-
-
-@dataclass(frozen=True, slots=True)
-class FaultChange:
-    """A fault began or ceased to act.
-
-    Attributes:
-        action: which of the two.
-        fault_id: its id.
-        occurrence: index of the occurrence.
-        before_ns: just before the first port changed.
-        after_ns: just after the last port changed.
-        lost_packets: with `cleared`, packets that the fault's ports lost while it acted.
-        last_lost_ns: with `cleared`, when the last of them was lost; None when there was none.
-    """
-
-    action: Literal["applied", "cleared"]
-    fault_id: str
-    occurrence: int
-    before_ns: int
-    after_ns: int
-    lost_packets: int = 0
-    last_lost_ns: int | None = None
 
 
 class Clock(Protocol):
@@ -115,8 +91,12 @@ class WorkloadRunner(Protocol):
 class Sampler(Protocol):
     """Reads counters and events of the lab."""
 
-    def sample(self) -> Sample:
-        """The readings of now."""
+    def read(self) -> Reading:
+        """The cumulative readings of now.
+
+        Raises:
+            FabricError: the lab cannot be read any more.
+        """
 
     def drain_events(self) -> Sequence[NicEvent]:
         """NIC events since the last call, in the order of their times.

@@ -1,11 +1,11 @@
-"""What a NIC reports when it happens, with the time at which the kernel saw it. Pure."""
+"""What happens at one instant of a run, as kernel or injector saw it; times are CLOCK_MONOTONIC. Pure."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
 
-EvStateName = Literal["GOOD", "SKIP", "ASSUMED_BAD", "DENIED"]
-EV_STATES: Final[tuple[EvStateName, ...]] = ("GOOD", "SKIP", "ASSUMED_BAD", "DENIED")
-LEFT_STATES: Final = frozenset({"ASSUMED_BAD", "DENIED"})
+from agents.wire_abi import EvState, QpState
+
+LEFT_STATES: Final = frozenset({EvState.ASSUMED_BAD, EvState.DENIED})
 """States in which an EV carries no data."""
 
 
@@ -14,7 +14,7 @@ class EvTransition:
     """An EV of a QP changed its state.
 
     Attributes:
-        time_ns: CLOCK_MONOTONIC.
+        time_ns: when the kernel saw it.
         host, peer: names of the requestor and the responder of the QP.
         qpn: QP number at *host*.
         entropy: the EV, 32 bits.
@@ -27,8 +27,8 @@ class EvTransition:
     peer: str
     qpn: int
     entropy: int
-    before: EvStateName
-    after: EvStateName
+    before: EvState
+    after: EvState
     reason: str
 
 
@@ -37,18 +37,18 @@ class QpTransition:
     """A QP changed its state.
 
     Attributes:
-        time_ns: CLOCK_MONOTONIC.
+        time_ns: when the kernel saw it.
         host: whose QP it is.
         qpn: QP number at *host*.
-        before, after: RESET, INIT, RTR, RTS or ERROR.
+        before, after: states.
         reason: status that made it so, in words; empty when it was asked for.
     """
 
     time_ns: int
     host: str
     qpn: int
-    before: str
-    after: str
+    before: QpState
+    after: QpState
     reason: str
 
 
@@ -57,7 +57,7 @@ class PortTransition:
     """A NIC saw the carrier of one of its ports change.
 
     Attributes:
-        time_ns: CLOCK_MONOTONIC.
+        time_ns: when the kernel saw it.
         host: whose NIC.
         plane: which port.
         is_up: the carrier now.
@@ -67,6 +67,29 @@ class PortTransition:
     host: str
     plane: int
     is_up: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FaultChange:
+    """A fault began or ceased to act.
+
+    Attributes:
+        action: which of the two.
+        fault_id: its id.
+        occurrence: index of the occurrence.
+        before_ns: just before the first port changed.
+        after_ns: just after the last port changed.
+        lost_packets: with `cleared`, packets that the fault's ports lost while it acted.
+        last_lost_ns: with `cleared`, when the last of them was lost; None when there was none.
+    """
+
+    action: Literal["applied", "cleared"]
+    fault_id: str
+    occurrence: int
+    before_ns: int
+    after_ns: int
+    lost_packets: int = 0
+    last_lost_ns: int | None = None
 
 
 NicEvent = EvTransition | QpTransition | PortTransition

@@ -1,0 +1,170 @@
+"""How fast the fabric's users noticed, avoided and outlived a fault: from event times alone. Pure.
+
+    applied          first EV leaves      last packet lost     cleared        last of those EVs GOOD again
+       |---- detect ------|                     |                 |                    |
+       |---------------- avoid ----------------|                 |                    |
+                                                                  |----- restore ------|
+
+Every time starts at the instant *before* the injector touched the first port, so none comes out too good.
+An EV counts if a link of the fault is on its path; its acknowledgements cross the same links.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from testbed.scenario.event import LEFT_STATES, EvTransition, PortTransition
+from testbed.scenario.plan import PlannedFault
+from testbed.scenario.recording import Occurrence, Recording
+from testbed.topology.clos import Clos
+from testbed.topology.ev import decode_ev
+
+_EvKey = tuple[str, int, int]
+"""(host, QP number, entropy)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One of the three times.
+
+    Attributes:
+        longest_ns: of all occurrences; None when there is no value, or not for each of them.
+        reason: why there is none, or what to know about it; empty when nothing.
+    """
+
+    longest_ns: int | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What became of one fault.
+
+    Attributes:
+        fault_id: its id.
+        occurrence_count: how often it really was applied.
+        lost_packets: packets it took, over all occurrences.
+        left_evs: EVs that left a path it hit, each counted once per occurrence.
+        detect, avoid, restore: the times.
+    """
+
+    fault_id: str
+    occurrence_count: int
+    lost_packets: int
+    left_evs: int
+    detect: Phase
+    avoid: Phase
+    restore: Phase
+
+
+def measure_recovery(recording: Recording, fault: PlannedFault) -> Recovery:
+    """The recovery from *fault* in a run."""
+    occurrences = recording.occurrences(fault.fault_id)
+    if not occurrences:
+        never = Phase(None, "the fault was never applied")
+        return Recovery(fault.fault_id, 0, 0, 0, never, never, never)
+    clos = Clos(recording.plan.topology)
+    concerned = _Concerned(clos, fault)
+    transitions = [event for event in recording.ev_transitions() if concerned.has_on_its_path(event)]
+    ports = [
+        event.time_ns
+        for event in recording.nic_events
+        if isinstance(event, PortTransition) and not event.is_up and concerned.is_port(event)
+    ]
+    ends_ns = [*(later.applied.before_ns for later in occurrences[1:]), _horizon_ns(recording)]
+    detects: list[int | None] = []
+    avoids: list[int | None] = []
+    restores: list[int | None] = []
+    left_evs = 0
+    for occurrence, end_ns in zip(occurrences, ends_ns, strict=True):
+        own = [event for event in transitions if occurrence.applied.before_ns <= event.time_ns < end_ns]
+        left = [event for event in own if event.after in LEFT_STATES]
+        left_evs += len({_key(event) for event in left})
+        noticed = [event.time_ns for event in left]
+        noticed += [time_ns for time_ns in ports if occurrence.applied.before_ns <= time_ns < end_ns]
+        if noticed or _took_packets(occurrence):
+            detects.append(min(noticed) - occurrence.applied.before_ns if noticed else None)
+        avoids.append(_avoid_ns(occurrence))
+        restores.append(_restore_ns(occurrence, own))
+    lost = sum(occurrence.cleared.lost_packets for occurrence in occurrences if occurrence.cleared)
+    return Recovery(
+        fault_id=fault.fault_id,
+        occurrence_count=len(occurrences),
+        lost_packets=lost,
+        left_evs=left_evs,
+        detect=_longest(detects, "no EV left it"),
+        avoid=_longest(avoids, "its end was not recorded"),
+        restore=_longest(restores, "EVs were still avoided when the next occurrence began or the run ended"),
+    )
+
+
+class _Concerned:
+    """Which EVs and NIC ports a fault touches."""
+
+    def __init__(self, clos: Clos, fault: PlannedFault) -> None:
+        self._clos = clos
+        self._links = frozenset(clos.link(name).id for name in fault.links)
+        self._known: dict[tuple[str, str, int, int], bool] = {}
+
+    def has_on_its_path(self, event: EvTransition) -> bool:
+        """Whether a link of the fault is on the EV's path."""
+        ev = decode_ev(event.entropy)
+        route = (event.host, event.peer, ev.plane, ev.uplink)
+        if route not in self._known:
+            source, target = self._clos.node(event.host).index, self._clos.node(event.peer).index
+            links = self._clos.links_of_path(source, target, ev.plane, ev.uplink)
+            self._known[route] = any(link.id in self._links for link in links)
+        return self._known[route]
+
+    def is_port(self, event: PortTransition) -> bool:
+        """Whether the NIC port is at an end of a link of the fault."""
+        host = self._clos.node(event.host).index
+        return self._clos.host_link(host, event.plane).id in self._links
+
+
+def _key(event: EvTransition) -> _EvKey:
+    return event.host, event.qpn, event.entropy
+
+
+def _took_packets(occurrence: Occurrence) -> bool:
+    """Whether there was anything to notice, as far as one knows."""
+    return occurrence.cleared is None or occurrence.cleared.lost_packets > 0
+
+
+def _horizon_ns(recording: Recording) -> int:
+    """Until when EVs were watched: to the last reading, with which the last events were fetched."""
+    return recording.readings[-1].time_ns if recording.readings else recording.start_ns
+
+
+def _avoid_ns(occurrence: Occurrence) -> int | None:
+    """0 when it took no packet at all; None when its end, with which the account comes, was not recorded."""
+    if occurrence.cleared is None:
+        return None
+    last_ns = occurrence.cleared.last_lost_ns
+    return 0 if last_ns is None else max(0, last_ns - occurrence.applied.before_ns)
+
+
+def _restore_ns(occurrence: Occurrence, own: Iterable[EvTransition]) -> int | None:
+    """0 when no EV had left; None when one was still away at the end of *own*."""
+    if occurrence.cleared is None:
+        return None
+    away: set[_EvKey] = set()
+    last_return_ns = occurrence.cleared.before_ns
+    for event in own:
+        if event.after in LEFT_STATES:
+            away.add(_key(event))
+        elif _key(event) in away:
+            away.remove(_key(event))
+            last_return_ns = max(last_return_ns, event.time_ns)
+    return None if away else last_return_ns - occurrence.cleared.before_ns
+
+
+def _longest(times_ns: Sequence[int | None], reason: str) -> Phase:
+    if not times_ns:
+        return Phase(None, "it took no packet, so there was nothing to notice")
+    known = [time_ns for time_ns in times_ns if time_ns is not None]
+    missing = len(times_ns) - len(known)
+    if not missing:
+        return Phase(max(known))
+    if len(times_ns) == 1:
+        return Phase(None, reason)
+    return Phase(None, f"{missing} of {len(times_ns)} occurrences: {reason}")
