@@ -20,7 +20,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from testbed.errors import UsageError
 from testbed.topology.element import Node, Port
 from testbed.topology.naming import Tier
-from testbed.topology.usid import INDEX_COUNT, PLANE_SHIFT, Role, Usid, active_usid, shift_carrier
+from testbed.topology.usid import (
+    INDEX_COUNT,
+    PLANE_SHIFT,
+    Role,
+    Usid,
+    active_usid,
+    pack_carrier,
+    shift_carrier,
+)
 
 if TYPE_CHECKING:
     from testbed.topology.clos import Clos
@@ -133,38 +141,38 @@ def trace_carrier(clos: "Clos", source: int, plane: int, carrier: IPv6Address) -
 
 
 def _process(clos: "Clos", ingress: Port, arrival: IPv6Address) -> Hop:
-    node = ingress.node
-    active = active_usid(arrival)
-    if not node.is_switch:
-        own = Usid(Role.DOWNLINK, ingress.plane, clos.numbering.downlink(node.index))
-        if active == own:
-            return Hop(
-                node, Action.DECAPSULATE, arrival, None, ingress, None, f"{own} is this NIC port's SID"
-            )
-        return _drop(ingress, arrival, f"{active} is not this NIC port's SID {own}")
-    departure, action = arrival, Action.FORWARD
-    value = _look_up(clos, ingress, active)
-    consumed = ""
+    if not ingress.node.is_switch:
+        return _receive(clos, ingress, arrival)
+    departure, action, consumed = arrival, Action.FORWARD, ""
+    value = _look_up(clos, ingress, active_usid(arrival))
     if value == FIB_LOCAL:
-        departure, action = shift_carrier(arrival), Action.SHIFT
-        consumed = f"{active} is own; "
-        active = active_usid(departure)
-        if active is None:
-            return _drop(ingress, arrival, f"{consumed}end of carrier")
-        value = _look_up(clos, ingress, active)
-    if value in {FIB_NONE, FIB_LOCAL}:
-        return _drop(ingress, arrival, f"{consumed}no route to {active}")
-    egress = clos.port(value - 1)
-    return Hop(
-        node, action, arrival, departure, ingress, egress, f"{consumed}{active} is out of {egress.interface}"
-    )
+        departure, action, consumed = shift_carrier(arrival), Action.SHIFT, f"{active_usid(arrival)} is own; "
+        value = _look_up(clos, ingress, active_usid(departure))
+    active = active_usid(departure)
+    if value not in {FIB_NONE, FIB_LOCAL}:
+        egress = clos.port(value - 1)
+        reason = f"{consumed}{active} is out of {egress.interface}"
+        return Hop(ingress.node, action, arrival, departure, ingress, egress, reason)
+    if active is None:
+        reason = "end of carrier" if consumed else f"{arrival} is no carrier"
+    elif active.plane != ingress.plane:
+        reason = f"no route to {active} of plane {active.plane}"
+    else:
+        reason = f"no route to {active}"
+    return Hop(ingress.node, Action.DROP, arrival, None, ingress, None, consumed + reason)
+
+
+def _receive(clos: "Clos", ingress: Port, arrival: IPv6Address) -> Hop:
+    own = Usid(Role.DOWNLINK, ingress.plane, clos.numbering.downlink(ingress.node.index))
+    sid = pack_carrier((own,))
+    if arrival == sid:
+        reason = f"{own} is this NIC port's SID"
+        return Hop(ingress.node, Action.DECAPSULATE, arrival, None, ingress, None, reason)
+    reason = f"{arrival} is not this NIC port's SID {sid}"
+    return Hop(ingress.node, Action.DROP, arrival, None, ingress, None, reason)
 
 
 def _look_up(clos: "Clos", ingress: Port, usid: Usid | None) -> int:
     if usid is None or usid.plane != ingress.plane:
         return FIB_NONE
     return fib_value(clos, ingress.node, usid.role, usid.index)
-
-
-def _drop(ingress: Port, arrival: IPv6Address, reason: str) -> Hop:
-    return Hop(ingress.node, Action.DROP, arrival, None, ingress, None, reason)

@@ -176,9 +176,7 @@ def select_links(clos: Clos, selector: LinkSelector, seed: int) -> tuple[Link, .
         matching = sorted(set(_filtered_link_ids(clos, wanted)))
     else:
         matching = _union(wanted, lambda name: _named_link_ids(clos, name), "link")
-    chosen = _choose(
-        matching, selector, seed, "link", _written(selector.model_dump(exclude_defaults=True)["links"])
-    )
+    chosen = _choose(matching, selector, seed, "link", _written(wanted))
     return tuple(clos.link(link_id) for link_id in chosen)
 
 
@@ -198,9 +196,7 @@ def select_nodes(clos: Clos, selector: NodeSelector, seed: int) -> tuple[Node, .
         matching = sorted(_filtered_node_ids(clos, wanted))
     else:
         matching = _union(wanted, lambda name: (node.id for node in _named_nodes(clos, name)), "node")
-    chosen = _choose(
-        matching, selector, seed, "node", _written(selector.model_dump(exclude_defaults=True)["nodes"])
-    )
+    chosen = _choose(matching, selector, seed, "node", _written(wanted))
     return tuple(clos.node(node_id) for node_id in chosen)
 
 
@@ -242,6 +238,8 @@ def _choose(matching: Sequence[int], choice: _Choice, seed: int, what: str, writ
 def _written(value: object) -> str:
     """The selector as its author wrote it."""
     match value:
+        case BaseModel():
+            return _written(value.model_dump(exclude_none=True))
         case dict():
             return "{" + ", ".join(f"{key}: {_written(entry)}" for key, entry in value.items()) + "}"
         case list():

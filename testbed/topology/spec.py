@@ -133,7 +133,7 @@ class TopologySpec(BaseModel):
         default=0, description="Propagation delay of every link, one way; needs port_rate."
     )
     queue: QueueSpec = Field(default=QueueSpec(), description="Queues of every port; need port_rate.")
-    nic: NicSpec = Field(default=NicSpec(), description="The NIC of every host.")
+    nic: NicSpec = Field(default=NicSpec(), description="What every host's NIC holds: memory, EVs, window.")
 
     @property
     def is_shaped(self) -> bool:

@@ -1,0 +1,245 @@
+from ipaddress import IPv6Address
+
+import pytest
+from clos_strategies import Route, routes, small_closes
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from switch_simulation import SwitchSimulation
+
+from testbed.errors import UsageError
+from testbed.topology.clos import Clos
+from testbed.topology.ev import Ev, decode_ev
+from testbed.topology.forwarding import Action, trace_carrier
+from testbed.topology.spec import TopologySpec
+from testbed.topology.usid import Role, Usid, decode_usid, pack_carrier, shift_carrier, unpack_carrier
+
+
+def link_ids_of_contract(route: Route) -> list[int]:
+    """The links of a path by the numbering formulas of docs/protocol.md, written out."""
+    spec = route.clos.spec
+    hosts = spec.t0 * spec.hosts_per_t0
+    source_row, destination_row = route.source // spec.hosts_per_t0, route.destination // spec.hosts_per_t0
+    t1, lane = divmod(route.uplink, spec.uplinks_per_pair)
+
+    def fabric_link(t0: int) -> int:
+        return (
+            hosts * spec.planes + ((route.plane * spec.t0 + t0) * spec.t1 + t1) * spec.uplinks_per_pair + lane
+        )
+
+    first = route.source * spec.planes + route.plane
+    last = route.destination * spec.planes + route.plane
+    if source_row == destination_row:
+        return [first, last]
+    return [first, fabric_link(source_row), fabric_link(destination_row), last]
+
+
+@settings(max_examples=150, deadline=None)
+@given(routes())
+def test_switches_deliver_a_carrier_over_the_links_of_its_path(route: Route) -> None:
+    clos = route.clos
+    carrier = clos.carrier(route.source, route.destination, route.plane, route.uplink)
+
+    delivery = SwitchSimulation(clos).send(route.source, route.plane, int(carrier))
+
+    path = clos.path(route.source, route.destination, route.plane, route.uplink)
+    assert delivery.host == route.destination
+    assert delivery.link_ids == [link.id for link in path.links] == link_ids_of_contract(route)
+
+
+@settings(max_examples=100, deadline=None)
+@given(routes())
+def test_explanation_tells_what_the_switches_do(route: Route) -> None:
+    clos = route.clos
+    path = clos.explain_ev(clos.ev(route.plane, route.uplink), route.source, route.destination)
+
+    delivery = SwitchSimulation(clos).send(route.source, route.plane, int(path.carrier))
+
+    assert [int(hop.departure) for hop in path.hops if hop.departure is not None] == delivery.addresses
+    assert [hop.egress.link_id for hop in path.hops if hop.egress is not None] == delivery.link_ids
+    switch_count = 1 if clos.is_local(route.source, route.destination) else 3
+    assert [hop.action for hop in path.hops] == [
+        Action.ENCAPSULATE,
+        *[Action.SHIFT] * switch_count,
+        Action.DECAPSULATE,
+    ]
+    for before, after in zip(path.hops, path.hops[1:], strict=False):
+        assert before.egress is not None
+        assert after.ingress == clos.peer(before.egress)
+        assert after.arrival == before.departure
+
+
+@settings(max_examples=100, deadline=None)
+@given(routes())
+def test_reverse_path_crosses_the_same_links_backwards(route: Route) -> None:
+    clos = route.clos
+    entropy = clos.ev(route.plane, route.uplink)
+    there = clos.explain_ev(entropy, route.source, route.destination)
+    back = clos.explain_ev(entropy, route.destination, route.source)
+
+    delivery = SwitchSimulation(clos).send(route.destination, route.plane, int(back.carrier))
+
+    assert delivery.host == route.source
+    assert delivery.link_ids == [link.id for link in reversed(there.links)]
+
+
+@settings(max_examples=100, deadline=None)
+@given(routes())
+def test_depositing_plane_and_uplink_in_the_template_gives_the_packed_usids(route: Route) -> None:
+    usids = route.clos.usids(route.source, route.destination, route.plane, route.uplink)
+    template = route.clos.carrier_template(route.source, route.destination)
+
+    carrier = template.deposit(route.plane, route.uplink)
+
+    assert carrier == pack_carrier(usids)
+    assert unpack_carrier(carrier) == usids
+
+
+@settings(max_examples=60, deadline=None)
+@given(routes(small_closes()))
+def test_every_path_between_two_hosts_has_links_of_its_own_in_the_middle(route: Route) -> None:
+    clos = route.clos
+    is_local = clos.is_local(route.source, route.destination)
+    uplinks = range(1 if is_local else clos.numbering.uplink_count)
+    middles = [
+        {link.id for link in clos.links_of_path(route.source, route.destination, plane, uplink)}
+        for plane in range(clos.spec.planes)
+        for uplink in uplinks
+    ]
+    if not is_local:
+        middles = [{link_id for link_id in ids if not clos.link(link_id).is_host_link} for ids in middles]
+    assert sum(len(middle) for middle in middles) == len(set().union(*middles))
+
+
+@given(st.integers(0, 15), st.integers(0, 4095), st.integers(0, 65535))
+def test_ev_round_trip(plane: int, uplink: int, copy: int) -> None:
+    ev = Ev(plane, uplink, copy)
+    assert 0 <= ev.value < 1 << 32
+    assert decode_ev(ev.value) == ev
+
+
+def test_ev_fields_stand_where_the_data_plane_reads_them() -> None:
+    assert Ev(plane=5, uplink=0x123, copy=0x4567).value == 0x51234567
+
+
+@given(st.sampled_from(Role), st.integers(0, 15), st.integers(0, 1023))
+def test_usid_round_trip(role: Role, plane: int, index: int) -> None:
+    assert decode_usid(Usid(role, plane, index).value) == Usid(role, plane, index)
+
+
+def test_role_zero_is_no_usid() -> None:
+    assert decode_usid(0x3FFF) is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "source", "destination", "plane", "uplink", "carrier"),
+    [
+        (TopologySpec(), 0, 5, 2, 1, "fcbb:0:4800:8801:4801:c801::"),
+        (TopologySpec(), 0, 3, 3, 0, "fcbb:0:4c00:cc03::"),
+        (TopologySpec(uplinks_per_pair=2), 1, 4, 0, 3, "fcbb:0:4000:8003:4003:c000::"),
+        (TopologySpec(uplinks_per_pair=2), 7, 0, 1, 2, "fcbb:0:4402:8402:4400:c400::"),
+        (
+            TopologySpec(planes=16, t0=64, t1=1024, hosts_per_t0=4),
+            0,
+            255,
+            15,
+            1023,
+            "fcbb:0:7c00:bfff:7c3f:fc03::",
+        ),
+    ],
+)
+def test_carriers_worked_out_by_hand(
+    spec: TopologySpec, source: int, destination: int, plane: int, uplink: int, carrier: str
+) -> None:
+    assert Clos(spec).carrier(source, destination, plane, uplink) == IPv6Address(carrier)
+
+
+def test_shift_consumes_the_active_usid_and_keeps_the_block() -> None:
+    assert shift_carrier(IPv6Address("fcbb:0:4800:8801:4801:c801::")) == IPv6Address(
+        "fcbb:0:8801:4801:c801::"
+    )
+    assert shift_carrier(IPv6Address("fcbb:0:1:2:3:4:5:6")) == IPv6Address("fcbb:0:2:3:4:5:6:0")
+
+
+@pytest.mark.parametrize(
+    ("carrier", "actions", "reason"),
+    [
+        (
+            "fcbb:0:8000:4001:c001::",
+            ["encapsulate", "forward", "uN shift", "uN shift", "decapsulate"],
+            "DL(1) is this NIC port's SID",
+        ),
+        ("fcbb:0:4000::", ["encapsulate", "drop"], "T0(0) is own; end of carrier"),
+        ("fcbb:0:4000:4001:c001::", ["encapsulate", "drop"], "T0(0) is own; no route to T0(1)"),
+        ("fcbb:0:4000:8005::", ["encapsulate", "drop"], "T0(0) is own; no route to T1(5)"),
+        ("fcbb:0:4400:8400:4401:c401::", ["encapsulate", "drop"], "no route to T0(0) of plane 1"),
+        ("fcbb:1:4000:c001::", ["encapsulate", "drop"], "fcbb:1:4000:c001:: is no carrier"),
+        (
+            "fcbb:0:4000:c001:c002::",
+            ["encapsulate", "uN shift", "drop"],
+            "fcbb:0:c001:c002:: is not this NIC port's SID fcbb:0:c001::",
+        ),
+    ],
+)
+def test_any_carrier_is_explained_to_its_end(carrier: str, actions: list[str], reason: str) -> None:
+    hops = trace_carrier(Clos(TopologySpec()), 0, 0, IPv6Address(carrier))
+
+    assert [str(hop.action) for hop in hops] == actions
+    assert hops[-1].reason == reason
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    small_closes(),
+    st.lists(st.builds(Usid, st.sampled_from(Role), st.integers(0, 1), st.integers(0, 5)), max_size=6),
+)
+def test_arbitrary_carriers_end_where_the_switches_end_them(clos: Clos, usids: list[Usid]) -> None:
+    carrier = pack_carrier(tuple(usids))
+
+    hops = trace_carrier(clos, 0, 0, carrier)
+
+    outcome = SwitchSimulation(clos).send(0, 0, int(carrier))
+    last = Action.DROP if outcome.host is None else Action.DECAPSULATE
+    assert (hops[-1].action, hops[-1].node.name) == (last, outcome.last_node)
+    assert [hop.egress.link_id for hop in hops if hop.egress is not None] == outcome.link_ids
+
+
+@pytest.mark.parametrize(
+    ("source", "destination", "plane", "uplink", "message"),
+    [
+        (0, 0, 0, 0, "h0 does not send to itself: a path needs two hosts"),
+        (0, 8, 0, 0, "host 8 does not exist: they are numbered 0 to 7"),
+        (0, 5, 4, 0, "plane 4 does not exist: planes are numbered 0 to 3"),
+        (0, 5, 0, 2, "uplink 2 does not exist: the uplinks of a T0 are numbered 0 to 1"),
+        (0, 1, 0, 1, "h0 and h1 share their T0s: their paths have uplink 0, not 1"),
+    ],
+)
+def test_paths_that_do_not_exist_are_refused(
+    source: int, destination: int, plane: int, uplink: int, message: str
+) -> None:
+    with pytest.raises(UsageError) as refusal:
+        Clos(TopologySpec()).path(source, destination, plane, uplink)
+    assert refusal.value.message == message
+
+
+def test_an_ev_wider_than_32_bits_is_refused() -> None:
+    with pytest.raises(UsageError, match="EVs have 32 bits"):
+        Clos(TopologySpec()).explain_ev(1 << 32, 0, 5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(small_closes())
+def test_a_switch_has_an_entry_per_own_usid_and_per_reachable_neighbour(clos: Clos) -> None:
+    spec = clos.spec
+    for switch in clos.switches():
+        entries = dict(clos.fib_entries(switch))
+        own = [key for key, value in entries.items() if value == 0x7FFFFFFF]
+        egress_ports = {value - 1 for key, value in entries.items() if key not in own}
+        assert len(own) == spec.uplinks_per_pair
+        assert egress_ports == {port.id for port in clos.ports_of(switch)}
+        assert len(entries) == len(own) + switch.port_count
+
+
+def test_a_host_has_no_forwarding_table() -> None:
+    clos = Clos(TopologySpec())
+    with pytest.raises(UsageError, match="h0 is a host"):
+        list(clos.fib_entries(clos.host(0)))

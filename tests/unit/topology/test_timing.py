@@ -1,0 +1,66 @@
+"""Figures worked out by hand: a full frame is 2190 bytes, a SACK 154."""
+
+import pytest
+
+from testbed.topology import timing
+from testbed.topology.clos import Clos
+from testbed.topology.spec import NicSpec, QueueSpec, TopologySpec
+
+MBIT = 10**6
+
+
+@pytest.mark.parametrize(
+    ("destination", "delay_ns", "rtt_ns"),
+    [
+        (5, 0, 4 * (175_200 + 12_320)),
+        (1, 0, 2 * (175_200 + 12_320)),
+        (5, 5_000, 4 * (175_200 + 12_320) + 8 * 5_000),
+        (1, 5_000, 2 * (175_200 + 12_320) + 4 * 5_000),
+    ],
+)
+def test_rtt_is_serialisation_and_propagation_of_every_link(
+    destination: int, delay_ns: int, rtt_ns: int
+) -> None:
+    clos = Clos(TopologySpec(port_rate=100 * MBIT, link_delay=delay_ns))
+    assert clos.expected_rtt_ns(0, destination) == rtt_ns
+
+
+def test_rtt_of_other_frames() -> None:
+    clos = Clos(TopologySpec(port_rate=8 * MBIT))
+    assert timing.expected_rtt_ns(clos, 0, 5, data_frame_bytes=200, sack_frame_bytes=100) == 4 * 300_000
+
+
+def test_an_unshaped_fabric_takes_no_time_in_theory() -> None:
+    clos = Clos(TopologySpec())
+    assert (clos.expected_rtt_ns(0, 5), clos.data_buffer_bytes, clos.control_buffer_bytes) == (0, 0, 0)
+
+
+def test_serialisation_is_rounded_to_the_nearest_nanosecond() -> None:
+    assert timing.serialisation_ns(1, 3 * 10**9) == 3
+    assert timing.serialisation_ns(2, 3 * 10**9) == 5
+
+
+def test_a_slow_port_holds_a_window() -> None:
+    assert Clos(TopologySpec(port_rate=100 * MBIT)).data_buffer_bytes == 64 * 2190
+
+
+def test_a_port_with_a_long_link_holds_five_bandwidth_delay_products() -> None:
+    clos = Clos(TopologySpec(port_rate=1000 * MBIT, link_delay=1_000_000))
+    rtt_ns = 4 * (17_520 + 1_232) + 8_000_000
+    assert clos.data_buffer_bytes == 5 * (rtt_ns // 8)
+
+
+def test_a_smaller_path_mtu_makes_shorter_frames() -> None:
+    clos = Clos(TopologySpec(port_rate=100 * MBIT, nic=NicSpec(path_mtu=256)))
+    assert timing.full_frame_bytes(clos) == 398
+    assert clos.expected_rtt_ns(0, 5) == 4 * (31_840 + 12_320)
+
+
+def test_buffers_are_what_the_user_said() -> None:
+    queue = QueueSpec(data_buffer=50_000, control_buffer=7_000)
+    clos = Clos(TopologySpec(port_rate=100 * MBIT, queue=queue))
+    assert (clos.data_buffer_bytes, clos.control_buffer_bytes) == (50_000, 7_000)
+
+
+def test_control_packets_have_room_for_a_thousand_sacks() -> None:
+    assert Clos(TopologySpec(port_rate=100 * MBIT)).control_buffer_bytes == 1024 * 154
