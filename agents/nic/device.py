@@ -1,0 +1,78 @@
+"""The NIC as the kernel holds it: its pinned maps and program, and the frames an agent lends to it."""
+
+import os
+from contextlib import ExitStack
+from ctypes import c_uint32
+from pathlib import Path
+
+from agents.bpf.libbpf import open_pinned, run_live
+from agents.bpf.maps import ArrayMap, MappedArray, MappedMemory, PerCpuArray, RingBuffer, map_info
+from agents.wire_abi import (
+    Kick,
+    KickMode,
+    Limit,
+    NicConfig,
+    NicCounter,
+    NicCounters,
+    Qp,
+    Region,
+    WorkRing,
+)
+
+_FRAMES_PER_RUN = 256
+_FRAME = bytes(Limit.FRAME_BYTES_MAX)
+
+
+class NicDevice:
+    """Opened pins of one NIC. Not safe for use by several threads: a kick is a request and a run."""
+
+    def __init__(self, pins: Path) -> None:
+        with ExitStack() as opened:
+
+            def descriptor(name: str) -> int:
+                number = open_pinned(pins / name)
+                opened.callback(os.close, number)
+                return number
+
+            self._program = descriptor("nic")
+            self.config = MappedArray(descriptor("nic_config"), NicConfig)[0]
+            self.regions = MappedArray(descriptor("regions"), Region)
+            self.work = MappedArray(descriptor("work_ring"), WorkRing)
+            self.memory = MappedMemory(descriptor("memory"))
+            qps = descriptor("qps")
+            self.qps = ArrayMap(qps, Qp, locked=True)
+            self.qp_count = int(map_info(qps).max_entries)
+            self._kick = MappedArray(descriptor("kick"), Kick)[0]
+            self._counters = PerCpuArray(descriptor("nic_counters"), NicCounters)
+            self.events = RingBuffer(descriptor("nic_events"))
+            opened.callback(self.events.close)
+            self._opened = opened.pop_all()
+
+    def close(self) -> None:
+        """Gives the descriptors up; the NIC goes on."""
+        self._opened.close()
+
+    def lend_frames(self, qp_index: int, packets: int) -> None:
+        """Lets a QP send up to *packets* packets now, as far as window and work allow."""
+        self._kick.mode = KickMode.DATA
+        self._kick.qp_index = qp_index
+        while packets > 0:
+            run_live(self._program, _FRAME, min(packets, _FRAMES_PER_RUN))
+            packets -= _FRAMES_PER_RUN
+
+    def send_probes(self, targets: list[tuple[int, int]]) -> None:
+        """Sends one EV probe for each (QP index, EV index)."""
+        for start in range(0, len(targets), Limit.KICK_PROBES):
+            batch = targets[start : start + Limit.KICK_PROBES]
+            self._kick.mode = KickMode.PROBE
+            self._kick.probe_cursor = 0
+            self._kick.probe_count = len(batch)
+            for place, (qp_index, ev_index) in enumerate(batch):
+                self._kick.probe_qp[place] = c_uint32(qp_index).value
+                self._kick.probe_ev[place] = c_uint32(ev_index).value
+            run_live(self._program, _FRAME, len(batch))
+
+    def counters(self) -> dict[str, int]:
+        """Counters of the NIC since it was loaded, by lower-case name."""
+        values = self._counters.sum(0)
+        return {NicCounter(index).name.lower(): value for index, value in enumerate(values)}

@@ -1,0 +1,74 @@
+"""When to probe EVs that are ASSUMED_BAD: soon after they fell, then more rarely; quickly while answers come.
+
+Only timing is decided here. The kernel counts answers and brings the EV back (docs/protocol.md, "EV probes").
+"""
+
+import heapq
+
+from agents.wire_abi import EvState, Qp
+
+_SPACING_FACTOR = 10
+_CEILING_NS = 1_000_000_000
+
+
+class ProbeSchedule:
+    """Deadlines of the next probe of each bad EV.
+
+    The n-th fall of an EV begins with ten base intervals times 2^(n-1): an EV that keeps coming back to lose
+    again, as on a link that drops some packets, is left alone for longer each time.
+    """
+
+    def __init__(self, base_ns: int) -> None:
+        self._base_ns = base_ns * _SPACING_FACTOR
+        self._queue: list[tuple[int, int, int]] = []
+        self._spacing_ns: dict[tuple[int, int], int] = {}
+
+    def add(self, qp_index: int, ev_index: int, bad_count: int, now_ns: int) -> None:
+        """An EV has become bad for the *bad_count*-th time."""
+        spacing_ns = min(self._base_ns << min(max(bad_count - 1, 0), 16), _CEILING_NS)
+        is_new = (qp_index, ev_index) not in self._spacing_ns
+        self._spacing_ns[qp_index, ev_index] = spacing_ns
+        if is_new:
+            heapq.heappush(self._queue, (now_ns + spacing_ns, qp_index, ev_index))
+
+    def remove_qp(self, qp_index: int) -> None:
+        """Forgets all EVs of a QP."""
+        self._queue = [entry for entry in self._queue if entry[1] != qp_index]
+        heapq.heapify(self._queue)
+        self._spacing_ns = {key: value for key, value in self._spacing_ns.items() if key[0] != qp_index}
+
+    def next_deadline_ns(self) -> int | None:
+        """When the next probe is due; None when no EV is bad."""
+        return self._queue[0][0] if self._queue else None
+
+    def due(self, now_ns: int) -> dict[int, list[int]]:
+        """EVs whose probe is due, by QP index; each must come back through `reschedule`."""
+        found: dict[int, list[int]] = {}
+        while self._queue and self._queue[0][0] <= now_ns:
+            _, qp_index, ev_index = heapq.heappop(self._queue)
+            found.setdefault(qp_index, []).append(ev_index)
+        return found
+
+    def reschedule(self, qp_index: int, ev_indices: list[int], qp: Qp, now_ns: int) -> list[int]:
+        """The EVs among those due that are still bad and shall be probed now.
+
+        Args:
+            qp_index: whose they are.
+            ev_indices: from `due`.
+            qp: the kernel's QP as it is now.
+            now_ns: CLOCK_MONOTONIC.
+        """
+        to_probe = []
+        for ev_index in ev_indices:
+            ev = qp.evs[ev_index]
+            key = (qp_index, ev_index)
+            if ev.state != EvState.ASSUMED_BAD:
+                self._spacing_ns.pop(key, None)
+                continue
+            if ev.is_probe_pending:
+                self._spacing_ns[key] = min(self._spacing_ns[key] * 2, _CEILING_NS)
+            elif ev.probe_successes:
+                self._spacing_ns[key] = self._base_ns
+            heapq.heappush(self._queue, (now_ns + self._spacing_ns[key], qp_index, ev_index))
+            to_probe.append(ev_index)
+        return to_probe

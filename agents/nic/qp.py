@@ -1,0 +1,159 @@
+"""Queue pairs as the agent keeps them: attributes, the kernel's QP built from them, completions."""
+
+from collections import deque
+from dataclasses import dataclass, field
+from random import Random
+
+from agents.wire_abi import EvLayout, EvState, Limit, NicConfig, Qp, QpState, Usid
+from testbed.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class QpAttributes:
+    """What a QP is created with.
+
+    Attributes:
+        peer_host: index of the host at the far end.
+        evs: EVs, plane by plane, equally many in each.
+        backup_per_plane: how many of a plane's EVs are held back at first.
+        min_active: losses never take the number of active EVs below this.
+        window_packets: packets under way at most.
+        loss_threshold_acks: packets sent after one and acknowledged before it that prove it lost.
+        pmtu_bytes: payload of a packet.
+        rto_ns: retransmission time-out.
+        retry_limit: time-outs in a row without progress before the QP fails.
+        probe_success_target: probe answers in a row that bring an EV back.
+        seed: of the order in which EVs are first used.
+    """
+
+    peer_host: int
+    evs: tuple[int, ...]
+    backup_per_plane: int
+    min_active: int
+    window_packets: int
+    loss_threshold_acks: int
+    pmtu_bytes: int
+    rto_ns: int
+    retry_limit: int
+    probe_success_target: int
+    seed: int
+
+    def check(self, config: NicConfig) -> None:
+        """Raises UsageError, naming the attribute and its range, when one does not fit the NIC."""
+        planes = config.plane_count
+        if not 1 <= len(self.evs) <= Limit.EV_MAX or len(self.evs) % planes:
+            raise UsageError(
+                f"evs: {len(self.evs)} of them; a multiple of {planes}, up to {Limit.EV_MAX}, is accepted"
+            )
+        per_plane = len(self.evs) // planes
+        ranges = {
+            "backup_per_plane": (0, per_plane - 1),
+            "min_active": (1, len(self.evs)),
+            "window_packets": (1, Limit.PSN_RING),
+            "loss_threshold_acks": (1, 1 << 20),
+            "pmtu_bytes": (256, Limit.PMTU_MAX),
+            "rto_ns": (100_000, 60_000_000_000),
+            "retry_limit": (0, 1000),
+            "probe_success_target": (1, 255),
+        }
+        for name, (low, high) in ranges.items():
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise UsageError(f"{name}: {value}; {low} to {high} is accepted")
+        for plane in range(planes):
+            part = self.evs[plane * per_plane : (plane + 1) * per_plane]
+            if any(ev >> EvLayout.PLANE_SHIFT != plane for ev in part):
+                raise UsageError(f"evs: those of plane {plane} do not all name it")
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A finished work request: its id, iterations done, and a status name (`success`)."""
+
+    work_id: int
+    iterations: int
+    status: str
+    time_ns: int
+
+
+@dataclass(slots=True)
+class QueuePair:
+    """The agent's side of a QP."""
+
+    index: int
+    attributes: QpAttributes
+    state: QpState = QpState.INIT
+    status: str = "success"
+    posted: deque[int] = field(default_factory=deque)
+    completions: deque[Completion] = field(default_factory=deque)
+
+    @property
+    def qpn(self) -> int:
+        """QP number on the wire."""
+        return self.index + Limit.QPN_BASE
+
+
+def carrier_template(config: NicConfig, peer_host: int) -> tuple[int, int, bool]:
+    """High and low half of the uSID carrier to a host with plane and uplink 0, and whether it is T0-local.
+
+    Source: docs/protocol.md, "Carriers".
+    """
+
+    def usid(role: int, index: int) -> int:
+        return role << Usid.ROLE_SHIFT | index
+
+    own_row = config.host_index // config.hosts_per_t0
+    peer_row, downlink = divmod(peer_host, config.hosts_per_t0)
+    lanes = config.uplinks_per_pair
+    hops = [usid(Usid.T0, own_row * lanes)]
+    if own_row != peer_row:
+        hops += [usid(Usid.T1, 0), usid(Usid.T0, peer_row * lanes)]
+    hops.append(usid(Usid.DOWNLINK, downlink))
+    carrier = config.srv6_block
+    for slot in range(6):
+        carrier = carrier << 16 | (hops[slot] if slot < len(hops) else 0)
+    return carrier >> 64, carrier & (1 << 64) - 1, own_row == peer_row
+
+
+def build_qp(qp: QueuePair, config: NicConfig) -> Qp:
+    """The kernel's QP in state INIT, with its EV set in a random order."""
+    attributes = qp.attributes
+    planes = config.plane_count
+    per_plane = len(attributes.evs) // planes
+    active = per_plane - attributes.backup_per_plane
+    hi, lo, is_local = carrier_template(config, attributes.peer_host)
+    value = Qp(
+        state=QpState.INIT,
+        qpn=qp.qpn,
+        peer_host=attributes.peer_host,
+        is_local=is_local,
+        template_hi=hi,
+        template_lo=lo,
+        pmtu_bytes=attributes.pmtu_bytes,
+        window_packets=attributes.window_packets,
+        loss_threshold_acks=attributes.loss_threshold_acks,
+        rto_ns=attributes.rto_ns,
+        retry_limit=attributes.retry_limit,
+        probe_success_target=attributes.probe_success_target,
+        evs_per_plane=per_plane,
+        plane_count=planes,
+        min_active=attributes.min_active,
+        active_total=active * planes,
+        active_planes=(1 << planes) - 1,
+        max_received=0xFFFFFFFF,
+    )
+    random = Random(attributes.seed)
+    for plane in range(planes):
+        value.planes[plane].active_count = active
+        value.planes[plane].backup_count = attributes.backup_per_plane
+        value.planes[plane].target_active = active
+        order = random.sample(range(per_plane), per_plane)
+        for position, within in enumerate(order):
+            index = plane * per_plane + within
+            value.order[plane * per_plane + position] = index
+            ev = value.evs[index]
+            ev.entropy = attributes.evs[index]
+            ev.state = EvState.GOOD
+            ev.plane = plane
+            ev.position = position
+    return value
