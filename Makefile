@@ -12,7 +12,7 @@ PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 PYTHON_PACKAGES := python3 python3-venv python3-apt ca-certificates
 
 CLANG ?= clang
-BPF_CFLAGS := -target bpf -O2 -g -Wall -Wextra -Werror -Iagents/include \
+BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Werror -Iagents/include \
 	-idirafter /usr/include/$(shell uname -m)-linux-gnu
 CFLAGS := -O2 -g -Wall -Wextra -Werror -Iagents/include
 
@@ -29,7 +29,7 @@ HOST_READY := build/host-ready-$(BOOT)
 TEST_TOOLS_READY := build/test-tools-ready-$(BOOT)
 TIERS ?= unit bpf netns e2e
 
-.PHONY: help setup demo test check bench bpf abi image lock clean
+.PHONY: help setup demo test test-tools check bench bpf abi image lock clean
 help:
 	@echo "sudo make setup   system packages, Python environment, BPF objects, node image"
 	@echo "sudo make demo    all of that, then a lab, a link flap and its verdict"
@@ -46,11 +46,13 @@ setup: $(VENV)/.synced $(HOST_READY)
 demo: setup
 	@$(BIN)/mrc-testbed demo
 
-test: setup $(TEST_TOOLS_READY)
+test: setup test-tools
 	@failed=; for tier in $(TIERS); do \
 		echo "== $$tier"; $(BIN)/pytest tests/$$tier || failed="$$failed $$tier"; \
 	done; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
+
+test-tools: $(TEST_TOOLS_READY)
 
 check: $(VENV)/.synced
 	$(BIN)/ruff check .
@@ -61,7 +63,7 @@ check: $(VENV)/.synced
 	$(BIN)/python -m agents.abi_generate agents/_objects/abi.bpf.o | diff -u agents/wire_abi.py -
 	$(BIN)/ansible-playbook --syntax-check --inventory localhost, playbooks/*.yaml
 
-bench: setup $(TEST_TOOLS_READY)
+bench: setup test-tools
 	@$(BIN)/python -m benchmarks
 
 # ---- Python ---------------------------------------------------------------------------------

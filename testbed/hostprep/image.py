@@ -81,12 +81,13 @@ def build_image(*, check: bool = False, progress: Progress | None = None) -> Pla
     """
     if observe_image() is ImageState.CURRENT:
         return PlaybookReport(changes=(), log=None)
+    content = content_hash()  # before copying: a file changed in between makes the image stale, not wrong
     with tempfile.TemporaryDirectory(prefix="mrc-testbed-image-") as folder:
         context = Path(folder) / "context"
         _assemble_context(context)
         variables = {
             "image_name": image_name(),
-            "content_hash": content_hash(),
+            "content_hash": content,
             "context_dir": str(context),
             "work_dir": folder,
         }

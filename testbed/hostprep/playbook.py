@@ -5,9 +5,12 @@ Ansible's own output goes to build/hostprep/<playbook>.log; the caller hears the
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +19,7 @@ import ansible_runner
 
 import testbed
 from testbed.errors import Interrupted, PreflightError, TestbedError
+from testbed.hostprep.orphan import no_orphans
 
 SOURCE_ROOT: Final = Path(testbed.__file__).resolve().parents[1]
 """The clone. Playbooks, Dockerfile and BPF sources are used from there."""
@@ -67,10 +71,25 @@ class _Listener:
 
 
 def _reason(result: Mapping[str, Any]) -> str:
-    """The sentence of a failed task's result, with the last lines it wrote to stderr."""
-    message = str(result.get("msg", "no message"))
-    stderr = str(result.get("stderr") or result.get("module_stderr") or "").strip().splitlines()
-    return "\n  ".join([message, *stderr[-5:]])
+    """The sentence of a failed task's result, with the last lines of what its program wrote."""
+    lines = [str(result.get("msg", "no message"))]
+    for stream in ("stdout", "stderr", "module_stderr"):
+        lines += str(result.get(stream) or "").strip().splitlines()[-5:]
+    return "\n  ".join(lines)
+
+
+@contextmanager
+def _own_signal_handlers() -> Iterator[None]:
+    """Give SIGINT and SIGTERM back: ansible-runner takes them, to cancel the run, and keeps them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # ansible-runner leaves the signals alone as well
+        return
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def find_in_clone(relative: str) -> Path:
@@ -107,7 +126,11 @@ def run_playbook(
     log = SOURCE_ROOT / "build" / "hostprep" / f"{name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     listener = _Listener(progress)
-    with tempfile.TemporaryDirectory(prefix="mrc-testbed-ansible-") as folder:
+    with (
+        tempfile.TemporaryDirectory(prefix="mrc-testbed-ansible-") as folder,
+        _own_signal_handlers(),
+        no_orphans(),
+    ):
         run = ansible_runner.run(
             private_data_dir=folder,
             ident=name,

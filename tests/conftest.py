@@ -1,0 +1,59 @@
+"""Rules of every tier: what a marked test needs, and that CI skips nothing."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Generator
+from functools import cache
+
+import pytest
+
+_IS_CI = os.environ.get("CI") == "true"
+_ENGINE_TIMEOUT_S = 10
+
+
+@cache
+def _docker_engine_answers() -> bool:
+    # Not by the SDK: it leaves its socket open when nobody answers, and warnings are errors here.
+    if shutil.which("docker") is None:
+        return False
+    try:
+        answer = subprocess.run(["docker", "version"], capture_output=True, timeout=_ENGINE_TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired:
+        return False
+    return answer.returncode == 0
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test whose marker names a capability that is missing."""
+    if item.get_closest_marker("root") and os.geteuid() != 0:
+        pytest.skip("needs root: run `sudo make test`")
+    if item.get_closest_marker("docker") and not _docker_engine_answers():
+        pytest.skip("needs a Docker Engine that answers")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """In CI a skipped test has failed: nobody would notice that it never runs."""
+    report = yield
+    if _IS_CI and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} was skipped, and CI allows no skip: {_reason(report.longrepr)}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """The same for a whole module that skips itself."""
+    report = yield
+    if _IS_CI and report.skipped:
+        report.outcome = "failed"
+        report.longrepr = f"{collector.nodeid} was skipped, and CI allows no skip: {_reason(report.longrepr)}"
+    return report
+
+
+def _reason(longrepr: object) -> str:
+    """The reason of a skip, which pytest keeps as (file, line, reason)."""
+    return str(longrepr[2]) if isinstance(longrepr, tuple) else str(longrepr)
