@@ -1,7 +1,7 @@
 """What the fault ledger of a lab tells to metrics: faults active now, faults and outages so far. Live,
 read-only.
 
-The ledger is the one that testbed.faults keeps under <lab state>/faults: `active/*.json` and `events.jsonl`.
+The ledger is the one that testbed.faults keeps: `active/*.json` and `events.jsonl`.
 """
 
 import json
@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-_ACTIVE: Final = Path("faults", "active")
-_EVENTS: Final = Path("faults", "events.jsonl")
 _BEGINS: Final = "fault-applied"
 OUTAGE_KINDS: Final = frozenset({"link-down", "link-flap", "nic-port-down"})
 """Kinds of fault that take a link down, rather than impair it."""
@@ -41,12 +39,12 @@ class FaultRecord:
     """The ledger of one lab; the event log is read from where the last reading ended.
 
     Args:
-        state_dir: the lab's state folder.
+        folder: the `faults` folder in the lab's state folder; it need not exist.
     """
 
-    def __init__(self, state_dir: Path) -> None:
-        self._active_folder = state_dir / _ACTIVE
-        self._events_path = state_dir / _EVENTS
+    def __init__(self, folder: Path) -> None:
+        self._active_folder = folder / "active"
+        self._events_path = folder / "events.jsonl"
         self._read_bytes = 0
         self._totals = FaultTotals()
 

@@ -56,8 +56,8 @@ _HOST_FIELDS: Final = tuple(field.name for field in fields(HostCounts))
 
 def add_hosts(hosts: Iterable[HostCounts]) -> HostCounts:
     """All hosts' counts together."""
-    columns = zip(*((getattr(host, name) for name in _HOST_FIELDS) for host in hosts), strict=True)
-    return HostCounts(*(sum(column) for column in columns))
+    counted = list(hosts)
+    return HostCounts(*(sum(getattr(host, name) for host in counted) for name in _HOST_FIELDS))
 
 
 @dataclass(frozen=True, slots=True)

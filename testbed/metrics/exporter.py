@@ -1,0 +1,236 @@
+"""The exporter: one process that shows the labs of this machine to Prometheus.
+
+It reads BPF maps when it is scraped and keeps nothing in between, so counters go on where they were when the
+exporter itself restarts. A lab that goes away leaves the page; when it comes back, its counters start anew.
+"""
+
+import logging
+import platform
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import version
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+
+from testbed.errors import FabricError, PreflightError
+from testbed.metrics import catalogue
+from testbed.metrics.exposition import CONTENT_TYPE, Samples, TextWriter
+from testbed.metrics.fidelity import CpuReading, CpuUse, FidelityLimits, is_saturated, read_cpus
+from testbed.metrics.lab_watch import LabWatch
+
+DEFAULT_ADDRESS: Final = "127.0.0.1"
+DEFAULT_PORT: Final = 9847
+
+_LOG: Final = logging.getLogger(__name__)
+_NS_PER_SECOND: Final = 1e9
+_INDEX: Final = b"mrc-testbed exporter: see /metrics\n"
+
+
+class Exporter:
+    """Makes the pages.
+
+    Args:
+        labs: names of the labs to show; none: all that are up.
+
+    Raises:
+        UsageError: no lab can have one of these names.
+    """
+
+    def __init__(self, labs: Sequence[str] = ()) -> None:
+        self._watch = LabWatch(labs)
+        self._writer = TextWriter(catalogue.METRICS)
+        self._lock = threading.Lock()
+        self._cpu_ns = 0
+        self._cpus = _RecentCpuUse(read_cpus(time.monotonic_ns()))
+        self._build = (version("mrc-testbed"), platform.python_version(), platform.release())
+        self._process = CollectorRegistry()
+        ProcessCollector(registry=self._process)
+
+    def page(self) -> bytes:
+        """The metrics of now, in the Prometheus text format."""
+        with self._lock:
+            begun_ns = time.thread_time_ns()
+            text = self._writer.write(self._collect()) + generate_latest(self._process)
+            self._cpu_ns += time.thread_time_ns() - begun_ns
+            return text
+
+    def close(self) -> None:
+        """Gives all maps up."""
+        with self._lock:
+            self._watch.close()
+
+    def _collect(self) -> Samples:
+        samples: Samples = {
+            catalogue.BUILD_INFO.name: [(self._build, 1)],
+            catalogue.COLLECT_SECONDS.name: [((), self._cpu_ns / _NS_PER_SECOND)],
+        }
+        use = self._cpus.update(read_cpus(time.monotonic_ns()))
+        if use:
+            limits = FidelityLimits()
+            samples[catalogue.HOST_SATURATED.name] = [((), int(is_saturated(use, limits)))]
+            samples[catalogue.CPU_BUSY_RATIO.name] = [((cpu.cpu,), cpu.busy_ratio) for cpu in use]
+            samples[catalogue.CPU_SOFTIRQ_RATIO.name] = [((cpu.cpu,), cpu.softirq_ratio) for cpu in use]
+        samples[catalogue.LAB_UP.name] = [
+            ((name,), int(self._collect_lab(name, samples))) for name in self._watch.names()
+        ]
+        return samples
+
+    def _collect_lab(self, name: str, samples: Samples) -> bool:
+        """Whether the lab is up and its series were added."""
+        collector = self._watch.collector(name)
+        if collector is None:
+            return False
+        try:
+            collector.collect(samples)
+        except FabricError as error:
+            _LOG.warning("lab %s cannot be read: %s", name, error)
+            self._watch.forget(name)
+            return False
+        return True
+
+
+class _RecentCpuUse:
+    """Use of the CPUs over the last second or more; shorter stretches say little, for ticks last 10 ms."""
+
+    def __init__(self, first: CpuReading) -> None:
+        self._last = first
+        self._use: tuple[CpuUse, ...] = ()
+
+    def update(self, reading: CpuReading) -> tuple[CpuUse, ...]:
+        """The use up to about *reading*; empty in the first second."""
+        if reading.time_ns - self._last.time_ns >= FidelityLimits().window_ns:
+            self._use = reading.since(self._last)
+            self._last = reading
+        return self._use
+
+
+class MetricsServer(ThreadingHTTPServer):
+    """Serves an exporter's pages over HTTP.
+
+    Args:
+        exporter: makes the pages.
+        address: where to listen, IPv4 or IPv6.
+        port: TCP port; 0: any free one.
+
+    Raises:
+        PreflightError: the port is in use, or the address is not one of this machine.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, exporter: Exporter, address: str, port: int) -> None:
+        self.exporter = exporter
+        if ":" in address:
+            self.address_family = socket.AF_INET6
+        try:
+            super().__init__((address, port), _Handler)
+        except (OSError, OverflowError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "there is no such port"
+            raise PreflightError(
+                f"cannot serve metrics at {_host(address)}:{port}: {reason}",
+                hint="give another port with --port, or end the process that listens there: "
+                f"ss -ltnp 'sport = :{port}'",
+            ) from error
+
+    def handle_error(self, request: socket.socket | tuple[bytes, socket.socket], client_address: Any) -> None:
+        """Passes over a client that hung up; anything else is a bug and is shown."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+    @property
+    def url(self) -> str:
+        """Where the metrics are."""
+        address, port = self.server_address[:2]
+        return f"http://{_host(str(address))}:{port}/metrics"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: MetricsServer
+    protocol_version = "HTTP/1.1"
+    timeout = 120  # seconds that an idle connection is kept for the next scrape
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        if path == "/metrics":
+            self._answer(HTTPStatus.OK, self.server.exporter.page(), CONTENT_TYPE)
+        elif path == "/":
+            self._answer(HTTPStatus.OK, _INDEX)
+        else:
+            self._answer(HTTPStatus.NOT_FOUND, _INDEX)
+
+    def _answer(self, status: HTTPStatus, body: bytes, content_type: str = "text/plain") -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
+        """A line per scrape is of no use to anybody."""
+
+
+@contextmanager
+def exporter_running(
+    labs: Sequence[str] = (), address: str = DEFAULT_ADDRESS, port: int = DEFAULT_PORT
+) -> Iterator[str]:
+    """The URL of an exporter that serves in a thread of this process as long as the context lasts.
+
+    Args:
+        labs: names of the labs to show; none: all that are up.
+        address: where to listen.
+        port: TCP port; 0: any free one.
+
+    Raises:
+        PreflightError: the port is in use, or the address is not one of this machine.
+        UsageError: no lab can have one of these names.
+    """
+    exporter = Exporter(labs)
+    try:
+        with MetricsServer(exporter, address, port) as server:
+            thread = threading.Thread(target=server.serve_forever, name="exporter", daemon=True)
+            thread.start()
+            try:
+                yield server.url
+            finally:
+                server.shutdown()
+                thread.join()
+    finally:
+        exporter.close()
+
+
+def serve(
+    labs: Sequence[str] = (),
+    address: str = DEFAULT_ADDRESS,
+    port: int = DEFAULT_PORT,
+    *,
+    on_ready: Callable[[str], None] | None = None,
+    until: threading.Event | None = None,
+) -> None:
+    """Serves metrics until *until* is set or a signal handler raises.
+
+    Args:
+        labs: names of the labs to show; none: all that are up.
+        address: where to listen.
+        port: TCP port; 0: any free one.
+        on_ready: is told the URL once it answers.
+        until: ends the service; None: it does not end by itself.
+
+    Raises:
+        PreflightError: the port is in use, or the address is not one of this machine.
+        UsageError: no lab can have one of these names.
+    """
+    with exporter_running(labs, address, port) as url:
+        if on_ready is not None:
+            on_ready(url)
+        (until or threading.Event()).wait()
+
+
+def _host(address: str) -> str:
+    return f"[{address}]" if ":" in address else address

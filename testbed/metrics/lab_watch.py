@@ -1,0 +1,108 @@
+"""Follows labs by name through their lives: which are up, and the maps of the one that is up now.
+
+A lab that is taken down and brought up again has new maps under the old name. Its state file tells: it is
+another file then. Looking costs one stat per lab.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from testbed.errors import FabricError
+from testbed.fabric.state import LabPaths, Phase, lab_folders, lab_paths, read_state
+from testbed.metrics.collector import LabCollector
+from testbed.metrics.reader import LabReader
+from testbed.topology.clos import Clos
+
+_LOG: Final = logging.getLogger(__name__)
+
+StateMark = tuple[int, int, int]
+"""Device, inode and modification time of a state file."""
+
+
+def open_reader(name: str) -> LabReader:
+    """The maps of the lab *name*, which must be up; the caller closes the reader.
+
+    Raises:
+        FabricError: the lab is not up, or its maps cannot be read.
+        UsageError: no lab can have this name.
+    """
+    reader = _open(lab_paths(name))
+    if reader is None:
+        raise FabricError(f"lab {name!r} is not up", hint=f"bring it up: mrc-testbed up -n {name}")
+    return reader
+
+
+class LabWatch:
+    """The labs of a set of names.
+
+    Args:
+        names: labs to follow, whether they are up yet or not; none: all labs of the machine.
+
+    Raises:
+        UsageError: no lab can have one of these names.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = tuple(names)
+        self._paths = {name: lab_paths(name) for name in names}
+        self._open: dict[str, tuple[StateMark, LabCollector]] = {}
+        self._refused: dict[str, StateMark] = {}
+
+    def names(self) -> tuple[str, ...]:
+        """The labs that are followed now."""
+        return self._names or lab_folders()
+
+    def collector(self, name: str) -> LabCollector | None:
+        """Collector of the lab's present maps; None while it is not up or cannot be read."""
+        paths = self._paths.get(name) or lab_paths(name)
+        mark = _mark(paths)
+        if name in self._open:
+            known, collector = self._open[name]
+            if known == mark:
+                return collector
+            self.forget(name)
+        if mark is None or self._refused.get(name) == mark:
+            return None
+        return self._try_open(name, paths, mark)
+
+    def forget(self, name: str) -> None:
+        """Closes the lab's maps; the next `collector` opens them anew."""
+        if name in self._open:
+            self._open.pop(name)[1].close()
+
+    def close(self) -> None:
+        """Closes all maps."""
+        for name in list(self._open):
+            self.forget(name)
+
+    def _try_open(self, name: str, paths: LabPaths, mark: StateMark) -> LabCollector | None:
+        try:
+            reader = _open(paths)
+        except FabricError as error:
+            # told once per state of the lab, not at each scrape
+            _LOG.warning("lab %s cannot be read: %s", name, error)
+            self._refused[name] = mark
+            return None
+        if reader is None:
+            return None
+        collector = LabCollector(reader, paths)
+        self._open[name] = (mark, collector)
+        return collector
+
+
+def _open(paths: LabPaths) -> LabReader | None:
+    """The maps of a lab; None while it is not up."""
+    state = read_state(paths)
+    if state is None or state.phase is not Phase.UP:
+        return None
+    return LabReader(paths.lab, Clos(state.spec), paths.fabric_pins, paths.pins / "nodes")
+
+
+def _mark(paths: LabPaths) -> StateMark | None:
+    """What tells the lab's present state file from others; None without one."""
+    try:
+        status = paths.state_file.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return status.st_dev, status.st_ino, status.st_mtime_ns

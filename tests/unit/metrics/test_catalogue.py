@@ -1,0 +1,102 @@
+"""The catalogue's own rules, and that every counter of the data plane has a place in it."""
+
+import re
+from itertools import pairwise
+from typing import get_args
+
+import pytest
+
+from agents.wire_abi import EvState, NicCounter, PortCounter
+from testbed.faults.spec import Fault
+from testbed.metrics import buckets, catalogue, collector, counters, fault_record
+from testbed.metrics.catalogue import METRICS, Metric, MetricType
+from testbed.metrics.histogram import bucket_lower_ns
+
+PROMISED = {
+    "mrc_message_completion_seconds",
+    "mrc_packet_rtt_seconds",
+    "mrc_goodput_bytes_total",
+    "mrc_tx_packets_total",
+    "mrc_rx_packets_total",
+    "mrc_retransmits_total",
+    "mrc_ev_state",
+    "mrc_link_up",
+    "mrc_link_flaps_total",
+    "mrc_fault_active",
+    "mrc_testbed_run_info",
+    "mrc_testbed_host_saturated",
+    "mrc_testbed_build_info",
+}
+UNBOUNDED = {"qp", "qpn", "psn", "ev", "entropy", "address", "ip", "pid", "path"}
+
+
+def test_every_promised_name_is_there_once() -> None:
+    names = [metric.name for metric in METRICS]
+    assert set(names) >= PROMISED
+    assert len(names) == len(set(names))
+
+
+def test_every_metric_of_the_module_is_exported() -> None:
+    assert {value.name for value in vars(catalogue).values() if isinstance(value, Metric)} == {
+        metric.name for metric in METRICS
+    }
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+def test_a_metric_is_named_as_its_type_and_unit_demand(metric: Metric) -> None:
+    assert re.fullmatch(r"mrc_[a-z0-9_]+", metric.name)
+    assert metric.name.endswith("_total") == (metric.type is MetricType.COUNTER)
+    assert (metric.buckets is not None) == (metric.type is MetricType.HISTOGRAM)
+    if metric.unit in {"seconds", "bytes", "ratio"}:
+        assert metric.unit in metric.name.removesuffix("_total").split("_")
+    assert metric.help.endswith(".")
+    assert "\n" not in metric.help
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+def test_labels_are_bounded(metric: Metric) -> None:
+    assert not UNBOUNDED & set(metric.labels)
+
+
+@pytest.mark.parametrize("classic", [buckets.PACKET_RTT, buckets.MESSAGE_COMPLETION])
+def test_classic_buckets_are_edges_of_fine_ones_and_narrow(classic: buckets.ClassicBuckets) -> None:
+    assert [bucket_lower_ns(index) for index in classic.indices] == list(classic.bounds_ns)
+    assert all(later / earlier < 1.104 for earlier, later in pairwise(classic.bounds_ns))
+    assert [float(label) for label in classic.labels] == [bound / 1e9 for bound in classic.bounds_ns]
+    assert not any("e" in label for label in classic.labels)
+
+
+def test_bounds_beyond_the_fine_histogram_are_refused() -> None:
+    with pytest.raises(ValueError, match="edges"):
+        buckets.octaves(30, 40)
+
+
+def test_every_counter_of_a_nic_has_a_metric_or_a_reason_not_to() -> None:
+    exported = {counter for _, counter in collector._NIC_METRICS}
+    exported |= {counter for _, parts in collector._NIC_METRICS_BY_LABEL for counter, _ in parts}
+    # duplicates are within RX_DATA, acknowledged packets follow from bytes; kicks are the agent's business
+    left_out = {
+        NicCounter.RX_DUPLICATE,
+        NicCounter.ACKED_PACKETS,
+        NicCounter.KICK_PACKETS,
+        NicCounter.COUNT,
+    }
+    assert exported | left_out == set(NicCounter)
+    assert not exported & left_out
+
+
+def test_every_counter_of_a_port_has_a_metric() -> None:
+    exported = {PortCounter.TX_PACKETS, PortCounter.TX_BYTES, PortCounter.PASSED_TO_STACK}
+    drops = {*counters.LINK_DROPS, *counters.SWITCH_DROPS}
+    assert exported | drops | {PortCounter.COUNT} == set(PortCounter)
+
+
+def test_every_state_of_an_ev_is_exported_but_unused() -> None:
+    assert set(EvState) - set(collector.EV_STATES) == {EvState.UNUSED, EvState.STATE_COUNT}
+
+
+def test_kinds_that_take_a_link_down_exist() -> None:
+    kinds = {
+        kind for model in Fault.__origin__.__args__ for kind in model.model_fields["kind"].annotation.__args__
+    }
+    assert kinds >= fault_record.OUTAGE_KINDS

@@ -1,0 +1,103 @@
+"""The text format, read back by the Prometheus client's own parser."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from testbed.metrics.buckets import octaves
+from testbed.metrics.catalogue import FAULT_ACTIVE, METRICS, PACKET_RTT_SECONDS, Metric, MetricType
+from testbed.metrics.exposition import Samples, TextWriter
+from testbed.metrics.histogram import Histogram
+
+TIMES = Metric("mrc_test_seconds", MetricType.HISTOGRAM, "seconds", ("lab",), "Times.", octaves(10, 12))
+COUNT = Metric("mrc_test_packets_total", MetricType.COUNTER, "packets", ("lab", "node"), "Packets.")
+LEVEL = Metric("mrc_test_level", MetricType.GAUGE, "", (), "A level.")
+WRITER_METRICS = (TIMES, COUNT, LEVEL)
+
+
+def parse(page: bytes) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(page.decode())
+        for sample in family.samples
+    }
+
+
+def test_a_page_has_help_type_and_samples_in_the_order_of_the_metrics() -> None:
+    samples: Samples = {LEVEL.name: [((), 0.25)], COUNT.name: [(("l", "h0"), 7), (("l", "h1"), 2**64 - 1)]}
+    assert TextWriter(WRITER_METRICS).write(samples).decode() == (
+        "# HELP mrc_test_packets_total Packets.\n"
+        "# TYPE mrc_test_packets_total counter\n"
+        'mrc_test_packets_total{lab="l",node="h0"} 7\n'
+        'mrc_test_packets_total{lab="l",node="h1"} 18446744073709551615\n'
+        "# HELP mrc_test_level A level.\n"
+        "# TYPE mrc_test_level gauge\n"
+        "mrc_test_level 0.25\n"
+    )
+
+
+def test_a_histogram_becomes_cumulative_buckets_in_seconds() -> None:
+    histogram = Histogram.from_times([100, 1023, 1024, 1119, 1120, 4095, 4096, 10**9])
+    parsed = parse(TextWriter(WRITER_METRICS).write({TIMES.name: [(("l",), histogram)]}))
+
+    def below(bound: str) -> float:
+        return parsed["mrc_test_seconds_bucket", (("lab", "l"), ("le", bound))]
+
+    assert below("0.000001024") == 2
+    assert below("0.00000112") == 4
+    assert below("0.000004096") == 6
+    assert below("+Inf") == 8
+    assert parsed["mrc_test_seconds_count", (("lab", "l"),)] == 8
+    assert parsed["mrc_test_seconds_sum", (("lab", "l"),)] == histogram.sum_ns / 1e9
+
+
+@given(st.text(max_size=20))
+def test_any_label_value_survives(value: str) -> None:
+    page = TextWriter(METRICS).write({FAULT_ACTIVE.name: [(("default", value, "loss"), 1)]})
+    key = (("fault_id", value), ("kind", "loss"), ("lab", "default"))
+    # the parser splits the page at every line end that Unicode knows; the format knows only \n
+    if len(value.splitlines()) <= 1 and not value.endswith(
+        ("\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")
+    ):
+        assert parse(page)[FAULT_ACTIVE.name, key] == 1
+    assert page.count(b"\n") == 3
+
+
+def test_a_later_page_shows_later_values() -> None:
+    writer = TextWriter(WRITER_METRICS)
+    assert b" 1\n" in writer.write({COUNT.name: [(("l", "h0"), 1)]})
+    assert b" 2\n" in writer.write({COUNT.name: [(("l", "h0"), 2)]})
+
+
+def test_a_metric_without_series_is_left_out() -> None:
+    assert TextWriter(WRITER_METRICS).write({COUNT.name: []}) == b""
+
+
+def test_labels_that_do_not_fit_the_metric_are_refused() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        TextWriter(WRITER_METRICS).write({COUNT.name: [(("l",), 1)]})
+
+
+def test_a_histogram_without_buckets_is_refused() -> None:
+    with pytest.raises(TypeError, match="buckets"):
+        TextWriter(WRITER_METRICS).write({COUNT.name: [(("l", "h0"), Histogram())]})
+
+
+@given(st.lists(st.integers(2_000, 10**9), min_size=1, max_size=200), st.sampled_from([0.5, 0.99, 0.999]))
+def test_a_quantile_from_classic_buckets_is_near_the_fine_one(times_ns: list[int], ratio: float) -> None:
+    histogram = Histogram.from_times(times_ns)
+    fine = histogram.percentiles_ns((ratio,))
+    classic = PACKET_RTT_SECONDS.buckets
+    assert fine is not None
+    assert classic is not None
+    reached = histogram.cumulative(classic.indices)
+    rank = ratio * histogram.count
+    # what histogram_quantile() of Prometheus does
+    index = next(index for index, count in enumerate(reached) if count >= rank)
+    lower_ns, upper_ns = classic.bounds_ns[index - 1], classic.bounds_ns[index]
+    inside = (rank - reached[index - 1]) / (reached[index] - reached[index - 1])
+    quantile_ns = lower_ns + inside * (upper_ns - lower_ns)
+    assert math.isclose(quantile_ns, fine[0], rel_tol=0.104)

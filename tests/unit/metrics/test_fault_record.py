@@ -1,0 +1,78 @@
+"""What metrics read from the fault ledger, written by the ledger itself."""
+
+from pathlib import Path
+
+import pytest
+
+from testbed.faults.effect import Fault, PortEffect
+from testbed.faults.injector import FaultEvent
+from testbed.faults.ledger import Entry, Ledger, Phase
+from testbed.metrics.fault_record import ActiveFault, FaultRecord
+
+LINK = "h0:0~p0-t0-0:0"
+OTHER = "p0-t0-0:4~p0-t1-0:0"
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    ledger = Ledger(tmp_path)
+    ledger.create()
+    return ledger
+
+
+def entry(fault_id: str, kind: str, phase: Phase = Phase.ON) -> Entry:
+    return Entry(Fault(fault_id, kind, 1, (LINK,), (PortEffect(3, is_down=True),)), 5, phase=phase)
+
+
+def event(action: str, kind: str, *links: str) -> dict[str, object]:
+    assert action in ("applied", "cleared")
+    return FaultEvent(action, "f", kind, links, 10, 11).as_record()  # type: ignore[arg-type]
+
+
+def test_a_lab_without_faults_has_none(tmp_path: Path) -> None:
+    record = FaultRecord(tmp_path)
+    assert record.active() == []
+    assert not record.totals().injected
+
+
+def test_active_faults_are_those_of_the_ledger(tmp_path: Path, ledger: Ledger) -> None:
+    ledger.write(entry("b", "loss"))
+    ledger.write(entry("a", "link-flap", Phase.OFF))
+    record = FaultRecord(tmp_path)
+    assert record.active() == [ActiveFault("a", "link-flap"), ActiveFault("b", "loss")]
+    ledger.remove("a")
+    assert record.active() == [ActiveFault("b", "loss")]
+
+
+def test_events_are_counted_once_however_often_they_are_read(tmp_path: Path, ledger: Ledger) -> None:
+    record = FaultRecord(tmp_path)
+    ledger.record(event("applied", "link-flap", LINK, OTHER))
+    ledger.record(event("cleared", "link-flap", LINK, OTHER))
+    assert record.totals().injected == {"link-flap": 1}
+    ledger.record(event("applied", "link-flap", LINK))
+    ledger.record(event("applied", "loss", OTHER))
+    for _ in range(2):
+        totals = record.totals()
+        assert totals.injected == {"link-flap": 2, "loss": 1}
+        assert totals.outages == {LINK: 2, OTHER: 1}
+
+
+def test_a_new_reader_counts_from_the_beginning(tmp_path: Path, ledger: Ledger) -> None:
+    ledger.record(event("applied", "nic-port-down", LINK))
+    assert FaultRecord(tmp_path).totals().outages == FaultRecord(tmp_path).totals().outages == {LINK: 1}
+
+
+def test_a_line_that_is_still_being_written_waits_for_its_end(tmp_path: Path, ledger: Ledger) -> None:
+    ledger.record(event("applied", "loss", LINK))
+    whole = ledger.events_path.read_bytes()
+    ledger.events_path.write_bytes(whole[:-5])
+    record = FaultRecord(tmp_path)
+    assert not record.totals().injected
+    ledger.events_path.write_bytes(whole)
+    assert record.totals().injected == {"loss": 1}
+
+
+def test_damaged_lines_are_passed_over(tmp_path: Path, ledger: Ledger) -> None:
+    ledger.events_path.write_text('{"event": "fault-applied"}\n[]\nnonsense\n')
+    ledger.record(event("applied", "loss", LINK))
+    assert FaultRecord(tmp_path).totals().injected == {"loss": 1}
