@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /* Compiled for its BTF only, never loaded: the source of agents/wire_abi.py. */
 #include <mrc/abi.h>
+#include <mrc/queue_abi.h>
 
 /* A global of pointer type keeps a type in the BTF even where no map uses it. */
 #define KEEP(kind, name) const kind name *keep_##name __attribute__((unused))
@@ -37,3 +38,10 @@ KEEP(struct, mrc_event);
 KEEP(enum, mrc_nic_counter);
 KEEP(struct, mrc_nic_counters);
 KEEP(struct, mrc_histogram);
+KEEP(enum, mrc_queue_limit);
+KEEP(struct, mrc_queue_descriptors);
+KEEP(struct, mrc_queue_pool);
+KEEP(struct, mrc_queue_port);
+KEEP(struct, mrc_queue_state);
+KEEP(struct, mrc_queue_drainer);
+KEEP(struct, mrc_frame_time);

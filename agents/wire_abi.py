@@ -174,6 +174,18 @@ class QpState(IntEnum):
     ERROR = 4
 
 
+class QueueLimit(IntEnum):
+    """enum mrc_queue_limit."""
+
+    FRAME_BYTES = 3072
+    FRAMES_MAX = 32768
+    BUCKETS = 4096
+    BUCKET_SHIFT = 10
+    LOOK_BEHIND = 1024
+    LOOK_AHEAD = 2048
+    LINK_PENDING = 2147483647
+
+
 class Status(IntEnum):
     """enum mrc_status."""
 
@@ -272,6 +284,18 @@ class Event(Structure):
         ("b", c_uint32),
         ("c", c_uint32),
         ("d", c_uint32),
+    )
+
+
+class FrameTime(Structure):
+    """struct mrc_frame_time, 16 bytes."""
+
+    arrival_ns: int
+    magic: int
+
+    _fields_ = (
+        ("arrival_ns", c_uint64),
+        ("magic", c_uint64),
     )
 
 
@@ -468,7 +492,7 @@ class TxSlot(Structure):
 
 
 class Qp(Structure):
-    """struct mrc_qp, 52968 bytes."""
+    """struct mrc_qp, 52976 bytes."""
 
     lock: "object"
     state: int
@@ -489,12 +513,14 @@ class Qp(Structure):
     plane_count: int
     min_active: int
     active_total: int
+    active_planes: int
     next_psn: int
     una_psn: int
     scan_psn: int
     inflight: int
     lost_count: int
     acked_total: int
+    pad0: int
     peer_cack_next: int
     retx_head: int
     retx_tail: int
@@ -547,12 +573,14 @@ class Qp(Structure):
         ("plane_count", c_uint32),
         ("min_active", c_uint32),
         ("active_total", c_uint32),
+        ("active_planes", c_uint32),
         ("next_psn", c_uint32),
         ("una_psn", c_uint32),
         ("scan_psn", c_uint32),
         ("inflight", c_uint32),
         ("lost_count", c_uint32),
         ("acked_total", c_uint32),
+        ("pad0", c_uint32),
         ("peer_cack_next", c_uint32),
         ("retx_head", c_uint32),
         ("retx_tail", c_uint32),
@@ -584,6 +612,116 @@ class Qp(Structure):
         ("received_above", c_uint32),
         ("sack_count", c_uint32),
         ("received_bits", (c_uint64 * 16)),
+    )
+
+
+class QueueDescriptor(Structure):
+    """struct mrc_queue_descriptor, 16 bytes."""
+
+    time_ns: int
+    next: int
+    length_bytes: int
+    traffic_class: int
+
+    _fields_ = (
+        ("time_ns", c_uint64),
+        ("next", c_uint32),
+        ("length_bytes", c_uint16),
+        ("traffic_class", c_uint16),
+    )
+
+
+class QueueDescriptors(Structure):
+    """struct mrc_queue_descriptors, 524288 bytes."""
+
+    entry: "Array[QueueDescriptor]"
+
+    _fields_ = (
+        ("entry", (QueueDescriptor * 32768)),
+    )
+
+
+class QueueDrainer(Structure):
+    """struct mrc_queue_drainer, 16936 bytes."""
+
+    scan: int
+    wake_at_ns: int
+    taken: int
+    current: int
+    pad0: int
+    summary: int
+    words: "Array[c_uint64]"
+    buckets: "Array[c_uint32]"
+
+    _fields_ = (
+        ("scan", c_uint64),
+        ("wake_at_ns", c_uint64),
+        ("taken", c_uint64),
+        ("current", c_uint32),
+        ("pad0", c_uint32),
+        ("summary", c_uint64),
+        ("words", (c_uint64 * 64)),
+        ("buckets", (c_uint32 * 4096)),
+    )
+
+
+class QueuePool(Structure):
+    """struct mrc_queue_pool, 24 bytes."""
+
+    lock: "object"
+    free: int
+    fresh: int
+    used: int
+    used_peak: int
+    pad0: int
+
+    _fields_ = (
+        ("lock", c_uint32),
+        ("free", c_uint32),
+        ("fresh", c_uint32),
+        ("used", c_uint32),
+        ("used_peak", c_uint32),
+        ("pad0", c_uint32),
+    )
+
+
+class QueuePort(Structure):
+    """struct mrc_queue_port, 64 bytes."""
+
+    lock: "object"
+    is_scheduled: int
+    head: "Array[c_uint32]"
+    tail: "Array[c_uint32]"
+    wire_head: int
+    wire_tail: int
+    free_at_ns: int
+    wire_end_ns: int
+    wheel_next: int
+    pad0: "Array[c_uint32]"
+
+    _fields_ = (
+        ("lock", c_uint32),
+        ("is_scheduled", c_uint32),
+        ("head", (c_uint32 * 2)),
+        ("tail", (c_uint32 * 2)),
+        ("wire_head", c_uint32),
+        ("wire_tail", c_uint32),
+        ("free_at_ns", c_uint64),
+        ("wire_end_ns", c_uint64),
+        ("wheel_next", c_uint32),
+        ("pad0", (c_uint32 * 3)),
+    )
+
+
+class QueueState(Structure):
+    """struct mrc_queue_state, 16 bytes."""
+
+    depth_bytes: "Array[c_uint32]"
+    depth_peak_bytes: "Array[c_uint32]"
+
+    _fields_ = (
+        ("depth_bytes", (c_uint32 * 2)),
+        ("depth_peak_bytes", (c_uint32 * 2)),
     )
 
 

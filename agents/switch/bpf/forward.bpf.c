@@ -12,6 +12,7 @@
 #include <mrc/usid.h>
 #include <mrc/fabric_maps.h>
 #include <mrc/emit.h>
+#include "drain.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -59,6 +60,9 @@ int forward(struct xdp_md *ctx)
 	struct carrier to;
 	__u32 active, hit, egress_id;
 
+	/* no port: a live frame of the drainer, whose runs are cheap with a program that is attached */
+	if (ctx->ingress_ifindex < MRC_IFINDEX_BASE)
+		return queue_drain(ctx);
 	ingress = bpf_map_lookup_elem(&port_table, &ingress_id);
 	if (!ingress || !ingress->is_configured)
 		return XDP_PASS;

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * State of the queue engine, shared by the BPF programs, the drainer process and Python. How the
+ * parts play together is in docs/queue-engine.md.
+ *
+ * Everything starts as zeros: an id of a frame or a port in a list is its index + 1, 0 ends a list.
+ */
+#ifndef MRC_QUEUE_ABI_H
+#define MRC_QUEUE_ABI_H
+
+#include <linux/types.h>
+#include <linux/bpf.h>
+
+enum mrc_queue_limit {
+	MRC_QUEUE_FRAME_BYTES = 3072,	 /* room per frame: MTU 3000 and an Ethernet header fit */
+	MRC_QUEUE_FRAMES_MAX = 32768,	 /* most frames one lab can hold; a power of two */
+	MRC_QUEUE_BUCKETS = 4096,	 /* of the timing wheel: 64 words of 64 bits */
+	MRC_QUEUE_BUCKET_SHIFT = 10,	 /* a bucket spans 1.024 us */
+	MRC_QUEUE_LOOK_BEHIND = 1024,	 /* buckets searched again for a push that raced */
+	MRC_QUEUE_LOOK_AHEAD = 2048,	 /* a later event is looked at again then */
+	MRC_QUEUE_LINK_PENDING = 0x7fffffff, /* a push is under way; its link is about to be stored */
+};
+
+/* queue_frames[frame index], array: the bytes, rewritten for departure. */
+struct mrc_queue_frame {
+	__u8 bytes[MRC_QUEUE_FRAME_BYTES];
+};
+
+struct mrc_queue_descriptor {
+	__u64 time_ns; /* arrival at the port; once on the wire, arrival at the far end */
+	__u32 next;
+	__u16 length_bytes;
+	__u16 traffic_class;
+};
+
+/* queue_descriptors[0], one element so that links can be followed under a port's lock. */
+struct mrc_queue_descriptors {
+	struct mrc_queue_descriptor entry[MRC_QUEUE_FRAMES_MAX];
+};
+
+/* queue_pool[0]: frames never used yet are `fresh` and above, returned ones hang off `free`. */
+struct mrc_queue_pool {
+	struct bpf_spin_lock lock;
+	__u32 free;
+	__u32 fresh;
+	__u32 used;
+	__u32 used_peak;
+	__u32 pad0;
+};
+
+/* queue_ports[port id]. All but wheel_next changes only under the lock. */
+struct mrc_queue_port {
+	struct bpf_spin_lock lock;
+	__u32 is_scheduled; /* it sits in the wheel, or the drainer is about to look at it */
+	__u32 head[2];	    /* waiting frames, by traffic class */
+	__u32 tail[2];
+	__u32 wire_head; /* frames whose transmission has begun, in order of arrival */
+	__u32 wire_tail;
+	__u64 free_at_ns; /* end of the last transmission begun */
+	__u64 wire_end_ns;
+	__u32 wheel_next; /* next port of the same bucket */
+	__u32 pad0[3];
+};
+
+/* queue_state[port id], mmapable array, written by BPF only, under the port's lock. */
+struct mrc_queue_state {
+	__u32 depth_bytes[2]; /* waiting, by traffic class: transmission not yet begun */
+	__u32 depth_peak_bytes[2];
+};
+
+/*
+ * queue_drainer[0], mmapable array. BPF writes all but wake_at_ns, which belongs to the drainer
+ * process; a push sets it back to 0 when it wakes the drainer.
+ */
+struct mrc_queue_drainer {
+	__u64 scan;	  /* next bucket to look at, counted from the start of the clock */
+	__u64 wake_at_ns; /* what the drainer sleeps for; 0 while it is awake */
+	__u64 taken;	  /* frames that were due and left, or met a fault of their link */
+	__u32 current; /* ports of the bucket being emptied */
+	__u32 pad0;
+	__u64 summary; /* bit w: words[w] has a bit set */
+	__u64 words[64];
+	__u32 buckets[MRC_QUEUE_BUCKETS];
+};
+
+/* XDP metadata in front of a frame that crossed a shaped link. */
+struct mrc_frame_time {
+	__u64 arrival_ns; /* when it arrived in the model, not when the drainer came to send it */
+	__u64 magic;
+};
+
+_Static_assert(sizeof(struct mrc_queue_descriptor) == 16, "four in a cache line");
+_Static_assert(sizeof(struct mrc_queue_port) == 64, "one cache line");
+_Static_assert(sizeof(struct mrc_queue_descriptors) <= 4 << 20, "kernel 6.1 takes no larger value");
+_Static_assert(MRC_QUEUE_LOOK_BEHIND + MRC_QUEUE_LOOK_AHEAD < MRC_QUEUE_BUCKETS, "wheel aliases");
+
+#endif

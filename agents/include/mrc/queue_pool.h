@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The frames of the whole lab. The one returned last is taken first: a lab with little in flight
+ * stays in the cache, however large its pool.
+ */
+#ifndef MRC_QUEUE_POOL_H
+#define MRC_QUEUE_POOL_H
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include <mrc/queue_maps.h>
+#include <mrc/queue_port.h>
+
+/* A free frame's id, or 0 when every descriptor is in use. */
+static __always_inline __u32 pool_take(void)
+{
+	__u32 zero = 0, id = 0;
+	struct mrc_queue_pool *pool = bpf_map_lookup_elem(&queue_pool, &zero);
+	struct mrc_queue_descriptors *descriptors = bpf_map_lookup_elem(&queue_descriptors, &zero);
+
+	if (!pool || !descriptors)
+		return 0;
+	bpf_spin_lock(&pool->lock);
+	if (pool->free) {
+		id = pool->free;
+		pool->free = descriptor_of(descriptors, id)->next;
+	} else if (pool->fresh < MRC_QUEUE_FRAMES_MAX) {
+		id = ++pool->fresh;
+	}
+	if (id && ++pool->used > pool->used_peak)
+		pool->used_peak = pool->used;
+	bpf_spin_unlock(&pool->lock);
+	return id;
+}
+
+static __always_inline void pool_return(__u32 id)
+{
+	__u32 zero = 0;
+	struct mrc_queue_pool *pool = bpf_map_lookup_elem(&queue_pool, &zero);
+	struct mrc_queue_descriptors *descriptors = bpf_map_lookup_elem(&queue_descriptors, &zero);
+
+	if (!pool || !descriptors)
+		return;
+	bpf_spin_lock(&pool->lock);
+	descriptor_of(descriptors, id)->next = pool->free;
+	pool->free = id;
+	pool->used--;
+	bpf_spin_unlock(&pool->lock);
+}
+
+/*
+ * Gives back an id that names no frame: the pool holds fewer than MRC_QUEUE_FRAMES_MAX, as its map
+ * was sized. Such ids are always the newest fresh ones.
+ */
+static __always_inline void pool_reject(void)
+{
+	__u32 zero = 0;
+	struct mrc_queue_pool *pool = bpf_map_lookup_elem(&queue_pool, &zero);
+
+	if (!pool)
+		return;
+	bpf_spin_lock(&pool->lock);
+	pool->fresh--;
+	pool->used--;
+	bpf_spin_unlock(&pool->lock);
+}
+
+#endif

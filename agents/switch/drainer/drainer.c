@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mrc-drainer: runs the queue engine of one lab. Nothing in the kernel can send by itself, so this
+ * process runs the switch program on live frames whenever a frame is due, and sleeps in between.
+ * All state is in the lab's maps: killed and started again, it goes on where it was.
+ *
+ * Flags, exit statuses and the engine itself: docs/queue-engine.md.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <getopt.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "pins.h"
+
+enum {
+	EXIT_USAGE = 2,	    /* flags not understood */
+	EXIT_PINS = 3,	    /* the lab's pins cannot be used */
+	EXIT_RUN = 1,	    /* the kernel refused to run the program */
+	SPIN_NS = 20000,    /* how long it looks for work before it sleeps */
+	WAKE_EARLY_NS = 5000,
+	RUNS_MIN = 16,	    /* frames per call into the kernel */
+	RUNS_MAX = 400,
+	BATCH_RUNS = 16,    /* frames leave together, this many runs at a time at most */
+	CALLS_PER_LOOK = 256, /* busy calls between two looks at signals and pins */
+};
+
+static volatile sig_atomic_t is_stopping;
+
+static void stop(int signal_number)
+{
+	(void)signal_number;
+	is_stopping = 1;
+}
+
+static uint64_t clock_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* End of the first bucket that may hold a port: nothing is due before. UINT64_MAX: wheel empty. */
+static uint64_t next_event_ns(const struct mrc_queue_drainer *drainer)
+{
+	const volatile uint64_t *words = (const volatile uint64_t *)drainer->words;
+	uint64_t scan = *(const volatile uint64_t *)&drainer->scan;
+	unsigned slot = scan % MRC_QUEUE_BUCKETS, first = slot / 64, turn = (first + 1) % 64;
+	uint64_t bits = words[first] >> slot % 64;
+	uint64_t summary = *(const volatile uint64_t *)&drainer->summary;
+	unsigned distance;
+
+	if (*(const volatile uint32_t *)&drainer->current)
+		return 0;
+	if (bits) {
+		distance = __builtin_ctzll(bits);
+	} else {
+		summary = summary >> turn | summary << (64 - turn) % 64;
+		if (!summary)
+			return UINT64_MAX;
+		turn = (turn + __builtin_ctzll(summary)) % 64;
+		bits = words[turn];
+		if (!bits) /* a bit set for nothing; a run clears it */
+			return 0;
+		distance = (turn * 64 + __builtin_ctzll(bits) - slot) % MRC_QUEUE_BUCKETS;
+	}
+	return (scan + distance + 1) << MRC_QUEUE_BUCKET_SHIFT;
+}
+
+/* Waits for a wake-up, a signal, a change of the pins or the time. Returns false when to stop. */
+static bool wait_until(struct pins *pins, struct ring_buffer *wake, uint64_t until_ns)
+{
+	struct pollfd sources[] = {
+	    {.fd = pins->wake_fd, .events = POLLIN},
+	    {.fd = pins->watch_fd, .events = POLLIN},
+	};
+	uint64_t now_ns = clock_ns(), rest_ns = until_ns > now_ns ? until_ns - now_ns : 0;
+	struct timespec rest = {.tv_sec = rest_ns / 1000000000, .tv_nsec = rest_ns % 1000000000};
+	sigset_t none;
+
+	sigemptyset(&none);
+	/* signals are blocked but here, so none is missed between a look at is_stopping and sleep */
+	if (ppoll(sources, 2, until_ns == UINT64_MAX ? NULL : &rest, &none) > 0) {
+		ring_buffer__consume(wake);
+		if (sources[1].revents && !pins_remain(pins))
+			return false;
+	}
+	return !is_stopping;
+}
+
+/*
+ * Sleeps until the next event. A push that comes between the look at the wheel and sleep would be
+ * missed, so what is slept for is made known first, then the wheel is looked at again.
+ */
+static bool sleep_until_event(struct pins *pins, struct ring_buffer *wake)
+{
+	struct mrc_queue_drainer *drainer = pins->drainer;
+	_Atomic(__u64) *wake_at_ns = (_Atomic(__u64) *)&drainer->wake_at_ns;
+	uint64_t event_ns = next_event_ns(drainer);
+	bool goes_on = true;
+
+	atomic_store(wake_at_ns, event_ns ? event_ns : 1);
+	if (next_event_ns(drainer) >= event_ns)
+		goes_on = wait_until(pins, wake,
+				     event_ns == UINT64_MAX ? event_ns : event_ns - WAKE_EARLY_NS);
+	atomic_store(wake_at_ns, 0);
+	return goes_on;
+}
+
+/* Looks for work for a while. Returns true when some is due, false when it is time to sleep. */
+static bool spin_for_event(const struct mrc_queue_drainer *drainer)
+{
+	uint64_t give_up_ns = clock_ns() + SPIN_NS;
+
+	for (;;) {
+		uint64_t event_ns = next_event_ns(drainer), now_ns = clock_ns();
+
+		if (event_ns <= now_ns)
+			return true;
+		if (now_ns >= give_up_ns && event_ns - now_ns > SPIN_NS)
+			return false;
+	}
+}
+
+/* Runs the program on `runs` live frames. Returns 0 or an errno. */
+static int drain(int program_fd, unsigned runs)
+{
+	static char frame[MRC_QUEUE_FRAME_BYTES]; /* longest first: pages keep their room */
+	LIBBPF_OPTS(bpf_test_run_opts, options, .data_in = frame, .data_size_in = sizeof(frame),
+		    .repeat = runs, .flags = BPF_F_TEST_XDP_LIVE_FRAMES,
+		    .batch_size = runs < BATCH_RUNS ? runs : BATCH_RUNS);
+
+	if (!bpf_prog_test_run_opts(program_fd, &options))
+		return 0;
+	return errno == EINTR || errno == EAGAIN ? 0 : errno;
+}
+
+static int serve(struct pins *pins, struct ring_buffer *wake)
+{
+	const struct mrc_queue_drainer *drainer = pins->drainer;
+	const volatile uint64_t *taken = (const volatile uint64_t *)&drainer->taken;
+	unsigned runs = RUNS_MIN, calls = 0;
+
+	for (;;) {
+		uint64_t before = *taken, sent;
+		int error = drain(pins->program_fd, runs);
+
+		if (error) {
+			fprintf(stderr, "mrc-drainer: the kernel refused a live-frame run: %s\n",
+				strerror(error));
+			return EXIT_RUN;
+		}
+		/* as many runs as there were frames, with room to grow */
+		sent = *taken - before;
+		runs = sent * 2 < RUNS_MIN ? RUNS_MIN : sent * 2 > RUNS_MAX ? RUNS_MAX : sent * 2;
+		if (!spin_for_event(drainer)) {
+			if (!sleep_until_event(pins, wake))
+				return EXIT_SUCCESS;
+			calls = 0;
+		} else if (++calls % CALLS_PER_LOOK == 0 && !wait_until(pins, wake, 0)) {
+			return EXIT_SUCCESS;
+		}
+	}
+}
+
+static int ignore_record(void *context, void *data, size_t size)
+{
+	(void)context;
+	(void)data;
+	(void)size;
+	return 0;
+}
+
+static bool handle_signals(void)
+{
+	struct sigaction action = {.sa_handler = stop};
+	sigset_t blocked;
+
+	sigemptyset(&blocked);
+	sigaddset(&blocked, SIGTERM);
+	sigaddset(&blocked, SIGINT);
+	return !sigaction(SIGTERM, &action, NULL) && !sigaction(SIGINT, &action, NULL) &&
+	       !sigprocmask(SIG_BLOCK, &blocked, NULL);
+}
+
+static void usage(FILE *to)
+{
+	fputs("usage: mrc-drainer --pins FOLDER\n"
+	      "Sends the frames of a shaped lab when they are due.\n"
+	      "  --pins FOLDER  the lab's bpf/fabric folder on a bpffs\n"
+	      "Ends on SIGTERM or SIGINT, and when the pins are removed.\n",
+	      to);
+}
+
+static const char *parse_pins(int argc, char **argv)
+{
+	static const struct option options[] = {
+	    {"pins", required_argument, NULL, 'p'}, {"help", no_argument, NULL, 'h'}, {0}};
+	const char *folder = NULL;
+	int option;
+
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (option) {
+		case 'p':
+			folder = optarg;
+			break;
+		case 'h':
+			usage(stdout);
+			exit(EXIT_SUCCESS);
+		default:
+			usage(stderr);
+			exit(EXIT_USAGE);
+		}
+	}
+	if (!folder || optind != argc) {
+		usage(stderr);
+		exit(EXIT_USAGE);
+	}
+	return folder;
+}
+
+int main(int argc, char **argv)
+{
+	struct pins pins = {0};
+	struct ring_buffer *wake;
+
+	if (!pins_open(&pins, parse_pins(argc, argv)))
+		return EXIT_PINS;
+	wake = ring_buffer__new(pins.wake_fd, ignore_record, NULL, NULL);
+	if (!wake) {
+		fprintf(stderr, "mrc-drainer: cannot read the wake-up ring: %s\n", strerror(errno));
+		return EXIT_PINS;
+	}
+	/* the default slack of 50 us would be added to every sleep */
+	if (!handle_signals() || prctl(PR_SET_TIMERSLACK, 1) || prctl(PR_SET_NAME, "mrc-drainer")) {
+		fprintf(stderr, "mrc-drainer: cannot set up the process: %s\n", strerror(errno));
+		return EXIT_RUN;
+	}
+	return serve(&pins, wake);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pins.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+
+static const char program_pin[] = "forward";
+static const char drainer_pin[] = "queue_drainer";
+static const char wake_pin[] = "queue_wake";
+
+static bool pin_path(char *path, const char *folder, const char *name)
+{
+	return snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX;
+}
+
+static int pin_open(const char *folder, const char *name)
+{
+	char path[PATH_MAX];
+	int fd;
+
+	if (!pin_path(path, folder, name)) {
+		fprintf(stderr, "mrc-drainer: %s: path too long\n", folder);
+		return -1;
+	}
+	fd = bpf_obj_get(path);
+	if (fd < 0)
+		fprintf(stderr, "mrc-drainer: cannot open the pin %s: %s\n", path, strerror(errno));
+	return fd;
+}
+
+static bool ask_about(int fd, struct bpf_map_info *info)
+{
+	__u32 info_bytes = sizeof(*info);
+
+	if (bpf_obj_get_info_by_fd(fd, info, &info_bytes)) {
+		fprintf(stderr, "mrc-drainer: cannot ask about map %s: %s\n", drainer_pin,
+			strerror(errno));
+		return false;
+	}
+	if (info->value_size == sizeof(struct mrc_queue_drainer))
+		return true;
+	fprintf(stderr,
+		"mrc-drainer: map %s has elements of %u bytes, this program expects %zu: "
+		"the BPF objects and the drainer are of different builds\n",
+		drainer_pin, info->value_size, sizeof(struct mrc_queue_drainer));
+	return false;
+}
+
+/*
+ * Two drainers would take each other's frames. A bound name in the abstract socket space is held by
+ * one process at a time and goes with it, however it ends; the map's id names the lab.
+ */
+static int claim_map(__u32 map_id)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int name_bytes = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1,
+				  "mrc-drainer/map/%u", map_id);
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd >= 0 && !bind(fd, (struct sockaddr *)&address,
+			     offsetof(struct sockaddr_un, sun_path) + 1 + name_bytes))
+		return fd;
+	if (errno == EADDRINUSE)
+		fprintf(stderr, "mrc-drainer: another process drains this lab\n");
+	else
+		fprintf(stderr, "mrc-drainer: cannot claim the lab: %s\n", strerror(errno));
+	return -1;
+}
+
+static struct mrc_queue_drainer *map_drainer(int fd)
+{
+	void *address = mmap(NULL, sizeof(struct mrc_queue_drainer), PROT_READ | PROT_WRITE,
+			     MAP_SHARED, fd, 0);
+
+	if (address == MAP_FAILED) {
+		fprintf(stderr, "mrc-drainer: cannot map %s: %s\n", drainer_pin, strerror(errno));
+		return NULL;
+	}
+	return address;
+}
+
+static int watch_folder(const char *folder)
+{
+	int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+
+	if (fd < 0 ||
+	    inotify_add_watch(fd, folder, IN_DELETE | IN_DELETE_SELF | IN_MOVED_FROM) < 0) {
+		fprintf(stderr, "mrc-drainer: cannot watch %s: %s\n", folder, strerror(errno));
+		return -1;
+	}
+	return fd;
+}
+
+bool pins_open(struct pins *pins, const char *folder)
+{
+	struct bpf_map_info info = {0};
+	int drainer_fd;
+
+	pins->folder = folder;
+	/* watched first, so that a pin removed while the others are opened is noticed */
+	pins->watch_fd = watch_folder(folder);
+	if (pins->watch_fd < 0)
+		return false;
+	pins->program_fd = pin_open(folder, program_pin);
+	pins->wake_fd = pin_open(folder, wake_pin);
+	drainer_fd = pin_open(folder, drainer_pin);
+	if (pins->program_fd < 0 || pins->wake_fd < 0 || drainer_fd < 0)
+		return false;
+	if (!ask_about(drainer_fd, &info))
+		return false;
+	pins->claim_fd = claim_map(info.id);
+	if (pins->claim_fd < 0)
+		return false;
+	pins->drainer = map_drainer(drainer_fd);
+	close(drainer_fd);
+	return pins->drainer != NULL;
+}
+
+bool pins_remain(struct pins *pins)
+{
+	char events[4096];
+	char path[PATH_MAX];
+
+	/* which event it was does not matter, only what is there now */
+	while (read(pins->watch_fd, events, sizeof(events)) > 0)
+		;
+	return pin_path(path, pins->folder, program_pin) && access(path, F_OK) == 0;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the drainer opens from a lab's bpffs folder, and whether it is still there. */
+#ifndef DRAINER_PINS_H
+#define DRAINER_PINS_H
+
+#include <stdbool.h>
+#include <mrc/queue_abi.h>
+
+struct pins {
+	const char *folder;
+	int program_fd; /* the switch program: on a live frame it drains */
+	int wake_fd;	/* ring buffer: readable when a push wakes the drainer */
+	int watch_fd;	/* inotify: readable when something in the folder changed */
+	int claim_fd;	/* held as long as this process drains the lab */
+	struct mrc_queue_drainer *drainer;
+};
+
+/* Opens everything in `folder`; on failure says why on stderr and returns false. */
+bool pins_open(struct pins *pins, const char *folder);
+
+/* Reads what watch_fd has to say. Returns false when the program's pin is gone. */
+bool pins_remain(struct pins *pins);
+
+#endif
