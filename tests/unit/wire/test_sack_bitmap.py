@@ -1,0 +1,85 @@
+"""What a responder puts into a SACK, and what a requestor reads out of it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from testbed.wire.psn import PSN_COUNT, Psn, psn_add, psn_distance
+from testbed.wire.reliability_header import Seth
+from testbed.wire.sack import (
+    BITMAP_BITS,
+    acknowledged_psns,
+    build_bitmap,
+    caused_by_probe,
+    caused_by_psn,
+    high_base_offset,
+    probe_offset,
+    unreported_psns,
+)
+
+psns = st.integers(0, PSN_COUNT - 1).map(Psn)
+
+
+def test_bitmap_of_the_worked_example() -> None:
+    received = {Psn(psn) for psn in (6, 7, 9, 10, 11)}
+    assert build_bitmap(Psn(4), received) == 0x76
+
+
+def test_reader_of_the_worked_example() -> None:
+    seth = Seth(cack_psn=4, entropy=0, sack_bitmap=0x76, ack_psn_offset=7)
+    assert list(acknowledged_psns(seth)) == [6, 7, 9, 10, 11]
+    assert list(unreported_psns(seth)) == [5, 8]
+    assert caused_by_psn(seth) == 11
+    assert caused_by_probe(seth) is None
+
+
+def test_bitmap_runs_through_the_wrap_of_the_psn() -> None:
+    received = {Psn(0xFFFFFF), Psn(1)}
+    bitmap = build_bitmap(Psn(0xFFFFFD), received)
+    assert bitmap == 0b1010
+    assert list(acknowledged_psns(Seth(0xFFFFFD, 0, bitmap))) == [0xFFFFFF, 1]
+
+
+@pytest.mark.parametrize(("newest", "offset"), [(101, 1), (164, 1), (165, 2), (1000, 837)])
+def test_bitmap_slides_up_only_when_the_newest_psn_is_out_of_reach(newest: int, offset: int) -> None:
+    assert high_base_offset(Psn(100), Psn(newest)) == offset
+
+
+@given(psns, st.sets(st.integers(2, 1024)), st.integers(-80, 1024))
+def test_reader_finds_exactly_what_was_received_within_the_bitmap(
+    cack_psn: Psn, above: set[int], sack_offset: int
+) -> None:
+    received = {psn_add(cack_psn, distance) for distance in above}
+    bitmap = build_bitmap(cack_psn, received, sack_offset)
+    seth = Seth(cack_psn, 0, bitmap, sack_offset)
+    covered = range(sack_offset, sack_offset + BITMAP_BITS)
+    expected = [psn_add(cack_psn, d) for d in covered if d <= 0 or d in above]
+    assert list(acknowledged_psns(seth)) == expected
+
+
+@given(psns, st.sets(st.integers(2, 1024), min_size=1))
+def test_sliding_base_reports_the_newest_psn(cack_psn: Psn, above: set[int]) -> None:
+    received = {psn_add(cack_psn, distance) for distance in above}
+    newest = psn_add(cack_psn, max(above))
+    sack_offset = high_base_offset(cack_psn, newest)
+    seth = Seth(cack_psn, 0, build_bitmap(cack_psn, received, sack_offset), sack_offset)
+    assert list(acknowledged_psns(seth))[-1] == newest
+
+
+@given(psns, st.integers(0, 2**64 - 1), st.integers(-100, 1000))
+def test_unreported_psns_lie_between_the_cumulative_and_the_newest_one(
+    cack_psn: Psn, bitmap: int, sack_offset: int
+) -> None:
+    seth = Seth(cack_psn, 0, bitmap, sack_offset)
+    reported = set(acknowledged_psns(seth))
+    for psn in unreported_psns(seth):
+        assert psn_distance(psn, cack_psn) > 0
+        assert psn not in reported
+        assert any(psn_distance(newer, psn) > 0 for newer in reported)
+
+
+@given(st.integers(0, 2**16 - 1))
+def test_probe_id_comes_back(probe_id: int) -> None:
+    seth = Seth(0, 0, ack_psn_offset=probe_offset(probe_id), answers_probe=True)
+    assert caused_by_probe(Seth.decode(seth.encode())) == probe_id
+    assert caused_by_psn(seth) is None
