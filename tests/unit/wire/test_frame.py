@@ -206,7 +206,7 @@ def test_malformed_frame_is_refused_with_the_reason(octets: bytes, message: str)
         decode_frame(octets)
 
 
-@pytest.mark.parametrize(("pad_bytes", "payload"), [(0, b"hello"), (3, b""), (1, b"hell")])
+@pytest.mark.parametrize(("pad_bytes", "payload"), [(0, b"hello"), (3, b""), (1, b"hello!")])
 def test_pad_that_does_not_fill_up_the_payload_is_refused(pad_bytes: int, payload: bytes) -> None:
     headers_of_a_write = replace(WRITE.bth, pad_bytes=pad_bytes).encode() + WRITE.encode()[12:36]
     with pytest.raises(WireError, match=f"pad of {pad_bytes} in {len(payload)} bytes of payload and pad"):

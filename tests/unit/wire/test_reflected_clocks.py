@@ -32,11 +32,11 @@ def test_ten_packets_of_2048_bytes_are_84_units() -> None:
 
 
 @pytest.mark.parametrize(
-    ("newer", "older", "bytes_"),
+    ("newer", "older", "expected_bytes"),
     [(5, 3, 512), (0, 0xFFFFFF, 256), (3, 3, 0), (3, 5, None), (0xFFFFFF, 0, None)],
 )
-def test_count_of_an_older_sack_is_discarded(newer: int, older: int, bytes_: int | None) -> None:
-    assert newly_received_bytes(newer, older) == bytes_
+def test_count_of_an_older_sack_is_discarded(newer: int, older: int, expected_bytes: int | None) -> None:
+    assert newly_received_bytes(newer, older) == expected_bytes
 
 
 @given(st.lists(st.integers(0, 100_000), min_size=1, max_size=30), st.integers(0, 2**40))
