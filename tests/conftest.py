@@ -18,7 +18,9 @@ def _docker_engine_answers() -> bool:
     if shutil.which("docker") is None:
         return False
     try:
-        answer = subprocess.run(["docker", "version"], capture_output=True, timeout=_ENGINE_TIMEOUT_S, check=False)
+        answer = subprocess.run(
+            ["docker", "version"], capture_output=True, timeout=_ENGINE_TIMEOUT_S, check=False
+        )
     except subprocess.TimeoutExpired:
         return False
     return answer.returncode == 0

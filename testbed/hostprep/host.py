@@ -3,7 +3,7 @@
 import os
 
 from testbed.errors import PreflightError
-from testbed.hostprep.playbook import PlaybookReport, Progress, run_playbook
+from testbed.hostprep.playbook import PlaybookReport, Progress, find_in_clone, log_of, run_playbook
 
 
 def prepare_host(
@@ -29,4 +29,5 @@ def prepare_host(
         "state_dir": os.environ.get("MRC_TESTBED_STATE_DIR", "/run/mrc-testbed"),
         "with_test_tools": with_test_tools,
     }
-    return run_playbook("host", variables, check=check, progress=progress)
+    playbook = find_in_clone("playbooks/host.yaml")
+    return run_playbook(playbook, variables, log=log_of("host"), check=check, progress=progress)

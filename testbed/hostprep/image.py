@@ -15,9 +15,17 @@ from typing import Final
 
 import docker
 from docker.errors import DockerException, ImageNotFound
+from requests.exceptions import RequestException
 
 from testbed.errors import PreflightError
-from testbed.hostprep.playbook import PlaybookReport, Progress, find_in_clone, run_playbook
+from testbed.hostprep.playbook import (
+    SOURCE_ROOT,
+    PlaybookReport,
+    Progress,
+    find_in_clone,
+    log_of,
+    run_playbook,
+)
 
 _CONTENT_LABEL: Final = "mrc-testbed.content"
 _NODE_MODULES: Final = (
@@ -49,8 +57,9 @@ def observe_image() -> ImageState:
     """Whether the Docker Engine has the node image, made from the sources as they are now.
 
     Raises:
-        PreflightError: no Docker Engine answers.
+        PreflightError: no Docker Engine answers, or mrc-testbed runs without its clone.
     """
+    find_in_clone("image/Dockerfile")
     try:
         client = docker.from_env(timeout=_ENGINE_TIMEOUT_S)
         try:
@@ -59,10 +68,10 @@ def observe_image() -> ImageState:
             return ImageState.MISSING
         finally:
             client.close()
-    except DockerException as error:
+    except (DockerException, RequestException) as error:
         raise PreflightError(
             f"no Docker Engine answers: {error}",
-            hint="Start Docker, or use runtime netns, which needs none.",
+            hint="Start it (systemctl start docker), or use runtime netns, which needs none.",
         ) from error
     return ImageState.CURRENT if labels.get(_CONTENT_LABEL) == content_hash() else ImageState.STALE
 
@@ -84,38 +93,38 @@ def build_image(*, check: bool = False, progress: Progress | None = None) -> Pla
     content = content_hash()  # before copying: a file changed in between makes the image stale, not wrong
     with tempfile.TemporaryDirectory(prefix="mrc-testbed-image-") as folder:
         context = Path(folder) / "context"
-        _assemble_context(context)
+        assemble_context(context)
         variables = {
             "image_name": image_name(),
             "content_hash": content,
             "context_dir": str(context),
             "work_dir": folder,
         }
-        return run_playbook("image", variables, check=check, progress=progress)
+        playbook = find_in_clone("playbooks/image.yaml")
+        return run_playbook(playbook, variables, log=log_of("image"), check=check, progress=progress)
 
 
-def content_hash() -> str:
-    """SHA-256, in hex, of every file the image is made from, with its path."""
+def content_hash(root: Path = SOURCE_ROOT) -> str:
+    """SHA-256, in hex, of every file of the clone at *root* that the image is made from, with its path."""
     digest = hashlib.sha256()
-    for relative in sorted([*_RECIPE, *_node_files()]):
+    for relative in sorted([*_RECIPE, *_node_files(root)]):
         digest.update(f"{relative}\0".encode())
-        digest.update(hashlib.sha256(find_in_clone(relative).read_bytes()).digest())
+        digest.update(hashlib.sha256((root / relative).read_bytes()).digest())
     return digest.hexdigest()
 
 
-def _node_files() -> Iterator[str]:
-    """Python files of the image, relative to the clone."""
-    for module in _NODE_MODULES:
-        path = find_in_clone(module)
-        root = find_in_clone(".")
-        files = path.rglob("*.py") if path.is_dir() else [path]
-        yield from (str(file.relative_to(root)) for file in files)
-
-
-def _assemble_context(context: Path) -> None:
-    """Lay out the build context in the new folder *context*."""
-    for relative in _node_files():
+def assemble_context(context: Path, root: Path = SOURCE_ROOT) -> None:
+    """Lay out the build context in the new folder *context*: Dockerfile, and site/ with what nodes run."""
+    for relative in _node_files(root):
         target = context / "site" / relative
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(find_in_clone(relative), target)
-    shutil.copyfile(find_in_clone("image/Dockerfile"), context / "Dockerfile")
+        shutil.copyfile(root / relative, target)
+    shutil.copyfile(root / "image/Dockerfile", context / "Dockerfile")
+
+
+def _node_files(root: Path) -> Iterator[str]:
+    """Python files of the image, relative to *root*."""
+    for module in _NODE_MODULES:
+        path = root / module
+        files = path.rglob("*.py") if path.is_dir() else [path]
+        yield from (str(file.relative_to(root)) for file in files)

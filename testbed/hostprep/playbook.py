@@ -1,6 +1,6 @@
-"""Runs one playbook of the clone on this machine and says what it changed.
+"""Runs one playbook on this machine and says what it changed.
 
-Ansible's own output goes to build/hostprep/<playbook>.log; the caller hears the names of the tasks.
+Ansible's own output goes to a log; the caller hears the names of the tasks.
 """
 
 import os
@@ -92,6 +92,11 @@ def _own_signal_handlers() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def log_of(name: str) -> Path:
+    """Where the output of playbook *name* is kept: in the clone, out of git's sight."""
+    return SOURCE_ROOT / "build" / "hostprep" / f"{name}.log"
+
+
 def find_in_clone(relative: str) -> Path:
     """The path of a file or folder of the clone.
 
@@ -108,13 +113,14 @@ def find_in_clone(relative: str) -> Path:
 
 
 def run_playbook(
-    name: str, variables: Mapping[str, object], *, check: bool, progress: Progress | None
+    playbook: Path, variables: Mapping[str, object], *, log: Path, check: bool, progress: Progress | None
 ) -> PlaybookReport:
-    """The report of playbooks/<name>.yaml run on this machine.
+    """The report of *playbook* run on this machine.
 
     Args:
-        name: the playbook without its folder and suffix.
+        playbook: its file.
         variables: extra variables of the playbook.
+        log: file for Ansible's output, replaced.
         check: change nothing, only find out what would change.
         progress: hears each task's name as it begins.
 
@@ -122,8 +128,7 @@ def run_playbook(
         PreflightError: a task failed, or the run took longer than its deadline; names the task and the log.
         Interrupted: the run was cancelled.
     """
-    playbook = find_in_clone(f"playbooks/{name}.yaml")
-    log = SOURCE_ROOT / "build" / "hostprep" / f"{name}.log"
+    name = playbook.stem
     log.parent.mkdir(parents=True, exist_ok=True)
     listener = _Listener(progress)
     with (

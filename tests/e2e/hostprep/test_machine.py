@@ -1,0 +1,46 @@
+"""`host prepare` and `image build` on this machine, which `make test` has prepared."""
+
+import subprocess
+
+import pytest
+
+from testbed.hostprep import build_image, image_name, observe_image, prepare_host
+from testbed.hostprep.image import ImageState
+
+
+def docker(*arguments: str) -> str:
+    """What the docker command prints."""
+    return subprocess.run(["docker", *arguments], check=True, text=True, stdout=subprocess.PIPE).stdout
+
+
+@pytest.mark.root
+def test_preparing_a_prepared_machine_changes_nothing() -> None:
+    prepare_host(with_test_tools=True)
+    assert prepare_host(with_test_tools=True).changes == ()
+    assert prepare_host(with_test_tools=True, check=True).changes == ()
+
+
+@pytest.mark.docker
+def test_image_is_built_once_and_runs_the_agent_without_privileges() -> None:
+    build_image()
+    assert observe_image() is ImageState.CURRENT
+    again = build_image()
+    assert (again.changes, again.log) == ((), None)
+    load_libbpf = "import agents.bpf.libbpf as b; b.library(); print('ready')"
+    answer = docker(
+        "run", "--rm", "--network=none", "--cap-drop=ALL", image_name(), "python3", "-c", load_libbpf
+    )
+    assert answer == "ready\n"
+
+
+@pytest.mark.docker
+def test_an_image_from_other_sources_is_stale_and_check_says_that_it_would_be_built() -> None:
+    build_image()
+    container = docker("create", image_name()).strip()
+    docker("commit", "--change", "LABEL mrc-testbed.content=other", container, image_name())
+    docker("rm", container)
+    assert observe_image() is ImageState.STALE
+    assert f"Build {image_name()}" in build_image(check=True).changes
+    assert observe_image() is ImageState.STALE
+    build_image()
+    assert observe_image() is ImageState.CURRENT
