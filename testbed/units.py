@@ -22,7 +22,7 @@ from testbed.errors import UsageError, closest_name
 VALUE_MAX: Final = 2**63 - 1
 """Largest value of any quantity: it must fit the signed 64-bit fields of the data plane."""
 
-_NUMBER: Final = r"[0-9]{1,18}(?:\.[0-9]{1,9})?"
+_NUMBER: Final = r"[0-9]{1,19}(?:\.[0-9]{1,9})?"
 _QUANTITY: Final = re.compile(rf"({_NUMBER}) ?(.*)", re.DOTALL)
 
 
@@ -69,23 +69,19 @@ class _Scale:
     def format(self, value: int, digits: int | None) -> str:
         if value < 0:
             return "-" + self.format(-value, digits)
-        if digits is not None:
-            value = _round_significant(value, digits)
         for unit in reversed(self.shown):
-            factor = self.units[unit]
-            if value < factor:
+            exact = Decimal(value) / self.units[unit]
+            shown = round(exact, 3) if digits is None else _round_significant(exact, digits)
+            is_fraction = unit in self.whole and shown != int(shown)
+            must_be_exact = digits is None or unit in self.whole
+            if shown < 1 or is_fraction or (must_be_exact and shown != exact):
                 continue
-            shown = Decimal(value) / factor
-            decimals = 0 if unit in self.whole else 3
-            if digits is not None and not decimals and shown != int(shown):
-                continue
-            if digits is not None or shown == round(shown, decimals):
-                return _plain(round(shown, 3)) + unit
+            return _plain(shown) + unit
         return f"{value}{self.base_unit}"
 
 
-def _round_significant(value: int, digits: int) -> int:
-    return round(value, digits - len(str(value))) if value else 0
+def _round_significant(value: Decimal, digits: int) -> Decimal:
+    return round(value, digits - value.adjusted() - 1)
 
 
 def _plain(value: Decimal) -> str:
@@ -176,8 +172,8 @@ def format_size_bytes(size_bytes: int, digits: int | None = None) -> str:
 def format_ratio(ratio: float, digits: int | None = None) -> str:
     """*ratio* in percent; exact, or rounded to *digits* significant digits."""
     percent = Decimal(repr(ratio)) * 100
-    if digits is not None and percent:
-        percent = round(percent, digits - percent.adjusted() - 1)
+    if digits is not None:
+        percent = _round_significant(percent, digits)
     return _plain(percent) + "%"
 
 

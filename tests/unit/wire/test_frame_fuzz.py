@@ -27,7 +27,7 @@ def parse_everywhere(octets: bytes) -> None:
         decode_frame(trim_frame(octets, is_last_hop=False))
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(st.binary(max_size=300))
 @example(b"")
 @example(bytes(300))
@@ -36,7 +36,7 @@ def test_random_bytes_never_break_the_parser(octets: bytes) -> None:
     parse_everywhere(octets)
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(frames(), st.data())
 def test_mutated_frames_never_break_the_parser(frame: Frame, data: st.DataObject) -> None:
     octets = bytearray(encode_frame(frame))
