@@ -1,0 +1,115 @@
+"""Starting the NIC agents of a lab, and knowing that they answer."""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from agents.nic.client import AgentClient
+from agents.nic.config import AgentConfig, config_document
+from testbed.errors import AgentError, FabricError
+from testbed.fabric.folder_watch import FolderWatch
+from testbed.fabric.process import ProcessIdentity, is_alive
+from testbed.fabric.runtime import Report, Runtime, node_namespace
+from testbed.fabric.state import LabPaths, ProcessRecord, RuntimeName
+from testbed.topology import timing
+from testbed.topology.clos import Clos
+
+READY_TIMEOUT_NS: Final = 60_000_000_000
+"""A hundred agents on two busy cores take ten seconds."""
+
+_RTO_MIN_NS: Final = 20_000_000
+_PROBE_BASE_MIN_NS: Final = 1_000_000
+_LOG_TAIL_LINES: Final = 5
+
+
+def start_agents(
+    paths: LabPaths, clos: Clos, runtime: Runtime, hosts: Sequence[str], report: Report
+) -> list[ProcessRecord]:
+    """Starts the agents of *hosts* and waits until each answers.
+
+    Returns:
+        The agents' processes.
+
+    Raises:
+        FabricError: an agent ended, or did not answer in time; the end of its log is quoted.
+    """
+    configs = {host: _write_config(paths, clos, runtime.name, host) for host in hosts}
+    deadline_ns = time.monotonic_ns() + READY_TIMEOUT_NS
+    with FolderWatch(paths.node_folder(host) for host in hosts) as watch:
+        agents = runtime.start_agents(configs)
+        _await_answers(paths, agents, watch, deadline_ns, report)
+    return [
+        ProcessRecord(node=host, pid=agent.pid, start_ticks=agent.start_ticks)
+        for host, agent in agents.items()
+    ]
+
+
+def _await_answers(
+    paths: LabPaths,
+    agents: Mapping[str, ProcessIdentity],
+    watch: FolderWatch,
+    deadline_ns: int,
+    report: Report,
+) -> None:
+    silent = dict(agents)
+    while silent:
+        answering = [host for host in silent if _answers(paths.agent_socket(host), host)]
+        for host in answering:
+            del silent[host]
+        report(len(answering))
+        for host, agent in silent.items():
+            if not is_alive(agent):
+                raise FabricError(f"the agent of {host} ended{_log_tail(paths, host)}")
+            if time.monotonic_ns() >= deadline_ns:
+                raise FabricError(f"the agent of {host} does not answer{_log_tail(paths, host)}")
+        if silent and not answering:
+            watch.wait(silent.values(), deadline_ns)
+
+
+def _answers(path: Path, host: str) -> bool:
+    """Whether the agent of *host* listens at *path* and says who it is."""
+    if not path.exists():
+        return False
+    try:
+        client = AgentClient(path)
+    except AgentError:
+        return False  # bound, but not listening yet: its next step changes the socket's mode, which wakes us
+    with client:
+        name = client.hello()["host"]
+    if name != host:
+        raise FabricError(f"{path} is answered by the agent of {name}")
+    return True
+
+
+def _write_config(paths: LabPaths, clos: Clos, runtime: RuntimeName, host: str) -> Path:
+    config = AgentConfig(
+        host=host,
+        pins=paths.node_pins(host),
+        socket=paths.agent_socket(host),
+        log=paths.agent_log(host),
+        # In a container the agent is in the right namespace from the start.
+        network_namespace=node_namespace(paths.lab, host) if runtime is RuntimeName.NETNS else None,
+        rto_ns=max(_RTO_MIN_NS, 2 * _loaded_rtt_ns(clos)),
+        probe_base_ns=max(_PROBE_BASE_MIN_NS, _loaded_rtt_ns(clos)),
+    )
+    file = paths.agent_config(host)
+    file.write_text(json.dumps(config_document(config), indent=1) + "\n")
+    return file
+
+
+def _loaded_rtt_ns(clos: Clos) -> int:
+    """RTT of a packet that finds one queue on its way full; 0 if unshaped."""
+    rate_bps = clos.spec.port_rate
+    if rate_bps is None:
+        return 0
+    return timing.base_rtt_ns(clos) + timing.serialisation_ns(timing.data_buffer_bytes(clos), rate_bps)
+
+
+def _log_tail(paths: LabPaths, host: str) -> str:
+    try:
+        lines = paths.agent_log(host).read_text(errors="replace").splitlines()
+    except FileNotFoundError:
+        return f"; it wrote no log ({paths.agent_log(host)})"
+    return "; its log ends:\n" + "\n".join(lines[-_LOG_TAIL_LINES:])

@@ -1,0 +1,92 @@
+"""The BPF file system that all labs of a machine share, and a lab's folder in it."""
+
+import ctypes
+import errno
+import os
+import shutil
+from pathlib import Path
+from typing import Final
+
+from testbed.errors import CleanupError, PreflightError
+from testbed.fabric.lock import exclusive
+from testbed.fabric.state import LabPaths
+
+_SOURCE: Final = "mrc-testbed-up"
+"""Tells our mount from one that `host prepare` or the user made, which stays when the last lab goes."""
+
+_MOUNTS: Final = Path("/proc/self/mounts")
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def prepare_pins(paths: LabPaths) -> None:
+    """Mounts the BPF file system if it is not, and makes the lab's folder in it.
+
+    Raises:
+        PreflightError: it cannot be mounted.
+    """
+    paths.bpffs.mkdir(parents=True, exist_ok=True)
+    with exclusive(_lock_file(paths), "a change of the BPF file system", wait=True):
+        if _mount_source(paths.bpffs) is None:
+            _mount(paths.bpffs)
+        paths.pins.mkdir(exist_ok=True)
+    if not paths.pins_link.is_symlink():
+        paths.pins_link.symlink_to(paths.pins)
+
+
+def remove_pins(paths: LabPaths) -> None:
+    """Removes the lab's pins, and the mount if it is ours and holds nothing any more.
+
+    Raises:
+        CleanupError: a pin cannot be removed.
+    """
+    if _mount_source(paths.bpffs) is None:
+        return
+    with exclusive(_lock_file(paths), "a change of the BPF file system", wait=True):
+        try:
+            shutil.rmtree(paths.pins)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise CleanupError(f"pins in {paths.pins} cannot be removed: {error}") from error
+        if _mount_source(paths.bpffs) == _SOURCE and not labs_with_pins(paths.bpffs):
+            _unmount(paths.bpffs)
+
+
+def labs_with_pins(bpffs: Path) -> frozenset[str]:
+    """Labs that have a folder in the BPF file system."""
+    if _mount_source(bpffs) is None:
+        return frozenset()
+    # a kernel with preloaded iterators shows maps.debug and progs.debug, which are files
+    return frozenset(entry.name for entry in bpffs.iterdir() if entry.is_dir())
+
+
+def _lock_file(paths: LabPaths) -> Path:
+    return paths.root / f"{paths.bpffs.name}.lock"
+
+
+def _mount_source(mount_point: Path) -> str | None:
+    """What is mounted at *mount_point*; None if no BPF file system is."""
+    wanted = os.path.realpath(mount_point).replace(" ", "\\040")
+    for line in _MOUNTS.read_text().splitlines():
+        source, point, kind, *_ = line.split(" ")
+        if point == wanted and kind == "bpf":
+            return source
+    return None
+
+
+def _mount(mount_point: Path) -> None:
+    if _libc.mount(_SOURCE.encode(), os.fsencode(mount_point), b"bpf", 0, b"mode=0700"):
+        number = ctypes.get_errno()
+        raise PreflightError(
+            f"the BPF file system cannot be mounted at {mount_point}: {os.strerror(number)}",
+            hint="run as root, with a kernel that has CONFIG_BPF_SYSCALL",
+        )
+
+
+def _unmount(mount_point: Path) -> None:
+    if _libc.umount2(os.fsencode(mount_point), 0):
+        number = ctypes.get_errno()
+        # EBUSY: somebody looks at it from a shell; it is empty and serves the next lab.
+        if number != errno.EBUSY:
+            raise CleanupError(f"{mount_point} cannot be unmounted: {os.strerror(number)}")

@@ -1,0 +1,170 @@
+"""Performs a plan: the one place that turns operations into changes of the machine."""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from testbed.fabric.agent_process import start_agents
+from testbed.fabric.bpf_file_system import prepare_pins
+from testbed.fabric.data_plane import SwitchDataPlane
+from testbed.fabric.drainer import start_drainer
+from testbed.fabric.ledger import Ledger
+from testbed.fabric.link import create_links, prepare_namespace, raise_ports
+from testbed.fabric.namespace import entered
+from testbed.fabric.nic_data_plane import load_nic, nic_program
+from testbed.fabric.operation import (
+    ConnectNode,
+    CreateLink,
+    CreateNode,
+    LoadFabric,
+    LoadNic,
+    PreparePins,
+    StartAgent,
+    StartDrainer,
+)
+from testbed.fabric.plan import Step
+from testbed.fabric.readiness import prove_planes
+from testbed.fabric.runtime import Runtime, node_namespace
+from testbed.fabric.state import ContainerRecord, LabPaths, ProcessRecord
+from testbed.topology.clos import Clos
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far `up` or `down` is: *done_count* of *total_count* things of the step *what*."""
+
+    what: str
+    done_count: int
+    total_count: int
+
+
+ProgressCallback = Callable[[Progress], None]
+"""Called from any thread, one call at a time."""
+
+
+class Counter:
+    """Counts what is done of a step, and tells; from any thread."""
+
+    def __init__(self, what: str, total_count: int, progress: ProgressCallback) -> None:
+        self._what = what
+        self._total_count = total_count
+        self._progress = progress
+        self._lock = threading.Lock()
+        self._done_count = 0
+        self.add(0)
+
+    def add(self, count: int) -> None:
+        """*count* more are done."""
+        with self._lock:
+            self._done_count += count
+            self._progress(Progress(self._what, self._done_count, self._total_count))
+
+    def finish(self) -> None:
+        """All are done; says so unless `add` did."""
+        if self._done_count < self._total_count:
+            self.add(self._total_count - self._done_count)
+
+
+class Build:
+    """One lab while it is built.
+
+    Attributes:
+        containers: by node, as far as they are made.
+        processes: agents and drainer, as far as they are started.
+    """
+
+    def __init__(
+        self, paths: LabPaths, clos: Clos, runtime: Runtime, ledger: Ledger, progress: ProgressCallback
+    ) -> None:
+        self.containers: dict[str, ContainerRecord] = {}
+        self.processes: list[ProcessRecord] = []
+        self._paths = paths
+        self._clos = clos
+        self._runtime = runtime
+        self._ledger = ledger
+        self._progress = progress
+        self._switches: SwitchDataPlane | None = None
+
+    def close(self) -> None:
+        """Gives up the descriptors that only building needs."""
+        if self._switches:
+            self._switches.close()
+
+    def perform(self, step: Step) -> None:
+        """Announces the operations of *step* in the ledger, then carries them out."""
+        counter = Counter(step.reason, len(step.operations), self._progress)
+        self._ledger.announce(step.operations)
+        match step.operations[0]:
+            case PreparePins():
+                self._prepare_pins()
+            case CreateNode():
+                self._create_nodes(
+                    [operation.node for operation in step.operations if isinstance(operation, CreateNode)],
+                    counter,
+                )
+            case CreateLink():
+                links = [operation.link for operation in step.operations if isinstance(operation, CreateLink)]
+                create_links(self._paths.lab, [self._clos.link(link) for link in links])
+            case LoadFabric():
+                self._load_fabric()
+            case LoadNic():
+                for operation in step.operations:
+                    if isinstance(operation, LoadNic):
+                        shared_maps = self._loaded_switches().shared_maps()
+                        load_nic(self._paths, self._clos, operation.host, shared_maps)
+                        counter.add(1)
+            case ConnectNode():
+                for operation in step.operations:
+                    if isinstance(operation, ConnectNode):
+                        self._connect(operation.node)
+                        counter.add(1)
+            case StartDrainer():
+                self.processes.append(start_drainer(self._paths))
+            case StartAgent():
+                hosts = [operation.host for operation in step.operations if isinstance(operation, StartAgent)]
+                self.processes += start_agents(self._paths, self._clos, self._runtime, hosts, counter.add)
+        counter.finish()
+
+    def prove(self) -> None:
+        """Makes sure that the lab carries packets.
+
+        Raises:
+            FabricError: it does not.
+        """
+        counter = Counter("a packet through every plane", self._clos.numbering.host_count, self._progress)
+        prove_planes(self._paths, self._clos, counter.add)
+
+    def _prepare_pins(self) -> None:
+        prepare_pins(self._paths)
+        for host in self._clos.hosts():
+            self._paths.node_pins(host.name).mkdir(parents=True)
+            self._paths.node_folder(host.name).mkdir(parents=True)
+
+    def _create_nodes(self, nodes: Sequence[str], counter: Counter) -> None:
+        hosts = [node for node in nodes if not self._clos.node(node).is_switch]
+        switches = [node for node in nodes if self._clos.node(node).is_switch]
+        self.containers.update(self._runtime.create_nodes(switches, hosts, counter.add))
+        for node in nodes:
+            prepare_namespace(self._paths.lab, node)
+
+    def _load_fabric(self) -> None:
+        self._switches = SwitchDataPlane(self._paths, self._clos)
+        self._switches.fill(self._clos)
+        self._switches.pin(self._paths)
+
+    def _connect(self, name: str) -> None:
+        node = self._clos.node(name)
+        ports = tuple(self._clos.ports_of(node))
+        switches = self._loaded_switches()
+        with entered(node_namespace(self._paths.lab, name)):
+            if node.is_switch:
+                switches.open_ports(ports, switches.program_fd)
+            else:
+                with nic_program(self._paths, name) as program_fd:
+                    switches.open_ports(ports, program_fd)
+            raise_ports(ports)
+
+    def _loaded_switches(self) -> SwitchDataPlane:
+        if self._switches is None:
+            raise AssertionError("the plan loads the fabric before it uses it")
+        return self._switches

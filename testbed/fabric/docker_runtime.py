@@ -1,0 +1,233 @@
+"""Runtime `docker`: a node is a container without network of Docker's making and without capabilities.
+
+Links, XDP programs and pins are made from outside, so nothing inside needs a privilege. A host's agent opens
+pinned maps only; Docker's own seccomp profile refuses bpf() altogether to a container without CAP_SYS_ADMIN,
+therefore seccomp.json takes its place: the same refusals as far as they matter without capabilities, and of
+bpf() only what opens, reads, writes and runs what exists. See docs/decisions.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from importlib import resources
+from pathlib import Path
+from typing import Final, TypeVar
+
+import docker
+from docker.errors import APIError, DockerException, NotFound
+from docker.models.containers import Container
+from docker.types import LogConfig, Mount
+from requests.exceptions import RequestException
+
+from testbed.errors import FabricError, PreflightError
+from testbed.fabric.namespace import bind_namespace
+from testbed.fabric.netns_runtime import delete_namespaces, nodes_with_namespace
+from testbed.fabric.ownership import LAB_LABEL, NODE_LABEL, owned_name
+from testbed.fabric.process import ProcessIdentity, marked_environment, observe_process
+from testbed.fabric.runtime import Report
+from testbed.fabric.state import ContainerRecord, LabPaths, RuntimeName
+from testbed.hostprep.image import ImageState, image_name, observe_image
+
+_THREADS: Final = 8  # measured: more do not start containers faster
+_TIMEOUT_SECONDS: Final = 120
+_AGENT_PYTHON: Final = "python3"
+
+Item = TypeVar("Item")
+
+
+def connect_engine() -> docker.DockerClient:
+    """A client of the Docker Engine that DOCKER_HOST, or the default socket, leads to.
+
+    Raises:
+        PreflightError: none answers.
+    """
+    try:
+        return docker.from_env(timeout=_TIMEOUT_SECONDS, max_pool_size=_THREADS)
+    except (DockerException, RequestException) as error:
+        raise PreflightError(
+            f"no Docker Engine answers: {error}",
+            hint="start it (systemctl start docker), or use --runtime netns",
+        ) from error
+
+
+def require_node_image() -> str:
+    """Name of the node image, which the Docker Engine has and which is made from the sources as they are.
+
+    Raises:
+        PreflightError: no Docker Engine answers, or the image is missing or stale.
+    """
+    state = observe_image()
+    if state is not ImageState.CURRENT:
+        raise PreflightError(
+            f"the node image {image_name()} is {state.value}",
+            hint="build it: mrc-testbed image build; or use --runtime netns",
+        )
+    return image_name()
+
+
+class DockerRuntime:
+    """Nodes of one lab as containers.
+
+    Args:
+        paths: of the lab.
+        engine: see `connect_engine`.
+        image: of every node.
+    """
+
+    name = RuntimeName.DOCKER
+
+    def __init__(self, paths: LabPaths, engine: docker.DockerClient, image: str) -> None:
+        self._paths = paths
+        self._engine = engine
+        self._image = image
+        self._seccomp = resources.files(__package__).joinpath("seccomp.json").read_text()
+
+    def create_nodes(
+        self, switches: Sequence[str], hosts: Sequence[str], report: Report
+    ) -> Mapping[str, ContainerRecord]:
+        """Starts one container per node and names its network namespace."""
+        is_host = {**dict.fromkeys(switches, False), **dict.fromkeys(hosts, True)}
+        containers: dict[str, ContainerRecord] = {}
+
+        def create(node: str) -> None:
+            containers[node] = self._create(node, has_agent=is_host[node])
+            report(1)
+
+        failures = _in_threads(create, is_host, stop_at_failure=True)
+        if failures:
+            raise failures[0]
+        return containers
+
+    def delete_nodes(self, nodes: Sequence[str]) -> None:
+        """Removes the containers, then the names of their namespaces."""
+        wanted = frozenset(nodes)
+        found = [container for container in self._containers() if container.labels[NODE_LABEL] in wanted]
+        failures: list[Exception] = list(_in_threads(_remove, found, stop_at_failure=False))
+        try:
+            delete_namespaces(self._paths.lab, nodes)
+        except ExceptionGroup as group:
+            failures.extend(group.exceptions)
+        if failures:
+            raise ExceptionGroup("containers could not be removed", failures)
+
+    def find_nodes(self) -> tuple[str, ...]:
+        """Nodes that have a container or a namespace."""
+        labelled = {container.labels[NODE_LABEL] for container in self._containers()}
+        return tuple(sorted(labelled.union(nodes_with_namespace(self._paths.lab))))
+
+    def running_nodes(self) -> frozenset[str]:
+        """Nodes whose container runs."""
+        return frozenset(
+            container.labels[NODE_LABEL] for container in self._containers() if container.status == "running"
+        )
+
+    def start_agents(self, configs: Mapping[str, Path]) -> Mapping[str, ProcessIdentity]:
+        """Runs each agent inside the container of its host."""
+        started: dict[str, ProcessIdentity] = {}
+
+        def start(host: str) -> None:
+            started[host] = self._start_agent(host, configs[host])
+
+        failures = _in_threads(start, configs, stop_at_failure=True)
+        if failures:
+            raise failures[0]
+        return started
+
+    def _create(self, node: str, *, has_agent: bool) -> ContainerRecord:
+        name = owned_name(self._paths.lab, node)
+        api = self._engine.api
+        folders = (self._paths.node_folder(node), self._paths.node_pins(node)) if has_agent else ()
+        try:
+            config = api.create_host_config(
+                network_mode="none",
+                init=True,  # reaps orphans, and ends on SIGTERM
+                cap_drop=["ALL"],
+                security_opt=["no-new-privileges", f"seccomp={self._seccomp}"],
+                mounts=[Mount(str(folder), str(folder), type="bind") for folder in folders],
+                log_config=LogConfig(type=LogConfig.types.NONE),
+            )
+            created = api.create_container(
+                self._image,
+                command=["sleep", "infinity"],
+                name=name,
+                hostname=node,
+                labels={LAB_LABEL: self._paths.lab, NODE_LABEL: node},
+                host_config=config,
+            )
+            container_id = str(created["Id"])
+            api.start(container_id)
+            pid = int(api.inspect_container(container_id)["State"]["Pid"])
+        except (APIError, RequestException) as error:
+            raise FabricError(f"container {name} cannot be started: {_explanation(error)}") from error
+        bind_namespace(name, Path(f"/proc/{pid}/ns/net"))
+        return ContainerRecord(container_id=container_id, pid=pid)
+
+    def _start_agent(self, host: str, config: Path) -> ProcessIdentity:
+        api = self._engine.api
+        command = [_AGENT_PYTHON, "-m", "agents.nic", "--config", str(config)]
+        try:
+            created = api.exec_create(
+                owned_name(self._paths.lab, host),
+                command,
+                environment=marked_environment(self._paths.lab, base={}),
+            )
+            api.exec_start(created["Id"], detach=True)
+            pid = int(api.exec_inspect(created["Id"])["Pid"])
+        except (APIError, RequestException) as error:
+            raise FabricError(f"the agent of {host} cannot be started: {_explanation(error)}") from error
+        identity = observe_process(pid) if pid else None
+        if identity is None:
+            raise FabricError(f"the agent of {host} ended at once", hint=f"see {self._paths.agent_log(host)}")
+        return identity
+
+    def _containers(self) -> list[Container]:
+        try:
+            return list(
+                self._engine.containers.list(
+                    all=True, filters={"label": f"{LAB_LABEL}={self._paths.lab}"}, ignore_removed=True
+                )
+            )
+        except (APIError, RequestException) as error:
+            raise FabricError(f"Docker does not list its containers: {_explanation(error)}") from error
+
+
+def labs_with_containers(engine: docker.DockerClient) -> frozenset[str]:
+    """Labs that own a container, whether or not they have a state folder."""
+    containers = engine.containers.list(all=True, filters={"label": LAB_LABEL}, ignore_removed=True)
+    return frozenset(container.labels[LAB_LABEL] for container in containers)
+
+
+def _remove(container: Container) -> None:
+    try:
+        container.remove(force=True, v=True)
+    except NotFound:
+        return
+    except (APIError, RequestException) as error:
+        raise FabricError(f"container {container.name} cannot be removed: {_explanation(error)}") from error
+
+
+def _explanation(error: Exception) -> str:
+    return str(error.explanation) if isinstance(error, APIError) else str(error)
+
+
+def _in_threads(
+    work: Callable[[Item], None], items: Iterable[Item], *, stop_at_failure: bool
+) -> list[FabricError]:
+    """Does *work* for the items, several at a time.
+
+    Returns:
+        The failures; unless *stop_at_failure*, the other items are done all the same.
+    """
+    failures: list[FabricError] = []
+    pool = ThreadPoolExecutor(max_workers=_THREADS)
+    try:
+        for future in as_completed([pool.submit(work, item) for item in items]):
+            try:
+                future.result()
+            except FabricError as error:
+                failures.append(error)
+                if stop_at_failure:
+                    break
+    finally:
+        # Also on Ctrl-C: what has begun ends, nothing more begins.
+        pool.shutdown(cancel_futures=True)
+    return failures

@@ -1,0 +1,272 @@
+"""Labs: bringing one up, taking it down, asking about it, getting hold of it from a later command."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Final
+
+from testbed.errors import CleanupError, FabricError, Interrupted, UsageError
+from testbed.fabric import preflight
+from testbed.fabric.bpf_file_system import labs_with_pins
+from testbed.fabric.build import Build, Progress, ProgressCallback
+from testbed.fabric.ledger import Ledger
+from testbed.fabric.live import Lab
+from testbed.fabric.lock import exclusive
+from testbed.fabric.ownership import labs_with_namespaces
+from testbed.fabric.plan import build_plan
+from testbed.fabric.process import is_alive
+from testbed.fabric.removal import observe_remains, remove
+from testbed.fabric.runtime import Runtime
+from testbed.fabric.runtime_choice import choose_runtime, engine_labs, known_runtime
+from testbed.fabric.state import (
+    DEFAULT_LAB,
+    LabPaths,
+    LabState,
+    Phase,
+    RuntimeName,
+    lab_folders,
+    lab_paths,
+    read_state,
+    write_state,
+)
+from testbed.topology.clos import Clos
+from testbed.topology.spec import TopologySpec
+
+
+@dataclass(frozen=True, slots=True)
+class LabStatus:
+    """What a lab is and how it does.
+
+    Attributes:
+        name: of the lab.
+        runtime: what its nodes are made of; None if its state is damaged.
+        phase: building, up or removing; None if its state is damaged.
+        spec: its topology; None likewise.
+        problems: what is wrong, one sentence each; empty for a healthy lab.
+        note: how the runtime was chosen, if `up` chose it.
+    """
+
+    name: str
+    runtime: RuntimeName | None
+    phase: Phase | None
+    spec: TopologySpec | None
+    problems: tuple[str, ...] = ()
+    note: str | None = None
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether it is up and nothing is wrong."""
+        return self.phase is Phase.UP and not self.problems
+
+
+def _no_progress(_: Progress) -> None:
+    return
+
+
+def up(
+    spec: TopologySpec,
+    *,
+    name: str = DEFAULT_LAB,
+    runtime: str | None = None,
+    reconfigure: bool = False,
+    progress: ProgressCallback = _no_progress,
+) -> LabStatus:
+    """Brings a lab up, or finds it up as asked for and changes nothing.
+
+    If anything fails, or the user interrupts, everything made is removed again before this returns.
+
+    Args:
+        spec: the topology.
+        name: of the lab.
+        runtime: "docker", "netns", or None: docker where it is ready to be used, else netns.
+        reconfigure: replace a lab that is up with another spec or runtime.
+        progress: hears how far it is.
+
+    Raises:
+        UsageError: a lab of that name is up with another spec and *reconfigure* is false; the difference is
+        shown. PreflightError: the machine lacks something. FabricError: something failed; it is rolled back.
+        CleanupError: something failed, and the roll-back too. Interrupted: by SIGINT; it is rolled back.
+    """
+    paths = lab_paths(name)
+    preflight.require(preflight.machine_checks())
+    with exclusive(paths.lock_file, "up"):
+        try:
+            state = read_state(paths)
+            if state and state.phase is Phase.UP:
+                difference = _difference(state, spec, runtime)
+                if not difference:
+                    return status(name)
+                if not reconfigure:
+                    raise UsageError(
+                        f"lab {name!r} is up with another configuration:\n" + "\n".join(difference),
+                        hint="add --reconfigure to replace it, or choose another name with -n",
+                    )
+            if state:
+                remove(paths, known_runtime(paths, state), keep_lock=True)
+            return _build(paths, spec, runtime, progress)
+        finally:
+            _discard_empty_folder(paths)
+
+
+def down(name: str = DEFAULT_LAB) -> bool:
+    """Removes a lab in whatever state it is, also without its folder.
+
+    Returns:
+        Whether there was anything to remove.
+
+    Raises:
+        FabricError: another command is changing the lab.
+        CleanupError: something could not be removed.
+    """
+    paths = lab_paths(name)
+    had_folder = paths.folder.is_dir()
+    with exclusive(paths.lock_file, "down"):
+        try:
+            state = read_state(paths)
+        except FabricError:
+            state = None
+        runtime = known_runtime(paths, state)
+        remains = observe_remains(paths, runtime)
+        if state:
+            write_state(paths, state.model_copy(update={"phase": Phase.REMOVING}))
+        remove(paths, runtime)
+    return had_folder or bool(remains.pids or remains.nodes or remains.has_pins)
+
+
+def attach(name: str = DEFAULT_LAB) -> Lab:
+    """The live lab of that name.
+
+    Raises:
+        UsageError: no such lab; the names of those that exist are given.
+        FabricError: it is not up, or its state is damaged.
+    """
+    paths = lab_paths(name)
+    state = read_state(paths)
+    if state is None:
+        known = ", ".join(names())
+        raise UsageError(
+            f"there is no lab {name!r}" + (f"; there are: {known}" if known else ""),
+            hint="bring it up: mrc-testbed up" + ("" if name == DEFAULT_LAB else f" -n {name}"),
+        )
+    if state.phase is not Phase.UP:
+        raise FabricError(
+            f"lab {name!r} is not up, but {state.phase.value}",
+            hint=f"wait for the command that works on it, or remove it: mrc-testbed down -n {name}",
+        )
+    return Lab(paths, state)
+
+
+def status(name: str = DEFAULT_LAB) -> LabStatus:
+    """How a lab does; looks at every node and process.
+
+    Raises:
+        UsageError: no such lab.
+    """
+    paths = lab_paths(name)
+    try:
+        state = read_state(paths)
+    except FabricError as error:
+        return LabStatus(name, None, None, None, (error.message,))
+    runtime = known_runtime(paths, state)
+    if state is None:
+        remains = observe_remains(paths, runtime)
+        if not remains:
+            raise UsageError(f"there is no lab {name!r}", hint="bring one up: mrc-testbed up")
+        problem = f"it has no state, but there remain: {remains.describe()}"
+        return LabStatus(name, None, None, None, (problem,))
+    problems = [] if state.phase is Phase.UP else [f"it is {state.phase.value}"]
+    missing = {node.name for node in Clos(state.spec).nodes()} - runtime.running_nodes()
+    problems += [f"node {node} is gone" for node in sorted(missing)]
+    for process in state.processes:
+        if not is_alive(process.identity):
+            what = f"the agent of {process.node}" if process.node else "the queue drainer"
+            problems.append(f"{what} (pid {process.pid}) is dead")
+    return LabStatus(name, state.runtime, state.phase, state.spec, tuple(problems))
+
+
+def names() -> tuple[str, ...]:
+    """Labs of this machine, sorted: those with a state folder, and those of which something is left."""
+    left = labs_with_namespaces() | labs_with_pins(lab_paths(DEFAULT_LAB).bpffs) | engine_labs()
+    return tuple(sorted(left.union(lab_folders())))
+
+
+def _build(
+    paths: LabPaths, spec: TopologySpec, runtime_name: str | None, progress: ProgressCallback
+) -> LabStatus:
+    clos = Clos(spec)
+    runtime, note = choose_runtime(paths, runtime_name)
+    preflight.require(preflight.lab_checks(clos, has_containers=runtime.name is RuntimeName.DOCKER))
+    remains = observe_remains(paths, runtime)
+    if remains.pids or remains.nodes or remains.has_pins:
+        raise FabricError(
+            f"there are remains of an earlier lab {paths.lab!r}: {remains.describe()}",
+            hint=f"remove them: mrc-testbed down -n {paths.lab}",
+        )
+    state = LabState(
+        name=paths.lab, runtime=runtime.name, phase=Phase.BUILDING, version=version("mrc-testbed"), spec=spec
+    )
+    write_state(paths, state)
+    with Ledger(paths.ledger_file) as ledger:
+        build = Build(paths, clos, runtime, ledger, progress)
+        try:
+            for step in build_plan(clos):
+                build.perform(step)
+            build.prove()
+            state = state.model_copy(
+                update={
+                    "phase": Phase.UP,
+                    "containers": build.containers,
+                    "processes": tuple(build.processes),
+                }
+            )
+            write_state(paths, state)
+        except BaseException as error:
+            build.close()
+            _roll_back(paths, runtime, error)
+            if isinstance(error, KeyboardInterrupt):
+                raise Interrupted(f"interrupted; lab {paths.lab!r} is rolled back") from error
+            raise
+        build.close()
+    return LabStatus(paths.lab, state.runtime, state.phase, state.spec, (), note)
+
+
+def _discard_empty_folder(paths: LabPaths) -> None:
+    """Removes the folder that came with the lock, if the lab did not come to exist."""
+    if paths.folder.is_dir() and not paths.state_file.exists() and not paths.ledger_file.exists():
+        paths.lock_file.unlink()
+        paths.folder.rmdir()
+
+
+def _roll_back(paths: LabPaths, runtime: Runtime, cause: BaseException) -> None:
+    try:
+        remove(paths, runtime)
+    except CleanupError as failure:
+        raise CleanupError(
+            f"{cause}\nand the roll-back failed: {failure.message}", hint=failure.hint
+        ) from cause
+
+
+_ABSENT: Final = "not given"
+
+
+def _difference(state: LabState, spec: TopologySpec, runtime: str | None) -> list[str]:
+    """What *spec* and *runtime* ask for and the lab is not, as lines `key: is -> wanted`."""
+    lines = []
+    if runtime is not None and runtime != state.runtime:
+        lines.append(f"  runtime: {state.runtime.value} -> {runtime}")
+    current, wanted = _flat(state.spec.model_dump(mode="json")), _flat(spec.model_dump(mode="json"))
+    for key in dict.fromkeys((*current, *wanted)):
+        before, after = current.get(key, _ABSENT), wanted.get(key, _ABSENT)
+        if before != after:
+            lines.append(f"  {key}: {before} -> {after}")
+    return lines
+
+
+def _flat(tree: Mapping[str, object], prefix: str = "") -> dict[str, str]:
+    flat = {}
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            flat.update(_flat(value, f"{prefix}{key}."))
+        else:
+            flat[prefix + key] = _ABSENT if value is None else str(value)
+    return flat

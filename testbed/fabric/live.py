@@ -1,0 +1,127 @@
+"""A lab that is up, as later commands hold it in their hands."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from agents.bpf.maps import MappedArray, PerCpuArray
+from agents.nic.client import AgentClient
+from agents.wire_abi import Port, PortCounters, PortState
+from testbed.errors import UsageError
+from testbed.fabric.data_plane import FabricMaps
+from testbed.fabric.link import set_port_up
+from testbed.fabric.runtime import node_namespace
+from testbed.fabric.state import LabPaths, LabState, RuntimeName
+from testbed.topology.clos import Clos
+from testbed.topology.spec import TopologySpec
+
+if TYPE_CHECKING:
+    from testbed.fabric.node import FabricNode
+
+
+class Lab:
+    """Access to a live lab; use it as a context manager, or call `close`.
+
+    Attributes:
+        paths: where its files and pins are.
+        state: what is recorded of it.
+        clos: its topology.
+    """
+
+    def __init__(self, paths: LabPaths, state: LabState) -> None:
+        self.paths = paths
+        self.state = state
+        self.clos = Clos(state.spec)
+        self._maps = FabricMaps(paths)
+        self._agents: dict[str, AgentClient] = {}
+        self._nodes: dict[str, FabricNode] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Lets go of connections, shells and maps; the lab goes on."""
+        for agent in self._agents.values():
+            agent.close()
+        for node in self._nodes.values():
+            node.terminate()
+        self._agents.clear()
+        self._nodes.clear()
+        self._maps.close()
+
+    @property
+    def name(self) -> str:
+        """Name of the lab."""
+        return self.paths.lab
+
+    @property
+    def spec(self) -> TopologySpec:
+        """What the lab was made from."""
+        return self.state.spec
+
+    @property
+    def runtime(self) -> RuntimeName:
+        """What its nodes are made of."""
+        return self.state.runtime
+
+    @property
+    def state_dir(self) -> Path:
+        """Its folder."""
+        return self.paths.folder
+
+    @property
+    def port_table(self) -> MappedArray[Port]:
+        """What each port is and what faults it has, by port id; stores take effect at once."""
+        return self._maps.port_table
+
+    @property
+    def port_state(self) -> MappedArray[PortState]:
+        """What faults did at each port, by port id."""
+        return self._maps.port_state
+
+    @property
+    def port_counters(self) -> PerCpuArray[PortCounters]:
+        """Counters of each port, by port id."""
+        return self._maps.port_counters
+
+    def agent(self, host: str) -> AgentClient:
+        """A connection to the agent of *host*, the same one every time.
+
+        Raises:
+            UsageError: there is no such host.
+            AgentError: its agent does not answer.
+        """
+        if self.clos.node(host).is_switch:
+            raise UsageError(f"{host} is a switch: only hosts have a NIC agent")
+        if host not in self._agents:
+            self._agents[host] = AgentClient(self.paths.agent_socket(host))
+        return self._agents[host]
+
+    def namespace(self, node: str) -> Path:
+        """Path of the network namespace of a node.
+
+        Raises:
+            UsageError: there is no such node.
+        """
+        return node_namespace(self.name, self.clos.node(node).name)
+
+    def node(self, name: str) -> "FabricNode":
+        """The node as Mininet knows nodes, with `cmd` and `popen`; the same one every time.
+
+        Raises:
+            UsageError: there is no such node.
+        """
+        # Mininet takes a quarter of a second to import, and few commands need a shell in a node.
+        from testbed.fabric.node import FabricNode  # noqa: PLC0415
+
+        node = self.clos.node(name)
+        if name not in self._nodes:
+            container = self.state.containers.get(name)
+            self._nodes[name] = FabricNode(self.paths, node, container.pid if container else None)
+        return self._nodes[name]
+
+    def set_port_up(self, port: str | int, *, is_up: bool) -> None:
+        """Raises or lowers the interface of a port (name or id); the far end loses or regains its carrier."""
+        set_port_up(self.name, self.clos.port(port), is_up=is_up)

@@ -1,0 +1,54 @@
+"""Plans: what `up` is going to do, as values, in order; and what of it `down` has to take back.
+
+Operations of one kind stand together, because the kernel, Docker and the agents' start all take them in
+batches.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from testbed.fabric.operation import (
+    ConnectNode,
+    CreateLink,
+    CreateNode,
+    LoadFabric,
+    LoadNic,
+    Operation,
+    PreparePins,
+    StartAgent,
+    StartDrainer,
+)
+from testbed.topology.clos import Clos
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Operations of one kind, and why they are done."""
+
+    reason: str
+    operations: tuple[Operation, ...]
+
+
+def build_plan(clos: Clos) -> tuple[Step, ...]:
+    """The steps that lead from nothing to the lab; each needs only those before it."""
+    hosts = tuple(host.name for host in clos.hosts())
+    nodes = tuple(node.name for node in clos.nodes())
+    links = tuple(link.name for link in clos.links())
+    steps = [
+        Step("a place for pinned maps", (PreparePins(),)),
+        Step("switches and hosts", tuple(CreateNode(node) for node in nodes)),
+        Step("links", tuple(CreateLink(link) for link in links)),
+        Step("switch data plane", (LoadFabric(),)),
+        Step("NIC data planes", tuple(LoadNic(host) for host in hosts)),
+        Step("ports", tuple(ConnectNode(node) for node in nodes)),
+    ]
+    if clos.spec.is_shaped:
+        steps.append(Step("queue drainer", (StartDrainer(),)))
+    steps.append(Step("NIC agents", tuple(StartAgent(host) for host in hosts)))
+    return tuple(steps)
+
+
+def created_nodes_backwards(performed: Sequence[Operation]) -> tuple[str, ...]:
+    """Nodes that *performed* made or was about to make, the last one first, each once."""
+    created = (operation.node for operation in reversed(performed) if isinstance(operation, CreateNode))
+    return tuple(dict.fromkeys(created))

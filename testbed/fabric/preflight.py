@@ -1,0 +1,209 @@
+"""What a lab needs of the machine, checked before anything is changed; `doctor` prints the same checks.
+
+A check that fails says what to do. Limits that depend on the size of a lab are checked against that lab.
+"""
+
+import ctypes
+import os
+import re
+import resource
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from agents.bpf.libbpf import library
+from testbed.errors import PreflightError, TestbedError
+from testbed.fabric.data_plane import OBJECTS_DIR
+from testbed.fabric.data_plane_trial import check_data_plane
+from testbed.fabric.drainer import DRAINER
+from testbed.topology.clos import Clos
+from testbed.topology.spec import TopologySpec
+from testbed.units import format_size_bytes
+
+KERNEL_MIN: Final = (6, 1)
+
+_CAPABILITIES: Final = {"CAP_NET_ADMIN": 12, "CAP_SYS_PTRACE": 19, "CAP_SYS_ADMIN": 21}
+_OBJECTS: Final = ("forward.bpf.o", "nic.bpf.o")
+_SPARE_DESCRIPTORS: Final = 256
+_AGENT_BYTES: Final = 60 << 20
+_QP_BYTES: Final = 100 << 10
+_LINK_BYTES: Final = 96 << 10
+_CONTAINER_BYTES: Final = 8 << 20
+_TASKS_PER_CONTAINER: Final = 16  # the container's shim is a program in Go with as many threads
+
+_PROC: Final = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that a lab needs.
+
+    Attributes:
+        what: the requirement.
+        is_met: whether the machine meets it.
+        found: what the machine has.
+        fix: what to do if it is not met.
+    """
+
+    what: str
+    is_met: bool
+    found: str
+    fix: str
+
+
+def machine_checks() -> tuple[Check, ...]:
+    """What every lab needs, the quick checks only."""
+    return (
+        _capabilities(),
+        _kernel(),
+        _ipv6(),
+        _bpf_file_system(),
+        _libbpf(),
+        _built([OBJECTS_DIR / name for name in _OBJECTS], "BPF objects"),
+        _inotify(),
+    )
+
+
+def lab_checks(clos: Clos, *, has_containers: bool) -> tuple[Check, ...]:
+    """What a lab of this size and kind needs beyond `machine_checks`."""
+    checks = [
+        _open_files(clos),
+        _number("network namespaces", "sys/user/max_net_namespaces", "user.max_net_namespaces", _nodes(clos)),
+        _number(
+            "process numbers",
+            "sys/kernel/pid_max",
+            "kernel.pid_max",
+            _task_count(clos, has_containers=has_containers),
+        ),
+        _memory(clos, has_containers=has_containers),
+    ]
+    if clos.spec.is_shaped:
+        checks.append(_built([DRAINER], "queue drainer"))
+    return tuple(checks)
+
+
+def doctor_checks() -> tuple[Check, ...]:
+    """All checks for the default lab, also the slow ones that load and attach the data plane for a moment."""
+    quick = (*machine_checks(), *lab_checks(Clos(TopologySpec()), has_containers=False), _docker())
+    if all(check.is_met for check in quick[:-1]):
+        return (*quick, _attempt("native XDP on veth, BPF accepted by the verifier", check_data_plane))
+    return quick
+
+
+def require(checks: Iterable[Check]) -> None:
+    """Raises PreflightError naming every check that is not met, with its fix."""
+    unmet = [check for check in checks if not check.is_met]
+    if not unmet:
+        return
+    lines = [f"{check.what}: {check.found}" for check in unmet]
+    raise PreflightError("\n".join(lines), hint="; ".join(dict.fromkeys(check.fix for check in unmet)))
+
+
+def _capabilities() -> Check:
+    status = (_PROC / "self/status").read_text()
+    effective = int(re.findall(r"^CapEff:\s*([0-9a-f]+)$", status, re.MULTILINE)[0], 16)
+    missing = [name for name, bit in _CAPABILITIES.items() if not effective >> bit & 1]
+    found = f"lacking {', '.join(missing)}" if missing else "all there"
+    return Check("root privileges", not missing, found, "run it as root: sudo mrc-testbed ...")
+
+
+def _kernel() -> Check:
+    release = os.uname().release
+    version = tuple(int(number) for number in re.findall(r"\d+", release)[:2])
+    wanted = ".".join(map(str, KERNEL_MIN))
+    return Check(
+        f"Linux {wanted} or newer", version >= KERNEL_MIN, release, f"boot a kernel of {wanted} or newer"
+    )
+
+
+def _ipv6() -> Check:
+    is_there = (_PROC / "sys/net/ipv6").is_dir()
+    return Check("IPv6", is_there, "enabled" if is_there else "disabled", "boot without ipv6.disable=1")
+
+
+def _bpf_file_system() -> Check:
+    is_there = "\tbpf\n" in (_PROC / "filesystems").read_text()
+    found = "known to the kernel" if is_there else "unknown to the kernel"
+    return Check("BPF file system", is_there, found, "boot a kernel with CONFIG_BPF_SYSCALL")
+
+
+def _libbpf() -> Check:
+    return _attempt("libbpf 1.0 or newer", library)
+
+
+def _built(files: list[Path], what: str) -> Check:
+    missing = [str(file) for file in files if not file.is_file()]
+    found = f"missing: {', '.join(missing)}" if missing else "built"
+    return Check(what, not missing, found, "build them: make setup")
+
+
+def _inotify() -> Check:
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = libc.inotify_init1(os.O_CLOEXEC)
+    if descriptor >= 0:
+        os.close(descriptor)
+        return Check("inotify", True, "available", "")
+    found = os.strerror(ctypes.get_errno())
+    return Check("inotify", False, found, "raise it: sysctl fs.inotify.max_user_instances=1024")
+
+
+def _open_files(clos: Clos) -> Check:
+    """Raises the soft limit of this process itself: only the hard one needs the user."""
+    wanted = _nodes(clos) + _SPARE_DESCRIPTORS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard == resource.RLIM_INFINITY or hard >= wanted:
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        return Check("open files", True, f"{wanted} possible", "")
+    return Check(
+        "open files", False, f"{hard} allowed, {wanted} needed", f"raise the limit: ulimit -Hn {wanted}"
+    )
+
+
+def _number(what: str, proc_file: str, sysctl: str, wanted: int) -> Check:
+    found = int((_PROC / proc_file).read_text())
+    return Check(
+        what, found >= wanted, f"{found} allowed, {wanted} needed", f"raise it: sysctl {sysctl}={2 * wanted}"
+    )
+
+
+def _memory(clos: Clos, *, has_containers: bool) -> Check:
+    nic = clos.spec.nic
+    wanted_bytes = (
+        clos.numbering.host_count * (nic.memory + nic.qps_max * _QP_BYTES + _AGENT_BYTES)
+        + clos.numbering.link_count * _LINK_BYTES
+        + _nodes(clos) * (_CONTAINER_BYTES if has_containers else 0)
+    )
+    meminfo = (_PROC / "meminfo").read_text()
+    available_bytes = int(re.findall(r"^MemAvailable:\s*(\d+) kB$", meminfo, re.MULTILINE)[0]) << 10
+    found = f"{_mebibytes(available_bytes)} available, about {_mebibytes(wanted_bytes)} needed"
+    return Check("memory", available_bytes >= wanted_bytes, found, "make the lab or nic.memory smaller")
+
+
+def _mebibytes(size_bytes: int) -> str:
+    return format_size_bytes((size_bytes >> 20) << 20)
+
+
+def _docker() -> Check:
+    # The SDK takes a third of a second to import: only where it is asked about.
+    from testbed.fabric.docker_runtime import require_node_image  # noqa: PLC0415
+
+    return _attempt("Docker Engine with the node image (for runtime docker only)", require_node_image)
+
+
+def _attempt(what: str, work: Callable[[], object]) -> Check:
+    try:
+        work()
+    except TestbedError as error:
+        return Check(what, False, error.message, error.hint or "")
+    return Check(what, True, "works", "")
+
+
+def _nodes(clos: Clos) -> int:
+    return clos.numbering.node_count
+
+
+def _task_count(clos: Clos, *, has_containers: bool) -> int:
+    per_node = _TASKS_PER_CONTAINER if has_containers else 0
+    return clos.numbering.host_count * 2 + _nodes(clos) * per_node

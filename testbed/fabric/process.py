@@ -1,0 +1,157 @@
+"""Processes of a lab: how they are marked, recognised and ended.
+
+A process is known by its pid *and* its start time, so a recycled pid is never mistaken for ours. Every
+process that a lab starts on the machine carries a mark in its environment, which its children inherit: `down`
+finds them all even when nothing was recorded. No process is ever looked for by its name.
+"""
+
+import errno
+import os
+import select
+import signal
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.errors import CleanupError
+
+_PROC = Path("/proc")
+_MARK = "MRC_TESTBED_OWNED_BY"
+_STAT_STATE = 0  # fields of /proc/<pid>/stat counted from behind the command name
+_STAT_PARENT = 1
+_STAT_START = 19
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessIdentity:
+    """A process for as long as the machine runs: pid and start time in clock ticks since boot."""
+
+    pid: int
+    start_ticks: int
+
+
+def marked_environment(lab: str, base: Mapping[str, str] | None = None) -> dict[str, str]:
+    """An environment whose process, and all it starts, `find_marked` finds."""
+    return {**(os.environ if base is None else base), _MARK: lab}
+
+
+def observe_process(pid: int) -> ProcessIdentity | None:
+    """The running process *pid*; None when it is gone or a zombie."""
+    fields = _stat_fields(pid)
+    if fields is None or fields[_STAT_STATE] in {"Z", "X"}:
+        return None
+    return ProcessIdentity(pid, int(fields[_STAT_START]))
+
+
+def is_alive(process: ProcessIdentity) -> bool:
+    """Whether that very process still runs."""
+    return observe_process(process.pid) == process
+
+
+def find_marked(lab: str) -> tuple[ProcessIdentity, ...]:
+    """Processes that bear the mark of *lab*, but for the calling one and its ancestors."""
+    mark = f"{_MARK}={lab}".encode()
+    spared = _own_ancestry()
+    found = []
+    for entry in _PROC.iterdir():
+        if not entry.name.isdecimal() or int(entry.name) in spared:
+            continue
+        try:
+            environment = (entry / "environ").read_bytes()
+        except (PermissionError, FileNotFoundError, ProcessLookupError):
+            continue  # more privileged than we are, hence not of our making; or just gone
+        if mark in environment.split(b"\0"):
+            identity = observe_process(int(entry.name))
+            if identity:
+                found.append(identity)
+    return tuple(found)
+
+
+def stop_processes(processes: Iterable[ProcessIdentity], grace_ns: int) -> None:
+    """Asks all to end, waits up to *grace_ns* for all together, then kills those that stay.
+
+    Raises:
+        CleanupError: some survive SIGKILL for as long again.
+    """
+    descriptors = {}
+    try:
+        for process in processes:
+            descriptor = _open_process(process)
+            if descriptor is not None:
+                descriptors[descriptor] = process
+        remaining = set(descriptors)
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for descriptor in remaining:
+                _send(descriptor, number)
+            remaining = _wait_for_exit(remaining, grace_ns)
+            if not remaining:
+                break
+        if remaining:
+            pids = ", ".join(str(descriptors[descriptor].pid) for descriptor in remaining)
+            raise CleanupError(f"processes survive SIGKILL: {pids}")
+        for process in descriptors.values():
+            _reap(process.pid)
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _open_process(process: ProcessIdentity) -> int | None:
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return None
+    # The pid may have been recycled before the descriptor was ours, not after.
+    if is_alive(process):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def _send(descriptor: int, number: signal.Signals) -> None:
+    try:
+        signal.pidfd_send_signal(descriptor, number)
+    except ProcessLookupError:
+        return
+
+
+def _wait_for_exit(descriptors: set[int], grace_ns: int) -> set[int]:
+    """Those of *descriptors* whose process still runs after *grace_ns*."""
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    remaining = set(descriptors)
+    deadline_ns = time.monotonic_ns() + grace_ns
+    while remaining and (left_ns := deadline_ns - time.monotonic_ns()) > 0:
+        for descriptor, _ in poll.poll(left_ns / 1e6):
+            poll.unregister(descriptor)
+            remaining.discard(descriptor)
+    return remaining
+
+
+def _reap(pid: int) -> None:
+    """Collects the exit status if the process was our own child."""
+    try:
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG)
+    except OSError as error:
+        if error.errno != errno.ECHILD:
+            raise
+
+
+def _stat_fields(pid: int) -> list[str] | None:
+    try:
+        text = (_PROC / str(pid) / "stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return text.rpartition(") ")[2].split()
+
+
+def _own_ancestry() -> frozenset[int]:
+    pids = []
+    pid = os.getpid()
+    while pid > 0:
+        pids.append(pid)
+        fields = _stat_fields(pid)
+        pid = int(fields[_STAT_PARENT]) if fields else 0
+    return frozenset(pids)

@@ -1,0 +1,120 @@
+"""Takes a lab away, whatever state it is in.
+
+What to remove is the ledger, read backwards, together with everything that bears the lab's mark: so a lab
+that was killed while it was built, or whose folder is gone, goes as completely as a healthy one. Order:
+processes, nodes (and with them links, addresses, XDP programs), pins, files. A failure does not stop the
+rest.
+"""
+
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from testbed.errors import CleanupError, TestbedError
+from testbed.fabric.bpf_file_system import labs_with_pins, remove_pins
+from testbed.fabric.ledger import read_ledger
+from testbed.fabric.plan import created_nodes_backwards
+from testbed.fabric.process import find_marked, stop_processes
+from testbed.fabric.runtime import Runtime
+from testbed.fabric.state import LabPaths
+
+_GRACE_NS: Final = 2_000_000_000
+"""An agent ends within milliseconds of SIGTERM; two seconds are for a machine under load."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """What is there of a lab.
+
+    Attributes:
+        pids: processes that bear its mark.
+        nodes: nodes with a container or a network namespace.
+        has_pins: whether it has a folder of pins.
+        has_folder: whether it has a state folder.
+    """
+
+    pids: tuple[int, ...]
+    nodes: tuple[str, ...]
+    has_pins: bool
+    has_folder: bool
+
+    def __bool__(self) -> bool:
+        return bool(self.pids or self.nodes or self.has_pins or self.has_folder)
+
+    def describe(self) -> str:
+        """The remains in words, for an error message."""
+        parts = []
+        if self.pids:
+            parts.append(f"processes {_some(self.pids)}")
+        if self.nodes:
+            parts.append(f"nodes {_some(self.nodes)}")
+        if self.has_pins:
+            parts.append("pinned BPF maps")
+        if self.has_folder:
+            parts.append("a state folder")
+        return ", ".join(parts)
+
+
+def observe_remains(paths: LabPaths, runtime: Runtime) -> Remains:
+    """What is there of the lab, found by marks, labels and names."""
+    return Remains(
+        pids=tuple(process.pid for process in find_marked(paths.lab)),
+        nodes=runtime.find_nodes(),
+        has_pins=paths.lab in labs_with_pins(paths.bpffs),
+        has_folder=paths.folder.is_dir(),
+    )
+
+
+def remove(paths: LabPaths, runtime: Runtime, *, keep_lock: bool = False) -> None:
+    """Removes everything of the lab; what does not exist is success. The caller holds the lab's lock.
+
+    Args:
+        paths: of the lab.
+        runtime: of the lab.
+        keep_lock: leave the locked file and its folder, for a lab that is to be built next.
+
+    Raises:
+        CleanupError: something stays; it says what and why.
+    """
+    failures: list[Exception] = []
+
+    def attempt(work: Callable[[], None]) -> None:
+        try:
+            work()
+        except ExceptionGroup as group:
+            failures.extend(group.exceptions)
+        except (TestbedError, OSError) as error:
+            failures.append(error)
+
+    attempt(lambda: stop_processes(find_marked(paths.lab), _GRACE_NS))
+    nodes = dict.fromkeys((*created_nodes_backwards(read_ledger(paths.ledger_file)), *runtime.find_nodes()))
+    attempt(lambda: runtime.delete_nodes(tuple(nodes)))
+    attempt(lambda: remove_pins(paths))
+    if not failures:
+        # Last, because as long as the folder exists `names` lists the lab and `down` has its ledger.
+        attempt(lambda: _clear_folder(paths, keep_lock=keep_lock))
+    if failures:
+        raise CleanupError(
+            f"lab {paths.lab!r} is not wholly removed:\n" + "\n".join(f"- {failure}" for failure in failures),
+            hint=f"mend the cause, then: mrc-testbed down -n {paths.lab}",
+        )
+
+
+def _clear_folder(paths: LabPaths, *, keep_lock: bool) -> None:
+    for entry in list(paths.folder.iterdir()):
+        if entry == paths.lock_file:
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+    if not keep_lock:
+        paths.lock_file.unlink()
+        paths.folder.rmdir()
+
+
+def _some(items: Iterable[object], shown_count: int = 5) -> str:
+    listed = [str(item) for item in items]
+    more = f" and {len(listed) - shown_count} more" if len(listed) > shown_count else ""
+    return ", ".join(listed[:shown_count]) + more

@@ -1,0 +1,239 @@
+"""What is known of a lab between two commands: one folder per lab, written atomically.
+
+<root>/                     /run/mrc-testbed, or MRC_TESTBED_STATE_DIR
+bpffs/<lab>/fabric/       pins of the maps the whole fabric shares, and of the switch program
+bpffs/<lab>/nodes/<host>/ pins of one NIC
+<lab>/lab.json            LabState
+<lab>/ledger.jsonl        what was done to the machine (ledger.py)
+<lab>/lock                held by the command that changes the lab (lock.py)
+<lab>/bpf                 symbolic link to bpffs/<lab>
+<lab>/nodes/<host>/       agent.json, agent.sock, agent.log
+<lab>/faults/             the ledger of faults, which belongs to testbed.faults
+"""
+
+import os
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from testbed.errors import FabricError, UsageError
+from testbed.fabric.process import ProcessIdentity
+from testbed.topology.spec import TopologySpec
+
+DEFAULT_LAB: Final = "default"
+
+_ROOT_VARIABLE: Final = "MRC_TESTBED_STATE_DIR"
+_DEFAULT_ROOT: Final = Path("/run/mrc-testbed")
+_BPFFS: Final = "bpffs"
+_LAB_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
+_SOCKET_PATH_BYTES_MAX: Final = 107  # sun_path less its closing zero
+
+
+class RuntimeName(StrEnum):
+    """What a node's network namespace belongs to."""
+
+    DOCKER = "docker"
+    NETNS = "netns"
+
+
+class Phase(StrEnum):
+    """How far a lab is."""
+
+    BUILDING = "building"
+    UP = "up"
+    REMOVING = "removing"
+
+
+class ProcessRecord(BaseModel):
+    """A process of the lab on this machine: the agent of a host, or the queue drainer (node None)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    node: str | None
+    pid: int
+    start_ticks: int
+
+    @property
+    def identity(self) -> ProcessIdentity:
+        """The process as testbed.fabric.process knows it."""
+        return ProcessIdentity(self.pid, self.start_ticks)
+
+
+class ContainerRecord(BaseModel):
+    """A container of the lab: its id, and its first process as this machine numbers it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    container_id: str
+    pid: int
+
+
+class LabState(BaseModel):
+    """The content of lab.json."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format_version: Literal[1] = 1
+    name: str
+    runtime: RuntimeName
+    phase: Phase
+    version: str
+    spec: TopologySpec
+    containers: dict[str, ContainerRecord] = {}
+    processes: tuple[ProcessRecord, ...] = ()
+    kernel_srv6_switches: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LabPaths:
+    """Where the files of one lab are."""
+
+    root: Path
+    lab: str
+
+    @property
+    def folder(self) -> Path:
+        """The lab's own folder."""
+        return self.root / self.lab
+
+    @property
+    def state_file(self) -> Path:
+        """LabState as JSON."""
+        return self.folder / "lab.json"
+
+    @property
+    def ledger_file(self) -> Path:
+        """One line per operation."""
+        return self.folder / "ledger.jsonl"
+
+    @property
+    def lock_file(self) -> Path:
+        """Locked by the command that changes the lab."""
+        return self.folder / "lock"
+
+    @property
+    def faults(self) -> Path:
+        """Folder of the fault ledger."""
+        return self.folder / "faults"
+
+    @property
+    def bpffs(self) -> Path:
+        """Mount point of the BPF file system that all labs share."""
+        return self.root / _BPFFS
+
+    @property
+    def pins(self) -> Path:
+        """The lab's folder of pins."""
+        return self.bpffs / self.lab
+
+    @property
+    def pins_link(self) -> Path:
+        """Symbolic link to `pins` inside the lab's folder."""
+        return self.folder / "bpf"
+
+    @property
+    def fabric_pins(self) -> Path:
+        """Pins of what the whole fabric shares."""
+        return self.pins / "fabric"
+
+    def node_pins(self, host: str) -> Path:
+        """Pins of one NIC."""
+        return self.pins / "nodes" / host
+
+    def node_folder(self, host: str) -> Path:
+        """Files of one agent."""
+        return self.folder / "nodes" / host
+
+    def agent_config(self, host: str) -> Path:
+        """What the agent is told at its start."""
+        return self.node_folder(host) / "agent.json"
+
+    def agent_socket(self, host: str) -> Path:
+        """Where the agent listens."""
+        return self.node_folder(host) / "agent.sock"
+
+    def agent_log(self, host: str) -> Path:
+        """What the agent says."""
+        return self.node_folder(host) / "agent.log"
+
+    @property
+    def drainer_log(self) -> Path:
+        """What the queue drainer says."""
+        return self.folder / "drainer.log"
+
+    @property
+    def verifier_log(self) -> Path:
+        """Where a refusal of the BPF verifier is kept; outside the folder, which a roll-back removes."""
+        return self.root / f"{self.lab}-verifier.log"
+
+
+def state_root() -> Path:
+    """The folder of all labs of this machine."""
+    return Path(os.environ.get(_ROOT_VARIABLE) or _DEFAULT_ROOT)
+
+
+def lab_paths(name: str) -> LabPaths:
+    """The paths of lab *name*.
+
+    Raises:
+        UsageError: the name is unfit for a lab, or makes the path of an agent's socket too long.
+    """
+    if not _LAB_NAME.fullmatch(name) or name == _BPFFS:
+        raise UsageError(
+            f"{name!r} is no name for a lab",
+            hint="use 1 to 32 small letters, digits and inner hyphens",
+        )
+    paths = LabPaths(state_root(), name)
+    longest_bytes = len(os.fsencode(paths.agent_socket("h00000")))
+    if longest_bytes > _SOCKET_PATH_BYTES_MAX:
+        raise UsageError(
+            f"the state folder {paths.root} makes the sockets' paths {longest_bytes} bytes long, "
+            f"{_SOCKET_PATH_BYTES_MAX} are possible",
+            hint=f"set {_ROOT_VARIABLE} to a shorter path",
+        )
+    return paths
+
+
+def lab_folders() -> tuple[str, ...]:
+    """Names of the labs that have a folder, sorted, whatever state they are in."""
+    root = state_root()
+    if not root.is_dir():
+        return ()
+    return tuple(
+        sorted(
+            entry.name
+            for entry in root.iterdir()
+            if entry.is_dir() and entry.name != _BPFFS and _LAB_NAME.fullmatch(entry.name)
+        )
+    )
+
+
+def write_state(paths: LabPaths, state: LabState) -> None:
+    """Replaces lab.json in one step: a reader sees the old or the new state, never a part."""
+    draft = paths.state_file.with_suffix(".json.new")
+    draft.write_text(state.model_dump_json(indent=1) + "\n")
+    draft.replace(paths.state_file)
+
+
+def read_state(paths: LabPaths) -> LabState | None:
+    """The recorded state; None if the lab has none.
+
+    Raises:
+        FabricError: the file is damaged, or of another version's format.
+    """
+    try:
+        text = paths.state_file.read_text()
+    except FileNotFoundError:
+        return None
+    try:
+        return LabState.model_validate_json(text)
+    except (ValidationError, UnicodeDecodeError) as error:
+        first = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        raise FabricError(
+            f"the state of lab {paths.lab!r} in {paths.state_file} cannot be read: {first}",
+            hint=f"remove the lab: mrc-testbed down -n {paths.lab}",
+        ) from error
