@@ -37,3 +37,8 @@ def count_wrong(address: int, length: int, seed: int) -> int:
             expected = ctypes.string_at(source, count)
             wrong += sum(a != b for a, b in zip(found, expected, strict=True))
     return wrong
+
+
+def seed_at(seed: int, offset: int) -> int:
+    """The seed whose pattern begins as that of *seed* goes on after *offset* bytes."""
+    return (seed + offset * pow(_SEED_STRIDE, -1, _TILE_BYTES)) % _TILE_BYTES

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and --timeout: the first cancels and cleans up, a second signal ends the process at once."""
+"""Ctrl-C, SIGTERM and --timeout: the first cancels and cleans up, a second ends the process at once."""
 
 import os
 import signal

@@ -1,7 +1,7 @@
 """Global flags, and the decorator that gives every command the ones it heeds.
 
-A flag may stand before the command or after it; after it wins. Each flag of every command is also an environment
-variable, MRC_TESTBED_ and its long name. A global flag that a command does not heed is refused, not ignored.
+A flag may stand before the command or after it; after it wins. Each flag of every command is also an
+environment variable, MRC_TESTBED_ and its long name. A global flag that a command does not heed is refused.
 """
 
 import functools
@@ -84,6 +84,7 @@ class Settings:
     Attributes:
         topology: topology file; None for the default lab.
         name: name of the lab.
+        names_lab: whether the user gave that name.
         output: how to print the result.
         is_dry_run: only show what would be done.
         seed: decides random choices; None when not given.
@@ -94,6 +95,7 @@ class Settings:
 
     topology: Path | None
     name: str
+    names_lab: bool
     output: OutputFormat
     is_dry_run: bool
     seed: int | None
@@ -174,6 +176,7 @@ def _settings(
     settings = Settings(
         topology=merged["topology"],
         name=merged["name"] or DEFAULT_LAB,
+        names_lab=bool(merged["name"]),
         output=merged["output"] or OutputFormat.TABLE,
         is_dry_run=bool(merged["dry_run"]),
         seed=merged["seed"],

@@ -31,7 +31,7 @@ def show(
         version: of the document's shape; it grows when a key changes its meaning or goes.
         document: the result for programs.
         table: makes the result for people.
-        lines: key of the list in *document* that `-o jsonl` prints one by one; None prints the whole on one line.
+        lines: key of the list in *document* that `-o jsonl` prints one by one; None: the whole on one line.
     """
     whole = {"schema_version": version, "kind": kind, **document}
     if settings.output is OutputFormat.TABLE:

@@ -19,15 +19,16 @@ from collections.abc import Iterator
 from typing import Final
 
 from testbed.errors import CleanupError, FaultError, TestbedError
+from testbed.fabric.folder_watch import FolderWatch
 from testbed.fabric.process import is_alive, marked_environment
 from testbed.fabric.state import lab_paths
-from testbed.faults.folder_watch import FolderWatch
 from testbed.faults.injector import Injector
 from testbed.faults.lab_target import LabTarget
 from testbed.faults.ledger import Entry, Ledger, Phase
 
 START_TIMEOUT_S: Final = 10
 _RETRY_NS: Final = 1_000_000_000
+_LOOK_NS: Final = 3600 * 1_000_000_000  # nothing depends on it: every change of the ledger wakes the keeper
 _READY: Final = b"ready\n"
 
 logger = logging.getLogger(__name__)
@@ -86,8 +87,8 @@ def _keeper_lock(ledger: Ledger) -> Iterator[bool]:
 def keep(ledger: Ledger, injector: Injector, watch: FolderWatch) -> None:
     """Looks after the ledger until it is empty and no runner is announced, or the lab is gone.
 
-    The caller holds the keeper's lock file. It is deleted at the end, while the ledger is locked: who writes an
-    entry afterwards finds no keeper and starts one.
+    The caller holds the keeper's lock file. It is deleted at the end, while the ledger is locked: who writes
+    an entry afterwards finds no keeper and starts one.
     """
     rhythms: dict[tuple[str, int], _Rhythm] = {}
     while ledger.active_folder.is_dir():
@@ -105,8 +106,8 @@ def keep(ledger: Ledger, injector: Injector, watch: FolderWatch) -> None:
                 (ledger.folder / "keeper.lock").unlink()
                 return
         owners = {*ledger.owners(), *(entry.owner for entry in entries if entry.owner is not None)}
-        alive = [owner.pid for owner in owners if is_alive(owner)]
-        watch.wait(alive, min((ns for ns in deadlines if ns is not None), default=None))
+        deadline_ns = min(ns for ns in (*deadlines, time.monotonic_ns() + _LOOK_NS) if ns is not None)
+        watch.wait([owner for owner in owners if is_alive(owner)], deadline_ns)
 
 
 def _tidy(ledger: Ledger, injector: Injector) -> int | None:

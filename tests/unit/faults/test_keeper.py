@@ -5,10 +5,10 @@ import threading
 
 import pytest
 
+from testbed.fabric.folder_watch import FolderWatch
 from testbed.fabric.process import observe_process
 from testbed.faults.effect import Fault, PortEffect
 from testbed.faults.flap import Flap
-from testbed.faults.folder_watch import FolderWatch
 from testbed.faults.keeper import keep
 
 DEADLINE_S = 10

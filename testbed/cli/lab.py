@@ -1,0 +1,260 @@
+"""up | down | status: labs as a whole."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from testbed import document
+from testbed.cli.exit_codes import ExitCode
+from testbed.cli.options import Settings, command
+from testbed.cli.render import bad, good, key_values, plain_table, say, show
+from testbed.errors import UsageError
+from testbed.fabric import lab
+from testbed.fabric.build import Progress as BuildProgress
+from testbed.fabric.lab import LabStatus
+from testbed.fabric.state import RuntimeName, lab_paths
+from testbed.faults.ledger import Ledger
+from testbed.topology.clos import Clos
+from testbed.topology.spec import TopologySpec
+from testbed.units import format_duration_ns, format_rate_bps
+
+SCHEMA_VERSION: Final = 1
+PANEL: Final = "Labs"
+
+
+def load_topology(path: Path | None) -> TopologySpec:
+    """The topology in a file, or the default one for None.
+
+    Raises:
+        UsageError: lists everything that is wrong with the file.
+    """
+    if path is None:
+        return TopologySpec()
+    return document.validate(document.load(path, document.Kind.TOPOLOGY), TopologySpec)
+
+
+def known_topology(settings: Settings) -> TopologySpec:
+    """The topology of -t, else of the lab that is up under that name, else the default one."""
+    if settings.topology is None:
+        if settings.name in lab.names():
+            spec = lab.status(settings.name).spec
+            if spec is not None:
+                return spec
+        if settings.names_lab:
+            return lab.attach(settings.name).spec
+    return load_topology(settings.topology)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this module to *app*."""
+    command(app, "up", heeds=("topology", "name", "dry_run"), panel=PANEL, aliases=("deploy",))(up)
+    command(app, "down", heeds=("name", "dry_run"), panel=PANEL, aliases=("destroy",))(down)
+    command(app, "status", heeds=("name",), panel=PANEL)(status)
+
+
+def up(
+    settings: Settings,
+    runtime: Annotated[
+        RuntimeName | None,
+        typer.Option(
+            "--runtime", help="What nodes are made of; left out, docker where it is ready, else netns."
+        ),
+    ] = None,
+    reconfigure: Annotated[
+        bool, typer.Option("--reconfigure", help="Replace a lab that is up with another topology or runtime.")
+    ] = False,
+) -> None:
+    """Stand a fabric up and return to the shell. (alias: deploy)
+
+    Without -t the default lab: 4 planes of 2 T0 and 2 T1 switches, 8 hosts, unshaped. The same topology again
+    is a no-op; another one shows the difference and needs --reconfigure. If anything fails, all is undone.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed up                              the default lab
+      mrc-testbed up -t lab.yaml --runtime netns  from a file, without Docker
+      mrc-testbed up -n second                    a second lab beside the first
+    """
+    spec = load_topology(settings.topology)
+    if settings.is_dry_run:
+        summary = _summary_of(spec)
+        show(
+            settings,
+            "LabPlan",
+            SCHEMA_VERSION,
+            {"name": settings.name, "runtime": runtime, **summary},
+            lambda: Group(Text(f"lab {settings.name} would be brought up:"), _fabric_lines(spec)),
+        )
+        return
+    status_now = lab.up(
+        spec,
+        name=settings.name,
+        runtime=runtime,
+        reconfigure=reconfigure,
+        progress=lambda progress: _tell(settings, progress),
+    )
+    if status_now.note:
+        say(settings.stderr, status_now.note)
+    item = _status_document(status_now)
+    show(settings, "LabStatus", SCHEMA_VERSION, item, lambda: _details(status_now, item))
+
+
+def down(
+    settings: Settings,
+    all_labs: Annotated[bool, typer.Option("--all", help="Every lab of this machine.")] = False,
+) -> None:
+    """Remove a lab and everything of it, whatever state it is in. (alias: destroy)
+
+    Needs no topology file, and works on a lab that is half built or whose state is lost. Removing what does
+    not exist is a success. Faults end with the lab.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed down
+      mrc-testbed down -n second
+      mrc-testbed down --all
+    """
+    if all_labs and settings.names_lab:
+        raise UsageError("--all and --name contradict each other", hint="leave one of them out")
+    names: Sequence[str] = lab.names() if all_labs else (settings.name,)
+    removed = []
+    for name in names:
+        settings.progress(f"removing lab {name}")
+        existed = name in lab.names() if settings.is_dry_run else lab.down(name)
+        removed.append({"name": name, "existed": existed})
+    show(
+        settings,
+        "LabsRemoved",
+        SCHEMA_VERSION,
+        {"dry_run": settings.is_dry_run, "labs": removed},
+        lambda: _removed(removed, is_dry_run=settings.is_dry_run),
+        lines="labs",
+    )
+
+
+def status(settings: Settings) -> int:
+    """What labs there are and how they do; with -n one lab in detail.
+
+    Looks at every node and process. The exit status is 1 when anything is wrong.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed status
+      mrc-testbed status -n default -o json
+    """
+    names = (settings.name,) if settings.names_lab else lab.names()
+    found = [lab.status(name) for name in names]
+    items = [_status_document(one) for one in found]
+    if settings.names_lab:
+        show(settings, "LabStatus", SCHEMA_VERSION, items[0], lambda: _details(found[0], items[0]))
+    else:
+        show(
+            settings,
+            "LabList",
+            SCHEMA_VERSION,
+            {"labs": items},
+            lambda: _overview(found, items),
+            lines="labs",
+        )
+    return ExitCode.PASS if all(one.is_healthy for one in found) else ExitCode.ERROR
+
+
+def _tell(settings: Settings, progress: BuildProgress) -> None:
+    settings.progress(f"{progress.what} {progress.done_count}/{progress.total_count}")
+
+
+def _summary_of(spec: TopologySpec) -> dict[str, Any]:
+    number = Clos(spec).numbering
+    return {
+        "switches": number.switch_count,
+        "hosts": number.host_count,
+        "links": number.link_count,
+        "topology": spec.model_dump(mode="json", exclude_none=True),
+    }
+
+
+def _status_document(one: LabStatus) -> dict[str, Any]:
+    item: dict[str, Any] = {
+        "name": one.name,
+        "runtime": one.runtime,
+        "phase": one.phase,
+        "healthy": one.is_healthy,
+        "problems": list(one.problems),
+        "faults": [],
+        "state_dir": str(lab_paths(one.name).folder),
+    }
+    if one.spec is not None:
+        item |= _summary_of(one.spec)
+        item["faults"] = list(Ledger(lab_paths(one.name).faults).entries())
+    return item
+
+
+def describe_fabric(spec: TopologySpec) -> str:
+    """One line: planes, switches, hosts, rate and delay."""
+    number = Clos(spec).numbering
+    rate = "unshaped" if spec.port_rate is None else f"{format_rate_bps(spec.port_rate)} ports"
+    delay = f", {format_duration_ns(spec.link_delay)} per link" if spec.link_delay else ""
+    return f"{spec.planes} planes x ({spec.t0} T0 + {spec.t1} T1), {number.host_count} hosts, {rate}{delay}"
+
+
+def _fabric_lines(spec: TopologySpec) -> RenderableType:
+    number = Clos(spec).numbering
+    return key_values(
+        [
+            ("fabric", describe_fabric(spec)),
+            ("nodes", f"{number.switch_count} switches, {number.host_count} hosts"),
+            ("links", f"{number.link_count}"),
+        ]
+    )
+
+
+def _health(one: LabStatus) -> Text:
+    return good("healthy") if one.is_healthy else bad(f"{len(one.problems)} problems")
+
+
+def _details(one: LabStatus, item: Mapping[str, Any]) -> RenderableType:
+    head = key_values(
+        [
+            ("lab", Text(one.name, style="bold")),
+            ("state", Text.assemble(str(one.phase or "unknown"), ", ", _health(one))),
+            ("runtime", str(one.runtime or "unknown")),
+        ]
+    )
+    parts: list[RenderableType] = [head]
+    if one.spec is not None:
+        parts.append(_fabric_lines(one.spec))
+    faults = item["faults"]
+    parts.append(key_values([("faults", bad(", ".join(faults)) if faults else Text("none"))]))
+    parts += [Text(f"! {problem}", style="red") for problem in one.problems]
+    return Group(*parts)
+
+
+def _overview(found: Sequence[LabStatus], items: Sequence[Mapping[str, Any]]) -> RenderableType:
+    if not found:
+        return Text("no lab is up; `mrc-testbed up` brings the default one up")
+    table = plain_table("lab", "state", "runtime", "health", "faults", "fabric")
+    problems = []
+    for one, item in zip(found, items, strict=True):
+        fabric = describe_fabric(one.spec) if one.spec is not None else "unknown"
+        faults = str(len(item["faults"])) if item["faults"] else "-"
+        table.add_row(
+            one.name, str(one.phase or "unknown"), str(one.runtime or "?"), _health(one), faults, fabric
+        )
+        problems += [Text(f"! {one.name}: {problem}", style="red") for problem in one.problems]
+    return Group(table, *problems)
+
+
+def _removed(removed: Sequence[Mapping[str, Any]], *, is_dry_run: bool) -> RenderableType:
+    if not removed:
+        return Text("there is no lab")
+    verb = "would be removed" if is_dry_run else "is removed"
+    return Group(
+        *(
+            Text(f"lab {item['name']} {verb}" if item["existed"] else f"there was no lab {item['name']}")
+            for item in removed
+        )
+    )

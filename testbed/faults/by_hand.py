@@ -1,0 +1,143 @@
+"""Faults added from the command line: they outlive their command, until their time is over or cleared."""
+
+import time
+from collections.abc import Collection, Mapping
+from itertools import count
+from typing import Final
+
+from testbed.document import Tree, validate_values
+from testbed.fabric.state import lab_paths
+from testbed.faults.binding import bind
+from testbed.faults.flap import Flap
+from testbed.faults.injector import FaultEvent, Injector
+from testbed.faults.keeper import ensure_keeper
+from testbed.faults.lab_target import LabTarget
+from testbed.faults.ledger import Entry, Ledger
+from testbed.faults.occurrence import FaultOccurrence
+from testbed.faults.spec import Fault, LinkDown, LinkFlap, Loss, NicPortDown
+from testbed.topology.clos import Clos
+from testbed.topology.selector import parse_link_selector, select_links
+
+KINDS: Final[dict[str, type[Fault]]] = {
+    "link-down": LinkDown,
+    "link-flap": LinkFlap,
+    "nic-port-down": NicPortDown,
+    "loss": Loss,
+}
+
+
+def parse_fault(
+    kind: str, selector: str, fields: Mapping[str, str | int], taken_ids: Collection[str]
+) -> Fault:
+    """The fault that a command line asks for.
+
+    Args:
+        kind: a key of KINDS.
+        selector: as `parse_link_selector` takes it.
+        fields: the other fields as a file would hold them; `pick` and `count` belong to the selector.
+        taken_ids: ids that a made-up id must avoid when *fields* has none.
+
+    Raises:
+        UsageError: lists every problem.
+    """
+    choice = {key: fields[key] for key in ("pick", "count") if key in fields}
+    parsed = parse_link_selector(selector).model_dump(mode="json", exclude_unset=True)
+    values: dict[str, Tree] = {
+        "id": next(name for number in count(1) if (name := f"{kind}-{number}") not in taken_ids),
+        "kind": kind,
+        "at": "0s",
+        "select": {**parsed, **choice},
+        **{key: value for key, value in fields.items() if key not in choice},
+    }
+    return validate_values(values, KINDS[kind], "command line")
+
+
+def plan_fault(fault: Fault, clos: Clos, seed: int) -> FaultOccurrence:
+    """What `add_fault` injects: the links chosen, the seed fixed.
+
+    Raises:
+        UsageError: the selector matches nothing, or the kind cannot act on what it matches.
+    """
+    links = select_links(clos, fault.select, seed)
+    occurrence = FaultOccurrence(
+        fault_id=fault.id,
+        index=0,
+        kind=fault.kind,
+        links=tuple(link.name for link in links),
+        direction=fault.direction,
+        start_ns=0,
+        end_ns=fault.for_ns,
+        loss_ratio=fault.ratio if isinstance(fault, Loss) else None,
+        seed=seed,
+    )
+    bind(occurrence, clos)
+    return occurrence
+
+
+class LabFaults:
+    """All faults of a lab, whoever injected them; stale ones are reverted on the way in.
+
+    Args:
+        lab: name of a lab that is up.
+
+    Raises:
+        FaultError: there is no such lab.
+        CleanupError: a stale fault could not be reverted.
+    """
+
+    def __init__(self, lab: str) -> None:
+        self._lab = lab
+        self._target = LabTarget(lab)
+        self._injector = Injector(Ledger(lab_paths(lab).faults), self._target)
+        self.clos = self._target.clos
+        self._injector.clear_stale()
+
+    def add(self, fault: Fault, seed: int) -> FaultEvent | None:
+        """The event of *fault* having begun; None for a flap, which its keeper begins.
+
+        Its `at` is now, whatever it says.
+
+        Raises:
+            UsageError: its selector matches nothing, or it cannot act on what it matches.
+            FaultError: its id is active already, or the lab could not be changed.
+        """
+        bound = bind(plan_fault(fault, self.clos, seed), self.clos)
+        expires_ns = None if fault.for_ns is None else time.monotonic_ns() + fault.for_ns
+        event = None
+        if isinstance(fault, LinkFlap):
+            flap = Flap(fault.every_ns, fault.down_ns, fault.jitter_ratio, seed)
+            self._injector.schedule(bound, flap, expires_ns=expires_ns)
+        else:
+            event = self._injector.apply(bound, expires_ns=expires_ns)
+        if expires_ns is not None or isinstance(fault, LinkFlap):
+            try:
+                ensure_keeper(self._lab)
+            except BaseException:
+                self._injector.clear(fault.id)
+                raise
+        return event
+
+    def entries(self) -> list[Entry]:
+        """What is injected now, oldest first."""
+        return self._injector.entries()
+
+    def clear(self, fault_id: str) -> FaultEvent:
+        """The event of the fault having ended.
+
+        Raises:
+            FaultError: no such fault is active.
+            CleanupError: the lab could not be restored.
+        """
+        return self._injector.clear(fault_id)
+
+    def clear_all(self) -> list[FaultEvent]:
+        """Events of all faults having ended, newest first.
+
+        Raises:
+            CleanupError: some could not be reverted; all were tried.
+        """
+        return self._injector.clear_all()
+
+    def close(self) -> None:
+        """Gives the lab's maps back; faults stay as they are."""
+        self._target.close()

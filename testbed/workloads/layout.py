@@ -1,0 +1,143 @@
+"""Pure: how a flow's memory is divided, what each lap over it carries, what must be found there afterwards.
+
+The target's region has two halves of `slots` slots. A lap writes one half, once or several times; the next
+lap writes the other half while the first is compared, so that bytes written during a long run are checked
+too. The source's region has two slots more than a half:
+
+    source   | 0 | 1 | 2 | 3 | 4 | 5 |           slots = 4; a lap cycles through 5 of these, from 0 or 1 on
+    target   | 0 | 1 | 2 | 3 | 0 | 1 | 2 | 3 |
+               `--- half 0 --' `--- half 1 --'
+
+Message i of a lap is read from source slot base + i % 5 and written to target slot i % 4. As 5 and 4 have no
+common divisor, each pass over a half carries other bytes than the one before, and so does the next lap on
+that half because its base differs. A message that is lost or misplaced leaves bytes that do not match.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from testbed.errors import UsageError
+from testbed.units import format_size_bytes
+from testbed.workloads.flow import Flow
+
+PAGE_BYTES: Final = 4096
+"""Regions begin on a page."""
+
+LAP_BYTES_MAX: Final = 4 << 20
+"""A half need not be larger: a lap then takes tens of milliseconds at the rates of a shaped lab."""
+
+SLOTS_MAX: Final = 4096
+"""Slots of a half at most: more would make laps of tiny messages long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Bytes that lie side by side at both ends.
+
+    Attributes:
+        remote_offset: where they must be found, from the start of the target's region.
+        local_offset: where they came from, from the start of the source's region.
+        length: how many, in bytes.
+    """
+
+    remote_offset: int
+    local_offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The division of a flow's two regions.
+
+    Attributes:
+        size_bytes: of a message, hence of a slot.
+        slots: of a half; at least 1.
+        halves: 2, or 1 where memory is short; then nothing is sent while a lap is compared.
+    """
+
+    size_bytes: int
+    slots: int
+    halves: int
+
+    @property
+    def local_bytes(self) -> int:
+        """Length of the source's region."""
+        return (self.slots + 2) * self.size_bytes
+
+    @property
+    def remote_bytes(self) -> int:
+        """Length of the target's region."""
+        return self.halves * self.slots * self.size_bytes
+
+    @property
+    def local_slots(self) -> int:
+        """Source slots that a lap cycles through."""
+        return self.slots + 1
+
+    def lap_offsets(self, lap: int) -> tuple[int, int]:
+        """(source offset, target offset) at which lap number *lap* begins, in bytes."""
+        base = lap // self.halves % 2
+        half = lap % self.halves
+        return base * self.size_bytes, half * self.slots * self.size_bytes
+
+    def expected(self, lap: int, messages: int) -> Iterator[Stretch]:
+        """What must be found in the half of lap number *lap* after its first *messages* messages."""
+        local_start, remote_start = self.lap_offsets(lap)
+        passes, slots_of_last = divmod(messages, self.slots)
+        for message, slot, count in (
+            (passes * self.slots, 0, slots_of_last),
+            ((passes - 1) * self.slots + slots_of_last, slots_of_last, self.slots - slots_of_last),
+        ):
+            if message < 0 or (passes == 0 and slot):
+                continue
+            first = message % self.local_slots
+            until_wrap = min(count, self.local_slots - first)
+            for done, source, length in ((0, first, until_wrap), (until_wrap, 0, count - until_wrap)):
+                if length:
+                    yield Stretch(
+                        remote_start + (slot + done) * self.size_bytes,
+                        local_start + source * self.size_bytes,
+                        length * self.size_bytes,
+                    )
+
+
+def plan_layout(size_bytes: int, flows: Iterable[Flow], memory_bytes: Mapping[str, int]) -> Layout:
+    """The roomiest layout that lets all *flows* have their regions.
+
+    Args:
+        size_bytes: of a message.
+        flows: of one workload.
+        memory_bytes: memory of each NIC that this workload may use, by host.
+
+    Raises:
+        UsageError: not even a single slot fits; the NIC is named.
+    """
+    pairs = [(flow.source, flow.target) for flow in flows]
+    sending, receiving = Counter(source for source, _ in pairs), Counter(target for _, target in pairs)
+    hosts = list(dict.fromkeys((*sending, *receiving)))
+    wanted_slots = min(SLOTS_MAX, max(1, LAP_BYTES_MAX // size_bytes))
+    for halves in (2, 1):
+        slots = min(
+            wanted_slots,
+            *(_slots_that_fit(size_bytes, sending[h], receiving[h], halves, memory_bytes[h]) for h in hosts),
+        )
+        if slots >= 1:
+            return Layout(size_bytes, slots, halves)
+    least = Layout(size_bytes, 1, 1)
+    tightest = min(hosts, key=lambda h: memory_bytes[h] / (sending[h] * 3 + receiving[h]))
+    need = sending[tightest] * (least.local_bytes + PAGE_BYTES) + receiving[tightest] * (
+        least.remote_bytes + PAGE_BYTES
+    )
+    raise UsageError(
+        f"messages of {format_size_bytes(size_bytes)} need {format_size_bytes(need)} of memory at "
+        f"{tightest}, which has {format_size_bytes(memory_bytes[tightest])} for them",
+        hint="make `size` smaller, use fewer QPs, or give the NICs more memory (topology: nic: memory)",
+    )
+
+
+def _slots_that_fit(size_bytes: int, sending: int, receiving: int, halves: int, memory_bytes: int) -> int:
+    regions = sending + receiving
+    free_bytes = memory_bytes - regions * PAGE_BYTES - sending * 2 * size_bytes
+    return free_bytes // ((sending + receiving * halves) * size_bytes)
