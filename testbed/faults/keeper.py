@@ -20,7 +20,7 @@ from typing import Final
 
 from testbed.errors import CleanupError, FaultError, TestbedError
 from testbed.fabric.folder_watch import FolderWatch
-from testbed.fabric.process import is_alive, marked_environment
+from testbed.fabric.process import ProcessIdentity, is_alive, marked_environment
 from testbed.fabric.state import lab_paths
 from testbed.faults.injector import Injector
 from testbed.faults.lab_target import LabTarget
@@ -92,6 +92,8 @@ def keep(ledger: Ledger, injector: Injector, watch: FolderWatch) -> None:
     """
     rhythms: dict[tuple[str, int], _Rhythm] = {}
     while ledger.active_folder.is_dir():
+        # Asked before tidying: who dies in between is watched, and that ends the wait at once.
+        alive = [owner for owner in _owners(ledger) if is_alive(owner)]
         deadlines = [_tidy(ledger, injector)]
         entries = injector.entries()
         for entry in entries:
@@ -105,9 +107,16 @@ def keep(ledger: Ledger, injector: Injector, watch: FolderWatch) -> None:
             if not ledger.entries() and not ledger.owners():
                 (ledger.folder / "keeper.lock").unlink()
                 return
-        owners = {*ledger.owners(), *(entry.owner for entry in entries if entry.owner is not None)}
         deadline_ns = min(ns for ns in (*deadlines, time.monotonic_ns() + _LOOK_NS) if ns is not None)
-        watch.wait([owner for owner in owners if is_alive(owner)], deadline_ns)
+        watch.wait(alive, deadline_ns)
+
+
+def _owners(ledger: Ledger) -> set[ProcessIdentity]:
+    """Processes whose end matters: announced, or owner of a fault."""
+    return {
+        *ledger.owners(),
+        *(entry.owner for entry in ledger.entries().values() if entry.owner is not None),
+    }
 
 
 def _tidy(ledger: Ledger, injector: Injector) -> int | None:
