@@ -71,7 +71,7 @@ def observe_image() -> ImageState:
     except (DockerException, RequestException) as error:
         raise PreflightError(
             f"no Docker Engine answers: {error}",
-            hint="Start it (systemctl start docker), or use runtime netns, which needs none.",
+            hint="start it (systemctl start docker), or use --runtime netns",
         ) from error
     return ImageState.CURRENT if labels.get(_CONTENT_LABEL) == content_hash() else ImageState.STALE
 

@@ -105,7 +105,7 @@ def find_in_clone(relative: str) -> Path:
     if not path.exists():
         raise PreflightError(
             f"{path} is missing: mrc-testbed runs from a clone of its repository",
-            hint="Clone the repository and run `sudo make setup` in it.",
+            hint="clone the repository and run `sudo make setup` in it",
         )
     return path
 
@@ -164,7 +164,7 @@ def run_playbook(
     if run.status == "timeout":
         raise PreflightError(
             f"playbook {name} was not finished after {_DEADLINE_S} s; its output is in {log}",
-            hint="Look in the log for the task that hangs, often a package mirror out of reach.",
+            hint="look in the log for the task that hangs; often a package mirror is out of reach",
         )
     if run.rc != 0:
         failures = "\n".join(listener.failures) or f"ansible-playbook ended with status {run.rc}"
