@@ -2,11 +2,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.document import validate_values
+from testbed.document import Tree, validate_values
 from testbed.errors import UsageError
 from testbed.topology.spec import NicSpec, TopologySpec
 
-LIMITS: list[tuple[dict[str, object], list[str]]] = [
+LIMITS: list[tuple[dict[str, Tree], list[str]]] = [
     ({"planes": 17}, ["planes: must be at most 16, found 17"]),
     ({"planes": 0}, ["planes: must be at least 1, found 0"]),
     (
@@ -67,7 +67,7 @@ LIMITS: list[tuple[dict[str, object], list[str]]] = [
 
 
 @pytest.mark.parametrize(("values", "messages"), LIMITS)
-def test_limits_are_refused_at_the_key_they_are_about(values: dict[str, object], messages: list[str]) -> None:
+def test_limits_are_refused_at_the_key_they_are_about(values: dict[str, Tree], messages: list[str]) -> None:
     with pytest.raises(UsageError) as refusal:
         validate_values(values, TopologySpec, "lab.yaml")
     for message in messages:
@@ -84,12 +84,16 @@ def test_limits_are_refused_at_the_key_they_are_about(values: dict[str, object],
         {"planes": 8, "t0": 512, "t1": 256, "hosts_per_t0": 256},
     ],
 )
-def test_fabrics_at_the_limits_are_accepted(values: dict[str, object]) -> None:
+def test_fabrics_at_the_limits_are_accepted(values: dict[str, Tree]) -> None:
     assert validate_values(values, TopologySpec, "lab.yaml").planes == values.get("planes", 4)
 
 
 def test_a_spec_survives_being_stored() -> None:
-    values = {"port_rate": "100Mbit", "link_delay": "5us", "nic": {"evs": 16, "memory": "1MiB"}}
+    values: dict[str, Tree] = {
+        "port_rate": "100Mbit",
+        "link_delay": "5us",
+        "nic": {"evs": 16, "memory": "1MiB"},
+    }
     spec = validate_values(values, TopologySpec, "lab.yaml")
     assert spec.port_rate == 10**8
     assert spec.link_delay == 5000
