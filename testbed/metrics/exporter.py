@@ -22,7 +22,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from testbed.errors import FabricError, PreflightError
 from testbed.metrics import catalogue
 from testbed.metrics.exposition import CONTENT_TYPE, Samples, TextWriter
-from testbed.metrics.fidelity import CpuReading, CpuUse, FidelityLimits, is_saturated, read_cpus
+from testbed.metrics.fidelity import FidelityLimits, RecentCpuUse, is_saturated, read_cpus
 from testbed.metrics.lab_watch import LabWatch
 
 DEFAULT_ADDRESS: Final = "127.0.0.1"
@@ -48,7 +48,7 @@ class Exporter:
         self._writer = TextWriter(catalogue.METRICS)
         self._lock = threading.Lock()
         self._cpu_ns = 0
-        self._cpus = _RecentCpuUse(read_cpus(time.monotonic_ns()))
+        self._cpus = RecentCpuUse(read_cpus(time.monotonic_ns()))
         self._build = (version("mrc-testbed"), platform.python_version(), platform.release())
         self._process = CollectorRegistry()
         ProcessCollector(registry=self._process)
@@ -94,21 +94,6 @@ class Exporter:
             self._watch.forget(name)
             return False
         return True
-
-
-class _RecentCpuUse:
-    """Use of the CPUs over the last second or more; shorter stretches say little, for ticks last 10 ms."""
-
-    def __init__(self, first: CpuReading) -> None:
-        self._last = first
-        self._use: tuple[CpuUse, ...] = ()
-
-    def update(self, reading: CpuReading) -> tuple[CpuUse, ...]:
-        """The use up to about *reading*; empty in the first second."""
-        if reading.time_ns - self._last.time_ns >= FidelityLimits().window_ns:
-            self._use = reading.since(self._last)
-            self._last = reading
-        return self._use
 
 
 class MetricsServer(ThreadingHTTPServer):

@@ -175,3 +175,18 @@ def judge(
             f"the machine stood still for {latest_ns / 1e9:.2f} s (limit: {limits.pause_ns / 1e9:.2f} s)"
         )
     return tuple(reasons)
+
+
+class RecentCpuUse:
+    """Use of the CPUs over the last second or more; shorter stretches say little, for ticks last 10 ms."""
+
+    def __init__(self, first: CpuReading) -> None:
+        self._last = first
+        self._use: tuple[CpuUse, ...] = ()
+
+    def update(self, reading: CpuReading) -> tuple[CpuUse, ...]:
+        """The use up to about *reading*; empty in the first second."""
+        if reading.time_ns - self._last.time_ns >= FidelityLimits().window_ns:
+            self._use = reading.since(self._last)
+            self._last = reading
+        return self._use

@@ -10,6 +10,7 @@ from testbed.metrics.fidelity import (
     CpuTimes,
     CpuUse,
     FidelityLimits,
+    RecentCpuUse,
     is_saturated,
     judge,
     parse_cpu_times,
@@ -109,3 +110,12 @@ def test_this_machine_counts_the_time_a_busy_thread_takes() -> None:
     use = read_cpus(time.monotonic_ns()).since(before)
     assert any(cpu.busy_ratio > 0 for cpu in use)
     assert all(0 <= cpu.busy_ratio <= 1 for cpu in use)
+
+
+def test_recent_use_waits_for_a_second_of_ticks() -> None:
+    recent = RecentCpuUse(reading(1, (1.0, 0, 0)))
+    assert recent.update(reading(1.5, (1.0, 0, 0))) == ()
+    (cpu,) = recent.update(reading(2, (1.0, 0, 0)))
+    assert cpu.busy_ratio == 1.0
+    # a scrape that follows at once shows the same, another scraper does not shorten the stretch
+    assert recent.update(reading(2.1, (0.0, 0, 0))) == (cpu,)

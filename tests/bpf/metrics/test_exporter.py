@@ -1,0 +1,278 @@
+"""The exporter over HTTP, on the real maps of a lab."""
+
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import urlopen
+
+import pytest
+from map_filling import PinnedLab, filling, write_per_cpu
+from prometheus_client.parser import text_string_to_metric_families
+
+from agents.wire_abi import NicCounter, NicCounters, PortCounter, PortCounters
+from testbed.errors import PreflightError, UsageError
+from testbed.fabric.state import Phase, lab_paths
+from testbed.faults.effect import Fault
+from testbed.faults.injector import FaultEvent
+from testbed.faults.ledger import Entry, Ledger
+from testbed.metrics.catalogue import METRICS, MetricType
+from testbed.metrics.exporter import Exporter, MetricsServer, exporter_running, serve
+from testbed.metrics.exposition import CONTENT_TYPE
+from testbed.metrics.run_info import RunInfo, announce_run
+from testbed.topology.clos import Clos
+from testbed.topology.spec import TopologySpec
+
+pytestmark = pytest.mark.root
+
+Page = dict[str, dict[frozenset[tuple[str, str]], float]]
+
+
+def scrape(url: str) -> Page:
+    """Sample name -> labels -> value."""
+    with urlopen(url, timeout=10) as answer:  # noqa: S310 - the exporter's own URL
+        assert answer.headers["Content-Type"] == CONTENT_TYPE
+        text = answer.read().decode()
+    page: Page = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            page.setdefault(sample.name, {})[frozenset(sample.labels.items())] = sample.value
+    return page
+
+
+def value(page: Page, name: str, **labels: str) -> float:
+    return page[name][frozenset(labels.items())]
+
+
+@pytest.fixture
+def url(pinned_lab: PinnedLab) -> Iterator[str]:
+    with exporter_running(port=0) as url:
+        yield url
+
+
+def count_bytes(lab: PinnedLab, placed_bytes: int) -> None:
+    pin = lab.paths.node_pins("h1") / "nic_counters"
+    write_per_cpu(pin, NicCounters, 0, {NicCounter.RX_PLACED_BYTES: [placed_bytes]})
+
+
+def goodput(page: Page) -> float:
+    return value(page, "mrc_goodput_bytes_total", lab="observed", node="h1")
+
+
+def test_counters_reach_the_page_under_their_labels(pinned_lab: PinnedLab, url: str) -> None:
+    paths = pinned_lab.paths
+    nic = {NicCounter.TX_RETRANSMIT_SACK: [3, 4], NicCounter.DROP_R_KEY: [0, 9], NicCounter.TX_DATA: [100]}
+    write_per_cpu(paths.node_pins("h0") / "nic_counters", NicCounters, 0, nic)
+    uplink = pinned_lab.clos.link("p1-t0-0:2~p1-t1-0:0")
+    port = {
+        PortCounter.TX_BYTES: [2000],
+        PortCounter.DROP_LINK_DOWN: [5],
+        PortCounter.DROP_NO_ROUTE: [1, 1],
+        PortCounter.PASSED_TO_STACK: [6],
+    }
+    write_per_cpu(paths.fabric_pins / "port_counters", PortCounters, uplink.lower.id, port)
+    page = scrape(url)
+    host = {"lab": "observed", "node": "h0"}
+    assert value(page, "mrc_retransmits_total", **host, reason="sack") == 7
+    assert value(page, "mrc_retransmits_total", **host, reason="timeout") == 0
+    assert value(page, "mrc_nic_drops_total", **host, reason="r_key") == 9
+    assert value(page, "mrc_tx_packets_total", **host, kind="data") == 100
+    switch = {"lab": "observed", "plane": "1", "tier": "t0", "node": "p1-t0-0"}
+    assert value(page, "mrc_port_tx_bytes_total", **switch, link=uplink.name) == 2000
+    assert value(page, "mrc_link_drops_total", **switch, link=uplink.name, reason="link_down") == 5
+    assert value(page, "mrc_switch_drops_total", **switch, reason="no_route") == 2
+    assert value(page, "mrc_passed_to_stack_packets_total", lab="observed", tier="t0", node="p1-t0-0") == 6
+    assert value(page, "mrc_ev_state", **host, plane="1", state="GOOD") == 0
+
+
+def test_rtt_is_shown_by_plane_over_all_hosts(pinned_lab: PinnedLab, url: str, twin_object: Path) -> None:
+    for host in ("h0", "h1"):
+        with filling(twin_object, pinned_lab.paths.node_pins(host) / "rtt_histogram") as rtt:
+            rtt.add(1000, key=0)
+            rtt.add(50_000, key=1)
+    page = scrape(url)
+    assert value(page, "mrc_packet_rtt_seconds_count", lab="observed", plane="0") == 2
+    assert value(page, "mrc_packet_rtt_seconds_sum", lab="observed", plane="1") == 100_000 / 1e9
+    assert value(page, "mrc_packet_rtt_seconds_bucket", lab="observed", plane="0", le="0.000001024") == 2
+    assert value(page, "mrc_packet_rtt_seconds_bucket", lab="observed", plane="1", le="0.000001024") == 0
+
+
+def test_every_metric_of_the_catalogue_can_be_scraped(pinned_lab: PinnedLab, url: str) -> None:
+    ledger = Ledger(pinned_lab.paths.faults)
+    ledger.create()
+    ledger.write(Entry(Fault("f1", "loss", 1, (), ()), 5))
+    with announce_run(pinned_lab.paths.folder, RunInfo("flap", "r1", 42)):
+        page = scrape(url)
+        # CPU use needs a second's worth of ticks; it has a test of its own
+        recent = {"mrc_testbed_host_saturated", "mrc_testbed_cpu_busy_ratio", "mrc_testbed_cpu_softirq_ratio"}
+        for metric in METRICS:
+            suffix = "_count" if metric.type is MetricType.HISTOGRAM else ""
+            assert metric.name in recent or page[metric.name + suffix], metric.name
+            for labels in page.get(metric.name + suffix, ()):
+                assert {name for name, _ in labels} == set(metric.labels)
+        assert value(page, "mrc_fault_active", lab="observed", fault_id="f1", kind="loss") == 1
+        assert value(page, "mrc_testbed_run_info", lab="observed", scenario="flap", run="r1", seed="42") == 1
+    assert "mrc_testbed_run_info" not in scrape(url)
+
+
+def test_outages_are_counted_by_link(pinned_lab: PinnedLab, url: str) -> None:
+    ledger = Ledger(pinned_lab.paths.faults)
+    ledger.create()
+    link = pinned_lab.clos.link("h0:1")
+    ledger.record(FaultEvent("applied", "f1", "link-flap", (link.name,), 1, 2).as_record())
+    page = scrape(url)
+    assert value(page, "mrc_link_flaps_total", lab="observed", plane="1", link=link.name) == 1
+    assert value(page, "mrc_faults_injected_total", lab="observed", kind="link-flap") == 1
+    assert sum(page["mrc_link_flaps_total"].values()) == 1
+
+
+def test_a_lab_that_goes_away_and_comes_back_is_followed(pinned_lab: PinnedLab, url: str) -> None:
+    count_bytes(pinned_lab, 1000)
+    assert goodput(scrape(url)) == 1000
+    pinned_lab.write_phase(Phase.REMOVING)
+    page = scrape(url)
+    assert value(page, "mrc_testbed_lab_up", lab="observed") == 0
+    assert "mrc_goodput_bytes_total" not in page
+    pinned_lab.take_down()
+    page = scrape(url)
+    assert "mrc_testbed_lab_up" not in page
+    assert "mrc_testbed_build_info" in page
+    pinned_lab.bring_up()
+    assert goodput(scrape(url)) == 0
+    count_bytes(pinned_lab, 5)
+    assert goodput(scrape(url)) == 5
+
+
+def test_a_lab_asked_for_by_name_is_shown_as_down_until_it_is_up(pinned_lab: PinnedLab) -> None:
+    with exporter_running(["later", "observed"], port=0) as url:
+        page = scrape(url)
+        assert value(page, "mrc_testbed_lab_up", lab="later") == 0
+        assert value(page, "mrc_testbed_lab_up", lab="observed") == 1
+
+
+def test_two_labs_are_shown_side_by_side(pinned_lab: PinnedLab) -> None:
+    other = PinnedLab(lab_paths("second"), Clos(TopologySpec(planes=1, t0=1, t1=1, hosts_per_t0=2)))
+    try:
+        other.bring_up()
+        count_bytes(pinned_lab, 10)
+        count_bytes(other, 20)
+        with exporter_running(port=0) as url:
+            page = scrape(url)
+        assert goodput(page) == 10
+        assert value(page, "mrc_goodput_bytes_total", lab="second", node="h1") == 20
+    finally:
+        other.take_down()
+
+
+def test_a_lab_with_a_missing_map_does_not_hide_the_others(pinned_lab: PinnedLab) -> None:
+    broken = PinnedLab(lab_paths("broken"), Clos(TopologySpec(planes=1, t0=1, t1=1, hosts_per_t0=2)))
+    try:
+        broken.bring_up()
+        (broken.paths.node_pins("h0") / "qps").unlink()
+        with exporter_running(port=0) as url:
+            page = scrape(url)
+        assert value(page, "mrc_testbed_lab_up", lab="broken") == 0
+        assert value(page, "mrc_testbed_lab_up", lab="observed") == 1
+    finally:
+        broken.take_down()
+
+
+def test_counters_never_step_back_while_they_are_scraped(
+    pinned_lab: PinnedLab, url: str, twin_object: Path
+) -> None:
+    stop = threading.Event()
+    pin = pinned_lab.paths.node_pins("h0") / "message_histogram"
+
+    def send() -> None:
+        with filling(twin_object, pin) as messages:
+            while not stop.is_set():
+                messages.add(1_000_000)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        pages = [scrape(url) for _ in range(20)]
+    finally:
+        stop.set()
+        sender.join()
+    counts = [
+        value(page, "mrc_message_completion_seconds_count", lab="observed", node="h0") for page in pages
+    ]
+    assert counts == sorted(counts)
+    assert counts[-1] > counts[0]
+
+
+def test_scrapes_at_the_same_time_all_succeed(url: str) -> None:
+    pages: list[Page] = []
+    scrapers = [threading.Thread(target=lambda: pages.append(scrape(url))) for _ in range(8)]
+    for scraper in scrapers:
+        scraper.start()
+    for scraper in scrapers:
+        scraper.join()
+    assert len(pages) == 8
+    assert all(value(page, "mrc_testbed_lab_up", lab="observed") == 1 for page in pages)
+
+
+def test_other_paths_are_not_found(url: str) -> None:
+    place = urlsplit(url)
+    connection = http.client.HTTPConnection(place.netloc, timeout=10)
+    connection.request("GET", "/elsewhere")
+    answer = connection.getresponse()
+    assert answer.status == 404
+    assert b"/metrics" in answer.read()
+    connection.request("GET", "/metrics?x=1")  # on the same connection
+    assert connection.getresponse().status == 200
+    connection.close()
+
+
+def test_a_port_in_use_is_a_clear_error(state_root: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(PreflightError) as caught:
+            serve(port=port)
+    assert caught.value.exit_code == 3
+    assert caught.value.message == f"cannot serve metrics at 127.0.0.1:{port}: Address already in use"
+    assert "--port" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(("address", "port"), [("192.0.2.1", 0), ("127.0.0.1", 70_000), ("nonsense", 1)])
+def test_an_address_that_is_not_ours_is_a_clear_error(state_root: Path, address: str, port: int) -> None:
+    with pytest.raises(PreflightError, match=f"cannot serve metrics at {address}:{port}"):
+        MetricsServer(Exporter(), address, port)
+
+
+def test_an_impossible_lab_name_is_refused(state_root: Path) -> None:
+    with pytest.raises(UsageError, match="no name for a lab"):
+        serve(["../etc"], port=0)
+
+
+def test_an_ipv6_address_can_be_served(pinned_lab: PinnedLab) -> None:
+    with exporter_running(address="::1", port=0) as url:
+        assert url.startswith("http://[::1]:")
+        assert value(scrape(url), "mrc_testbed_lab_up", lab="observed") == 1
+
+
+SERVE = """
+import sys
+from testbed.metrics.exporter import serve
+try:
+    serve(port=0, on_ready=lambda url: print(url, flush=True))
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+def test_a_process_serves_until_it_is_interrupted(pinned_lab: PinnedLab) -> None:
+    command = [sys.executable, "-c", SERVE]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ)) as process:
+        assert process.stdout is not None
+        page = scrape(process.stdout.readline().strip())
+        assert value(page, "mrc_testbed_lab_up", lab="observed") == 1
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 130

@@ -1,0 +1,156 @@
+"""Reading the pinned maps of a lab; the maps are those that `up` makes."""
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from map_filling import PinnedLab, filling, opened, write_per_cpu
+
+from agents.bpf.maps import ArrayMap, MappedArray
+from agents.wire_abi import (
+    EvState,
+    NicConfig,
+    NicCounter,
+    NicCounters,
+    Port,
+    PortCounter,
+    PortCounters,
+    PortFault,
+    Qp,
+    QpState,
+)
+from testbed.errors import FabricError
+from testbed.metrics.histogram import Histogram
+from testbed.metrics.lab_watch import open_reader
+from testbed.metrics.reader import LabReader
+from testbed.metrics.sampler import take_reading
+
+pytestmark = pytest.mark.root
+
+
+@pytest.fixture
+def reader(pinned_lab: PinnedLab) -> Iterator[LabReader]:
+    reader = open_reader(pinned_lab.paths.lab)
+    yield reader
+    reader.close()
+
+
+def connect_qp(
+    pinned_lab: PinnedLab, index: int, states: list[EvState], state: QpState = QpState.RTS
+) -> None:
+    """Makes QP *index* of h0 one whose EVs, in plane 0 and 1 by turns, are in *states*."""
+    qp = Qp()
+    qp.state = state
+    for ev, ev_state in enumerate(states):
+        qp.evs[ev].plane = ev % 2
+        qp.evs[ev].state = ev_state
+    with opened(pinned_lab.paths.node_pins("h0") / "qps") as descriptor:
+        ArrayMap(descriptor, Qp).write(index, qp)
+
+
+def test_counters_are_added_up_over_cpus(pinned_lab: PinnedLab, reader: LabReader) -> None:
+    pin = pinned_lab.paths.node_pins("h1") / "nic_counters"
+    write_per_cpu(pin, NicCounters, 0, {NicCounter.TX_DATA: [5, 7], NicCounter.DROP_OPCODE: [2**63, 1]})
+    counters = reader.nics["h1"].counters()
+    assert counters[NicCounter.TX_DATA] == 12
+    assert counters[NicCounter.DROP_OPCODE] == 2**63 + 1
+    assert sum(counters) == 12 + 2**63 + 1
+    assert not any(reader.nics["h0"].counters())
+
+
+def test_port_counters_are_told_apart_by_port(pinned_lab: PinnedLab, reader: LabReader) -> None:
+    ports = pinned_lab.clos.numbering.port_count
+    for port_id in range(ports):
+        values = {PortCounter.TX_PACKETS: [port_id, 1], PortCounter.PASSED_TO_STACK: [0, 3]}
+        write_per_cpu(pinned_lab.paths.fabric_pins / "port_counters", PortCounters, port_id, values)
+    counters = reader.port_counters()
+    assert len(counters) == PortCounter.COUNT
+    assert counters[PortCounter.TX_PACKETS] == [port_id + 1 for port_id in range(ports)]
+    assert counters[PortCounter.PASSED_TO_STACK] == [3] * ports
+    assert counters[PortCounter.TX_BYTES] == [0] * ports
+
+
+def test_a_histogram_is_read_by_plane(pinned_lab: PinnedLab, reader: LabReader, twin_object: Path) -> None:
+    with filling(twin_object, pinned_lab.paths.node_pins("h0") / "rtt_histogram") as rtt:
+        for time_ns in (1000, 2000, 3_000_000):
+            rtt.add(time_ns, key=1)
+    with filling(twin_object, pinned_lab.paths.node_pins("h0") / "message_histogram") as messages:
+        messages.add(77_000)
+    assert reader.nics["h0"].packet_rtt() == (Histogram(), Histogram.from_times([1000, 2000, 3_000_000]))
+    assert reader.nics["h0"].message_completion() == Histogram.from_times([77_000])
+    assert reader.nics["h1"].packet_rtt() == (Histogram(), Histogram())
+
+
+def test_ports_are_up_without_fault_and_with_carrier(pinned_lab: PinnedLab, reader: LabReader) -> None:
+    clos = pinned_lab.clos
+    for host in ("h0", "h1"):
+        with opened(pinned_lab.paths.node_pins(host) / "nic_config") as descriptor:
+            MappedArray(descriptor, NicConfig)[0].port_up_mask = 0b11
+    assert reader.ports_up() == [True] * clos.numbering.port_count
+    uplink = clos.link("p0-t0-0:2~p0-t1-0:0")
+    with opened(pinned_lab.paths.fabric_pins / "port_table") as descriptor:
+        MappedArray(descriptor, Port)[uplink.upper.id].fault_flags = PortFault.FAULT_DOWN
+    with opened(pinned_lab.paths.node_pins("h1") / "nic_config") as descriptor:
+        MappedArray(descriptor, NicConfig)[0].port_up_mask = 0b01
+    lost = clos.link("h1:1")
+    down = {port_id for port_id, is_up in enumerate(reader.ports_up()) if not is_up}
+    assert down == {uplink.upper.id, lost.lower.id, lost.upper.id}
+
+
+def test_evs_of_connected_qps_are_counted_by_plane_and_state(
+    pinned_lab: PinnedLab, reader: LabReader
+) -> None:
+    good, bad, skip = EvState.GOOD, EvState.ASSUMED_BAD, EvState.SKIP
+    connect_qp(pinned_lab, 0, [good, good, bad, good])
+    connect_qp(pinned_lab, 3, [good, skip], QpState.RTR)
+    connect_qp(pinned_lab, 5, [good] * 8, QpState.RESET)
+    assert reader.nics["h0"].ev_states() == {(0, good): 2, (0, bad): 1, (1, good): 2, (1, skip): 1}
+    assert reader.nics["h1"].ev_states() == {}
+
+
+def test_a_qp_is_found_and_lost_as_it_comes_and_goes(pinned_lab: PinnedLab, reader: LabReader) -> None:
+    nic = reader.nics["h0"]
+    assert nic.ev_states() == {}
+    connect_qp(pinned_lab, 2, [EvState.GOOD])
+    # unconnected QPs are searched now and then only
+    found = [nic.ev_states() for _ in range(20)]
+    assert found[-1] == {(0, EvState.GOOD): 1}
+    connect_qp(pinned_lab, 2, [EvState.GOOD], QpState.ERROR)
+    assert nic.ev_states() == {}
+
+
+def test_a_reading_sums_hosts_and_ports(pinned_lab: PinnedLab, reader: LabReader, twin_object: Path) -> None:
+    for host, amount in (("h0", 1), ("h1", 10)):
+        pins = pinned_lab.paths.node_pins(host)
+        values = {
+            NicCounter.RX_PLACED_BYTES: [amount],
+            NicCounter.DROP_R_KEY: [amount],
+            NicCounter.DROP_OPCODE: [5],
+        }
+        write_per_cpu(pins / "nic_counters", NicCounters, 0, values)
+        with filling(twin_object, pins / "rtt_histogram") as rtt:
+            rtt.add(amount * 1000, key=0)
+    for port in pinned_lab.clos.ports():
+        sent = {PortCounter.TX_BYTES: [10**port.plane], PortCounter.DROP_LOSS: [2]}
+        write_per_cpu(pinned_lab.paths.fabric_pins / "port_counters", PortCounters, port.id, sent)
+    reading = take_reading(reader, itertools.repeat(123).__next__)
+    assert reading.time_ns == 123
+    assert {name: host.goodput_bytes for name, host in reading.hosts.items()} == {"h0": 1, "h1": 10}
+    assert reading.hosts["h1"].refused_packets == 15
+    assert reading.packet_rtt == (Histogram.from_times([1000, 10_000]), Histogram())
+    # two hosts, one NIC port in each plane; ports of switches send too, but that is not the hosts' load
+    assert reading.plane_tx_bytes == (2, 20)
+    assert reading.port_drops["loss"] == 2 * pinned_lab.clos.numbering.port_count
+    assert reading.cpus.cpus
+
+
+def test_a_lab_that_is_not_up_cannot_be_read(pinned_lab: PinnedLab) -> None:
+    with pytest.raises(FabricError, match="'elsewhere' is not up"):
+        open_reader("elsewhere")
+
+
+def test_a_missing_map_is_named(pinned_lab: PinnedLab) -> None:
+    (pinned_lab.paths.node_pins("h1") / "rtt_histogram").unlink()
+    with pytest.raises(FabricError, match="h1/rtt_histogram"):
+        open_reader(pinned_lab.paths.lab)
