@@ -9,36 +9,36 @@ ICRC_BYTES = 4
 
 def test_limits_agree_with_the_data_plane() -> None:
     limit = wire_abi.Limit
-    assert usid.PLANE_COUNT == limit.PLANE_MAX.value
-    assert spec.EVS_MAX == limit.EV_MAX.value
-    assert spec.WINDOW_PACKETS_MAX == limit.PSN_RING.value
-    assert spec.MEMORY_SEGMENT_BYTES == limit.MEMORY_SEGMENT.value
+    assert limit.PLANE_MAX.value == usid.PLANE_COUNT
+    assert limit.EV_MAX.value == spec.EVS_MAX
+    assert limit.PSN_RING.value == spec.WINDOW_PACKETS_MAX
+    assert limit.MEMORY_SEGMENT.value == spec.MEMORY_SEGMENT_BYTES
     assert max(spec.PATH_MTUS) == limit.PMTU_MAX.value
-    assert timing.DATA_OVERHEAD_BYTES == limit.HEADER_BYTES.value + ICRC_BYTES
-    assert addressing.IFINDEX_BASE == limit.IFINDEX_BASE.value
-    assert forwarding.FIB_STRIDE == limit.FIB_STRIDE.value
+    assert limit.HEADER_BYTES.value + ICRC_BYTES == timing.DATA_OVERHEAD_BYTES
+    assert limit.IFINDEX_BASE.value == addressing.IFINDEX_BASE
+    assert limit.FIB_STRIDE.value == forwarding.FIB_STRIDE
 
 
 def test_usid_layout_agrees_with_the_data_plane() -> None:
     layout = wire_abi.Usid
-    assert usid.ROLE_SHIFT == layout.ROLE_SHIFT.value
-    assert usid.PLANE_SHIFT == layout.PLANE_SHIFT.value
-    assert usid.INDEX_COUNT - 1 == layout.INDEX_MASK.value
+    assert layout.ROLE_SHIFT.value == usid.ROLE_SHIFT
+    assert layout.PLANE_SHIFT.value == usid.PLANE_SHIFT
+    assert layout.INDEX_MASK.value == usid.INDEX_COUNT - 1
     assert {role.name: role.value for role in usid.Role} == {
         name: layout[name].value for name in ("T0", "T1", "DOWNLINK")
     }
 
 
 def test_forwarding_values_agree_with_the_data_plane() -> None:
-    assert forwarding.FIB_NONE == wire_abi.Fib.NONE.value
-    assert forwarding.FIB_LOCAL == wire_abi.Fib.LOCAL.value
+    assert wire_abi.Fib.NONE.value == forwarding.FIB_NONE
+    assert wire_abi.Fib.LOCAL.value == forwarding.FIB_LOCAL
 
 
 def test_ev_layout_agrees_with_the_data_plane() -> None:
     layout = wire_abi.EvLayout
-    assert ev.PLANE_SHIFT == layout.PLANE_SHIFT.value
-    assert ev.UPLINK_SHIFT == layout.UPLINK_SHIFT.value
-    assert ev.UPLINK_MASK == layout.UPLINK_MASK.value
+    assert layout.PLANE_SHIFT.value == ev.PLANE_SHIFT
+    assert layout.UPLINK_SHIFT.value == ev.UPLINK_SHIFT
+    assert layout.UPLINK_MASK.value == ev.UPLINK_MASK
 
 
 def test_port_kinds_agree_with_the_data_plane() -> None:
