@@ -15,8 +15,8 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, Protocol
 
 from testbed.errors import CleanupError, FaultError, TestbedError
 from testbed.fabric.folder_watch import FolderWatch
@@ -84,7 +84,16 @@ def _keeper_lock(ledger: Ledger) -> Iterator[bool]:
         yield True
 
 
-def keep(ledger: Ledger, injector: Injector, watch: FolderWatch) -> None:
+class Watch(Protocol):
+    """How the keeper waits; `FolderWatch` on the ledger's folders."""
+
+    def wait(self, processes: Iterable[ProcessIdentity], deadline_ns: int) -> None:
+        """Returns when the ledger changed, a process ended, or *deadline_ns* (CLOCK_MONOTONIC) came."""
+
+
+def keep(
+    ledger: Ledger, injector: Injector, watch: Watch, clock_ns: Callable[[], int] = time.monotonic_ns
+) -> None:
     """Looks after the ledger until it is empty and no runner is announced, or the lab is gone.
 
     The caller holds the keeper's lock file. It is deleted at the end, while the ledger is locked: who writes
@@ -94,7 +103,7 @@ def keep(ledger: Ledger, injector: Injector, watch: FolderWatch) -> None:
     while ledger.active_folder.is_dir():
         # Asked before tidying: who dies in between is watched, and that ends the wait at once.
         alive = [owner for owner in _owners(ledger) if is_alive(owner)]
-        deadlines = [_tidy(ledger, injector)]
+        deadlines = [_tidy(ledger, injector, clock_ns)]
         entries = injector.entries()
         for entry in entries:
             deadlines.append(entry.expires_ns)
@@ -102,12 +111,12 @@ def keep(ledger: Ledger, injector: Injector, watch: FolderWatch) -> None:
                 key = entry.fault.fault_id, entry.added_ns
                 if key not in rhythms:
                     rhythms[key] = _Rhythm(entry)
-                deadlines.append(rhythms[key].follow(injector))
+                deadlines.append(rhythms[key].follow(injector, clock_ns()))
         with ledger.locked():
             if not ledger.entries() and not ledger.owners():
                 (ledger.folder / "keeper.lock").unlink()
                 return
-        deadline_ns = min(ns for ns in (*deadlines, time.monotonic_ns() + _LOOK_NS) if ns is not None)
+        deadline_ns = min(ns for ns in (*deadlines, clock_ns() + _LOOK_NS) if ns is not None)
         watch.wait(alive, deadline_ns)
 
 
@@ -119,7 +128,7 @@ def _owners(ledger: Ledger) -> set[ProcessIdentity]:
     }
 
 
-def _tidy(ledger: Ledger, injector: Injector) -> int | None:
+def _tidy(ledger: Ledger, injector: Injector, clock_ns: Callable[[], int]) -> int | None:
     """Reverts what is stale and forgets dead runners; when to try again, None when all went well."""
     for owner in ledger.owners():
         if not is_alive(owner):
@@ -129,7 +138,7 @@ def _tidy(ledger: Ledger, injector: Injector) -> int | None:
             logger.info("reverted %s", event.fault_id)
     except CleanupError as error:
         logger.warning("%s; trying again", error)
-        return time.monotonic_ns() + _RETRY_NS
+        return clock_ns() + _RETRY_NS
     return None
 
 
@@ -145,9 +154,9 @@ class _Rhythm:
         self._outages = entry.flap.outages(length_ns)
         self._outage: tuple[int, int] | None = next(self._outages, None)
 
-    def follow(self, injector: Injector) -> int | None:
+    def follow(self, injector: Injector, time_ns: int) -> int | None:
         """Switches the flap to what it should be now; when it has to be switched next, None for never."""
-        now_ns = time.monotonic_ns() - self._began_ns
+        now_ns = time_ns - self._began_ns
         while self._outage is not None and self._outage[1] <= now_ns:
             self._outage = next(self._outages, None)
         is_down = self._outage is not None and self._outage[0] <= now_ns
