@@ -29,7 +29,7 @@ HOST_READY := build/host-ready-$(BOOT)
 TEST_TOOLS_READY := build/test-tools-ready-$(BOOT)
 TIERS ?= unit bpf netns e2e
 
-.PHONY: help setup demo test test-tools check bench bpf abi image lock clean
+.PHONY: help setup demo test test-tools check bench bpf abi abi-check image lock clean
 help:
 	@echo "sudo make setup   system packages, Python environment, BPF objects, node image"
 	@echo "sudo make demo    all of that, then a lab, a link flap and its verdict"
@@ -55,13 +55,14 @@ test: setup test-tools
 test-tools: $(TEST_TOOLS_READY)
 
 check: $(VENV)/.synced
-	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
-	$(BIN)/clang-format --dry-run -Werror $(C_FILES)
-	@$(MAKE) --no-print-directory agents/_objects/abi.bpf.o
-	$(BIN)/python -m agents.abi_generate agents/_objects/abi.bpf.o | diff -u agents/wire_abi.py -
-	$(BIN)/ansible-playbook --syntax-check --inventory localhost, playbooks/*.yaml
+	@failed=; try() { local name=$$1; shift; echo "== $$name"; "$$@" || failed="$$failed $$name"; }; \
+	try ruff $(BIN)/ruff check .; \
+	try mypy $(BIN)/mypy; \
+	try import-linter $(BIN)/lint-imports --no-logo; \
+	try clang-format $(BIN)/clang-format --dry-run -Werror $(C_FILES); \
+	try abi $(MAKE) --no-print-directory abi-check; \
+	try playbooks $(BIN)/ansible-playbook --syntax-check --inventory localhost, $(wildcard playbooks/*.yaml); \
+	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
 
 bench: setup test-tools
 	@$(BIN)/python -m benchmarks
@@ -98,10 +99,12 @@ lock: $(VENV)/.synced
 # ---- the machine ----------------------------------------------------------------------------
 
 $(HOST_READY): playbooks/host.yaml | $(VENV)/.synced
+	@echo "preparing the machine"
 	@$(BIN)/mrc-testbed host prepare
 	@mkdir -p build && touch $@
 
 $(TEST_TOOLS_READY): playbooks/host.yaml | $(HOST_READY)
+	@echo "installing what only tests use"
 	@$(BIN)/mrc-testbed host prepare --test-tools
 	@mkdir -p build && touch $@
 
@@ -126,9 +129,15 @@ agents/_objects/drainer: $(DRAINER_SOURCES) Makefile
 
 -include $(wildcard agents/_objects/*.d)
 
-abi: $(VENV)/.synced agents/_objects/abi.bpf.o
-	$(BIN)/python -m agents.abi_generate agents/_objects/abi.bpf.o > build/wire_abi.py
-	mv build/wire_abi.py agents/wire_abi.py
+build/wire_abi.py: agents/_objects/abi.bpf.o agents/abi_generate.py $(VENV)/.synced
+	@mkdir -p $(@D)
+	$(BIN)/python -m agents.abi_generate $< > $@
+
+abi: build/wire_abi.py
+	cp $< agents/wire_abi.py
+
+abi-check: build/wire_abi.py
+	diff -u agents/wire_abi.py $<
 
 clean:
 	rm -rf build agents/_objects .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache $(VENV)
