@@ -108,8 +108,8 @@ def load(source: Path | str, kind: Kind | str | None = None) -> Document:
     accepted = [str(known) for known in Kind] if kind is None else [str(Kind(kind))]
     found = tree.get("kind")
     if found not in accepted:
-        suggestion = f", found {found!r}{did_you_mean(found, accepted)}" if isinstance(found, str) else ""
-        problems.append(Problem(("kind",), f"must be {' or '.join(accepted)}{suggestion}"))
+        seen = f", found {found!r}{did_you_mean(found, accepted)}" if isinstance(found, str) else ""
+        problems.append(Problem(("kind",), f"must be {' or '.join(accepted)}{seen}"))
     if problems:
         raise usage_error(name, positions, problems)
     return Document(name, path, Kind(str(found)), tree, positions)

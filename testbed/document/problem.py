@@ -6,7 +6,7 @@ from typing import Final, TypeAlias, Union
 
 from testbed.errors import UsageError
 
-Tree: TypeAlias = Union[str, int, float, bool, list["Tree"], dict[str, "Tree"], None]  # noqa: UP007 - recursive
+Tree: TypeAlias = Union[str, int, float, bool, list["Tree"], dict[str, "Tree"], None]  # noqa: UP007 recursive
 """What a file holds once parsed."""
 
 Location: TypeAlias = tuple[str | int, ...]
@@ -41,7 +41,12 @@ def format_location(location: Location) -> str:
     """Dotted key such as `spec.faults[0].every`; empty for the top of the file."""
     text = ""
     for step in location:
-        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+        if isinstance(step, int):
+            text += f"[{step}]"
+        else:
+            # A key comes from anybody's file, and the text goes to a terminal.
+            key = step if step.isprintable() else repr(step)
+            text += f".{key}" if text else key
     return text
 
 

@@ -190,7 +190,7 @@ def _bound(relation: str, key: str) -> Callable[[ErrorDetails], str]:
 
 
 def _length(relation: str, key: str, what: str) -> Callable[[ErrorDetails], str]:
-    return lambda error: f"must have {relation} {error['ctx'][key]} {what}"
+    return lambda error: f"has {len(error['input'])} {what}, {relation} {error['ctx'][key]} accepted"
 
 
 _WORDINGS: Final[dict[str, Callable[[ErrorDetails], str]]] = {

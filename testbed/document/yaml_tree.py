@@ -27,18 +27,22 @@ NODE_COUNT_MAX: Final = 20_000
 """Entries once aliases are expanded: nine lines of nested aliases would otherwise make a thousand million."""
 
 _TAG: Final = "tag:yaml.org,2002:"
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 _SCALARS: Final[dict[str, tuple[re.Pattern[str], str, Callable[[str], Tree]]]] = {
     "null": (re.compile(r"|~|null"), "~n", lambda _: None),
     "bool": (re.compile(r"true|false"), "tf", lambda text: text == "true"),
     "int": (re.compile(r"[-+]?(0|[1-9][0-9]{0,18})"), "-+0123456789", int),
     "float": (
-        re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?"),
+        re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+][0-9]+)?"),
         "-+.0123456789",
         float,
     ),
 }
-"""Plain scalars that are not text: pattern, possible first characters, constructor."""
+"""Plain scalars that are not text: pattern, possible first characters, constructor.
+
+Nothing that other YAML writers leave unquoted as text may match, so exponents need a point and a sign.
+"""
 
 
 class _LimitError(yaml.MarkedYAMLError):
@@ -64,6 +68,10 @@ class _Loader(Reader, Scanner, Parser, Composer, BaseResolver):
         self.depth += 1
         node: Node | None = super().compose_node(parent, index)
         self.depth -= 1
+        if isinstance(node, ScalarNode) and _SURROGATE.search(node.value):
+            raise yaml.MarkedYAMLError(
+                problem="half a surrogate pair is no character", problem_mark=node.start_mark
+            )
         return node
 
 
@@ -129,10 +137,12 @@ class _Expansion:
             self.refuse(location, node, f"tag {name!r} is not supported")
             return None
         pattern, _, construct = _SCALARS[name]
-        value = construct(text) if pattern.fullmatch(text) else math.nan
-        if isinstance(value, float) and not math.isfinite(value):
-            self.refuse(location, node, f"{text!r} is not a finite {name} value")
+        if not pattern.fullmatch(text):
+            self.refuse(location, node, f"{text!r} does not suit the tag {name!r}")
             return None
+        value = construct(text)
+        if isinstance(value, float) and not math.isfinite(value):
+            self.refuse(location, node, f"{text!r} is too large")
         return value
 
 
