@@ -318,20 +318,20 @@ class Kick(Structure):
 
     mode: int
     qp_index: int
+    frames_left: int
     probe_count: int
     probe_cursor: int
     next_probe_id: int
-    pad0: int
     probe_ev: "Array[c_uint32]"
     probe_qp: "Array[c_uint32]"
 
     _fields_ = (
         ("mode", c_uint32),
         ("qp_index", c_uint32),
+        ("frames_left", c_uint32),
         ("probe_count", c_uint32),
         ("probe_cursor", c_uint32),
         ("next_probe_id", c_uint32),
-        ("pad0", c_uint32),
         ("probe_ev", (c_uint32 * 64)),
         ("probe_qp", (c_uint32 * 64)),
     )
@@ -492,7 +492,7 @@ class TxSlot(Structure):
 
 
 class Qp(Structure):
-    """struct mrc_qp, 52976 bytes."""
+    """struct mrc_qp, 52984 bytes."""
 
     lock: "object"
     state: int
@@ -533,6 +533,8 @@ class Qp(Structure):
     work_head: int
     work_next: int
     work_iteration: int
+    work_local_slot: int
+    work_remote_slot: int
     work_sent_bytes: int
     completed_iterations: int
     outstanding_messages: int
@@ -593,6 +595,8 @@ class Qp(Structure):
         ("work_head", c_uint32),
         ("work_next", c_uint32),
         ("work_iteration", c_uint32),
+        ("work_local_slot", c_uint32),
+        ("work_remote_slot", c_uint32),
         ("work_sent_bytes", c_uint32),
         ("completed_iterations", c_uint32),
         ("outstanding_messages", c_uint32),

@@ -142,7 +142,7 @@ class BpfObject:
         path: the compiled object.
         rodata: bytes for the object's read-only data; their length must be exactly its length.
         max_entries: map name -> number of entries.
-        reuse: map name -> descriptor of an existing map to use instead of a new one.
+        reuse: map name -> descriptor of an existing map; the object takes those that it declares itself.
 
     Raises:
         PreflightError: the object is missing, or the kernel's verifier refused it (the message ends with the
@@ -181,8 +181,8 @@ class BpfObject:
     ) -> None:
         for name, count in max_entries.items():
             self._check(self._lib.bpf_map__set_max_entries(self._map(name), count), f"size of map {name}")
-        for name, descriptor in reuse.items():
-            self._check(self._lib.bpf_map__reuse_fd(self._map(name), descriptor), f"reuse of map {name}")
+        for name in set(self.map_names()) & reuse.keys():
+            self._check(self._lib.bpf_map__reuse_fd(self._map(name), reuse[name]), f"reuse of map {name}")
         if rodata is not None:
             size = c_size_t()
             address = self._lib.bpf_map__initial_value(self._section(".rodata"), byref(size))

@@ -57,8 +57,10 @@ class NicDevice:
         self._kick.mode = KickMode.DATA
         self._kick.qp_index = qp_index
         while packets > 0:
-            run_live(self._program, _FRAME, min(packets, _FRAMES_PER_RUN))
-            packets -= _FRAMES_PER_RUN
+            frames = min(packets, _FRAMES_PER_RUN)
+            self._kick.frames_left = frames
+            run_live(self._program, _FRAME, frames)
+            packets -= frames
 
     def send_probes(self, targets: list[tuple[int, int]]) -> None:
         """Sends one EV probe for each (QP index, EV index)."""

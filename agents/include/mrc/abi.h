@@ -264,13 +264,15 @@ struct mrc_qp {
 	__u32 retx_tail;
 	__u32 next_plane; /* may equal plane_count or more: wraps */
 	__u32 retries;
-	__u32 kick_asked;    /* an event asked the agent for frames and none came yet */
+	__u32 kick_asked;    /* frames have been asked for, or are being lent right now */
 	__u32 timer_armed;
 	__u64 acked_bytes;   /* payload */
 	__u64 progress_ns;   /* last acknowledgement of something new */
 	__u32 work_head;     /* first work request not yet completed; free-running */
 	__u32 work_next;     /* work request whose packets are being sent */
 	__u32 work_iteration;	  /* iteration of work_next being sent */
+	__u32 work_local_slot;	  /* work_iteration % local_slots */
+	__u32 work_remote_slot;	  /* work_iteration % remote_slots */
 	__u32 work_sent_bytes;	  /* bytes of that iteration already sent */
 	__u32 completed_iterations; /* of work_head */
 	__u32 outstanding_messages;
@@ -349,10 +351,10 @@ enum mrc_kick_mode {
 struct mrc_kick {
 	__u32 mode;
 	__u32 qp_index;
+	__u32 frames_left; /* of this call, counted down by BPF */
 	__u32 probe_count;
 	__u32 probe_cursor;  /* advanced by BPF */
 	__u32 next_probe_id; /* advanced by BPF; the wire carries the low 16 bits */
-	__u32 pad0;
 	__u32 probe_ev[MRC_KICK_PROBES];
 	__u32 probe_qp[MRC_KICK_PROBES];
 };

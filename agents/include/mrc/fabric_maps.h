@@ -33,7 +33,7 @@ struct {
 
 /* An entry is written from inside the port's network namespace; it may name a device of any. */
 struct {
-	__uint(type, BPF_MAP_TYPE_DEVMAP_HASH);
+	__uint(type, BPF_MAP_TYPE_DEVMAP);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, __u32);

@@ -11,6 +11,10 @@
 #include "frame.h"
 #include "nic_maps.h"
 
+enum {
+	SLIDE_STEPS = 4,
+};
+
 /* Under the lock: PSN `psn`, sent and not yet acknowledged, has arrived. */
 static __always_inline void account_ack(struct mrc_qp *qp, __u32 psn, __u64 now_ns)
 {
@@ -126,11 +130,14 @@ __noinline int advance(__u32 qp_index, __u64 now_ns)
 	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);
 	__u32 is_complete = 0, finished = 0, finished_index = 0, iterations = 0, is_more = 1;
 	struct mrc_histogram *histogram;
-	__u64 start_ns = 0;
+	__u64 start_ns = 0, bytes;
+	__u32 packets;
 
 	if (!qp || !ring)
 		return 0;
 	bpf_spin_lock(&qp->lock);
+	packets = qp->acked_total;
+	bytes = qp->acked_bytes;
 	for (int i = 0; i < 64; i++) {
 		__u32 una = qp->una_psn;
 		struct mrc_tx_slot *slot = TX_SLOT(qp, una);
@@ -159,7 +166,11 @@ __noinline int advance(__u32 qp_index, __u64 now_ns)
 		}
 	}
 	finished = work_finish(qp, &finished_index, &iterations);
+	packets = qp->acked_total - packets;
+	bytes = qp->acked_bytes - bytes;
 	bpf_spin_unlock(&qp->lock);
+	nic_count(MRC_NC_ACKED_PACKETS, packets);
+	nic_count(MRC_NC_ACKED_BYTES, bytes);
 	if (is_complete) {
 		nic_count(MRC_NC_MESSAGES, 1);
 		histogram = lookup0(&message_histogram);
@@ -171,6 +182,26 @@ __noinline int advance(__u32 qp_index, __u64 now_ns)
 	return is_more;
 }
 
+/*
+ * Under the lock: the common part of advance(): moves the left edge within a message, but not over
+ * its end.
+ */
+static __always_inline void slide_within_message(struct mrc_qp *qp)
+{
+	for (int i = 0; i < SLIDE_STEPS; i++) {
+		__u32 una = qp->una_psn;
+		__u8 opcode = TX_SLOT(qp, una)->opcode;
+
+		if (una == qp->next_psn || !ring_test(qp->acked_bits, una) ||
+		    opcode == WIRE_WRITE_LAST || opcode == WIRE_WRITE_ONLY)
+			break;
+		ring_clear(qp->acked_bits, una);
+		qp->una_psn = una + 1;
+		if (psn_distance(qp->scan_psn, una) <= 0)
+			qp->scan_psn = una + 1;
+	}
+}
+
 /* A QP that cannot go on: what it had to do is reported as failed by the agent. */
 static __always_inline void qp_fail(__u32 qp_index, __u32 from, __u32 status)
 {
@@ -178,23 +209,32 @@ static __always_inline void qp_fail(__u32 qp_index, __u32 from, __u32 status)
 	nic_event(MRC_EVENT_QP_STATE, qp_index, from, MRC_QP_ERROR, (__u64)status << 32);
 }
 
-/* A SACK: account for what arrived, then let this very frame carry the next packet. */
+/*
+ * A SACK: account for what arrived, then let this very frame carry the next packet. Returns a
+ * verdict, or SEND_PLANNED.
+ */
 __noinline int on_sack(struct xdp_md *ctx)
 {
 	struct wire_sack *head = frame_head(ctx, sizeof(*head));
 	struct tx_plan *plan = lookup0(&tx_plans);
 	__u32 qp_index, cack, ack, base, plane = 0, is_due = 0, is_new_left = 0, is_stale = 0;
-	__u32 packets, is_retransmission, is_marked;
+	__u32 packets = 0, is_retransmission, is_marked, is_settled = 0, is_planned = 0;
+	struct mrc_nic_config *config = lookup0(&nic_config);
+	__u32 random = bpf_get_prandom_u32();
+	struct mrc_nic_counters *counters;
 	struct mrc_histogram *histogram;
-	__u64 bitmap, bytes, now_ns, rtt_ns = 0;
+	struct mrc_work_ring *ring;
+	struct plan_news news = {};
+	__u64 bitmap, bytes = 0, now_ns, rtt_ns = 0;
 	__s32 behind;
 	struct mrc_qp *qp;
 
-	if (!head || !plan)
+	if (!head || !plan || !config)
 		return nic_drop(MRC_NC_DROP_MALFORMED);
 	qp_index = stack_qp_index(&head->stack);
 	qp = bpf_map_lookup_elem(&qps, &qp_index);
-	if (!qp)
+	ring = bpf_map_lookup_elem(&work_ring, &qp_index);
+	if (!qp || !ring)
 		return nic_drop(MRC_NC_DROP_UNKNOWN_QP);
 	cack = bpf_ntohl(head->cack_psn) & WIRE_PSN_MASK;
 	ack = (__s16)bpf_ntohs(head->ack_psn_offset);
@@ -203,6 +243,7 @@ __noinline int on_sack(struct xdp_md *ctx)
 	is_marked = bpf_ntohs(head->advice) & WIRE_SETH_SKIP_ONCE;
 	is_retransmission = bpf_ntohl(head->stack.bth.flags_psn) & WIRE_BTH_RETRANSMISSION << 24;
 	now_ns = bpf_ktime_get_ns();
+	plan->now_ns = now_ns;
 
 	bpf_spin_lock(&qp->lock);
 	cack = psn_expand(qp->una_psn, cack);
@@ -243,27 +284,40 @@ __noinline int on_sack(struct xdp_md *ctx)
 		bitmap &= bitmap - 1;
 		account_ack(qp, psn, now_ns);
 	}
+	slide_within_message(qp);
 	is_new_left = ring_test(qp->acked_bits, qp->una_psn) ||
 		      psn_distance(qp->peer_cack_next, qp->una_psn) > 0;
 	is_due = is_loss_due(qp);
 	packets = qp->acked_total - packets;
 	bytes = qp->acked_bytes - bytes;
+	if (!is_new_left && !is_due) {
+		is_settled = 1;
+		is_planned = plan_locked(qp, ring, config, plan, random, &news);
+	}
 unlock:
 	bpf_spin_unlock(&qp->lock);
 	if (is_stale)
 		return nic_drop(MRC_NC_DROP_STALE_SACK);
-	nic_count(MRC_NC_RX_SACK, 1);
+	counters = lookup0(&nic_counters);
+	if (counters) {
+		counters->value[MRC_NC_RX_SACK] += 1;
+		counters->value[MRC_NC_ACKED_PACKETS] += packets;
+		counters->value[MRC_NC_ACKED_BYTES] += bytes;
+	}
 	if (rtt_ns) {
 		histogram = bpf_map_lookup_elem(&rtt_histogram, &plane);
 		if (histogram)
 			histogram_add(histogram, rtt_ns);
 	}
-	plan->now_ns = now_ns;
+	if (is_settled) {
+		plan_report(qp_index, ring, &news);
+		return is_planned ? SEND_PLANNED : XDP_DROP;
+	}
 	for (int i = 0; is_new_left && i < COMPLETIONS_PER_SACK; i++)
 		is_new_left = advance(qp_index, now_ns);
 	for (int i = 0; is_due && i < LOSSES_PER_SACK; i++)
 		is_due = declare_loss(qp_index, MRC_REASON_LOSS, now_ns);
-	return send_next(ctx, qp_index);
+	return plan_next(qp_index) ? SEND_PLANNED : XDP_DROP;
 }
 
 /* A transport NAK: the QP's work fails (docs/protocol.md, "AETH"). */

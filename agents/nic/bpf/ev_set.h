@@ -55,7 +55,7 @@ static __always_inline int ev_select(struct mrc_qp *qp, __u32 port_mask, __u32 r
 	slice = plane * qp->evs_per_plane;
 	cursor = set->cursor < set->active_count ? set->cursor : 0;
 	ev = qp->order[EV_INDEX(slice + cursor)];
-	ev_swap(qp, slice, cursor, random % (cursor + 1));
+	ev_swap(qp, slice, cursor, (__u64)random * (cursor + 1) >> 32);
 	set->cursor = cursor + 1;
 	return ev;
 }

@@ -133,23 +133,9 @@ static __always_inline int write_icrc_off(struct xdp_md *ctx, __u32 offset)
 	return bpf_xdp_store_bytes(ctx, offset, &zero, sizeof(zero));
 }
 
-/* Sends the finished frame out of the port to a plane. */
-static __always_inline int nic_emit(struct xdp_md *ctx, const struct mrc_nic_config *config,
-				    __u32 plane, __u32 traffic_class)
+static __always_inline __u32 nic_port_id(const struct mrc_nic_config *config, __u32 plane)
 {
-	__u32 port_id = config->port_id[plane & (MRC_PLANE_MAX - 1)];
-	struct mrc_port *port = bpf_map_lookup_elem(&port_table, &port_id);
-
-	if (!port)
-		return XDP_DROP;
-	return port_emit(ctx, port_id, port, traffic_class);
-}
-
-static __always_inline struct mrc_port *nic_port(const struct mrc_nic_config *config, __u32 plane)
-{
-	__u32 port_id = config->port_id[plane & (MRC_PLANE_MAX - 1)];
-
-	return bpf_map_lookup_elem(&port_table, &port_id);
+	return config->port_id[plane & (MRC_PLANE_MAX - 1)];
 }
 
 /* The EV a received packet carries. */

@@ -46,14 +46,19 @@ static __always_inline int on_kick(struct xdp_md *ctx)
 	qp = bpf_map_lookup_elem(&qps, &qp_index);
 	if (!qp)
 		return XDP_DROP;
-	qp->kick_asked = 0;
+	/* More frames of this call follow, unless this is the last: no need to ask for them. */
+	request->frames_left--;
+	qp->kick_asked = request->frames_left != 0;
 	plan->now_ns = bpf_ktime_get_ns();
+	if (!plan_next(qp_index)) {
+		qp->kick_asked = 0;
+		return XDP_DROP;
+	}
 	nic_count(MRC_NC_KICK_PACKETS, 1);
-	return send_next(ctx, qp_index);
+	return SEND_PLANNED;
 }
 
-SEC("xdp")
-int nic(struct xdp_md *ctx)
+static __always_inline int on_frame(struct xdp_md *ctx)
 {
 	__u32 ingress_id = ctx->ingress_ifindex - MRC_IFINDEX_BASE;
 	struct mrc_nic_config *config;
@@ -61,8 +66,6 @@ int nic(struct xdp_md *ctx)
 	struct mrc_port *port;
 	__u64 hi, plane, own_sid;
 
-	if (ctx->ingress_ifindex == LOOPBACK_IFINDEX)
-		return on_kick(ctx);
 	config = lookup0(&nic_config);
 	port = bpf_map_lookup_elem(&port_table, &ingress_id);
 	head = frame_head(ctx, sizeof(*head));
@@ -99,6 +102,14 @@ int nic(struct xdp_md *ctx)
 	default:
 		return nic_drop(MRC_NC_DROP_OPCODE);
 	}
+}
+
+SEC("xdp")
+int nic(struct xdp_md *ctx)
+{
+	int verdict = ctx->ingress_ifindex == LOOPBACK_IFINDEX ? on_kick(ctx) : on_frame(ctx);
+
+	return verdict == SEND_PLANNED ? send_planned(ctx) : verdict;
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

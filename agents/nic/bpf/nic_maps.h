@@ -67,6 +67,12 @@ struct {
 	__type(value, struct mrc_histogram);
 } message_histogram SEC(".maps");
 
+enum retransmission {
+	RETRANSMISSION_NONE = 0,
+	RETRANSMISSION_SACK,	/* found lost by later acknowledgements */
+	RETRANSMISSION_TIMEOUT,
+};
+
 /*
  * What the functions of one program run tell each other about the packet to build; too large for
  * the stack that they share.
@@ -88,7 +94,7 @@ struct tx_plan {
 	__u32 length;
 	__u32 msn;
 	__u32 opcode;
-	__u32 is_retransmission;
+	__u32 retransmission; /* enum retransmission */
 };
 
 struct {

@@ -25,7 +25,7 @@ __noinline int send_probe(struct xdp_md *ctx)
 	struct mrc_kick *request = lookup0(&kick);
 	struct wire_endpoint_request *head;
 	struct frame_target to;
-	__u32 cursor, id, slot, qp_index, ev_index;
+	__u32 cursor, id, slot, qp_index, ev_index, port_id;
 	struct mrc_probe *probe;
 	struct mrc_port *port;
 	struct mrc_qp *qp;
@@ -61,7 +61,8 @@ __noinline int send_probe(struct xdp_md *ctx)
 			     entropy_uplink(to.entropy), config->uplinks_per_pair);
 	to.peer_host = qp->peer_host;
 	to.peer_qpn = WIRE_ENDPOINT_QP;
-	port = nic_port(config, to.plane);
+	port_id = nic_port_id(config, to.plane);
+	port = bpf_map_lookup_elem(&port_table, &port_id);
 	if (!port || frame_resize(ctx, sizeof(*head) + WIRE_ICRC_BYTES))
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	head = frame_head(ctx, sizeof(*head));
@@ -78,7 +79,7 @@ __noinline int send_probe(struct xdp_md *ctx)
 	if (write_icrc_off(ctx, sizeof(*head)))
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	nic_count(MRC_NC_TX_PROBE, 1);
-	return nic_emit(ctx, config, to.plane, MRC_CLASS_CONTROL);
+	return port_emit(ctx, port_id, port, MRC_CLASS_CONTROL);
 }
 
 /* Answers a peer's probe on the path it came by. */
@@ -91,7 +92,7 @@ __noinline int on_endpoint_request(struct xdp_md *ctx, __u32 plane)
 	struct mrc_port *port;
 	__u64 source;
 	__be16 timestamp;
-	__u32 id;
+	__u32 id, port_id;
 
 	if (!request || !config)
 		return nic_drop(MRC_NC_DROP_MALFORMED);
@@ -109,7 +110,8 @@ __noinline int on_endpoint_request(struct xdp_md *ctx, __u32 plane)
 	to.peer_host = source - 1;
 	to.peer_qpn = WIRE_ENDPOINT_QP;
 	to.to = carrier_to(config, to.peer_host, plane, entropy_uplink(to.entropy));
-	port = nic_port(config, plane);
+	port_id = nic_port_id(config, plane);
+	port = bpf_map_lookup_elem(&port_table, &port_id);
 	if (!port || frame_resize(ctx, sizeof(*head) + WIRE_ICRC_BYTES))
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	head = frame_head(ctx, sizeof(*head));
@@ -124,7 +126,7 @@ __noinline int on_endpoint_request(struct xdp_md *ctx, __u32 plane)
 	if (write_icrc_off(ctx, sizeof(*head)))
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	nic_count(MRC_NC_TX_PROBE_ANSWER, 1);
-	return nic_emit(ctx, config, plane, MRC_CLASS_CONTROL);
+	return port_emit(ctx, port_id, port, MRC_CLASS_CONTROL);
 }
 
 /* An answer: counted for its EV, which returns after enough of them in a row. */

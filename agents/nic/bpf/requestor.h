@@ -23,9 +23,12 @@
 enum {
 	COMPLETIONS_PER_SACK = 64, /* message ends one SACK can uncover */
 	LOSSES_PER_SACK = 16,
+	IDLE_CREDIT_SHARE = 8,	   /* part of the window that may lie idle until the next tick */
 	BITMAP_NEWS_PER_SACK = 16, /* the rest is in the next SACK's bitmap as well */
-	BACKOFF_MAX = 6,
 };
+
+/* What a handler returns when plan_next() has decided a packet and the frame is to carry it. */
+#define SEND_PLANNED (-1)
 
 static __always_inline struct mrc_qp *qp_find(__u32 qp_index)
 {
@@ -51,15 +54,13 @@ static __always_inline void work_take(struct mrc_qp *qp, struct mrc_work *work,
 	__u32 offset = qp->work_sent_bytes;
 	__u32 rest = work->length - offset;
 	__u32 length = rest < qp->pmtu_bytes ? rest : qp->pmtu_bytes;
-	__u32 local_slot = qp->work_iteration % work->local_slots;
-	__u32 remote_slot = qp->work_iteration % work->remote_slots;
 
 	if (!offset) {
 		qp->message_start_ns[qp->next_msn & (MRC_WORK_RING - 1)] = now_ns;
 		qp->outstanding_messages++;
 	}
-	slot->local_offset = work->local_offset + local_slot * work->length + offset;
-	slot->remote_offset = work->remote_offset + remote_slot * work->length + offset;
+	slot->local_offset = work->local_offset + qp->work_local_slot * work->length + offset;
+	slot->remote_offset = work->remote_offset + qp->work_remote_slot * work->length + offset;
 	slot->length = length;
 	slot->msn = qp->next_msn;
 	slot->work_index = qp->work_next & (MRC_WORK_RING - 1);
@@ -73,6 +74,10 @@ static __always_inline void work_take(struct mrc_qp *qp, struct mrc_work *work,
 		qp->work_sent_bytes = 0;
 		qp->next_msn++;
 		qp->work_iteration++;
+		if (++qp->work_local_slot >= work->local_slots)
+			qp->work_local_slot = 0;
+		if (++qp->work_remote_slot >= work->remote_slots)
+			qp->work_remote_slot = 0;
 	}
 }
 
@@ -88,6 +93,8 @@ static __always_inline void work_settle(struct mrc_qp *qp, struct mrc_work_ring 
 		return;
 	qp->work_started[index] = qp->work_iteration;
 	qp->work_iteration = 0;
+	qp->work_local_slot = 0;
+	qp->work_remote_slot = 0;
 	qp->work_next++;
 }
 
@@ -127,36 +134,38 @@ static __always_inline __u32 oldest_lost(struct mrc_qp *qp)
 	return una;
 }
 
-/*
- * Decides the next packet of a QP, a retransmission first, and writes it into this CPU's tx_plan,
- * whose now_ns the caller has set. Returns 1 when there is one. Also asks the agent for frames when
- * more packets could leave than this one, and keeps the QP's clock running.
- */
-__noinline int plan_next(__u32 qp_index)
-{
-	struct mrc_qp *qp = qp_find(qp_index);
-	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);
-	struct mrc_nic_config *config = lookup0(&nic_config);
-	struct tx_plan *plan = lookup0(&tx_plans);
-	__u32 random = bpf_get_prandom_u32();
-	__u32 wanted = 0, finished = 0, finished_index = 0, iterations = 0;
-	int is_planned = 0, ev = -1, is_clock_due = 0;
-	__u32 is_timeout = 0;
+/* What deciding a packet leaves to be done once the lock is released. */
+struct plan_news {
+	__u32 frames_wanted;
+	__u32 is_clock_due;
+	__u32 is_finished;
+	__u32 finished_index;
+	__u32 iterations;
+};
 
-	if (!qp || !ring || !config || !plan)
-		return 0;
-	bpf_spin_lock(&qp->lock);
+/*
+ * Under the lock: decides the next packet of a QP, a retransmission first, and writes it into
+ * `plan`, whose now_ns the caller has set. Returns whether there is one. Also finds out whether more
+ * packets could leave than this one, and whether the QP's clock must be started.
+ */
+static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *ring,
+				       const struct mrc_nic_config *config, struct tx_plan *plan,
+				       __u32 random, struct plan_news *news)
+{
+	int is_planned = 0, ev;
+
 	if (qp->state != MRC_QP_RTS)
-		goto unlock;
+		return 0;
 	if (qp->inflight < qp->window_packets && (qp->lost_count || work_ready(qp, ring))) {
 		__u32 psn = qp->lost_count ? oldest_lost(qp) : qp->next_psn;
 		struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
+		struct mrc_work *work;
 
 		ev = ev_select(qp, config->port_up_mask, random);
 		if (ev >= 0 && qp->lost_count && ev == slot->ev_index)
 			ev = ev_select(qp, config->port_up_mask, random);
 		if (ev < 0)
-			goto unlock;
+			return 0;
 		if (qp->lost_count) {
 			ring_clear(qp->lost_bits, psn);
 			qp->lost_count--;
@@ -166,9 +175,8 @@ __noinline int plan_next(__u32 qp_index)
 			    (psn & (MRC_PSN_RING - 1)) | (__u32)slot->retransmissions << 16;
 			qp->retx_tail++;
 		} else {
-			__u32 at = qp->work_next & (MRC_WORK_RING - 1);
-
-			work_take(qp, &ring->entries[at], slot, plan->now_ns);
+			work = &ring->entries[qp->work_next & (MRC_WORK_RING - 1)];
+			work_take(qp, work, slot, plan->now_ns);
 			qp->next_psn++;
 		}
 		if (!qp->inflight)
@@ -179,6 +187,7 @@ __noinline int plan_next(__u32 qp_index)
 		slot->ev_index = ev;
 		qp->evs[EV_INDEX(ev)].tx_packets++;
 
+		work = &ring->entries[slot->work_index & (MRC_WORK_RING - 1)];
 		plan->psn = psn;
 		plan->entropy = qp->evs[EV_INDEX(ev)].entropy;
 		plan->plane = qp->evs[EV_INDEX(ev)].plane;
@@ -187,54 +196,87 @@ __noinline int plan_next(__u32 qp_index)
 		plan->length = slot->length;
 		plan->msn = slot->msn;
 		plan->opcode = slot->opcode;
-		plan->is_retransmission = slot->retransmissions;
-		plan->r_key = ring->entries[slot->work_index & (MRC_WORK_RING - 1)].r_key;
-		plan->dmalen = ring->entries[slot->work_index & (MRC_WORK_RING - 1)].length;
+		plan->retransmission = RETRANSMISSION_NONE;
+		if (slot->retransmissions)
+			plan->retransmission = slot->is_timeout ? RETRANSMISSION_TIMEOUT
+								: RETRANSMISSION_SACK;
+		plan->r_key = work->r_key;
+		plan->dmalen = work->length;
 		plan->template_hi = qp->template_hi;
 		plan->template_lo = qp->template_lo;
 		plan->is_local = qp->is_local;
 		plan->peer_host = qp->peer_host;
 		plan->peer_qpn = qp->peer_qpn;
-		is_timeout = slot->is_timeout;
 		is_planned = 1;
 	}
 	work_settle(qp, ring);
-	finished = work_finish(qp, &finished_index, &iterations);
-	if (qp->inflight < qp->window_packets && (qp->lost_count || work_ready(qp, ring)) &&
-	    !qp->kick_asked) {
+	news->is_finished = work_finish(qp, &news->finished_index, &news->iterations);
+	/*
+	 * Credit beyond this frame. A little of it is only a SACK overtaken by a later one, whose own
+	 * frame comes at once; what does stay unspent the clock will notice.
+	 */
+	if (qp->inflight + qp->window_packets / IDLE_CREDIT_SHARE < qp->window_packets &&
+	    !qp->kick_asked && (qp->lost_count || work_ready(qp, ring))) {
 		qp->kick_asked = 1;
-		wanted = qp->window_packets - qp->inflight;
+		news->frames_wanted = qp->window_packets - qp->inflight;
 	}
 	if (!qp->timer_armed && qp->inflight) {
 		qp->timer_armed = 1;
-		is_clock_due = 1;
+		news->is_clock_due = 1;
 	}
-unlock:
-	bpf_spin_unlock(&qp->lock);
-	if (is_clock_due)
-		clock_start(qp_index);
-	if (wanted)
-		nic_event(MRC_EVENT_KICK, qp_index, wanted, 0, 0);
-	if (finished)
-		report_completion(qp_index, ring, finished_index, iterations, MRC_STATUS_SUCCESS);
-	if (is_planned && plan->is_retransmission)
-		nic_count(is_timeout ? MRC_NC_TX_RETRANSMIT_TIMEOUT : MRC_NC_TX_RETRANSMIT_SACK, 1);
 	return is_planned;
 }
 
-/* Makes the frame, whatever it held, the packet that plan_next() decided, and sends it. */
+static __always_inline void plan_report(__u32 qp_index, struct mrc_work_ring *ring,
+					const struct plan_news *news)
+{
+	if (news->is_clock_due)
+		clock_start(qp_index);
+	if (news->frames_wanted)
+		nic_event(MRC_EVENT_KICK, qp_index, news->frames_wanted, 0, 0);
+	if (news->is_finished)
+		report_completion(qp_index, ring, news->finished_index, news->iterations,
+				  MRC_STATUS_SUCCESS);
+}
+
+/* plan_locked() for a caller that does not hold the lock. */
+__noinline int plan_next(__u32 qp_index)
+{
+	struct mrc_qp *qp = qp_find(qp_index);
+	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);
+	struct mrc_nic_config *config = lookup0(&nic_config);
+	struct tx_plan *plan = lookup0(&tx_plans);
+	__u32 random = bpf_get_prandom_u32();
+	struct plan_news news = {};
+	int is_planned;
+
+	if (!qp || !ring || !config || !plan)
+		return 0;
+	bpf_spin_lock(&qp->lock);
+	is_planned = plan_locked(qp, ring, config, plan, random, &news);
+	bpf_spin_unlock(&qp->lock);
+	plan_report(qp_index, ring, &news);
+	return is_planned;
+}
+
+/*
+ * Makes the frame, whatever it held, the packet that was decided, and sends it. Called by the program
+ * itself and not by the handlers, whose stack it would share.
+ */
 __noinline int send_planned(struct xdp_md *ctx)
 {
 	struct mrc_nic_config *config = lookup0(&nic_config);
 	struct tx_plan *plan = lookup0(&tx_plans);
-	__u32 pad, dscp, flags_psn;
+	struct mrc_nic_counters *counters;
+	__u32 pad, dscp, flags_psn, port_id;
 	struct frame_target to;
 	struct wire_write *head;
 	struct mrc_port *port;
 
 	if (!config || !plan)
 		return XDP_DROP;
-	port = nic_port(config, plan->plane);
+	port_id = nic_port_id(config, plan->plane);
+	port = bpf_map_lookup_elem(&port_table, &port_id);
 	if (!port)
 		return XDP_DROP;
 	pad = -plan->length & 3;
@@ -249,9 +291,9 @@ __noinline int send_planned(struct xdp_md *ctx)
 	to.peer_qpn = plan->peer_qpn;
 	to.plane = plan->plane;
 	to.entropy = plan->entropy;
-	dscp = plan->is_retransmission ? MRC_DSCP_TRIMMABLE_RETX : MRC_DSCP_TRIMMABLE;
+	dscp = plan->retransmission ? MRC_DSCP_TRIMMABLE_RETX : MRC_DSCP_TRIMMABLE;
 	flags_psn = (__u32)WIRE_BTH_TIMESTAMP << 24 | (plan->psn & WIRE_PSN_MASK);
-	if (plan->is_retransmission)
+	if (plan->retransmission)
 		flags_psn |= (__u32)WIRE_BTH_RETRANSMISSION << 24;
 	write_stack(&head->stack, config, port, &to, dscp << 2 | WIRE_ECT0, plan->opcode, pad,
 		    flags_psn,
@@ -267,13 +309,15 @@ __noinline int send_planned(struct xdp_md *ctx)
 			    MEMORY_TO_FRAME) ||
 	    write_icrc_off(ctx, sizeof(*head) + plan->length + pad))
 		return nic_drop(MRC_NC_DROP_BOUNDS);
-	nic_count(MRC_NC_TX_DATA, 1);
-	return nic_emit(ctx, config, plan->plane, MRC_CLASS_DATA);
-}
-
-static __always_inline int send_next(struct xdp_md *ctx, __u32 qp_index)
-{
-	return plan_next(qp_index) ? send_planned(ctx) : XDP_DROP;
+	counters = lookup0(&nic_counters);
+	if (counters) {
+		counters->value[MRC_NC_TX_DATA] += 1;
+		if (plan->retransmission == RETRANSMISSION_SACK)
+			counters->value[MRC_NC_TX_RETRANSMIT_SACK] += 1;
+		else if (plan->retransmission == RETRANSMISSION_TIMEOUT)
+			counters->value[MRC_NC_TX_RETRANSMIT_TIMEOUT] += 1;
+	}
+	return port_emit(ctx, port_id, port, MRC_CLASS_DATA);
 }
 
 #endif

@@ -88,8 +88,7 @@ static __always_inline int send_sack(struct xdp_md *ctx, const struct mrc_nic_co
 	head->penalty_received = bpf_htonl(((state->bytes + 255) >> 8) & WIRE_PSN_MASK);
 	if (write_icrc_off(ctx, sizeof(*head)))
 		return nic_drop(MRC_NC_DROP_LENGTH);
-	nic_count(MRC_NC_TX_SACK, 1);
-	return nic_emit(ctx, config, packet->plane, MRC_CLASS_CONTROL);
+	return port_emit(ctx, nic_port_id(config, packet->plane), port, MRC_CLASS_CONTROL);
 }
 
 static __always_inline int send_nak(struct xdp_md *ctx, const struct mrc_nic_config *config,
@@ -111,7 +110,7 @@ static __always_inline int send_nak(struct xdp_md *ctx, const struct mrc_nic_con
 	if (write_icrc_off(ctx, sizeof(*head)))
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	nic_count(MRC_NC_TX_NAK, 1);
-	return nic_emit(ctx, config, packet->plane, MRC_CLASS_CONTROL);
+	return port_emit(ctx, nic_port_id(config, packet->plane), port, MRC_CLASS_CONTROL);
 }
 
 /* Where the payload goes in the NIC's memory, or -1 when key or bounds forbid it. */
@@ -173,7 +172,8 @@ __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 {
 	struct wire_write *head = frame_head(ctx, sizeof(*head));
 	struct mrc_nic_config *config = lookup0(&nic_config);
-	__u32 udp_bytes, pad, length, distance, dmalen, is_new, opcode, r_key;
+	__u32 udp_bytes, pad, length, distance, dmalen, is_new, opcode, r_key, port_id;
+	struct mrc_nic_counters *counters;
 	struct received packet = {};
 	struct sack_state state;
 	struct mrc_port *port;
@@ -183,7 +183,8 @@ __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 
 	if (!head || !config)
 		return nic_drop(MRC_NC_DROP_MALFORMED);
-	port = nic_port(config, plane);
+	port_id = nic_port_id(config, plane);
+	port = bpf_map_lookup_elem(&port_table, &port_id);
 	if (!port)
 		return nic_drop(MRC_NC_DROP_MALFORMED);
 	opcode = head->stack.bth.opcode;
@@ -237,11 +238,13 @@ __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 			 !ring_test(qp->received_bits, packet.psn);
 	receive_account(qp, packet.psn, is_new, udp_bytes + NOMINAL_HEADER_BYTES, &state);
 	bpf_spin_unlock(&qp->lock);
-	nic_count(MRC_NC_RX_DATA, 1);
-	if (is_new)
-		nic_count(MRC_NC_RX_PLACED_BYTES, length);
-	else
-		nic_count(MRC_NC_RX_DUPLICATE, 1);
+	counters = lookup0(&nic_counters);
+	if (counters) {
+		counters->value[MRC_NC_RX_DATA] += 1;
+		counters->value[MRC_NC_TX_SACK] += 1;
+		counters->value[MRC_NC_RX_PLACED_BYTES] += is_new ? length : 0;
+		counters->value[MRC_NC_RX_DUPLICATE] += !is_new;
+	}
 	return send_sack(ctx, config, port, qp, &packet, &state);
 }
 
