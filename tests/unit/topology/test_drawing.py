@@ -92,6 +92,26 @@ def test_svg_puts_t1_above_t0_above_hosts_and_all_inside_the_picture() -> None:
         assert all(right - left >= 40 for (y1, left), (y2, right) in pairwise(sorted(row)) if y1 == y2)
 
 
+def test_svg_links_end_at_the_boxes_of_their_nodes() -> None:
+    clos = Clos(TopologySpec(uplinks_per_pair=2))
+    root = ET.fromstring(graph_svg(clos))  # noqa: S314 - our own text
+    boxes: dict[str, dict[str, float]] = {}
+    for group in named(root, "g"):
+        box = group.find(f"{SVG}rect")
+        assert box is not None
+        boxes[group.attrib["data-name"]] = {
+            key: float(box.attrib[key]) for key in ("x", "y", "width", "height")
+        }
+    for element in named(root, "path"):
+        link = clos.link(element.attrib["data-name"])
+        numbers = [float(number) for number in re.findall(r"[\d.]+", element.attrib["d"])]
+        lower, upper = boxes[link.lower.node.name], boxes[link.upper.node.name]
+        assert numbers[1] == lower["y"]
+        assert numbers[-1] == upper["y"] + upper["height"]
+        assert lower["x"] < numbers[0] < lower["x"] + lower["width"]
+        assert upper["x"] < numbers[-2] < upper["x"] + upper["width"]
+
+
 def test_svg_marks_a_path_and_fades_the_rest() -> None:
     clos = Clos(TopologySpec())
     path = clos.path(0, 5, 2, 1)
