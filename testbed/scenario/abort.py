@@ -16,8 +16,6 @@ from testbed.scenario.quantity import Dimension
 from testbed.units import parse_duration_ns
 
 HOST_SATURATED: Final = "host_saturated"
-SATURATED_BUSY_RATIO: Final = 0.97
-"""Share of all CPU time in use from which on the machine, not the fabric, decides what is measured."""
 
 
 @dataclass(frozen=True, slots=True)

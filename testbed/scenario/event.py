@@ -1,6 +1,7 @@
 """What happens at one instant of a run, as kernel or injector saw it; times are CLOCK_MONOTONIC. Pure."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from agents.wire_abi import EvState, QpState
@@ -90,6 +91,21 @@ class FaultChange:
     after_ns: int
     lost_packets: int = 0
     last_lost_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """The runner did something other than change a fault.
+
+    Attributes:
+        time_ns: when.
+        what: `workload-started`, `warmup-ended`, `workload-ended` or `run-ended`.
+        details: more about it, by key of events.jsonl.
+    """
+
+    time_ns: int
+    what: str
+    details: Mapping[str, str] = field(default_factory=dict)
 
 
 NicEvent = EvTransition | QpTransition | PortTransition

@@ -122,6 +122,18 @@ class Measurement:
         acked_bytes = sum(interval.hosts[host].acknowledged_bytes for host in workload.sources)
         return acked_bytes * 8e9 / (interval.end_ns - interval.start_ns)
 
+    def workload_goodput_bps(self, workload_name: str) -> float:
+        """Goodput of a workload from the end of warm-up to its own end.
+
+        Raises:
+            NotMeasured: the run did not get beyond its warm-up.
+        """
+        span = self._recording.measured_span()
+        end_ns = self._recording.workload_ends.get(workload_name, span.end_ns)
+        if span.start_ns < end_ns < span.end_ns:
+            span = Span(span.start_ns, end_ns)
+        return self.goodput_bps(workload_name, span)
+
     def _interval(self, span: Span) -> Interval:
         if span not in self._intervals:
             self._intervals[span] = self._recording.interval(span)
@@ -139,12 +151,9 @@ class Measurement:
         return span
 
     def _goodput(self, quantity: Quantity) -> float:
-        name = quantity.argument or ""
-        span = self._span(quantity)
-        end_ns = self._recording.workload_ends.get(name)
-        if quantity.window is None and end_ns is not None and span.start_ns < end_ns < span.end_ns:
-            span = Span(span.start_ns, end_ns)
-        return self.goodput_bps(name, span)
+        if quantity.window is None:
+            return self.workload_goodput_bps(quantity.argument or "")
+        return self.goodput_bps(quantity.argument or "", self._span(quantity))
 
     def _histogram(self, quantity: Quantity) -> Histogram:
         interval = self._interval(self._span(quantity))

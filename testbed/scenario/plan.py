@@ -41,7 +41,8 @@ class PlannedWorkload:
         depth: messages outstanding per QP.
         start_ns: when it starts to send; its warm-up ends at 0.
         duration_ns: measured time; None when it ends by iterations.
-        iterations: messages per QP, warm-up not counted; None when it ends by time.
+        iterations: messages per QP; None when it ends by time.
+        timeout_ns: how long the iterations may take; None when it ends by time.
         flows: one per QP.
     """
 
@@ -52,6 +53,7 @@ class PlannedWorkload:
     start_ns: int
     duration_ns: int | None
     iterations: int | None
+    timeout_ns: int | None
     flows: tuple[Flow, ...]
 
     @property

@@ -10,7 +10,7 @@ from typing import Final
 
 from testbed.errors import TestbedError
 from testbed.metrics.series import Interval, Reading
-from testbed.scenario.event import EvTransition, FaultChange, NicEvent
+from testbed.scenario.event import EvTransition, FaultChange, NicEvent, Note
 from testbed.scenario.plan import Plan
 from testbed.workloads.outcome import FlowOutcome
 
@@ -61,6 +61,7 @@ class Recording:
         readings: of counters, oldest first.
         nic_events: in the order in which they were fetched.
         fault_changes: in the order in which they were made.
+        notes: of what else the runner did.
         workload_ends: workload name -> when it was stopped or found finished.
         outcomes: one per flow; empty until received memory was compared.
         latest_ns: how late the latest reading or action was begun.
@@ -73,6 +74,7 @@ class Recording:
     readings: list[Reading] = field(default_factory=list)
     nic_events: list[NicEvent] = field(default_factory=list)
     fault_changes: list[FaultChange] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
     workload_ends: dict[str, int] = field(default_factory=dict)
     outcomes: list[FlowOutcome] = field(default_factory=list)
     latest_ns: int = 0

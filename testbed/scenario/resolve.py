@@ -24,6 +24,9 @@ from testbed.workloads.spec import Workload, WriteLat
 OCCURRENCES_MAX: Final = 10_000
 """Of one fault: beyond this a plan is an accident (a flap every microsecond), not a wish."""
 
+ITERATIONS_TIMEOUT_NS: Final = 5 * 60 * 10**9
+"""How long a workload by iterations may take when it does not say."""
+
 
 def resolve(scenario: Scenario, *, seed: int | None = None) -> Plan:
     """The plan of *scenario*.
@@ -112,6 +115,7 @@ def _resolve_workload(workload: Workload, clos: Clos, qps: int) -> PlannedWorklo
         start_ns=-workload.warmup_ns,
         duration_ns=workload.duration_ns,
         iterations=workload.iterations,
+        timeout_ns=None if workload.iterations is None else workload.timeout_ns or ITERATIONS_TIMEOUT_NS,
         flows=bind_flows(workload, [host.name for host in clos.hosts()], qps),
     )
 

@@ -49,8 +49,8 @@ Action = StartWorkload | EndWarmup | StopWorkload | ChangeFault
 def build_timeline(plan: Plan) -> tuple[Action, ...]:
     """All that is to be done, in order.
 
-    At one instant: faults are cleared before workloads stop, workloads start before warm-up ends, and
-    what is applied comes last, in the order of the file. Occurrences without an end are not cleared here.
+    At one instant: faults are cleared, workloads stop, warm-up ends, workloads start, and what is applied
+    comes last, in the order of the file. Occurrences without an end are not cleared here.
     """
     actions: list[Action] = [EndWarmup(0)]
     for workload in plan.workloads:
@@ -71,9 +71,9 @@ def _rank(action: Action) -> int:
             return 0
         case StopWorkload():
             return 1
-        case StartWorkload():
-            return 2
         case EndWarmup():
+            return 2
+        case StartWorkload():
             return 3
         case ChangeFault():
             return 4

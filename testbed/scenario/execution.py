@@ -1,0 +1,63 @@
+"""One run from plan to result folder: what `run`, `replay` and a campaign call."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.scenario.plan import Plan
+from testbed.scenario.protocols import LabView
+from testbed.scenario.provenance import observe_provenance
+from testbed.scenario.result import RunResult, judge_run
+from testbed.scenario.result_folder import ResultFolder
+from testbed.scenario.runner import Runner, World
+from testbed.scenario.verdict import Ending, Status
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """A run and where its results are."""
+
+    result: RunResult
+    folder: Path
+
+
+def execute(
+    plan: Plan,
+    source: str | None,
+    world: World,
+    lab: LabView,
+    runs: Path,
+    progress: Callable[[str], None] = lambda _: None,
+) -> FinishedRun:
+    """The finished run of *plan*, its results written; also when it failed, was aborted or interrupted.
+
+    Args:
+        plan: what to do.
+        source: text of the scenario file, kept with the results; None without one.
+        world: what to do it with.
+        lab: for provenance.
+        runs: folder of all runs.
+        progress: called with each step, in words.
+
+    Raises:
+        TestbedError: the results cannot be written.
+    """
+    folder = ResultFolder(
+        runs, plan, source, world.clock.utc_now(), observe_provenance(lab.name, lab.runtime)
+    )
+    runner = Runner(plan, world, folder, progress)
+    try:
+        ending = runner.run()
+    except BaseException as error:
+        # A bug or a forced end: what was measured is worth keeping, the exception is not ours to judge.
+        _finish(folder, runner, world, Ending(Status.ERROR, f"{type(error).__name__}: {error}"))
+        raise
+    return FinishedRun(_finish(folder, runner, world, ending), folder.path)
+
+
+def _finish(folder: ResultFolder, runner: Runner, world: World, ending: Ending | None) -> RunResult:
+    result = judge_run(
+        folder.run_id, folder.started, world.clock.utc_now(), runner.recording, ending, folder.provenance
+    )
+    folder.finish(result)
+    return result

@@ -1,0 +1,252 @@
+"""Carries a plan out: one thread, one clock, deadlines; writes down what really happened.
+
+Order of a run: prepare workloads, start them, end of warm-up (time 0), the timeline, stop workloads, clear
+what is still in force, compare memory, last reading. Whatever goes wrong, faults are reverted, QPs are
+destroyed, and what was measured up to then is returned.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from testbed.errors import CleanupError, TestbedError
+from testbed.scenario.abort_watch import AbortWatch
+from testbed.scenario.event import FaultChange, NicEvent, Note
+from testbed.scenario.plan import Plan
+from testbed.scenario.protocols import Clock, FaultInjector, Sampler, WorkloadRunner
+from testbed.scenario.recording import READING_INTERVAL_NS, Recording
+from testbed.scenario.timeline import (
+    Action,
+    ChangeFault,
+    EndWarmup,
+    StartWorkload,
+    StopWorkload,
+    build_timeline,
+)
+from testbed.scenario.verdict import Ending, Status
+from testbed.units import format_duration_ns
+
+COLLECT_TIMEOUT_NS: Final = 10 * 10**9
+"""How long messages under way may take to complete once their workload was stopped."""
+
+
+class Journal(Protocol):
+    """Is told of everything as it happens, so that a killed run leaves what it had measured."""
+
+    def note(self, recording: Recording, note: Note) -> None:
+        """The runner did something."""
+
+    def note_change(self, recording: Recording, change: FaultChange) -> None:
+        """A fault began or ceased to act."""
+
+    def note_nic_event(self, recording: Recording, event: NicEvent) -> None:
+        """A NIC reported something."""
+
+    def note_reading(self, recording: Recording) -> None:
+        """The recording has one reading more."""
+
+
+class _Stopped(Exception):  # noqa: N818 - not an error: it ends the timeline early
+    def __init__(self, ending: Ending) -> None:
+        super().__init__(ending.reason)
+        self.ending = ending
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The live things a run works on."""
+
+    clock: Clock
+    injector: FaultInjector
+    workloads: WorkloadRunner
+    sampler: Sampler
+
+
+class Runner:
+    """One run of a plan.
+
+    Args:
+        plan: what to do.
+        world: what to do it with.
+        journal: told of everything as it happens.
+        progress: called with each step, in words, for people.
+    """
+
+    def __init__(self, plan: Plan, world: World, journal: Journal, progress: Callable[[str], None]) -> None:
+        self._plan = plan
+        self._world = world
+        self._clock = world.clock
+        self._journal = journal
+        self._progress = progress
+        self._abort = AbortWatch(plan.abort)
+        self._pending: list[Action] = []
+        self._running: list[str] = []
+        self._next_reading_ns = 0
+        self.recording = Recording(plan, start_ns=self._clock.now_ns())
+
+    def run(self) -> Ending | None:
+        """Why the run did not end as planned; None when it did. `recording` holds what was measured."""
+        ending: Ending | None = None
+        try:
+            self._prepare()
+            self._perform_timeline()
+            self._end()
+        except _Stopped as stopped:
+            ending = stopped.ending
+        except KeyboardInterrupt:
+            ending = Ending(Status.INTERRUPTED, "interrupted")
+        except TestbedError as error:
+            status = Status.INTERRUPTED if error.exit_code == Status.INTERRUPTED.exit_code else Status.ERROR
+            ending = Ending(status, error.message, error.exit_code)
+        finally:
+            failure = self._clean_up()
+        return failure or ending
+
+    def _prepare(self) -> None:
+        self._progress("preparing workloads: memory, QPs")
+        self._world.workloads.prepare(self._plan.workloads, self._plan.transport, self._plan.seed)
+        self._stop_if_asked()
+        self._pending = list(build_timeline(self._plan))
+        self.recording.start_ns = self._clock.now_ns()
+        self._next_reading_ns = self.recording.start_ns
+        self._read()
+
+    def _perform_timeline(self) -> None:
+        while self._pending or self._running:
+            due_ns = self._due_ns(self._pending[0]) if self._pending else self._next_reading_ns
+            self._wait_until(min(due_ns, self._next_reading_ns))
+            while self._pending and self._due_ns(self._pending[0]) <= self._clock.now_ns():
+                self._perform(self._pending.pop(0))
+            if self._clock.now_ns() >= self._next_reading_ns:
+                self._read()
+                self._note_finished()
+
+    def _due_ns(self, action: Action) -> int:
+        recording = self.recording
+        zero_ns = recording.start_ns - self._plan.start_ns if recording.zero_ns is None else recording.zero_ns
+        return zero_ns + action.at_ns
+
+    def _wait_until(self, deadline_ns: int) -> None:
+        self._clock.wait_until_ns(deadline_ns)
+        self._stop_if_asked()
+        self.recording.latest_ns = max(self.recording.latest_ns, self._clock.now_ns() - deadline_ns)
+
+    def _stop_if_asked(self) -> None:
+        why = self._clock.interruption()
+        if why is not None:
+            raise _Stopped(Ending(Status.INTERRUPTED, f"interrupted by {why}"))
+
+    def _perform(self, action: Action) -> None:
+        match action:
+            case StartWorkload(name=name):
+                self._world.workloads.start(name)
+                self._running.append(name)
+                self._note(f"workload {name} started", "workload-started", workload=name)
+            case EndWarmup():
+                self._read()
+                self.recording.zero_ns = self.recording.readings[-1].time_ns
+                self._note("warm-up is over", "warmup-ended")
+            case StopWorkload(name=name):
+                self._read()
+                self._workload_ended(name)
+                self._world.workloads.stop(name)
+            case ChangeFault(action="apply"):
+                self._apply(action)
+            case ChangeFault():
+                self._clear(action)
+
+    def _apply(self, action: ChangeFault) -> None:
+        if not self._running:
+            raise _Stopped(Ending(Status.ERROR, self._too_late(action)))
+        if action.occurrence.index == 0:
+            self._read()
+        self._changed(self._world.injector.apply(action.occurrence))
+
+    def _too_late(self, action: ChangeFault) -> str:
+        last_ns = max(self.recording.workload_ends.values(), default=self.recording.start_ns)
+        return (
+            f"fault {action.occurrence.fault_id} was due at {format_duration_ns(action.at_ns)}, but all "
+            f"workloads had finished by {format_duration_ns(self.recording.relative_ns(last_ns), 4)}; "
+            "give more iterations, or a duration"
+        )
+
+    def _clear(self, action: ChangeFault) -> None:
+        self._changed(self._world.injector.clear(action.occurrence))
+        if not any(
+            isinstance(later, ChangeFault) and later.occurrence.fault_id == action.occurrence.fault_id
+            for later in self._pending
+        ):
+            self._read()
+
+    def _changed(self, change: FaultChange) -> None:
+        self.recording.fault_changes.append(change)
+        self._journal.note_change(self.recording, change)
+        self._progress(f"{change.fault_id} {change.action}")
+
+    def _workload_ended(self, name: str) -> None:
+        self._running.remove(name)
+        end_ns = self.recording.readings[-1].time_ns
+        self.recording.workload_ends[name] = end_ns
+        if len(self.recording.workload_ends) == len(self._plan.workloads):
+            self.recording.end_ns = end_ns
+        self._note(f"workload {name} ended", "workload-ended", workload=name)
+
+    def _note_finished(self) -> None:
+        """Looks for workloads by iterations that are through, or overdue."""
+        for workload in self._plan.workloads:
+            if workload.timeout_ns is None or workload.name not in self._running:
+                continue
+            if self._world.workloads.is_finished(workload.name):
+                self._workload_ended(workload.name)
+            elif self.recording.relative_ns(self._clock.now_ns()) > workload.timeout_ns:
+                reason = (
+                    f"workload {workload.name} had not finished its {workload.iterations} iterations after "
+                    f"{format_duration_ns(workload.timeout_ns)}"
+                )
+                raise _Stopped(Ending(Status.ERROR, reason))
+
+    def _read(self) -> None:
+        self.recording.readings.append(self._world.sampler.read())
+        for event in self._world.sampler.drain_events():
+            self.recording.nic_events.append(event)
+            self._journal.note_nic_event(self.recording, event)
+        self._journal.note_reading(self.recording)
+        now_ns = self._clock.now_ns()
+        while self._next_reading_ns <= now_ns:
+            self._next_reading_ns += READING_INTERVAL_NS
+        reason = self._abort.check(self.recording)
+        if reason is not None:
+            raise _Stopped(Ending(Status.ABORTED, reason))
+
+    def _end(self) -> None:
+        """What belongs to a whole run: revert faults without an end, compare memory, read once more."""
+        for change in self._world.injector.clear_all():
+            self._changed(change)
+        self._progress("comparing received memory")
+        deadline_ns = self._clock.now_ns() + COLLECT_TIMEOUT_NS
+        self.recording.outcomes.extend(self._world.workloads.collect(deadline_ns))
+        self._read()
+        self._note("run is over", "run-ended")
+
+    def _clean_up(self) -> Ending | None:
+        """Why the lab is not as it was before; None when it is. Every step is tried."""
+        failures: list[TestbedError] = []
+        try:
+            for change in self._world.injector.clear_all():
+                self._changed(change)
+        except TestbedError as error:
+            failures.append(error)
+        try:
+            self._world.workloads.close()
+        except TestbedError as error:
+            failures.append(error)
+        if not failures:
+            return None
+        reason = "; ".join(error.message for error in failures)
+        return Ending(Status.ERROR, f"clean-up is incomplete: {reason}", CleanupError.exit_code)
+
+    def _note(self, words: str, what: str, **details: str) -> None:
+        note = Note(self._clock.now_ns(), what, details)
+        self.recording.notes.append(note)
+        self._journal.note(self.recording, note)
+        self._progress(words)
