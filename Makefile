@@ -77,7 +77,7 @@ $(VENV)/.synced: requirements.lock pyproject.toml
 	if [ -n "$$missing" ]; then \
 		[ $$(id -u) = 0 ] || { echo "run sudo make setup: missing packages:$$missing" >&2; exit 3; }; \
 		echo "installing$$missing"; \
-		export DEBIAN_FRONTEND=noninteractive; \
+		export DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes; \
 		apt-get -qq update; \
 		apt-get -qq install --no-install-recommends $$missing >/dev/null; \
 	fi
@@ -118,14 +118,17 @@ image: $(VENV)/.synced
 # ---- what runs in the kernel ----------------------------------------------------------------
 
 bpf: $(BPF_OBJECTS) $(DRAINER)
+	@:
 
 agents/_objects/%.bpf.o: %.bpf.c Makefile
 	@mkdir -p $(@D)
-	$(CLANG) $(BPF_CFLAGS) -MMD -MP -c $< -o $@
+	@echo "compiling $(@F)"
+	@$(CLANG) $(BPF_CFLAGS) -MMD -MP -c $< -o $@
 
 agents/_objects/drainer: $(DRAINER_SOURCES) Makefile
 	@mkdir -p $(@D)
-	$(CLANG) $(CFLAGS) -MMD -MP -MF $@.d -o $@ $(DRAINER_SOURCES) -lbpf
+	@echo "compiling $(@F)"
+	@$(CLANG) $(CFLAGS) -MMD -MP -MF $@.d -o $@ $(DRAINER_SOURCES) -lbpf
 
 -include $(wildcard agents/_objects/*.d)
 
