@@ -424,17 +424,19 @@ class PortCounters(Structure):
 
 
 class PortState(Structure):
-    """struct mrc_port_state, 32 bytes."""
+    """struct mrc_port_state, 40 bytes."""
 
     loss_sequence: int
     first_fault_drop_ns: int
     last_fault_drop_ns: int
+    fault_data_drops: int
     fault_drops: int
 
     _fields_ = (
         ("loss_sequence", c_uint64),
         ("first_fault_drop_ns", c_uint64),
         ("last_fault_drop_ns", c_uint64),
+        ("fault_data_drops", c_uint64),
         ("fault_drops", c_uint64),
     )
 

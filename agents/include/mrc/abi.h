@@ -70,9 +70,10 @@ struct mrc_port {
 /* port_state[port id], mmapable array, written by BPF only. */
 struct mrc_port_state {
 	__u64 loss_sequence;	   /* packets that met the random loss; the seed's counter */
-	__u64 first_fault_drop_ns; /* since the control plane last zeroed it */
-	__u64 last_fault_drop_ns;
-	__u64 fault_drops;
+	__u64 first_fault_drop_ns; /* of a data packet, since the control plane last zeroed it */
+	__u64 last_fault_drop_ns;  /* likewise */
+	__u64 fault_data_drops;
+	__u64 fault_drops; /* data and control */
 };
 
 enum mrc_port_counter {

@@ -20,8 +20,11 @@ static __always_inline __u32 loss_draw(__u32 seed, __u64 sequence)
 	return (x ^ (x >> 31)) >> 32;
 }
 
-/* Whether the link's faults take this packet; counted and time-stamped when they do. */
-static __noinline int link_fault_drops(__u32 port_id)
+/*
+ * Whether the link's faults take this packet; counted when they do. The times are those of data
+ * packets: EV probes on a dead path are meant to be lost, and say nothing about who still uses it.
+ */
+static __noinline int link_fault_drops(__u32 port_id, __u32 traffic_class)
 {
 	struct mrc_port *port = bpf_map_lookup_elem(&port_table, &port_id);
 	struct mrc_port_state *state = bpf_map_lookup_elem(&port_state, &port_id);
@@ -38,11 +41,14 @@ static __noinline int link_fault_drops(__u32 port_id)
 			return 0;
 		port_count(port_id, MRC_PC_DROP_LOSS, 1);
 	}
+	__sync_fetch_and_add(&state->fault_drops, 1);
+	if (traffic_class != MRC_CLASS_DATA)
+		return 1;
+	__sync_fetch_and_add(&state->fault_data_drops, 1);
 	now_ns = bpf_ktime_get_ns();
 	if (!state->first_fault_drop_ns)
 		state->first_fault_drop_ns = now_ns;
 	state->last_fault_drop_ns = now_ns;
-	__sync_fetch_and_add(&state->fault_drops, 1);
 	return 1;
 }
 
@@ -59,7 +65,7 @@ static __always_inline int port_emit(struct xdp_md *ctx, __u32 port_id, struct m
 
 	if (port->rate_bps)
 		return queue_enqueue(ctx, port_id, traffic_class);
-	if ((port->fault_flags || port->loss_q32) && link_fault_drops(port_id))
+	if ((port->fault_flags || port->loss_q32) && link_fault_drops(port_id, traffic_class))
 		return XDP_DROP;
 	counters = bpf_map_lookup_elem(&port_counters, &port_id);
 	if (counters) {

@@ -147,7 +147,7 @@ static __always_inline int queue_drain(struct xdp_md *ctx)
 	arrival_ns = descriptor->time_ns;
 	length_bytes = descriptor->length_bytes;
 	drain_account(now_ns - arrival_ns);
-	if ((port->fault_flags || port->loss_q32) && link_fault_drops(port_id)) {
+	if ((port->fault_flags || port->loss_q32) && link_fault_drops(port_id, descriptor->traffic_class)) {
 		pool_return(id);
 		return XDP_DROP;
 	}
