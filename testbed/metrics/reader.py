@@ -8,6 +8,7 @@ together may be one packet apart.
 """
 
 import os
+from array import array
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -176,17 +177,20 @@ def _open_map(stack: ExitStack, pins: Path, name: str) -> int:
 
 
 def _sums(counters: WholeMap) -> list[list[int]]:
-    """The values' 64-bit numbers, each added up over CPUs: (numbers per value, length)."""
-    numbers = counters.read().cast("Q")
-    stride = counters.stride_bytes // 8
+    """The values' 64-bit numbers, each added up over CPUs: (numbers per value, length).
+
+    A value is added to another as one integer, see testbed.metrics.histogram: these counters never overflow
+    either.
+    """
+    values = counters.read()
+    stride = counters.stride_bytes
     step = counters.cpu_count * stride
-    return [
-        [
-            sum(cpus)
-            for cpus in zip(*(numbers[start::step] for start in range(first, step, stride)), strict=True)
-        ]
-        for first in range(stride)
-    ]
+    sums = array("Q")
+    for start in range(0, len(values), step):
+        cpus = (values[first : first + stride] for first in range(start, start + step, stride))
+        sums.frombytes(sum(int.from_bytes(value, "little") for value in cpus).to_bytes(stride, "little"))
+    numbers = stride // sums.itemsize
+    return [list(sums[first::numbers]) for first in range(numbers)]
 
 
 def _histograms(histograms: WholeMap) -> list[Histogram]:
