@@ -1,12 +1,13 @@
 """One flow on live NICs: its memory, its QPs, and the laps it sends one after another.
 
-Two laps are posted at any time, each on its own half of the target's region, so that the QP never runs dry while
-the half that is complete is compared. See `layout` for what a lap is.
+Two laps are posted at any time, each on its own half of the target's region, so that the QP never runs dry
+while the half that is complete is compared. See `layout` for what a lap is.
 """
 
 import time
 from collections import deque
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -124,10 +125,10 @@ class FlowSender:
         self._layout = layout
         self._depth = depth
         self._seed = seed
+        self._acquired = ExitStack()
         self._local: dict[str, int] | None = None
         self._remote: dict[str, int] | None = None
         self._qpn: int | None = None
-        self._peer_qpn: int | None = None
         self._posted: deque[_PostedLap] = deque()
         self._next_lap = 0
         self._passes = 1
@@ -147,32 +148,26 @@ class FlowSender:
             AgentError: an agent died or did not answer.
             UsageError: an agent refused.
         """
-        self._local = self._source.nic.register_memory(self._layout.local_bytes)
-        self._remote = self._target.nic.register_memory(self._layout.remote_bytes)
-        self._source.nic.fill(self._local["offset"], self._layout.local_bytes, self._seed)
+        source, target, layout = self._source.nic, self._target.nic, self._layout
+        self._remote = target.register_memory(layout.remote_bytes)
+        self._acquired.callback(target.deregister_memory, self._remote["r_key"])
+        self._local = source.register_memory(layout.local_bytes)
+        self._acquired.callback(source.deregister_memory, self._local["r_key"])
+        source.fill(self._local["offset"], layout.local_bytes, self._seed)
+        peer_qpn = self._target.create_qp()
+        self._acquired.callback(target.destroy_qp, peer_qpn)
         self._qpn = self._source.create_qp()
-        self._peer_qpn = self._target.create_qp()
-        self._target.nic.connect_qp(self._peer_qpn, self._qpn)
-        self._source.nic.connect_qp(self._qpn, self._peer_qpn)
+        self._acquired.callback(source.destroy_qp, self._qpn)
+        target.connect_qp(peer_qpn, self._qpn)
+        source.connect_qp(self._qpn, peer_qpn)
 
     def close(self) -> None:
-        """Destroys the QPs and deregisters the memory, as far as there are any.
+        """Destroys the QPs and deregisters the memory, as far as there are any; all is tried.
 
         Raises:
             AgentError: an agent died or did not answer.
         """
-        if self._qpn is not None:
-            self._source.nic.destroy_qp(self._qpn)
-            self._qpn = None
-        if self._peer_qpn is not None:
-            self._target.nic.destroy_qp(self._peer_qpn)
-            self._peer_qpn = None
-        if self._local is not None:
-            self._source.nic.deregister_memory(self._local["r_key"])
-            self._local = None
-        if self._remote is not None:
-            self._target.nic.deregister_memory(self._remote["r_key"])
-            self._remote = None
+        self._acquired.close()
 
     # ---- sending
 
