@@ -177,6 +177,17 @@ def format_ratio(ratio: float, digits: int | None = None) -> str:
     return _plain(percent) + "%"
 
 
+def format_like(text: str, value: float) -> str:
+    """*value*, in base units, written as the kind of quantity that *text* is; plain when it is none."""
+    unit = text.lstrip("0123456789. ")
+    if unit == "%":
+        return format_ratio(float(value))
+    for scale in (_RATE, _DURATION, _SIZE):
+        if unit in scale.units:
+            return scale.format(int(value), None)
+    return str(value)
+
+
 def _from_file(parse: Callable[[str], float], example: str) -> BeforeValidator:
     """Validator that parses text, and lets a number through only where no file is involved."""
 

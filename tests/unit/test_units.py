@@ -15,6 +15,7 @@ from testbed.units import (
     Ratio,
     Size,
     format_duration_ns,
+    format_like,
     format_rate_bps,
     format_ratio,
     format_size_bytes,
@@ -166,6 +167,21 @@ def test_ratio_survives_as_text_to_the_digits_written(ratio: float) -> None:
 )
 def test_quantity_is_shown_in_its_largest_fitting_unit(shown: str, text: str) -> None:
     assert shown == text
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "shown"),
+    [
+        ("5%", 0.5, "50%"),
+        ("100ms", 10**9, "1s"),
+        ("1 Mbit", 10**9, "1Gbit"),
+        ("64KB", 2048, "2KiB"),
+        ("17", 16, "16"),
+        ("h3", 16, "16"),
+    ],
+)
+def test_limit_is_shown_as_the_kind_of_quantity_that_was_written(text: str, value: float, shown: str) -> None:
+    assert format_like(text, value) == shown
 
 
 def test_model_takes_text_from_a_file_and_numbers_from_code() -> None:

@@ -3,7 +3,8 @@
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from testbed.errors import UsageError
 from testbed.units import Duration, Rate, Ratio
@@ -40,6 +41,14 @@ class Loss(BaseModel):
 
 class Topology(BaseModel):
     model_config = STRICT
+
+    @field_validator("t0")
+    @classmethod
+    def _t0_is_even(cls, t0: int) -> int:
+        if t0 % 2:
+            raise PydanticCustomError("own_rule", "{t0} T0 switches cannot be halved", {"t0": t0})
+        return t0
+
     planes: Annotated[int, Field(ge=1, le=16)]
     t0: int
     port_rate: Rate | None = None
@@ -51,5 +60,7 @@ class Spec(BaseModel):
     faults: tuple[Annotated[Flap | Loss, Field(discriminator="kind")], ...] = ()
     hosts: Annotated[tuple[str, ...], Field(min_length=1)] = ("h0",)
     labels: dict[str, int] = {}
+    limit: Annotated[Ratio, Field(lt=0.5)] = 0.1
+    timeout: Annotated[Duration, Field(ge=10**9)] = 10**9
     seed: int = 0
     loud: bool = False

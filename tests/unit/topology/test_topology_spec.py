@@ -55,7 +55,7 @@ LIMITS: list[tuple[dict[str, Tree], list[str]]] = [
         ["nic.memory: 1536000 bytes of memory: use a multiple of 1MiB up to 4GiB"],
     ),
     ({"nic": {"window_packets": 1025}}, ["nic.window_packets: must be at most 1024, found 1025"]),
-    ({"nic": {"backup_share": "100%"}}, ["nic.backup_share: must be less than 1.0, found 1.0"]),
+    ({"nic": {"backup_share": "100%"}}, ["nic.backup_share: must be less than 100%, found 100%"]),
     (
         {"t0": 2000, "nic": {"evs": 6}},
         [
