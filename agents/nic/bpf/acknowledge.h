@@ -31,13 +31,6 @@ static __always_inline void account_ack(struct mrc_qp *qp, __u32 psn, __u64 now_
 	qp->retries = 0;
 }
 
-/* Under the lock: the oldest packet not looked at yet, or -1; psn, and where it stands, come out. */
-enum loss_queue {
-	LOSS_NONE = 0,
-	LOSS_FIRST_TRANSMISSION,
-	LOSS_RETRANSMISSION,
-};
-
 static __always_inline int is_overdue(struct mrc_qp *qp, struct mrc_tx_slot *slot, __u64 now_ns,
 				      __u32 reason)
 {
@@ -46,18 +39,39 @@ static __always_inline int is_overdue(struct mrc_qp *qp, struct mrc_tx_slot *slo
 	return (__s32)(qp->acked_total - slot->acked_at_send) > (__s32)qp->loss_threshold_acks;
 }
 
-/* Under the lock: whether declare_loss() has something to look at. Cheap, and may say yes in vain. */
+/* The PSN an entry of retx_fifo is about, in the window's terms. */
+static __always_inline __u32 retx_psn(struct mrc_qp *qp, __u32 entry)
+{
+	return qp->una_psn + ((entry - qp->una_psn) & (MRC_PSN_RING - 1));
+}
+
+/* Whether an entry of retx_fifo still tells of a packet that is under way. */
+static __always_inline int is_retx_current(struct mrc_qp *qp, __u32 entry, __u32 psn)
+{
+	return psn_distance(qp->next_psn, psn) > 0 &&
+	       TX_SLOT(qp, psn)->retransmissions == entry >> 16 &&
+	       !ring_test(qp->acked_bits, psn) && !ring_test(qp->lost_bits, psn);
+}
+
+/*
+ * Under the lock: whether declare_loss() has something to look at: an overdue packet, or one that
+ * both queues must be moved over, lest retx_fifo fill up.
+ */
 static __always_inline int is_loss_due(struct mrc_qp *qp)
 {
 	struct mrc_tx_slot *slot = TX_SLOT(qp, qp->scan_psn);
-	__u32 entry = qp->retx_fifo[qp->retx_head & (MRC_PSN_RING - 1)];
+	__u32 entry, psn;
 
 	if (qp->scan_psn != qp->next_psn &&
 	    (ring_test(qp->acked_bits, qp->scan_psn) || slot->retransmissions ||
 	     is_overdue(qp, slot, 0, MRC_REASON_LOSS)))
 		return 1;
-	return qp->retx_head != qp->retx_tail &&
-	       is_overdue(qp, TX_SLOT(qp, entry), 0, MRC_REASON_LOSS);
+	if (qp->retx_head == qp->retx_tail)
+		return 0;
+	entry = qp->retx_fifo[qp->retx_head & (MRC_PSN_RING - 1)];
+	psn = retx_psn(qp, entry);
+	return !is_retx_current(qp, entry, psn) ||
+	       is_overdue(qp, TX_SLOT(qp, psn), 0, MRC_REASON_LOSS);
 }
 
 /*
@@ -92,11 +106,9 @@ __noinline int declare_loss(__u32 qp_index, __u32 reason, __u64 now_ns)
 
 		if (qp->retx_head == qp->retx_tail)
 			break;
-		psn = qp->una_psn + ((entry - qp->una_psn) & (MRC_PSN_RING - 1));
-		slot = TX_SLOT(qp, psn);
-		if (psn_distance(qp->next_psn, psn) > 0 && slot->retransmissions == entry >> 16 &&
-		    !ring_test(qp->acked_bits, psn) && !ring_test(qp->lost_bits, psn)) {
-			is_lost = is_overdue(qp, slot, now_ns, reason);
+		psn = retx_psn(qp, entry);
+		if (is_retx_current(qp, entry, psn)) {
+			is_lost = is_overdue(qp, TX_SLOT(qp, psn), now_ns, reason);
 			qp->retx_head += is_lost;
 			break;
 		}
