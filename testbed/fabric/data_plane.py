@@ -17,7 +17,7 @@ import agents
 from agents.bpf.libbpf import BpfObject, attach_xdp, open_pinned, pin
 from agents.bpf.maps import MappedArray, PerCpuArray, map_update
 from agents.wire_abi import Port as PortEntry
-from agents.wire_abi import PortCounters, PortState
+from agents.wire_abi import PortCounters, PortState, QueueLimit
 from testbed.errors import PreflightError
 from testbed.fabric.netlink import mac_bytes
 from testbed.fabric.state import LabPaths
@@ -33,6 +33,9 @@ FORWARD_PROGRAM: Final = "forward"
 
 _PORT_MAPS: Final = ("port_table", "port_state", "port_counters", "port_devmap")
 """Maps with one entry per port of the lab."""
+
+_QUEUE_PORT_MAPS: Final = ("queue_ports", "queue_state")
+"""The same in a shaped lab; an unshaped one queues nothing."""
 
 
 class FabricMaps:
@@ -72,6 +75,9 @@ class SwitchDataPlane:
     def __init__(self, paths: LabPaths, clos: Clos) -> None:
         counts = dict.fromkeys(_PORT_MAPS, clos.numbering.port_count)
         counts["fib"] = clos.numbering.switch_count * FIB_STRIDE
+        if clos.spec.is_shaped:
+            counts |= dict.fromkeys(_QUEUE_PORT_MAPS, clos.numbering.port_count)
+            counts["queue_frames"] = QueueLimit.FRAMES_MAX
         self._object = load_object(
             paths, "forward.bpf.o", rodata=struct.pack("=I", BLOCK), max_entries=counts
         )

@@ -6,19 +6,17 @@ therefore seccomp.json takes its place: the same refusals as far as they matter 
 bpf() only what opens, reads, writes and runs what exists. See docs/decisions.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
-import docker
-from docker.errors import APIError, DockerException, NotFound
+from docker.errors import NotFound
 from docker.models.containers import Container
 from docker.types import LogConfig, Mount
-from requests.exceptions import RequestException
 
 from testbed.errors import FabricError, PreflightError
+from testbed.fabric.docker_engine import ENGINE_ERRORS, Engine, explain
 from testbed.fabric.namespace import bind_namespace
 from testbed.fabric.netns_runtime import delete_namespaces, nodes_with_namespace
 from testbed.fabric.ownership import LAB_LABEL, NODE_LABEL, owned_name
@@ -27,26 +25,7 @@ from testbed.fabric.runtime import Report
 from testbed.fabric.state import ContainerRecord, LabPaths, RuntimeName
 from testbed.hostprep.image import ImageState, image_name, observe_image
 
-_THREADS: Final = 8  # measured: more do not start containers faster
-_TIMEOUT_SECONDS: Final = 120
 _AGENT_PYTHON: Final = "python3"
-
-Item = TypeVar("Item")
-
-
-def connect_engine() -> docker.DockerClient:
-    """A client of the Docker Engine that DOCKER_HOST, or the default socket, leads to.
-
-    Raises:
-        PreflightError: none answers.
-    """
-    try:
-        return docker.from_env(timeout=_TIMEOUT_SECONDS, max_pool_size=_THREADS)
-    except (DockerException, RequestException) as error:
-        raise PreflightError(
-            f"no Docker Engine answers: {error}",
-            hint="start it (systemctl start docker), or use --runtime netns",
-        ) from error
 
 
 def require_node_image() -> str:
@@ -69,13 +48,13 @@ class DockerRuntime:
 
     Args:
         paths: of the lab.
-        engine: see `connect_engine`.
+        engine: runs them.
         image: of every node.
     """
 
     name = RuntimeName.DOCKER
 
-    def __init__(self, paths: LabPaths, engine: docker.DockerClient, image: str) -> None:
+    def __init__(self, paths: LabPaths, engine: Engine, image: str) -> None:
         self._paths = paths
         self._engine = engine
         self._image = image
@@ -92,7 +71,7 @@ class DockerRuntime:
             containers[node] = self._create(node, has_agent=is_host[node])
             report(1)
 
-        failures = _in_threads(create, is_host, stop_at_failure=True)
+        failures = self._engine.for_each(is_host, create, stop_at_failure=True)
         if failures:
             raise failures[0]
         return containers
@@ -100,8 +79,9 @@ class DockerRuntime:
     def delete_nodes(self, nodes: Sequence[str]) -> None:
         """Removes the containers, then the names of their namespaces."""
         wanted = frozenset(nodes)
-        found = [container for container in self._containers() if container.labels[NODE_LABEL] in wanted]
-        failures: list[Exception] = list(_in_threads(_remove, found, stop_at_failure=False))
+        labelled = {container.labels[NODE_LABEL] for container in self._containers()}
+        found = [owned_name(self._paths.lab, node) for node in wanted & labelled]
+        failures: list[Exception] = [*self._engine.for_each(found, self._remove, stop_at_failure=False)]
         try:
             delete_namespaces(self._paths.lab, nodes)
         except ExceptionGroup as group:
@@ -127,14 +107,14 @@ class DockerRuntime:
         def start(host: str) -> None:
             started[host] = self._start_agent(host, configs[host])
 
-        failures = _in_threads(start, configs, stop_at_failure=True)
+        failures = self._engine.for_each(configs, start, stop_at_failure=True)
         if failures:
             raise failures[0]
         return started
 
     def _create(self, node: str, *, has_agent: bool) -> ContainerRecord:
         name = owned_name(self._paths.lab, node)
-        api = self._engine.api
+        api = self._engine.client.api
         folders = (self._paths.node_folder(node), self._paths.node_pins(node)) if has_agent else ()
         try:
             config = api.create_host_config(
@@ -156,13 +136,13 @@ class DockerRuntime:
             container_id = str(created["Id"])
             api.start(container_id)
             pid = int(api.inspect_container(container_id)["State"]["Pid"])
-        except (APIError, RequestException) as error:
-            raise FabricError(f"container {name} cannot be started: {_explanation(error)}") from error
+        except ENGINE_ERRORS as error:
+            raise FabricError(f"container {name} cannot be started: {explain(error)}") from error
         bind_namespace(name, Path(f"/proc/{pid}/ns/net"))
         return ContainerRecord(container_id=container_id, pid=pid)
 
     def _start_agent(self, host: str, config: Path) -> ProcessIdentity:
-        api = self._engine.api
+        api = self._engine.client.api
         command = [_AGENT_PYTHON, "-m", "agents.nic", "--config", str(config)]
         try:
             created = api.exec_create(
@@ -172,62 +152,27 @@ class DockerRuntime:
             )
             api.exec_start(created["Id"], detach=True)
             pid = int(api.exec_inspect(created["Id"])["Pid"])
-        except (APIError, RequestException) as error:
-            raise FabricError(f"the agent of {host} cannot be started: {_explanation(error)}") from error
+        except ENGINE_ERRORS as error:
+            raise FabricError(f"the agent of {host} cannot be started: {explain(error)}") from error
         identity = observe_process(pid) if pid else None
         if identity is None:
             raise FabricError(f"the agent of {host} ended at once", hint=f"see {self._paths.agent_log(host)}")
         return identity
 
+    def _remove(self, container: str) -> None:
+        try:
+            self._engine.client.api.remove_container(container, force=True, v=True)
+        except NotFound:
+            return
+        except ENGINE_ERRORS as error:
+            raise FabricError(f"container {container} cannot be removed: {explain(error)}") from error
+
     def _containers(self) -> list[Container]:
         try:
             return list(
-                self._engine.containers.list(
+                self._engine.client.containers.list(
                     all=True, filters={"label": f"{LAB_LABEL}={self._paths.lab}"}, ignore_removed=True
                 )
             )
-        except (APIError, RequestException) as error:
-            raise FabricError(f"Docker does not list its containers: {_explanation(error)}") from error
-
-
-def labs_with_containers(engine: docker.DockerClient) -> frozenset[str]:
-    """Labs that own a container, whether or not they have a state folder."""
-    containers = engine.containers.list(all=True, filters={"label": LAB_LABEL}, ignore_removed=True)
-    return frozenset(container.labels[LAB_LABEL] for container in containers)
-
-
-def _remove(container: Container) -> None:
-    try:
-        container.remove(force=True, v=True)
-    except NotFound:
-        return
-    except (APIError, RequestException) as error:
-        raise FabricError(f"container {container.name} cannot be removed: {_explanation(error)}") from error
-
-
-def _explanation(error: Exception) -> str:
-    return str(error.explanation) if isinstance(error, APIError) else str(error)
-
-
-def _in_threads(
-    work: Callable[[Item], None], items: Iterable[Item], *, stop_at_failure: bool
-) -> list[FabricError]:
-    """Does *work* for the items, several at a time.
-
-    Returns:
-        The failures; unless *stop_at_failure*, the other items are done all the same.
-    """
-    failures: list[FabricError] = []
-    pool = ThreadPoolExecutor(max_workers=_THREADS)
-    try:
-        for future in as_completed([pool.submit(work, item) for item in items]):
-            try:
-                future.result()
-            except FabricError as error:
-                failures.append(error)
-                if stop_at_failure:
-                    break
-    finally:
-        # Also on Ctrl-C: what has begun ends, nothing more begins.
-        pool.shutdown(cancel_futures=True)
-    return failures
+        except ENGINE_ERRORS as error:
+            raise FabricError(f"Docker does not list its containers: {explain(error)}") from error

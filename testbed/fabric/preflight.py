@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from agents.bpf.libbpf import library
+from agents.wire_abi import QueueLimit
 from testbed.errors import PreflightError, TestbedError
 from testbed.fabric.data_plane import OBJECTS_DIR
 from testbed.fabric.data_plane_trial import check_data_plane
@@ -173,6 +174,7 @@ def _memory(clos: Clos, *, has_containers: bool) -> Check:
     wanted_bytes = (
         clos.numbering.host_count * (nic.memory + nic.qps_max * _QP_BYTES + _AGENT_BYTES)
         + clos.numbering.link_count * _LINK_BYTES
+        + clos.spec.is_shaped * QueueLimit.FRAMES_MAX * QueueLimit.FRAME_BYTES
         + _nodes(clos) * (_CONTAINER_BYTES if has_containers else 0)
     )
     meminfo = (_PROC / "meminfo").read_text()

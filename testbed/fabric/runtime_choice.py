@@ -56,10 +56,11 @@ def known_runtime(paths: LabPaths, state: LabState | None) -> Runtime:
     if state is None and not _may_have_engine():
         return NetnsRuntime(paths)
     # The SDK takes a third of a second to import.
-    from testbed.fabric.docker_runtime import DockerRuntime, connect_engine  # noqa: PLC0415
+    from testbed.fabric.docker_engine import Engine  # noqa: PLC0415
+    from testbed.fabric.docker_runtime import DockerRuntime  # noqa: PLC0415
 
     try:
-        return DockerRuntime(paths, connect_engine(), image="")
+        return DockerRuntime(paths, Engine(), image="")
     except PreflightError:
         if state is None:
             return NetnsRuntime(paths)
@@ -70,23 +71,20 @@ def engine_labs() -> frozenset[str]:
     """Labs that own a container; none if no Docker Engine answers."""
     if not _may_have_engine():
         return frozenset()
-    from testbed.fabric.docker_runtime import connect_engine, labs_with_containers  # noqa: PLC0415
+    from testbed.fabric.docker_engine import Engine  # noqa: PLC0415
 
     try:
-        engine = connect_engine()
+        engine = Engine()
     except PreflightError:
         return frozenset()
-    return labs_with_containers(engine)
+    return engine.labs()
 
 
 def _docker_runtime(paths: LabPaths) -> Runtime:
-    from testbed.fabric.docker_runtime import (  # noqa: PLC0415
-        DockerRuntime,
-        connect_engine,
-        require_node_image,
-    )
+    from testbed.fabric.docker_engine import Engine  # noqa: PLC0415
+    from testbed.fabric.docker_runtime import DockerRuntime, require_node_image  # noqa: PLC0415
 
-    return DockerRuntime(paths, connect_engine(), require_node_image())
+    return DockerRuntime(paths, Engine(), require_node_image())
 
 
 def _may_have_engine() -> bool:
