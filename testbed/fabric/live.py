@@ -9,6 +9,7 @@ from agents.wire_abi import Port, PortCounters, PortState
 from testbed.errors import UsageError
 from testbed.fabric.data_plane import FabricMaps
 from testbed.fabric.link import set_port_up
+from testbed.fabric.readiness import prove_planes
 from testbed.fabric.runtime import node_namespace
 from testbed.fabric.state import LabPaths, LabState, RuntimeName
 from testbed.topology.clos import Clos
@@ -121,6 +122,14 @@ class Lab:
             container = self.state.containers.get(name)
             self._nodes[name] = FabricNode(self.paths, node, container.pid if container else None)
         return self._nodes[name]
+
+    def prove_planes(self) -> None:
+        """Lets every host send a packet through every plane.
+
+        Raises:
+            FabricError: one was lost, or arrived changed.
+        """
+        prove_planes(self.paths, self.clos, lambda _: None)
 
     def set_port_up(self, port: str | int, *, is_up: bool) -> None:
         """Raises or lowers the interface of a port (name or id); the far end loses or regains its carrier."""

@@ -42,6 +42,7 @@ class _Message(IntEnum):
     NEWROUTE = 24
     DELROUTE = 25
     NEWNEIGH = 28
+    DELNEIGH = 29
 
 
 class _Link(IntEnum):
@@ -220,6 +221,15 @@ def add_neighbour(what: str, ifindex: int, address: IPv6Address, mac: bytes) -> 
     body = head + _attribute(nda_dst, address.packed) + _attribute(nda_lladdr, mac)
     flags = _NLM_F_CREATE | _NLM_F_REPLACE
     return Request(f"add neighbour {address} to {what}", _Message.NEWNEIGH, flags, body)
+
+
+def delete_neighbour(what: str, ifindex: int, address: IPv6Address) -> Request:
+    """Deletes a neighbour; no such neighbour is success."""
+    nda_dst = 1
+    head = struct.pack("=BxxxiHBB", socket.AF_INET6, ifindex, 0, 0, 0)
+    gone = frozenset({errno.ENOENT})
+    body = head + _attribute(nda_dst, address.packed)
+    return Request(f"delete neighbour {address} from {what}", _Message.DELNEIGH, 0, body, gone)
 
 
 def _route(destination: IPv6Network, ifindex: int, attributes: bytes) -> bytes:
