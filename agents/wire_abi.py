@@ -677,17 +677,17 @@ class QueuePool(Structure):
     lock: "object"
     free: int
     fresh: int
+    limit: int
     used: int
     used_peak: int
-    pad0: int
 
     _fields_ = (
         ("lock", c_uint32),
         ("free", c_uint32),
         ("fresh", c_uint32),
+        ("limit", c_uint32),
         ("used", c_uint32),
         ("used_peak", c_uint32),
-        ("pad0", c_uint32),
     )
 
 

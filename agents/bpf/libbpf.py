@@ -300,24 +300,26 @@ def run_live(program_fd: int, frame: bytes, repeat: int, batch: int = 64) -> Non
         _raise_errno("live-frame run", code)
 
 
-def run_once(program_fd: int, frame: bytes, *, ingress_ifindex: int = 0) -> tuple[int, bytes]:
-    """Runs an XDP program once on a copy of *frame*.
+def run_once(
+    program_fd: int, frame: bytes, *, ingress_ifindex: int = 0, metadata: bytes = b""
+) -> tuple[int, bytes]:
+    """Runs an XDP program once on a copy of *frame*, which comes in through *ingress_ifindex*, 0 for loopback.
 
     Returns:
-        The XDP verdict and the frame as the program left it.
+        The XDP verdict and the frame as the program left it, after its metadata if it has any.
     """
-    source = ctypes.create_string_buffer(frame, len(frame))
+    source = ctypes.create_string_buffer(metadata + frame, len(metadata) + len(frame))
     result = ctypes.create_string_buffer(4096)
-    context = _XdpMd(data_end=len(frame), ingress_ifindex=ingress_ifindex)
+    context = _XdpMd(data=len(metadata), data_end=len(source), ingress_ifindex=ingress_ifindex)
     options = _TestRunOptions(
         sz=ctypes.sizeof(_TestRunOptions),
         data_in=ctypes.cast(source, c_void_p),
-        data_size_in=len(frame),
+        data_size_in=len(source),
         data_out=ctypes.cast(result, c_void_p),
         data_size_out=len(result),
         repeat=1,
     )
-    if ingress_ifindex:
+    if ingress_ifindex or metadata:
         options.ctx_in = ctypes.cast(byref(context), c_void_p)
         options.ctx_size_in = ctypes.sizeof(context)
     code = library().bpf_prog_test_run_opts(program_fd, byref(options))

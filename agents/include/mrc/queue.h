@@ -88,7 +88,7 @@ __noinline int queue_enqueue(struct xdp_md *ctx, __u32 port_id, __u32 traffic_cl
 	index = id - 1;
 	frame = bpf_map_lookup_elem(&queue_frames, &index);
 	if (!frame) {
-		pool_reject();
+		pool_reject(id);
 		return queue_drop(port_id, MRC_PC_DROP_POOL_EMPTY);
 	}
 	if (bpf_xdp_load_bytes(ctx, 0, frame->bytes, length_bytes))

@@ -38,14 +38,14 @@ struct mrc_queue_descriptors {
 	struct mrc_queue_descriptor entry[MRC_QUEUE_FRAMES_MAX];
 };
 
-/* queue_pool[0]: frames never used yet are `fresh` and above, returned ones hang off `free`. */
+/* queue_pool[0]: ids above `fresh` were never used, returned ones hang off `free`. */
 struct mrc_queue_pool {
 	struct bpf_spin_lock lock;
 	__u32 free;
 	__u32 fresh;
+	__u32 limit; /* elements of queue_frames, 0 until the pool was empty once */
 	__u32 used;
 	__u32 used_peak;
-	__u32 pad0;
 };
 
 /* queue_ports[port id]. All but wheel_next changes only under the lock. */

@@ -11,7 +11,7 @@
 #include <mrc/queue_maps.h>
 #include <mrc/queue_port.h>
 
-/* A free frame's id, or 0 when every descriptor is in use. */
+/* A free frame's id, or 0 when all are in use. */
 static __always_inline __u32 pool_take(void)
 {
 	__u32 zero = 0, id = 0;
@@ -24,7 +24,7 @@ static __always_inline __u32 pool_take(void)
 	if (pool->free) {
 		id = pool->free;
 		pool->free = descriptor_of(descriptors, id)->next;
-	} else if (pool->fresh < MRC_QUEUE_FRAMES_MAX) {
+	} else if (pool->fresh < (pool->limit ?: MRC_QUEUE_FRAMES_MAX)) {
 		id = ++pool->fresh;
 	}
 	if (id && ++pool->used > pool->used_peak)
@@ -49,10 +49,10 @@ static __always_inline void pool_return(__u32 id)
 }
 
 /*
- * Gives back an id that names no frame: the pool holds fewer than MRC_QUEUE_FRAMES_MAX, as its map
- * was sized. Such ids are always the newest fresh ones.
+ * Gives back an id that names no frame, because queue_frames has fewer elements than there are
+ * descriptors: the pool learns its size.
  */
-static __always_inline void pool_reject(void)
+static __always_inline void pool_reject(__u32 id)
 {
 	__u32 zero = 0;
 	struct mrc_queue_pool *pool = bpf_map_lookup_elem(&queue_pool, &zero);
@@ -60,7 +60,12 @@ static __always_inline void pool_reject(void)
 	if (!pool)
 		return;
 	bpf_spin_lock(&pool->lock);
-	pool->fresh--;
+	if (!pool->limit || pool->limit >= id)
+		pool->limit = id - 1;
+	if (pool->fresh > pool->limit)
+		pool->fresh = pool->limit;
+	if (pool->used_peak > pool->limit)
+		pool->used_peak = pool->limit;
 	pool->used--;
 	bpf_spin_unlock(&pool->lock);
 }

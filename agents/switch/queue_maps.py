@@ -1,0 +1,20 @@
+"""Sizes of the queue engine's maps.
+
+The maps are declared in agents/include/mrc/queue_maps.h with one element each, which is all that an unshaped
+lab needs; a shaped lab passes these sizes when it loads the switch program.
+"""
+
+from agents.wire_abi import QueueLimit
+
+_FRAMES_PER_PORT = 128  # a 256 KiB buffer of full-sized data frames
+_FRAMES_MIN = 4096  # small labs run large windows as well
+
+
+def pool_frames(port_count: int) -> int:
+    """Frames that a lab of *port_count* ports can hold at once, 3 KiB each."""
+    return min(QueueLimit.FRAMES_MAX, max(_FRAMES_MIN, _FRAMES_PER_PORT * port_count))
+
+
+def queue_map_entries(port_count: int) -> dict[str, int]:
+    """Elements per map of a shaped lab of *port_count* ports; maps not named stay as declared."""
+    return {"queue_ports": port_count, "queue_state": port_count, "queue_frames": pool_frames(port_count)}

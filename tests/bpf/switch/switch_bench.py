@@ -1,0 +1,181 @@
+"""The real switch program with ports in a namespace of its own, driven one frame at a time.
+
+Port 0 is where frames come in; a frame whose uSID has index p leaves through port p. Nothing moves by itself:
+time in the model is what the metadata of the frames says, and the drainer's part is played by `drain`.
+"""
+
+import struct
+import time
+from contextlib import ExitStack
+from ctypes import c_uint32
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import Self
+
+from agents.bpf.libbpf import BpfObject, attach_xdp, run_once
+from agents.bpf.maps import ArrayMap, MappedArray, PerCpuArray, map_update
+from agents.wire_abi import (
+    Dscp,
+    Limit,
+    Port,
+    PortCounter,
+    PortCounters,
+    QueueDrainer,
+    QueueLimit,
+    QueuePool,
+    QueuePort,
+    QueueState,
+    TrafficClass,
+    Usid,
+)
+from testbed.fabric.namespace import unnamed_namespace
+from testbed.fabric.netlink import RouteSocket, VethEnd, create_veth, set_link_up
+
+FORWARD = Path(__file__).parents[3] / "agents" / "_objects" / "forward.bpf.o"
+SRV6_BLOCK = 0xFCBB0000
+NODE_ID = 1
+ETHERNET_AND_IPV6_BYTES = 54
+FRAME_TIME = struct.Struct("=QQ")
+FRAME_TIME_MAGIC = int.from_bytes(b"mrc-time", "big")
+PER_PORT_MAPS = ("port_table", "port_state", "port_counters", "port_devmap", "queue_ports", "queue_state")
+
+
+class Verdict(IntEnum):
+    """enum xdp_action."""
+
+    DROP = 1
+    PASS = 2
+    REDIRECT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A frame that left through *port_id*, due at the far end of its link at *arrival_ns*."""
+
+    port_id: int
+    arrival_ns: int
+    frame: bytes
+
+
+def mac_of(port_id: int) -> bytes:
+    """The MAC address of a port."""
+    return bytes.fromhex("024d52") + port_id.to_bytes(3, "big")
+
+
+def frame_for(port_id: int, length_bytes: int, *, traffic_class: TrafficClass, label: int = 0) -> bytes:
+    """A frame that leaves through *port_id*; its payload is made from *label*."""
+    dscp = Dscp.CONTROL if traffic_class == TrafficClass.CONTROL else Dscp.TRIMMABLE
+    payload = struct.pack("=I", label) + bytes(i * 7 + label & 0xFF for i in range(length_bytes))
+    header = (6 << 28 | dscp << 22).to_bytes(4, "big") + bytes((0, 0, 0xFD, 64)) + bytes(16)
+    usid = Usid.T0 << Usid.ROLE_SHIFT | port_id
+    carrier = SRV6_BLOCK.to_bytes(4, "big") + usid.to_bytes(2, "big") + bytes(10)
+    frame = bytes(12) + b"\x86\xdd" + header + carrier + payload
+    return frame[:length_bytes]
+
+
+def label_of(frame: bytes) -> int:
+    """The label that the frame was made with."""
+    return int(struct.unpack_from("=I", frame, ETHERNET_AND_IPV6_BYTES)[0])
+
+
+class SwitchBench:
+    """A switch of *port_count* ports, to be entered as a context by one thread."""
+
+    def __init__(self, port_count: int, *, pool_frames: int = 4096) -> None:
+        self.port_count = port_count
+        self._pool_frames = pool_frames
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as undo:
+            namespace_fd = undo.enter_context(unnamed_namespace())
+            entries = dict.fromkeys(PER_PORT_MAPS, self.port_count)
+            entries |= {"fib": Limit.FIB_STRIDE * (NODE_ID + 1), "queue_frames": self._pool_frames}
+            rodata = struct.pack("=I", SRV6_BLOCK)
+            self.switch = undo.enter_context(BpfObject(FORWARD, rodata=rodata, max_entries=entries))
+            self.port_table = MappedArray(self.switch.map_fd("port_table"), Port)
+            self.state = MappedArray(self.switch.map_fd("queue_state"), QueueState)
+            self.drainer = MappedArray(self.switch.map_fd("queue_drainer"), QueueDrainer)[0]
+            self.ports = ArrayMap(self.switch.map_fd("queue_ports"), QueuePort, locked=True)
+            self.pool = ArrayMap(self.switch.map_fd("queue_pool"), QueuePool, locked=True)
+            self._counters = PerCpuArray(self.switch.map_fd("port_counters"), PortCounters)
+            self._create_ports(namespace_fd)
+            self._stack = undo.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _create_ports(self, namespace_fd: int) -> None:
+        far_base = Limit.IFINDEX_BASE + self.port_count
+        with RouteSocket() as route:
+            for port_id in range(self.port_count):
+                ifindex = Limit.IFINDEX_BASE + port_id
+                near = VethEnd(namespace_fd, f"port{port_id}", ifindex, mac_of(port_id))
+                far = VethEnd(namespace_fd, f"far{port_id}", far_base + port_id, mac_of(0xF00000 + port_id))
+                route.perform([create_veth(near.interface, near, far, 3000)])
+                route.perform([set_link_up(near.interface, ifindex, is_up=True)])
+                attach_xdp(ifindex, self.switch.program_fd("forward"))
+                map_update(self.switch.map_fd("port_devmap"), c_uint32(port_id), c_uint32(ifindex))
+        for port_id, port in enumerate(self.port_table):
+            port.node_id = NODE_ID
+            port.is_configured = 1
+            port.mac[:] = list(mac_of(port_id))
+            fib_index = NODE_ID * Limit.FIB_STRIDE + (Usid.T0 << Usid.PLANE_SHIFT | port_id)
+            map_update(self.switch.map_fd("fib"), c_uint32(fib_index), c_uint32(port_id + 1))
+
+    def shape(
+        self,
+        port_id: int,
+        *,
+        rate_bps: int,
+        delay_ns: int = 0,
+        buffer_bytes: tuple[int, int] = (1 << 20, 1 << 20),
+    ) -> None:
+        """Sets rate, delay and buffers (control, data) of a port."""
+        port = self.port_table[port_id]
+        port.delay_ns = delay_ns
+        port.control_buffer_bytes, port.data_buffer_bytes = buffer_bytes
+        port.rate_bps = rate_bps
+
+    def receive(self, frame: bytes, arrival_ns: int | None = None) -> Verdict:
+        """Lets *frame* come in, at *arrival_ns* in the model; without it, from an unshaped link."""
+        metadata = b"" if arrival_ns is None else FRAME_TIME.pack(arrival_ns, FRAME_TIME_MAGIC)
+        verdict, _ = run_once(
+            self.switch.program_fd("forward"), frame, ingress_ifindex=Limit.IFINDEX_BASE, metadata=metadata
+        )
+        return Verdict(verdict)
+
+    def drain_one(self) -> Departure | None:
+        """One run of the drainer: the next due frame, if there is one."""
+        live_frame = bytes(QueueLimit.FRAME_BYTES)
+        verdict, left = run_once(self.switch.program_fd("forward"), live_frame)
+        if verdict == Verdict.DROP:
+            return None
+        assert verdict == Verdict.REDIRECT
+        arrival_ns, magic = FRAME_TIME.unpack_from(left)
+        assert magic == FRAME_TIME_MAGIC
+        frame = left[FRAME_TIME.size :]
+        return Departure(int.from_bytes(frame[9:12], "big"), arrival_ns, frame)
+
+    def drain(self) -> list[Departure]:
+        """Runs the drainer until the pool is empty; all frames must be due."""
+        departures = []
+        idle_runs = 0
+        while self.pool.read(0).used:
+            departure = self.drain_one()
+            idle_runs = 0 if departure else idle_runs + 1
+            assert idle_runs < 1000, "frames are left that are never sent"
+            if departure:
+                departures.append(departure)
+        return departures
+
+    def counter(self, port_id: int, which: PortCounter) -> int:
+        """One counter of a port, over all CPUs."""
+        return self._counters.sum(port_id)[which]
+
+
+def now_ns() -> int:
+    """The clock of the model."""
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC)

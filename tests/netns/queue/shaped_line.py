@@ -1,0 +1,250 @@
+"""A line of shaped links in network namespaces of its own, with the real switch program and drainer.
+
+    near end -- link 0 -- switch 1 -- link 1 -- switch 2 ... link n-1 -- far end
+
+Link i has port 2 * i on the near side and 2 * i + 1 on the far side. A frame whose active uSID is
+`TO_FAR` travels to the far end, one with `TO_NEAR` to the near end.
+"""
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from ctypes import c_uint32
+from dataclasses import dataclass
+from pathlib import Path
+
+from agents import wire_abi
+from agents.bpf.libbpf import BpfObject, attach_xdp, pin
+from agents.bpf.maps import ArrayMap, MappedArray, PerCpuArray, map_update
+from testbed.fabric.namespace import create_namespace, delete_namespace, entered, namespace_path
+from testbed.fabric.netlink import RouteSocket, VethEnd, create_veth, set_link_up
+
+OBJECTS = Path("agents/_objects")
+IFINDEX_BASE = wire_abi.Limit.IFINDEX_BASE
+TO_FAR = wire_abi.Usid.T0 << wire_abi.Usid.ROLE_SHIFT | 1
+TO_NEAR = wire_abi.Usid.T0 << wire_abi.Usid.ROLE_SHIFT | 2
+SRV6_BLOCK = 0xFCBB0000
+MTU = 3000
+ETH_P_ALL = 3
+SHARED_MAPS = (
+    "port_table", "port_state", "port_counters", "port_devmap", "queue_frames", "queue_descriptors",
+    "queue_pool", "queue_ports", "queue_state", "queue_drainer", "queue_wake",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class LinkShape:
+    """Both directions of a link alike; rate 0 is unshaped."""
+
+    rate_bps: int
+    delay_ns: int = 0
+    data_buffer_bytes: int = 16 << 20
+    control_buffer_bytes: int = 16 << 20
+
+
+def mac_of(port_id: int) -> bytes:
+    """The MAC address of a port."""
+    return bytes.fromhex("024d52") + port_id.to_bytes(3, "big")
+
+
+def frame_to(usid: int, payload: bytes, *, dscp: int = 0) -> bytes:
+    """A frame for the line: Ethernet, an IPv6 header with a one-uSID carrier, payload."""
+    ethernet = bytes(12) + (0x86DD).to_bytes(2, "big")
+    first = (6 << 28 | dscp << 22).to_bytes(4, "big")
+    destination = SRV6_BLOCK.to_bytes(4, "big") + usid.to_bytes(2, "big") + bytes(10)
+    rest = len(payload).to_bytes(2, "big") + b"\xfd\x40" + bytes(16)
+    return ethernet + first + rest + destination + payload
+
+
+class ShapedLine:
+    """The line, up from construction to `close`.
+
+    Args:
+        name: prefix of namespaces and of the pin folder; unique on the machine.
+        links: one shape per link, near end first.
+        bpffs: a folder on a bpffs.
+        pool_frames: size of the frame pool.
+        end_object: object attached at both ends, its maps shared with the switches; by default the switch
+            program, which passes all it receives there to the kernel.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        links: Sequence[LinkShape],
+        bpffs: Path,
+        *,
+        pool_frames: int = 4096,
+        end_object: tuple[Path, bytes, str] | None = None,
+    ) -> None:
+        self.links = tuple(links)
+        self.pins = bpffs / name
+        self.port_count = 2 * len(links)
+        self.namespaces = [f"{name}-{index}" for index in range(len(links) + 1)]
+        self.drainer: subprocess.Popen[bytes] | None = None
+        self._stack = ExitStack()
+        with ExitStack() as undo:
+            undo.callback(self.close)
+            self._load(pool_frames)
+            self._fill_tables()
+            self._create_links()
+            self._attach(end_object)
+            undo.pop_all()
+
+    def _load(self, pool_frames: int) -> None:
+        per_port = ("port_table", "port_state", "port_counters", "port_devmap", "queue_ports", "queue_state")
+        entries = dict.fromkeys(per_port, self.port_count) | {
+            "queue_frames": pool_frames,
+            "fib": wire_abi.Limit.FIB_STRIDE * (len(self.links) + 1),
+        }
+        rodata = SRV6_BLOCK.to_bytes(4, "little")
+        self.switch = BpfObject(OBJECTS / "forward.bpf.o", max_entries=entries, rodata=rodata)
+        self._stack.callback(self.switch.close)
+        self.port_table = MappedArray(self.switch.map_fd("port_table"), wire_abi.Port)
+        self.state = MappedArray(self.switch.map_fd("queue_state"), wire_abi.QueueState)
+        self.drainer_state = MappedArray(self.switch.map_fd("queue_drainer"), wire_abi.QueueDrainer)
+        self.lateness = MappedArray(self.switch.map_fd("queue_lateness"), wire_abi.Histogram)
+        self.pool = ArrayMap(self.switch.map_fd("queue_pool"), wire_abi.QueuePool, locked=True)
+        self._counters = PerCpuArray(self.switch.map_fd("port_counters"), wire_abi.PortCounters)
+        self.pins.mkdir()
+        self._stack.callback(self.pins.rmdir)
+        pinned = {"forward": self.switch.program_fd("forward")}
+        pinned |= {map_name: self.switch.map_fd(map_name) for map_name in SHARED_MAPS}
+        for pin_name, descriptor in pinned.items():
+            pin(descriptor, self.pins / pin_name)
+            self._stack.callback((self.pins / pin_name).unlink, missing_ok=True)
+
+    def _fill_tables(self) -> None:
+        for index, shape in enumerate(self.links):
+            for end in (0, 1):
+                port_id = 2 * index + end
+                port = self.port_table[port_id]
+                port.node_id = index + end
+                port.peer_port = port_id ^ 1
+                port.kind = wire_abi.PortKind.T0_UP
+                port.mac[:] = list(mac_of(port_id))
+                port.peer_mac[:] = list(mac_of(port_id ^ 1))
+                port.rate_bps = shape.rate_bps
+                port.delay_ns = shape.delay_ns
+                port.data_buffer_bytes = shape.data_buffer_bytes
+                port.control_buffer_bytes = shape.control_buffer_bytes
+                # the ends' own ports are no switch ports: what arrives there is passed up
+                port.is_configured = 0 < port_id < self.port_count - 1
+        fib = self.switch.map_fd("fib")
+        for node in range(1, len(self.links)):
+            for usid, egress in ((TO_FAR, 2 * node), (TO_NEAR, 2 * node - 1)):
+                index = usid >> wire_abi.Usid.ROLE_SHIFT << wire_abi.Usid.PLANE_SHIFT
+                index |= usid & wire_abi.Usid.INDEX_MASK
+                key = node * wire_abi.Limit.FIB_STRIDE + index
+                map_update(fib, c_uint32(key), c_uint32(egress + 1))
+
+    def _create_links(self) -> None:
+        descriptors = []
+        with ExitStack() as opened:
+            for namespace in self.namespaces:
+                path = create_namespace(namespace)
+                self._stack.callback(delete_namespace, namespace)
+                descriptors.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+                opened.callback(os.close, descriptors[-1])
+            ends = [
+                VethEnd(descriptors[(port + 1) // 2], f"port{port}", IFINDEX_BASE + port, mac_of(port))
+                for port in range(self.port_count)
+            ]
+            with RouteSocket() as route:
+                route.perform(
+                    [
+                        create_veth(f"link {index}", ends[2 * index], ends[2 * index + 1], MTU)
+                        for index in range(len(self.links))
+                    ]
+                )
+        devmap_fd = self.switch.map_fd("port_devmap")
+        for port_id in range(self.port_count):
+            ifindex = IFINDEX_BASE + port_id
+            with self.at_port(port_id), RouteSocket() as route:
+                route.perform([set_link_up(f"port{port_id}", ifindex, is_up=True)])
+                map_update(devmap_fd, c_uint32(port_id), c_uint32(ifindex))
+
+    def _attach(self, end_object: tuple[Path, bytes, str] | None) -> None:
+        end_program = self.switch.program_fd("forward")
+        if end_object:
+            path, rodata, program = end_object
+            with BpfObject(path) as names:
+                shared = [name for name in names.map_names() if name in SHARED_MAPS]
+            reuse = {name: self.switch.map_fd(name) for name in shared}
+            self.end = BpfObject(path, rodata=rodata, reuse=reuse)
+            self._stack.callback(self.end.close)
+            end_program = self.end.program_fd(program)
+        for port_id in range(self.port_count):
+            is_end = port_id in {0, self.port_count - 1}
+            program_fd = end_program if is_end else self.switch.program_fd("forward")
+            with self.at_port(port_id):
+                attach_xdp(IFINDEX_BASE + port_id, program_fd)
+
+    @contextmanager
+    def at_port(self, port_id: int) -> Iterator[None]:
+        """Runs the body with the calling thread in the port's namespace."""
+        with entered(namespace_path(self.namespaces[(port_id + 1) // 2])):
+            yield
+
+    def start_drainer(self) -> None:
+        """Starts the drainer process."""
+        self.drainer = subprocess.Popen(
+            [os.environ.get("DRAINER", str(OBJECTS / "drainer")), "--pins", self.pins]
+        )
+
+    def stop_drainer(self, signal_number: int = signal.SIGTERM) -> int:
+        """Ends the drainer process; returns its exit status."""
+        assert self.drainer is not None
+        self.drainer.send_signal(signal_number)
+        status = self.drainer.wait(timeout=10)
+        self.drainer = None
+        return status
+
+    def socket_at(self, port_id: int) -> socket.socket:
+        """A raw socket at an end's port."""
+        with self.at_port(port_id):
+            raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+            raw.bind((f"port{port_id}", ETH_P_ALL))
+        return raw
+
+    def counter(self, port_id: int, which: wire_abi.PortCounter) -> int:
+        """One counter of a port, summed over CPUs."""
+        return self._counters.sum(port_id)[which]
+
+    def close(self) -> None:
+        """Stops the drainer and removes everything."""
+        if self.drainer:
+            self.stop_drainer()
+        self._stack.close()
+
+
+def histogram_percentile(histogram: wire_abi.Histogram, ratio: float) -> int:
+    """Lower bound, in ns, of the bucket that holds the percentile."""
+    total = sum(histogram.buckets)
+    seen = 0
+    for index, count in enumerate(histogram.buckets):
+        seen += count
+        if seen > ratio * (total - 1):
+            shift = max(0, index // 32 - 1)
+            return (index - 32 * shift) << shift
+    return 0
+
+
+def clear(view: ctypes.Structure) -> None:
+    """Zeroes a mapped element."""
+    ctypes.memset(ctypes.addressof(view), 0, ctypes.sizeof(view))
+
+
+def cpu_jiffies(pid: int) -> int:
+    """User and system time a process has used, in clock ticks."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def clock_tick_seconds() -> float:
+    """Length of a clock tick."""
+    return 1 / os.sysconf("SC_CLK_TCK")
