@@ -1,0 +1,108 @@
+"""A running Prometheus to ask, and a lab to give it something to see."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+from urllib.request import urlopen
+
+import pytest
+
+from testbed.fabric.live import Lab
+from testbed.topology.spec import TopologySpec
+
+LAB = f"prom{os.getpid()}"
+SPEC = TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1)
+READY = "Server is ready to receive web requests"
+CONFIG = """\
+global: {{scrape_interval: 200ms, scrape_timeout: 200ms}}
+scrape_configs:
+  - job_name: mrc-testbed
+    static_configs: [{{targets: ["{target}"]}}]
+"""
+DEADLINE_S = 60.0
+
+
+def require_program(name: str) -> str:
+    """Path of a program of the Debian package `prometheus`."""
+    path = shutil.which(name)
+    if path is None:
+        pytest.skip(f"{name} is not installed: mrc-testbed host prepare")
+    return path
+
+
+@dataclass(frozen=True)
+class Prometheus:
+    """A running Prometheus server."""
+
+    url: str
+
+    def query(self, expression: str) -> list[tuple[dict[str, str], float]]:
+        """Labels and value of each element of the result."""
+        with urlopen(f"{self.url}/api/v1/query?{urlencode({'query': expression})}", timeout=10) as answer:  # noqa: S310
+            result: list[dict[str, Any]] = json.load(answer)["data"]["result"]
+        return [(element["metric"], float(element["value"][1])) for element in result]
+
+    def wait_for(self, expression: str, is_met: Callable[[float], bool]) -> float:
+        """The value of *expression*, which has one element, once it is as wanted.
+
+        A stored sample raises no event that could be awaited, so the server is asked again and again.
+        """
+        deadline = time.monotonic() + DEADLINE_S
+        while True:
+            values = [value for _, value in self.query(expression)]
+            if len(values) == 1 and is_met(values[0]):
+                return values[0]
+            if time.monotonic() > deadline:
+                pytest.fail(f"{expression} is {values} after {DEADLINE_S} s")
+            threading.Event().wait(0.1)
+
+
+def wait_until_ready(server: subprocess.Popen[str]) -> None:
+    """Reads what the server says until it is ready, and goes on reading so that it never blocks."""
+    assert server.stderr is not None
+    said = []
+    for line in server.stderr:
+        said.append(line)
+        if READY in line:
+            threading.Thread(target=server.stderr.read, daemon=True).start()
+            return
+    pytest.fail("prometheus did not start:\n" + "".join(said))
+
+
+def free_port() -> int:
+    """A TCP port that nobody listens on at the moment."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def host_write(lab: Lab, length: int, iterations: int) -> None:
+    """Has h0 write to h1; returns when all messages are acknowledged."""
+    requestor, responder = lab.agent("h0"), lab.agent("h1")
+    source, target = requestor.register_memory(length), responder.register_memory(length)
+    qpn = requestor.create_qp(1, list(lab.clos.ev_set(0, 1, seed=1)))
+    peer_qpn = responder.create_qp(0, list(lab.clos.ev_set(1, 0, seed=2)))
+    requestor.connect_qp(qpn, peer_qpn)
+    responder.connect_qp(peer_qpn, qpn)
+    requestor.post_write(
+        qpn,
+        length=length,
+        local_offset=source["offset"],
+        remote_offset=0,
+        r_key=target["r_key"],
+        iterations=iterations,
+        depth=4,
+    )
+    completions = requestor.wait(qpn, 30_000_000_000)
+    assert [completion["status"] for completion in completions] == ["success"]
+    requestor.destroy_qp(qpn)
+    responder.destroy_qp(peer_qpn)
+    requestor.deregister_memory(source["r_key"])
+    responder.deregister_memory(target["r_key"])

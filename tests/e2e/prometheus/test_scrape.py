@@ -1,0 +1,74 @@
+"""Debian's Prometheus scrapes a live lab, and what it stored is what the lab did."""
+
+import subprocess
+from urllib.request import urlopen
+
+import pytest
+from live_prometheus import LAB, Prometheus, host_write, require_program
+
+from agents.wire_abi import PortFault
+from testbed.fabric.live import Lab
+from testbed.metrics.catalogue import PACKET_RTT_SECONDS
+from testbed.metrics.histogram import merge
+from testbed.metrics.lab_watch import open_reader
+
+pytestmark = pytest.mark.root
+
+LENGTH = 64 * 1024
+
+
+def test_the_page_is_clean_to_promtool(exporter_url: str, live_lab: Lab) -> None:
+    host_write(live_lab, LENGTH, 10)
+    with urlopen(exporter_url, timeout=10) as answer:  # noqa: S310 - the exporter's own URL
+        page = answer.read()
+    check = subprocess.run(
+        [require_program("promtool"), "check", "metrics"], input=page, capture_output=True, check=False
+    )
+    assert (check.returncode, check.stdout, check.stderr) == (0, b"", b"")
+
+
+def test_what_hosts_received_is_stored(prometheus: Prometheus, live_lab: Lab) -> None:
+    expression = f'mrc_goodput_bytes_total{{lab="{LAB}",node="h1"}}'
+    before = prometheus.wait_for(expression, lambda _: True)
+    host_write(live_lab, LENGTH, 100)
+    prometheus.wait_for(expression, lambda value: value == before + 100 * LENGTH)
+    prometheus.wait_for(f'mrc_testbed_lab_up{{lab="{LAB}"}}', lambda value: value == 1)
+
+
+def test_the_quantile_that_prometheus_computes_is_that_of_the_fine_histogram(
+    prometheus: Prometheus, live_lab: Lab
+) -> None:
+    host_write(live_lab, LENGTH, 500)
+    reader = open_reader(LAB)
+    histogram = merge(merge(nic.packet_rtt()) for nic in reader.nics.values())
+    reader.close()
+    prometheus.wait_for(
+        f'sum({PACKET_RTT_SECONDS.name}_count{{lab="{LAB}"}})', lambda value: value == histogram.count
+    )
+    for ratio in (0.5, 0.99, 0.999):
+        fine = histogram.percentiles_ns((ratio,))
+        assert fine is not None
+        quantile = (
+            f'histogram_quantile({ratio}, sum by (le) ({PACKET_RTT_SECONDS.name}_bucket{{lab="{LAB}"}}))'
+        )
+        ((_, seconds),) = prometheus.query(quantile)
+        assert seconds * 1e9 == pytest.approx(fine[0], rel=0.104)
+
+
+def test_a_dead_link_shows_as_link_drops_and_retransmits(prometheus: Prometheus, live_lab: Lab) -> None:
+    uplink = live_lab.clos.link("p0-t0-0:1").lower
+    link_up = f'mrc_link_up{{lab="{LAB}",node="{uplink.node.name}",link=~"p0-t0-0:1~.*"}}'
+    retransmits = f'sum(mrc_retransmits_total{{lab="{LAB}"}})'
+    drops = f'sum(mrc_link_drops_total{{lab="{LAB}",reason="link_down",plane="0",tier="t0"}})'
+    before = prometheus.wait_for(retransmits, lambda _: True)
+    prometheus.wait_for(link_up, lambda value: value == 1)
+    live_lab.port_table[uplink.id].fault_flags |= PortFault.FAULT_DOWN
+    try:
+        prometheus.wait_for(link_up, lambda value: value == 0)
+        host_write(live_lab, LENGTH, 20)
+    finally:
+        live_lab.port_table[uplink.id].fault_flags &= ~PortFault.FAULT_DOWN
+    prometheus.wait_for(drops, lambda value: value > 0)
+    # probes are lost on the dead link too, so retransmissions are fewer than drops
+    prometheus.wait_for(retransmits, lambda value: value > before)
+    prometheus.wait_for(link_up, lambda value: value == 1)
