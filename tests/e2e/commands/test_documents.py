@@ -1,0 +1,74 @@
+"""The commands of the README and the guide, as they are written there, on a lab of their own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from testbed.hostprep.playbook import SOURCE_ROOT
+
+DEADLINE_S = 170
+NOT_RUN = ("sudo ", "source ", "git ", "make ")
+
+
+def blocks(document: str, heading: str) -> list[str]:
+    """The indented blocks under *heading* of *document* that hold commands of ours, in order."""
+    text = (SOURCE_ROOT / document).read_text()
+    section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    found: list[str] = []
+    block: list[str] = []
+    for line in [*section.splitlines(), "end"]:
+        if line.startswith("    ") and not line.strip().startswith(NOT_RUN):
+            block.append(line.removeprefix("    "))
+        elif line and not line.startswith("    "):
+            script = "\n".join(block)
+            if "mrc-testbed " in script:
+                found.append(script)
+            block = []
+    return found
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """A folder and a lab of this test's own, without containers."""
+    (tmp_path / "scenarios").symlink_to(SOURCE_ROOT / "scenarios")
+    return {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "MRC_TESTBED_STATE_DIR": str(tmp_path / "state"),
+        "MRC_TESTBED_NAME": f"docs{os.getpid()}",
+        "MRC_TESTBED_RUNTIME": "netns",
+    }
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("document", "headings"),
+    [
+        ("README.md", ["By hand"]),
+        ("docs/guide/getting-started.md", ["The first lab", "Break something", "A scenario"]),
+        ("docs/guide/getting-started.md", ["A lab of your own"]),
+    ],
+)
+def test_commands_of_the_documents_work(
+    document: str, headings: list[str], environment: dict[str, str], tmp_path: Path
+) -> None:
+    scripts = [script for heading in headings for script in blocks(document, heading)]
+    assert scripts
+    try:
+        for script in scripts:
+            ran = subprocess.run(
+                ["bash", "-euo", "pipefail", "-c", script],
+                cwd=tmp_path,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=DEADLINE_S,
+                check=False,
+            )
+            assert ran.returncode == 0, f"{script}\n{ran.stdout}\n{ran.stderr}"
+    finally:
+        subprocess.run(["mrc-testbed", "down"], env=environment, check=True, capture_output=True)
