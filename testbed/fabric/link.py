@@ -1,10 +1,13 @@
 """Links of a lab: veth pairs between namespaces, and what each node's interfaces need."""
 
+import fcntl
 import os
+import socket
+import struct
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from testbed.errors import FabricError
 from testbed.fabric.namespace import entered
@@ -86,6 +89,33 @@ def set_port_up(lab: str, port: Port, *, is_up: bool) -> None:
     """Raises or lowers one port's interface; the far end's carrier follows before this returns."""
     with entered(node_namespace(lab, port.node.name)), RouteSocket() as route:
         route.perform([set_link_up(port.name, ifindex(port.id), is_up=is_up)])
+
+
+class PortFlags(NamedTuple):
+    """Whether an interface is up, and whether its far end is too."""
+
+    is_up: bool
+    has_carrier: bool
+
+
+def observe_port(lab: str, port: Port) -> PortFlags:
+    """What the kernel says of a port's interface.
+
+    Raises:
+        FabricError: there is no such interface.
+    """
+    siocgifflags, iff_up, iff_running = 0x8913, 0x1, 0x40
+    request = struct.pack("16s24x", port.interface.encode())
+    with (
+        entered(node_namespace(lab, port.node.name)),
+        socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as any_socket,
+    ):
+        try:
+            reply = fcntl.ioctl(any_socket, siocgifflags, request)
+        except OSError as error:
+            raise FabricError(f"port {port.name} cannot be looked at: {error.strerror}") from error
+    (flags,) = struct.unpack_from("=H", reply, 16)
+    return PortFlags(bool(flags & iff_up), bool(flags & iff_running))
 
 
 @contextmanager
