@@ -39,8 +39,8 @@ _POLICY = (
 def build_report(result: RunResult) -> str:
     """The page as HTML text."""
     shown = shown_intervals(result.recording.readings)
-    frame = build_frame(result.recording, shown)
-    panels = build_panels(result.plan, shown) if shown else ()
+    panels = build_panels(result.plan, shown)
+    frame = build_frame(result.recording, shown) if shown else None
     title = escape(f"{result.plan.scenario}: {result.verdict.status.value}")
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -59,16 +59,14 @@ def build_report(result: RunResult) -> str:
 {tiles(result)}
 {_section("Expectations", expectation_table(result))}
 {_section("Faults and recovery", fault_table(result))}
-{_timeline(panels, frame)}
+{_timeline(panels, frame) if frame else ""}
 {_section("RTT by plane", latency_table(result))}
 {_section("Flows", flow_table(result))}
 {_section("Provenance", provenance_table(result))}
 <footer>Shaded: faults as they were really applied; grey: warm-up and what came after the run.
 Made by mrc-testbed {escape(result.provenance.mrc_testbed)}.</footer>
 </main>
-<script type="application/json" id="frame">{_embedded(_cursor_values(panels, frame))}</script>
-<script>
-{_asset("report.js")}</script>
+{_script(panels, frame) if frame else ""}
 </body>
 </html>
 """
@@ -96,14 +94,8 @@ def _section(title: str, content: str) -> str:
 
 
 def _timeline(panels: Iterable[Panel], frame: Frame) -> str:
-    cards = [_card(panel, frame) for panel in panels]
-    if not cards:
-        return ""
-    return (
-        '<section><h2>Over time <span class="muted" id="cursor-time" aria-hidden="true"></span></h2>\n'
-        + "\n".join(cards)
-        + "\n</section>"
-    )
+    cards = "\n".join(_card(panel, frame) for panel in panels)
+    return f"<section><h2>Over time</h2>\n{cards}\n</section>"
 
 
 def _card(panel: Panel, frame: Frame) -> str:
@@ -129,6 +121,11 @@ def _key(panel: Panel, style: str) -> str:
     return f'<svg viewBox="0 0 26 10" aria-hidden="true">{shape}</svg>'
 
 
+def _script(panels: Iterable[Panel], frame: Frame) -> str:
+    values = f'<script type="application/json" id="frame">{_embedded(_cursor_values(panels, frame))}</script>'
+    return f"{values}\n<script>\n{_asset('report.js')}</script>"
+
+
 def _cursor_values(panels: Iterable[Panel], frame: Frame) -> str:
     """What the script needs: the time axis in drawing units, and every value as text."""
     values = {
@@ -140,7 +137,7 @@ def _cursor_values(panels: Iterable[Panel], frame: Frame) -> str:
     }
     return json.dumps(
         {
-            "times": frame.times,
+            "edges": frame.edges,
             "low": frame.axis.low,
             "high": frame.axis.high,
             "left": LEFT,

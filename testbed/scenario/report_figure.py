@@ -7,7 +7,7 @@ series also has its own dash pattern or order, so nothing depends on telling col
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import groupby
+from itertools import pairwise
 from typing import Final, Literal
 
 from testbed.scenario.report_axis import Axis, Format, format_seconds, linear_axis, log_axis
@@ -32,7 +32,7 @@ class Series:
     Attributes:
         name: for the legend.
         style: class of the style sheet that colours it.
-        values: one per time of the panel; None leaves a gap.
+        values: one per interval, drawn as a step over it; None leaves a gap.
     """
 
     name: str
@@ -82,13 +82,13 @@ class Frame:
     """What all panels of a report share.
 
     Attributes:
-        times: (points,) ns on the run's axis.
+        edges: (intervals + 1,) ns on the run's axis: interval i lies between edges i and i + 1.
         axis: of time.
         bands: of the faults.
         end: when the run ended; what follows is not part of the measurement.
     """
 
-    times: tuple[float, ...]
+    edges: tuple[float, ...]
     axis: Axis
     bands: tuple[Band, ...]
     end: float
@@ -106,10 +106,11 @@ def draw_panel(panel: Panel, frame: Frame) -> str:
         f'aria-label="{escape(_description(panel))}">',
         *_shading(frame),
         *_value_ticks(axis, panel.format),
-        *_time_ticks(frame),
         *(_areas(panel, frame, axis) if panel.form == "areas" else _lines(panel, frame, axis)),
+        *_time_ticks(frame),
         *_labels(frame),
         f'<line class="cursor" x1="0" x2="0" y1="{TOP}" y2="{BOTTOM}"/>',
+        f'<text class="cursor-time" x="0" y="{BOTTOM + 18}" text-anchor="middle"></text>',
         "</svg>",
     ]
     return "\n".join(parts)
@@ -195,35 +196,33 @@ def _time_ticks(frame: Frame) -> list[str]:
 
 
 def _lines(panel: Panel, frame: Frame, axis: Axis) -> list[str]:
-    parts = []
-    for series in panel.series:
-        points = [
-            None if value is None else (frame.x(time), axis.position(value, BOTTOM, TOP))
-            for time, value in zip(frame.times, series.values, strict=True)
-        ]
-        path = " ".join(
-            "M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in (point for point in run if point is not None))
-            for is_gap, run in groupby(points, key=lambda point: point is None)
-            if not is_gap
-        )
-        parts.append(f'<path class="line {series.style}" d="{path}"/>')
-    return parts
+    return [
+        f'<path class="line {series.style}" d="{_staircase(series.values, frame, axis)}"/>'
+        for series in panel.series
+    ]
+
+
+def _staircase(values: Values, frame: Frame, axis: Axis) -> str:
+    """A path with one horizontal piece per interval; a gap begins a new piece of path."""
+    text = ""
+    is_pen_down = False
+    for (start, end), value in zip(pairwise(frame.edges), values, strict=True):
+        if value is not None:
+            y = axis.position(value, BOTTOM, TOP)
+            text += f"V{y:.1f}" if is_pen_down else f"M{frame.x(start):.1f},{y:.1f}"
+            text += f"H{frame.x(end):.1f}"
+        is_pen_down = value is not None
+    return text
 
 
 def _areas(panel: Panel, frame: Frame, axis: Axis) -> list[str]:
-    parts = []
-    floor = [0.0] * len(frame.times)
+    """Areas from the top of the stack down, each drawn to the bottom and covered by those below it."""
+    parts: list[str] = []
+    roof = [0.0] * (len(frame.edges) - 1)
     for series in panel.series:
-        roof = [low + (value or 0.0) for low, value in zip(floor, series.values, strict=True)]
-        upper = [
-            f"{frame.x(t):.1f},{axis.position(v, BOTTOM, TOP):.1f}"
-            for t, v in zip(frame.times, roof, strict=True)
-        ]
-        lower = [
-            f"{frame.x(t):.1f},{axis.position(v, BOTTOM, TOP):.1f}"
-            for t, v in zip(frame.times, floor, strict=True)
-        ]
-        if upper:
-            parts.append(f'<path class="area {series.style}" d="M{"L".join(upper + lower[::-1])}Z"/>')
-        floor = roof
-    return parts
+        roof = [low + (value or 0.0) for low, value in zip(roof, series.values, strict=True)]
+        if any(series.values):
+            start, _, steps = _staircase(roof, frame, axis).partition(",")
+            path = f"{start},{BOTTOM}V{steps}V{BOTTOM}Z"
+            parts.append(f'<path class="area {series.style}" d="{path}"/>')
+    return parts[::-1]

@@ -25,11 +25,10 @@ _RATIO_NAMES = ("p50", "p99", "p99.9")
 
 
 def build_frame(recording: Recording, shown: Sequence[Interval]) -> Frame:
-    """The time axis of a run and the bands of its faults."""
-    times = tuple(recording.relative_ns((each.start_ns + each.end_ns) // 2) for each in shown)
+    """The time axis of a run and the bands of its faults; *shown* has at least one interval."""
+    edges = [recording.relative_ns(each.start_ns) for each in shown[:1]]
+    edges += [recording.relative_ns(each.end_ns) for each in shown]
     end_ns = _end_ns(recording)
-    start = recording.relative_ns(shown[0].start_ns) if shown else recording.plan.start_ns
-    last = recording.relative_ns(shown[-1].end_ns) if shown else 0
     bands = []
     for fault in recording.plan.faults:
         periods = tuple(
@@ -45,8 +44,8 @@ def build_frame(recording: Recording, shown: Sequence[Interval]) -> Frame:
         )
         if periods:
             bands.append(Band(fault.fault_id, periods[0][0], periods[-1][1], periods))
-    axis = linear_axis(start, max(last, end_ns), 10, is_tight=True)
-    return Frame(times, axis, tuple(bands), end_ns)
+    axis = linear_axis(edges[0], max(edges[-1], end_ns), 10, is_tight=True)
+    return Frame(tuple(edges), axis, tuple(bands), end_ns)
 
 
 def shown_intervals(readings: Sequence[Reading]) -> list[Interval]:

@@ -55,7 +55,7 @@ def tiles(result: RunResult) -> str:
     if outcomes:
         compared = sum(outcome.compared_bytes for outcome in outcomes)
         wrong = sum(outcome.wrong_bytes for outcome in outcomes)
-        entries.append((f"Wrong bytes of {format_size_bytes(compared, 3)}", str(wrong)))
+        entries.append((f"Wrong bytes in {format_size_bytes(compared, 3)}", str(wrong)))
     body = "".join(
         f'<div class="tile"><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>' for name, value in entries
     )
@@ -97,21 +97,23 @@ def fault_table(result: RunResult) -> str:
 
 def _fault_row(result: RunResult, fault: PlannedFault, recovery: Recovery) -> tuple[str, ...]:
     recording = result.recording
-    links = f"<code>{escape(', '.join(fault.links[:_LINKS_SHOWN_MAX]))}</code>"
+    links = "<br>".join(f"<code>{escape(name)}</code>" for name in fault.links[:_LINKS_SHOWN_MAX])
     if len(fault.links) > _LINKS_SHOWN_MAX:
-        links += f" and {len(fault.links) - _LINKS_SHOWN_MAX} more"
+        links += f"<br>and {len(fault.links) - _LINKS_SHOWN_MAX} more"
     ratio = "" if fault.loss_ratio is None else f" of {format_ratio(fault.loss_ratio)}"
     way = "" if fault.direction == "both" else f", {fault.direction}"
     what = f"<small>{escape(fault.kind + ratio + way)}</small>"
     try:
         span = recording.fault_span(fault.fault_id)
-        acted = " to ".join(_seconds(recording.relative_ns(edge)) for edge in (span.start_ns, span.end_ns))
+        acted = (
+            " to ".join(_seconds(recording.relative_ns(edge)) for edge in (span.start_ns, span.end_ns)) + " s"
+        )
     except NotMeasured:
         acted = "never"
     return (
-        f"<td><strong>{escape(fault.fault_id)}</strong>{what}</td>",
+        f'<td class="when"><strong>{escape(fault.fault_id)}</strong>{what}</td>',
         f"<td>{links}</td>",
-        _cell(acted),
+        _cell(acted, "when"),
         _number(str(recovery.occurrence_count)),
         _number(str(recovery.lost_packets)),
         _number(str(recovery.left_evs)),
@@ -182,7 +184,8 @@ def provenance_table(result: RunResult) -> str:
     entries = (
         (
             "Fabric",
-            f"{spec.planes} planes x ({spec.t0} T0 + {spec.t1} T1), {spec.numbering.host_count} hosts, {rate}",
+            f"{spec.planes} planes x ({spec.t0} T0 + {spec.t1} T1), "
+            f"{spec.numbering.host_count} hosts, {rate}",
         ),
         (
             "Transport",
@@ -213,7 +216,7 @@ def provenance_table(result: RunResult) -> str:
 
 
 def _seconds(time_ns: int) -> str:
-    return f"{time_ns / 1e9:.3f} s"
+    return f"{time_ns / 1e9:.3f}"
 
 
 def _cell(text: str, style: str = "") -> str:

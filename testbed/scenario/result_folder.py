@@ -105,8 +105,8 @@ class ResultFolder:
             self._write("flows.csv", build_flows(result))
             self._write("summary.md", build_summary(result))
             self._write("junit.xml", build_junit(result))
-            self._write("report.html", build_report(result))
             self._write_json("manifest.json", build_manifest(result))
+            self._write("report.html", build_report(result))
             _point(self.path.parent / LATEST, self.run_id)
         except OSError as error:
             raise _unwritable(self.path, error) from error

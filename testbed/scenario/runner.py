@@ -29,6 +29,9 @@ from testbed.units import format_duration_ns
 COLLECT_TIMEOUT_NS: Final = 10 * 10**9
 """How long messages under way may take to complete once their workload was stopped."""
 
+EDGE_READING_DISTANCE_NS: Final = READING_INTERVAL_NS // 4
+"""How close to another reading one at the edge of a flap's occurrence may be: a fast flap must not flood."""
+
 
 class Journal(Protocol):
     """Is told of everything as it happens, so that a killed run leaves what it had measured."""
@@ -158,8 +161,7 @@ class Runner:
     def _apply(self, action: ChangeFault) -> None:
         if not self._running:
             raise _Stopped(Ending(Status.ERROR, self._too_late(action)))
-        if action.occurrence.index == 0:
-            self._read()
+        self._read_at_edge(is_needed=action.occurrence.index == 0)
         self._changed(self._world.injector.apply(action.occurrence))
 
     def _too_late(self, action: ChangeFault) -> str:
@@ -172,10 +174,16 @@ class Runner:
 
     def _clear(self, action: ChangeFault) -> None:
         self._changed(self._world.injector.clear(action.occurrence))
-        if not any(
+        is_last = not any(
             isinstance(later, ChangeFault) and later.occurrence.fault_id == action.occurrence.fault_id
             for later in self._pending
-        ):
+        )
+        self._read_at_edge(is_needed=is_last)
+
+    def _read_at_edge(self, *, is_needed: bool) -> None:
+        """A reading at a fault's edge: where a window begins or ends, else unless one was just taken."""
+        since_ns = self._clock.now_ns() - self.recording.readings[-1].time_ns
+        if is_needed or since_ns >= EDGE_READING_DISTANCE_NS:
             self._read()
 
     def _changed(self, change: FaultChange) -> None:

@@ -3,37 +3,39 @@
 (() => {
   const frame = JSON.parse(document.getElementById("frame").textContent);
   const panels = [...document.querySelectorAll("svg.panel")];
-  const clock = document.getElementById("cursor-time");
-  if (!frame.times.length) return;
+  const outputs = [...document.querySelectorAll("output[data-panel]")];
+  const intervalCount = frame.edges.length - 1;
 
-  const nearest = (time) => {
-    let low = 0, high = frame.times.length - 1;
+  // Index of the interval that holds a time; edges ascend.
+  const intervalAt = (time) => {
+    let low = 0, high = intervalCount;
     while (high - low > 1) {
       const middle = (low + high) >> 1;
-      if (frame.times[middle] < time) low = middle; else high = middle;
+      if (frame.edges[middle] <= time) low = middle; else high = middle;
     }
-    return time - frame.times[low] < frame.times[high] - time ? low : high;
+    return low;
   };
 
-  const show = (index) => {
-    const share = (frame.times[index] - frame.low) / (frame.high - frame.low);
-    const x = frame.left + share * (frame.right - frame.left);
+  const show = (time) => {
+    const index = intervalAt(time);
+    const x = frame.left + (time - frame.low) / (frame.high - frame.low) * (frame.right - frame.left);
     for (const panel of panels) {
       const cursor = panel.querySelector(".cursor");
+      const label = panel.querySelector(".cursor-time");
       cursor.setAttribute("x1", x);
       cursor.setAttribute("x2", x);
-      cursor.style.visibility = "visible";
+      label.setAttribute("x", x);
+      label.textContent = `${(time / 1e9).toFixed(2)} s`;
+      panel.classList.add("has-cursor");
     }
-    for (const output of document.querySelectorAll("output[data-panel]")) {
+    for (const output of outputs) {
       output.textContent = frame.values[output.dataset.panel][+output.dataset.series][index];
     }
-    clock.textContent = `at ${(frame.times[index] / 1e9).toFixed(2)} s`;
   };
 
   const hide = () => {
-    for (const panel of panels) panel.querySelector(".cursor").style.visibility = "hidden";
-    for (const output of document.querySelectorAll("output[data-panel]")) output.textContent = "";
-    clock.textContent = "";
+    for (const panel of panels) panel.classList.remove("has-cursor");
+    for (const output of outputs) output.textContent = "";
   };
 
   for (const panel of panels) {
@@ -41,7 +43,8 @@
       const box = panel.getBoundingClientRect();
       const x = (event.clientX - box.left) / box.width * frame.width;
       const share = (x - frame.left) / (frame.right - frame.left);
-      if (share < 0 || share > 1) hide(); else show(nearest(frame.low + share * (frame.high - frame.low)));
+      const time = frame.low + share * (frame.high - frame.low);
+      if (time < frame.edges[0] || time > frame.edges[intervalCount]) hide(); else show(time);
     });
     panel.addEventListener("pointerleave", hide);
   }

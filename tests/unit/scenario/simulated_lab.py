@@ -1,0 +1,360 @@
+"""A lab that exists only as arithmetic: it fulfils the runner's protocols under a clock that never waits.
+
+It is a fluid model, honest about what the runner relies on: time only moves when somebody waits or does
+something that takes time; every EV whose path a fault hits leaves after a delay and returns after the
+repair; counters are the integral of rates; no message is lost, no byte is wrong unless asked for.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from agents.wire_abi import EvState
+from testbed.errors import CleanupError, FaultError
+from testbed.faults.occurrence import FaultOccurrence
+from testbed.metrics.fidelity import CpuReading, CpuTimes
+from testbed.metrics.histogram import Histogram
+from testbed.metrics.series import HostCounts, Reading
+from testbed.scenario.event import EvTransition, FaultChange, NicEvent
+from testbed.scenario.plan import Plan, PlannedTransport, PlannedWorkload
+from testbed.scenario.runner import World
+from testbed.topology.clos import Clos
+from testbed.topology.ev import decode_ev
+from testbed.workloads.flow import Flow
+from testbed.workloads.outcome import FlowOutcome
+
+PACKET_BYTES = 2048
+CALL_NS = 200_000
+"""How long each call into the lab takes."""
+
+
+@dataclass
+class SimulatedClock:
+    """Time that moves when told to.
+
+    Attributes:
+        interrupt_at_ns: when a signal comes.
+        pause_at_ns: when the machine stands still, for pause_ns.
+    """
+
+    time_ns: int = 5_000_000_000_000
+    interrupt_at_ns: int | None = None
+    pause_at_ns: int | None = None
+    pause_ns: int = 0
+
+    def now_ns(self) -> int:
+        return self.time_ns
+
+    def utc_now(self) -> datetime:
+        return datetime(2026, 11, 21, 17, 0, tzinfo=UTC) + timedelta(microseconds=self.time_ns // 1000 - 5_000_000_000)
+
+    def wait_until_ns(self, deadline_ns: int) -> None:
+        if self.interrupt_at_ns is not None and deadline_ns >= self.interrupt_at_ns:
+            self.time_ns = max(self.time_ns, self.interrupt_at_ns)
+            return
+        self.time_ns = max(self.time_ns, deadline_ns)
+        if self.pause_at_ns is not None and self.time_ns >= self.pause_at_ns:
+            self.time_ns += self.pause_ns
+            self.pause_at_ns = None
+
+    def interruption(self) -> str | None:
+        is_due = self.interrupt_at_ns is not None and self.time_ns >= self.interrupt_at_ns
+        return "SIGINT" if is_due else None
+
+    def take(self, duration_ns: int) -> None:
+        self.time_ns += duration_ns
+
+
+@dataclass
+class SimulatedFlow:
+    flow: Flow
+    qpn: int
+    evs: tuple[int, ...]
+    rate_bps: float
+    size_bytes: int
+    iterations: int | None
+    states: dict[int, EvState] = field(default_factory=dict)
+    is_sending: bool = False
+    start_ns: int = 0
+    end_ns: int = 0
+    acked_bytes: float = 0.0
+    error: str | None = None
+
+    @property
+    def limit_bytes(self) -> float:
+        return float("inf") if self.iterations is None else self.iterations * self.size_bytes
+
+
+class SimulatedLab:
+    """Injector, workload runner and sampler in one, as they share the state of the lab.
+
+    Args:
+        plan: whose fabric and workloads to simulate.
+        rate_bps: of each flow while nothing is wrong.
+        detect_ns, return_ns: longest delays until an EV leaves, and after the repair returns.
+        plane_loss: a fault costs throughput in proportion to the paths it takes, as when no other plane may help.
+    """
+
+    name = "simulated"
+    runtime = "netns"
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        rate_bps: float = 3.2e9,
+        detect_ns: int = 260_000,
+        return_ns: int = 60_000_000,
+        plane_loss: bool = False,
+    ) -> None:
+        self.plan = plan
+        self.clos = Clos(plan.topology)
+        self.clock = SimulatedClock()
+        self.world = World(self.clock, self, self, self)
+        self.rate_bps = rate_bps
+        self.detect_ns = detect_ns
+        self.return_ns = return_ns
+        self.plane_loss = plane_loss
+        self.flows: list[SimulatedFlow] = []
+        self.active: dict[str, tuple[FaultOccurrence, int]] = {}
+        self.calls: list[str] = []
+        self.wrong_bytes = 0
+        self.events_lost = 0
+        self.fail: dict[str, Exception] = {}
+        self._random = random.Random(7)
+        self._scheduled: list[EvTransition] = []
+        self._events: list[NicEvent] = []
+        self._advanced_ns = self.clock.time_ns
+        self._retransmits: Counter[str] = Counter()
+        self._messages: Counter[str] = Counter()
+        self._fault_drops: Counter[str] = Counter()
+        self._plane_bytes = [0.0] * plan.topology.planes
+        self._rtt = [Histogram() for _ in range(plan.topology.planes)]
+        self._message = Histogram()
+        self._cpu_ticks = [0, 0]
+        self._paths: dict[tuple[str, str, int], frozenset[str]] = {}
+
+    # ---- FaultInjector
+
+    def apply(self, occurrence: FaultOccurrence) -> FaultChange:
+        self._called(f"apply {occurrence.fault_id}")
+        before_ns = self.clock.now_ns()
+        if occurrence.fault_id in self.active:
+            raise FaultError(f"fault {occurrence.fault_id!r} is active already")
+        self.active[occurrence.fault_id] = (occurrence, before_ns)
+        for flow, entropy in self._hit(occurrence):
+            lost = 1 + self._random.randrange(4)
+            if occurrence.loss_ratio is None or flow.is_sending:
+                self._fault_drops["link_down" if occurrence.loss_ratio is None else "loss"] += lost
+                self._retransmits[flow.flow.source] += lost
+            self._schedule(before_ns + self._random.randrange(60_000, self.detect_ns), flow, entropy, EvState.ASSUMED_BAD)
+        self.clock.take(20_000)
+        return FaultChange("applied", occurrence.fault_id, occurrence.index, before_ns, self.clock.now_ns())
+
+    def clear(self, occurrence: FaultOccurrence) -> FaultChange:
+        self._called(f"clear {occurrence.fault_id}")
+        before_ns = self.clock.now_ns()
+        _, applied_ns = self.active.pop(occurrence.fault_id)
+        hit = list(self._hit(occurrence))
+        for flow, entropy in hit:
+            self._schedule(before_ns + self._random.randrange(5_000_000, self.return_ns), flow, entropy, EvState.GOOD)
+        self.clock.take(20_000)
+        return FaultChange(
+            "cleared",
+            occurrence.fault_id,
+            occurrence.index,
+            before_ns,
+            self.clock.now_ns(),
+            lost_packets=2 * len(hit),
+            last_lost_ns=applied_ns + self.detect_ns if hit else None,
+        )
+
+    def clear_all(self) -> Sequence[FaultChange]:
+        self._called("clear_all")
+        return [self.clear(occurrence) for occurrence, _ in list(self.active.values())]
+
+    # ---- WorkloadRunner
+
+    def prepare(self, workloads: Sequence[PlannedWorkload], transport: PlannedTransport, seed: int) -> None:
+        self._called("prepare")
+        for workload in workloads:
+            for flow in workload.flows:
+                source, target = self.clos.node(flow.source).index, self.clos.node(flow.target).index
+                evs = self.clos.ev_set(source, target, transport.evs, seed)
+                simulated = SimulatedFlow(
+                    flow, 256 + len(self.flows), evs, self.rate_bps, workload.size_bytes, workload.iterations
+                )
+                simulated.states = dict.fromkeys(evs, EvState.GOOD)
+                self.flows.append(simulated)
+
+    def start(self, name: str) -> None:
+        self._called(f"start {name}")
+        for flow in self._of(name):
+            flow.is_sending = True
+            flow.start_ns = self.clock.now_ns()
+
+    def stop(self, name: str) -> None:
+        self._called(f"stop {name}")
+        for flow in self._of(name):
+            flow.is_sending = False
+            flow.end_ns = self.clock.now_ns()
+
+    def is_finished(self, name: str) -> bool:
+        self._advance()
+        return not any(flow.is_sending for flow in self._of(name))
+
+    def collect(self, deadline_ns: int) -> Sequence[FlowOutcome]:
+        self._called("collect")
+        assert deadline_ns > self.clock.now_ns()
+        return [
+            FlowOutcome(
+                flow=flow.flow,
+                qpn=flow.qpn,
+                start_ns=flow.start_ns,
+                end_ns=flow.end_ns,
+                messages=int(flow.acked_bytes // flow.size_bytes),
+                payload_bytes=int(flow.acked_bytes // flow.size_bytes) * flow.size_bytes,
+                compared_bytes=int(flow.acked_bytes),
+                wrong_bytes=self.wrong_bytes if index == 0 else 0,
+                error=flow.error,
+            )
+            for index, flow in enumerate(self.flows)
+        ]
+
+    def close(self) -> None:
+        self.calls.append("close")
+        self.flows.clear()
+        if "close" in self.fail:
+            raise self.fail.pop("close")
+
+    # ---- Sampler
+
+    def read(self) -> Reading:
+        self._called("read")
+        hosts = {}
+        for host in self.clos.hosts():
+            acked = sum(int(flow.acked_bytes) for flow in self.flows if flow.flow.source == host.name)
+            hosts[host.name] = HostCounts(
+                acknowledged_bytes=acked,
+                messages=self._messages[host.name],
+                tx_data_packets=acked // PACKET_BYTES,
+                retransmits_sack=self._retransmits[host.name],
+                qp_errors=sum(1 for flow in self.flows if flow.error and flow.flow.source == host.name),
+                events_lost=self.events_lost if host.name == "h0" else 0,
+            )
+        states = Counter(
+            (decode_ev(entropy).plane, state) for flow in self.flows for entropy, state in flow.states.items()
+        )
+        ticks = self._cpu_ticks
+        cpus = tuple(CpuTimes(str(cpu), 10_000 + ticks[0], 4_000 + ticks[1], 3_000, 0) for cpu in range(2))
+        return Reading(
+            time_ns=self.clock.now_ns(),
+            hosts=hosts,
+            packet_rtt=tuple(self._rtt),
+            message_completion=self._message,
+            ev_states=states,
+            plane_tx_bytes=tuple(int(count) for count in self._plane_bytes),
+            port_drops={
+                "link_down": self._fault_drops["link_down"],
+                "loss": self._fault_drops["loss"],
+                "queue_full": 0,
+                "pool_empty": 0,
+                "malformed": 0,
+                "no_route": 0,
+            },
+            cpus=CpuReading(self.clock.now_ns(), cpus),
+        )
+
+    def drain_events(self) -> Sequence[NicEvent]:
+        self._advance()
+        drained, self._events = self._events, []
+        return drained
+
+    # ---- private
+
+    def _called(self, what: str) -> None:
+        self.calls.append(what)
+        self.clock.take(CALL_NS)
+        self._advance()
+        if what in self.fail:
+            raise self.fail.pop(what)
+
+    def _of(self, name: str) -> list[SimulatedFlow]:
+        return [flow for flow in self.flows if flow.flow.workload == name]
+
+    def _hit(self, occurrence: FaultOccurrence) -> list[tuple[SimulatedFlow, int]]:
+        links = set(occurrence.links)
+        return [(flow, entropy) for flow in self.flows for entropy in flow.evs if links & self._links(flow, entropy)]
+
+    def _links(self, flow: SimulatedFlow, entropy: int) -> frozenset[str]:
+        ev = decode_ev(entropy)
+        key = (flow.flow.source, flow.flow.target, entropy >> 16)
+        if key not in self._paths:
+            source, target = self.clos.node(flow.flow.source).index, self.clos.node(flow.flow.target).index
+            path = self.clos.links_of_path(source, target, ev.plane, ev.uplink)
+            self._paths[key] = frozenset(link.name for link in path)
+        return self._paths[key]
+
+    def _schedule(self, time_ns: int, flow: SimulatedFlow, entropy: int, state: EvState) -> None:
+        before = EvState.GOOD if state is EvState.ASSUMED_BAD else EvState.ASSUMED_BAD
+        reason = "loss" if state is EvState.ASSUMED_BAD else "probe"
+        event = EvTransition(
+            time_ns, flow.flow.source, flow.flow.target, flow.qpn, entropy, before, state, reason
+        )
+        self._scheduled.append(event)
+
+    def _advance(self) -> None:
+        """Brings counters, EV states and events up to the clock."""
+        now_ns = self.clock.now_ns()
+        length_ns = now_ns - self._advanced_ns
+        by_qpn = {flow.qpn: flow for flow in self.flows}
+        due = sorted((e for e in self._scheduled if e.time_ns <= now_ns), key=lambda event: event.time_ns)
+        self._scheduled = [event for event in self._scheduled if event.time_ns > now_ns]
+        for event in due:
+            flow = by_qpn.get(event.qpn)
+            if flow is not None and flow.states[event.entropy] is not event.after:
+                flow.states[event.entropy] = event.after
+                self._events.append(event)
+        if length_ns <= 0:
+            return
+        self._advanced_ns = now_ns
+        self._cpu_ticks[0] += length_ns // 10_000_000
+        self._cpu_ticks[1] += length_ns // 16_000_000
+        for flow in self.flows:
+            if flow.is_sending:
+                self._send(flow, length_ns)
+        if any(flow.is_sending for flow in self.flows):
+            self._record_times(length_ns)
+
+    def _send(self, flow: SimulatedFlow, length_ns: int) -> None:
+        good = Counter(decode_ev(e).plane for e, state in flow.states.items() if state is EvState.GOOD)
+        share = sum(good.values()) / len(flow.states)
+        rate_bps = flow.rate_bps * self._random.uniform(0.985, 1.0) * (share if self.plane_loss else 1.0)
+        sent = min(rate_bps * length_ns / 8e9, flow.limit_bytes - flow.acked_bytes)
+        done = int(flow.acked_bytes // flow.size_bytes)
+        flow.acked_bytes += sent
+        self._messages[flow.flow.source] += int(flow.acked_bytes // flow.size_bytes) - done
+        for plane, count in good.items():
+            self._plane_bytes[plane] += sent * 1.07 * count / sum(good.values())
+        if flow.acked_bytes >= flow.limit_bytes:
+            flow.is_sending = False
+            flow.end_ns = self.clock.now_ns()
+
+    def _record_times(self, length_ns: int) -> None:
+        weight = max(1, length_ns // 4_000_000)
+        for plane in range(len(self._rtt)):
+            slow = 1.6 if any(f"p{plane}-" in link for o, _ in self.active.values() for link in o.links) else 1.0
+            times = [int(38_000 * slow * self._random.lognormvariate(0, 0.28)) for _ in range(60)]
+            self._rtt[plane] += _weighted(Histogram.from_times(times), weight)
+        times = [int(2_600_000 * self._random.lognormvariate(0, 0.12)) for _ in range(40)]
+        self._message += _weighted(Histogram.from_times(times), weight)
+
+
+def _weighted(histogram: Histogram, weight: int) -> Histogram:
+    return Histogram(histogram.lanes * weight, histogram.sum_ns * weight, histogram.max_ns)
+
+
+def failing_to_clean_up() -> CleanupError:
+    return CleanupError("port 17 could not be restored")
