@@ -14,11 +14,33 @@ from agents.nic.device import NicDevice
 from agents.nic.prober import ProbeSchedule
 from agents.nic.verbs import Verbs
 from agents.wire_abi import Event, EventKind, EvState, Limit
-from testbed.errors import TestbedError
+from testbed.errors import TestbedError, UsageError
 
 _log = logging.getLogger(__name__)
 _LINE_BYTES_MAX = 1 << 20
 _BACKLOG_BYTES_MAX = 8 << 20
+
+
+class Holdings:
+    """QPs and memory regions that one connection created and did not give back.
+
+    They live as long as the connection, as those of a process do in libibverbs.
+    """
+
+    def __init__(self) -> None:
+        self.qpns: set[int] = set()
+        self.r_keys: set[int] = set()
+
+    def book(self, verb: str, arguments: dict[str, Any], result: Any) -> None:
+        """Notes what a verb that succeeded created or gave back."""
+        if verb == "create_qp":
+            self.qpns.add(result)
+        elif verb == "register_memory":
+            self.r_keys.add(result["r_key"])
+        elif verb == "destroy_qp":
+            self.qpns.discard(arguments["qpn"])
+        elif verb == "deregister_memory":
+            self.r_keys.discard(arguments["r_key"])
 
 
 class NicAgent:
@@ -61,20 +83,32 @@ class NicAgent:
     # -- requests ---------------------------------------------------------------------------------
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        owned = Holdings()
         try:
             while line := await reader.readline():
-                reply = await self._answer(line, writer)
+                reply = await self._answer(line, writer, owned)
                 writer.write(json.dumps(reply).encode() + b"\n")
                 await writer.drain()
         except (ConnectionError, ValueError) as error:
             _log.info("a client left: %s", error)
         finally:
             self._subscribers.discard(writer)
+            self._release(owned)
             writer.close()
             with contextlib.suppress(ConnectionError):
                 await writer.wait_closed()
 
-    async def _answer(self, line: bytes, writer: asyncio.StreamWriter) -> dict[str, Any]:
+    def _release(self, owned: Holdings) -> None:
+        """Takes back what a client that is gone had created: nothing goes on sending for nobody."""
+        for qpn in owned.qpns:
+            with contextlib.suppress(UsageError):  # another client destroyed it
+                self._verbs.destroy_qp(qpn)
+            self._schedule.remove_qp(qpn - Limit.QPN_BASE)
+        for r_key in owned.r_keys:
+            with contextlib.suppress(UsageError):
+                self._verbs.deregister_memory(r_key)
+
+    async def _answer(self, line: bytes, writer: asyncio.StreamWriter, owned: Holdings) -> dict[str, Any]:
         request: dict[str, Any] = {}
         try:
             request = json.loads(line)
@@ -87,6 +121,7 @@ class NicAgent:
                 result = await self._wait(**arguments)
             elif verb in self._verbs.table:
                 result = self._verbs.table[verb](**arguments)
+                owned.book(verb, arguments, result)
                 if verb == "destroy_qp":
                     self._schedule.remove_qp(arguments["qpn"] - Limit.QPN_BASE)
             else:
