@@ -16,6 +16,7 @@ from typing import Final, Self
 import agents
 from agents.bpf.libbpf import BpfObject, attach_xdp, open_pinned, pin
 from agents.bpf.maps import MappedArray, PerCpuArray, map_update
+from agents.switch.queue_maps import queue_map_entries
 from agents.wire_abi import Port as PortEntry
 from agents.wire_abi import PortCounters, PortState, QueueLimit
 from testbed.errors import PreflightError
@@ -33,9 +34,6 @@ FORWARD_PROGRAM: Final = "forward"
 
 _PORT_MAPS: Final = ("port_table", "port_state", "port_counters", "port_devmap")
 """Maps with one entry per port of the lab."""
-
-_QUEUE_PORT_MAPS: Final = ("queue_ports", "queue_state")
-"""The same in a shaped lab; an unshaped one queues nothing."""
 
 
 class FabricMaps:
@@ -76,8 +74,7 @@ class SwitchDataPlane:
         counts = dict.fromkeys(_PORT_MAPS, clos.numbering.port_count)
         counts["fib"] = clos.numbering.switch_count * FIB_STRIDE
         if clos.spec.is_shaped:
-            counts |= dict.fromkeys(_QUEUE_PORT_MAPS, clos.numbering.port_count)
-            counts["queue_frames"] = QueueLimit.FRAMES_MAX
+            counts |= queue_map_entries(clos.numbering.port_count)
         self._object = load_object(
             paths, "forward.bpf.o", rodata=struct.pack("=I", BLOCK), max_entries=counts
         )

@@ -6,12 +6,11 @@ Link i has port 2 * i on the near side and 2 * i + 1 on the far side. A frame wh
 `TO_FAR` travels to the far end, one with `TO_NEAR` to the near end.
 """
 
-import ctypes
 import os
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from ctypes import c_uint32
 from dataclasses import dataclass
@@ -23,17 +22,15 @@ from agents.bpf.maps import ArrayMap, MappedArray, PerCpuArray, map_update
 from testbed.fabric.namespace import create_namespace, delete_namespace, entered, namespace_path
 from testbed.fabric.netlink import RouteSocket, VethEnd, create_veth, set_link_up
 
-OBJECTS = Path("agents/_objects")
+OBJECTS = Path(__file__).parents[3] / "agents" / "_objects"
+DRAINER = OBJECTS / "drainer"
 IFINDEX_BASE = wire_abi.Limit.IFINDEX_BASE
 TO_FAR = wire_abi.Usid.T0 << wire_abi.Usid.ROLE_SHIFT | 1
 TO_NEAR = wire_abi.Usid.T0 << wire_abi.Usid.ROLE_SHIFT | 2
 SRV6_BLOCK = 0xFCBB0000
 MTU = 3000
 ETH_P_ALL = 3
-SHARED_MAPS = (
-    "port_table", "port_state", "port_counters", "port_devmap", "queue_frames", "queue_descriptors",
-    "queue_pool", "queue_ports", "queue_state", "queue_drainer", "queue_wake",
-)  # fmt: skip
+SO_RCVBUFFORCE = 33
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +94,8 @@ class ShapedLine:
 
     def _load(self, pool_frames: int) -> None:
         per_port = ("port_table", "port_state", "port_counters", "port_devmap", "queue_ports", "queue_state")
-        entries = dict.fromkeys(per_port, self.port_count) | {
-            "queue_frames": pool_frames,
-            "fib": wire_abi.Limit.FIB_STRIDE * (len(self.links) + 1),
-        }
+        entries = dict.fromkeys(per_port, self.port_count)
+        entries |= {"queue_frames": pool_frames, "fib": wire_abi.Limit.FIB_STRIDE * (len(self.links) + 1)}
         rodata = SRV6_BLOCK.to_bytes(4, "little")
         self.switch = BpfObject(OBJECTS / "forward.bpf.o", max_entries=entries, rodata=rodata)
         self._stack.callback(self.switch.close)
@@ -113,7 +108,7 @@ class ShapedLine:
         self.pins.mkdir()
         self._stack.callback(self.pins.rmdir)
         pinned = {"forward": self.switch.program_fd("forward")}
-        pinned |= {map_name: self.switch.map_fd(map_name) for map_name in SHARED_MAPS}
+        pinned |= {map_name: self.switch.map_fd(map_name) for map_name in self.switch.map_names()}
         for pin_name, descriptor in pinned.items():
             pin(descriptor, self.pins / pin_name)
             self._stack.callback((self.pins / pin_name).unlink, missing_ok=True)
@@ -172,10 +167,8 @@ class ShapedLine:
         end_program = self.switch.program_fd("forward")
         if end_object:
             path, rodata, program = end_object
-            with BpfObject(path) as names:
-                shared = [name for name in names.map_names() if name in SHARED_MAPS]
-            reuse = {name: self.switch.map_fd(name) for name in shared}
-            self.end = BpfObject(path, rodata=rodata, reuse=reuse)
+            maps = {name: self.switch.map_fd(name) for name in self.switch.map_names()}
+            self.end = BpfObject(path, rodata=rodata, reuse=maps)
             self._stack.callback(self.end.close)
             end_program = self.end.program_fd(program)
         for port_id in range(self.port_count):
@@ -190,11 +183,14 @@ class ShapedLine:
         with entered(namespace_path(self.namespaces[(port_id + 1) // 2])):
             yield
 
+    def close_pins(self) -> None:
+        """Removes the pins, as `down` does."""
+        for entry in self.pins.iterdir():
+            entry.unlink()
+
     def start_drainer(self) -> None:
         """Starts the drainer process."""
-        self.drainer = subprocess.Popen(
-            [os.environ.get("DRAINER", str(OBJECTS / "drainer")), "--pins", self.pins]
-        )
+        self.drainer = subprocess.Popen([DRAINER, "--pins", self.pins])
 
     def stop_drainer(self, signal_number: int = signal.SIGTERM) -> int:
         """Ends the drainer process; returns its exit status."""
@@ -205,9 +201,10 @@ class ShapedLine:
         return status
 
     def socket_at(self, port_id: int) -> socket.socket:
-        """A raw socket at an end's port."""
+        """A raw socket at an end's port, with room for all that a test sends."""
         with self.at_port(port_id):
             raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+            raw.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 64 << 20)
             raw.bind((f"port{port_id}", ETH_P_ALL))
         return raw
 
@@ -222,29 +219,5 @@ class ShapedLine:
         self._stack.close()
 
 
-def histogram_percentile(histogram: wire_abi.Histogram, ratio: float) -> int:
-    """Lower bound, in ns, of the bucket that holds the percentile."""
-    total = sum(histogram.buckets)
-    seen = 0
-    for index, count in enumerate(histogram.buckets):
-        seen += count
-        if seen > ratio * (total - 1):
-            shift = max(0, index // 32 - 1)
-            return (index - 32 * shift) << shift
-    return 0
-
-
-def clear(view: ctypes.Structure) -> None:
-    """Zeroes a mapped element."""
-    ctypes.memset(ctypes.addressof(view), 0, ctypes.sizeof(view))
-
-
-def cpu_jiffies(pid: int) -> int:
-    """User and system time a process has used, in clock ticks."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return int(fields[11]) + int(fields[12])
-
-
-def clock_tick_seconds() -> float:
-    """Length of a clock tick."""
-    return 1 / os.sysconf("SC_CLK_TCK")
+LineFactory = Callable[..., ShapedLine]
+"""Takes what ShapedLine takes but for name and bpffs."""

@@ -1,0 +1,132 @@
+"""Frames across real namespaces, the real switch program and the real drainer."""
+
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from line_traffic import Frame, assert_same_frames, equal_frames, labels, random_frames, receive, send
+from shaped_line import TO_FAR, TO_NEAR, LineFactory, LinkShape
+
+from agents.wire_abi import PortCounter
+
+pytestmark = pytest.mark.root
+
+MBIT = 10**6
+HEADER_BYTES = 58  # Ethernet, IPv6, label
+
+
+def test_every_frame_arrives_once_with_exact_length_and_bytes(make_line: LineFactory) -> None:
+    line = make_line([LinkShape(200 * MBIT, delay_ns=5_000)] * 4)
+    line.start_drainer()
+    sent = random_frames(600, TO_FAR, seed=1)
+    with line.socket_at(0) as outlet, line.socket_at(7) as inlet:
+        send(outlet, sent)
+        assert_same_frames(sent, receive(inlet, len(sent)))
+    for port_id in (2, 4, 6):
+        assert line.counter(port_id, PortCounter.TX_PACKETS) == len(sent)
+    assert line.pool.read(0).used == 0
+
+
+def test_both_directions_share_the_pool_without_loss(make_line: LineFactory) -> None:
+    line = make_line([LinkShape(400 * MBIT, delay_ns=20_000)] * 4)
+    line.start_drainer()
+    there, back = random_frames(800, TO_FAR, seed=2), random_frames(800, TO_NEAR, seed=3)
+    with line.socket_at(0) as near, line.socket_at(7) as far, ThreadPoolExecutor(4) as threads:
+        receivers = [threads.submit(receive, far, len(there)), threads.submit(receive, near, len(back))]
+        threads.submit(send, near, there).result()
+        threads.submit(send, far, back).result()
+        assert_same_frames(there, receivers[0].result())
+        assert_same_frames(back, receivers[1].result())
+    assert line.pool.read(0).used == 0
+
+
+def test_control_overtakes_waiting_data(make_line: LineFactory) -> None:
+    line = make_line([LinkShape(0), LinkShape(2 * MBIT)])
+    line.start_drainer()
+    data = equal_frames(20, TO_FAR, 2000)  # 8 ms each
+    with line.socket_at(0) as outlet, line.socket_at(3) as inlet:
+        send(outlet, data)
+        send(outlet, [Frame(TO_FAR, is_control=True, label=99, filler=bytes(60))])
+        order = labels(receive(inlet, 21))
+    assert sorted(order) == [*range(20), 99]
+    assert order.index(99) < 10
+    order.remove(99)
+    assert order == list(range(20))
+
+
+def test_frames_do_not_arrive_faster_than_the_rate(make_line: LineFactory) -> None:
+    line = make_line([LinkShape(0), LinkShape(20 * MBIT, delay_ns=3_000_000)])
+    line.start_drainer()
+    frames = equal_frames(100, TO_FAR, 2000)
+    with line.socket_at(0) as outlet, line.socket_at(3) as inlet:
+        start_ns = time.monotonic_ns()
+        send(outlet, frames)
+        assert len(receive(inlet, len(frames))) == len(frames)
+        elapsed_ns = time.monotonic_ns() - start_ns
+    assert elapsed_ns >= len(frames) * (2000 + HEADER_BYTES) * 8 * 10**9 // (20 * MBIT) + 3_000_000
+
+
+def test_delay_beyond_the_wheel_is_honoured(make_line: LineFactory) -> None:
+    line = make_line([LinkShape(0), LinkShape(100 * MBIT, delay_ns=30_000_000)])
+    line.start_drainer()
+    with line.socket_at(0) as outlet, line.socket_at(3) as inlet:
+        start_ns = time.monotonic_ns()
+        send(outlet, equal_frames(3, TO_FAR, 100))
+        assert len(receive(inlet, 3)) == 3
+        assert time.monotonic_ns() - start_ns >= 30_000_000
+
+
+def test_full_buffer_drops_and_counts(make_line: LineFactory) -> None:
+    frame_bytes = 2000 + HEADER_BYTES
+    line = make_line([LinkShape(0), LinkShape(1 * MBIT, data_buffer_bytes=10 * frame_bytes)])
+    with line.socket_at(0) as outlet, line.socket_at(3) as inlet:
+        send(outlet, equal_frames(50, TO_FAR, 2000))
+        dropped = line.counter(2, PortCounter.DROP_QUEUE_FULL)
+        assert dropped >= 50 - 10 - 10  # 10 wait, and in 10 x 16 ms as many have left at most
+        line.start_drainer()
+        received = labels(receive(inlet, 50 - dropped))
+        assert receive(inlet, 1, deadline_seconds=0.05) == []
+    assert len(received) == 50 - dropped
+    assert received == sorted(received)
+    assert line.counter(2, PortCounter.TX_PACKETS) == len(received)
+
+
+def test_killed_drainer_loses_nothing(make_line: LineFactory) -> None:
+    line = make_line([LinkShape(20 * MBIT)] * 3)
+    line.start_drainer()
+    sent = random_frames(300, TO_FAR, seed=4)
+    with line.socket_at(0) as outlet, line.socket_at(5) as inlet:
+        send(outlet, sent)
+        received = receive(inlet, 20)
+        assert line.stop_drainer(signal.SIGKILL) == -signal.SIGKILL
+        assert line.pool.read(0).used > 0
+        for turns in (40, 60):
+            line.start_drainer()
+            received += receive(inlet, turns)
+            assert line.stop_drainer(signal.SIGKILL) == -signal.SIGKILL
+        line.start_drainer()
+        received += receive(inlet, len(sent) - len(received))
+        assert_same_frames(sent, received)
+    assert line.pool.read(0).used == 0
+
+
+def test_frames_sent_without_a_drainer_wait_for_it(make_line: LineFactory) -> None:
+    line = make_line([LinkShape(100 * MBIT)] * 2)
+    sent = random_frames(50, TO_FAR, seed=5)
+    with line.socket_at(0) as outlet, line.socket_at(3) as inlet:
+        send(outlet, sent)
+        assert receive(inlet, 1, deadline_seconds=0.05) == []
+        line.start_drainer()
+        assert_same_frames(sent, receive(inlet, len(sent)))
+
+
+def test_empty_pool_is_counted_and_nothing_else_is_lost(make_line: LineFactory) -> None:
+    line = make_line([LinkShape(0), LinkShape(100 * MBIT)], pool_frames=16)
+    with line.socket_at(0) as outlet, line.socket_at(3) as inlet:
+        send(outlet, equal_frames(40, TO_FAR, 500))
+        assert line.counter(2, PortCounter.DROP_POOL_EMPTY) == 24
+        line.start_drainer()
+        assert labels(receive(inlet, 16)) == list(range(16))
+        send(outlet, equal_frames(16, TO_FAR, 500))
+        assert labels(receive(inlet, 16)) == list(range(16))
