@@ -303,7 +303,7 @@ def run_live(program_fd: int, frame: bytes, repeat: int, batch: int = 64) -> Non
 def run_once(
     program_fd: int, frame: bytes, *, ingress_ifindex: int = 0, metadata: bytes = b""
 ) -> tuple[int, bytes]:
-    """Runs an XDP program once on a copy of *frame*, which comes in through *ingress_ifindex*, 0 for loopback.
+    """Runs an XDP program once on a copy of *frame*, that comes in through *ingress_ifindex* (0: lo).
 
     Returns:
         The XDP verdict and the frame as the program left it, after its metadata if it has any.

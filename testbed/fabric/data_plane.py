@@ -18,7 +18,7 @@ from agents.bpf.libbpf import BpfObject, attach_xdp, open_pinned, pin
 from agents.bpf.maps import MappedArray, PerCpuArray, map_update
 from agents.switch.queue_maps import queue_map_entries
 from agents.wire_abi import Port as PortEntry
-from agents.wire_abi import PortCounters, PortState, QueueLimit
+from agents.wire_abi import PortCounters, PortState
 from testbed.errors import PreflightError
 from testbed.fabric.netlink import mac_bytes
 from testbed.fabric.state import LabPaths
