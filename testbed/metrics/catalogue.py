@@ -141,6 +141,13 @@ LINK_DROPS: Final = Metric(
     (*_PORT, "reason"),
     "Frames lost on their way from the node into the link, by reason.",
 )
+QUEUE_BYTES: Final = Metric(
+    "mrc_switch_queue_bytes",
+    _GAUGE,
+    "bytes",
+    (*_PORT, "class"),
+    "What waits in the node for its transmission over the link; shaped labs only.",
+)
 SWITCH_DROPS: Final = Metric(
     "mrc_switch_drops_total",
     _COUNTER,
@@ -227,6 +234,7 @@ METRICS: Final = (
     PORT_TX_PACKETS,
     PORT_TX_BYTES,
     LINK_DROPS,
+    QUEUE_BYTES,
     SWITCH_DROPS,
     PASSED_TO_STACK,
     LINK_UP,

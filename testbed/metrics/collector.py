@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from agents.wire_abi import EvState, NicCounter, PortCounter
+from agents.wire_abi import NicCounter, PortCounter, TrafficClass
 from testbed.fabric.state import LabPaths
 from testbed.metrics import catalogue
 from testbed.metrics.catalogue import Metric
@@ -21,13 +21,13 @@ from testbed.metrics.fault_record import OUTAGE_KINDS, FaultRecord
 from testbed.metrics.histogram import merge
 from testbed.metrics.reader import LabReader, NicReader
 from testbed.metrics.run_info import read_run
+from testbed.metrics.series import EV_STATES
 from testbed.topology.clos import Clos
 
 Labels = tuple[str, ...]
 Add = Callable[[Metric, Labels, Value], None]
 
-EV_STATES: Final = (EvState.GOOD, EvState.SKIP, EvState.ASSUMED_BAD, EvState.DENIED)
-"""States that are exported; UNUSED is the absence of an EV."""
+TRAFFIC_CLASSES: Final = (TrafficClass.CONTROL, TrafficClass.DATA)
 
 _NIC_METRICS: Final = (
     (catalogue.GOODPUT_BYTES, NicCounter.RX_PLACED_BYTES),
@@ -117,6 +117,11 @@ class LabCollector:
             add(catalogue.LINK_UP, labels, int(is_up))
             for reason, drops in link_drops:
                 add(catalogue.LINK_DROPS, (*labels, reason), drops[port_id])
+        if self._reader.clos.spec.is_shaped:
+            for traffic_class in TRAFFIC_CLASSES:
+                depths_bytes = self._reader.queue_bytes(traffic_class)
+                for labels, depth_bytes in zip(self._ports, depths_bytes, strict=True):
+                    add(catalogue.QUEUE_BYTES, (*labels, traffic_class.name.lower()), depth_bytes)
         for labels, port_ids in self._switches:
             for drop in SWITCH_DROPS:
                 add(

@@ -20,7 +20,19 @@ from typing import Final
 from agents.bpf.batch import WholeMap
 from agents.bpf.libbpf import open_pinned
 from agents.bpf.maps import ArrayMap, MappedArray
-from agents.wire_abi import Ev, EvState, NicConfig, NicCounters, Port, PortCounters, PortFault, Qp, QpState
+from agents.wire_abi import (
+    Ev,
+    EvState,
+    NicConfig,
+    NicCounters,
+    Port,
+    PortCounters,
+    PortFault,
+    Qp,
+    QpState,
+    QueueState,
+    TrafficClass,
+)
 from agents.wire_abi import Histogram as MapHistogram
 from testbed.metrics.histogram import Histogram
 from testbed.metrics.series import EvStates
@@ -101,6 +113,7 @@ class LabReader:
             opened = partial(_open_map, stack, fabric_pins)
             self._port_counters = WholeMap(opened("port_counters"), PortCounters)
             self._ports = list(MappedArray(opened("port_table"), Port))
+            self._queues = list(MappedArray(opened("queue_state"), QueueState)) if clos.spec.is_shaped else []
             self.nics: dict[str, NicReader] = {}
             for host in clos.hosts():
                 self.nics[host.name] = NicReader(nodes_pins / host.name, clos.spec.planes)
@@ -122,6 +135,10 @@ class LabReader:
                     port_id = 2 * self.clos.numbering.host_link_id(host, plane)
                     up[port_id] = up[port_id + 1] = False
         return up
+
+    def queue_bytes(self, traffic_class: TrafficClass) -> list[int]:
+        """What waits at each port for its transmission: (port_count,); empty in an unshaped lab."""
+        return [queue.depth_bytes[traffic_class] for queue in self._queues]
 
     def close(self) -> None:
         """Gives all maps up."""

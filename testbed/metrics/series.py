@@ -15,6 +15,9 @@ from testbed.metrics.histogram import Histogram, merge
 EvStates = Mapping[tuple[int, EvState], int]
 """(plane, state) -> EVs of connected QPs in it."""
 
+EV_STATES: Final = (EvState.GOOD, EvState.SKIP, EvState.ASSUMED_BAD, EvState.DENIED)
+"""States an EV can be in; UNUSED is the absence of an EV."""
+
 _RATIOS: Final = (0.5, 0.9, 0.99, 0.999)
 
 

@@ -13,10 +13,11 @@ from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import pytest
-from map_filling import PinnedLab, filling, write_per_cpu
+from map_filling import PinnedLab, filling, opened, write_per_cpu
 from prometheus_client.parser import text_string_to_metric_families
 
-from agents.wire_abi import NicCounter, NicCounters, PortCounter, PortCounters
+from agents.bpf.maps import MappedArray
+from agents.wire_abi import NicCounter, NicCounters, PortCounter, PortCounters, QueueState, TrafficClass
 from testbed.errors import PreflightError, UsageError
 from testbed.fabric.state import Phase, lab_paths
 from testbed.faults.effect import Fault
@@ -103,22 +104,53 @@ def test_rtt_is_shown_by_plane_over_all_hosts(pinned_lab: PinnedLab, url: str, t
     assert value(page, "mrc_packet_rtt_seconds_bucket", lab="observed", plane="1", le="0.000001024") == 0
 
 
-def test_every_metric_of_the_catalogue_can_be_scraped(pinned_lab: PinnedLab, url: str) -> None:
-    ledger = Ledger(pinned_lab.paths.faults)
+@pytest.fixture
+def shaped_lab(state_root: Path) -> Iterator[PinnedLab]:
+    spec = TopologySpec(planes=1, t0=1, t1=1, hosts_per_t0=2, port_rate=100_000_000)
+    lab = PinnedLab(lab_paths("shaped"), Clos(spec))
+    try:
+        lab.bring_up()
+        yield lab
+    finally:
+        lab.take_down()
+
+
+def test_every_metric_of_the_catalogue_can_be_scraped(shaped_lab: PinnedLab) -> None:
+    ledger = Ledger(shaped_lab.paths.faults)
     ledger.create()
     ledger.write(Entry(Fault("f1", "loss", 1, (), ()), 5))
-    with announce_run(pinned_lab.paths.folder, RunInfo("flap", "r1", 42)):
+    with exporter_running(port=0) as url, announce_run(shaped_lab.paths.folder, RunInfo("flap", "r1", 42)):
         page = scrape(url)
-        # CPU use needs a second's worth of ticks; it has a test of its own
-        recent = {"mrc_testbed_host_saturated", "mrc_testbed_cpu_busy_ratio", "mrc_testbed_cpu_softirq_ratio"}
-        for metric in METRICS:
-            suffix = "_count" if metric.type is MetricType.HISTOGRAM else ""
-            assert metric.name in recent or page[metric.name + suffix], metric.name
-            for labels in page.get(metric.name + suffix, ()):
-                assert {name for name, _ in labels} == set(metric.labels)
-        assert value(page, "mrc_fault_active", lab="observed", fault_id="f1", kind="loss") == 1
-        assert value(page, "mrc_testbed_run_info", lab="observed", scenario="flap", run="r1", seed="42") == 1
+    # CPU use needs a second's worth of ticks; it has a test of its own
+    recent = {"mrc_testbed_host_saturated", "mrc_testbed_cpu_busy_ratio", "mrc_testbed_cpu_softirq_ratio"}
+    for metric in METRICS:
+        suffix = "_count" if metric.type is MetricType.HISTOGRAM else ""
+        assert metric.name in recent or page[metric.name + suffix], metric.name
+        for labels in page.get(metric.name + suffix, ()):
+            assert {name for name, _ in labels} == set(metric.labels)
+    assert value(page, "mrc_fault_active", lab="shaped", fault_id="f1", kind="loss") == 1
+    assert value(page, "mrc_testbed_run_info", lab="shaped", scenario="flap", run="r1", seed="42") == 1
+
+
+def test_a_run_that_has_ended_is_not_shown(pinned_lab: PinnedLab, url: str) -> None:
+    with announce_run(pinned_lab.paths.folder, RunInfo("flap", "r1", 42)):
+        assert "mrc_testbed_run_info" in scrape(url)
     assert "mrc_testbed_run_info" not in scrape(url)
+
+
+def test_queues_are_shown_by_port_and_class(shaped_lab: PinnedLab) -> None:
+    port = shaped_lab.clos.port("p0-t0-0:1")
+    with opened(shaped_lab.paths.fabric_pins / "queue_state") as descriptor:
+        queue = MappedArray(descriptor, QueueState)[port.id]
+        queue.depth_bytes[TrafficClass.CONTROL] = 94
+        queue.depth_bytes[TrafficClass.DATA] = 4348
+    with exporter_running(port=0) as url:
+        page = scrape(url)
+    place = {"lab": "shaped", "plane": "0", "tier": "t0", "node": "p0-t0-0"}
+    place["link"] = shaped_lab.clos.link(port.link_id).name
+    assert value(page, "mrc_switch_queue_bytes", **place, **{"class": "control"}) == 94
+    assert value(page, "mrc_switch_queue_bytes", **place, **{"class": "data"}) == 4348
+    assert sum(page["mrc_switch_queue_bytes"].values()) == 94 + 4348
 
 
 def test_outages_are_counted_by_link(pinned_lab: PinnedLab, url: str) -> None:

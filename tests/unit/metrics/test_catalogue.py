@@ -2,15 +2,17 @@
 
 import re
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from pydantic import TypeAdapter
 
 from agents.wire_abi import EvState, NicCounter, PortCounter
 from testbed.faults.spec import Fault
-from testbed.metrics import buckets, catalogue, collector, counters, fault_record
+from testbed.metrics import buckets, catalogue, collector, counters, fault_record, series
 from testbed.metrics.catalogue import METRICS, Metric, MetricType
 from testbed.metrics.histogram import bucket_lower_ns
+from testbed.metrics.reference import reference_page
 
 PROMISED = {
     "mrc_message_completion_seconds",
@@ -92,9 +94,14 @@ def test_every_counter_of_a_port_has_a_metric() -> None:
 
 
 def test_every_state_of_an_ev_is_exported_but_unused() -> None:
-    assert set(EvState) - set(collector.EV_STATES) == {EvState.UNUSED, EvState.STATE_COUNT}
+    assert set(EvState) - set(series.EV_STATES) == {EvState.UNUSED, EvState.STATE_COUNT}
 
 
 def test_kinds_that_take_a_link_down_exist() -> None:
     schema = TypeAdapter(Fault).json_schema()
     assert set(schema["discriminator"]["mapping"]) >= fault_record.OUTAGE_KINDS
+
+
+def test_the_reference_page_is_up_to_date() -> None:
+    page = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
+    assert page.read_text(encoding="utf-8") == reference_page()
