@@ -216,7 +216,7 @@ class Usid(IntEnum):
 
 
 class Ev(Structure):
-    """struct mrc_ev, 56 bytes."""
+    """struct mrc_ev, 64 bytes."""
 
     entropy: int
     state: int
@@ -231,6 +231,8 @@ class Ev(Structure):
     marks: int
     rtt_ns: int
     is_probe_pending: int
+    outstanding: int
+    heard_acks: int
 
     _fields_ = (
         ("entropy", c_uint32),
@@ -246,6 +248,8 @@ class Ev(Structure):
         ("marks", c_uint64),
         ("rtt_ns", c_uint32),
         ("is_probe_pending", c_uint32),
+        ("outstanding", c_uint32),
+        ("heard_acks", c_uint32),
     )
 
 
@@ -494,7 +498,7 @@ class TxSlot(Structure):
 
 
 class Qp(Structure):
-    """struct mrc_qp, 52984 bytes."""
+    """struct mrc_qp, 55032 bytes."""
 
     lock: "object"
     state: int

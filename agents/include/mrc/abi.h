@@ -195,6 +195,8 @@ struct mrc_ev {
 	__u64 marks;
 	__u32 rtt_ns;		 /* last sample */
 	__u32 is_probe_pending; /* the last EV probe on it has not been answered */
+	__u32 outstanding;	 /* packets on it neither acknowledged nor declared lost */
+	__u32 heard_acks; /* qp.acked_total at its last acknowledgement, or first send since */
 };
 
 /*

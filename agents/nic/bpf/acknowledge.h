@@ -18,15 +18,20 @@ enum {
 /* Under the lock: PSN `psn`, sent and not yet acknowledged, has arrived. */
 static __always_inline void account_ack(struct mrc_qp *qp, __u32 psn, __u64 now_ns)
 {
+	struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
+	struct mrc_ev *ev = &qp->evs[EV_INDEX(slot->ev_index)];
+
+	ring_set(qp->acked_bits, psn);
+	qp->acked_total++;
+	qp->acked_bytes += slot->length;
 	if (ring_test(qp->lost_bits, psn)) {
 		ring_clear(qp->lost_bits, psn);
 		qp->lost_count--;
 	} else {
 		qp->inflight--;
+		ev->outstanding--;
+		ev->heard_acks = qp->acked_total;
 	}
-	ring_set(qp->acked_bits, psn);
-	qp->acked_total++;
-	qp->acked_bytes += TX_SLOT(qp, psn)->length;
 	qp->progress_ns = now_ns;
 	qp->retries = 0;
 }
@@ -122,6 +127,7 @@ __noinline int declare_loss(__u32 qp_index, __u32 reason, __u64 now_ns)
 		ring_set(qp->lost_bits, psn);
 		qp->lost_count++;
 		qp->inflight--;
+		qp->evs[EV_INDEX(ev)].outstanding--;
 		qp->evs[EV_INDEX(ev)].lost_packets++;
 		has_left = ev_leave(qp, ev, reason, now_ns);
 	}

@@ -32,32 +32,87 @@ static __always_inline void ev_swap(struct mrc_qp *qp, __u32 slice, __u32 i, __u
 	qp->evs[EV_INDEX(at_i)].position = j;
 }
 
-/*
- * The EV of the next packet: planes take turns, so that they carry equal load whatever their number
- * of EVs; within a plane the active EVs are walked in an order that each lap shuffles again (an EV
- * just used changes places with one used earlier in the lap, so each is used once per lap).
- *
- * Returns the EV's index, or -1 when no plane of port_mask has an active EV.
- */
-static __always_inline int ev_select(struct mrc_qp *qp, __u32 port_mask, __u32 random)
-{
-	__u32 usable = port_mask & qp->active_planes;
-	__u32 from_next = usable & ~0U << PLANE_INDEX(qp->next_plane);
-	struct mrc_ev_plane *set;
-	__u32 plane, slice, cursor;
-	__u8 ev;
+enum {
+	EV_ATTEMPTS = 8,
+};
 
-	if (!usable)
-		return -1;
-	plane = PLANE_INDEX(trailing_zeros(from_next ? from_next : usable));
+/*
+ * The EV whose turn it is: planes take turns, so that they carry equal load whatever their number of
+ * EVs; within a plane the active EVs are walked in an order that each lap shuffles again (an EV just
+ * used changes places with one used earlier in the lap, so each is used once per lap).
+ */
+static __always_inline __u32 ev_turn(struct mrc_qp *qp, __u32 usable_planes, __u32 random)
+{
+	__u32 from_next = usable_planes & ~0U << PLANE_INDEX(qp->next_plane);
+	__u32 plane = PLANE_INDEX(trailing_zeros(from_next ? from_next : usable_planes));
+	struct mrc_ev_plane *set = &qp->planes[plane];
+	__u32 slice = plane * qp->evs_per_plane;
+	__u32 cursor = set->cursor < set->active_count ? set->cursor : 0;
+	__u8 ev = qp->order[EV_INDEX(slice + cursor)];
+
 	qp->next_plane = plane + 1;
-	set = &qp->planes[plane];
-	slice = plane * qp->evs_per_plane;
-	cursor = set->cursor < set->active_count ? set->cursor : 0;
-	ev = qp->order[EV_INDEX(slice + cursor)];
 	ev_swap(qp, slice, cursor, (__u64)random * (cursor + 1) >> 32);
 	set->cursor = cursor + 1;
 	return ev;
+}
+
+/*
+ * Whether an EV owes an acknowledgement: with packets outstanding it has been silent for more than
+ * a window, and a quarter, of acknowledgements elsewhere. Nothing is proven yet, but it loses its
+ * turn: so a dead path takes one packet of each EV, and not as many as fit in the time that the
+ * proof takes.
+ */
+static __always_inline int ev_is_overdue(const struct mrc_qp *qp, const struct mrc_ev *ev)
+{
+	__u32 limit = qp->window_packets + qp->window_packets / 4;
+
+	return ev->outstanding && qp->acked_total - ev->heard_acks > limit;
+}
+
+/*
+ * The EV of the next packet, not `avoid` where that can be helped (-1: none to avoid). Returns -1
+ * when no plane of port_mask has an active EV.
+ */
+static __always_inline int ev_select(struct mrc_qp *qp, __u32 port_mask, __u32 random, int avoid)
+{
+	__u32 usable_planes = port_mask & qp->active_planes;
+	int ev = -1;
+
+	if (!usable_planes)
+		return -1;
+	for (int i = 0; i < EV_ATTEMPTS; i++) {
+		ev = ev_turn(qp, usable_planes, random);
+		if (ev != avoid && !ev_is_overdue(qp, &qp->evs[EV_INDEX(ev)]))
+			break;
+	}
+	return ev;
+}
+
+static __always_inline void ev_note_sent(const struct mrc_qp *qp, struct mrc_ev *ev)
+{
+	if (!ev->outstanding)
+		ev->heard_acks = qp->acked_total;
+	ev->outstanding++;
+	ev->tx_packets++;
+}
+
+/*
+ * Brings a backup on another uplink than `entropy` to the end of the backups, if the last few have
+ * one: in a small fabric several EVs share a path, and one that fails takes its twins along.
+ */
+static __always_inline void ev_prefer_backup(struct mrc_qp *qp, const struct mrc_ev_plane *set,
+					     __u32 slice, __u32 entropy)
+{
+	__u32 last = set->active_count + set->backup_count - 1;
+
+	for (__u32 i = 0; i < EV_ATTEMPTS && i < set->backup_count; i++) {
+		__u8 candidate = qp->order[EV_INDEX(slice + last - i)];
+
+		if ((qp->evs[EV_INDEX(candidate)].entropy ^ entropy) >> MRC_EV_UPLINK_SHIFT) {
+			ev_swap(qp, slice, last - i, last);
+			break;
+		}
+	}
 }
 
 static __always_inline void ev_set_state(struct mrc_ev *ev, __u32 state, __u32 reason, __u64 now_ns)
@@ -85,6 +140,7 @@ static __always_inline int ev_leave(struct mrc_qp *qp, __u32 index, __u32 reason
 			return 0;
 		ev_swap(qp, slice, ev->position, active - 1);
 		if (backup) {
+			ev_prefer_backup(qp, set, slice, ev->entropy);
 			ev_swap(qp, slice, active - 1, active + backup - 1);
 			set->backup_count = backup - 1;
 		} else {

@@ -161,9 +161,8 @@ static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *
 		struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
 		struct mrc_work *work;
 
-		ev = ev_select(qp, config->port_up_mask, random);
-		if (ev >= 0 && qp->lost_count && ev == slot->ev_index)
-			ev = ev_select(qp, config->port_up_mask, random);
+		ev = ev_select(qp, config->port_up_mask, random,
+			       qp->lost_count ? slot->ev_index : -1);
 		if (ev < 0)
 			return 0;
 		if (qp->lost_count) {
@@ -185,7 +184,7 @@ static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *
 		slot->sent_ns = plan->now_ns;
 		slot->acked_at_send = qp->acked_total;
 		slot->ev_index = ev;
-		qp->evs[EV_INDEX(ev)].tx_packets++;
+		ev_note_sent(qp, &qp->evs[EV_INDEX(ev)]);
 
 		work = &ring->entries[slot->work_index & (MRC_WORK_RING - 1)];
 		plan->psn = psn;
