@@ -3,7 +3,7 @@
     BTH 12   METH 4   [TSETH 4]   RETH 16   [ImmDt 4]   payload      a data packet
     BTH 12   AETH 4                                                  its message's acknowledge
 
-Source: docs/protocol.md, "BTH", "METH", "TSETH", "RETH", "ImmDt and AETH".
+Source: docs/protocol.md, "BTH", "METH", "TSETH", "RETH", "ImmDt", "AETH".
 """
 
 from dataclasses import dataclass
@@ -150,7 +150,8 @@ class Aeth(Header):
     Args:
         kind: ACK or NAK.
         value: NO_CREDIT_CONTROL on an ACK, a NakCode on a NAK.
-        msn: messages completed, 24 bits; its low 16 compare with Meth.msn.
+        msn: number of messages completed, modulo 2^24: those with a lower Meth.msn are, and a NAK refuses the
+            next one. Compare the low 16 bits.
     """
 
     kind: AckKind
@@ -161,10 +162,10 @@ class Aeth(Header):
 
     @classmethod
     def ack(cls, msn: int) -> "Aeth":
-        """Acknowledge of all messages up to *msn*."""
+        """Acknowledge that the first *msn* messages are complete."""
         return cls(AckKind.ACK, NO_CREDIT_CONTROL, msn)
 
     @classmethod
     def nak(cls, code: NakCode, msn: int) -> "Aeth":
-        """Refusal that ends the QP; messages up to *msn* are complete."""
+        """Refusal of message number *msn*, which ends the QP; those before it are complete."""
         return cls(AckKind.NAK, code, msn)
