@@ -35,7 +35,7 @@ def execute(
         plan: what to do.
         source: text of the scenario file, kept with the results; None without one.
         world: what to do it with.
-        lab: for provenance.
+        lab: the lab it happens in.
         runs: folder of all runs.
         progress: called with each step, in words.
 
@@ -47,7 +47,8 @@ def execute(
     )
     runner = Runner(plan, world, folder, progress)
     try:
-        ending = runner.run()
+        with lab.announced(plan.scenario, folder.run_id, plan.seed):
+            ending = runner.run()
     except BaseException as error:
         # A bug or a forced end: what was measured is worth keeping, the exception is not ours to judge.
         _finish(folder, runner, world, Ending(Status.ERROR, f"{type(error).__name__}: {error}"))

@@ -5,6 +5,7 @@ CLOCK_MONOTONIC in ns unless they say otherwise.
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol
 
@@ -116,3 +117,6 @@ class LabView(Protocol):
     @property
     def runtime(self) -> str:
         """`docker` or `netns`."""
+
+    def announced(self, scenario: str, run_id: str, seed: int) -> AbstractContextManager[None]:
+        """While the context lasts, the lab's metrics name the run as the one that uses it."""

@@ -148,7 +148,7 @@ class Recording:
     def interval(self, span: Span) -> Interval:
         """What the counters say about *span*: the difference of the readings nearest to its two ends.
 
-        The runner takes a reading at every end of a fault, so nearest is within a few milliseconds.
+        The runner takes a reading where a fault's window begins or ends, so nearest is within milliseconds.
 
         Raises:
             NotMeasured: there are no two readings to tell it by.

@@ -144,11 +144,13 @@ class Runner:
             case StartWorkload(name=name):
                 self._world.workloads.start(name)
                 self._running.append(name)
-                self._note(f"workload {name} started", "workload-started", workload=name)
+                self._note(
+                    f"workload {name} started", self._clock.now_ns(), "workload-started", workload=name
+                )
             case EndWarmup():
                 self._read()
                 self.recording.zero_ns = self.recording.readings[-1].time_ns
-                self._note("warm-up is over", "warmup-ended")
+                self._note("warm-up is over", self.recording.zero_ns, "warmup-ended")
             case StopWorkload(name=name):
                 self._read()
                 self._workload_ended(name)
@@ -161,8 +163,8 @@ class Runner:
     def _apply(self, action: ChangeFault) -> None:
         if not self._running:
             raise _Stopped(Ending(Status.ERROR, self._too_late(action)))
-        self._read_at_edge(is_needed=action.occurrence.index == 0)
         self._changed(self._world.injector.apply(action.occurrence))
+        self._read_at_edge(is_needed=action.occurrence.index == 0)
 
     def _too_late(self, action: ChangeFault) -> str:
         last_ns = max(self.recording.workload_ends.values(), default=self.recording.start_ns)
@@ -181,7 +183,11 @@ class Runner:
         self._read_at_edge(is_needed=is_last)
 
     def _read_at_edge(self, *, is_needed: bool) -> None:
-        """A reading at a fault's edge: where a window begins or ends, else unless one was just taken."""
+        """A reading at a fault's edge: where a window begins or ends, else unless one was just taken.
+
+        It comes after the change, because on a saturated machine a reading takes tens of milliseconds and
+        would make the fault late.
+        """
         since_ns = self._clock.now_ns() - self.recording.readings[-1].time_ns
         if is_needed or since_ns >= EDGE_READING_DISTANCE_NS:
             self._read()
@@ -197,7 +203,7 @@ class Runner:
         self.recording.workload_ends[name] = end_ns
         if len(self.recording.workload_ends) == len(self._plan.workloads):
             self.recording.end_ns = end_ns
-        self._note(f"workload {name} ended", "workload-ended", workload=name)
+        self._note(f"workload {name} ended", end_ns, "workload-ended", workload=name)
 
     def _note_finished(self) -> None:
         """Looks for workloads by iterations that are through, or overdue."""
@@ -234,7 +240,7 @@ class Runner:
         deadline_ns = self._clock.now_ns() + COLLECT_TIMEOUT_NS
         self.recording.outcomes.extend(self._world.workloads.collect(deadline_ns))
         self._read()
-        self._note("run is over", "run-ended")
+        self._note("run is over", self._clock.now_ns(), "run-ended")
 
     def _clean_up(self) -> Ending | None:
         """Why the lab is not as it was before; None when it is. Every step is tried."""
@@ -253,8 +259,8 @@ class Runner:
         reason = "; ".join(error.message for error in failures)
         return Ending(Status.ERROR, f"clean-up is incomplete: {reason}", CleanupError.exit_code)
 
-    def _note(self, words: str, what: str, **details: str) -> None:
-        note = Note(self._clock.now_ns(), what, details)
+    def _note(self, words: str, time_ns: int, what: str, **details: str) -> None:
+        note = Note(time_ns, what, details)
         self.recording.notes.append(note)
         self._journal.note(self.recording, note)
         self._progress(words)

@@ -7,7 +7,8 @@ repair; counters are the integral of rates; no message is lost, no byte is wrong
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -29,6 +30,9 @@ PACKET_BYTES = 2048
 CALL_NS = 200_000
 """How long each call into the lab takes."""
 
+BOOT_NS = 5_000_000_000_000
+_BEGUN = datetime(2026, 11, 21, 17, 0, tzinfo=UTC)
+
 
 @dataclass
 class SimulatedClock:
@@ -39,7 +43,7 @@ class SimulatedClock:
         pause_at_ns: when the machine stands still, for pause_ns.
     """
 
-    time_ns: int = 5_000_000_000_000
+    time_ns: int = BOOT_NS
     interrupt_at_ns: int | None = None
     pause_at_ns: int | None = None
     pause_ns: int = 0
@@ -48,7 +52,9 @@ class SimulatedClock:
         return self.time_ns
 
     def utc_now(self) -> datetime:
-        return datetime(2026, 11, 21, 17, 0, tzinfo=UTC) + timedelta(microseconds=self.time_ns // 1000 - 5_000_000_000)
+        return datetime(2026, 11, 21, 17, 0, tzinfo=UTC) + timedelta(
+            microseconds=self.time_ns // 1000 - 5_000_000_000
+        )
 
     def wait_until_ns(self, deadline_ns: int) -> None:
         if self.interrupt_at_ns is not None and deadline_ns >= self.interrupt_at_ns:
@@ -94,7 +100,7 @@ class SimulatedLab:
         plan: whose fabric and workloads to simulate.
         rate_bps: of each flow while nothing is wrong.
         detect_ns, return_ns: longest delays until an EV leaves, and after the repair returns.
-        plane_loss: a fault costs throughput in proportion to the paths it takes, as when no other plane may help.
+        plane_loss: a fault costs throughput in proportion to the paths it takes.
     """
 
     name = "simulated"
@@ -136,6 +142,12 @@ class SimulatedLab:
         self._cpu_ticks = [0, 0]
         self._paths: dict[tuple[str, str, int], frozenset[str]] = {}
 
+    @contextmanager
+    def announced(self, scenario: str, run_id: str, seed: int) -> Iterator[None]:
+        self.calls.append(f"announce {scenario}/{run_id} {seed}")
+        yield
+        self.calls.append("announcement over")
+
     # ---- FaultInjector
 
     def apply(self, occurrence: FaultOccurrence) -> FaultChange:
@@ -149,7 +161,9 @@ class SimulatedLab:
             if occurrence.loss_ratio is None or flow.is_sending:
                 self._fault_drops["link_down" if occurrence.loss_ratio is None else "loss"] += lost
                 self._retransmits[flow.flow.source] += lost
-            self._schedule(before_ns + self._random.randrange(60_000, self.detect_ns), flow, entropy, EvState.ASSUMED_BAD)
+            self._schedule(
+                before_ns + self._random.randrange(60_000, self.detect_ns), flow, entropy, EvState.ASSUMED_BAD
+            )
         self.clock.take(20_000)
         return FaultChange("applied", occurrence.fault_id, occurrence.index, before_ns, self.clock.now_ns())
 
@@ -159,7 +173,9 @@ class SimulatedLab:
         _, applied_ns = self.active.pop(occurrence.fault_id)
         hit = list(self._hit(occurrence))
         for flow, entropy in hit:
-            self._schedule(before_ns + self._random.randrange(5_000_000, self.return_ns), flow, entropy, EvState.GOOD)
+            self._schedule(
+                before_ns + self._random.randrange(5_000_000, self.return_ns), flow, entropy, EvState.GOOD
+            )
         self.clock.take(20_000)
         return FaultChange(
             "cleared",
@@ -286,7 +302,12 @@ class SimulatedLab:
 
     def _hit(self, occurrence: FaultOccurrence) -> list[tuple[SimulatedFlow, int]]:
         links = set(occurrence.links)
-        return [(flow, entropy) for flow in self.flows for entropy in flow.evs if links & self._links(flow, entropy)]
+        return [
+            (flow, entropy)
+            for flow in self.flows
+            for entropy in flow.evs
+            if links & self._links(flow, entropy)
+        ]
 
     def _links(self, flow: SimulatedFlow, entropy: int) -> frozenset[str]:
         ev = decode_ev(entropy)
@@ -345,7 +366,9 @@ class SimulatedLab:
     def _record_times(self, length_ns: int) -> None:
         weight = max(1, length_ns // 4_000_000)
         for plane in range(len(self._rtt)):
-            slow = 1.6 if any(f"p{plane}-" in link for o, _ in self.active.values() for link in o.links) else 1.0
+            slow = (
+                1.6 if any(f"p{plane}-" in link for o, _ in self.active.values() for link in o.links) else 1.0
+            )
             times = [int(38_000 * slow * self._random.lognormvariate(0, 0.28)) for _ in range(60)]
             self._rtt[plane] += _weighted(Histogram.from_times(times), weight)
         times = [int(2_600_000 * self._random.lognormvariate(0, 0.12)) for _ in range(40)]
