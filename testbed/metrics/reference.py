@@ -1,4 +1,4 @@
-"""Writes docs/reference/metrics.md from the catalogue: `python -m testbed.metrics.reference`. Pure but for that."""
+"""The reference page of the metrics, made from the catalogue; run as a module, it prints the page."""
 
 import sys
 
@@ -12,8 +12,9 @@ What `mrc-testbed metrics serve` exports. Counters are cumulative since the lab 
 exporter restarts. Times are in seconds, sizes in bytes. A direction of a link is told by `link` and the `node`
 that sends into it; `tier` is host, t0 or t1.
 
-Histograms have eight buckets to the octave, so a quantile that Prometheus computes from them is within 10.4 %
-of the one in the result folder of a run, whatever the distribution. Never average quantiles; add buckets up:
+Histograms have eight buckets to the octave, so a quantile that Prometheus computes from them is within
+10.4 % of the one in the result folder of a run, whatever the distribution. Never average quantiles; add
+buckets up:
 
     histogram_quantile(0.999, sum by (le) (rate(mrc_packet_rtt_seconds_bucket{lab="default"}[5s])))
 

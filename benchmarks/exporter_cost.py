@@ -1,0 +1,50 @@
+"""What observing costs: CPU time per scrape and per sampler reading, on a lab of 24 switches and 8 hosts."""
+
+import time
+from collections.abc import Callable, Iterator
+
+from benchmarks.figure import Figure
+from benchmarks.transfer import Transfer, live_lab
+from testbed.metrics.exporter import Exporter
+from testbed.metrics.lab_watch import open_reader
+from testbed.metrics.sampler import take_reading
+from testbed.topology.spec import TopologySpec
+
+SPEC = TopologySpec(planes=4, t0=2, t1=4, hosts_per_t0=4)
+REPETITIONS = 7
+CALLS = 10
+
+
+def run() -> Iterator[Figure]:
+    with live_lab(SPEC) as lab, Transfer(lab, 0, 5):
+        exporter = Exporter([lab.name])
+        page_bytes = len(exporter.page())
+        scrape_ms = cpu_ms(exporter.page)
+        exporter.close()
+        reader = open_reader(lab.name)
+        take_reading(reader)
+        reading_ms = cpu_ms(lambda: take_reading(reader))
+        reader.close()
+    yield Figure(
+        "exporter_cost", "exporter at one scrape a second", "% of a core", core_percent(scrape_ms, 1), "<= 1"
+    )
+    yield Figure("exporter_cost", "size of a page", "KB", (page_bytes / 1000,))
+    yield Figure(
+        "exporter_cost", "sampler at ten readings a second", "% of a core", core_percent(reading_ms, 10)
+    )
+
+
+def cpu_ms(call: Callable[[], object]) -> tuple[float, ...]:
+    """CPU time of this thread per call, milliseconds: (REPETITIONS,)."""
+    samples = []
+    for _ in range(REPETITIONS):
+        begun_ns = time.thread_time_ns()
+        for _ in range(CALLS):
+            call()
+        samples.append((time.thread_time_ns() - begun_ns) / CALLS / 1e6)
+    return tuple(samples)
+
+
+def core_percent(cost_ms: tuple[float, ...], calls_per_second: int) -> tuple[float, ...]:
+    """Share of a core in percent, of calls that take so many milliseconds of CPU time each."""
+    return tuple(100 * cost * calls_per_second / 1000 for cost in cost_ms)
