@@ -100,17 +100,17 @@ lock: $(VENV)/.synced
 
 $(HOST_READY): playbooks/host.yaml | $(VENV)/.synced
 	@echo "preparing the machine"
-	@$(BIN)/mrc-testbed host prepare
+	@$(BIN)/mrc-testbed -v host prepare
 	@mkdir -p build && touch $@
 
 $(TEST_TOOLS_READY): playbooks/host.yaml | $(HOST_READY)
 	@echo "installing what only tests use"
-	@$(BIN)/mrc-testbed host prepare --test-tools
+	@$(BIN)/mrc-testbed -v host prepare --with-test-tools
 	@mkdir -p build && touch $@
 
 image: $(VENV)/.synced
 	@if timeout 10 docker version --format '{{.Server.Version}}' >/dev/null 2>&1; then \
-		$(BIN)/mrc-testbed image build; \
+		$(BIN)/mrc-testbed -v image build; \
 	else \
 		echo "no Docker Engine answers: no node image, labs run in network namespaces"; \
 	fi
