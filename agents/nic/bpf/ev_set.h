@@ -34,12 +34,14 @@ static __always_inline void ev_swap(struct mrc_qp *qp, __u32 slice, __u32 i, __u
 
 enum {
 	EV_ATTEMPTS = 8,
+	EV_SHUFFLE_REACH = 4, /* a power of two */
 };
 
 /*
  * The EV whose turn it is: planes take turns, so that they carry equal load whatever their number of
- * EVs; within a plane the active EVs are walked in an order that each lap shuffles again (an EV just
- * used changes places with one used earlier in the lap, so each is used once per lap).
+ * EVs; within a plane the active EVs are walked in an order that each lap shuffles a little (an EV
+ * just used changes places with one of the few used before it, so each is used once per lap, and
+ * never waits for much more than a lap).
  */
 static __always_inline __u32 ev_turn(struct mrc_qp *qp, __u32 usable_planes, __u32 random)
 {
@@ -48,10 +50,11 @@ static __always_inline __u32 ev_turn(struct mrc_qp *qp, __u32 usable_planes, __u
 	struct mrc_ev_plane *set = &qp->planes[plane];
 	__u32 slice = plane * qp->evs_per_plane;
 	__u32 cursor = set->cursor < set->active_count ? set->cursor : 0;
+	__u32 back = random & (EV_SHUFFLE_REACH - 1);
 	__u8 ev = qp->order[EV_INDEX(slice + cursor)];
 
 	qp->next_plane = plane + 1;
-	ev_swap(qp, slice, cursor, (__u64)random * (cursor + 1) >> 32);
+	ev_swap(qp, slice, cursor, back < cursor ? cursor - back : 0);
 	set->cursor = cursor + 1;
 	return ev;
 }
@@ -97,22 +100,26 @@ static __always_inline void ev_note_sent(const struct mrc_qp *qp, struct mrc_ev 
 }
 
 /*
- * Brings a backup on another uplink than `entropy` to the end of the backups, if the last few have
- * one: in a small fabric several EVs share a path, and one that fails takes its twins along.
+ * Brings a backup that can stand in for an EV with this entropy to the end of the backups; returns
+ * whether there is one among the last few. It must be on another path: in a small fabric several EVs
+ * share one, and what fails one of them fails its twins. Hosts of the same T0 have one path per plane.
  */
-static __always_inline void ev_prefer_backup(struct mrc_qp *qp, const struct mrc_ev_plane *set,
-					     __u32 slice, __u32 entropy)
+static __always_inline int ev_find_backup(struct mrc_qp *qp, const struct mrc_ev_plane *set,
+					  __u32 slice, __u32 entropy)
 {
 	__u32 last = set->active_count + set->backup_count - 1;
 
+	if (qp->is_local)
+		return set->backup_count;
 	for (__u32 i = 0; i < EV_ATTEMPTS && i < set->backup_count; i++) {
 		__u8 candidate = qp->order[EV_INDEX(slice + last - i)];
 
 		if ((qp->evs[EV_INDEX(candidate)].entropy ^ entropy) >> MRC_EV_UPLINK_SHIFT) {
 			ev_swap(qp, slice, last - i, last);
-			break;
+			return 1;
 		}
 	}
+	return 0;
 }
 
 static __always_inline void ev_set_state(struct mrc_ev *ev, __u32 state, __u32 reason, __u64 now_ns)
@@ -136,12 +143,15 @@ static __always_inline int ev_leave(struct mrc_qp *qp, __u32 index, __u32 reason
 	if (ev->state != MRC_EV_GOOD)
 		return 0;
 	if (ev->position < active) {
-		if (!backup && qp->active_total <= qp->min_active)
+		int has_substitute = ev_find_backup(qp, set, slice, ev->entropy);
+
+		if (!has_substitute && qp->active_total <= qp->min_active)
 			return 0;
 		ev_swap(qp, slice, ev->position, active - 1);
-		if (backup) {
-			ev_prefer_backup(qp, set, slice, ev->entropy);
+		/* To the far side of the backups: the last of them takes the place next to the border. */
+		if (backup)
 			ev_swap(qp, slice, active - 1, active + backup - 1);
+		if (has_substitute) {
 			set->backup_count = backup - 1;
 		} else {
 			set->active_count = active - 1;
