@@ -195,7 +195,8 @@ def _cleared_document(event: FaultEvent) -> dict[str, Any]:
         "links": list(event.links),
         "cleared_ns": event.after_ns,
         "lost_packets": sum(drops.count for drops in lost),
-        "last_lost_ns": max((drops.last_ns for drops in lost), default=None),
+        "lost_data_packets": sum(drops.data_count for drops in lost),
+        "last_lost_ns": max((drops.last_ns for drops in lost), default=0) or None,
     }
 
 

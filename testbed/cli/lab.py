@@ -45,7 +45,8 @@ def known_topology(settings: Settings) -> TopologySpec:
             if spec is not None:
                 return spec
         if settings.names_lab:
-            return lab.attach(settings.name).spec
+            with lab.attach(settings.name) as attached:
+                return attached.spec
     return load_topology(settings.topology)
 
 
@@ -68,7 +69,7 @@ def up(
         bool, typer.Option("--reconfigure", help="Replace a lab that is up with another topology or runtime.")
     ] = False,
 ) -> None:
-    """Stand a fabric up and return to the shell. (alias: deploy)
+    """Stand a fabric up and return to the shell. Also called deploy.
 
     Without -t the default lab: 4 planes of 2 T0 and 2 T1 switches, 8 hosts, unshaped. The same topology again
     is a no-op; another one shows the difference and needs --reconfigure. If anything fails, all is undone.
@@ -107,7 +108,7 @@ def down(
     settings: Settings,
     all_labs: Annotated[bool, typer.Option("--all", help="Every lab of this machine.")] = False,
 ) -> None:
-    """Remove a lab and everything of it, whatever state it is in. (alias: destroy)
+    """Remove a lab and everything of it, whatever state it is in. Also called destroy.
 
     Needs no topology file, and works on a lab that is half built or whose state is lost. Removing what does
     not exist is a success. Faults end with the lab.

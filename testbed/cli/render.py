@@ -2,14 +2,17 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import yaml
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from testbed.cli.options import OutputFormat, Settings
+from testbed.topology.table import Table as DataTable
+
+_WIDTH_MAX: Final = 10_000
 
 JsonValue = Mapping[str, Any] | Sequence[Any] | str | int | float | bool | None
 
@@ -35,7 +38,7 @@ def show(
     """
     whole = {"schema_version": version, "kind": kind, **document}
     if settings.output is OutputFormat.TABLE:
-        settings.stdout.print(table())
+        print_whole(settings.stdout, table())
     elif settings.output is OutputFormat.JSON:
         settings.stdout.file.write(json.dumps(whole, indent=2) + "\n")
     elif settings.output is OutputFormat.YAML:
@@ -48,6 +51,19 @@ def show(
         for item in items:
             line = {"schema_version": version, "kind": kind, **_mapping(item)}
             settings.stdout.file.write(json.dumps(line, separators=(",", ":")) + "\n")
+
+
+def print_whole(console: Console, shown: RenderableType) -> None:
+    """Prints *shown* at its natural width: a narrow terminal wraps lines, but no cell is ever cut short."""
+    natural = console.measure(shown, options=console.options.update(max_width=_WIDTH_MAX)).maximum
+    terminal = console.width
+    console.width = max(natural, terminal)
+    try:
+        with console.capture() as capture:
+            console.print(shown, crop=False, overflow="ignore", no_wrap=True)
+    finally:
+        console.width = terminal
+    console.file.write("".join(f"{line.rstrip()}\n" for line in capture.get().splitlines()))
 
 
 def _mapping(item: Any) -> Mapping[str, Any]:
@@ -85,3 +101,29 @@ def bad(text: str) -> Text:
 def say(console: Console, text: str) -> None:
     """One line of plain text, whatever brackets it holds."""
     console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def data_table(table: DataTable) -> RenderableType:
+    """A table of testbed.topology.table for people: title, headings in words, numbers to the right."""
+    numeric = [
+        name
+        for index, name in enumerate(table.columns)
+        if table.rows and all(isinstance(row[index], int | None) for row in table.rows)
+    ]
+    headings = {name: name.replace("_", " ") for name in table.columns}
+    shown = plain_table(*headings.values(), right=[headings[name] for name in numeric])
+    for row in table.rows:
+        shown.add_row(*("-" if cell is None else Text(str(cell)) for cell in row))
+    return Group(Text(table.title, style="bold"), shown)
+
+
+def show_tables(settings: Settings, kind: str, version: int, tables: Sequence[DataTable]) -> None:
+    """Prints tables of testbed.topology.table; for programs as lists of mappings under their titles."""
+    show(
+        settings,
+        kind,
+        version,
+        {"tables": [{"title": table.title, "rows": table.records()} for table in tables]},
+        lambda: Group(*(part for table in tables for part in (data_table(table), Text()))),
+        lines="tables",
+    )

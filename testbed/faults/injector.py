@@ -6,7 +6,7 @@ the ledger's lock and recomputes the ports it touches from all entries, so nobod
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -26,11 +26,13 @@ class PortDrops:
     Attributes:
         port_id: the egress port.
         count: frames lost.
-        first_ns, last_ns: CLOCK_MONOTONIC of the first and the last; 0 when there was none.
+        data_count: those of them that carried data: not SACKs, not probes.
+        first_ns, last_ns: CLOCK_MONOTONIC of the first and the last that carried data; 0 if none did.
     """
 
     port_id: int
     count: int
+    data_count: int
     first_ns: int
     last_ns: int
 
@@ -250,8 +252,3 @@ class Injector:
 
 def _acting(entries: dict[str, Entry]) -> list[Fault]:
     return [entry.fault for entry in entries.values() if entry.phase is Phase.ON]
-
-
-def drops_total(events: Iterable[FaultEvent]) -> int:
-    """Frames lost over all *events*."""
-    return sum(drops.count for event in events for drops in event.drops)

@@ -49,12 +49,19 @@ class LabTarget:
         state.loss_sequence = 0
         state.first_fault_drop_ns = 0
         state.last_fault_drop_ns = 0
+        state.fault_data_drops = 0
         state.fault_drops = 0
 
     def read_drops(self, port_id: int) -> PortDrops:
         """The port's account."""
         state = self._maps.port_state[port_id]
-        return PortDrops(port_id, state.fault_drops, state.first_fault_drop_ns, state.last_fault_drop_ns)
+        return PortDrops(
+            port_id,
+            count=state.fault_drops,
+            data_count=state.fault_data_drops,
+            first_ns=state.first_fault_drop_ns,
+            last_ns=state.last_fault_drop_ns,
+        )
 
     def set_carrier(self, port_id: int, *, is_up: bool) -> None:
         """Brings the port's interface up or down; the far end's carrier follows before this returns."""

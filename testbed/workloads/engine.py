@@ -115,7 +115,7 @@ class WorkloadEngine:
         self._thread.start()
 
     def start(self, name: str) -> None:
-        """Begins to send; with iterations, its warm-up first."""
+        """Begins to send."""
         self._command(self._workloads[name].start)
 
     def stop(self, name: str) -> None:
@@ -126,14 +126,20 @@ class WorkloadEngine:
         """Whether every message of the workload has completed, or its QPs have failed."""
         return self._workloads[name].is_over
 
-    def wait(self, deadline_ns: int) -> bool:
-        """Whether all workloads that were started are over; returns at *deadline_ns* (CLOCK_MONOTONIC)."""
+    def wait(self, deadline_ns: int | None) -> bool:
+        """Whether all workloads that were started are over.
+
+        Args:
+            deadline_ns: CLOCK_MONOTONIC at which to return anyway; None: only at their end.
+        """
 
         def all_over() -> bool:
             is_broken = self._lost_agent is not None or self._crash is not None
             return is_broken or not any(workload.is_under_way for workload in self._workloads.values())
 
         with self._changed:
+            if deadline_ns is None:
+                return self._changed.wait_for(all_over)
             return self._changed.wait_for(all_over, max(0, deadline_ns - time.monotonic_ns()) / 1e9)
 
     def collect(self, deadline_ns: int) -> list[FlowOutcome]:
@@ -233,7 +239,7 @@ class WorkloadEngine:
             for nic in alive.values():
                 selector.register(nic, selectors.EVENT_READ)
             while True:
-                selector.select(self._seconds_to_wait())
+                selector.select()
                 if not self._obey():
                     return
                 for host in self._take_events(alive):
@@ -242,10 +248,6 @@ class WorkloadEngine:
                     for workload in self._workloads.values():
                         workload.advance()
                     self._changed.notify_all()
-
-    def _seconds_to_wait(self) -> float | None:
-        times = [w.warm_until_ns for w in self._workloads.values() if w.warm_until_ns is not None]
-        return max(0, min(times) - time.monotonic_ns()) / 1e9 if times else None
 
     def _obey(self) -> bool:
         """Carries out what was asked for; False when the engine is to end."""

@@ -47,13 +47,24 @@ class _Workload(BaseModel):
         default=None, description="In place of duration: messages per QP."
     )
     warmup_ns: Duration = Field(
-        default=0, alias="warmup", description="Sending time before time 0, not measured."
+        default=0, alias="warmup", description="Sending time before time 0, not measured; needs duration."
+    )
+    timeout_ns: Annotated[Duration, Field(gt=0)] | None = Field(
+        default=None,
+        alias="timeout",
+        description="How long the iterations may take before the run is given up; 5m when left out.",
     )
 
     @model_validator(mode="after")
     def _check_end(self) -> Self:
         if (self.duration_ns is None) == (self.iterations is None):
             msg = "a workload needs exactly one end: `duration: <time>` or `iterations: <count>`"
+            raise ValueError(msg)
+        if self.iterations is not None and self.warmup_ns:
+            msg = "warm-up is a time: it goes with `duration`, not with `iterations`"
+            raise ValueError(msg)
+        if self.duration_ns is not None and self.timeout_ns is not None:
+            msg = "`timeout` limits `iterations`; a workload with `duration` ends by itself"
             raise ValueError(msg)
         return self
 
@@ -76,7 +87,7 @@ class WriteBw(_Pairwise):
 
 
 class WriteLat(_Pairwise):
-    """Ping-pong: a WRITE each way, one outstanding; the time reported is half the round trip."""
+    """One WRITE at a time; the time reported is half of that from its first packet to its acknowledgement."""
 
     kind: Literal["write-lat"]
 

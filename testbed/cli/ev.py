@@ -1,0 +1,206 @@
+"""ev list | explain: entropy values, and the paths they name."""
+
+import re
+import time
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from agents.nic.client import AgentClient
+from testbed.cli.lab import known_topology
+from testbed.cli.options import Settings, command
+from testbed.cli.render import bad, data_table, good, plain_table, show, show_tables
+from testbed.errors import UsageError
+from testbed.fabric import lab
+from testbed.fabric.state import lab_paths
+from testbed.faults.ledger import Ledger
+from testbed.topology.clos import Clos
+from testbed.topology.element import Node
+from testbed.topology.ev import Ev, decode_ev
+from testbed.topology.table import ev_table, path_table
+from testbed.units import format_duration_ns
+
+SCHEMA_VERSION: Final = 1
+DEFAULT_SEED: Final = 1
+_PATH_FORM: Final = re.compile(r"(\d+):(\d+)(?::(\d+))?")
+
+app = typer.Typer(
+    no_args_is_help=True, help="Entropy values (EVs): what state they are in, what path they take."
+)
+
+Source = Annotated[str, typer.Argument(metavar="FROM", help="Sending host.")]
+Target = Annotated[str, typer.Argument(metavar="TO", help="Receiving host.")]
+
+
+@command(app, "list", heeds=("topology", "name", "seed"))
+def list_evs(
+    settings: Settings,
+    source: Source,
+    target: Target,
+    plane: Annotated[
+        int | None, typer.Option("--plane", min=0, metavar="NUMBER", help="Only this one.")
+    ] = None,
+) -> None:
+    """The EVs of the QPs from one host to another: state, why and since when, packets, losses, RTT.
+
+    When there is no such QP, the EV set that one would get.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed ev list h0 h5
+      mrc-testbed ev list h0 h5 --plane 0 -o json
+    """
+    clos = Clos(known_topology(settings))
+    near, far = clos.node(source), clos.node(target)
+    clos.carrier(near.index, far.index, plane or 0, 0)
+    items = _live_evs(settings, clos, near, far) if settings.topology is None else []
+    items = [item for item in items if plane is None or item["plane"] == plane]
+    if items:
+        show(
+            settings,
+            "EvList",
+            SCHEMA_VERSION,
+            {"from": near.name, "to": far.name, "evs": items},
+            lambda: _live_table(items),
+            lines="evs",
+        )
+        return
+    seed = DEFAULT_SEED if settings.seed is None else settings.seed
+    evs = clos.ev_set(near.index, far.index, seed=seed)
+    wanted = [ev for ev in evs if plane is None or decode_ev(ev).plane == plane]
+    settings.stderr.print(
+        f"no QP from {near.name} to {far.name} is up: the set that one would get (seed {seed})", style="dim"
+    )
+    show_tables(settings, "EvSet", SCHEMA_VERSION, [ev_table(clos, near.index, far.index, wanted)])
+
+
+@command(app, "explain", heeds=("topology", "name"))
+def explain(
+    settings: Settings,
+    source: Source,
+    target: Target,
+    ev: Annotated[str, typer.Argument(metavar="EV", help="32 bits (0x10010000), or plane:uplink[:copy].")],
+) -> None:
+    """The path of an EV between two hosts, hop by hop: what each node does with the uSIDs.
+
+    Links that a fault acts on are marked.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed ev explain h0 h5 0x10010000
+      mrc-testbed ev explain h0 h5 1:1            plane 1, uplink 1
+    """
+    clos = Clos(known_topology(settings))
+    entropy = _parse_ev(ev)
+    path = clos.explain_ev(entropy, clos.node(source).index, clos.node(target).index)
+    table = path_table(path)
+    faults = _faults_by_link(settings)
+    decoded = decode_ev(entropy)
+    document: dict[str, Any] = {
+        "ev": f"{entropy:#010x}",
+        "plane": decoded.plane,
+        "uplink": decoded.uplink,
+        "copy": decoded.copy,
+        "carrier": str(path.carrier),
+        "usids": [{"value": f"{usid.value:04x}", "meaning": str(usid)} for usid in path.usids],
+        "hops": [{**row, "faults": faults.get(str(row["link"]), [])} for row in table.records()],
+    }
+
+    def shown() -> RenderableType:
+        head = Text(
+            f"EV {entropy:#010x}: plane {decoded.plane}, uplink {decoded.uplink}, copy {decoded.copy}"
+        )
+        hit = [
+            bad(f"! {link.name}: {', '.join(faults[link.name])}")
+            for link in path.links
+            if link.name in faults
+        ]
+        return Group(head, data_table(table), *hit)
+
+    show(settings, "EvPath", SCHEMA_VERSION, document, shown)
+
+
+def _parse_ev(text: str) -> int:
+    if match := _PATH_FORM.fullmatch(text):
+        plane, uplink, copy = (int(part or 0) for part in match.groups())
+        if plane < 1 << 4 and uplink < 1 << 12 and copy < 1 << 16:
+            return Ev(plane, uplink, copy).value
+    try:
+        return int(text, 0)
+    except ValueError as error:
+        raise UsageError(
+            f"{text!r} is no EV: write 32 bits, like 0x10010000, or plane:uplink[:copy], like 1:1"
+        ) from error
+
+
+def _faults_by_link(settings: Settings) -> dict[str, list[str]]:
+    if settings.topology is not None:
+        return {}
+    found: dict[str, list[str]] = {}
+    for entry in Ledger(lab_paths(settings.name).faults).entries().values():
+        for link in entry.fault.links:
+            found.setdefault(link, []).append(f"{entry.fault.fault_id} ({entry.fault.kind})")
+    return found
+
+
+def _live_evs(settings: Settings, clos: Clos, source: Node, target: Node) -> list[dict[str, Any]]:
+    """EVs of every QP that the source's agent has to the target; empty without a lab."""
+    if settings.name not in lab.names():
+        return []
+    with lab.attach(settings.name) as attached:
+        agent: AgentClient = attached.agent(source.name)
+        qpns = [
+            qp["qpn"] for qp in agent.list_qps() if qp["peer_host"] == target.index and qp["state"] == "RTS"
+        ]
+        rows = [(qpn, row) for qpn in qpns for row in agent.ev_list(qpn)]
+    now_ns = time.monotonic_ns()
+    return [_ev_document(clos, source, target, qpn, row, now_ns) for qpn, row in rows]
+
+
+def _ev_document(
+    clos: Clos, source: Node, target: Node, qpn: int, row: dict[str, Any], now_ns: int
+) -> dict[str, Any]:
+    decoded = decode_ev(row["entropy"])
+    path = clos.explain_ev(row["entropy"], source.index, target.index)
+    return {
+        "qpn": qpn,
+        "index": row["index"],
+        "ev": f"{row['entropy']:#010x}",
+        "plane": decoded.plane,
+        "uplink": decoded.uplink,
+        "t1": path.t1.name if path.t1 else None,
+        "state": row["state"],
+        "active": row["is_active"],
+        "reason": row["reason"],
+        "changed_ago_ns": now_ns - row["changed_ns"] if row["changed_ns"] else None,
+        "bad_count": row["bad_count"],
+        "tx_packets": row["tx_packets"],
+        "lost_packets": row["lost_packets"],
+        "rtt_ns": row["rtt_ns"] or None,
+    }
+
+
+def _live_table(items: list[dict[str, Any]]) -> RenderableType:
+    right = ("plane", "uplink", "tx", "lost", "RTT")
+    table = plain_table(
+        "QP", "EV", "plane", "uplink", "T1", "state", "use", "tx", "lost", "RTT", "why", "since", right=right
+    )
+    for item in items:
+        ago_ns = item["changed_ago_ns"]
+        table.add_row(
+            str(item["qpn"]),
+            item["ev"],
+            str(item["plane"]),
+            str(item["uplink"]),
+            item["t1"] or "-",
+            good(item["state"]) if item["state"] == "GOOD" else bad(item["state"]),
+            "active" if item["active"] else Text("backup" if item["state"] == "GOOD" else "-", style="dim"),
+            f"{item['tx_packets']:,}",
+            f"{item['lost_packets']:,}" if item["lost_packets"] else "-",
+            format_duration_ns(item["rtt_ns"], 3) if item["rtt_ns"] else "-",
+            "-" if item["reason"] == "none" else item["reason"],
+            f"{format_duration_ns(ago_ns, 2)} ago" if ago_ns else "-",
+        )
+    return table

@@ -1,0 +1,122 @@
+"""doctor | host prepare | image build | version: the machine that labs run on."""
+
+import platform
+from collections.abc import Sequence
+from importlib import metadata
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from testbed.cli.exit_codes import ExitCode
+from testbed.cli.options import Settings, command
+from testbed.cli.render import bad, good, key_values, plain_table, show
+from testbed.fabric.preflight import Check, doctor_checks
+
+SCHEMA_VERSION: Final = 1
+PANEL: Final = "Machine"
+
+host_app = typer.Typer(no_args_is_help=True, help="Make this machine ready for labs.")
+image_app = typer.Typer(no_args_is_help=True, help="The image that Docker nodes are made of.")
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this module to *app*."""
+    command(app, "doctor", panel=PANEL)(doctor)
+    command(app, "version", panel=PANEL)(version)
+    app.add_typer(host_app, name="host", rich_help_panel=PANEL)
+    app.add_typer(image_app, name="image", rich_help_panel=PANEL)
+
+
+def doctor(settings: Settings) -> int:
+    """Look whether this machine can carry labs, and say how to mend what it lacks.
+
+    Changes nothing. The exit status is 3 when something is missing.
+    """
+    settings.progress("checking")
+    checks = doctor_checks()
+    items = [
+        {
+            "what": check.what,
+            "met": check.is_met,
+            "found": check.found,
+            "fix": None if check.is_met else check.fix,
+        }
+        for check in checks
+    ]
+    show(settings, "Doctor", SCHEMA_VERSION, {"checks": items}, lambda: _checks(checks), lines="checks")
+    return ExitCode.PASS if all(check.is_met for check in checks) else ExitCode.ENVIRONMENT
+
+
+def version(settings: Settings) -> None:
+    """Versions of mrc-testbed and of what it runs on."""
+    versions = {
+        "mrc-testbed": metadata.version("mrc-testbed"),
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+    }
+    show(
+        settings,
+        "Version",
+        SCHEMA_VERSION,
+        {"versions": versions},
+        lambda: key_values(list(versions.items())),
+    )
+
+
+@command(host_app, "prepare", heeds=("dry_run",))
+def prepare(
+    settings: Settings,
+    with_test_tools: Annotated[
+        bool,
+        typer.Option("--with-test-tools", help="Also what `make test` uses: Prometheus, tshark, Docker."),
+    ] = False,
+) -> None:
+    """Install the system packages that labs need and mount the BPF file system. Needs root.
+
+    A machine that is ready is not changed. --dry-run reports what would change.
+    """
+    from testbed.hostprep.host import prepare_host  # noqa: PLC0415 - Ansible takes half a second to import
+
+    report = prepare_host(
+        check=settings.is_dry_run, with_test_tools=with_test_tools, progress=settings.progress
+    )
+    _show_playbook(settings, "HostPrepared", report.changes, str(report.log) if report.log else None)
+
+
+@command(image_app, "build", heeds=("dry_run",))
+def build(settings: Settings) -> None:
+    """Make the node image of runtime docker, unless it is there and current.
+
+    Its base is pulled, or made from the distribution's packages where no registry answers.
+    """
+    from testbed.hostprep.image import build_image  # noqa: PLC0415 - Ansible takes half a second to import
+
+    report = build_image(check=settings.is_dry_run, progress=settings.progress)
+    _show_playbook(settings, "ImageBuilt", report.changes, str(report.log) if report.log else None)
+
+
+def _checks(checks: Sequence[Check]) -> RenderableType:
+    table = plain_table("", "what", "found")
+    fixes = []
+    for check in checks:
+        table.add_row(good("ok") if check.is_met else bad("no"), check.what, check.found)
+        if not check.is_met:
+            fixes.append(Text.assemble((check.what, "bold"), f": {check.fix}"))
+    if fixes:
+        return Group(table, Text("\nto do", style="bold"), *fixes)
+    return Group(table, Text("\nthis machine is ready", style="green"))
+
+
+def _show_playbook(settings: Settings, kind: str, changes: Sequence[str], log: str | None) -> None:
+    document: dict[str, Any] = {"dry_run": settings.is_dry_run, "changes": list(changes), "log": log}
+    verb = "would change" if settings.is_dry_run else "changed"
+
+    def table() -> RenderableType:
+        if not changes:
+            return Text("all is as it should be")
+        return Group(*(Text(f"{verb}: {change}") for change in changes))
+
+    show(settings, kind, SCHEMA_VERSION, document, table)

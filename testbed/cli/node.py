@@ -1,0 +1,103 @@
+"""exec | logs | shell: inside the nodes of a lab."""
+
+import subprocess
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from testbed.cli.options import Settings, command
+from testbed.cli.render import say, show
+from testbed.errors import UsageError, did_you_mean
+from testbed.fabric import lab
+from testbed.fabric.live import Lab
+from testbed.fabric.process import marked_environment
+
+SCHEMA_VERSION: Final = 1
+PANEL: Final = "Nodes"
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this module to *app*."""
+    command(app, "exec", heeds=("name",), panel=PANEL)(execute)
+    command(app, "logs", heeds=("name",), panel=PANEL)(logs)
+    command(app, "shell", heeds=("name",), panel=PANEL)(shell)
+
+
+def execute(
+    settings: Settings,
+    node: Annotated[str, typer.Argument(help="Name of a switch or host.")],
+    arguments: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="Program and arguments.")],
+) -> int:
+    """Run a program inside a node; its exit status becomes ours.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed exec h0 -- ip -br link
+      mrc-testbed exec p0-t0-0 -- bpftool net
+    """
+    from testbed.fabric.node import enter_command  # noqa: PLC0415 - Mininet takes a quarter of a second
+
+    with lab.attach(settings.name) as attached:
+        name = attached.clos.node(node).name
+        container = attached.state.containers.get(name)
+        enter = enter_command(attached.name, name, container.pid if container else None)
+    return subprocess.run([*enter, *arguments], env=marked_environment(settings.name), check=False).returncode
+
+
+def logs(
+    settings: Settings,
+    source: Annotated[str, typer.Argument(metavar="[NAME]", help="A host, `drainer` or `keeper`.")] = "",
+    tail: Annotated[
+        int, typer.Option("--tail", min=1, metavar="LINES", help="Lines from the end of each.")
+    ] = 20,
+) -> None:
+    """What NIC agents and the lab's own processes have said; without a name all of them.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed logs h3
+      mrc-testbed logs --tail 2
+    """
+    with lab.attach(settings.name) as attached:
+        files = _log_files(attached)
+    if source and source not in files:
+        known = ", ".join(files)
+        raise UsageError(f"there is no log of {source!r}{did_you_mean(source, files)} (there are: {known})")
+    lines = {
+        name: path.read_text(encoding="utf-8", errors="replace").splitlines()[-tail:]
+        for name, path in files.items()
+        if not source or name == source
+    }
+    items = [{"source": name, "path": str(files[name]), "lines": text} for name, text in lines.items()]
+    show(
+        settings,
+        "Logs",
+        SCHEMA_VERSION,
+        {"logs": items},
+        lambda: "\n".join(f"{name}: {line}" for name, text in lines.items() for line in text),
+        lines="logs",
+    )
+
+
+def shell(settings: Settings) -> None:
+    """Mininet's interactive shell on a lab: run commands in nodes, look at links. Leaves the lab as it is.
+
+    [bold]Examples[/bold], typed at its prompt
+
+      nodes
+      h0 ip -br addr
+      p0-t0-0 ip -6 route
+    """
+    from testbed.fabric.shell import open_shell  # noqa: PLC0415 - Mininet takes a quarter of a second
+
+    with lab.attach(settings.name) as attached:
+        say(settings.stderr, f"lab {attached.name}; `help` lists commands, `exit` leaves")
+        open_shell(attached)
+
+
+def _log_files(attached: Lab) -> dict[str, Path]:
+    paths = attached.paths
+    files = {host.name: paths.agent_log(host.name) for host in attached.clos.hosts()}
+    files |= {"drainer": paths.drainer_log, "keeper": paths.faults / "keeper.log"}
+    return {source: path for source, path in files.items() if path.is_file()}

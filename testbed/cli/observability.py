@@ -1,0 +1,46 @@
+"""metrics serve: what Prometheus scrapes."""
+
+from typing import Annotated, Final
+
+import typer
+
+from testbed.cli.options import Settings, command
+from testbed.cli.render import say
+from testbed.metrics.exporter import DEFAULT_ADDRESS, DEFAULT_PORT, serve
+
+app = typer.Typer(no_args_is_help=True, help="Metrics of labs for Prometheus.")
+
+_READY: Final = "metrics of {labs} are at {url} (Ctrl-C ends)"
+
+
+@command(app, "serve", heeds=("name",))
+def serve_metrics(
+    settings: Settings,
+    address: Annotated[
+        str, typer.Option("--address", metavar="IP", help="Where to listen.")
+    ] = DEFAULT_ADDRESS,
+    port: Annotated[
+        int,
+        typer.Option(
+            "--port", "-p", min=0, max=65535, metavar="NUMBER", help="TCP port; 0 for any free one."
+        ),
+    ] = DEFAULT_PORT,
+) -> None:
+    """Serve the metrics of all labs, or with -n of one, until interrupted.
+
+    Reads the BPF maps when scraped, so it may be started and stopped at any time and counts nothing itself.
+    The URL is printed on stdout once it answers.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed metrics serve &
+      curl -s http://127.0.0.1:9847/metrics | grep mrc_goodput
+    """
+
+    def ready(url: str) -> None:
+        labs = f"lab {settings.name}" if settings.names_lab else "all labs"
+        say(settings.stderr, _READY.format(labs=labs, url=url))
+        settings.stdout.file.write(f"{url}\n")
+        settings.stdout.file.flush()
+
+    serve([settings.name] if settings.names_lab else [], address, port, on_ready=ready)

@@ -1,0 +1,129 @@
+"""inspect | graph: the fabric on paper, and what its ports have counted."""
+
+from enum import StrEnum
+from typing import Annotated, Final
+
+import typer
+
+from agents.wire_abi import PortCounter
+from testbed.cli.lab import known_topology
+from testbed.cli.options import OutputFormat, Settings, command
+from testbed.cli.render import show, show_tables
+from testbed.fabric import lab
+from testbed.topology.clos import Clos
+from testbed.topology.drawing import graph_svg
+from testbed.topology.element import Port
+from testbed.topology.graph import graph_dot, graph_text
+from testbed.topology.naming import parse_node_name
+from testbed.topology.table import (
+    Cell,
+    Table,
+    forwarding_table,
+    link_table,
+    node_table,
+    port_table,
+    summary_table,
+)
+
+SCHEMA_VERSION: Final = 1
+PANEL: Final = "Fabric"
+
+
+class GraphFormat(StrEnum):
+    """Ways to draw a fabric."""
+
+    TEXT = "text"
+    DOT = "dot"
+    SVG = "svg"
+
+
+_DRAW: Final = {GraphFormat.TEXT: graph_text, GraphFormat.DOT: graph_dot, GraphFormat.SVG: graph_svg}
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this module to *app*."""
+    command(app, "inspect", heeds=("topology", "name"), panel=PANEL)(inspect)
+    command(app, "graph", heeds=("topology", "name"), panel=PANEL)(graph)
+
+
+def inspect(
+    settings: Settings,
+    what: Annotated[
+        str, typer.Argument(metavar="[NAME]", help="nodes, links, a node, a port (h0:2) or a link.")
+    ] = "",
+) -> None:
+    """Names, numbers, addresses, uSIDs and forwarding tables of a fabric; live counters if it is up.
+
+    Needs no lab: with -t the fabric of a file, else that of the lab, else the default one.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed inspect              sizes and theory
+      mrc-testbed inspect nodes        all switches and hosts with their uSIDs
+      mrc-testbed inspect p0-t0-1      a switch: ports, forwarding table, counters
+      mrc-testbed inspect h3:2         one link
+    """
+    clos = Clos(known_topology(settings))
+    show_tables(settings, "Inspection", SCHEMA_VERSION, _tables(settings, clos, what))
+
+
+def graph(
+    settings: Settings,
+    style: Annotated[
+        GraphFormat,
+        typer.Option("--format", "-f", help="text for terminals, dot for Graphviz, svg to look at."),
+    ] = GraphFormat.TEXT,
+) -> None:
+    """Draw a fabric.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed graph
+      mrc-testbed graph -t lab.yaml -f svg > lab.svg
+    """
+    drawing = _DRAW[style](Clos(known_topology(settings)))
+    if settings.output is OutputFormat.TABLE:
+        settings.stdout.file.write(drawing)
+    else:
+        show(settings, "Graph", SCHEMA_VERSION, {"format": style, "drawing": drawing}, lambda: drawing)
+
+
+def _tables(settings: Settings, clos: Clos, what: str) -> list[Table]:
+    if not what:
+        return [summary_table(clos)]
+    if what == "nodes":
+        return [node_table(clos)]
+    if what == "links":
+        return [link_table(clos)]
+    if parse_node_name(what) is None:
+        link = clos.link(what)
+        return [_link_ends(link.name, link.ports, clos), *_counters(settings, clos, link.ports)]
+    node = clos.node(what)
+    tables = [port_table(clos, node)]
+    if node.is_switch:
+        tables.append(forwarding_table(clos, node))
+    return [*tables, *_counters(settings, clos, tuple(clos.ports_of(node)))]
+
+
+def _link_ends(name: str, ports: tuple[Port, ...], clos: Clos) -> Table:
+    rows = []
+    for port in ports:
+        [row] = [row for row in port_table(clos, port.node).records() if row["port"] == port.index]
+        rows.append(
+            (port.name, row["interface"], row["id"], row["ifindex"], row["mac"], row["inner_address"])
+        )
+    return Table(f"link {name}", ("port", "interface", "id", "ifindex", "mac", "inner_address"), tuple(rows))
+
+
+def _counters(settings: Settings, clos: Clos, ports: tuple[Port, ...]) -> list[Table]:
+    """What the ports have counted, if the lab is up with this very topology; no counters that are zero."""
+    if settings.name not in lab.names() or lab.status(settings.name).spec != clos.spec:
+        return []
+    with lab.attach(settings.name) as attached:
+        counts = {port.name: attached.port_counters.sum(port.id) for port in ports}
+    names = [counter for counter in PortCounter if counter.name != "COUNT"]
+    seen = [counter for counter in names if any(values[counter] for values in counts.values())]
+    rows: list[tuple[Cell, ...]] = [
+        (name, *(values[counter] for counter in seen)) for name, values in counts.items()
+    ]
+    return [Table("counters", ("port", *(counter.name.lower() for counter in seen)), tuple(rows))]

@@ -1,0 +1,191 @@
+"""Pure: what a benchmark found, in the terms of perftest (ib_write_bw, ib_write_lat)."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from testbed.metrics.histogram import Histogram, bucket_lower_ns
+from testbed.workloads.flow import Flow
+from testbed.workloads.load import Load
+from testbed.workloads.outcome import FlowOutcome
+from testbed.workloads.sender import LapRecord
+
+PEAK_OVER_NS: Final = 20_000_000
+"""The peak is the best stretch of laps at least this long: a shorter one would be the timer's noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Completion times of messages, from their first packet to their acknowledgement, in ns.
+
+    Attributes:
+        count: messages.
+        min_ns, typical_ns, mean_ns, deviation_ns, max_ns: least, median, mean, standard deviation, largest.
+        p99_ns, p999_ns: percentiles. But for mean and largest, each is within 1.6 % (a histogram's bucket).
+    """
+
+    count: int
+    min_ns: float
+    typical_ns: float
+    mean_ns: float
+    deviation_ns: float
+    p99_ns: float
+    p999_ns: float
+    max_ns: float
+
+    def scaled(self, factor: float) -> "Times":
+        """All times multiplied by *factor*."""
+        return Times(
+            self.count,
+            *(
+                factor * value
+                for value in (
+                    self.min_ns,
+                    self.typical_ns,
+                    self.mean_ns,
+                    self.deviation_ns,
+                    self.p99_ns,
+                    self.p999_ns,
+                    self.max_ns,
+                )
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FlowRate:
+    """One flow's share.
+
+    Attributes:
+        outcome: what became of it.
+        peak_bps: best payload rate over PEAK_OVER_NS or more; the average where the flow was shorter.
+        average_bps: payload rate from its first post to its last completion.
+        messages_per_s: over the same time.
+    """
+
+    outcome: FlowOutcome
+    peak_bps: float
+    average_bps: float
+    messages_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class BenchReport:
+    """The result of one benchmark.
+
+    Attributes:
+        load: what was sent.
+        flows: each flow's share.
+        average_bps: payload of all flows over the time from the first post to the last completion.
+        messages_per_s: likewise.
+        completion: completion times of all messages; None when none completed.
+    """
+
+    load: Load
+    flows: tuple[FlowRate, ...]
+    average_bps: float
+    messages_per_s: float
+    completion: Times | None
+
+    @property
+    def messages(self) -> int:
+        """Messages completed."""
+        return sum(flow.outcome.messages for flow in self.flows)
+
+    @property
+    def wrong_bytes(self) -> int:
+        """Received bytes that differ from what was sent."""
+        return sum(flow.outcome.wrong_bytes for flow in self.flows)
+
+    @property
+    def compared_bytes(self) -> int:
+        """Received bytes that were compared."""
+        return sum(flow.outcome.compared_bytes for flow in self.flows)
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """Why flows failed, each reason once."""
+        return tuple(dict.fromkeys(flow.outcome.error for flow in self.flows if flow.outcome.error))
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether every flow completed and every compared byte is right."""
+        return not self.errors and self.wrong_bytes == 0
+
+
+def build_report(
+    load: Load,
+    outcomes: Sequence[FlowOutcome],
+    laps: Mapping[Flow, Sequence[LapRecord]],
+    completion: Histogram,
+) -> BenchReport:
+    """The report of a benchmark that has ended.
+
+    Args:
+        load: what was sent.
+        outcomes: of all its flows.
+        laps: finished laps by flow.
+        completion: completion times of all its messages.
+    """
+    begin_ns = min(outcome.start_ns for outcome in outcomes)
+    end_ns = max(outcome.end_ns for outcome in outcomes)
+    messages = sum(outcome.messages for outcome in outcomes)
+    per_second = _per_second(messages, end_ns - begin_ns)
+    return BenchReport(
+        load=load,
+        flows=tuple(_flow_rate(load, outcome, laps[outcome.flow]) for outcome in outcomes),
+        average_bps=per_second * load.size_bytes * 8,
+        messages_per_s=per_second,
+        completion=describe_times(completion),
+    )
+
+
+def describe_times(histogram: Histogram) -> Times | None:
+    """The times in a histogram; None when it is empty."""
+    found = histogram.percentiles_ns((0.0, 0.5, 0.99, 0.999))
+    mean_ns = histogram.mean_ns()
+    if found is None or mean_ns is None:
+        return None
+    counts = histogram.counts()
+    edges = pairwise(bucket_lower_ns(index) for index in range(len(counts) + 1))
+    middles = [(low + high) / 2 for low, high in edges]
+    variance = sum(n * (middle - mean_ns) ** 2 for n, middle in zip(counts, middles, strict=True) if n)
+    total = histogram.count
+    return Times(
+        count=total,
+        min_ns=found[0],
+        typical_ns=found[1],
+        mean_ns=mean_ns,
+        deviation_ns=math.sqrt(variance / total),
+        p99_ns=found[2],
+        p999_ns=found[3],
+        max_ns=histogram.max_ns,
+    )
+
+
+def peak_messages_per_s(laps: Iterable[LapRecord]) -> float | None:
+    """Best rate over a stretch of laps of PEAK_OVER_NS or more; None when there is no such stretch."""
+    best: float | None = None
+    begin_ns, messages = 0, 0
+    for lap in laps:
+        if messages == 0:
+            begin_ns = lap.begin_ns
+        messages += lap.messages
+        length_ns = lap.end_ns - begin_ns
+        if length_ns >= PEAK_OVER_NS:
+            best = max(best or 0.0, _per_second(messages, length_ns))
+            messages = 0
+    return best
+
+
+def _flow_rate(load: Load, outcome: FlowOutcome, laps: Sequence[LapRecord]) -> FlowRate:
+    average = _per_second(outcome.messages, outcome.end_ns - outcome.start_ns)
+    peak = max(average, peak_messages_per_s(laps) or 0.0)
+    bits = load.size_bytes * 8
+    return FlowRate(outcome, peak_bps=peak * bits, average_bps=average * bits, messages_per_s=average)
+
+
+def _per_second(count: int, length_ns: int) -> float:
+    return count * 1e9 / length_ns if length_ns > 0 else 0.0
