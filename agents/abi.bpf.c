@@ -24,6 +24,7 @@ KEEP(enum, mrc_ev_state);
 KEEP(enum, mrc_ev_reason);
 KEEP(struct, mrc_ev);
 KEEP(struct, mrc_ev_plane);
+KEEP(struct, mrc_ev_transitions);
 KEEP(struct, mrc_tx_slot);
 KEEP(struct, mrc_qp);
 KEEP(struct, mrc_work);

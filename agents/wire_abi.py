@@ -269,6 +269,16 @@ class EvPlane(Structure):
     )
 
 
+class EvTransitions(Structure):
+    """struct mrc_ev_transitions, 1400 bytes."""
+
+    value: "Array[c_uint64]"
+
+    _fields_ = (
+        ("value", (c_uint64 * 175)),
+    )
+
+
 class Event(Structure):
     """struct mrc_event, 32 bytes."""
 

@@ -179,9 +179,7 @@ class RingBuffer:
     def __init__(self, descriptor: int) -> None:
         self._records: list[bytes] = []
         self._callback = _SAMPLE_CALLBACK(self._take)
-        self._ring = library().ring_buffer__new(
-            descriptor, ctypes.cast(self._callback, c_void_p), None, None
-        )
+        self._ring = library().ring_buffer__new(descriptor, ctypes.cast(self._callback, c_void_p), None, None)
         if not self._ring:
             raise FabricError(f"cannot open a ring buffer: {os.strerror(ctypes.get_errno())}")
 

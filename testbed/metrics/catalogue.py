@@ -124,6 +124,13 @@ EV_STATE: Final = Metric(
     (*_NODE, "plane", "state"),
     "EVs of the node's connected QPs in each state.",
 )
+EV_TRANSITIONS: Final = Metric(
+    "mrc_ev_transitions_total",
+    _COUNTER,
+    "transitions",
+    ("lab", "plane", "from", "to", "reason"),
+    "Changes of an EV's state, over all hosts.",
+)
 PORT_TX_PACKETS: Final = Metric(
     "mrc_port_tx_packets_total", _COUNTER, "packets", _PORT, "Frames that the node sent over the link."
 )
@@ -231,6 +238,7 @@ METRICS: Final = (
     EVENTS_LOST,
     NIC_DROPS,
     EV_STATE,
+    EV_TRANSITIONS,
     PORT_TX_PACKETS,
     PORT_TX_BYTES,
     LINK_DROPS,

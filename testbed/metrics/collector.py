@@ -1,9 +1,10 @@
 """Turns the maps of one lab into samples of the catalogue's metrics."""
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import product
 from typing import Final
 
-from agents.wire_abi import NicCounter, PortCounter, TrafficClass
+from agents.wire_abi import EvReason, EvState, NicCounter, PortCounter, TrafficClass
 from testbed.fabric.state import LabPaths
 from testbed.metrics import catalogue
 from testbed.metrics.catalogue import Metric
@@ -19,7 +20,7 @@ from testbed.metrics.counters import (
 from testbed.metrics.exposition import Samples, Value
 from testbed.metrics.fault_record import OUTAGE_KINDS, FaultRecord
 from testbed.metrics.histogram import merge
-from testbed.metrics.reader import LabReader, NicReader
+from testbed.metrics.reader import LabReader, NicReader, ev_transition_index
 from testbed.metrics.run_info import read_run
 from testbed.metrics.series import EV_STATES
 from testbed.topology.clos import Clos
@@ -28,6 +29,13 @@ Labels = tuple[str, ...]
 Add = Callable[[Metric, Labels, Value], None]
 
 TRAFFIC_CLASSES: Final = (TrafficClass.CONTROL, TrafficClass.DATA)
+
+_USUAL_TRANSITIONS: Final = {
+    (EvState.GOOD, EvState.ASSUMED_BAD, EvReason.LOSS),
+    (EvState.GOOD, EvState.ASSUMED_BAD, EvReason.TIMEOUT),
+    (EvState.ASSUMED_BAD, EvState.GOOD, EvReason.PROBE),
+}
+"""Shown from the start, at zero, so that the first one is a rate; others from when they first occur."""
 
 _NIC_METRICS: Final = (
     (catalogue.GOODPUT_BYTES, NicCounter.RX_PLACED_BYTES),
@@ -96,6 +104,7 @@ class LabCollector:
                     add(metric, (lab, host, label), counters[counter])
             add(catalogue.MESSAGE_COMPLETION_SECONDS, (lab, host), nic.message_completion())
             self._collect_evs(add, host, nic)
+        self._collect_transitions(add)
         by_host = [nic.packet_rtt() for nic in self._reader.nics.values()]
         for plane, histograms in enumerate(zip(*by_host, strict=True)):
             add(catalogue.PACKET_RTT_SECONDS, (lab, str(plane)), merge(histograms))
@@ -106,6 +115,18 @@ class LabCollector:
             for state in EV_STATES:
                 labels = (self._reader.name, host, str(plane), state.name)
                 add(catalogue.EV_STATE, labels, counts.get((plane, state), 0))
+
+    def _collect_transitions(self, add: Add) -> None:
+        by_host = [nic.ev_transitions() for nic in self._reader.nics.values()]
+        for before, after, reason in product(EV_STATES, EV_STATES, EvReason):
+            if before == after or reason is EvReason.COUNT:
+                continue
+            index = ev_transition_index(before, after, reason)
+            for plane in range(self._reader.clos.spec.planes):
+                count = sum(transitions[index][plane] for transitions in by_host)
+                if count or (before, after, reason) in _USUAL_TRANSITIONS:
+                    labels = (self._reader.name, str(plane), before.name, after.name, reason.name.lower())
+                    add(catalogue.EV_TRANSITIONS, labels, count)
 
     def _collect_ports(self, add: Add) -> None:
         counters = self._reader.port_counters()

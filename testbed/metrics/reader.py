@@ -22,7 +22,9 @@ from agents.bpf.libbpf import open_pinned
 from agents.bpf.maps import ArrayMap, MappedArray
 from agents.wire_abi import (
     Ev,
+    EvReason,
     EvState,
+    EvTransitions,
     NicConfig,
     NicCounters,
     Port,
@@ -60,6 +62,7 @@ class NicReader:
             opened = partial(_open_map, stack, pins)
             self._counters = WholeMap(opened("nic_counters"), NicCounters)
             self._rtt = WholeMap(opened("rtt_histogram"), MapHistogram)
+            self._transitions = WholeMap(opened("ev_transitions"), EvTransitions)
             self._messages = WholeMap(opened("message_histogram"), MapHistogram)
             self._config = MappedArray(opened("nic_config"), NicConfig)[0]
             self._qps = _QpStates(ArrayMap(opened("qps"), Qp))
@@ -81,6 +84,10 @@ class NicReader:
         """How many EVs of connected QPs are in which state; unused EVs are not counted."""
         return self._qps.ev_states()
 
+    def ev_transitions(self) -> list[list[int]]:
+        """How often EVs changed their state: (ev_transition_index, plane)."""
+        return [by_plane[: self._plane_count] for by_plane in _sums(self._transitions)]
+
     def port_is_up(self, plane: int) -> bool:
         """Whether the NIC's port to *plane* has carrier."""
         return bool(self._config.port_up_mask >> plane & 1)
@@ -88,6 +95,11 @@ class NicReader:
     def close(self) -> None:
         """Gives the maps up."""
         self._stack.close()
+
+
+def ev_transition_index(before: EvState, after: EvState, reason: EvReason) -> int:
+    """Where a transition stands in struct mrc_ev_transitions."""
+    return (before * EvState.STATE_COUNT + after) * EvReason.COUNT + reason
 
 
 class LabReader:

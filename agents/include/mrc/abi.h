@@ -200,6 +200,14 @@ struct mrc_ev {
 };
 
 /*
+ * ev_transitions[plane], per-CPU array: how often an EV went from one state to another for a reason,
+ * at (from * MRC_EV_STATE_COUNT + to) * MRC_REASON_COUNT + reason.
+ */
+struct mrc_ev_transitions {
+	__u64 value[MRC_EV_STATE_COUNT * MRC_EV_STATE_COUNT * MRC_REASON_COUNT];
+};
+
+/*
  * EVs of one plane occupy order[plane * evs_per_plane ...): first active_count active ones, then
  * backup_count GOOD spares, then the rest (ASSUMED_BAD, DENIED).
  */

@@ -20,14 +20,20 @@
 
 #define FRAME_TIME_MAGIC 0x6d72632d74696d65ULL /* "mrc-time" */
 
-/* When the frame arrived in the model; the clock for one that crossed no shaped link. */
-static __always_inline __u64 frame_time_ns(struct xdp_md *ctx)
+/* When the frame arrived in the model, or 0: it crossed no shaped link. */
+static __always_inline __u64 frame_model_ns(struct xdp_md *ctx)
 {
 	struct mrc_frame_time *time = (void *)(long)ctx->data_meta;
 
 	if ((void *)(time + 1) <= (void *)(long)ctx->data && time->magic == FRAME_TIME_MAGIC)
 		return time->arrival_ns;
-	return bpf_ktime_get_ns();
+	return 0;
+}
+
+/* When the frame arrived: in the model, or by the clock where no model is. */
+static __always_inline __u64 frame_time_ns(struct xdp_md *ctx)
+{
+	return frame_model_ns(ctx) ?: bpf_ktime_get_ns();
 }
 
 /*

@@ -133,8 +133,7 @@ __noinline int declare_loss(__u32 qp_index, __u32 reason, __u64 now_ns)
 	}
 	bpf_spin_unlock(&qp->lock);
 	if (has_left)
-		nic_event(MRC_EVENT_EV_STATE, qp_index, ev, MRC_EV_GOOD,
-			  (__u64)MRC_EV_ASSUMED_BAD << 32 | reason);
+		ev_changed(qp_index, ev, MRC_EV_GOOD, MRC_EV_ASSUMED_BAD, reason);
 	return is_lost || is_more;
 }
 
@@ -262,6 +261,7 @@ __noinline int on_sack(struct xdp_md *ctx)
 	is_retransmission = bpf_ntohl(head->stack.bth.flags_psn) & WIRE_BTH_RETRANSMISSION << 24;
 	now_ns = bpf_ktime_get_ns();
 	plan->now_ns = now_ns;
+	plan->model_ns = frame_model_ns(ctx) ?: now_ns;
 
 	bpf_spin_lock(&qp->lock);
 	cack = psn_expand(qp->una_psn, cack);
@@ -281,7 +281,7 @@ __noinline int on_sack(struct xdp_md *ctx)
 		struct mrc_ev *ev = &qp->evs[EV_INDEX(slot->ev_index)];
 
 		if (!slot->retransmissions && !is_retransmission) {
-			rtt_ns = now_ns - slot->sent_ns;
+			rtt_ns = plan->model_ns - slot->sent_ns;
 			ev->rtt_ns = rtt_ns;
 			plane = ev->plane;
 		}

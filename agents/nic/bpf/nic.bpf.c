@@ -50,6 +50,7 @@ static __always_inline int on_kick(struct xdp_md *ctx)
 	request->frames_left--;
 	qp->kick_asked = request->frames_left != 0;
 	plan->now_ns = bpf_ktime_get_ns();
+	plan->model_ns = plan->now_ns;
 	if (!plan_next(qp_index)) {
 		qp->kick_asked = 0;
 		return XDP_DROP;
@@ -84,6 +85,8 @@ static __always_inline int on_frame(struct xdp_md *ctx)
 	    bpf_be64_to_cpu(head->inner.destination[1]) != config->host_index + 1ULL ||
 	    head->udp.destination != bpf_htons(config->udp_port))
 		return nic_drop(MRC_NC_DROP_NOT_OURS);
+	if (head->bth.pad_version & WIRE_BTH_VERSION_MASK)
+		return nic_drop(MRC_NC_DROP_MALFORMED);
 
 	switch (head->bth.opcode) {
 	case WIRE_WRITE_FIRST:

@@ -55,6 +55,13 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, MRC_PLANE_MAX);
+	__type(key, __u32);
+	__type(value, struct mrc_ev_transitions);
+} ev_transitions SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1); /* at load: planes */
 	__type(key, __u32);
 	__type(value, struct mrc_histogram);
@@ -79,6 +86,7 @@ enum retransmission {
  */
 struct tx_plan {
 	__u64 now_ns;
+	__u64 model_ns; /* the same in the time of a shaped fabric, which lags when its drainer is late */
 	__u64 template_hi;
 	__u64 template_lo;
 	__u32 is_local;
@@ -142,6 +150,23 @@ static __noinline int nic_event(__u32 kind, __u32 qp_index, __u32 a, __u32 b, __
 	event->d = (__u32)cd;
 	bpf_ringbuf_submit(event, 0);
 	return 0;
+}
+
+/* An EV has changed its state: counts it and tells the agent. Called without the QP's lock. */
+static __noinline int ev_changed(__u32 qp_index, __u32 ev_index, __u32 from, __u32 to, __u32 reason)
+{
+	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
+	struct mrc_ev_transitions *counts;
+	__u32 plane;
+
+	if (!qp)
+		return 0;
+	plane = qp->evs[ev_index & (MRC_EV_MAX - 1)].plane;
+	counts = bpf_map_lookup_elem(&ev_transitions, &plane);
+	if (counts && from < MRC_EV_STATE_COUNT && to < MRC_EV_STATE_COUNT &&
+	    reason < MRC_REASON_COUNT)
+		counts->value[(from * MRC_EV_STATE_COUNT + to) * MRC_REASON_COUNT + reason]++;
+	return nic_event(MRC_EVENT_EV_STATE, qp_index, ev_index, from, (__u64)to << 32 | reason);
 }
 
 #endif

@@ -163,8 +163,8 @@ __noinline int on_endpoint_response(struct xdp_md *ctx)
 	bpf_spin_unlock(&qp->lock);
 	nic_count(MRC_NC_RX_PROBE_ANSWER, 1);
 	if (has_returned)
-		nic_event(MRC_EVENT_EV_STATE, qp_index, probe->ev_index, MRC_EV_ASSUMED_BAD,
-			  (__u64)MRC_EV_GOOD << 32 | MRC_REASON_PROBE);
+		ev_changed(qp_index, probe->ev_index, MRC_EV_ASSUMED_BAD, MRC_EV_GOOD,
+			   MRC_REASON_PROBE);
 	return XDP_DROP;
 }
 

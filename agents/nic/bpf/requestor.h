@@ -145,7 +145,7 @@ struct plan_news {
 
 /*
  * Under the lock: decides the next packet of a QP, a retransmission first, and writes it into
- * `plan`, whose now_ns the caller has set. Returns whether there is one. Also finds out whether more
+ * `plan`, whose times the caller has set. Returns whether there is one. Also finds out whether more
  * packets could leave than this one, and whether the QP's clock must be started.
  */
 static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *ring,
@@ -181,7 +181,7 @@ static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *
 		if (!qp->inflight)
 			qp->progress_ns = plan->now_ns;
 		qp->inflight++;
-		slot->sent_ns = plan->now_ns;
+		slot->sent_ns = plan->model_ns;
 		slot->acked_at_send = qp->acked_total;
 		slot->ev_index = ev;
 		ev_note_sent(qp, &qp->evs[EV_INDEX(ev)]);

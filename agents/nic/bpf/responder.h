@@ -193,7 +193,11 @@ __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 	length = udp_bytes - (sizeof(struct wire_udp) + sizeof(struct wire_bth) +
 			      sizeof(*head) - sizeof(head->stack) + WIRE_ICRC_BYTES) - pad;
 	dmalen = bpf_ntohl(head->dmalen);
+	if (!(head->stack.bth.flags_psn & bpf_htonl((__u32)WIRE_BTH_TIMESTAMP << 24)))
+		return nic_drop(MRC_NC_DROP_MALFORMED); /* without TSETH all else lies elsewhere */
 	if (length > MRC_PMTU_MAX || length > dmalen ||
+	    bpf_ntohs(head->stack.inner.payload_length) != udp_bytes ||
+	    bpf_ntohs(head->stack.outer.payload_length) != sizeof(struct wire_ipv6) + udp_bytes ||
 	    ctx->data_end - ctx->data != sizeof(*head) + length + pad + WIRE_ICRC_BYTES ||
 	    (opcode == WIRE_WRITE_ONLY && length != dmalen))
 		return nic_drop(MRC_NC_DROP_LENGTH);

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from enum import IntEnum
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import urlopen
@@ -17,7 +18,17 @@ from map_filling import PinnedLab, filling, opened, write_per_cpu
 from prometheus_client.parser import text_string_to_metric_families
 
 from agents.bpf.maps import MappedArray
-from agents.wire_abi import NicCounter, NicCounters, PortCounter, PortCounters, QueueState, TrafficClass
+from agents.wire_abi import (
+    EvReason,
+    EvState,
+    EvTransitions,
+    NicCounter,
+    NicCounters,
+    PortCounter,
+    PortCounters,
+    QueueState,
+    TrafficClass,
+)
 from testbed.errors import PreflightError, UsageError
 from testbed.fabric.state import Phase, lab_paths
 from testbed.faults.effect import Fault
@@ -26,6 +37,7 @@ from testbed.faults.ledger import Entry, Ledger
 from testbed.metrics.catalogue import METRICS, MetricType
 from testbed.metrics.exporter import Exporter, MetricsServer, exporter_running, serve
 from testbed.metrics.exposition import CONTENT_TYPE
+from testbed.metrics.reader import ev_transition_index
 from testbed.metrics.run_info import RunInfo, announce_run
 from testbed.topology.clos import Clos
 from testbed.topology.spec import TopologySpec
@@ -130,6 +142,22 @@ def test_every_metric_of_the_catalogue_can_be_scraped(shaped_lab: PinnedLab) -> 
             assert {name for name, _ in labels} == set(metric.labels)
     assert value(page, "mrc_fault_active", lab="shaped", fault_id="f1", kind="loss") == 1
     assert value(page, "mrc_testbed_run_info", lab="shaped", scenario="flap", run="r1", seed="42") == 1
+
+
+def test_ev_transitions_are_shown_by_plane_and_reason(pinned_lab: PinnedLab, url: str) -> None:
+    class Place(IntEnum):
+        LOST = ev_transition_index(EvState.GOOD, EvState.ASSUMED_BAD, EvReason.LOSS)
+        DENIED = ev_transition_index(EvState.GOOD, EvState.DENIED, EvReason.ADMIN)
+
+    for host in ("h0", "h1"):
+        pin = pinned_lab.paths.node_pins(host) / "ev_transitions"
+        write_per_cpu(pin, EvTransitions, 1, {Place.LOST: [3, 1], Place.DENIED: [1]})
+    page = scrape(url)
+    place = {"lab": "observed", "plane": "1", "from": "GOOD"}
+    assert value(page, "mrc_ev_transitions_total", **place, to="ASSUMED_BAD", reason="loss") == 8
+    assert value(page, "mrc_ev_transitions_total", **place, to="ASSUMED_BAD", reason="timeout") == 0
+    assert value(page, "mrc_ev_transitions_total", **place, to="DENIED", reason="admin") == 2
+    assert sum(page["mrc_ev_transitions_total"].values()) == 10
 
 
 def test_a_run_that_has_ended_is_not_shown(pinned_lab: PinnedLab, url: str) -> None:

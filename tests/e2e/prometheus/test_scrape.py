@@ -60,6 +60,8 @@ def test_a_dead_link_shows_as_link_drops_and_retransmits(prometheus: Prometheus,
     link_up = f'mrc_link_up{{lab="{LAB}",node="{uplink.node.name}",link=~"p0-t0-0:1~.*"}}'
     retransmits = f'sum(mrc_retransmits_total{{lab="{LAB}"}})'
     drops = f'sum(mrc_link_drops_total{{lab="{LAB}",reason="link_down",plane="0",tier="t0"}})'
+    lost_evs = f'sum(mrc_ev_transitions_total{{lab="{LAB}",plane="0",to="ASSUMED_BAD"}})'
+    before_evs = prometheus.wait_for(lost_evs, lambda _: True)
     before = prometheus.wait_for(retransmits, lambda _: True)
     prometheus.wait_for(link_up, lambda value: value == 1)
     live_lab.port_table[uplink.id].fault_flags |= PortFault.FAULT_DOWN
@@ -72,3 +74,4 @@ def test_a_dead_link_shows_as_link_drops_and_retransmits(prometheus: Prometheus,
     # probes are lost on the dead link too, so retransmissions are fewer than drops
     prometheus.wait_for(retransmits, lambda value: value > before)
     prometheus.wait_for(link_up, lambda value: value == 1)
+    prometheus.wait_for(lost_evs, lambda value: value > before_evs)

@@ -22,6 +22,7 @@ PROMISED = {
     "mrc_rx_packets_total",
     "mrc_retransmits_total",
     "mrc_ev_state",
+    "mrc_ev_transitions_total",
     "mrc_link_up",
     "mrc_link_flaps_total",
     "mrc_fault_active",

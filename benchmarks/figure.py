@@ -1,0 +1,91 @@
+"""A measured figure and how figures are shown: a table for people, JSON for programs."""
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure.
+
+    Attributes:
+        benchmark: module that took it.
+        name: what was measured.
+        unit: of the samples.
+        samples: one per repetition, in order.
+        target: what it is meant to reach, as text; empty if it is only told.
+    """
+
+    benchmark: str
+    name: str
+    unit: str
+    samples: tuple[float, ...]
+    target: str = ""
+
+    @property
+    def median(self) -> float:
+        """The middle of the samples."""
+        return median(self.samples)
+
+
+def machine() -> dict[str, str | int]:
+    """What the figures were taken on."""
+    model = next(
+        (
+            line.split(":", 1)[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if "model name" in line
+        ),
+        "unknown",
+    )
+    return {
+        "cpu": model,
+        "cores": os.cpu_count() or 0,
+        "kernel": platform.release(),
+        "load_1min": round(os.getloadavg()[0], 2),
+        "taken": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def format_number(value: float) -> str:
+    """Four significant digits, thousands apart."""
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}"
+
+
+def show(figures: Sequence[Figure], console: Console) -> None:
+    """Prints the table."""
+    facts = machine()
+    table = Table(title=", ".join(f"{key} {value}" for key, value in facts.items()), title_justify="left")
+    for heading, justify in (("figure", "left"), ("median", "right"), ("min", "right"), ("max", "right")):
+        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
+    table.add_column("unit")
+    table.add_column("n", justify="right")
+    table.add_column("target")
+    for figure in figures:
+        table.add_row(
+            f"{figure.benchmark}: {figure.name}",
+            format_number(figure.median),
+            format_number(min(figure.samples)),
+            format_number(max(figure.samples)),
+            figure.unit,
+            str(len(figure.samples)),
+            figure.target,
+        )
+    console.print(table)
+
+
+def write_json(figures: Sequence[Figure], path: Path) -> None:
+    """Writes the figures with all samples."""
+    rows = [asdict(figure) | {"median": figure.median} for figure in figures]
+    path.write_text(json.dumps({"schema_version": 1, "machine": machine(), "figures": rows}, indent=1) + "\n")

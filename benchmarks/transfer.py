@@ -1,0 +1,123 @@
+"""A lab of the benchmarks' own, and one verified flow between two of its hosts."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
+
+from agents.nic.client import AgentClient
+from testbed.errors import AgentError
+from testbed.fabric import lab as labs
+from testbed.fabric.live import Lab
+from testbed.topology.spec import TopologySpec
+
+LAB_NAME = "bench"
+_DRAIN_NS = 30_000_000_000
+_ENDLESS = 1 << 31
+_LOCAL_SLOTS = 5
+_REMOTE_SLOTS = 4
+
+
+@contextmanager
+def live_lab(spec: TopologySpec, runtime: str = "netns") -> Iterator[Lab]:
+    """A lab that is up inside the block and gone after it."""
+    labs.down(LAB_NAME)
+    labs.up(spec, name=LAB_NAME, runtime=runtime)
+    try:
+        with labs.attach(LAB_NAME) as lab:
+            yield lab
+    finally:
+        labs.down(LAB_NAME)
+
+
+def pause(seconds: float) -> None:
+    """Lets an interval of a measurement pass."""
+    threading.Event().wait(seconds)
+
+
+class Transfer:
+    """Endless RDMA WRITEs from one host to another, compared byte for byte at the end.
+
+    Message i comes from one of five stretches of memory and goes to one of four, so successive laps over the
+    target carry different bytes: what is there at the end must be exactly the last lap.
+
+    Args:
+        lab: a live lab.
+        source, target: indices of the hosts.
+        message_bytes: of each message.
+        window_packets: of the QP.
+    """
+
+    def __init__(
+        self, lab: Lab, source: int, target: int, *, message_bytes: int = 65536, window_packets: int = 64
+    ) -> None:
+        clos = lab.clos
+        self._length = message_bytes
+        self.near = AgentClient(lab.paths.agent_socket(f"h{source}"))
+        self.far = AgentClient(lab.paths.agent_socket(f"h{target}"))
+        self._memory = self.near.register_memory(_LOCAL_SLOTS * message_bytes)
+        self._target = self.far.register_memory(_REMOTE_SLOTS * message_bytes)
+        for slot in range(_LOCAL_SLOTS):
+            self.near.fill(self._memory["offset"] + slot * message_bytes, message_bytes, slot)
+        evs = list(clos.ev_set(source, target))
+        self.qpn = self.near.create_qp(target, evs, window_packets=window_packets)
+        peer = self.far.create_qp(source, list(clos.ev_set(target, source)))
+        self.far.connect_qp(peer, self.qpn)
+        self.near.connect_qp(self.qpn, peer)
+        self.near.subscribe()
+        self._work: int | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.near.close()
+        self.far.close()
+
+    def start(self, depth: int = 32) -> None:
+        """Begins to send."""
+        self._work = self.near.post_write(
+            self.qpn,
+            length=self._length,
+            local_offset=self._memory["offset"],
+            remote_offset=0,
+            r_key=self._target["r_key"],
+            iterations=_ENDLESS,
+            depth=depth,
+            local_slots=_LOCAL_SLOTS,
+            remote_slots=_REMOTE_SLOTS,
+        )
+
+    def finish(self) -> int:
+        """Stops sending, waits for what is under way, and returns the number of wrong bytes of the last lap.
+
+        Raises:
+            AgentError: the messages under way did not complete, or failed.
+        """
+        if self._work is None:
+            raise AgentError("nothing was started")
+        self.near.stop_work(self.qpn, self._work)
+        completions = self.near.wait(self.qpn, _DRAIN_NS)
+        if [completion["status"] for completion in completions] != ["success"]:
+            raise AgentError(f"the transfer ended with {completions or 'nothing in time'}")
+        count = completions[0]["iterations"]
+        wrong = 0
+        for iteration in range(max(0, count - _REMOTE_SLOTS), count):
+            offset = self._target["offset"] + iteration % _REMOTE_SLOTS * self._length
+            wrong += self.far.verify(offset, self._length, iteration % _LOCAL_SLOTS)
+        return wrong
+
+    def acked_rate(self, seconds: float) -> tuple[float, float]:
+        """(packets/s, payload bytes/s) acknowledged over an interval."""
+        before, start_ns = self.near.counters(), time.monotonic_ns()
+        pause(seconds)
+        after, end_ns = self.near.counters(), time.monotonic_ns()
+        interval_s = (end_ns - start_ns) / 1e9
+        return (
+            (after["acked_packets"] - before["acked_packets"]) / interval_s,
+            (after["acked_bytes"] - before["acked_bytes"]) / interval_s,
+        )
