@@ -5,7 +5,7 @@ from typing import NoReturn
 
 import typer
 
-from testbed.cli import bench, ev, fault, files, lab, machine, node, observability, topology
+from testbed.cli import bench, ev, fault, files, lab, machine, node, observability, scenario, topology
 from testbed.cli.exit_codes import run_to_exit_code
 from testbed.cli.interruption import signals_interrupt
 from testbed.cli.options import global_callback
@@ -46,6 +46,7 @@ def build_app() -> typer.Typer:
     lab.register(app)
     topology.register(app)
     node.register(app)
+    scenario.register(app)
     app.add_typer(bench.app, name="bench", rich_help_panel="Use")
     app.add_typer(fault.app, name="fault", rich_help_panel="Use")
     app.add_typer(ev.app, name="ev", rich_help_panel="Use")

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
 
 from testbed.cli.exit_codes import ExitCode
 from testbed.errors import TestbedError
@@ -24,13 +25,34 @@ def signals_interrupt() -> Iterator[None]:
     def handle(number: int, _frame: FrameType | None) -> None:
         nonlocal is_second
         if is_second:
-            os.write(sys.stderr.fileno(), b"\nforced: `mrc-testbed down` removes what is left\n")
-            os._exit(ExitCode.INTERRUPTED)
+            _force()
         is_second = True
         name = signal.Signals(number).name
         os.write(sys.stderr.fileno(), f"\n{name}: stopping and cleaning up; once more to force\n".encode())
         raise KeyboardInterrupt
 
+    with _handled_by(handle):
+        yield
+
+
+@contextmanager
+def signals_force() -> Iterator[None]:
+    """Ends the process at once at a SIGINT or SIGTERM: for work that takes the first one itself."""
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        _force()
+
+    with _handled_by(handle):
+        yield
+
+
+def _force() -> NoReturn:
+    os.write(sys.stderr.fileno(), b"\nforced: `mrc-testbed down` removes what is left\n")
+    os._exit(ExitCode.INTERRUPTED)
+
+
+@contextmanager
+def _handled_by(handle: Callable[[int, FrameType | None], None]) -> Iterator[None]:
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield

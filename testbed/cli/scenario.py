@@ -1,0 +1,249 @@
+"""run | plan | report | demo: scenarios and their verdicts."""
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Group, RenderableType
+from rich.markdown import Markdown
+from rich.text import Text
+
+from testbed.cli.interruption import signals_force
+from testbed.cli.options import OutputFormat, Settings, command
+from testbed.cli.render import plain_table, say, show
+from testbed.errors import UsageError
+from testbed.fabric.state import RuntimeName
+from testbed.hostprep.playbook import find_in_clone
+from testbed.metrics.exporter import DEFAULT_PORT, exporter_running
+from testbed.scenario.execution import FinishedRun, execute
+from testbed.scenario.live import LiveLab, live_world
+from testbed.scenario.load import Scenario, load_scenario
+from testbed.scenario.plan import Plan, dump_plan
+from testbed.scenario.resolve import resolve
+from testbed.scenario.result_folder import LATEST
+from testbed.scenario.result_text import format_phase
+from testbed.scenario.signal_clock import catching_signals
+from testbed.scenario.stage import lab_for_run
+from testbed.scenario.timeline import format_plan
+from testbed.scenario.verdict import Status
+from testbed.units import format_rate_bps, format_size_bytes
+
+SCHEMA_VERSION: Final = 1
+PANEL: Final = "Scenarios"
+DEMO_SCENARIO: Final = "scenarios/t0-t1-flap.yaml"
+DEMO_LAB: Final = "demo"
+
+ScenarioFile = Annotated[Path, typer.Argument(metavar="SCENARIO", help="Scenario file.")]
+RunsFolder = Annotated[
+    Path, typer.Option("--runs", metavar="FOLDER", help="Where result folders are, one per run.")
+]
+RuntimeOption = Annotated[
+    RuntimeName | None,
+    typer.Option("--runtime", help="What nodes are made of; left out, docker where it is ready, else netns."),
+]
+
+_STYLES: Final = {Status.PASSED: "bold green", Status.FAILED: "bold red"}
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this module to *app*."""
+    command(app, "run", heeds=("name", "dry_run", "seed"), panel=PANEL)(run)
+    command(app, "plan", heeds=("seed",), panel=PANEL)(plan)
+    command(app, "report", panel=PANEL)(report)
+    command(app, "demo", heeds=("seed",), panel=PANEL)(demo)
+
+
+def run(
+    settings: Settings,
+    path: ScenarioFile,
+    runtime: RuntimeOption = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave a lab that was brought up for this run up.")
+    ] = False,
+    runs: RunsFolder = Path("runs"),
+) -> int:
+    """Run one scenario: workload, faults, expectations; a verdict and a result folder.
+
+    Uses the lab that is up, if its topology is the scenario's; otherwise one is
+    brought up for the run and removed afterwards. However the run ends, faults
+    are reverted; interrupted, the results so far are kept as partial.
+
+    The exit status is the verdict's: 0 passed, 4 an expectation failed,
+    5 aborted, 7 UNTRUSTED.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed run scenarios/t0-t1-flap.yaml
+      mrc-testbed run scenarios/gray-loss.yaml --seed 7 --keep -n gray
+      mrc-testbed run scenarios/t0-t1-flap.yaml --dry-run
+    """
+    loaded = load_scenario(path)
+    resolved = resolve(loaded, seed=settings.seed)
+    if settings.is_dry_run:
+        _show_plan(settings, resolved)
+        return 0
+    finished = _run(settings, loaded, resolved, runs, name=settings.name, runtime=runtime, keep=keep)
+    _show_finished(settings, finished, [])
+    return finished.result.verdict.exit_code
+
+
+def plan(settings: Settings, path: ScenarioFile) -> None:
+    """Show what a run would do, with every random choice made: `run --dry-run`.
+
+    The same seed always gives the same plan.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed plan scenarios/t0-t1-flap.yaml --seed 7
+    """
+    _show_plan(settings, resolve(load_scenario(path), seed=settings.seed))
+
+
+def report(
+    settings: Settings,
+    what: Annotated[
+        str, typer.Argument(metavar="RUN", help="Result folder, or a scenario's name for its latest run.")
+    ],
+    runs: RunsFolder = Path("runs"),
+) -> None:
+    """Show the results of a run again, and where its report is.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed report t0-t1-flap
+      mrc-testbed report runs/t0-t1-flap/latest -o json
+    """
+    folder = Path(what) if (Path(what) / "manifest.json").is_file() else runs / what / LATEST
+    try:
+        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        summary = (folder / "summary.md").read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"there is no finished run at {what} or {folder}: {error.strerror}",
+            hint="name a result folder, or a scenario and the folder of its --runs",
+        ) from error
+    folder = folder.resolve()
+    show(
+        settings,
+        "RunReport",
+        SCHEMA_VERSION,
+        {"folder": str(folder), "manifest": manifest},
+        lambda: Group(Markdown(summary), Text(), Text(f"report  {folder / 'report.html'}")),
+    )
+
+
+def demo(settings: Settings, runtime: RuntimeOption = None, runs: RunsFolder = Path("runs")) -> int:
+    """A first look: bring a lab up, flap links under full load, print the verdict, remove the lab.
+
+    Half a minute. Metrics can be scraped while it runs.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed demo
+    """
+    loaded = load_scenario(find_in_clone(DEMO_SCENARIO))
+    resolved = resolve(loaded, seed=settings.seed)
+    say(settings.stderr, f"{resolved.scenario}: {resolved.description}")
+    with exporter_running([DEMO_LAB], port=DEFAULT_PORT) as url:
+        say(settings.stderr, f"metrics of this run are at {url} while it lasts")
+        finished = _run(settings, loaded, resolved, runs, name=DEMO_LAB, runtime=runtime, keep=False)
+    _show_finished(
+        settings,
+        finished,
+        [
+            f"metrics  were at {url}; `mrc-testbed metrics serve` exports any lab that is up",
+            "next     mrc-testbed up, then: mrc-testbed bench write-bw h0 h5 --size 1MiB",
+        ],
+    )
+    return finished.result.verdict.exit_code
+
+
+def _run(
+    settings: Settings,
+    loaded: Scenario,
+    resolved: Plan,
+    runs: Path,
+    *,
+    name: str,
+    runtime: RuntimeName | None,
+    keep: bool,
+) -> FinishedRun:
+    say_progress: Callable[[str], None] = settings.progress
+    with ExitStack() as stack:
+        lab = stack.enter_context(
+            lab_for_run(resolved.topology, name=name, runtime=runtime, keep=keep, progress=say_progress)
+        )
+        stack.enter_context(signals_force())
+        clock = stack.enter_context(catching_signals())
+        world = stack.enter_context(live_world(lab, clock))
+        path = loaded.document.path
+        source = None if path is None else path.read_text(encoding="utf-8")
+        return execute(resolved, source, world, LiveLab(lab), runs, say_progress)
+
+
+def _show_plan(settings: Settings, resolved: Plan) -> None:
+    if settings.output is OutputFormat.TABLE:
+        settings.stdout.file.write(format_plan(resolved))
+    else:
+        show(settings, "Plan", SCHEMA_VERSION, {"plan": json.loads(dump_plan(resolved))}, lambda: "")
+
+
+def _show_finished(settings: Settings, finished: FinishedRun, more: list[str]) -> None:
+    manifest = json.loads((finished.folder / "manifest.json").read_text(encoding="utf-8"))
+    document: Mapping[str, Any] = {"folder": str(finished.folder.resolve()), "manifest": manifest}
+    show(settings, "RunReport", SCHEMA_VERSION, document, lambda: _finished(finished, more))
+
+
+def _finished(finished: FinishedRun, more: list[str]) -> RenderableType:
+    result = finished.result
+    verdict = result.verdict
+    head = Text.assemble(
+        (result.plan.scenario, "bold"),
+        "  ",
+        (verdict.status.value.upper(), _STYLES.get(verdict.status, "bold yellow")),
+        f"  {verdict.reason}",
+    )
+    parts: list[RenderableType] = [head, Text()]
+    if verdict.outcomes:
+        expectations = plain_table("", "expectation", "because")
+        for outcome in verdict.outcomes:
+            held = Text("held", style="green") if outcome.has_passed else Text("no", style="bold red")
+            expectations.add_row(held, Text(outcome.text), Text(outcome.reason))
+        parts += [expectations, Text()]
+    if result.recoveries:
+        right = ("times", "lost", "EVs left", "detect", "avoid", "restore")
+        faults = plain_table("fault", *right, right=right)
+        for each in result.recoveries:
+            faults.add_row(
+                each.fault_id,
+                str(each.occurrence_count),
+                f"{each.lost_packets:,}",
+                str(each.left_evs),
+                *(format_phase(phase) for phase in (each.detect, each.avoid, each.restore)),
+            )
+        parts += [faults, Text()]
+    workloads = plain_table(
+        "workload",
+        "goodput",
+        "messages",
+        "compared",
+        "#wrong",
+        right=("goodput", "messages", "compared", "#wrong"),
+    )
+    for name, goodput_bps in result.goodput_bps.items():
+        outcomes = [outcome for outcome in result.recording.outcomes if outcome.flow.workload == name]
+        wrong = sum(outcome.wrong_bytes for outcome in outcomes)
+        workloads.add_row(
+            name,
+            "-" if goodput_bps is None else format_rate_bps(round(goodput_bps), 4),
+            f"{sum(outcome.messages for outcome in outcomes):,}",
+            format_size_bytes(sum(outcome.compared_bytes for outcome in outcomes), 3),
+            Text(str(wrong), style="bold red" if wrong else "green"),
+        )
+    parts += [workloads, Text()]
+    folder = finished.folder.resolve()
+    parts += [Text(f"report   {folder / 'report.html'}"), Text(f"results  {folder}")]
+    return Group(*parts, *(Text(line) for line in more))

@@ -1,0 +1,53 @@
+"""The lab a run takes place in: one that is up with the right topology, or one made for the run."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from testbed.errors import UsageError
+from testbed.fabric import lab
+from testbed.fabric.build import Progress
+from testbed.fabric.live import Lab
+from testbed.topology.spec import TopologySpec
+
+
+@contextmanager
+def lab_for_run(
+    topology: TopologySpec,
+    *,
+    name: str,
+    runtime: str | None = None,
+    keep: bool = False,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Iterator[Lab]:
+    """A live lab of that topology; one that was made for the run is removed afterwards.
+
+    Args:
+        topology: what the run needs.
+        name: of the lab.
+        runtime: for a lab that is made; None: as `up` chooses.
+        keep: leave a lab that was made for the run up.
+        progress: hears what is going on.
+
+    Raises:
+        UsageError: a lab of that name is up with another topology.
+        TestbedError: the lab could not be made or removed.
+    """
+    is_ours = name not in lab.names()
+    if is_ours:
+        lab.up(topology, name=name, runtime=runtime, progress=lambda step: progress(_in_words(step)))
+    try:
+        with lab.attach(name) as attached:
+            if attached.spec != topology:
+                raise UsageError(
+                    f"lab {name!r} is up with another topology than the scenario's",
+                    hint=f"give the run a lab of its own with -n, or mrc-testbed down -n {name}",
+                )
+            yield attached
+    finally:
+        if is_ours and not keep:
+            progress(f"removing lab {name}")
+            lab.down(name)
+
+
+def _in_words(step: Progress) -> str:
+    return f"{step.what} {step.done_count}/{step.total_count}"
