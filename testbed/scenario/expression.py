@@ -375,7 +375,8 @@ def _multiply(left: Term, right: Term, token: _Token) -> Term:
 
 
 def _divide(left: Term, right: Term, token: _Token) -> Term:
-    if left.dimension is right.dimension:
+    is_plain_number = isinstance(right, Number) and right.dimension is Dimension.COUNT
+    if left.dimension is right.dimension and not is_plain_number:
         dimension = Dimension.RATIO
     elif right.dimension in (Dimension.RATIO, Dimension.COUNT):
         dimension = left.dimension

@@ -117,7 +117,6 @@ class LiveWorkloads:
                 size_bytes=workload.size_bytes,
                 depth=workload.depth,
                 iterations=workload.iterations,
-                warmup_ns=0,  # the runner keeps the time of warm-up, for all workloads alike
                 flows=workload.flows,
             )
             for workload in workloads

@@ -1,0 +1,165 @@
+from hand_made import MS, ZERO_NS, S, applied, back, cleared, left, reading, recording
+from scenario_text import scenario
+
+from testbed.scenario.event import FaultChange, NicEvent, PortTransition
+from testbed.scenario.recording import Recording
+from testbed.scenario.recovery import Phase, Recovery, measure_recovery
+from testbed.topology.clos import Clos
+from testbed.topology.spec import TopologySpec
+
+CLOS = Clos(TopologySpec())
+ON_PATH = CLOS.ev(0, 0)
+ON_PATH_TOO = CLOS.ev(0, 0, 1)
+OTHER_UPLINK = CLOS.ev(0, 1)
+OTHER_PLANE = CLOS.ev(1, 0)
+LINK = "p0-t0-0:4~p0-t1-0:0"
+DOWN = scenario(
+    f'  faults: [{{id: f, at: 100ms, for: 200ms, kind: link-down, select: {{links: "{LINK}"}}}}]\n'
+)
+
+
+def made(changes: list[FaultChange], events: list[NicEvent], *, until_ns: int = S) -> Recording:
+    run = recording(DOWN, [reading(0), reading(until_ns)], end_ns=until_ns)
+    run.fault_changes = changes
+    run.nic_events = events
+    return run
+
+
+def recovery(run: Recording) -> Recovery:
+    return measure_recovery(run, run.plan.faults[0])
+
+
+def test_phases_of_one_occurrence() -> None:
+    run = made(
+        [applied("f", 100 * MS), cleared("f", 300 * MS, lost=7, last_lost_ns=104 * MS)],
+        [
+            left(102 * MS, ON_PATH),
+            left(103 * MS, ON_PATH_TOO),
+            back(310 * MS, ON_PATH_TOO),
+            back(330 * MS, ON_PATH),
+        ],
+    )
+    assert recovery(run) == Recovery("f", 1, 7, 2, Phase(2 * MS), Phase(4 * MS), Phase(30 * MS))
+
+
+def test_evs_of_other_paths_do_not_count() -> None:
+    run = made(
+        [applied("f", 100 * MS), cleared("f", 300 * MS, lost=1, last_lost_ns=105 * MS)],
+        [
+            left(101 * MS, OTHER_UPLINK),
+            left(101 * MS, OTHER_PLANE),
+            left(105 * MS, ON_PATH),
+            back(301 * MS, ON_PATH),
+        ],
+    )
+    found = recovery(run)
+    assert (found.left_evs, found.detect, found.restore) == (1, Phase(5 * MS), Phase(1 * MS))
+
+
+def test_the_reverse_direction_crosses_the_same_link() -> None:
+    run = made(
+        [applied("f", 100 * MS), cleared("f", 300 * MS, lost=1, last_lost_ns=105 * MS)],
+        [left(101 * MS, ON_PATH, host="h4", peer="h0"), back(301 * MS, ON_PATH, host="h4", peer="h0")],
+    )
+    assert recovery(run).detect == Phase(1 * MS)
+
+
+def test_hosts_that_do_not_use_the_link_do_not_count() -> None:
+    run = made(
+        [applied("f", 100 * MS), cleared("f", 300 * MS)],
+        [left(101 * MS, ON_PATH, host="h4", peer="h5")],  # within the other T0
+    )
+    assert recovery(run).left_evs == 0
+
+
+def test_a_fault_that_took_nothing_had_nothing_to_be_noticed() -> None:
+    found = recovery(made([applied("f", 100 * MS), cleared("f", 300 * MS)], []))
+    assert found.detect == Phase(None, "it took no packet, so there was nothing to notice")
+    assert (found.avoid, found.restore) == (Phase(0), Phase(0))
+
+
+def test_losses_that_nobody_noticed_have_no_detect() -> None:
+    found = recovery(
+        made([applied("f", 100 * MS), cleared("f", 300 * MS, lost=3, last_lost_ns=299 * MS)], [])
+    )
+    assert found.detect == Phase(None, "no EV left it")
+    assert found.avoid == Phase(199 * MS)
+
+
+def test_an_ev_that_never_came_back_leaves_restore_open() -> None:
+    run = made(
+        [applied("f", 100 * MS), cleared("f", 300 * MS, lost=1, last_lost_ns=101 * MS)],
+        [left(102 * MS, ON_PATH), left(102 * MS, ON_PATH_TOO), back(310 * MS, ON_PATH)],
+    )
+    assert recovery(run).restore == Phase(
+        None, "EVs were still avoided when the next occurrence began or the run ended"
+    )
+
+
+def test_an_ev_that_left_after_the_repair_counts_until_it_is_back() -> None:
+    """Its packet was lost before the repair; the loss is found out later."""
+    run = made(
+        [applied("f", 100 * MS), cleared("f", 101 * MS, lost=1, last_lost_ns=100 * MS + 500_000)],
+        [left(102 * MS, ON_PATH), back(150 * MS, ON_PATH)],
+    )
+    assert recovery(run).restore == Phase(49 * MS)
+
+
+def test_the_longest_of_all_occurrences_counts() -> None:
+    run = made(
+        [
+            applied("f", 100 * MS, 0),
+            cleared("f", 200 * MS, 0, lost=2, last_lost_ns=101 * MS),
+            applied("f", 400 * MS, 1),
+            cleared("f", 500 * MS, 1, lost=3, last_lost_ns=408 * MS),
+        ],
+        [left(103 * MS, ON_PATH), back(260 * MS, ON_PATH), left(402 * MS, ON_PATH), back(510 * MS, ON_PATH)],
+    )
+    assert recovery(run) == Recovery("f", 2, 5, 2, Phase(3 * MS), Phase(8 * MS), Phase(60 * MS))
+
+
+def test_one_occurrence_not_outlived_leaves_the_whole_open() -> None:
+    run = made(
+        [
+            applied("f", 100 * MS, 0),
+            cleared("f", 200 * MS, 0, lost=2, last_lost_ns=101 * MS),
+            applied("f", 400 * MS, 1),
+            cleared("f", 500 * MS, 1, lost=3, last_lost_ns=408 * MS),
+        ],
+        [
+            left(103 * MS, ON_PATH),
+            back(510 * MS, ON_PATH),
+            left(402 * MS, ON_PATH_TOO),
+            back(520 * MS, ON_PATH_TOO),
+        ],
+    )
+    assert recovery(run).restore == Phase(
+        None,
+        "1 of 2 occurrences: EVs were still avoided when the next occurrence began or the run ended",
+    )
+
+
+def test_a_fault_cut_off_by_the_end_has_neither_avoid_nor_restore() -> None:
+    found = recovery(made([applied("f", 100 * MS)], [left(102 * MS, ON_PATH)]))
+    assert found.detect == Phase(2 * MS)
+    assert found.avoid == Phase(None, "its end was not recorded")
+
+
+def test_a_fault_never_applied_says_so() -> None:
+    never = Phase(None, "the fault was never applied")
+    assert recovery(made([], [])) == Recovery("f", 0, 0, 0, never, never, never)
+
+
+def test_a_nic_notices_its_own_carrier_before_any_ev_leaves() -> None:
+    text = scenario(
+        "  faults: [{id: f, at: 100ms, for: 200ms, kind: nic-port-down, select: {links: h0:1}}]\n"
+    )
+    run = recording(text, [reading(0), reading(S)], end_ns=S)
+    run.fault_changes = [applied("f", 100 * MS), cleared("f", 300 * MS, lost=1, last_lost_ns=101 * MS)]
+    run.nic_events = [
+        PortTransition(ZERO_NS + 100 * MS + 200_000, "h1", 1, is_up=False),  # another host's
+        PortTransition(ZERO_NS + 100 * MS + 700_000, "h0", 1, is_up=False),
+        left(102 * MS, OTHER_PLANE),
+        back(310 * MS, OTHER_PLANE),
+    ]
+    assert recovery(run).detect == Phase(700_000)
