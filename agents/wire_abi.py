@@ -9,6 +9,16 @@ from enum import IntEnum
 
 
 
+class Command(IntEnum):
+    """enum mrc_command."""
+
+    RTS = 0
+    ERROR = 1
+    DENY = 2
+    ALLOW = 3
+    ARGUMENTS = 4
+
+
 class Dscp(IntEnum):
     """enum mrc_dscp."""
 
@@ -38,7 +48,9 @@ class EvReason(IntEnum):
     ECN = 4
     TRIM = 5
     ADMIN = 6
-    COUNT = 7
+    ADVICE = 7
+    TURN = 8
+    COUNT = 9
 
 
 class EvState(IntEnum):
@@ -59,6 +71,7 @@ class EventKind(IntEnum):
     EV_STATE = 2
     KICK = 3
     QP_STATE = 4
+    RECEIVE = 5
 
 
 class Fib(IntEnum):
@@ -73,6 +86,7 @@ class KickMode(IntEnum):
 
     DATA = 0
     PROBE = 1
+    COMMAND = 2
 
 
 class Limit(IntEnum):
@@ -81,6 +95,9 @@ class Limit(IntEnum):
     PLANE_MAX = 16
     EV_MAX = 256
     PSN_RING = 1024
+    MPR_UNIT = 128
+    MPR_MAX = 8
+    WIMM_MAX = 128
     PSN_WORDS = 16
     WORK_RING = 64
     PROBE_RING = 1024
@@ -95,41 +112,62 @@ class Limit(IntEnum):
     HISTOGRAM_BUCKETS = 1024
 
 
+class Loss(IntEnum):
+    """enum mrc_loss."""
+
+    NONE = 0
+    SACK = 1
+    TIMEOUT = 2
+    NACK = 3
+    ACK = 4
+
+
 class NicCounter(IntEnum):
     """enum mrc_nic_counter."""
 
     TX_DATA = 0
     TX_RETRANSMIT_SACK = 1
     TX_RETRANSMIT_TIMEOUT = 2
-    TX_SACK = 3
-    TX_NAK = 4
-    TX_PROBE = 5
-    TX_PROBE_ANSWER = 6
-    RX_DATA = 7
-    RX_DUPLICATE = 8
-    RX_PLACED_BYTES = 9
-    RX_SACK = 10
-    RX_NAK = 11
-    RX_PROBE_ANSWER = 12
-    ACKED_PACKETS = 13
-    ACKED_BYTES = 14
-    MESSAGES = 15
-    QP_ERRORS = 16
-    KICK_PACKETS = 17
-    EVENT_LOST = 18
-    DROP_MALFORMED = 19
-    DROP_NOT_OURS = 20
-    DROP_UNKNOWN_QP = 21
-    DROP_QP_STATE = 22
-    DROP_OUT_OF_WINDOW = 23
-    DROP_R_KEY = 24
-    DROP_BOUNDS = 25
-    DROP_LENGTH = 26
-    DROP_STALE_SACK = 27
-    DROP_STALE_PROBE = 28
-    DROP_NO_EV = 29
-    DROP_OPCODE = 30
-    COUNT = 31
+    TX_RETRANSMIT_NACK = 3
+    TX_RETRANSMIT_ACK = 4
+    TX_SACK = 5
+    TX_ACK = 6
+    TX_NAK = 7
+    TX_NACK = 8
+    TX_PROBE = 9
+    TX_PROBE_ANSWER = 10
+    RX_DATA = 11
+    RX_DUPLICATE = 12
+    RX_PLACED_BYTES = 13
+    RX_SACK = 14
+    RX_ACK = 15
+    RX_NAK = 16
+    RX_NACK = 17
+    RX_TRIMMED = 18
+    RX_IMMEDIATE = 19
+    RX_PROBE_ANSWER = 20
+    ACKED_PACKETS = 21
+    ACKED_BYTES = 22
+    MESSAGES = 23
+    QP_ERRORS = 24
+    KICK_PACKETS = 25
+    EVENT_LOST = 26
+    DROP_MALFORMED = 27
+    DROP_NOT_OURS = 28
+    DROP_UNKNOWN_QP = 29
+    DROP_QP_STATE = 30
+    DROP_OUT_OF_WINDOW = 31
+    DROP_R_KEY = 32
+    DROP_BOUNDS = 33
+    DROP_LENGTH = 34
+    DROP_STALE_SACK = 35
+    DROP_STALE_ACK = 36
+    DROP_STALE_NACK = 37
+    DROP_NO_RECEIVE = 38
+    DROP_STALE_PROBE = 39
+    DROP_NO_EV = 40
+    DROP_OPCODE = 41
+    COUNT = 42
 
 
 class PortCounter(IntEnum):
@@ -194,6 +232,7 @@ class Status(IntEnum):
     RETRY_EXCEEDED = 2
     FLUSHED = 3
     REMOTE_OPERATION = 4
+    REMOTE_INVALID_REQUEST = 5
 
 
 class TrafficClass(IntEnum):
@@ -270,17 +309,17 @@ class EvPlane(Structure):
 
 
 class EvTransitions(Structure):
-    """struct mrc_ev_transitions, 1400 bytes."""
+    """struct mrc_ev_transitions, 1800 bytes."""
 
     value: "Array[c_uint64]"
 
     _fields_ = (
-        ("value", (c_uint64 * 175)),
+        ("value", (c_uint64 * 225)),
     )
 
 
 class Event(Structure):
-    """struct mrc_event, 32 bytes."""
+    """struct mrc_event, 40 bytes."""
 
     time_ns: int
     kind: int
@@ -289,6 +328,8 @@ class Event(Structure):
     b: int
     c: int
     d: int
+    drop_count: int
+    pad0: int
 
     _fields_ = (
         ("time_ns", c_uint64),
@@ -298,6 +339,8 @@ class Event(Structure):
         ("b", c_uint32),
         ("c", c_uint32),
         ("d", c_uint32),
+        ("drop_count", c_uint32),
+        ("pad0", c_uint32),
     )
 
 
@@ -327,11 +370,26 @@ class Histogram(Structure):
     )
 
 
+class Immediate(Structure):
+    """struct mrc_immediate, 8 bytes."""
+
+    immediate: int
+    length: int
+
+    _fields_ = (
+        ("immediate", c_uint32),
+        ("length", c_uint32),
+    )
+
+
 class Kick(Structure):
-    """struct mrc_kick, 536 bytes."""
+    """struct mrc_kick, 560 bytes."""
 
     mode: int
     qp_index: int
+    command: int
+    argument: "Array[c_uint32]"
+    result: int
     frames_left: int
     probe_count: int
     probe_cursor: int
@@ -342,6 +400,9 @@ class Kick(Structure):
     _fields_ = (
         ("mode", c_uint32),
         ("qp_index", c_uint32),
+        ("command", c_uint32),
+        ("argument", (c_uint32 * 4)),
+        ("result", c_uint32),
         ("frames_left", c_uint32),
         ("probe_count", c_uint32),
         ("probe_cursor", c_uint32),
@@ -380,12 +441,12 @@ class NicConfig(Structure):
 
 
 class NicCounters(Structure):
-    """struct mrc_nic_counters, 248 bytes."""
+    """struct mrc_nic_counters, 336 bytes."""
 
     value: "Array[c_uint64]"
 
     _fields_ = (
-        ("value", (c_uint64 * 31)),
+        ("value", (c_uint64 * 42)),
     )
 
 
@@ -488,8 +549,9 @@ class TxSlot(Structure):
     ev_index: int
     opcode: int
     retransmissions: int
-    is_timeout: int
-    pad0: "Array[c_uint8]"
+    loss: int
+    pad0: int
+    rqmsn: int
 
     _fields_ = (
         ("sent_ns", c_uint64),
@@ -502,13 +564,14 @@ class TxSlot(Structure):
         ("ev_index", c_uint8),
         ("opcode", c_uint8),
         ("retransmissions", c_uint8),
-        ("is_timeout", c_uint8),
-        ("pad0", (c_uint8 * 3)),
+        ("loss", c_uint8),
+        ("pad0", c_uint8),
+        ("rqmsn", c_uint16),
     )
 
 
 class Qp(Structure):
-    """struct mrc_qp, 55032 bytes."""
+    """struct mrc_qp, 56408 bytes."""
 
     lock: "object"
     state: int
@@ -530,13 +593,23 @@ class Qp(Structure):
     min_active: int
     active_total: int
     active_planes: int
+    mpr_psns: int
+    mpr_dest_psns: int
+    is_mpr_dynamic: int
+    max_wimm: int
+    max_wimm_dest: int
+    linear_count: int
+    exponential_count: int
+    sack_every: int
+    asks_sack: int
+    peer_port_mask: int
     next_psn: int
     una_psn: int
     scan_psn: int
     inflight: int
     lost_count: int
     acked_total: int
-    pad0: int
+    is_ack_asked: int
     peer_cack_next: int
     retx_head: int
     retx_tail: int
@@ -555,6 +628,12 @@ class Qp(Structure):
     completed_iterations: int
     outstanding_messages: int
     next_msn: int
+    acked_msn: int
+    done_msn: int
+    next_rqmsn: int
+    outstanding_wimm: int
+    pad0: int
+    wimm_messages: int
     work_started: "Array[c_uint32]"
     message_start_ns: "Array[c_uint64]"
     acked_bits: "Array[c_uint64]"
@@ -569,7 +648,17 @@ class Qp(Structure):
     received_bytes: int
     received_above: int
     sack_count: int
+    unsacked: int
+    is_ack_owed: int
+    completed_messages: int
+    completed_psn: int
+    completed_wimm: int
+    delivered_wimm: int
+    refused_ns: int
     received_bits: "Array[c_uint64]"
+    end_bits: "Array[c_uint64]"
+    wimm_bits: "Array[c_uint64]"
+    immediates: "Array[Immediate]"
 
     _fields_ = (
         ("lock", c_uint32),
@@ -592,13 +681,23 @@ class Qp(Structure):
         ("min_active", c_uint32),
         ("active_total", c_uint32),
         ("active_planes", c_uint32),
+        ("mpr_psns", c_uint32),
+        ("mpr_dest_psns", c_uint32),
+        ("is_mpr_dynamic", c_uint32),
+        ("max_wimm", c_uint32),
+        ("max_wimm_dest", c_uint32),
+        ("linear_count", c_uint32),
+        ("exponential_count", c_uint32),
+        ("sack_every", c_uint32),
+        ("asks_sack", c_uint32),
+        ("peer_port_mask", c_uint32),
         ("next_psn", c_uint32),
         ("una_psn", c_uint32),
         ("scan_psn", c_uint32),
         ("inflight", c_uint32),
         ("lost_count", c_uint32),
         ("acked_total", c_uint32),
-        ("pad0", c_uint32),
+        ("is_ack_asked", c_uint32),
         ("peer_cack_next", c_uint32),
         ("retx_head", c_uint32),
         ("retx_tail", c_uint32),
@@ -617,6 +716,12 @@ class Qp(Structure):
         ("completed_iterations", c_uint32),
         ("outstanding_messages", c_uint32),
         ("next_msn", c_uint32),
+        ("acked_msn", c_uint32),
+        ("done_msn", c_uint32),
+        ("next_rqmsn", c_uint32),
+        ("outstanding_wimm", c_uint32),
+        ("pad0", c_uint32),
+        ("wimm_messages", c_uint64),
         ("work_started", (c_uint32 * 64)),
         ("message_start_ns", (c_uint64 * 64)),
         ("acked_bits", (c_uint64 * 16)),
@@ -631,7 +736,17 @@ class Qp(Structure):
         ("received_bytes", c_uint64),
         ("received_above", c_uint32),
         ("sack_count", c_uint32),
+        ("unsacked", c_uint32),
+        ("is_ack_owed", c_uint32),
+        ("completed_messages", c_uint32),
+        ("completed_psn", c_uint32),
+        ("completed_wimm", c_uint32),
+        ("delivered_wimm", c_uint32),
+        ("refused_ns", c_uint64),
         ("received_bits", (c_uint64 * 16)),
+        ("end_bits", (c_uint64 * 16)),
+        ("wimm_bits", (c_uint64 * 16)),
+        ("immediates", (Immediate * 128)),
     )
 
 
@@ -762,7 +877,7 @@ class Region(Structure):
 
 
 class Work(Structure):
-    """struct mrc_work, 40 bytes."""
+    """struct mrc_work, 48 bytes."""
 
     id: int
     length: int
@@ -774,6 +889,8 @@ class Work(Structure):
     r_key: int
     depth: int
     stop: int
+    has_immediate: int
+    immediate: int
 
     _fields_ = (
         ("id", c_uint32),
@@ -786,18 +903,20 @@ class Work(Structure):
         ("r_key", c_uint32),
         ("depth", c_uint32),
         ("stop", c_uint32),
+        ("has_immediate", c_uint32),
+        ("immediate", c_uint32),
     )
 
 
 class WorkRing(Structure):
-    """struct mrc_work_ring, 2568 bytes."""
+    """struct mrc_work_ring, 3080 bytes."""
 
     tail: int
-    pad0: int
+    receive_tail: int
     entries: "Array[Work]"
 
     _fields_ = (
         ("tail", c_uint32),
-        ("pad0", c_uint32),
+        ("receive_tail", c_uint32),
         ("entries", (Work * 64)),
     )

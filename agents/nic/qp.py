@@ -1,11 +1,16 @@
 """Queue pairs as the agent keeps them: attributes, the kernel's QP built from them, completions."""
 
 from collections import deque
+from ctypes import c_uint32
 from dataclasses import dataclass, field
 from random import Random
+from typing import Final
 
 from agents.wire_abi import EvLayout, EvState, Limit, NicConfig, Qp, QpState, Usid
 from testbed.errors import UsageError
+
+
+PSN_MASK: Final = 0xFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,17 @@ class QpAttributes:
         retry_limit: time-outs in a row without progress before the QP fails.
         probe_success_target: probe answers in a row that bring an EV back.
         seed: of the order in which EVs are first used.
+        first_psn: PSN of the first packet sent.
+        peer_first_psn: PSN of the first packet expected.
+        mpr: maximum PSN range as requestor, in units of 128 PSNs; at most the peer's mpr_dest.
+        mpr_dest: the same as responder: what this side tracks.
+        is_mpr_dynamic: whether SACKs of the peer may change mpr.
+        max_wimm: WRITEs with immediate that may be outstanding; at most the peer's max_wimm_dest.
+        max_wimm_dest: WRITEs with immediate that this side holds back.
+        linear_count: time-outs in a row before the time-out doubles.
+        exponential_count: times it doubles at most.
+        sack_every: packets per SACK that this side sends.
+        peer_sack_every: the peer's sack_every; above 1, packets ask for a SACK where the sender would run dry.
     """
 
     peer_host: int
@@ -37,6 +53,17 @@ class QpAttributes:
     retry_limit: int
     probe_success_target: int
     seed: int
+    first_psn: int = 0
+    peer_first_psn: int = 0
+    mpr: int = int(Limit.MPR_MAX)
+    mpr_dest: int = int(Limit.MPR_MAX)
+    is_mpr_dynamic: int = 0
+    max_wimm: int = int(Limit.WIMM_MAX)
+    max_wimm_dest: int = int(Limit.WIMM_MAX)
+    linear_count: int = 0
+    exponential_count: int = 6
+    sack_every: int = 1
+    peer_sack_every: int = 1
 
     def check(self, config: NicConfig) -> None:
         """Raises UsageError, naming the attribute and its range, when one does not fit the NIC."""
@@ -55,6 +82,17 @@ class QpAttributes:
             "rto_ns": (100_000, 60_000_000_000),
             "retry_limit": (0, 1000),
             "probe_success_target": (1, 255),
+            "first_psn": (0, PSN_MASK),
+            "peer_first_psn": (0, PSN_MASK),
+            "mpr": (1, Limit.MPR_MAX),
+            "mpr_dest": (1, Limit.MPR_MAX),
+            "is_mpr_dynamic": (0, 1),
+            "max_wimm": (0, Limit.WIMM_MAX),
+            "max_wimm_dest": (0, Limit.WIMM_MAX),
+            "linear_count": (0, 1000),
+            "exponential_count": (0, 25),
+            "sack_every": (1, 255),
+            "peer_sack_every": (1, 255),
         }
         for name, (low, high) in ranges.items():
             value = getattr(self, name)
@@ -140,7 +178,22 @@ def build_qp(qp: QueuePair, config: NicConfig) -> Qp:
         min_active=attributes.min_active,
         active_total=active * planes,
         active_planes=(1 << planes) - 1,
-        max_received=0xFFFFFFFF,
+        mpr_psns=attributes.mpr * Limit.MPR_UNIT,
+        mpr_dest_psns=attributes.mpr_dest * Limit.MPR_UNIT,
+        is_mpr_dynamic=attributes.is_mpr_dynamic,
+        max_wimm=attributes.max_wimm,
+        max_wimm_dest=attributes.max_wimm_dest,
+        linear_count=attributes.linear_count,
+        exponential_count=attributes.exponential_count,
+        sack_every=attributes.sack_every,
+        asks_sack=attributes.peer_sack_every > 1,
+        peer_port_mask=0xFFFFFFFF,
+        next_psn=attributes.first_psn,
+        una_psn=attributes.first_psn,
+        scan_psn=attributes.first_psn,
+        peer_cack_next=attributes.first_psn,
+        cack_next=attributes.peer_first_psn,
+        max_received=c_uint32(attributes.peer_first_psn - 1).value,
     )
     random = Random(attributes.seed)
     for plane in range(planes):

@@ -12,11 +12,10 @@ from agents.nic.config import AgentConfig
 from agents.nic.device import NicDevice
 from agents.nic.memory import RegionTable
 from agents.nic.pattern import count_wrong, fill
-from agents.nic.qp import Completion, QpAttributes, QueuePair, build_qp
+from agents.nic.qp import PSN_MASK, Completion, QpAttributes, QueuePair, build_qp
 from agents.wire_abi import Event, EventKind, EvLayout, EvReason, EvState, Limit, QpState, Status, Work
 from testbed.errors import UsageError
 
-_PSN_MASK = 0xFFFFFF
 _LOSS_WINDOWS = 2
 _BACKUP_SHARE = 4
 _FLOOR_SHARE = 4
@@ -134,8 +133,8 @@ class Verbs:
         qp = self._find(qpn)
         if qp.state != QpState.INIT:
             raise UsageError(f"QP {qpn} is in state {qp.state.name}; connect_qp needs INIT")
-        if not Limit.QPN_BASE <= peer_qpn <= _PSN_MASK:
-            raise UsageError(f"peer_qpn: {peer_qpn}; {int(Limit.QPN_BASE)} to {_PSN_MASK} is accepted")
+        if not Limit.QPN_BASE <= peer_qpn <= PSN_MASK:
+            raise UsageError(f"peer_qpn: {peer_qpn}; {int(Limit.QPN_BASE)} to {PSN_MASK} is accepted")
         value = self._device.qps.read(qp.index)
         value.peer_qpn = peer_qpn
         value.state = QpState.RTS

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * The only declaration of what BPF programs and Python share: map keys and values, events, limits.
- * agents/wire_abi.py is generated from the BTF of abi.bpf.c (`make abi`); a test fails when they drift.
+ * agents/wire_abi.py is generated from the BTF of abi.bpf.c (`make abi`); a test fails when they
+ * drift.
  *
  * Conventions: host byte order unless the type is __be*; times are CLOCK_MONOTONIC nanoseconds;
  * padding is explicit. Constants are enums because preprocessor values never reach BTF.
@@ -17,14 +18,18 @@
 enum mrc_limit {
 	MRC_PLANE_MAX = 16,	      /* 4 plane bits in every uSID */
 	MRC_EV_MAX = 256,	      /* EVs per QP: the spec's typical 128-256 */
-	MRC_PSN_RING = 1024,	      /* PSNs a QP tracks: MPR 8 units of 128 */
+	MRC_PSN_RING = 1024,	      /* PSNs a QP tracks */
+	MRC_MPR_UNIT = 128,	      /* PSNs in one unit of a maximum PSN range */
+	MRC_MPR_MAX = 8,	      /* MRC_PSN_RING / MRC_MPR_UNIT */
+	MRC_WIMM_MAX = 128,	      /* WRITEs with immediate a responder can hold back */
 	MRC_PSN_WORDS = 16,	      /* MRC_PSN_RING / 64 */
 	MRC_WORK_RING = 64,	      /* work requests a QP can hold */
 	MRC_PROBE_RING = 1024,	      /* outstanding EV probes per NIC */
 	MRC_KICK_PROBES = 64,	      /* EV probes one kick can send */
 	MRC_MEMORY_SEGMENT = 1048576, /* bytes per element of the memory map */
 	MRC_PMTU_MAX = 2048,	      /* payload bytes per packet */
-	MRC_HEADER_BYTES = 138,	      /* Ethernet .. RETH of a data packet over SRv6, before the payload */
+	MRC_HEADER_BYTES =
+	    138, /* Ethernet .. RETH of a data packet over SRv6, before the payload */
 	MRC_FRAME_BYTES_MAX = 2304,   /* largest frame, with room to spare */
 	MRC_QPN_BASE = 256,	      /* QP number = base + index; 2 is the endpoint's */
 	MRC_IFINDEX_BASE = 1000,      /* a port's ifindex = base + its lab-wide port id */
@@ -58,11 +63,11 @@ struct mrc_port {
 	__u8 mac[6];
 	__u8 peer_mac[6];
 	__u16 pad0;
-	__u32 fault_flags;   /* enum mrc_port_fault bits */
+	__u32 fault_flags; /* enum mrc_port_fault bits */
 	__u32 loss_seed;
-	__u64 loss_q32;	     /* drop probability * 2^32; 1 << 32 drops all */
-	__u64 rate_bps;	     /* 0: unshaped, frames are redirected at once */
-	__u64 delay_ns;	     /* propagation delay of the link, shaped ports only */
+	__u64 loss_q32;		    /* drop probability * 2^32; 1 << 32 drops all */
+	__u64 rate_bps;		    /* 0: unshaped, frames are redirected at once */
+	__u64 delay_ns;		    /* propagation delay of the link, shaped ports only */
 	__u32 data_buffer_bytes;    /* tail drop of the data class, shaped ports only */
 	__u32 control_buffer_bytes; /* same for the control class */
 };
@@ -178,7 +183,9 @@ enum mrc_ev_reason {
 	MRC_REASON_ECN = 4,
 	MRC_REASON_TRIM = 5,
 	MRC_REASON_ADMIN = 6,
-	MRC_REASON_COUNT = 7,
+	MRC_REASON_ADVICE = 7, /* SACK with ALWAYS_SKIP */
+	MRC_REASON_TURN = 8,   /* its turn came: one turn lost */
+	MRC_REASON_COUNT = 9,
 };
 
 struct mrc_ev {
@@ -193,15 +200,15 @@ struct mrc_ev {
 	__u64 tx_packets;
 	__u64 lost_packets;
 	__u64 marks;
-	__u32 rtt_ns;		 /* last sample */
+	__u32 rtt_ns;		/* last sample */
 	__u32 is_probe_pending; /* the last EV probe on it has not been answered */
-	__u32 outstanding;	 /* packets on it neither acknowledged nor declared lost */
+	__u32 outstanding;	/* packets on it neither acknowledged nor declared lost */
 	__u32 heard_acks; /* qp.acked_total at its last acknowledgement, or first send since */
 };
 
 /*
- * ev_transitions[plane], per-CPU array: how often an EV went from one state to another for a reason,
- * at (from * MRC_EV_STATE_COUNT + to) * MRC_REASON_COUNT + reason.
+ * ev_transitions[plane], per-CPU array: how often an EV went from one state to another for a
+ * reason, at (from * MRC_EV_STATE_COUNT + to) * MRC_REASON_COUNT + reason.
  */
 struct mrc_ev_transitions {
 	__u64 value[MRC_EV_STATE_COUNT * MRC_EV_STATE_COUNT * MRC_REASON_COUNT];
@@ -230,8 +237,24 @@ struct mrc_tx_slot {
 	__u8 ev_index;
 	__u8 opcode;
 	__u8 retransmissions;
-	__u8 is_timeout; /* the last loss was found by time-out */
-	__u8 pad0[3];
+	__u8 loss; /* enum mrc_loss: how the last loss was found */
+	__u8 pad0;
+	__u16 rqmsn;
+};
+
+/* Why a packet is sent again. */
+enum mrc_loss {
+	MRC_LOSS_NONE = 0,
+	MRC_LOSS_SACK,	  /* later acknowledgements passed it */
+	MRC_LOSS_TIMEOUT, /* nothing was acknowledged for too long */
+	MRC_LOSS_NACK,	  /* the responder refused it */
+	MRC_LOSS_ACK,	  /* not lost: it is sent again to ask for a transport ACK */
+};
+
+/* A WRITE with immediate that has arrived whole, by its number % MRC_WIMM_MAX. */
+struct mrc_immediate {
+	__u32 immediate;
+	__u32 length;
 };
 
 /*
@@ -247,8 +270,8 @@ struct mrc_qp {
 	__u32 qpn;
 	__u32 peer_qpn;
 	__u32 peer_host;
-	__u32 is_local;	    /* both hosts on the same T0 */
-	__u64 template_hi;  /* carrier with plane and uplink 0; see carrier_fill() */
+	__u32 is_local;	   /* both hosts on the same T0 */
+	__u64 template_hi; /* carrier with plane and uplink 0; see carrier_fill() */
 	__u64 template_lo;
 	__u32 pmtu_bytes;
 	__u32 window_packets;
@@ -261,6 +284,16 @@ struct mrc_qp {
 	__u32 min_active; /* EVs never fall below this many active ones */
 	__u32 active_total;
 	__u32 active_planes; /* bit i: plane i has active EVs */
+	__u32 mpr_psns;	     /* requestor: PSNs above the left edge that may be used */
+	__u32 mpr_dest_psns; /* responder: PSNs above cack_psn that are tracked */
+	__u32 is_mpr_dynamic;
+	__u32 max_wimm;		 /* requestor: WRITEs with immediate that may be outstanding */
+	__u32 max_wimm_dest;	 /* responder: WRITEs with immediate that are held back */
+	__u32 linear_count;	 /* time-outs in a row before the time-out doubles */
+	__u32 exponential_count; /* times it doubles at most */
+	__u32 sack_every;	 /* responder: packets per SACK */
+	__u32 asks_sack;	 /* requestor: set BTH.a where it would run dry */
+	__u32 peer_port_mask;	 /* bit i: the peer says that its port to plane i works */
 
 	/* requestor */
 	__u32 next_psn; /* free-running; the wire carries the low 24 bits */
@@ -269,25 +302,31 @@ struct mrc_qp {
 	__u32 inflight; /* packets sent, neither acknowledged nor declared lost */
 	__u32 lost_count;
 	__u32 acked_total;
-	__u32 pad0;
+	__u32 is_ack_asked;   /* a packet was sent again to ask for the ACK that is missing */
 	__u32 peer_cack_next; /* one above the highest cumulative acknowledgement seen */
-	__u32 retx_head; /* retx_fifo, free-running */
+	__u32 retx_head;      /* retx_fifo, free-running */
 	__u32 retx_tail;
 	__u32 next_plane; /* may equal plane_count or more: wraps */
 	__u32 retries;
-	__u32 kick_asked;    /* frames have been asked for, or are being lent right now */
+	__u32 kick_asked; /* frames have been asked for, or are being lent right now */
 	__u32 timer_armed;
-	__u64 acked_bytes;   /* payload */
-	__u64 progress_ns;   /* last acknowledgement of something new */
-	__u32 work_head;     /* first work request not yet completed; free-running */
-	__u32 work_next;     /* work request whose packets are being sent */
-	__u32 work_iteration;	  /* iteration of work_next being sent */
-	__u32 work_local_slot;	  /* work_iteration % local_slots */
-	__u32 work_remote_slot;	  /* work_iteration % remote_slots */
-	__u32 work_sent_bytes;	  /* bytes of that iteration already sent */
+	__u64 acked_bytes;	    /* payload */
+	__u64 progress_ns;	    /* last acknowledgement of something new */
+	__u32 work_head;	    /* first work request not yet completed; free-running */
+	__u32 work_next;	    /* work request whose packets are being sent */
+	__u32 work_iteration;	    /* iteration of work_next being sent */
+	__u32 work_local_slot;	    /* work_iteration % local_slots */
+	__u32 work_remote_slot;	    /* work_iteration % remote_slots */
+	__u32 work_sent_bytes;	    /* bytes of that iteration already sent */
 	__u32 completed_iterations; /* of work_head */
 	__u32 outstanding_messages;
 	__u32 next_msn;
+	__u32 acked_msn;	/* messages acknowledged by a transport ACK, 16 bits */
+	__u32 done_msn;		/* messages completed; free-running */
+	__u32 next_rqmsn;	/* WRITEs with immediate begun; free-running */
+	__u32 outstanding_wimm; /* of them, not yet acknowledged */
+	__u32 pad0;
+	__u64 wimm_messages;		       /* bit msn % 64: the message has an immediate */
 	__u32 work_started[MRC_WORK_RING];     /* iterations of a request, once it is sent whole */
 	__u64 message_start_ns[MRC_WORK_RING]; /* by msn */
 	__u64 acked_bits[MRC_PSN_WORDS];       /* by psn % ring: acknowledged */
@@ -306,7 +345,17 @@ struct mrc_qp {
 	__u64 received_bytes; /* nominal bytes */
 	__u32 received_above; /* packets received above cack_psn */
 	__u32 sack_count;
+	__u32 unsacked;		  /* packets received since the last SACK */
+	__u32 is_ack_owed;	  /* messages completed that no ACK has told of */
+	__u32 completed_messages; /* in order, free-running */
+	__u32 completed_psn;	  /* last PSN of the last of them */
+	__u32 completed_wimm;	  /* of them, those with immediate; free-running */
+	__u32 delivered_wimm;	  /* of those, told to the agent */
+	__u64 refused_ns;	  /* when a PSN beyond the window was last refused */
 	__u64 received_bits[MRC_PSN_WORDS];
+	__u64 end_bits[MRC_PSN_WORDS];	/* by psn % ring: received, and the last of its message */
+	__u64 wimm_bits[MRC_PSN_WORDS]; /* of these: with immediate */
+	struct mrc_immediate immediates[MRC_WIMM_MAX];
 };
 
 /*
@@ -326,12 +375,14 @@ struct mrc_work {
 	__u32 r_key;
 	__u32 depth;
 	__u32 stop; /* user space sets it to end the request before its last iteration */
+	__u32 has_immediate;
+	__u32 immediate;
 };
 
 /* work_ring[qp index], mmapable array: user space fills entries, then stores the new tail. */
 struct mrc_work_ring {
-	__u32 tail; /* free-running */
-	__u32 pad0;
+	__u32 tail;	    /* free-running */
+	__u32 receive_tail; /* receives posted for WRITEs with immediate; free-running */
 	struct mrc_work entries[MRC_WORK_RING];
 };
 
@@ -356,12 +407,25 @@ struct mrc_probe {
 enum mrc_kick_mode {
 	MRC_KICK_DATA = 0,  /* repeat = packets wanted from qp_index */
 	MRC_KICK_PROBE = 1, /* repeat = probe_count */
+	MRC_KICK_COMMAND =
+	    2, /* repeat = 1: sends nothing, changes the QP qp_index under its lock */
+};
+
+enum mrc_command {
+	MRC_COMMAND_RTS = 0,   /* RTR to RTS; argument: mpr_psns, max_wimm */
+	MRC_COMMAND_ERROR = 1, /* any state to ERROR */
+	MRC_COMMAND_DENY = 2,  /* argument: EV index */
+	MRC_COMMAND_ALLOW = 3, /* argument: EV index */
+	MRC_COMMAND_ARGUMENTS = 4,
 };
 
 /* kick[0], mmapable array: what the next BPF_PROG_TEST_RUN call is to send. */
 struct mrc_kick {
 	__u32 mode;
 	__u32 qp_index;
+	__u32 command;
+	__u32 argument[MRC_COMMAND_ARGUMENTS];
+	__u32 result;	   /* 1: the command was carried out */
 	__u32 frames_left; /* of this call, counted down by BPF */
 	__u32 probe_count;
 	__u32 probe_cursor;  /* advanced by BPF */
@@ -375,6 +439,7 @@ enum mrc_event_kind {
 	MRC_EVENT_EV_STATE = 2,	  /* a = EV index, b = from, c = to, d = reason */
 	MRC_EVENT_KICK = 3,	  /* a = packets that may be sent */
 	MRC_EVENT_QP_STATE = 4,	  /* a = from, b = to, c = status */
+	MRC_EVENT_RECEIVE = 5,	  /* a = its number, from 1, b = immediate, d = bytes */
 };
 
 enum mrc_status {
@@ -383,6 +448,7 @@ enum mrc_status {
 	MRC_STATUS_RETRY_EXCEEDED = 2,
 	MRC_STATUS_FLUSHED = 3,
 	MRC_STATUS_REMOTE_OPERATION = 4,
+	MRC_STATUS_REMOTE_INVALID_REQUEST = 5,
 };
 
 /* A record of the nic_events ring buffer. */
@@ -391,21 +457,31 @@ struct mrc_event {
 	__u32 kind;
 	__u32 qp_index;
 	__u32 a, b, c, d;
+	__u32 drop_count; /* events lost before this one for want of room */
+	__u32 pad0;
 };
 
 enum mrc_nic_counter {
 	MRC_NC_TX_DATA = 0,
 	MRC_NC_TX_RETRANSMIT_SACK,
 	MRC_NC_TX_RETRANSMIT_TIMEOUT,
+	MRC_NC_TX_RETRANSMIT_NACK,
+	MRC_NC_TX_RETRANSMIT_ACK, /* to ask for a transport ACK */
 	MRC_NC_TX_SACK,
+	MRC_NC_TX_ACK,
 	MRC_NC_TX_NAK,
+	MRC_NC_TX_NACK,
 	MRC_NC_TX_PROBE,
 	MRC_NC_TX_PROBE_ANSWER,
 	MRC_NC_RX_DATA,
 	MRC_NC_RX_DUPLICATE,
 	MRC_NC_RX_PLACED_BYTES, /* payload placed for the first time */
 	MRC_NC_RX_SACK,
+	MRC_NC_RX_ACK,
 	MRC_NC_RX_NAK,
+	MRC_NC_RX_NACK,
+	MRC_NC_RX_TRIMMED,
+	MRC_NC_RX_IMMEDIATE, /* WRITEs with immediate told to the agent */
 	MRC_NC_RX_PROBE_ANSWER,
 	MRC_NC_ACKED_PACKETS,
 	MRC_NC_ACKED_BYTES, /* payload acknowledged for the first time: goodput of the sender */
@@ -422,6 +498,9 @@ enum mrc_nic_counter {
 	MRC_NC_DROP_BOUNDS,
 	MRC_NC_DROP_LENGTH,
 	MRC_NC_DROP_STALE_SACK,
+	MRC_NC_DROP_STALE_ACK,
+	MRC_NC_DROP_STALE_NACK,
+	MRC_NC_DROP_NO_RECEIVE, /* WRITE with immediate that nobody waits for */
 	MRC_NC_DROP_STALE_PROBE,
 	MRC_NC_DROP_NO_EV,
 	MRC_NC_DROP_OPCODE,

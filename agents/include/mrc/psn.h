@@ -53,7 +53,8 @@ static __always_inline __u64 ring_window(const __u64 *bits, __u32 first)
 	return shift ? low | high << (64 - shift) : low;
 }
 
-/* trailing_zeros() of 1 << n is n; the index is the top 6 bits of a de Bruijn sequence shifted by n. */
+/* trailing_zeros() of 1 << n is n; the index is the top 6 bits of a de Bruijn sequence shifted by
+ * n. */
 static const __u8 de_bruijn_position[64] = {
     0,	1,  2,	53, 3,	7,  54, 27, 4,	38, 41, 8,  34, 55, 48, 28, 62, 5,  39, 46, 44, 42,
     22, 9,  24, 35, 59, 56, 49, 18, 29, 11, 63, 52, 6,	26, 37, 40, 33, 47, 61, 45, 43, 21,
@@ -69,6 +70,26 @@ static __always_inline __u32 trailing_zeros(__u64 bits)
 	if (!bits)
 		return 64;
 	return de_bruijn_position[((bits & -bits) * 0x022fdd63cc95386dULL) >> 58];
+}
+
+/* Number of set bits. */
+static __always_inline __u32 count_bits(__u64 bits)
+{
+	bits -= bits >> 1 & 0x5555555555555555ULL;
+	bits = (bits & 0x3333333333333333ULL) + (bits >> 2 & 0x3333333333333333ULL);
+	return ((bits + (bits >> 4)) & 0x0f0f0f0f0f0f0f0fULL) * 0x0101010101010101ULL >> 56;
+}
+
+/* Position of the highest set bit; bits must not be 0. */
+static __always_inline __u32 highest_bit(__u64 bits)
+{
+	bits |= bits >> 1;
+	bits |= bits >> 2;
+	bits |= bits >> 4;
+	bits |= bits >> 8;
+	bits |= bits >> 16;
+	bits |= bits >> 32;
+	return count_bits(bits) - 1;
 }
 
 #endif

@@ -121,8 +121,8 @@ static __always_inline __u32 wheel_distance(struct mrc_queue_drainer *drainer, _
 }
 
 /*
- * Moves the next bucket that is wholly past, up to and including `last`, to drainer->current. Returns
- * 0 when there is none.
+ * Moves the next bucket that is wholly past, up to and including `last`, to drainer->current.
+ * Returns 0 when there is none.
  */
 static __always_inline int wheel_take_bucket(struct mrc_queue_drainer *drainer, __u64 last)
 {

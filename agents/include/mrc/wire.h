@@ -23,12 +23,15 @@ enum wire_opcode {
 	WIRE_WRITE_FIRST = 0xc6,
 	WIRE_WRITE_MIDDLE = 0xc7,
 	WIRE_WRITE_LAST = 0xc8,
+	WIRE_WRITE_LAST_IMMEDIATE = 0xc9,
 	WIRE_WRITE_ONLY = 0xca,
+	WIRE_WRITE_ONLY_IMMEDIATE = 0xcb,
 	WIRE_ACKNOWLEDGE = 0xd1,
 	WIRE_ENDPOINT_REQUEST = 0xd8,
 	WIRE_ENDPOINT_RESPONSE = 0xd9,
 	WIRE_SACK = 0xdc,
 	WIRE_NACK = 0xdd,
+	WIRE_PROBE = 0xde,
 };
 
 enum {
@@ -36,11 +39,30 @@ enum {
 	WIRE_BTH_RETRANSMISSION = 0x20,
 	WIRE_BTH_TIMESTAMP = 0x10,
 	WIRE_BTH_VERSION_MASK = 0x0f,
+	WIRE_AETH_ACK = 0x1f,
+	WIRE_AETH_KIND_MASK = 0x60,
+	WIRE_AETH_NAK_INVALID_REQUEST = 0x61,
 	WIRE_AETH_NAK_REMOTE_ACCESS = 0x62,
+	WIRE_AETH_NAK_REMOTE_OPERATION = 0x63,
 	WIRE_ERTH_EV_PROBE = 1,
 	WIRE_SETH_SKIP_ONCE = 1 << 5,
+	WIRE_SETH_ALWAYS_SKIP = 2 << 5,
+	WIRE_SETH_ADVICE_MASK = 3 << 5,
+	WIRE_SETH_ANSWERS_PROBE = 1 << 1,
+	WIRE_NETH_CC_TYPE = 2 << 4,
 	WIRE_TIMESTAMP_128NS = 1,      /* TSETH: tsr 0, ftype 1 */
 	WIRE_ERTH_TIMESTAMP_128NS = 1, /* ERTH: the same bits */
+};
+
+/* "NETH" */
+enum wire_nack_reason {
+	WIRE_NACK_TRIMMED = 0x01,
+	WIRE_NACK_TRIMMED_LASTHOP = 0x02,
+	WIRE_NACK_NO_BITMAP = 0x06,
+	WIRE_NACK_NO_PKT_BUFFER = 0x07,
+	WIRE_NACK_NO_RESOURCE = 0x0a,
+	WIRE_NACK_PSN_OOR_WINDOW = 0x0b,
+	WIRE_NACK_UNEXP_EVENT = 0x19,
 };
 
 struct wire_eth {
@@ -110,6 +132,40 @@ struct wire_sack {
 	__be32 penalty_received; /* r_c 31, penalty 30:24, received bytes 23:0 */
 } __attribute__((packed));
 
+/* What is sure to be left of a data packet that a switch has trimmed. */
+struct wire_trimmed {
+	struct wire_stack stack;
+	__be16 rqmsn; /* METH */
+	__be16 msn;
+	__be16 tx_timestamp; /* TSETH */
+	__be16 timestamp_type;
+} __attribute__((packed));
+
+struct wire_nack {
+	struct wire_stack stack;
+	__be16 reserved; /* NETH */
+	__u8 reason;
+	__u8 vendor;
+	__be32 entropy;
+	__be16 spdcid;
+	__be16 dpdcid;
+	__be32 psn;
+	__u8 cc_type;
+	__u8 reserved_tail;
+	__be16 tx_timestamp;
+} __attribute__((packed));
+
+struct wire_probe {
+	struct wire_stack stack;
+	__be32 reserved; /* PETH; the low byte is vendor_info */
+	__be16 probe_id;
+	__be16 reserved_id;
+	__be16 spdcid;
+	__be16 dpdcid;
+	__be16 tx_timestamp;
+	__be16 timestamp_type;
+} __attribute__((packed));
+
 struct wire_acknowledge {
 	struct wire_stack stack;
 	__be32 syndrome_msn; /* AETH */
@@ -136,6 +192,8 @@ struct wire_endpoint_response {
 _Static_assert(sizeof(struct wire_stack) == 114, "Ethernet .. BTH");
 _Static_assert(sizeof(struct wire_write) == 138, "headers of a WRITE");
 _Static_assert(sizeof(struct wire_sack) == 150, "SETH 28 and CC_STATE 8");
+_Static_assert(sizeof(struct wire_nack) == 134, "NETH 20");
+_Static_assert(sizeof(struct wire_probe) == 130, "PETH 16");
 _Static_assert(sizeof(struct wire_endpoint_request) == 130, "ERTH 16");
 _Static_assert(sizeof(struct wire_endpoint_response) == 150, "EETH 36");
 

@@ -86,7 +86,7 @@ static __always_inline int is_loss_due(struct mrc_qp *qp)
 __noinline int declare_loss(__u32 qp_index, __u32 reason, __u64 now_ns)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
-	__u32 psn = 0, ev = 0, has_left = 0, is_lost = 0, is_more = 0;
+	__u32 psn = 0, ev = 0, left = 0, is_lost = 0, is_more = 0;
 	struct mrc_tx_slot *slot;
 
 	if (!qp)
@@ -123,22 +123,28 @@ __noinline int declare_loss(__u32 qp_index, __u32 reason, __u64 now_ns)
 	if (is_lost) {
 		slot = TX_SLOT(qp, psn);
 		ev = slot->ev_index;
-		slot->is_timeout = reason == MRC_REASON_TIMEOUT;
+		slot->loss = reason == MRC_REASON_TIMEOUT ? MRC_LOSS_TIMEOUT : MRC_LOSS_SACK;
 		ring_set(qp->lost_bits, psn);
 		qp->lost_count++;
 		qp->inflight--;
 		qp->evs[EV_INDEX(ev)].outstanding--;
 		qp->evs[EV_INDEX(ev)].lost_packets++;
-		has_left = ev_leave(qp, ev, reason, now_ns);
+		left = ev_leave(qp, ev, reason, now_ns);
 	}
 	bpf_spin_unlock(&qp->lock);
-	if (has_left)
-		ev_changed(qp_index, ev, MRC_EV_GOOD, MRC_EV_ASSUMED_BAD, reason);
+	if (left)
+		ev_changed(qp_index, ev, left, MRC_EV_ASSUMED_BAD, reason);
 	return is_lost || is_more;
 }
 
+/* Messages that a transport ACK tells of and that have not been completed yet. */
+static __always_inline __u32 messages_to_complete(const struct mrc_qp *qp)
+{
+	return (__u16)(qp->acked_msn - qp->done_msn);
+}
+
 /*
- * Moves the left edge over what has arrived, up to the end of one message, which it completes.
+ * Moves the left edge over what has arrived, and completes one message that has been acknowledged.
  * Returns 1 when there may be more.
  */
 __noinline int advance(__u32 qp_index, __u64 now_ns)
@@ -157,7 +163,6 @@ __noinline int advance(__u32 qp_index, __u64 now_ns)
 	bytes = qp->acked_bytes;
 	for (int i = 0; i < 64; i++) {
 		__u32 una = qp->una_psn;
-		struct mrc_tx_slot *slot = TX_SLOT(qp, una);
 
 		if (una == qp->next_psn) {
 			is_more = 0;
@@ -174,13 +179,20 @@ __noinline int advance(__u32 qp_index, __u64 now_ns)
 		qp->una_psn = una + 1;
 		if (psn_distance(qp->scan_psn, una) <= 0)
 			qp->scan_psn = una + 1;
-		if (slot->opcode == WIRE_WRITE_LAST || slot->opcode == WIRE_WRITE_ONLY) {
-			start_ns = qp->message_start_ns[slot->msn & (MRC_WORK_RING - 1)];
-			qp->outstanding_messages--;
-			qp->completed_iterations++;
-			is_complete = 1;
-			break;
-		}
+	}
+	if (messages_to_complete(qp)) {
+		__u32 msn = qp->done_msn++;
+
+		start_ns = qp->message_start_ns[msn & (MRC_WORK_RING - 1)];
+		qp->outstanding_messages--;
+		qp->completed_iterations++;
+		qp->retries = 0;
+		qp->is_ack_asked = 0;
+		qp->progress_ns = now_ns;
+		qp->outstanding_wimm -= qp->wimm_messages >> (msn & 63) & 1;
+		qp->wimm_messages &= ~(1ULL << (msn & 63));
+		is_complete = 1;
+		is_more |= messages_to_complete(qp) != 0;
 	}
 	finished = work_finish(qp, &finished_index, &iterations);
 	packets = qp->acked_total - packets;
@@ -199,24 +211,50 @@ __noinline int advance(__u32 qp_index, __u64 now_ns)
 	return is_more;
 }
 
-/*
- * Under the lock: the common part of advance(): moves the left edge within a message, but not over
- * its end.
+/* Under the lock: the common part of advance(): moves the left edge over what is known to be there.
  */
-static __always_inline void slide_within_message(struct mrc_qp *qp)
+static __always_inline void slide(struct mrc_qp *qp)
 {
 	for (int i = 0; i < SLIDE_STEPS; i++) {
 		__u32 una = qp->una_psn;
-		__u8 opcode = TX_SLOT(qp, una)->opcode;
 
-		if (una == qp->next_psn || !ring_test(qp->acked_bits, una) ||
-		    opcode == WIRE_WRITE_LAST || opcode == WIRE_WRITE_ONLY)
+		if (una == qp->next_psn || !ring_test(qp->acked_bits, una))
 			break;
 		ring_clear(qp->acked_bits, una);
 		qp->una_psn = una + 1;
 		if (psn_distance(qp->scan_psn, una) <= 0)
 			qp->scan_psn = una + 1;
 	}
+}
+
+/* What a handler that returned SETTLE_FIRST leaves to be done; then whether a packet is planned. */
+static __always_inline int settle(const struct tx_plan *plan)
+{
+	__u32 qp_index = plan->qp_index, is_more = 1;
+	__u64 now_ns = plan->now_ns;
+
+	for (int i = 0; is_more && i < COMPLETIONS_PER_SACK; i++)
+		is_more = advance(qp_index, now_ns);
+	is_more = plan->is_loss_due;
+	for (int i = 0; is_more && i < LOSSES_PER_SACK; i++)
+		is_more = declare_loss(qp_index, MRC_REASON_LOSS, now_ns);
+	return plan_next(qp_index);
+}
+
+/* The peer advises against an EV for good. */
+static __noinline int shun(__u32 qp_index, __u32 ev, __u64 now_ns)
+{
+	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
+	__u32 from;
+
+	if (!qp)
+		return 0;
+	bpf_spin_lock(&qp->lock);
+	from = ev_leave(qp, ev, MRC_REASON_ADVICE, now_ns);
+	bpf_spin_unlock(&qp->lock);
+	if (from)
+		ev_changed(qp_index, ev, from, MRC_EV_ASSUMED_BAD, MRC_REASON_ADVICE);
+	return 0;
 }
 
 /* A QP that cannot go on: what it had to do is reported as failed by the agent. */
@@ -228,14 +266,15 @@ static __always_inline void qp_fail(__u32 qp_index, __u32 from, __u32 status)
 
 /*
  * A SACK: account for what arrived, then let this very frame carry the next packet. Returns a
- * verdict, or SEND_PLANNED.
+ * verdict, SEND_PLANNED or SETTLE_FIRST.
  */
 __noinline int on_sack(struct xdp_md *ctx)
 {
 	struct wire_sack *head = frame_head(ctx, sizeof(*head));
 	struct tx_plan *plan = lookup0(&tx_plans);
 	__u32 qp_index, cack, ack, base, plane = 0, is_due = 0, is_new_left = 0, is_stale = 0;
-	__u32 packets = 0, is_retransmission, is_marked, is_settled = 0, is_planned = 0;
+	__u32 packets = 0, is_retransmission, advice, entropy, is_settled = 0, is_planned = 0;
+	__u32 marked_ev = 0, is_marked = 0;
 	struct mrc_nic_config *config = lookup0(&nic_config);
 	__u32 random = bpf_get_prandom_u32();
 	struct mrc_nic_counters *counters;
@@ -257,7 +296,8 @@ __noinline int on_sack(struct xdp_md *ctx)
 	ack = (__s16)bpf_ntohs(head->ack_psn_offset);
 	base = (__s16)bpf_ntohs(head->sack_offset);
 	bitmap = bpf_be64_to_cpu(head->bitmap);
-	is_marked = bpf_ntohs(head->advice) & WIRE_SETH_SKIP_ONCE;
+	advice = bpf_ntohs(head->advice) & WIRE_SETH_ADVICE_MASK;
+	entropy = bpf_ntohl(head->entropy);
 	is_retransmission = bpf_ntohl(head->stack.bth.flags_psn) & WIRE_BTH_RETRANSMISSION << 24;
 	now_ns = bpf_ktime_get_ns();
 	plan->now_ns = now_ns;
@@ -285,9 +325,19 @@ __noinline int on_sack(struct xdp_md *ctx)
 			ev->rtt_ns = rtt_ns;
 			plane = ev->plane;
 		}
-		if (is_marked)
-			ev->marks++;
 		account_ack(qp, ack, now_ns);
+	}
+	/* The slot is still there even if another SACK told of the packet first. */
+	if (advice && advice != WIRE_SETH_ADVICE_MASK && qp->next_psn - ack - 1 < MRC_PSN_RING) {
+		struct mrc_ev *ev;
+
+		marked_ev = TX_SLOT(qp, ack)->ev_index;
+		ev = &qp->evs[EV_INDEX(marked_ev)];
+		if (ev->entropy == entropy) {
+			ev->marks++;
+			is_marked =
+			    advice == WIRE_SETH_ALWAYS_SKIP || ev_skip(ev, MRC_REASON_ECN, now_ns);
+		}
 	}
 	/* Arrivals whose own SACK was lost. */
 	bitmap &= ~ring_window(qp->acked_bits, base);
@@ -302,7 +352,7 @@ __noinline int on_sack(struct xdp_md *ctx)
 		bitmap &= bitmap - 1;
 		account_ack(qp, psn, now_ns);
 	}
-	slide_within_message(qp);
+	slide(qp);
 	is_new_left = ring_test(qp->acked_bits, qp->una_psn) ||
 		      psn_distance(qp->peer_cack_next, qp->una_psn) > 0;
 	is_due = is_loss_due(qp);
@@ -327,42 +377,118 @@ unlock:
 		if (histogram)
 			histogram_add(histogram, rtt_ns);
 	}
+	if (is_marked && advice == WIRE_SETH_ALWAYS_SKIP)
+		shun(qp_index, marked_ev, now_ns);
+	else if (is_marked)
+		ev_counted(qp_index, marked_ev, MRC_EV_GOOD, MRC_EV_SKIP, MRC_REASON_ECN);
 	if (is_settled) {
 		plan_report(qp_index, ring, &news);
 		return is_planned ? SEND_PLANNED : XDP_DROP;
 	}
-	for (int i = 0; is_new_left && i < COMPLETIONS_PER_SACK; i++)
-		is_new_left = advance(qp_index, now_ns);
-	for (int i = 0; is_due && i < LOSSES_PER_SACK; i++)
-		is_due = declare_loss(qp_index, MRC_REASON_LOSS, now_ns);
-	return plan_next(qp_index) ? SEND_PLANNED : XDP_DROP;
+	plan->qp_index = qp_index;
+	plan->is_loss_due = is_due;
+	return SETTLE_FIRST;
 }
 
-/* A transport NAK: the QP's work fails (docs/protocol.md, "AETH"). */
+/* Under the lock: takes the QP to ERROR; returns the state it was in, or MRC_QP_ERROR itself. */
+static __always_inline __u32 qp_to_error(struct mrc_qp *qp)
+{
+	__u32 from = qp->state;
+
+	if (from == MRC_QP_RTR || from == MRC_QP_RTS)
+		qp->state = MRC_QP_ERROR;
+	else
+		from = MRC_QP_ERROR;
+	return from;
+}
+
+/* The responder refuses a message: the QP's work fails (docs/protocol.md, "AETH"). */
+static __noinline int on_nak(__u32 qp_index, __u32 syndrome)
+{
+	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
+	__u32 from, status = MRC_STATUS_REMOTE_OPERATION;
+
+	if (!qp)
+		return XDP_DROP;
+	bpf_spin_lock(&qp->lock);
+	from = qp_to_error(qp);
+	bpf_spin_unlock(&qp->lock);
+	nic_count(MRC_NC_RX_NAK, 1);
+	if (syndrome == WIRE_AETH_NAK_INVALID_REQUEST)
+		status = MRC_STATUS_REMOTE_INVALID_REQUEST;
+	else if (syndrome == WIRE_AETH_NAK_REMOTE_ACCESS)
+		status = MRC_STATUS_REMOTE_ACCESS;
+	if (from != MRC_QP_ERROR)
+		qp_fail(qp_index, from, status);
+	return XDP_DROP;
+}
+
+/*
+ * A transport ACK: completes messages. It stands for the SACK of the packet that completed the last
+ * of them, so it acknowledges everything up to that message's end, and its own EV is the one that
+ * packet came by (docs/protocol.md, "Transport acknowledgement"). Returns a verdict or
+ * SETTLE_FIRST.
+ */
 __noinline int on_acknowledge(struct xdp_md *ctx)
 {
 	struct wire_acknowledge *head = frame_head(ctx, sizeof(*head));
-	__u32 qp_index, from, syndrome;
+	__u32 qp_index, syndrome, psn, msn, entropy, plane = 0, is_stale, is_due = 0;
+	struct tx_plan *plan = lookup0(&tx_plans);
+	__u64 now_ns, rtt_ns = 0;
+	struct mrc_histogram *histogram;
 	struct mrc_qp *qp;
 
-	if (!head)
+	if (!head || !plan)
 		return nic_drop(MRC_NC_DROP_MALFORMED);
 	qp_index = stack_qp_index(&head->stack);
-	syndrome = bpf_ntohl(head->syndrome_msn) >> 24;
 	qp = bpf_map_lookup_elem(&qps, &qp_index);
 	if (!qp)
 		return nic_drop(MRC_NC_DROP_UNKNOWN_QP);
-	if (syndrome != WIRE_AETH_NAK_REMOTE_ACCESS)
+	msn = bpf_ntohl(head->syndrome_msn);
+	syndrome = msn >> 24;
+	if (syndrome >= WIRE_AETH_NAK_INVALID_REQUEST && syndrome <= WIRE_AETH_NAK_REMOTE_OPERATION)
+		return on_nak(qp_index, syndrome);
+	if (syndrome & WIRE_AETH_KIND_MASK)
 		return nic_drop(MRC_NC_DROP_OPCODE);
+	psn = bpf_ntohl(head->stack.bth.flags_psn) & WIRE_PSN_MASK;
+	entropy = stack_entropy(&head->stack);
+	now_ns = bpf_ktime_get_ns();
+	plan->now_ns = now_ns;
+	plan->model_ns = frame_model_ns(ctx) ?: now_ns;
+
 	bpf_spin_lock(&qp->lock);
-	from = qp->state;
-	if (from == MRC_QP_RTS)
-		qp->state = MRC_QP_ERROR;
+	psn = psn_expand(qp->una_psn, psn);
+	is_stale = qp->state != MRC_QP_RTS || psn_distance(psn, qp->next_psn) >= 0 ||
+		   (__s16)(msn - qp->done_msn) > (__s32)(qp->next_msn - qp->done_msn);
+	if (!is_stale) {
+		if (psn_distance(psn, qp->una_psn) >= 0 && !ring_test(qp->acked_bits, psn)) {
+			struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
+			struct mrc_ev *ev = &qp->evs[EV_INDEX(slot->ev_index)];
+
+			if (!slot->retransmissions && ev->entropy == entropy) {
+				rtt_ns = plan->model_ns - slot->sent_ns;
+				ev->rtt_ns = rtt_ns;
+				plane = ev->plane;
+			}
+		}
+		if (psn_distance(psn + 1, qp->peer_cack_next) > 0)
+			qp->peer_cack_next = psn + 1;
+		if ((__s16)(msn - qp->acked_msn) > 0)
+			qp->acked_msn = msn & 0xffff;
+		is_due = is_loss_due(qp);
+	}
 	bpf_spin_unlock(&qp->lock);
-	nic_count(MRC_NC_RX_NAK, 1);
-	if (from == MRC_QP_RTS)
-		qp_fail(qp_index, from, MRC_STATUS_REMOTE_ACCESS);
-	return XDP_DROP;
+	if (is_stale)
+		return nic_drop(MRC_NC_DROP_STALE_ACK);
+	nic_count(MRC_NC_RX_ACK, 1);
+	if (rtt_ns) {
+		histogram = bpf_map_lookup_elem(&rtt_histogram, &plane);
+		if (histogram)
+			histogram_add(histogram, rtt_ns);
+	}
+	plan->qp_index = qp_index;
+	plan->is_loss_due = is_due;
+	return SETTLE_FIRST;
 }
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "nic_maps.h"
 
+static __always_inline int is_ack_missing(struct mrc_qp *qp);
 static __always_inline int work_ready(struct mrc_qp *qp, struct mrc_work_ring *ring);
 static __always_inline void qp_fail(__u32 qp_index, __u32 from, __u32 status);
 __noinline int declare_loss(__u32 qp_index, __u32 reason, __u64 now_ns);
@@ -16,27 +17,47 @@ __noinline int declare_loss(__u32 qp_index, __u32 reason, __u64 now_ns);
 
 enum {
 	CLOCK_TICKS_PER_RTO = 4,
-	CLOCK_BACKOFF_MAX = 6,
+	CLOCK_SHIFT_MAX = 25,
+	CLOCK_RTO_MAX_S = 3600, /* no time-out grows beyond this */
 };
+
+#define CLOCK_RTO_MAX_NS (CLOCK_RTO_MAX_S * 1000000000ULL)
+
+/*
+ * The time-out in force: the base one for the first linear_count in a row, then twice as long each
+ * time, exponential_count times.
+ */
+static __always_inline __u64 clock_rto_ns(const struct mrc_qp *qp)
+{
+	__u32 shift = qp->retries < qp->linear_count ? 0 : qp->retries - qp->linear_count;
+	__u64 rto_ns;
+
+	if (shift > qp->exponential_count)
+		shift = qp->exponential_count;
+	if (shift > CLOCK_SHIFT_MAX)
+		shift = CLOCK_SHIFT_MAX;
+	rto_ns = qp->rto_ns << shift;
+	return rto_ns < CLOCK_RTO_MAX_NS ? rto_ns : CLOCK_RTO_MAX_NS;
+}
 
 static int on_clock(void *map, __u32 *key, struct mrc_qp *qp)
 {
 	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, key);
-	__u32 qp_index = *key, wanted = 0, is_failed = 0, is_expired = 0, is_idle = 0, backoff;
+	__u32 qp_index = *key, wanted = 0, is_failed = 0, is_expired = 0, is_idle = 0;
 	__u64 now_ns = bpf_ktime_get_ns(), rto_ns = qp->rto_ns;
 
 	(void)map;
 	if (!ring)
 		return 0;
 	bpf_spin_lock(&qp->lock);
-	backoff = qp->retries < CLOCK_BACKOFF_MAX ? qp->retries : CLOCK_BACKOFF_MAX;
 	if (qp->state != MRC_QP_RTS) {
 		is_idle = 1;
-	} else if (qp->inflight) {
-		is_expired = (__s64)(now_ns - qp->progress_ns) > (__s64)(rto_ns << backoff);
+	} else if (qp->inflight || (is_ack_missing(qp) && !work_ready(qp, ring))) {
+		is_expired = (__s64)(now_ns - qp->progress_ns) > (__s64)clock_rto_ns(qp);
 		if (is_expired) {
 			qp->progress_ns = now_ns;
 			qp->retries++;
+			qp->is_ack_asked = 0;
 			is_failed = qp->retries > qp->retry_limit;
 			if (is_failed)
 				qp->state = MRC_QP_ERROR;
@@ -62,6 +83,8 @@ static int on_clock(void *map, __u32 *key, struct mrc_qp *qp)
 	if (qp->inflight < qp->window_packets && (qp->lost_count || work_ready(qp, ring))) {
 		qp->kick_asked = 1;
 		wanted = qp->window_packets - qp->inflight;
+	} else if (is_ack_missing(qp) && !qp->is_ack_asked) {
+		wanted = 1;
 	}
 	bpf_spin_unlock(&qp->lock);
 	if (wanted)

@@ -18,7 +18,7 @@
 #include <mrc/abi.h>
 #include <mrc/psn.h>
 
-#define EV_INDEX(i) ((i) & (MRC_EV_MAX - 1))
+#define EV_INDEX(i)    ((i) & (MRC_EV_MAX - 1))
 #define PLANE_INDEX(i) ((i) & (MRC_PLANE_MAX - 1))
 
 static __always_inline void ev_swap(struct mrc_qp *qp, __u32 slice, __u32 i, __u32 j)
@@ -33,14 +33,14 @@ static __always_inline void ev_swap(struct mrc_qp *qp, __u32 slice, __u32 i, __u
 }
 
 enum {
-	EV_ATTEMPTS = 8,
+	EV_ATTEMPTS = 6,
 	EV_SHUFFLE_REACH = 4, /* a power of two */
 };
 
 /*
- * The EV whose turn it is: planes take turns, so that they carry equal load whatever their number of
- * EVs; within a plane the active EVs are walked in an order that each lap shuffles a little (an EV
- * just used changes places with one of the few used before it, so each is used once per lap, and
+ * The EV whose turn it is: planes take turns, so that they carry equal load whatever their number
+ * of EVs; within a plane the active EVs are walked in an order that each lap shuffles a little (an
+ * EV just used changes places with one of the few used before it, so each is used once per lap, and
  * never waits for much more than a lap).
  */
 static __always_inline __u32 ev_turn(struct mrc_qp *qp, __u32 usable_planes, __u32 random)
@@ -72,11 +72,22 @@ static __always_inline int ev_is_overdue(const struct mrc_qp *qp, const struct m
 	return ev->outstanding && qp->acked_total - ev->heard_acks > limit;
 }
 
+static __always_inline void ev_set_state(struct mrc_ev *ev, __u32 state, __u32 reason, __u64 now_ns)
+{
+	ev->state = state;
+	ev->reason = reason;
+	ev->changed_ns = now_ns;
+}
+
 /*
  * The EV of the next packet, not `avoid` where that can be helped (-1: none to avoid). Returns -1
  * when no plane of port_mask has an active EV.
+ *
+ * An EV in SKIP loses its turn and is GOOD again, but only one for each packet; it is left in
+ * *restored. When nothing but SKIP comes along, the last one carries the packet all the same.
  */
-static __always_inline int ev_select(struct mrc_qp *qp, __u32 port_mask, __u32 random, int avoid)
+static __always_inline int ev_select(struct mrc_qp *qp, __u32 port_mask, __u32 random, int avoid,
+				     __u64 now_ns, int *restored)
 {
 	__u32 usable_planes = port_mask & qp->active_planes;
 	int ev = -1;
@@ -84,8 +95,18 @@ static __always_inline int ev_select(struct mrc_qp *qp, __u32 port_mask, __u32 r
 	if (!usable_planes)
 		return -1;
 	for (int i = 0; i < EV_ATTEMPTS; i++) {
+		struct mrc_ev *candidate;
+
 		ev = ev_turn(qp, usable_planes, random);
-		if (ev != avoid && !ev_is_overdue(qp, &qp->evs[EV_INDEX(ev)]))
+		candidate = &qp->evs[EV_INDEX(ev)];
+		if (candidate->state == MRC_EV_SKIP) {
+			if (*restored < 0) {
+				ev_set_state(candidate, MRC_EV_GOOD, MRC_REASON_TURN, now_ns);
+				*restored = ev;
+			}
+			continue;
+		}
+		if (ev != avoid && !ev_is_overdue(qp, candidate))
 			break;
 	}
 	return ev;
@@ -101,8 +122,9 @@ static __always_inline void ev_note_sent(const struct mrc_qp *qp, struct mrc_ev 
 
 /*
  * Brings a backup that can stand in for an EV with this entropy to the end of the backups; returns
- * whether there is one among the last few. It must be on another path: in a small fabric several EVs
- * share one, and what fails one of them fails its twins. Hosts of the same T0 have one path per plane.
+ * whether there is one among the last few. It must be on another path: in a small fabric several
+ * EVs share one, and what fails one of them fails its twins. Hosts of the same T0 have one path per
+ * plane.
  */
 static __always_inline int ev_find_backup(struct mrc_qp *qp, const struct mrc_ev_plane *set,
 					  __u32 slice, __u32 entropy)
@@ -122,33 +144,38 @@ static __always_inline int ev_find_backup(struct mrc_qp *qp, const struct mrc_ev
 	return 0;
 }
 
-static __always_inline void ev_set_state(struct mrc_ev *ev, __u32 state, __u32 reason, __u64 now_ns)
+/* Feedback marks an EV: it loses its next turn. Returns whether that is news. */
+static __always_inline int ev_skip(struct mrc_ev *ev, __u32 reason, __u64 now_ns)
 {
-	ev->state = state;
-	ev->reason = reason;
-	ev->changed_ns = now_ns;
+	if (ev->state != MRC_EV_GOOD)
+		return 0;
+	ev_set_state(ev, MRC_EV_SKIP, reason, now_ns);
+	return 1;
 }
 
 /*
- * A GOOD EV lost a packet: it becomes ASSUMED_BAD and a backup of its plane takes its place. Returns
- * whether it did: an active EV stays when the QP would fall below its floor.
+ * Takes an EV out of use, and a backup of its plane takes its place. Returns the state it was in,
+ * or 0 when it stays: an active EV stays when the QP would fall below `floor` active ones.
  */
-static __always_inline int ev_leave(struct mrc_qp *qp, __u32 index, __u32 reason, __u64 now_ns)
+static __always_inline int ev_remove(struct mrc_qp *qp, __u32 index, __u32 floor, __u32 to,
+				     __u32 reason, __u64 now_ns)
 {
 	struct mrc_ev *ev = &qp->evs[EV_INDEX(index)];
 	struct mrc_ev_plane *set = &qp->planes[PLANE_INDEX(ev->plane)];
 	__u32 slice = ev->plane * qp->evs_per_plane;
 	__u32 active = set->active_count, backup = set->backup_count;
+	__u32 from = ev->state;
 
-	if (ev->state != MRC_EV_GOOD)
+	if (from != MRC_EV_GOOD && from != MRC_EV_SKIP)
 		return 0;
 	if (ev->position < active) {
 		int has_substitute = ev_find_backup(qp, set, slice, ev->entropy);
 
-		if (!has_substitute && qp->active_total <= qp->min_active)
+		if (!has_substitute && qp->active_total <= floor)
 			return 0;
 		ev_swap(qp, slice, ev->position, active - 1);
-		/* To the far side of the backups: the last of them takes the place next to the border. */
+		/* To the far side of the backups: the last of them takes the place next to the
+		 * border. */
 		if (backup)
 			ev_swap(qp, slice, active - 1, active + backup - 1);
 		if (has_substitute) {
@@ -163,20 +190,30 @@ static __always_inline int ev_leave(struct mrc_qp *qp, __u32 index, __u32 reason
 		ev_swap(qp, slice, ev->position, active + backup - 1);
 		set->backup_count = backup - 1;
 	}
-	ev->bad_count++;
 	ev->probe_successes = 0;
-	ev_set_state(ev, MRC_EV_ASSUMED_BAD, reason, now_ns);
-	return 1;
+	ev_set_state(ev, to, reason, now_ns);
+	return from;
 }
 
-/* Enough probes were answered: the EV is GOOD again, active when its plane is short, else a backup. */
-static __always_inline int ev_return(struct mrc_qp *qp, __u32 index, __u32 reason, __u64 now_ns)
+/* A packet on an EV was lost, or the peer advises against it: ev_remove() to ASSUMED_BAD. */
+static __always_inline int ev_leave(struct mrc_qp *qp, __u32 index, __u32 reason, __u64 now_ns)
+{
+	int from = ev_remove(qp, index, qp->min_active, MRC_EV_ASSUMED_BAD, reason, now_ns);
+
+	if (from)
+		qp->evs[EV_INDEX(index)].bad_count++;
+	return from;
+}
+
+/* Puts an EV that was out of use back into it: active when its plane is short, else a backup. */
+static __always_inline int ev_return(struct mrc_qp *qp, __u32 index, __u32 from, __u32 to,
+				     __u32 reason, __u64 now_ns)
 {
 	struct mrc_ev *ev = &qp->evs[EV_INDEX(index)];
 	struct mrc_ev_plane *set = &qp->planes[PLANE_INDEX(ev->plane)];
 	__u32 slice = ev->plane * qp->evs_per_plane;
 
-	if (ev->state != MRC_EV_ASSUMED_BAD)
+	if (ev->state != from)
 		return 0;
 	ev_swap(qp, slice, ev->position, set->active_count + set->backup_count);
 	if (set->active_count < set->target_active) {
@@ -187,7 +224,7 @@ static __always_inline int ev_return(struct mrc_qp *qp, __u32 index, __u32 reaso
 	} else {
 		set->backup_count++;
 	}
-	ev_set_state(ev, MRC_EV_GOOD, reason, now_ns);
+	ev_set_state(ev, to, reason, now_ns);
 	return 1;
 }
 

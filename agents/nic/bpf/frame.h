@@ -138,6 +138,15 @@ static __always_inline __u32 nic_port_id(const struct mrc_nic_config *config, __
 	return config->port_id[plane & (MRC_PLANE_MAX - 1)];
 }
 
+/* Bytes in front of the payload of a data packet with a timestamp. */
+static __always_inline __u32 write_header_bytes(__u32 opcode)
+{
+	return sizeof(struct wire_write) +
+	       (opcode == WIRE_WRITE_LAST_IMMEDIATE || opcode == WIRE_WRITE_ONLY_IMMEDIATE
+		    ? sizeof(__be32)
+		    : 0);
+}
+
 /* The EV a received packet carries. */
 static __always_inline __u32 stack_entropy(const struct wire_stack *stack)
 {

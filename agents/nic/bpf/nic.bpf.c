@@ -66,6 +66,7 @@ static __always_inline int on_frame(struct xdp_md *ctx)
 	struct wire_stack *head;
 	struct mrc_port *port;
 	__u64 hi, plane, own_sid;
+	__u32 dscp;
 
 	config = lookup0(&nic_config);
 	port = bpf_map_lookup_elem(&port_table, &ingress_id);
@@ -92,7 +93,12 @@ static __always_inline int on_frame(struct xdp_md *ctx)
 	case WIRE_WRITE_FIRST:
 	case WIRE_WRITE_MIDDLE:
 	case WIRE_WRITE_LAST:
+	case WIRE_WRITE_LAST_IMMEDIATE:
 	case WIRE_WRITE_ONLY:
+	case WIRE_WRITE_ONLY_IMMEDIATE:
+		dscp = bpf_ntohl(head->outer.version_class_flow) >> 22 & 63;
+		if (dscp == MRC_DSCP_TRIMMED || dscp == MRC_DSCP_TRIMMED_LASTHOP)
+			return on_trimmed(ctx, plane, dscp);
 		return on_write(ctx, plane);
 	case WIRE_SACK:
 		return on_sack(ctx);
@@ -111,7 +117,14 @@ SEC("xdp")
 int nic(struct xdp_md *ctx)
 {
 	int verdict = ctx->ingress_ifindex == LOOPBACK_IFINDEX ? on_kick(ctx) : on_frame(ctx);
+	struct tx_plan *plan;
 
+	if (verdict == SETTLE_FIRST) {
+		plan = lookup0(&tx_plans);
+		verdict = plan && settle(plan) ? SEND_PLANNED : XDP_DROP;
+	}
+	if (verdict == SEND_ANSWER)
+		return send_answer(ctx);
 	return verdict == SEND_PLANNED ? send_planned(ctx) : verdict;
 }
 

@@ -46,6 +46,14 @@ struct {
 	__uint(max_entries, 256 * 1024);
 } nic_events SEC(".maps");
 
+/* Events lost since the last one that found room. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} event_losses SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -74,19 +82,14 @@ struct {
 	__type(value, struct mrc_histogram);
 } message_histogram SEC(".maps");
 
-enum retransmission {
-	RETRANSMISSION_NONE = 0,
-	RETRANSMISSION_SACK,	/* found lost by later acknowledgements */
-	RETRANSMISSION_TIMEOUT,
-};
-
 /*
  * What the functions of one program run tell each other about the packet to build; too large for
  * the stack that they share.
  */
 struct tx_plan {
 	__u64 now_ns;
-	__u64 model_ns; /* the same in the time of a shaped fabric, which lags when its drainer is late */
+	__u64 model_ns; /* the same in the time of a shaped fabric, which lags when its drainer is
+			   late */
 	__u64 template_hi;
 	__u64 template_lo;
 	__u32 is_local;
@@ -102,7 +105,12 @@ struct tx_plan {
 	__u32 length;
 	__u32 msn;
 	__u32 opcode;
-	__u32 retransmission; /* enum retransmission */
+	__u32 rqmsn;
+	__u32 immediate; /* of a packet whose opcode has one */
+	__u32 loss;	 /* enum mrc_loss: why it is sent again, if it is */
+	__u32 asks_sack;
+	__u32 qp_index; /* that settle() is to look at */
+	__u32 is_loss_due;
 };
 
 struct {
@@ -136,11 +144,16 @@ static __always_inline int nic_drop(__u32 reason)
 static __noinline int nic_event(__u32 kind, __u32 qp_index, __u32 a, __u32 b, __u64 cd)
 {
 	struct mrc_event *event = bpf_ringbuf_reserve(&nic_events, sizeof(*event), 0);
+	__u64 *losses = lookup0(&event_losses);
 
 	if (!event) {
 		nic_count(MRC_NC_EVENT_LOST, 1);
+		if (losses)
+			__sync_fetch_and_add(losses, 1);
 		return 0;
 	}
+	event->drop_count = losses && *losses ? __sync_lock_test_and_set(losses, 0) : 0;
+	event->pad0 = 0;
 	event->time_ns = bpf_ktime_get_ns();
 	event->kind = kind;
 	event->qp_index = qp_index;
@@ -152,8 +165,8 @@ static __noinline int nic_event(__u32 kind, __u32 qp_index, __u32 a, __u32 b, __
 	return 0;
 }
 
-/* An EV has changed its state: counts it and tells the agent. Called without the QP's lock. */
-static __noinline int ev_changed(__u32 qp_index, __u32 ev_index, __u32 from, __u32 to, __u32 reason)
+/* Counts a change of an EV's state. Called without the QP's lock, as is ev_changed(). */
+static __noinline int ev_counted(__u32 qp_index, __u32 ev_index, __u32 from, __u32 to, __u32 reason)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 	struct mrc_ev_transitions *counts;
@@ -166,6 +179,13 @@ static __noinline int ev_changed(__u32 qp_index, __u32 ev_index, __u32 from, __u
 	if (counts && from < MRC_EV_STATE_COUNT && to < MRC_EV_STATE_COUNT &&
 	    reason < MRC_REASON_COUNT)
 		counts->value[(from * MRC_EV_STATE_COUNT + to) * MRC_REASON_COUNT + reason]++;
+	return 0;
+}
+
+/* Counts a change that the controller is to know of, and tells the agent: all but those of SKIP. */
+static __noinline int ev_changed(__u32 qp_index, __u32 ev_index, __u32 from, __u32 to, __u32 reason)
+{
+	ev_counted(qp_index, ev_index, from, to, reason);
 	return nic_event(MRC_EVENT_EV_STATE, qp_index, ev_index, from, (__u64)to << 32 | reason);
 }
 

@@ -68,8 +68,8 @@ __noinline int send_probe(struct xdp_md *ctx)
 	head = frame_head(ctx, sizeof(*head));
 	if (!head)
 		return nic_drop(MRC_NC_DROP_LENGTH);
-	write_stack(&head->stack, config, port, &to, MRC_DSCP_CONTROL << 2, WIRE_ENDPOINT_REQUEST, 0,
-		    id, REQUEST_AFTER_BTH);
+	write_stack(&head->stack, config, port, &to, MRC_DSCP_CONTROL << 2, WIRE_ENDPOINT_REQUEST,
+		    0, id, REQUEST_AFTER_BTH);
 	head->operation = bpf_htons(WIRE_ERTH_EV_PROBE);
 	head->vendor = 0;
 	head->port_status_mask = 0;
@@ -158,7 +158,8 @@ __noinline int on_endpoint_response(struct xdp_md *ctx)
 		if (ev->probe_successes < 255)
 			ev->probe_successes++;
 		if (ev->probe_successes >= qp->probe_success_target)
-			has_returned = ev_return(qp, probe->ev_index, MRC_REASON_PROBE, now_ns);
+			has_returned = ev_return(qp, probe->ev_index, MRC_EV_ASSUMED_BAD,
+						 MRC_EV_GOOD, MRC_REASON_PROBE, now_ns);
 	}
 	bpf_spin_unlock(&qp->lock);
 	nic_count(MRC_NC_RX_PROBE_ANSWER, 1);

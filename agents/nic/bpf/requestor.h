@@ -5,9 +5,9 @@
  *
  * Everything about a packet that is under way is in tx[psn % MRC_PSN_RING]; two rings of bits say
  * whether it has been acknowledged or declared lost. A packet is lost when too many packets sent
- * after it were acknowledged before it, or when it is older than the time-out. The loss scan needs no
- * search: first transmissions are looked at in PSN order (scan_psn), retransmissions in the order
- * they were sent (retx_fifo), and in both the oldest is always the first to be overdue.
+ * after it were acknowledged before it, or when it is older than the time-out. The loss scan needs
+ * no search: first transmissions are looked at in PSN order (scan_psn), retransmissions in the
+ * order they were sent (retx_fifo), and in both the oldest is always the first to be overdue.
  */
 #ifndef MRC_REQUESTOR_H
 #define MRC_REQUESTOR_H
@@ -23,12 +23,19 @@
 enum {
 	COMPLETIONS_PER_SACK = 64, /* message ends one SACK can uncover */
 	LOSSES_PER_SACK = 16,
-	IDLE_CREDIT_SHARE = 8,	   /* part of the window that may lie idle until the next tick */
-	BITMAP_NEWS_PER_SACK = 16, /* the rest is in the next SACK's bitmap as well */
+	IDLE_CREDIT_SHARE = 8,	  /* part of the window that may lie idle until the next tick */
+	BITMAP_NEWS_PER_SACK = 8, /* the rest is in the next SACK's bitmap as well */
 };
 
 /* What a handler returns when plan_next() has decided a packet and the frame is to carry it. */
 #define SEND_PLANNED (-1)
+
+/* What a handler returns when settle() has to look at tx_plan.qp_index before a packet is decided.
+ */
+#define SETTLE_FIRST (-2)
+
+/* What a handler returns when the frame is to carry the answer in rx_answers. */
+#define SEND_ANSWER (-3)
 
 static __always_inline struct mrc_qp *qp_find(__u32 qp_index)
 {
@@ -40,11 +47,24 @@ static __always_inline int work_ready(struct mrc_qp *qp, struct mrc_work_ring *r
 {
 	struct mrc_work *work = &ring->entries[qp->work_next & (MRC_WORK_RING - 1)];
 
-	if (qp->work_next == ring->tail || qp->next_psn - qp->una_psn >= MRC_PSN_RING)
+	if (qp->work_next == ring->tail || qp->next_psn - qp->una_psn >= qp->mpr_psns)
 		return 0;
-	if (qp->work_sent_bytes || qp->work_iteration == 0)
-		return qp->work_sent_bytes || qp->outstanding_messages < MRC_WORK_RING;
-	return qp->outstanding_messages < work->depth && qp->outstanding_messages < MRC_WORK_RING;
+	if (qp->work_sent_bytes)
+		return 1;
+	if (work->has_immediate && qp->outstanding_wimm >= qp->max_wimm)
+		return 0;
+	return qp->outstanding_messages < MRC_WORK_RING &&
+	       (!qp->work_iteration || qp->outstanding_messages < work->depth);
+}
+
+/*
+ * Whether all that was sent has arrived and nothing more can be sent, but messages still wait for
+ * their transport ACK: then none is on its way, or a packet would not be acknowledged yet.
+ */
+static __always_inline int is_ack_missing(struct mrc_qp *qp)
+{
+	return !qp->inflight && !qp->lost_count && qp->una_psn == qp->next_psn &&
+	       qp->done_msn != qp->next_msn;
 }
 
 /* A new packet's slot, and the work request's progress. */
@@ -58,15 +78,22 @@ static __always_inline void work_take(struct mrc_qp *qp, struct mrc_work *work,
 	if (!offset) {
 		qp->message_start_ns[qp->next_msn & (MRC_WORK_RING - 1)] = now_ns;
 		qp->outstanding_messages++;
+		if (work->has_immediate) {
+			qp->next_rqmsn++;
+			qp->outstanding_wimm++;
+			qp->wimm_messages |= 1ULL << (qp->next_msn & 63);
+		}
 	}
 	slot->local_offset = work->local_offset + qp->work_local_slot * work->length + offset;
 	slot->remote_offset = work->remote_offset + qp->work_remote_slot * work->length + offset;
 	slot->length = length;
 	slot->msn = qp->next_msn;
+	slot->rqmsn = qp->next_rqmsn;
 	slot->work_index = qp->work_next & (MRC_WORK_RING - 1);
 	slot->retransmissions = 0;
+	slot->loss = MRC_LOSS_NONE;
 	if (length == rest)
-		slot->opcode = offset ? WIRE_WRITE_LAST : WIRE_WRITE_ONLY;
+		slot->opcode = (offset ? WIRE_WRITE_LAST : WIRE_WRITE_ONLY) + !!work->has_immediate;
 	else
 		slot->opcode = offset ? WIRE_WRITE_MIDDLE : WIRE_WRITE_FIRST;
 	qp->work_sent_bytes = offset + length;
@@ -141,6 +168,7 @@ struct plan_news {
 	__u32 is_finished;
 	__u32 finished_index;
 	__u32 iterations;
+	int restored_ev; /* that lost a turn; -1: none */
 };
 
 /*
@@ -152,20 +180,27 @@ static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *
 				       const struct mrc_nic_config *config, struct tx_plan *plan,
 				       __u32 random, struct plan_news *news)
 {
-	int is_planned = 0, ev;
+	int is_planned = 0, is_ready, is_asking, ev;
 
+	news->restored_ev = -1;
 	if (qp->state != MRC_QP_RTS)
 		return 0;
-	if (qp->inflight < qp->window_packets && (qp->lost_count || work_ready(qp, ring))) {
-		__u32 psn = qp->lost_count ? oldest_lost(qp) : qp->next_psn;
+	is_ready = qp->lost_count || work_ready(qp, ring);
+	is_asking = !is_ready && !qp->is_ack_asked && is_ack_missing(qp);
+	if (is_asking || (is_ready && qp->inflight < qp->window_packets)) {
+		__u32 psn = qp->lost_count ? oldest_lost(qp) : qp->next_psn - is_asking;
 		struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
 		struct mrc_work *work;
 
-		ev = ev_select(qp, config->port_up_mask, random,
-			       qp->lost_count ? slot->ev_index : -1);
+		ev = ev_select(qp, config->port_up_mask & qp->peer_port_mask, random,
+			       qp->lost_count ? slot->ev_index : -1, plan->now_ns,
+			       &news->restored_ev);
 		if (ev < 0)
 			return 0;
-		if (qp->lost_count) {
+		if (is_asking) {
+			slot->loss = MRC_LOSS_ACK;
+			qp->is_ack_asked = 1;
+		} else if (qp->lost_count) {
 			ring_clear(qp->lost_bits, psn);
 			qp->lost_count--;
 			if (slot->retransmissions < 255)
@@ -177,14 +212,17 @@ static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *
 			work = &ring->entries[qp->work_next & (MRC_WORK_RING - 1)];
 			work_take(qp, work, slot, plan->now_ns);
 			qp->next_psn++;
+			qp->is_ack_asked = 0;
 		}
 		if (!qp->inflight)
 			qp->progress_ns = plan->now_ns;
-		qp->inflight++;
-		slot->sent_ns = plan->model_ns;
-		slot->acked_at_send = qp->acked_total;
-		slot->ev_index = ev;
-		ev_note_sent(qp, &qp->evs[EV_INDEX(ev)]);
+		if (!is_asking) {
+			qp->inflight++;
+			slot->sent_ns = plan->model_ns;
+			slot->acked_at_send = qp->acked_total;
+			slot->ev_index = ev;
+			ev_note_sent(qp, &qp->evs[EV_INDEX(ev)]);
+		}
 
 		work = &ring->entries[slot->work_index & (MRC_WORK_RING - 1)];
 		plan->psn = psn;
@@ -194,11 +232,12 @@ static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *
 		plan->remote_offset = slot->remote_offset;
 		plan->length = slot->length;
 		plan->msn = slot->msn;
+		plan->rqmsn = slot->rqmsn;
 		plan->opcode = slot->opcode;
-		plan->retransmission = RETRANSMISSION_NONE;
-		if (slot->retransmissions)
-			plan->retransmission = slot->is_timeout ? RETRANSMISSION_TIMEOUT
-								: RETRANSMISSION_SACK;
+		plan->loss = slot->loss;
+		plan->immediate = work->immediate;
+		plan->asks_sack = qp->asks_sack && (qp->inflight >= qp->window_packets ||
+						    slot->opcode >= WIRE_WRITE_LAST);
 		plan->r_key = work->r_key;
 		plan->dmalen = work->length;
 		plan->template_hi = qp->template_hi;
@@ -211,15 +250,15 @@ static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *
 	work_settle(qp, ring);
 	news->is_finished = work_finish(qp, &news->finished_index, &news->iterations);
 	/*
-	 * Credit beyond this frame. A little of it is only a SACK overtaken by a later one, whose own
-	 * frame comes at once; what does stay unspent the clock will notice.
+	 * Credit beyond this frame. A little of it is only a SACK overtaken by a later one, whose
+	 * own frame comes at once; what does stay unspent the clock will notice.
 	 */
 	if (qp->inflight + qp->window_packets / IDLE_CREDIT_SHARE < qp->window_packets &&
 	    !qp->kick_asked && (qp->lost_count || work_ready(qp, ring))) {
 		qp->kick_asked = 1;
 		news->frames_wanted = qp->window_packets - qp->inflight;
 	}
-	if (!qp->timer_armed && qp->inflight) {
+	if (!qp->timer_armed && (qp->inflight || qp->is_ack_asked)) {
 		qp->timer_armed = 1;
 		news->is_clock_due = 1;
 	}
@@ -231,6 +270,8 @@ static __always_inline void plan_report(__u32 qp_index, struct mrc_work_ring *ri
 {
 	if (news->is_clock_due)
 		clock_start(qp_index);
+	if (news->restored_ev >= 0)
+		ev_counted(qp_index, news->restored_ev, MRC_EV_SKIP, MRC_EV_GOOD, MRC_REASON_TURN);
 	if (news->frames_wanted)
 		nic_event(MRC_EVENT_KICK, qp_index, news->frames_wanted, 0, 0);
 	if (news->is_finished)
@@ -259,15 +300,16 @@ __noinline int plan_next(__u32 qp_index)
 }
 
 /*
- * Makes the frame, whatever it held, the packet that was decided, and sends it. Called by the program
- * itself and not by the handlers, whose stack it would share.
+ * Makes the frame, whatever it held, the packet that was decided, and sends it. Called by the
+ * program itself and not by the handlers, whose stack it would share.
  */
 __noinline int send_planned(struct xdp_md *ctx)
 {
 	struct mrc_nic_config *config = lookup0(&nic_config);
 	struct tx_plan *plan = lookup0(&tx_plans);
 	struct mrc_nic_counters *counters;
-	__u32 pad, dscp, flags_psn, port_id;
+	__u32 pad, dscp, flags_psn, port_id, head_bytes;
+	__be32 immediate;
 	struct frame_target to;
 	struct wire_write *head;
 	struct mrc_port *port;
@@ -279,7 +321,8 @@ __noinline int send_planned(struct xdp_md *ctx)
 	if (!port)
 		return XDP_DROP;
 	pad = -plan->length & 3;
-	if (frame_resize(ctx, sizeof(*head) + plan->length + pad + WIRE_ICRC_BYTES))
+	head_bytes = write_header_bytes(plan->opcode);
+	if (frame_resize(ctx, head_bytes + plan->length + pad + WIRE_ICRC_BYTES))
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	head = frame_head(ctx, sizeof(*head));
 	if (!head)
@@ -290,31 +333,34 @@ __noinline int send_planned(struct xdp_md *ctx)
 	to.peer_qpn = plan->peer_qpn;
 	to.plane = plan->plane;
 	to.entropy = plan->entropy;
-	dscp = plan->retransmission ? MRC_DSCP_TRIMMABLE_RETX : MRC_DSCP_TRIMMABLE;
+	dscp = plan->loss ? MRC_DSCP_TRIMMABLE_RETX : MRC_DSCP_TRIMMABLE;
 	flags_psn = (__u32)WIRE_BTH_TIMESTAMP << 24 | (plan->psn & WIRE_PSN_MASK);
-	if (plan->retransmission)
+	if (plan->loss)
 		flags_psn |= (__u32)WIRE_BTH_RETRANSMISSION << 24;
+	if (plan->asks_sack)
+		flags_psn |= (__u32)WIRE_BTH_ACK_REQUEST << 24;
 	write_stack(&head->stack, config, port, &to, dscp << 2 | WIRE_ECT0, plan->opcode, pad,
 		    flags_psn,
-		    sizeof(*head) - sizeof(head->stack) + plan->length + pad + WIRE_ICRC_BYTES);
-	head->rqmsn = 0;
+		    head_bytes - sizeof(head->stack) + plan->length + pad + WIRE_ICRC_BYTES);
+	head->rqmsn = bpf_htons(plan->rqmsn);
 	head->msn = bpf_htons(plan->msn);
 	head->tx_timestamp = bpf_htons(plan->now_ns >> 7);
 	head->timestamp_type = bpf_htons(WIRE_TIMESTAMP_128NS);
 	head->va = bpf_cpu_to_be64(plan->remote_offset);
 	head->r_key = bpf_htonl(plan->r_key);
 	head->dmalen = bpf_htonl(plan->dmalen);
-	if (memory_transfer(ctx, sizeof(*head), plan->local_offset, plan->length,
-			    MEMORY_TO_FRAME) ||
-	    write_icrc_off(ctx, sizeof(*head) + plan->length + pad))
+	immediate = bpf_htonl(plan->immediate);
+	if (head_bytes > sizeof(*head) &&
+	    bpf_xdp_store_bytes(ctx, sizeof(*head), &immediate, sizeof(immediate)))
+		return nic_drop(MRC_NC_DROP_BOUNDS);
+	if (memory_transfer(ctx, head_bytes, plan->local_offset, plan->length, MEMORY_TO_FRAME) ||
+	    write_icrc_off(ctx, head_bytes + plan->length + pad))
 		return nic_drop(MRC_NC_DROP_BOUNDS);
 	counters = lookup0(&nic_counters);
 	if (counters) {
 		counters->value[MRC_NC_TX_DATA] += 1;
-		if (plan->retransmission == RETRANSMISSION_SACK)
-			counters->value[MRC_NC_TX_RETRANSMIT_SACK] += 1;
-		else if (plan->retransmission == RETRANSMISSION_TIMEOUT)
-			counters->value[MRC_NC_TX_RETRANSMIT_TIMEOUT] += 1;
+		if (plan->loss)
+			nic_count(MRC_NC_TX_RETRANSMIT_SACK + plan->loss - MRC_LOSS_SACK, 1);
 	}
 	return port_emit(ctx, port_id, port, MRC_CLASS_DATA);
 }
