@@ -254,18 +254,20 @@ class Ev(Structure):
 
 
 class EvPlane(Structure):
-    """struct mrc_ev_plane, 8 bytes."""
+    """struct mrc_ev_plane, 16 bytes."""
 
     active_count: int
     backup_count: int
     cursor: int
     target_active: int
+    suspect_uplinks: int
 
     _fields_ = (
         ("active_count", c_uint16),
         ("backup_count", c_uint16),
         ("cursor", c_uint16),
         ("target_active", c_uint16),
+        ("suspect_uplinks", c_uint64),
     )
 
 
@@ -508,7 +510,7 @@ class TxSlot(Structure):
 
 
 class Qp(Structure):
-    """struct mrc_qp, 55032 bytes."""
+    """struct mrc_qp, 55160 bytes."""
 
     lock: "object"
     state: int
