@@ -29,7 +29,7 @@ PLAN_42_SEED = 13595247095698949786
 DRY_RUN = """\
 scenario   trial, seed 42
 fabric     4 planes x (2 T0 + 2 T1), 8 hosts, unshaped
-transport  mrc, 128 EVs per QP, fixed window of 64 packets
+transport  mrc, 32 EVs per QP, fixed window of 64 packets
 run        500ms of warm-up, then until 4s
 
 workload   main: sendrecv, messages of 1MiB, for 4s; h0 > h4 and 7 more
