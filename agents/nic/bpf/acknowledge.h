@@ -232,7 +232,7 @@ static __always_inline void qp_fail(__u32 qp_index, __u32 from, __u32 status)
  */
 __noinline int on_sack(struct xdp_md *ctx)
 {
-	struct wire_sack *head = frame_head(ctx, sizeof(*head));
+	struct wire_sack *head = frame_exactly(ctx, sizeof(*head));
 	struct tx_plan *plan = lookup0(&tx_plans);
 	__u32 qp_index, cack, ack, base, plane = 0, is_due = 0, is_new_left = 0, is_stale = 0;
 	__u32 packets = 0, is_retransmission, is_marked, is_settled = 0, is_planned = 0;
@@ -247,11 +247,11 @@ __noinline int on_sack(struct xdp_md *ctx)
 	struct mrc_qp *qp;
 
 	if (!head || !plan || !config)
-		return nic_drop(MRC_NC_DROP_MALFORMED);
+		return nic_drop(MRC_NC_DROP_LENGTH);
 	qp_index = stack_qp_index(&head->stack);
 	qp = bpf_map_lookup_elem(&qps, &qp_index);
 	ring = bpf_map_lookup_elem(&work_ring, &qp_index);
-	if (!qp || !ring)
+	if (!qp || !ring || !stack_is_from(&head->stack, qp->peer_host))
 		return nic_drop(MRC_NC_DROP_UNKNOWN_QP);
 	cack = bpf_ntohl(head->cack_psn) & WIRE_PSN_MASK;
 	ack = (__s16)bpf_ntohs(head->ack_psn_offset);
@@ -341,16 +341,16 @@ unlock:
 /* A transport NAK: the QP's work fails (docs/protocol.md, "AETH"). */
 __noinline int on_acknowledge(struct xdp_md *ctx)
 {
-	struct wire_acknowledge *head = frame_head(ctx, sizeof(*head));
+	struct wire_acknowledge *head = frame_exactly(ctx, sizeof(*head));
 	__u32 qp_index, from, syndrome;
 	struct mrc_qp *qp;
 
 	if (!head)
-		return nic_drop(MRC_NC_DROP_MALFORMED);
+		return nic_drop(MRC_NC_DROP_LENGTH);
 	qp_index = stack_qp_index(&head->stack);
 	syndrome = bpf_ntohl(head->syndrome_msn) >> 24;
 	qp = bpf_map_lookup_elem(&qps, &qp_index);
-	if (!qp)
+	if (!qp || !stack_is_from(&head->stack, qp->peer_host))
 		return nic_drop(MRC_NC_DROP_UNKNOWN_QP);
 	if (syndrome != WIRE_AETH_NAK_REMOTE_ACCESS)
 		return nic_drop(MRC_NC_DROP_OPCODE);

@@ -15,6 +15,7 @@ enum {
 	SACK_AFTER_BTH = sizeof(struct wire_sack) - sizeof(struct wire_stack) + WIRE_ICRC_BYTES,
 	NAK_AFTER_BTH =
 	    sizeof(struct wire_acknowledge) - sizeof(struct wire_stack) + WIRE_ICRC_BYTES,
+	ACK_OFFSET_MIN = -32768,
 	NOMINAL_HEADER_BYTES = 40, /* nominal size of a packet = UDP length + 40 */
 };
 
@@ -157,7 +158,10 @@ static __always_inline void receive_account(struct mrc_qp *qp, __u32 psn, int is
 	}
 	qp->sack_count++;
 	state->cack = qp->cack_next - 1;
+	/* What is further back than 16 bits reach must not look like a PSN of today. */
 	state->ack_offset = psn - state->cack;
+	if (psn_distance(psn, state->cack) < ACK_OFFSET_MIN)
+		state->ack_offset = ACK_OFFSET_MIN;
 	/* The bitmap starts above cack; where arrivals reach beyond it, every second one ends there. */
 	state->base_offset = 1;
 	if (psn_distance(qp->max_received, state->cack) > 64 && (qp->sack_count & 1))
@@ -182,7 +186,7 @@ __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 	__u64 va;
 
 	if (!head || !config)
-		return nic_drop(MRC_NC_DROP_MALFORMED);
+		return nic_drop(MRC_NC_DROP_LENGTH);
 	port_id = nic_port_id(config, plane);
 	port = bpf_map_lookup_elem(&port_table, &port_id);
 	if (!port)
@@ -195,10 +199,7 @@ __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 	dmalen = bpf_ntohl(head->dmalen);
 	if (!(head->stack.bth.flags_psn & bpf_htonl((__u32)WIRE_BTH_TIMESTAMP << 24)))
 		return nic_drop(MRC_NC_DROP_MALFORMED); /* without TSETH all else lies elsewhere */
-	if (length > MRC_PMTU_MAX || length > dmalen ||
-	    bpf_ntohs(head->stack.inner.payload_length) != udp_bytes ||
-	    bpf_ntohs(head->stack.outer.payload_length) != sizeof(struct wire_ipv6) + udp_bytes ||
-	    ctx->data_end - ctx->data != sizeof(*head) + length + pad + WIRE_ICRC_BYTES ||
+	if (length > MRC_PMTU_MAX || length > dmalen || pad != (-length & 3) ||
 	    (opcode == WIRE_WRITE_ONLY && length != dmalen))
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	packet.qp_index = stack_qp_index(&head->stack);
@@ -218,7 +219,7 @@ __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 		return nic_drop(MRC_NC_DROP_UNKNOWN_QP);
 	if (qp->state != MRC_QP_RTR && qp->state != MRC_QP_RTS)
 		return nic_drop(MRC_NC_DROP_QP_STATE);
-	if (qp->peer_host + 1ULL != bpf_be64_to_cpu(head->stack.inner.source[1]))
+	if (!stack_is_from(&head->stack, qp->peer_host))
 		return nic_drop(MRC_NC_DROP_UNKNOWN_QP);
 	packet.psn = psn_expand(qp->cack_next, packet.psn & WIRE_PSN_MASK);
 	distance = packet.psn - qp->cack_next;
