@@ -42,9 +42,7 @@ _QUANTITIES: Final[dict[str, tuple[str, Callable[[Any], str]]]] = {
 
 def reference_page() -> str:
     """The page, in Markdown: the template with its tables filled in."""
-    template = (
-        resources.files("testbed.scenario").joinpath("reference_template.md").read_text(encoding="utf-8")
-    )
+    page = resources.files("testbed.scenario").joinpath("reference_template.md").read_text(encoding="utf-8")
     tables = {"@models": _models(), "@quantities": _quantities(), "@statuses": _statuses()}
     for marker, lines in tables.items():
         page = page.replace(f"{marker}\n", "".join(lines))
