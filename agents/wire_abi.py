@@ -220,7 +220,7 @@ class QueueLimit(IntEnum):
     BUCKETS = 4096
     BUCKET_SHIFT = 10
     LOOK_BEHIND = 1024
-    LOOK_AHEAD = 2048
+    LOOK_AHEAD = 3000
     LINK_PENDING = 2147483647
 
 
@@ -293,18 +293,20 @@ class Ev(Structure):
 
 
 class EvPlane(Structure):
-    """struct mrc_ev_plane, 8 bytes."""
+    """struct mrc_ev_plane, 16 bytes."""
 
     active_count: int
     backup_count: int
     cursor: int
     target_active: int
+    suspect_uplinks: int
 
     _fields_ = (
         ("active_count", c_uint16),
         ("backup_count", c_uint16),
         ("cursor", c_uint16),
         ("target_active", c_uint16),
+        ("suspect_uplinks", c_uint64),
     )
 
 
@@ -571,7 +573,7 @@ class TxSlot(Structure):
 
 
 class Qp(Structure):
-    """struct mrc_qp, 56408 bytes."""
+    """struct mrc_qp, 56536 bytes."""
 
     lock: "object"
     state: int
@@ -777,9 +779,10 @@ class QueueDescriptors(Structure):
 
 
 class QueueDrainer(Structure):
-    """struct mrc_queue_drainer, 16936 bytes."""
+    """struct mrc_queue_drainer, 16944 bytes."""
 
     scan: int
+    limit_ns: int
     wake_at_ns: int
     taken: int
     current: int
@@ -790,6 +793,7 @@ class QueueDrainer(Structure):
 
     _fields_ = (
         ("scan", c_uint64),
+        ("limit_ns", c_uint64),
         ("wake_at_ns", c_uint64),
         ("taken", c_uint64),
         ("current", c_uint32),

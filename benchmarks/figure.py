@@ -89,3 +89,27 @@ def write_json(figures: Sequence[Figure], path: Path) -> None:
     """Writes the figures with all samples."""
     rows = [asdict(figure) | {"median": figure.median} for figure in figures]
     path.write_text(json.dumps({"schema_version": 1, "machine": machine(), "figures": rows}, indent=1) + "\n")
+
+
+_HEAD = """# Performance
+
+What `{command}` printed. It takes every figure several times on one machine; quote the medians, and compare
+figures of one run only. A figure is met when its median is.
+
+Machine: {machine}.
+
+| figure | median | min | max | unit | n | target |
+| --- | ---: | ---: | ---: | --- | ---: | --- |
+"""
+
+
+def write_markdown(figures: Sequence[Figure], command: str, path: Path) -> None:
+    """Writes the table as a document."""
+    facts = ", ".join(f"{key} {value}" for key, value in machine().items())
+    rows = [
+        f"| {figure.benchmark}: {figure.name} | {format_number(figure.median)} "
+        f"| {format_number(min(figure.samples))} | {format_number(max(figure.samples))} "
+        f"| {figure.unit} | {len(figure.samples)} | {figure.target} |"
+        for figure in figures
+    ]
+    path.write_text(_HEAD.format(command=command, machine=facts) + "\n".join(rows) + "\n")

@@ -23,7 +23,7 @@ RATIOS = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
 
 
 def lines(rate_bps: int) -> dict[str, list[LinkShape]]:
-    """The lines measured; the drainer needs a switch, so the single link ends at one, and an unshaped link goes on."""
+    """The lines measured; the drainer needs a switch, so an unshaped link follows the single one."""
     shape = LinkShape(rate_bps, DELAY_NS)
     return {"1 link": [shape, LinkShape(0)], "4 links": [shape] * 4}
 

@@ -16,7 +16,6 @@ Status of every command:
 import os
 import platform
 import shlex
-import sys
 import traceback
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -69,10 +68,6 @@ def run_to_exit_code(command: Callable[[], object], arguments: Sequence[str]) ->
     except (KeyboardInterrupt, typer.Abort):
         _stderr().print("interrupted")
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output left, as `| head` does; writing the rest at exit would fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.PASS
     except Exception as error:  # noqa: BLE001 - the one place where a bug becomes a log and a status
         return _bug(error, arguments)
     return status if isinstance(status, int) else ExitCode.PASS

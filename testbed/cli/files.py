@@ -12,7 +12,7 @@ from rich.text import Text
 from testbed import document
 from testbed.cli.exit_codes import ExitCode
 from testbed.cli.options import OutputFormat, Settings, command
-from testbed.cli.render import bad, good, show
+from testbed.cli.render import bad, good, show, write_out
 from testbed.document import Kind
 from testbed.errors import UsageError
 from testbed.scenario.load import load_scenario, scenario_schema
@@ -75,7 +75,7 @@ def schema(
     if settings.output is OutputFormat.YAML:
         show(settings, "Schema", SCHEMA_VERSION, {"schema": found}, lambda: "")
         return
-    settings.stdout.file.write(json.dumps(found, indent=2) + "\n")
+    write_out(settings, json.dumps(found, indent=2) + "\n")
 
 
 def _schema_of(kind: Kind) -> dict[str, Any]:

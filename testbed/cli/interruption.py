@@ -79,10 +79,10 @@ def deadline(timeout_ns: int | None, stage: Callable[[], str]) -> Iterator[None]
             hint="give --timeout more time, or -v to see where the time goes",
         )
 
-    before = signal.signal(signal.SIGALRM, handle)
-    signal.setitimer(signal.ITIMER_REAL, timeout_ns / 1e9)
+    handler_before = signal.signal(signal.SIGALRM, handle)
+    timer_before = signal.setitimer(signal.ITIMER_REAL, timeout_ns / 1e9)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, *timer_before)
+        signal.signal(signal.SIGALRM, handler_before)

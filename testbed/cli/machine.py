@@ -71,7 +71,7 @@ def prepare(
     settings: Settings,
     with_test_tools: Annotated[
         bool,
-        typer.Option("--with-test-tools", help="Also what `make test` uses: Prometheus, tshark, Docker."),
+        typer.Option("--with-test-tools", help="Also what tests and benchmarks use: Prometheus, Docker."),
     ] = False,
 ) -> None:
     """Install the system packages that labs need and mount the BPF file system. Needs root.

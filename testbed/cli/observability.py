@@ -5,7 +5,7 @@ from typing import Annotated, Final
 import typer
 
 from testbed.cli.options import Settings, command
-from testbed.cli.render import say
+from testbed.cli.render import say, write_out
 from testbed.metrics.exporter import DEFAULT_ADDRESS, DEFAULT_PORT, serve
 
 app = typer.Typer(no_args_is_help=True, help="Metrics of labs for Prometheus.")
@@ -40,7 +40,6 @@ def serve_metrics(
     def ready(url: str) -> None:
         labs = f"lab {settings.name}" if settings.names_lab else "all labs"
         say(settings.stderr, _READY.format(labs=labs, url=url))
-        settings.stdout.file.write(f"{url}\n")
-        settings.stdout.file.flush()
+        write_out(settings, f"{url}\n")
 
     serve([settings.name] if settings.names_lab else [], address, port, on_ready=ready)

@@ -1,6 +1,7 @@
 """Results on stdout, in the four formats. Every document carries a schema_version; tables are for people."""
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -38,23 +39,39 @@ def show(
     """
     whole = {"schema_version": version, "kind": kind, **document}
     if settings.output is OutputFormat.TABLE:
-        print_whole(settings.stdout, table())
+        write_out(settings, _whole(settings.stdout, table()))
     elif settings.output is OutputFormat.JSON:
-        settings.stdout.file.write(json.dumps(whole, indent=2) + "\n")
+        write_out(settings, json.dumps(whole, indent=2) + "\n")
     elif settings.output is OutputFormat.YAML:
         plain = json.loads(json.dumps(whole))
-        settings.stdout.file.write(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
+        write_out(settings, yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
     else:
         items = document[lines] if lines is not None else [document]
         if not isinstance(items, Sequence):
             raise TypeError(lines)
         for item in items:
             line = {"schema_version": version, "kind": kind, **_mapping(item)}
-            settings.stdout.file.write(json.dumps(line, separators=(",", ":")) + "\n")
+            write_out(settings, json.dumps(line, separators=(",", ":")) + "\n")
 
 
-def print_whole(console: Console, shown: RenderableType) -> None:
-    """Prints *shown* at its natural width: a narrow terminal wraps lines, but no cell is ever cut short."""
+def write_out(settings: Settings, text: str) -> None:
+    """Writes *text* to stdout at once; the only way anything gets there.
+
+    When its reader has left, as `| head` does, the rest goes nowhere: what the command does, and the status
+    it ends with, do not depend on who reads.
+    """
+    stream = settings.stdout.file
+    try:
+        stream.write(text)
+        stream.flush()
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
+def _whole(console: Console, shown: RenderableType) -> str:
+    """*shown* at its natural width: a narrow terminal wraps lines, but no cell is ever cut short."""
     natural = console.measure(shown, options=console.options.update(max_width=_WIDTH_MAX)).maximum
     terminal = console.width
     console.width = max(natural, terminal)
@@ -63,7 +80,7 @@ def print_whole(console: Console, shown: RenderableType) -> None:
             console.print(shown, crop=False, overflow="ignore", no_wrap=True)
     finally:
         console.width = terminal
-    console.file.write("".join(f"{line.rstrip()}\n" for line in capture.get().splitlines()))
+    return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
 
 
 def _mapping(item: Any) -> Mapping[str, Any]:

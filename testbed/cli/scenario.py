@@ -13,7 +13,7 @@ from rich.text import Text
 
 from testbed.cli.interruption import signals_force
 from testbed.cli.options import OutputFormat, Settings, command
-from testbed.cli.render import plain_table, say, show
+from testbed.cli.render import plain_table, say, show, write_out
 from testbed.errors import UsageError
 from testbed.fabric.state import RuntimeName
 from testbed.hostprep.playbook import find_in_clone
@@ -186,7 +186,7 @@ def _run(
 
 def _show_plan(settings: Settings, resolved: Plan) -> None:
     if settings.output is OutputFormat.TABLE:
-        settings.stdout.file.write(format_plan(resolved))
+        write_out(settings, format_plan(resolved))
     else:
         show(settings, "Plan", SCHEMA_VERSION, {"plan": json.loads(dump_plan(resolved))}, lambda: "")
 

@@ -8,7 +8,7 @@ import typer
 from agents.wire_abi import PortCounter
 from testbed.cli.lab import known_topology
 from testbed.cli.options import OutputFormat, Settings, command
-from testbed.cli.render import show, show_tables
+from testbed.cli.render import show, show_tables, write_out
 from testbed.fabric import lab
 from testbed.topology.clos import Clos
 from testbed.topology.drawing import graph_svg
@@ -83,7 +83,7 @@ def graph(
     """
     drawing = _DRAW[style](Clos(known_topology(settings)))
     if settings.output is OutputFormat.TABLE:
-        settings.stdout.file.write(drawing)
+        write_out(settings, drawing)
     else:
         show(settings, "Graph", SCHEMA_VERSION, {"format": style, "drawing": drawing}, lambda: drawing)
 

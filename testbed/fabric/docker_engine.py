@@ -10,6 +10,7 @@ from docker.errors import APIError, DockerException
 from requests.exceptions import RequestException
 
 from testbed.errors import FabricError, PreflightError
+from testbed.fabric.engine_socket import engine_host, is_engine_listening
 from testbed.fabric.ownership import LAB_LABEL
 
 ENGINE_ERRORS: Final = (APIError, RequestException)
@@ -29,15 +30,15 @@ class Engine:
     """
 
     def __init__(self) -> None:
+        hint = "start it (systemctl start docker), or use --runtime netns"
         self._local = threading.local()
+        if not is_engine_listening():
+            raise PreflightError(f"no Docker Engine listens at {engine_host()}", hint=hint)
         try:
             self._local.client = docker.from_env(timeout=_TIMEOUT_SECONDS)
-            self._version = self._local.client.api.api_version if self._local.client.ping() else None
+            self._version = self._local.client.api.api_version
         except (DockerException, RequestException) as error:
-            raise PreflightError(
-                f"no Docker Engine answers: {error}",
-                hint="start it (systemctl start docker), or use --runtime netns",
-            ) from error
+            raise PreflightError(f"no Docker Engine answers: {error}", hint=hint) from error
 
     @property
     def client(self) -> docker.DockerClient:

@@ -17,7 +17,7 @@ from testbed.fabric.plan import build_plan
 from testbed.fabric.process import is_alive
 from testbed.fabric.removal import observe_remains, remove
 from testbed.fabric.runtime import Runtime
-from testbed.fabric.runtime_choice import choose_runtime, engine_labs, known_runtime
+from testbed.fabric.runtime_choice import Choice, choose_runtime, engine_labs, known_runtime, parse_runtime
 from testbed.fabric.state import (
     DEFAULT_LAB,
     LabPaths,
@@ -83,17 +83,21 @@ def up(
         progress: hears how far it is.
 
     Raises:
-        UsageError: a lab of that name is up with another spec and *reconfigure* is false; the difference is
-        shown. PreflightError: the machine lacks something. FabricError: something failed; it is rolled back.
-        CleanupError: something failed, and the roll-back too. Interrupted: by SIGINT; it is rolled back.
+        UsageError: a lab of that name is up with another spec and *reconfigure* is false: the difference is
+            shown; or there is no such runtime.
+        PreflightError: the machine lacks something.
+        FabricError: something failed; it is rolled back.
+        CleanupError: something failed, and the roll-back too.
+        Interrupted: by SIGINT; it is rolled back.
     """
     paths = lab_paths(name)
+    wanted = None if runtime is None else parse_runtime(runtime)
     preflight.require(preflight.machine_checks())
     with exclusive(paths.lock_file, "up"):
         try:
             state = read_state(paths)
             if state and state.phase is Phase.UP:
-                difference = _difference(state, spec, runtime)
+                difference = _difference(state, spec, wanted)
                 if not difference:
                     return status(name)
                 if not reconfigure:
@@ -101,9 +105,14 @@ def up(
                         f"lab {name!r} is up with another configuration:\n" + "\n".join(difference),
                         hint="add --reconfigure to replace it, or choose another name with -n",
                     )
+                wanted = wanted or state.runtime
+            clos = Clos(spec)
+            choice = choose_runtime(paths, wanted)
+            has_containers = choice.runtime.name is RuntimeName.DOCKER
+            preflight.require(preflight.lab_checks(clos, has_containers=has_containers))
             if state:
                 remove(paths, known_runtime(paths, state), keep_lock=True)
-            return _build(paths, spec, runtime, progress)
+            return _build(paths, clos, choice, progress)
         finally:
             _discard_empty_folder(paths)
 
@@ -130,7 +139,7 @@ def down(name: str = DEFAULT_LAB) -> bool:
         if state:
             write_state(paths, state.model_copy(update={"phase": Phase.REMOVING}))
         remove(paths, runtime)
-    return had_folder or bool(remains.pids or remains.nodes or remains.has_pins)
+    return had_folder or bool(remains)
 
 
 def attach(name: str = DEFAULT_LAB) -> Lab:
@@ -190,20 +199,20 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(left.union(lab_folders())))
 
 
-def _build(
-    paths: LabPaths, spec: TopologySpec, runtime_name: str | None, progress: ProgressCallback
-) -> LabStatus:
-    clos = Clos(spec)
-    runtime, note = choose_runtime(paths, runtime_name)
-    preflight.require(preflight.lab_checks(clos, has_containers=runtime.name is RuntimeName.DOCKER))
+def _build(paths: LabPaths, clos: Clos, choice: Choice, progress: ProgressCallback) -> LabStatus:
+    runtime = choice.runtime
     remains = observe_remains(paths, runtime)
-    if remains.pids or remains.nodes or remains.has_pins:
+    if remains:
         raise FabricError(
             f"there are remains of an earlier lab {paths.lab!r}: {remains.describe()}",
             hint=f"remove them: mrc-testbed down -n {paths.lab}",
         )
     state = LabState(
-        name=paths.lab, runtime=runtime.name, phase=Phase.BUILDING, version=version("mrc-testbed"), spec=spec
+        name=paths.lab,
+        runtime=runtime.name,
+        phase=Phase.BUILDING,
+        version=version("mrc-testbed"),
+        spec=clos.spec,
     )
     write_state(paths, state)
     with Ledger(paths.ledger_file) as ledger:
@@ -227,12 +236,12 @@ def _build(
                 raise Interrupted(f"interrupted; lab {paths.lab!r} is rolled back") from error
             raise
         build.close()
-    return LabStatus(paths.lab, state.runtime, state.phase, state.spec, (), note)
+    return LabStatus(paths.lab, state.runtime, state.phase, state.spec, (), choice.note)
 
 
 def _discard_empty_folder(paths: LabPaths) -> None:
     """Removes the folder that came with the lock, if the lab did not come to exist."""
-    if paths.folder.is_dir() and not paths.state_file.exists() and not paths.ledger_file.exists():
+    if paths.folder.is_dir() and list(paths.folder.iterdir()) == [paths.lock_file]:
         paths.lock_file.unlink()
         paths.folder.rmdir()
 
@@ -249,11 +258,11 @@ def _roll_back(paths: LabPaths, runtime: Runtime, cause: BaseException) -> None:
 _ABSENT: Final = "not given"
 
 
-def _difference(state: LabState, spec: TopologySpec, runtime: str | None) -> list[str]:
+def _difference(state: LabState, spec: TopologySpec, runtime: RuntimeName | None) -> list[str]:
     """What *spec* and *runtime* ask for and the lab is not, as lines `key: is -> wanted`."""
     lines = []
     if runtime is not None and runtime != state.runtime:
-        lines.append(f"  runtime: {state.runtime.value} -> {runtime}")
+        lines.append(f"  runtime: {state.runtime.value} -> {runtime.value}")
     current, wanted = _flat(state.spec.model_dump(mode="json")), _flat(spec.model_dump(mode="json"))
     for key in dict.fromkeys((*current, *wanted)):
         before, after = current.get(key, _ABSENT), wanted.get(key, _ABSENT)

@@ -87,8 +87,12 @@ def raise_ports(ports: Iterable[Port]) -> None:
 
 def set_port_up(lab: str, port: Port, *, is_up: bool) -> None:
     """Raises or lowers one port's interface; the far end's carrier follows before this returns."""
-    with entered(node_namespace(lab, port.node.name)), RouteSocket() as route:
-        route.perform([set_link_up(port.name, ifindex(port.id), is_up=is_up)])
+    with entered(node_namespace(lab, port.node.name)):
+        if is_up:
+            raise_ports([port])  # its address went when it went down
+            return
+        with RouteSocket() as route:
+            route.perform([set_link_up(port.name, ifindex(port.id), is_up=False)])
 
 
 class PortFlags(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Final
 from testbed.errors import FabricError
 from testbed.fabric.namespace import create_namespace, delete_namespace
 from testbed.fabric.ownership import find_namespaces, owned_name, parse_owned_name
-from testbed.fabric.process import ProcessIdentity, marked_environment, observe_process
+from testbed.fabric.process import ProcessIdentity, marked_environment, observe_process, start_detached
 from testbed.fabric.runtime import Report
 from testbed.fabric.state import ContainerRecord, LabPaths, RuntimeName
 
@@ -48,10 +48,12 @@ class NetnsRuntime:
 
     def start_agents(self, configs: Mapping[str, Path]) -> Mapping[str, ProcessIdentity]:
         """Forks several agents off one interpreter; a single one is an interpreter of its own."""
-        start = _start_one if len(configs) == 1 else _start_many
-        pids = start(self._paths, configs)
+        if len(configs) == 1:
+            ((host, config),) = configs.items()
+            command = _agent_command([config])
+            return {host: start_detached(self._paths.lab, command, self._paths.agent_log(host))}
         agents = {}
-        for host, pid in pids.items():
+        for host, pid in _start_agents(self._paths.lab, configs).items():
             identity = observe_process(pid)
             if identity is None:
                 raise FabricError(
@@ -68,25 +70,12 @@ def _agent_command(configs: Iterable[Path]) -> list[str]:
     return command
 
 
-def _start_one(paths: LabPaths, configs: Mapping[str, Path]) -> dict[str, int]:
-    ((host, config),) = configs.items()
-    with paths.agent_log(host).open("ab") as log:
-        process = subprocess.Popen(
-            _agent_command([config]),
-            env=marked_environment(paths.lab),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-    return {host: process.pid}
-
-
-def _start_many(paths: LabPaths, configs: Mapping[str, Path]) -> dict[str, int]:
+def _start_agents(lab: str, configs: Mapping[str, Path]) -> dict[str, int]:
+    """Pids of the agents by host; they listen."""
     try:
         starter = subprocess.run(
             _agent_command(configs.values()),
-            env=marked_environment(paths.lab),
+            env=marked_environment(lab),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -91,10 +91,9 @@ def decode_operation(value: object) -> Operation:
     Raises:
         ValueError: it made nothing of the kind.
     """
-    if not isinstance(value, dict):
-        raise ValueError(f"not an operation: {value!r}")  # noqa: TRY004 - one exception for all that is unreadable
-    arguments = {str(key): argument for key, argument in value.items() if key != _KIND_KEY}
-    kind = _KINDS.get(value.get(_KIND_KEY, ""))
-    if kind is None or arguments.keys() != {field.name for field in fields(kind)}:
-        raise ValueError(f"not an operation: {value!r}")
-    return kind(**arguments)
+    if isinstance(value, dict) and all(isinstance(entry, str) for entry in value.values()):
+        arguments = {str(key): str(argument) for key, argument in value.items() if key != _KIND_KEY}
+        kind = _KINDS.get(value.get(_KIND_KEY, ""))
+        if kind is not None and arguments.keys() == {field.name for field in fields(kind)}:
+            return kind(**arguments)
+    raise ValueError(f"not an operation: {value!r}")

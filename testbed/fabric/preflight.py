@@ -18,6 +18,8 @@ from testbed.errors import PreflightError, TestbedError
 from testbed.fabric.data_plane import OBJECTS_DIR
 from testbed.fabric.data_plane_trial import check_data_plane
 from testbed.fabric.drainer import DRAINER
+from testbed.fabric.runtime_choice import choose_runtime
+from testbed.fabric.state import DEFAULT_LAB, RuntimeName, lab_paths
 from testbed.topology.clos import Clos
 from testbed.topology.spec import TopologySpec
 from testbed.units import format_size_bytes
@@ -188,10 +190,8 @@ def _mebibytes(size_bytes: int) -> str:
 
 
 def _docker() -> Check:
-    # The SDK takes a third of a second to import: only where it is asked about.
-    from testbed.fabric.docker_runtime import require_node_image  # noqa: PLC0415
-
-    return _attempt("Docker Engine with the node image (for runtime docker only)", require_node_image)
+    what = "Docker Engine with the node image (for runtime docker only)"
+    return _attempt(what, lambda: choose_runtime(lab_paths(DEFAULT_LAB), RuntimeName.DOCKER))
 
 
 def _attempt(what: str, work: Callable[[], object]) -> Check:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed.errors import CleanupError
+from testbed.errors import CleanupError, FabricError
 
 _PROC = Path("/proc")
 _MARK = "MRC_TESTBED_OWNED_BY"
@@ -34,6 +34,39 @@ class ProcessIdentity:
 def marked_environment(lab: str, base: Mapping[str, str] | None = None) -> dict[str, str]:
     """An environment whose process, and all it starts, `find_marked` finds."""
     return {**(os.environ if base is None else base), _MARK: lab}
+
+
+def start_detached(lab: str, command: list[str], log: Path) -> ProcessIdentity:
+    """Starts a process of *lab* that outlives this one, in a session of its own; *log* receives what it says.
+
+    Args:
+        lab: whose mark it bears.
+        command: path of the program, and its arguments.
+        log: appended to.
+
+    Raises:
+        FabricError: the program cannot be run.
+    """
+    log_flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    try:
+        # Not subprocess.Popen, which wants to be waited for.
+        pid = os.posix_spawn(
+            command[0],
+            command,
+            marked_environment(lab),
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, str(log), log_flags, 0o644),
+                (os.POSIX_SPAWN_DUP2, 1, 2),
+            ],
+            setsid=True,
+        )
+    except OSError as error:
+        raise FabricError(f"{command[0]} cannot be run: {error.strerror}") from error
+    identity = observe_process(pid)
+    if identity is None:
+        raise FabricError(f"{command[0]} ended at once", hint=f"see {log}")
+    return identity
 
 
 def observe_process(pid: int) -> ProcessIdentity | None:

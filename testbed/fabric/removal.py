@@ -31,16 +31,14 @@ class Remains:
         pids: processes that bear its mark.
         nodes: nodes with a container or a network namespace.
         has_pins: whether it has a folder of pins.
-        has_folder: whether it has a state folder.
     """
 
     pids: tuple[int, ...]
     nodes: tuple[str, ...]
     has_pins: bool
-    has_folder: bool
 
     def __bool__(self) -> bool:
-        return bool(self.pids or self.nodes or self.has_pins or self.has_folder)
+        return bool(self.pids or self.nodes or self.has_pins)
 
     def describe(self) -> str:
         """The remains in words, for an error message."""
@@ -51,8 +49,6 @@ class Remains:
             parts.append(f"nodes {_some(self.nodes)}")
         if self.has_pins:
             parts.append("pinned BPF maps")
-        if self.has_folder:
-            parts.append("a state folder")
         return ", ".join(parts)
 
 
@@ -62,7 +58,6 @@ def observe_remains(paths: LabPaths, runtime: Runtime) -> Remains:
         pids=tuple(process.pid for process in find_marked(paths.lab)),
         nodes=runtime.find_nodes(),
         has_pins=paths.lab in labs_with_pins(paths.bpffs),
-        has_folder=paths.folder.is_dir(),
     )
 
 

@@ -2,16 +2,13 @@
 meant.
 """
 
-import os
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from testbed.errors import PreflightError, UsageError, did_you_mean
+from testbed.fabric.engine_socket import is_engine_listening
 from testbed.fabric.netns_runtime import NetnsRuntime
 from testbed.fabric.runtime import Runtime
 from testbed.fabric.state import LabPaths, LabState, RuntimeName
-
-_DEFAULT_ENGINE_SOCKET: Final = Path("/var/run/docker.sock")
 
 
 class Choice(NamedTuple):
@@ -21,28 +18,34 @@ class Choice(NamedTuple):
     note: str | None
 
 
-def choose_runtime(paths: LabPaths, wanted: str | None) -> Choice:
+def parse_runtime(text: str) -> RuntimeName:
+    """The runtime of that name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    known = [runtime.value for runtime in RuntimeName]
+    if text not in known:
+        raise UsageError(f"unknown runtime {text!r}{did_you_mean(text, known)}; use docker or netns")
+    return RuntimeName(text)
+
+
+def choose_runtime(paths: LabPaths, wanted: RuntimeName | None) -> Choice:
     """The runtime asked for; without a wish docker if it is ready to be used, else netns.
 
     Raises:
-        UsageError: there is no such runtime.
         PreflightError: docker is asked for and not ready.
     """
-    if wanted is None:
-        if not _may_have_engine():
-            return Choice(NetnsRuntime(paths), "runtime netns: there is no Docker Engine")
-        try:
-            return Choice(_docker_runtime(paths), "runtime docker: its engine answers")
-        except PreflightError as error:
-            return Choice(NetnsRuntime(paths), f"runtime netns: {error.message}")
+    if wanted is RuntimeName.DOCKER:
+        return Choice(_docker_runtime(paths), None)
+    if wanted is RuntimeName.NETNS:
+        return Choice(NetnsRuntime(paths), None)
+    if not is_engine_listening():
+        return Choice(NetnsRuntime(paths), "runtime netns: there is no Docker Engine")
     try:
-        name = RuntimeName(wanted)
-    except ValueError as error:
-        known = [runtime.value for runtime in RuntimeName]
-        raise UsageError(
-            f"unknown runtime {wanted!r}{did_you_mean(wanted, known)}; use docker or netns"
-        ) from error
-    return Choice(_docker_runtime(paths) if name is RuntimeName.DOCKER else NetnsRuntime(paths), None)
+        return Choice(_docker_runtime(paths), "runtime docker: its engine answers")
+    except PreflightError as error:
+        return Choice(NetnsRuntime(paths), f"runtime netns: {error.message}")
 
 
 def known_runtime(paths: LabPaths, state: LabState | None) -> Runtime:
@@ -53,7 +56,7 @@ def known_runtime(paths: LabPaths, state: LabState | None) -> Runtime:
     """
     if state is not None and state.runtime is RuntimeName.NETNS:
         return NetnsRuntime(paths)
-    if state is None and not _may_have_engine():
+    if state is None and not is_engine_listening():
         return NetnsRuntime(paths)
     # The SDK takes a third of a second to import.
     from testbed.fabric.docker_engine import Engine  # noqa: PLC0415
@@ -69,7 +72,7 @@ def known_runtime(paths: LabPaths, state: LabState | None) -> Runtime:
 
 def engine_labs() -> frozenset[str]:
     """Labs that own a container; none if no Docker Engine answers."""
-    if not _may_have_engine():
+    if not is_engine_listening():
         return frozenset()
     from testbed.fabric.docker_engine import Engine  # noqa: PLC0415
 
@@ -85,7 +88,3 @@ def _docker_runtime(paths: LabPaths) -> Runtime:
     from testbed.fabric.docker_runtime import DockerRuntime, require_node_image  # noqa: PLC0415
 
     return DockerRuntime(paths, Engine(), require_node_image())
-
-
-def _may_have_engine() -> bool:
-    return bool(os.environ.get("DOCKER_HOST")) or _DEFAULT_ENGINE_SOCKET.exists()

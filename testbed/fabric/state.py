@@ -226,14 +226,14 @@ def read_state(paths: LabPaths) -> LabState | None:
         FabricError: the file is damaged, or of another version's format.
     """
     try:
-        text = paths.state_file.read_text()
+        content = paths.state_file.read_bytes()
     except FileNotFoundError:
         return None
     try:
-        return LabState.model_validate_json(text)
-    except (ValidationError, UnicodeDecodeError) as error:
-        first = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        return LabState.model_validate_json(content)
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"]
         raise FabricError(
-            f"the state of lab {paths.lab!r} in {paths.state_file} cannot be read: {first}",
+            f"the state of lab {paths.lab!r} in {paths.state_file} cannot be read: {reason}",
             hint=f"remove the lab: mrc-testbed down -n {paths.lab}",
         ) from error

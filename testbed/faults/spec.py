@@ -62,6 +62,7 @@ class LinkFlap(_Fault):
     jitter_ratio: Ratio = Field(
         default=0.0,
         alias="jitter",
+        json_schema_extra={"default": "0%"},
         description="Each down is moved later by up to this share of `every`, drawn from the seed.",
     )
 

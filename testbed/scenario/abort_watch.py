@@ -47,7 +47,9 @@ class AbortWatch:
 def _holds(condition: AbortCondition, recording: Recording) -> str | None:
     if condition.comparison is not None:
         outcome = evaluate(condition.comparison, Measurement(recording))
-        return outcome.reason if outcome.has_passed else None
+        if not outcome.has_passed:
+            return None
+        return ", ".join(f"{each.quantity} was {each.value:g}" for each in outcome.measured)
     limits = FidelityLimits()
     earlier = _earlier(recording.readings, limits.window_ns)
     if earlier is None:

@@ -42,18 +42,17 @@ def execute(
     Raises:
         TestbedError: the results cannot be written.
     """
-    folder = ResultFolder(
-        runs, plan, source, world.clock.utc_now(), observe_provenance(lab.name, lab.runtime)
-    )
-    runner = Runner(plan, world, folder, progress)
-    try:
-        with lab.announced(plan.scenario, folder.run_id, plan.seed):
-            ending = runner.run()
-    except BaseException as error:
-        # A bug or a forced end: what was measured is worth keeping, the exception is not ours to judge.
-        _finish(folder, runner, world, Ending(Status.ERROR, f"{type(error).__name__}: {error}"))
-        raise
-    return FinishedRun(_finish(folder, runner, world, ending), folder.path)
+    provenance = observe_provenance(lab.name, lab.runtime)
+    with ResultFolder(runs, plan, source, world.clock.utc_now(), provenance) as folder:
+        runner = Runner(plan, world, folder, progress)
+        try:
+            with lab.announced(plan.scenario, folder.run_id, plan.seed):
+                ending = runner.run()
+        except BaseException as error:
+            # A bug or a forced end: what was measured is worth keeping, the exception is not ours to judge.
+            _finish(folder, runner, world, Ending(Status.ERROR, f"{type(error).__name__}: {error}"))
+            raise
+        return FinishedRun(_finish(folder, runner, world, ending), folder.path)
 
 
 def _finish(folder: ResultFolder, runner: Runner, world: World, ending: Ending | None) -> RunResult:

@@ -6,6 +6,7 @@ from typing import Any
 
 from agents.nic.client import AgentClient
 from agents.wire_abi import EvState, QpState
+from testbed.errors import AgentError
 from testbed.fabric.live import Lab
 from testbed.faults.injector import FaultEvent
 from testbed.faults.occurrence import FaultOccurrence
@@ -149,11 +150,18 @@ class LiveSampler:
         """What the NICs reported since the last call."""
         events = [
             parsed
-            for listener in self._listeners.values()
-            for message in listener.drain_events()
+            for host in self._listeners
+            for message in self._messages(host)
             if (parsed := parse_nic_event(self._reader.clos, message)) is not None
         ]
         return sorted(events, key=lambda event: event.time_ns)
+
+    def _messages(self, host: str) -> list[dict[str, Any]]:
+        try:
+            return list(self._listeners[host].drain_events())
+        except AgentError as error:
+            hint = "mrc-testbed status says which nodes still work"
+            raise AgentError(f"the NIC agent of {host} is lost: {error.message}", hint=hint) from error
 
 
 def parse_nic_event(clos: Clos, message: Mapping[str, Any]) -> NicEvent | None:

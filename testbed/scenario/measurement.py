@@ -199,13 +199,14 @@ class Measurement:
         return sum(drops.get(reason, 0) for reason in _QUEUE_DROPS)
 
     def _assumed_bad(self, quantity: Quantity) -> float:
-        span = self._counting_span(quantity)
+        span = self._span(quantity)
         return sum(
             1
             for event in self._recording.nic_events
             if isinstance(event, EvTransition)
             and event.after is EvState.ASSUMED_BAD
-            and span.start_ns <= event.time_ns < span.end_ns
+            and span.start_ns <= event.time_ns
+            and (quantity.window is None or event.time_ns < span.end_ns)
         )
 
     def _wrong_bytes(self, _: Quantity) -> float:

@@ -58,11 +58,8 @@ class PlannedWorkload:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Hosts whose NICs send its messages, each once; in a ping-pong both do."""
-        senders = [flow.source for flow in self.flows]
-        if self.kind == "write-lat":
-            senders += [flow.target for flow in self.flows]
-        return tuple(dict.fromkeys(senders))
+        """Hosts whose NICs send its messages, each once."""
+        return tuple(dict.fromkeys(flow.source for flow in self.flows))
 
 
 @dataclass(frozen=True, slots=True)

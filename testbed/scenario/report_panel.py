@@ -58,6 +58,8 @@ def shown_intervals(readings: Sequence[Reading]) -> list[Interval]:
     for reading in readings[1:]:
         if reading.time_ns - kept[-1].time_ns >= spacing_ns:
             kept.append(reading)
+    if kept[-1] is not readings[-1]:
+        kept[max(1, len(kept) - 1) :] = [readings[-1]]
     return list(intervals(kept))
 
 

@@ -10,13 +10,14 @@ run leaves what it had measured. Everything else, and at the end these two as we
 place and moved there in one step.
 """
 
+import io
 import json
 import secrets
 from collections.abc import Mapping
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final, Self
 
 from testbed.errors import TestbedError
 from testbed.scenario.event import FaultChange, NicEvent, Note
@@ -61,12 +62,18 @@ class ResultFolder:
                 self._write("scenario.yaml", source)
             self._write_json("manifest.json", opening_manifest(self.run_id, started, plan, provenance))
             with ExitStack() as opened:
-                self._events = opened.enter_context((self.path / "events.jsonl").open("w", encoding="utf-8"))
-                self._series = opened.enter_context((self.path / "series.csv").open("w", encoding="utf-8"))
-                self._series.write(",".join(series_columns(plan)) + "\n")
+                self._events = opened.enter_context(_open_journal(self.path / "events.jsonl"))
+                self._series = opened.enter_context(_open_journal(self.path / "series.csv"))
+                self._append(self._series, ",".join(series_columns(plan)))
                 self._opened = opened.pop_all()
         except OSError as error:
             raise _unwritable(runs, error) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
 
     @property
     def run_id(self) -> str:
@@ -119,10 +126,11 @@ class ResultFolder:
         )
         return "\n".join([",".join(series_columns(self._plan)), *rows]) + "\n"
 
-    def _append(self, stream: TextIO, line: str) -> None:
+    def _append(self, stream: io.FileIO, line: str) -> None:
+        content = (line + "\n").encode()
         try:
-            stream.write(line + "\n")
-            stream.flush()
+            while content:
+                content = content[stream.write(content) :]
         except OSError as error:
             raise _unwritable(self.path, error) from error
 
@@ -133,6 +141,11 @@ class ResultFolder:
         draft = self.path / f".{name}.draft"
         draft.write_text(text, encoding="utf-8")
         draft.replace(self.path / name)
+
+
+def _open_journal(path: Path) -> io.FileIO:
+    """An unbuffered file: each line is with the kernel before the run goes on, and none is left to flush."""
+    return io.FileIO(path, "w")
 
 
 def _create_folder(parent: Path, started: datetime) -> Path:

@@ -87,7 +87,9 @@ class ScenarioSpec(BaseModel):
         default=TopologySpec(),
         description="The fabric, or the path of a Topology file, relative to this file.",
     )
-    transport: TransportSpec = Field(default=TransportSpec(), description="How messages cross the fabric.")
+    transport: TransportSpec = Field(
+        default=TransportSpec(), description="The transport protocol and its parameters."
+    )
     workloads: Annotated[list[Workload], Field(min_length=1)] = Field(description="What is sent.")
     faults: list[Fault] = Field(default=[], description="What breaks, when, and for how long.")
     expect: list[Annotated[str, AfterValidator(_check_expectation)]] = Field(

@@ -47,7 +47,10 @@ class _Workload(BaseModel):
         default=None, description="In place of duration: messages per QP."
     )
     warmup_ns: Duration = Field(
-        default=0, alias="warmup", description="Sending time before time 0, not measured; needs duration."
+        default=0,
+        alias="warmup",
+        json_schema_extra={"default": "0s"},
+        description="Sending time before time 0, not measured; needs duration.",
     )
     timeout_ns: Annotated[Duration, Field(gt=0)] | None = Field(
         default=None,

@@ -223,6 +223,7 @@ struct mrc_ev_plane {
 	__u16 backup_count;
 	__u16 cursor;
 	__u16 target_active;
+	__u64 suspect_uplinks; /* bit uplink % 64: an EV on it fell and none has come back since */
 };
 
 /* One outstanding packet, tx[psn % MRC_PSN_RING]. */

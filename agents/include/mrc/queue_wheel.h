@@ -8,8 +8,10 @@
  *
  * A push stores the port in the slot's list first, then the word's bit, then the summary's; a take
  * clears in the opposite order and looks again. So a bit may be set for nothing, but never missing.
- * Buckets in [scan, now + LOOK_AHEAD] are in use, fewer than 4096 unless the drainer was held up:
- * then an event may be found up to a turn early. It is not due and is pushed again.
+ *
+ * The drainer empties bucket after bucket and never skips one that is marked, however late it is:
+ * the model runs behind the clock then, but in order. What is due more than LOOK_AHEAD buckets after
+ * its position is looked at again there, so buckets in use span less than a turn.
  */
 #ifndef MRC_QUEUE_WHEEL_H
 #define MRC_QUEUE_WHEEL_H
@@ -59,14 +61,13 @@ static __always_inline int wheel_push(struct mrc_queue_drainer *drainer,
 {
 	__u64 bucket = due_ns >> MRC_QUEUE_BUCKET_SHIFT;
 	__u64 scan = WHEEL_READ(drainer->scan);
-	__u64 latest = (bpf_ktime_get_ns() >> MRC_QUEUE_BUCKET_SHIFT) + MRC_QUEUE_LOOK_AHEAD;
 	__u64 wake_at_ns;
 	__u32 slot, before;
 
 	if ((__s64)(bucket - scan) < 0)
 		bucket = scan;
-	if ((__s64)(bucket - latest) > 0)
-		bucket = latest;
+	if ((__s64)(bucket - scan) > MRC_QUEUE_LOOK_AHEAD)
+		bucket = scan + MRC_QUEUE_LOOK_AHEAD;
 	slot = bucket & WHEEL_SLOT_MASK;
 
 	WHEEL_READ(port->wheel_next) = MRC_QUEUE_LINK_PENDING;
@@ -121,28 +122,30 @@ static __always_inline __u32 wheel_distance(struct mrc_queue_drainer *drainer, _
 }
 
 /*
- * Moves the next bucket that is wholly past, up to and including `last`, to drainer->current.
- * Returns 0 when there is none.
+ * Moves the ports of the next bucket, `last` at the latest, to drainer->current. Returns 0 when there
+ * is none.
  */
 static __always_inline int wheel_take_bucket(struct mrc_queue_drainer *drainer, __u64 last)
 {
-	__u64 scan = drainer->scan;
+	__u64 scan = drainer->scan, earliest = last + 1 - MRC_QUEUE_LOOK_BEHIND;
 	__u32 distance, slot;
 
-	/* held up for more than a turn: one turn back covers every slot */
-	if ((__s64)(last - scan) >= MRC_QUEUE_BUCKETS)
-		scan = last - WHEEL_SLOT_MASK;
 	distance = wheel_distance(drainer, scan);
 	if (distance == WHEEL_EMPTY || (__s64)(scan + distance - last) > 0) {
 		/* what raced with the search lies behind it: look there again next time */
-		WHEEL_READ(drainer->scan) = last + 1 - MRC_QUEUE_LOOK_BEHIND;
+		WHEEL_READ(drainer->scan) = earliest;
 		return 0;
 	}
-	WHEEL_READ(drainer->scan) = scan + distance + 1;
 	slot = (scan + distance) & WHEEL_SLOT_MASK;
+	scan += distance + 1;
+	WHEEL_READ(drainer->scan) = scan;
+	drainer->limit_ns = (scan << MRC_QUEUE_BUCKET_SHIFT) - 1;
 	if (!wheel_clear_bits(&drainer->words[slot >> 6], 1ULL << (slot & 63)))
 		wheel_forget_word(drainer, slot >> 6);
 	drainer->current = __sync_lock_test_and_set(&drainer->buckets[slot], 0);
+	/* nothing else to be in order with: after idle time the position catches up with the clock */
+	if (!WHEEL_READ(drainer->summary) && (__s64)(earliest - scan) > 0)
+		WHEEL_READ(drainer->scan) = earliest;
 	return 1;
 }
 

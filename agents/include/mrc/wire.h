@@ -35,6 +35,7 @@ enum wire_opcode {
 };
 
 enum {
+	WIRE_P_KEY_DEFAULT = 0xffff,
 	WIRE_BTH_ACK_REQUEST = 0x80,
 	WIRE_BTH_RETRANSMISSION = 0x20,
 	WIRE_BTH_TIMESTAMP = 0x10,

@@ -13,6 +13,8 @@
 
 enum {
 	SLIDE_STEPS = 4,
+	ADVANCE_STEPS = 16,
+	LOSS_STEPS = 8,
 };
 
 /* Under the lock: PSN `psn`, sent and not yet acknowledged, has arrived. */
@@ -92,7 +94,7 @@ __noinline int declare_loss(__u32 qp_index, __u32 reason, __u64 now_ns)
 	if (!qp)
 		return 0;
 	bpf_spin_lock(&qp->lock);
-	for (int i = 0; i < 16; i++) {
+	for (int i = 0; i < LOSS_STEPS; i++) {
 		psn = qp->scan_psn;
 		slot = TX_SLOT(qp, psn);
 		if (psn == qp->next_psn)
@@ -104,9 +106,9 @@ __noinline int declare_loss(__u32 qp_index, __u32 reason, __u64 now_ns)
 			break;
 		}
 		qp->scan_psn = psn + 1;
-		is_more = i == 15;
+		is_more = i == LOSS_STEPS - 1;
 	}
-	for (int i = 0; i < 16 && !is_lost; i++) {
+	for (int i = 0; i < LOSS_STEPS && !is_lost; i++) {
 		__u32 entry = qp->retx_fifo[qp->retx_head & (MRC_PSN_RING - 1)];
 
 		if (qp->retx_head == qp->retx_tail)
@@ -118,7 +120,7 @@ __noinline int declare_loss(__u32 qp_index, __u32 reason, __u64 now_ns)
 			break;
 		}
 		qp->retx_head++;
-		is_more = i == 15;
+		is_more = i == LOSS_STEPS - 1;
 	}
 	if (is_lost) {
 		slot = TX_SLOT(qp, psn);
@@ -161,7 +163,7 @@ __noinline int advance(__u32 qp_index, __u64 now_ns)
 	bpf_spin_lock(&qp->lock);
 	packets = qp->acked_total;
 	bytes = qp->acked_bytes;
-	for (int i = 0; i < 64; i++) {
+	for (int i = 0; i < ADVANCE_STEPS; i++) {
 		__u32 una = qp->una_psn;
 
 		if (una == qp->next_psn) {
@@ -270,7 +272,7 @@ static __always_inline void qp_fail(__u32 qp_index, __u32 from, __u32 status)
  */
 __noinline int on_sack(struct xdp_md *ctx)
 {
-	struct wire_sack *head = frame_head(ctx, sizeof(*head));
+	struct wire_sack *head = frame_exactly(ctx, sizeof(*head));
 	struct tx_plan *plan = lookup0(&tx_plans);
 	__u32 qp_index, cack, ack, base, plane = 0, is_due = 0, is_new_left = 0, is_stale = 0;
 	__u32 packets = 0, is_retransmission, advice, entropy, is_settled = 0, is_planned = 0;
@@ -286,11 +288,11 @@ __noinline int on_sack(struct xdp_md *ctx)
 	struct mrc_qp *qp;
 
 	if (!head || !plan || !config)
-		return nic_drop(MRC_NC_DROP_MALFORMED);
+		return nic_drop(MRC_NC_DROP_LENGTH);
 	qp_index = stack_qp_index(&head->stack);
 	qp = bpf_map_lookup_elem(&qps, &qp_index);
 	ring = bpf_map_lookup_elem(&work_ring, &qp_index);
-	if (!qp || !ring)
+	if (!qp || !ring || !stack_is_from(&head->stack, qp->peer_host))
 		return nic_drop(MRC_NC_DROP_UNKNOWN_QP);
 	cack = bpf_ntohl(head->cack_psn) & WIRE_PSN_MASK;
 	ack = (__s16)bpf_ntohs(head->ack_psn_offset);
@@ -431,7 +433,7 @@ static __noinline int on_nak(__u32 qp_index, __u32 syndrome)
  */
 __noinline int on_acknowledge(struct xdp_md *ctx)
 {
-	struct wire_acknowledge *head = frame_head(ctx, sizeof(*head));
+	struct wire_acknowledge *head = frame_exactly(ctx, sizeof(*head));
 	__u32 qp_index, syndrome, psn, msn, entropy, plane = 0, is_stale, is_due = 0;
 	struct tx_plan *plan = lookup0(&tx_plans);
 	__u64 now_ns, rtt_ns = 0;
@@ -439,10 +441,10 @@ __noinline int on_acknowledge(struct xdp_md *ctx)
 	struct mrc_qp *qp;
 
 	if (!head || !plan)
-		return nic_drop(MRC_NC_DROP_MALFORMED);
+		return nic_drop(MRC_NC_DROP_LENGTH);
 	qp_index = stack_qp_index(&head->stack);
 	qp = bpf_map_lookup_elem(&qps, &qp_index);
-	if (!qp)
+	if (!qp || !stack_is_from(&head->stack, qp->peer_host))
 		return nic_drop(MRC_NC_DROP_UNKNOWN_QP);
 	msn = bpf_ntohl(head->syndrome_msn);
 	syndrome = msn >> 24;
@@ -488,6 +490,77 @@ __noinline int on_acknowledge(struct xdp_md *ctx)
 	}
 	plan->qp_index = qp_index;
 	plan->is_loss_due = is_due;
+	return SETTLE_FIRST;
+}
+
+/*
+ * The responder refuses one packet: it is sent again at once, on another EV (docs/protocol.md,
+ * "NETH"). Returns a verdict or SETTLE_FIRST.
+ */
+__noinline int on_nack(struct xdp_md *ctx)
+{
+	struct wire_nack *head = frame_exactly(ctx, sizeof(*head));
+	__u32 qp_index, psn, entropy, reason, ev_index = 0, status = MRC_STATUS_RETRY_EXCEEDED;
+	__u32 is_stale = 1, is_skipped = 0, from = MRC_QP_ERROR, is_trim;
+	struct tx_plan *plan = lookup0(&tx_plans);
+	struct mrc_qp *qp;
+	__u64 now_ns;
+
+	if (!head || !plan)
+		return nic_drop(MRC_NC_DROP_LENGTH);
+	qp_index = stack_qp_index(&head->stack);
+	qp = bpf_map_lookup_elem(&qps, &qp_index);
+	if (!qp || !stack_is_from(&head->stack, qp->peer_host))
+		return nic_drop(MRC_NC_DROP_UNKNOWN_QP);
+	psn = bpf_ntohl(head->psn) & WIRE_PSN_MASK;
+	entropy = bpf_ntohl(head->entropy);
+	reason = head->reason;
+	is_trim = reason == WIRE_NACK_TRIMMED || reason == WIRE_NACK_TRIMMED_LASTHOP;
+	now_ns = bpf_ktime_get_ns();
+	plan->now_ns = now_ns;
+	plan->model_ns = frame_model_ns(ctx) ?: now_ns;
+	plan->qp_index = qp_index;
+
+	bpf_spin_lock(&qp->lock);
+	psn = psn_expand(qp->una_psn, psn);
+	if (qp->state == MRC_QP_RTS && psn_distance(psn, qp->una_psn) >= 0 &&
+	    psn_distance(psn, qp->next_psn) < 0 && !ring_test(qp->acked_bits, psn) &&
+	    !ring_test(qp->lost_bits, psn)) {
+		struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
+		struct mrc_ev *ev = &qp->evs[EV_INDEX(slot->ev_index)];
+
+		/* Unless it is about an earlier transmission of the packet. */
+		is_stale = ev->entropy != entropy;
+		if (!is_stale) {
+			ev_index = slot->ev_index;
+			slot->loss = MRC_LOSS_NACK;
+			ring_set(qp->lost_bits, psn);
+			qp->lost_count++;
+			qp->inflight--;
+			ev->outstanding--;
+			ev->heard_acks = qp->acked_total;
+			if (reason == WIRE_NACK_TRIMMED)
+				is_skipped = ev_skip(ev, MRC_REASON_TRIM, now_ns);
+		}
+		if (reason == WIRE_NACK_NO_BITMAP || reason == WIRE_NACK_NO_PKT_BUFFER ||
+		    reason == WIRE_NACK_NO_RESOURCE) {
+			qp->retries += !is_stale;
+			if (qp->retries > qp->retry_limit)
+				from = qp_to_error(qp);
+		} else if (!is_trim && reason != WIRE_NACK_PSN_OOR_WINDOW) {
+			status = MRC_STATUS_REMOTE_OPERATION;
+			from = qp_to_error(qp);
+		}
+	}
+	plan->is_loss_due = is_loss_due(qp);
+	bpf_spin_unlock(&qp->lock);
+	if (from != MRC_QP_ERROR)
+		qp_fail(qp_index, from, status);
+	if (is_stale)
+		return nic_drop(MRC_NC_DROP_STALE_NACK);
+	nic_count(MRC_NC_RX_NACK, 1);
+	if (is_skipped)
+		ev_counted(qp_index, ev_index, MRC_EV_GOOD, MRC_EV_SKIP, MRC_REASON_TRIM);
 	return SETTLE_FIRST;
 }
 

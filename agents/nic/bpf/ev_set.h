@@ -120,14 +120,19 @@ static __always_inline void ev_note_sent(const struct mrc_qp *qp, struct mrc_ev 
 	ev->tx_packets++;
 }
 
+static __always_inline __u64 uplink_bit(__u32 entropy)
+{
+	return 1ULL << ((entropy >> MRC_EV_UPLINK_SHIFT) & 63);
+}
+
 /*
- * Brings a backup that can stand in for an EV with this entropy to the end of the backups; returns
- * whether there is one among the last few. It must be on another path: in a small fabric several
- * EVs share one, and what fails one of them fails its twins. Hosts of the same T0 have one path per
- * plane.
+ * Brings a backup that can stand in for an EV that fell to the end of the backups; returns whether
+ * there is one among the last few. It must not be on a path that is itself in doubt: in a small
+ * fabric several EVs share one, and what fails one of them fails its twins. Hosts of the same T0
+ * have one path per plane.
  */
 static __always_inline int ev_find_backup(struct mrc_qp *qp, const struct mrc_ev_plane *set,
-					  __u32 slice, __u32 entropy)
+					  __u32 slice)
 {
 	__u32 last = set->active_count + set->backup_count - 1;
 
@@ -136,7 +141,7 @@ static __always_inline int ev_find_backup(struct mrc_qp *qp, const struct mrc_ev
 	for (__u32 i = 0; i < EV_ATTEMPTS && i < set->backup_count; i++) {
 		__u8 candidate = qp->order[EV_INDEX(slice + last - i)];
 
-		if ((qp->evs[EV_INDEX(candidate)].entropy ^ entropy) >> MRC_EV_UPLINK_SHIFT) {
+		if (!(set->suspect_uplinks & uplink_bit(qp->evs[EV_INDEX(candidate)].entropy))) {
 			ev_swap(qp, slice, last - i, last);
 			return 1;
 		}
@@ -168,14 +173,15 @@ static __always_inline int ev_remove(struct mrc_qp *qp, __u32 index, __u32 floor
 
 	if (from != MRC_EV_GOOD && from != MRC_EV_SKIP)
 		return 0;
+	set->suspect_uplinks |= uplink_bit(ev->entropy);
 	if (ev->position < active) {
-		int has_substitute = ev_find_backup(qp, set, slice, ev->entropy);
+		int has_substitute = ev_find_backup(qp, set, slice);
 
 		if (!has_substitute && qp->active_total <= floor)
 			return 0;
 		ev_swap(qp, slice, ev->position, active - 1);
-		/* To the far side of the backups: the last of them takes the place next to the
-		 * border. */
+		/* To the far side of the backups: the last of them takes the place at the border.
+		 */
 		if (backup)
 			ev_swap(qp, slice, active - 1, active + backup - 1);
 		if (has_substitute) {
@@ -215,6 +221,7 @@ static __always_inline int ev_return(struct mrc_qp *qp, __u32 index, __u32 from,
 
 	if (ev->state != from)
 		return 0;
+	set->suspect_uplinks &= ~uplink_bit(ev->entropy);
 	ev_swap(qp, slice, ev->position, set->active_count + set->backup_count);
 	if (set->active_count < set->target_active) {
 		ev_swap(qp, slice, ev->position, set->active_count);

@@ -19,13 +19,24 @@ static __always_inline void *frame_head(struct xdp_md *ctx, __u32 size)
 	return data + size > (void *)(long)ctx->data_end ? (void *)0 : data;
 }
 
-/* Cuts or grows the frame to exactly `bytes`. */
-static __always_inline int frame_resize(struct xdp_md *ctx, __u32 bytes)
+static __always_inline __u64 frame_bytes(struct xdp_md *ctx)
 {
 	__u64 present = ctx->data_end - ctx->data;
 
 	asm volatile("" : "+r"(present)); /* or clang subtracts one pointer at a time */
-	return bpf_xdp_adjust_tail(ctx, (int)((__u64)bytes - present));
+	return present;
+}
+
+/* The frame, or NULL when it is not exactly a packet of `size` bytes and its iCRC. */
+static __always_inline void *frame_exactly(struct xdp_md *ctx, __u32 size)
+{
+	return frame_bytes(ctx) == size + WIRE_ICRC_BYTES ? frame_head(ctx, size) : (void *)0;
+}
+
+/* Cuts or grows the frame to exactly `bytes`. */
+static __always_inline int frame_resize(struct xdp_md *ctx, __u32 bytes)
+{
+	return bpf_xdp_adjust_tail(ctx, (int)((__u64)bytes - frame_bytes(ctx)));
 }
 
 /* Whom a packet is for, and on which path. */
@@ -156,6 +167,32 @@ static __always_inline __u32 stack_entropy(const struct wire_stack *stack)
 static __always_inline __u32 entropy_uplink(__u32 entropy)
 {
 	return entropy >> MRC_EV_UPLINK_SHIFT & MRC_EV_UPLINK_MASK;
+}
+
+/* Whether the versions in a frame are those of the protocol. */
+static __always_inline int stack_has_known_versions(const struct wire_stack *stack)
+{
+	const __be32 version_mask = bpf_htonl(0xf0000000), version_6 = bpf_htonl(0x60000000);
+
+	return (stack->outer.version_class_flow & version_mask) == version_6 &&
+	       (stack->inner.version_class_flow & version_mask) == version_6 &&
+	       !(stack->bth.pad_version & WIRE_BTH_VERSION_MASK);
+}
+
+/* Whether all lengths in a frame agree with one another and with the frame's. */
+static __always_inline int stack_lengths_agree(struct xdp_md *ctx, const struct wire_stack *stack)
+{
+	__u32 udp_bytes = bpf_ntohs(stack->udp.length);
+	__u32 outer_bytes = sizeof(struct wire_ipv6) + udp_bytes;
+
+	return stack->inner.payload_length == stack->udp.length &&
+	       bpf_ntohs(stack->outer.payload_length) == outer_bytes &&
+	       frame_bytes(ctx) == offsetof(struct wire_stack, inner) + outer_bytes;
+}
+
+static __always_inline int stack_is_from(const struct wire_stack *stack, __u32 host)
+{
+	return bpf_be64_to_cpu(stack->inner.source[1]) == host + 1ULL;
 }
 
 /* Index of the QP a packet names; beyond any map when it names none of ours. */

@@ -70,13 +70,16 @@ static __always_inline int on_frame(struct xdp_md *ctx)
 
 	config = lookup0(&nic_config);
 	port = bpf_map_lookup_elem(&port_table, &ingress_id);
-	head = frame_head(ctx, sizeof(*head));
+	head = frame_head(ctx, sizeof(head->eth) + sizeof(head->outer));
 	if (!config || !port || !head)
 		return XDP_PASS;
 	hi = bpf_be64_to_cpu(head->outer.destination[0]);
 	if (head->eth.ethertype != bpf_htons(WIRE_ETH_P_IPV6) || hi >> 32 != config->srv6_block)
 		return XDP_PASS;
 
+	head = frame_head(ctx, sizeof(*head));
+	if (!head)
+		return nic_drop(MRC_NC_DROP_MALFORMED);
 	plane = port->plane;
 	own_sid = usid(MRC_USID_DOWNLINK, plane, config->downlink) << 16;
 	if ((hi & 0xffffffff) != own_sid || head->outer.destination[1] ||
@@ -84,10 +87,17 @@ static __always_inline int on_frame(struct xdp_md *ctx)
 	    head->inner.next_header != WIRE_NEXT_HEADER_UDP ||
 	    bpf_be64_to_cpu(head->inner.destination[0]) != config->inner_prefix + plane ||
 	    bpf_be64_to_cpu(head->inner.destination[1]) != config->host_index + 1ULL ||
-	    head->udp.destination != bpf_htons(config->udp_port))
+	    head->udp.destination != bpf_htons(config->udp_port) ||
+	    head->bth.p_key != bpf_htons(WIRE_P_KEY_DEFAULT))
 		return nic_drop(MRC_NC_DROP_NOT_OURS);
-	if (head->bth.pad_version & WIRE_BTH_VERSION_MASK)
+	if (!stack_has_known_versions(head))
 		return nic_drop(MRC_NC_DROP_MALFORMED);
+	dscp = bpf_ntohl(head->outer.version_class_flow) >> 22 & 63;
+	if ((dscp == MRC_DSCP_TRIMMED || dscp == MRC_DSCP_TRIMMED_LASTHOP) &&
+	    head->bth.opcode >= WIRE_WRITE_FIRST && head->bth.opcode <= WIRE_WRITE_ONLY_IMMEDIATE)
+		return on_trimmed(ctx, plane, dscp);
+	if (!stack_lengths_agree(ctx, head))
+		return nic_drop(MRC_NC_DROP_LENGTH);
 
 	switch (head->bth.opcode) {
 	case WIRE_WRITE_FIRST:
@@ -96,14 +106,13 @@ static __always_inline int on_frame(struct xdp_md *ctx)
 	case WIRE_WRITE_LAST_IMMEDIATE:
 	case WIRE_WRITE_ONLY:
 	case WIRE_WRITE_ONLY_IMMEDIATE:
-		dscp = bpf_ntohl(head->outer.version_class_flow) >> 22 & 63;
-		if (dscp == MRC_DSCP_TRIMMED || dscp == MRC_DSCP_TRIMMED_LASTHOP)
-			return on_trimmed(ctx, plane, dscp);
 		return on_write(ctx, plane);
 	case WIRE_SACK:
 		return on_sack(ctx);
 	case WIRE_ACKNOWLEDGE:
 		return on_acknowledge(ctx);
+	case WIRE_NACK:
+		return on_nack(ctx);
 	case WIRE_ENDPOINT_REQUEST:
 		return on_endpoint_request(ctx, plane);
 	case WIRE_ENDPOINT_RESPONSE:

@@ -85,7 +85,7 @@ __noinline int send_probe(struct xdp_md *ctx)
 /* Answers a peer's probe on the path it came by. */
 __noinline int on_endpoint_request(struct xdp_md *ctx, __u32 plane)
 {
-	struct wire_endpoint_request *request = frame_head(ctx, sizeof(*request));
+	struct wire_endpoint_request *request = frame_exactly(ctx, sizeof(*request));
 	struct mrc_nic_config *config = lookup0(&nic_config);
 	struct wire_endpoint_response *head;
 	struct frame_target to;
@@ -95,7 +95,7 @@ __noinline int on_endpoint_request(struct xdp_md *ctx, __u32 plane)
 	__u32 id, port_id;
 
 	if (!request || !config)
-		return nic_drop(MRC_NC_DROP_MALFORMED);
+		return nic_drop(MRC_NC_DROP_LENGTH);
 	if ((bpf_ntohl(request->stack.bth.destination_qp) & WIRE_PSN_MASK) != WIRE_ENDPOINT_QP)
 		return nic_drop(MRC_NC_DROP_UNKNOWN_QP);
 	if ((bpf_ntohs(request->operation) & 3) != WIRE_ERTH_EV_PROBE)
@@ -132,7 +132,7 @@ __noinline int on_endpoint_request(struct xdp_md *ctx, __u32 plane)
 /* An answer: counted for its EV, which returns after enough of them in a row. */
 __noinline int on_endpoint_response(struct xdp_md *ctx)
 {
-	struct wire_endpoint_response *head = frame_head(ctx, sizeof(*head));
+	struct wire_endpoint_response *head = frame_exactly(ctx, sizeof(*head));
 	__u32 id, slot, qp_index, has_returned = 0;
 	struct mrc_probe *probe;
 	struct mrc_qp *qp;
@@ -140,7 +140,7 @@ __noinline int on_endpoint_response(struct xdp_md *ctx)
 	__u64 now_ns = bpf_ktime_get_ns();
 
 	if (!head)
-		return nic_drop(MRC_NC_DROP_MALFORMED);
+		return nic_drop(MRC_NC_DROP_LENGTH);
 	id = bpf_ntohl(head->stack.bth.flags_psn) & PROBE_ID_MASK;
 	slot = id & (MRC_PROBE_RING - 1);
 	probe = bpf_map_lookup_elem(&probes, &slot);

@@ -14,9 +14,10 @@
 
 enum {
 	UDP_TO_PAYLOAD_BYTES = sizeof(struct wire_write) - offsetof(struct wire_stack, udp) +
-			       WIRE_ICRC_BYTES, /* of a packet without immediate, iCRC included */
-	NOMINAL_HEADER_BYTES = 40,		/* nominal size of a packet = UDP length + 40 */
-	REFUSAL_INTERVAL_NS = 100000,		/* between NACKs for PSNs beyond the window */
+			       WIRE_ICRC_BYTES, /* without immediate, with iCRC */
+	ACK_OFFSET_MIN = -32768,
+	NOMINAL_HEADER_BYTES = 40,    /* nominal size of a packet = UDP length + 40 */
+	REFUSAL_INTERVAL_NS = 100000, /* between NACKs for PSNs beyond the window */
 };
 
 /* What the answer needs to know of the packet that is answered. */
@@ -262,9 +263,11 @@ static __always_inline void sack_compose(struct mrc_qp *qp, struct rx_answer *an
 
 	qp->sack_count++;
 	answer->psn = cack;
+	/* What is further back than 16 bits reach must not look like a PSN of today. */
 	answer->ack_offset = answer->packet.psn - cack;
-	/* The bitmap starts above cack; where arrivals reach beyond it, every second one ends
-	 * there. */
+	if (psn_distance(answer->packet.psn, cack) < ACK_OFFSET_MIN)
+		answer->ack_offset = ACK_OFFSET_MIN;
+	/* Starts above cack; where arrivals reach beyond it, every second one ends there. */
 	answer->base_offset = 1;
 	if (psn_distance(qp->max_received, cack) > 64 && (qp->sack_count & 1))
 		answer->base_offset = psn_distance(qp->max_received, cack) - 63;
@@ -302,8 +305,7 @@ static __always_inline void receive_answer(struct mrc_qp *qp, struct rx_answer *
 	sack_compose(qp, answer);
 }
 
-/* Tells the agent of the next WRITE with immediate, in their order; returns whether there was one.
- */
+/* Tells the agent of the next WRITE with immediate, in order; returns whether there was one. */
 __noinline int deliver_receive(__u32 qp_index)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
@@ -338,7 +340,7 @@ static __always_inline struct mrc_qp *receiving_qp(__u32 qp_index, const struct 
 		nic_count(MRC_NC_DROP_QP_STATE, 1);
 		return (void *)0;
 	}
-	if (qp->peer_host + 1ULL != bpf_be64_to_cpu(stack->inner.source[1])) {
+	if (!stack_is_from(stack, qp->peer_host)) {
 		nic_count(MRC_NC_DROP_UNKNOWN_QP, 1);
 		return (void *)0;
 	}
@@ -417,7 +419,7 @@ __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 	__u64 va;
 
 	if (!head || !answer)
-		return nic_drop(MRC_NC_DROP_MALFORMED);
+		return nic_drop(MRC_NC_DROP_LENGTH);
 	packet = &answer->packet;
 	opcode = head->stack.bth.opcode;
 	head_bytes = write_header_bytes(opcode);
@@ -429,10 +431,7 @@ __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 	flags_psn = bpf_ntohl(head->stack.bth.flags_psn);
 	if (!(flags_psn >> 24 & WIRE_BTH_TIMESTAMP))
 		return nic_drop(MRC_NC_DROP_MALFORMED); /* without TSETH all else lies elsewhere */
-	if (length > MRC_PMTU_MAX || length > dmalen ||
-	    bpf_ntohs(head->stack.inner.payload_length) != udp_bytes ||
-	    bpf_ntohs(head->stack.outer.payload_length) != sizeof(struct wire_ipv6) + udp_bytes ||
-	    ctx->data_end - ctx->data != head_bytes + length + pad + WIRE_ICRC_BYTES ||
+	if (length > MRC_PMTU_MAX || length > dmalen || pad != (-length & 3) ||
 	    (opcode >= WIRE_WRITE_ONLY && length != dmalen))
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	packet->qp_index = stack_qp_index(&head->stack);

@@ -25,10 +25,10 @@ struct {
 } queue_lateness SEC(".maps");
 
 /*
- * Takes the frame of a port that is due by now_ns, and puts the port back into the wheel for the
+ * Takes the frame of a port that is due by limit_ns, and puts the port back into the wheel for the
  * next. Returns the frame's id, 0 when none is due.
  */
-static __noinline __u32 port_take_due(__u32 port_id, __u64 now_ns)
+static __noinline __u32 port_take_due(__u32 port_id, __u64 limit_ns)
 {
 	__u32 zero = 0, id, next;
 	struct mrc_queue_drainer *drainer = bpf_map_lookup_elem(&queue_drainer, &zero);
@@ -43,7 +43,7 @@ static __noinline __u32 port_take_due(__u32 port_id, __u64 now_ns)
 	if (id) {
 		frame = descriptor_of(view.descriptors, id);
 		due_ns = frame->time_ns;
-		if (due_ns > now_ns) {
+		if (due_ns > limit_ns) {
 			id = 0;
 		} else {
 			view.queue->wire_head = frame->next;
@@ -88,7 +88,7 @@ static __noinline __u64 drain_take(__u64 now_ns)
 		if (next == MRC_QUEUE_LINK_PENDING)
 			return 0;
 		drainer->current = next;
-		id = port_take_due(port_id, now_ns);
+		id = port_take_due(port_id, drainer->limit_ns);
 		if (id)
 			return (__u64)port_id << 32 | id;
 	}

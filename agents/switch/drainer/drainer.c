@@ -44,6 +44,7 @@ enum {
 	RUNS_MAX = 2048,
 	RUNS_PER_FRAME = 64,   /* a call with more empty runs per frame than this was too long */
 	BATCH_RUNS = 8,	       /* frames leave together, at the end of this many runs */
+	SLEEP_MAX_NS = 100000000, /* the wheel's position must not fall far behind the clock */
 	CALLS_PER_LOOK = 64,   /* calls between two looks at signals and pins, when it never sleeps */
 	NICE = -10,	       /* late frames cost a lab more than a late prompt */
 };
@@ -104,7 +105,7 @@ static bool wait_until(struct pins *pins, struct ring_buffer *wake, uint64_t unt
 
 	sigemptyset(&none);
 	/* signals are blocked but here, so none is missed between a look at is_stopping and sleep */
-	if (ppoll(sources, 2, until_ns == UINT64_MAX ? NULL : &rest, &none) > 0) {
+	if (ppoll(sources, 2, &rest, &none) > 0) {
 		ring_buffer__consume(wake);
 		if (sources[1].revents && !pins_remain(pins))
 			return false;
@@ -120,13 +121,14 @@ static bool sleep_until_event(struct pins *pins, struct ring_buffer *wake)
 {
 	struct mrc_queue_drainer *drainer = pins->drainer;
 	_Atomic(__u64) *wake_at_ns = (_Atomic(__u64) *)&drainer->wake_at_ns;
-	uint64_t event_ns = next_event_ns(drainer), until_ns = event_ns;
+	uint64_t event_ns = next_event_ns(drainer), until_ns;
 	bool goes_on = true;
 
 	if (event_ns < WAKE_EARLY_NS)
 		return true;
-	if (event_ns != UINT64_MAX)
-		until_ns -= WAKE_EARLY_NS;
+	until_ns = clock_ns() + SLEEP_MAX_NS;
+	if (event_ns - WAKE_EARLY_NS < until_ns)
+		until_ns = event_ns - WAKE_EARLY_NS;
 	atomic_store(wake_at_ns, event_ns);
 	if (next_event_ns(drainer) >= event_ns)
 		goes_on = wait_until(pins, wake, until_ns);
@@ -162,12 +164,26 @@ static int drain(int program_fd, unsigned runs)
 	return errno == EINTR || errno == EAGAIN ? 0 : errno;
 }
 
+/*
+ * Moves the wheel's position near to now. It would get there bucket by bucket, in order, but that
+ * order is of no use to frames that waited for a drainer longer than this.
+ */
+static void catch_up(struct mrc_queue_drainer *drainer)
+{
+	uint64_t earliest = (clock_ns() - SLEEP_MAX_NS) >> MRC_QUEUE_BUCKET_SHIFT;
+	_Atomic(__u64) *scan = (_Atomic(__u64) *)&drainer->scan;
+
+	if (atomic_load(scan) < earliest)
+		atomic_store(scan, earliest);
+}
+
 static int serve(struct pins *pins, struct ring_buffer *wake)
 {
 	const struct mrc_queue_drainer *drainer = pins->drainer;
 	const volatile uint64_t *taken = (const volatile uint64_t *)&drainer->taken;
 	unsigned runs = RUNS_MIN, calls = 0;
 
+	catch_up(pins->drainer);
 	for (;;) {
 		uint64_t before = *taken, sent;
 		int error = drain(pins->program_fd, runs);

@@ -196,28 +196,22 @@ def test_unshaped_port_redirects_at_once(bench: SwitchBench) -> None:
     assert bench.pool.read(0).used == 0
 
 
-def test_frames_of_several_ports_leave_in_order_of_time() -> None:
-    """To the bucket of the wheel: within 1.024 us the order is free. A drainer held up for a turn of the
-    wheel, 4.2 ms, may mix them up; where the machine did that to this test, it tries again.
-    """
-    for _ in range(50):
-        with SwitchBench(3) as switch:
-            switch.shape(1, rate_bps=100 * MBIT, delay_ns=1_500_000)
-            switch.shape(2, rate_bps=70 * MBIT, delay_ns=1_500_000)
-            start_ns = now_ns()
-            for label in range(4):
-                for port_id in (1, 2):
-                    switch.receive(frame_for(port_id, 500, traffic_class=DATA, label=label), start_ns)
-            while now_ns() < start_ns + 2_000_000:
-                pass
-            left = switch.drain()
-            was_held_up = now_ns() > start_ns + 4_000_000
-        assert len(left) == 8
-        if not was_held_up:
-            buckets = [departure.arrival_ns >> QueueLimit.BUCKET_SHIFT for departure in left]
-            assert buckets == sorted(buckets)
-            return
-    pytest.fail("the machine never left this test alone for 4 ms")
+def test_frames_of_several_ports_leave_in_order_of_time(bench: SwitchBench) -> None:
+    """To the bucket of the wheel: within 1.024 us the order is free. How late they leave changes nothing."""
+    assert bench.drain_one() is None  # the wheel has its position now
+    bench.shape(1, rate_bps=100 * MBIT)
+    bench.shape(2, rate_bps=70 * MBIT)
+    start_ns = bench.drainer.scan << QueueLimit.BUCKET_SHIFT
+    for label in range(8):
+        for port_id in (1, 2):
+            bench.receive(frame_for(port_id, 1000, traffic_class=DATA, label=label), start_ns)
+    while now_ns() < start_ns + 2_000_000:
+        pass
+    left = bench.drain()
+    buckets = [departure.arrival_ns >> QueueLimit.BUCKET_SHIFT for departure in left]
+    assert len(buckets) == 16
+    assert buckets == sorted(buckets)
+    assert {departure.port_id for departure in left[:8]} == {1, 2}
 
 
 @st.composite

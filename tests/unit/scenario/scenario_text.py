@@ -6,6 +6,7 @@ FLAP = (
     HEAD
     + """\
   seed: 42
+  transport: {evs: 32}
   workloads:
     - {name: main, kind: sendrecv, shift: 4, size: 1MiB, warmup: 500ms, duration: 4s}
   faults:

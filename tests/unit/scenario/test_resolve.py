@@ -29,7 +29,7 @@ PLAN_42_SEED = 13595247095698949786
 DRY_RUN = """\
 scenario   trial, seed 42
 fabric     4 planes x (2 T0 + 2 T1), 8 hosts, unshaped
-transport  mrc, 128 EVs per QP, fixed window of 64 packets
+transport  mrc, 32 EVs per QP, fixed window of 64 packets
 run        500ms of warm-up, then until 4s
 
 workload   main: sendrecv, messages of 1MiB, for 4s; h0 > h4 and 7 more
@@ -131,7 +131,6 @@ def test_qps_come_from_the_workload_or_else_from_the_transport() -> None:
     plan = resolve(load_scenario(HEAD + workloads))
     assert [len(workload.flows) for workload in plan.workloads] == [2, 3, 1]
     assert [flow.qp_index for flow in plan.workloads[1].flows] == [0, 1, 2]
-    assert plan.workloads[2].sources == ("h2", "h3"), "both ends of a ping-pong send"
 
 
 def test_transport_defaults_are_those_of_the_topology() -> None:

@@ -1,0 +1,128 @@
+"""The reference page of Scenario files, made from the models; run as a module, it prints the page."""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from importlib import resources
+from typing import Any, Final
+
+from testbed.scenario.load import scenario_schema
+from testbed.scenario.quantity import QUANTITIES
+from testbed.scenario.verdict import Status
+from testbed.units import format_duration_ns, format_rate_bps, format_ratio, format_size_bytes
+
+_Schema = Mapping[str, Any]
+
+_STATUS_MEANINGS: Final = {
+    Status.PASSED: "every expectation held",
+    Status.FAILED: "an expectation did not hold, or could not be measured",
+    Status.ABORTED: "an abort condition was met",
+    Status.UNTRUSTED: "the testbed went beyond its own limits: neither a pass nor a failure",
+    Status.INTERRUPTED: "SIGINT or SIGTERM; faults reverted, results so far kept",
+    Status.ERROR: "something broke (6 when clean-up is incomplete); results so far kept",
+}
+
+_SECTIONS: Final = (
+    ("## spec", ("ScenarioSpec",)),
+    ("## Transport", ("TransportSpec",)),
+    ("## Topology", ("TopologySpec", "NicSpec", "QueueSpec")),
+    ("## Workloads", ("WriteBw", "WriteLat", "SendRecv")),
+    ("## Faults", ("LinkDown", "LinkFlap", "NicPortDown", "Loss")),
+    ("## Selectors", ("LinkSelector", "LinkFilter")),
+)
+
+_REFERENCES: Final = {"Tier": "tier", "LinkSelector": "selector", "LinkFilter": "filter"}
+_QUANTITIES: Final[dict[str, tuple[str, Callable[[Any], str]]]] = {
+    "200ms": ("time", format_duration_ns),
+    "100Mbit": ("rate", format_rate_bps),
+    "4MiB": ("size", format_size_bytes),
+    "5%": ("ratio", format_ratio),
+}
+"""By the example that the schema of a unit type gives: its name, and how a default is written."""
+
+
+def reference_page() -> str:
+    """The page, in Markdown: the template with its tables filled in."""
+    page = resources.files("testbed.scenario").joinpath("reference_template.md").read_text(encoding="utf-8")
+    tables = {"@models": _models(), "@quantities": _quantities(), "@statuses": _statuses()}
+    for marker, lines in tables.items():
+        page = page.replace(f"{marker}\n", "".join(lines))
+    return page
+
+
+def _models() -> Iterator[str]:
+    definitions = scenario_schema()["$defs"]
+    for index, (heading, names) in enumerate(_SECTIONS):
+        yield f"\n{heading}\n" if index else f"{heading}\n"
+        yield from (_model(definitions[name]) for name in names)
+
+
+def _model(schema: _Schema) -> str:
+    properties: Mapping[str, _Schema] = schema["properties"]
+    kind = properties.get("kind", {}).get("const")
+    is_one_of_several = kind is not None and "kind" in schema.get("required", ())
+    lines = [f"\n### kind: {kind}\n"] if is_one_of_several else []
+    lines.append(f"\n{schema.get('description', '')}\n\n")
+    lines.append("| key | value | default | meaning |\n| --- | --- | --- | --- |\n")
+    for key, entry in properties.items():
+        if key != "kind" or not is_one_of_several:
+            default, meaning = _default(key, entry, schema), _cell(entry.get("description", ""))
+            lines.append(f"| `{key}` | {_type(entry)} | {default} | {meaning} |\n")
+    return "".join(lines)
+
+
+def _default(key: str, entry: _Schema, schema: _Schema) -> str:
+    if key in schema.get("required", ()):
+        return "required"
+    default = entry.get("default")
+    if default is None:
+        return ""
+    if isinstance(default, dict):
+        return "see there"
+    if default == []:
+        return "none"
+    if isinstance(default, int | float) and entry.get("examples"):
+        default = _QUANTITIES[entry["examples"][0]][1](default)
+    return f"`{default}`"
+
+
+def _type(entry: _Schema) -> str:
+    """What one writes for an entry, in a few words."""
+    match entry:
+        case {"anyOf": forms} | {"oneOf": forms}:
+            named = (_type(form) for form in forms if form.get("type") != "null")
+            return " or ".join(dict.fromkeys(named))
+        case {"$ref": _}:
+            return _REFERENCES.get(_reference(entry), "mapping")
+        case {"const": _} | {"enum": _}:
+            return " or ".join(f"`{value}`" for value in entry.get("enum", [entry.get("const")]))
+        case {"examples": [example]}:
+            return f"{_QUANTITIES[example][0]} like `{example}`"
+        case {"type": "array", "items": items}:
+            return f"list of {_type(items)}"
+        case _:
+            return {"integer": "integer", "string": "text", "object": "mapping"}[entry["type"]]
+
+
+def _reference(entry: _Schema) -> str:
+    return str(entry["$ref"]).rpartition("/")[2]
+
+
+def _quantities() -> Iterator[str]:
+    for kind in QUANTITIES:
+        argument = f"({kind.argument})" if kind.argument else ""
+        windows = "yes" if kind.has_windows else "no"
+        meaning = _cell(kind.description)
+        yield f"| `{kind.name}{argument}` | {kind.dimension.value} | {windows} | {meaning} |\n"
+
+
+def _statuses() -> Iterator[str]:
+    for status in Status:
+        yield f"| {status.value} | {status.exit_code} | {_STATUS_MEANINGS[status]} |\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    sys.stdout.write(reference_page())

@@ -1,0 +1,43 @@
+"""One NIC per module, reset for every test, and the far ends it talks to."""
+# ruff: noqa: E402 - modules with assertions are rewritten only if imported after they are registered
+
+from collections.abc import Iterator
+
+import pytest
+
+pytest.register_assert_rewrite("far_end", "nic_bench", "write_target")
+
+from far_end import FarEnd
+from nic_bench import NicBench
+
+from testbed.topology.clos import Clos
+from testbed.topology.spec import TopologySpec
+
+FABRIC = Clos(TopologySpec(planes=4, t0=3, t1=2, hosts_per_t0=2, uplinks_per_pair=2))
+HOST, NEIGHBOUR, DISTANT = 3, 2, 4
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[NicBench]:
+    """The NIC of a host in the middle row, with downlink 1; what earlier tests did to it is still there."""
+    with NicBench(FABRIC, HOST) as nic:
+        yield nic
+
+
+@pytest.fixture
+def nic(bench: NicBench) -> NicBench:
+    """That NIC as new."""
+    bench.reset()
+    return bench
+
+
+@pytest.fixture(scope="module")
+def distant() -> FarEnd:
+    """A host across a T1."""
+    return FarEnd(FABRIC, HOST, DISTANT)
+
+
+@pytest.fixture(scope="module")
+def neighbour() -> FarEnd:
+    """A host at the same T0."""
+    return FarEnd(FABRIC, HOST, NEIGHBOUR)

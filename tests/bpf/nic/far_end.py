@@ -1,0 +1,168 @@
+"""The far end of the NIC's packets: builds frames as the last T0 hands them over, reads what comes back."""
+
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from agents.nic.qp import QpAttributes
+from agents.wire_abi import Limit
+from testbed.topology.clos import Clos
+from testbed.topology.usid import Role, Usid, pack_carrier
+from testbed.wire.endpoint_header import Eeth, EndpointOperation, Erth
+from testbed.wire.frame import Frame, Route, build_frame, decode_frame, encode_frame, traffic_class_of
+from testbed.wire.network_header import parse_mac
+from testbed.wire.opcode import Opcode
+from testbed.wire.packet import (
+    Acknowledge,
+    EndpointRequest,
+    EndpointResponse,
+    Packet,
+    Sack,
+    Write,
+    make_write,
+)
+from testbed.wire.psn import wire_psn
+from testbed.wire.reliability_header import CcState, Seth
+from testbed.wire.traffic_class import Ecn, TrafficClass
+from testbed.wire.transport_header import ENDPOINT_QPN, Aeth, Bth, Meth, NakCode, Reth, Tseth
+
+SWITCHES_CROSSED = 3
+NEVER_NS = 3_600_000_000_000
+"""A time-out that no test lives to see."""
+
+AnyPacket = TypeVar("AnyPacket", bound=Packet)
+
+
+def packet_of(frame: bytes, kind: type[AnyPacket]) -> AnyPacket:
+    """The packet in *frame*, which must be one of *kind*."""
+    packet = decode_frame(frame).packet
+    assert isinstance(packet, kind), packet
+    return packet
+
+
+@dataclass(frozen=True, slots=True)
+class FarEnd:
+    """Host *peer* as seen from the NIC of *host*.
+
+    Args:
+        clos: the fabric.
+        host: whose NIC is tested.
+        peer: the other host.
+        qpn: of the NIC's QP.
+        peer_qpn: of the other host's QP.
+    """
+
+    clos: Clos
+    host: int
+    peer: int
+    qpn: int = Limit.QPN_BASE.value
+    peer_qpn: int = 0xBEEF
+
+    def attributes(self, **changes: int | tuple[int, ...]) -> QpAttributes:
+        """Attributes of a QP to the peer, with *changes*; it never times out."""
+        planes = self.clos.spec.planes
+        usual = QpAttributes(
+            peer_host=self.peer,
+            evs=self.clos.ev_set(self.host, self.peer, 4 * planes),
+            backup_per_plane=1,
+            min_active=1,
+            window_packets=64,
+            loss_threshold_acks=128,
+            pmtu_bytes=2048,
+            rto_ns=NEVER_NS,
+            retry_limit=3,
+            probe_success_target=3,
+            seed=0,
+        )
+        return replace(usual, **changes)  # type: ignore[arg-type] # names are checked by replace()
+
+    # -- what arrives at the NIC ------------------------------------------------------------------
+
+    def route(self, plane: int, ev: int) -> Route:
+        """The way to the NIC, as it is behind the last switch."""
+        port = self.clos.port(self.clos.host_link(self.host, plane).lower.id)
+        downlink = Usid(Role.DOWNLINK, plane, self.clos.numbering.downlink(self.host))
+        return Route(
+            source_mac=parse_mac(self.clos.mac(port.peer_id)),
+            destination_mac=parse_mac(port.mac),
+            source=self.clos.inner_address(self.peer, plane),
+            destination=self.clos.inner_address(self.host, plane),
+            carrier=pack_carrier((downlink,)),
+            ev=ev,
+        )
+
+    def arriving(
+        self, packet: Packet, plane: int, ev: int | None = None, *, is_marked: bool = False
+    ) -> Frame:
+        """*packet* on an EV of *plane* behind the last switch; marked: ECN CE in the outer header."""
+        route = self.route(plane, plane << 28 if ev is None else ev)
+        frame = build_frame(route, packet)
+        assert frame.outer is not None
+        traffic_class = traffic_class_of(packet)
+        if is_marked:
+            traffic_class = TrafficClass(traffic_class.dscp, Ecn.CE)
+        hop_limit = frame.outer.hop_limit - SWITCHES_CROSSED
+        outer = replace(frame.outer, traffic_class=traffic_class.octet, hop_limit=hop_limit)
+        return replace(frame, outer=outer)
+
+    def arriving_octets(self, packet: Packet, plane: int, ev: int | None = None) -> bytes:
+        """The bytes of `arriving`."""
+        return encode_frame(self.arriving(packet, plane, ev))
+
+    def write(
+        self,
+        psn: int,
+        payload: bytes,
+        *,
+        va: int,
+        r_key: int,
+        opcode: Opcode = Opcode.WRITE_ONLY,
+        message_bytes: int | None = None,
+        msn: int = 0,
+        timestamp: int = 0x1234,
+        is_retransmission: bool = False,
+    ) -> Write:
+        """A data packet; *psn* may be any counter, its low 24 bits are sent."""
+        return make_write(
+            opcode,
+            self.qpn,
+            wire_psn(psn),
+            Meth(0, msn),
+            Reth(va, r_key, len(payload) if message_bytes is None else message_bytes),
+            payload,
+            tseth=Tseth(timestamp),
+            is_retransmission=is_retransmission,
+        )
+
+    def sack(self, seth: Seth, *, is_retransmission: bool = False, timestamp: int = 0) -> Sack:
+        """A SACK for the NIC's QP."""
+        bth = Bth(Opcode.SACK, self.qpn, wire_psn(seth.cack_psn), is_retransmission=is_retransmission)
+        return Sack(bth, seth, CcState(timestamp))
+
+    def nak(self, code: NakCode, msn: int = 0) -> Acknowledge:
+        """A transport NAK for the NIC's QP."""
+        return Acknowledge(Bth(Opcode.ACKNOWLEDGE, self.qpn), Aeth.nak(code, msn))
+
+    def probe_request(self, request_id: int, timestamp: int = 0x4321) -> EndpointRequest:
+        """An EV probe of the peer."""
+        bth = Bth(Opcode.ENDPOINT_REQUEST, ENDPOINT_QPN, request_id)
+        return EndpointRequest(bth, Erth(EndpointOperation.EV_PROBE, timestamp))
+
+    def probe_response(self, request_id: int, timestamp: int = 0) -> EndpointResponse:
+        """The peer's answer to an EV probe of the NIC."""
+        bth = Bth(Opcode.ENDPOINT_RESPONSE, ENDPOINT_QPN, request_id)
+        return EndpointResponse(bth, Eeth(EndpointOperation.EV_PROBE, timestamp))
+
+    # -- what the NIC should send -----------------------------------------------------------------
+
+    def leaving(self, packet: Packet, plane: int, uplink: int, ev: int) -> Frame:
+        """*packet* as the NIC should send it to the peer through *plane* and *uplink* with *ev*."""
+        port = self.clos.port(self.clos.host_link(self.host, plane).lower.id)
+        route = Route(
+            source_mac=parse_mac(port.mac),
+            destination_mac=parse_mac(self.clos.mac(port.peer_id)),
+            source=self.clos.inner_address(self.host, plane),
+            destination=self.clos.inner_address(self.peer, plane),
+            carrier=self.clos.carrier(self.host, self.peer, plane, uplink),
+            ev=ev,
+        )
+        return build_frame(route, packet)

@@ -1,0 +1,284 @@
+"""The real NIC program of one host, its ports in a namespace of their own, driven frame by frame.
+
+A received frame is run with the ifindex of the port it comes in through; a kick is a run whose frame comes
+from loopback, as the agent's does. What the program redirects goes nowhere: the verdict, the frame as it was
+left, and what changed in counters and events are the outcome.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from ctypes import Structure, addressof, c_uint32, memset, sizeof
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import Self
+
+from agents.bpf.libbpf import BpfObject, attach_xdp, run_once
+from agents.bpf.maps import ArrayMap, MappedArray, MappedMemory, PerCpuArray, RingBuffer, map_update
+from agents.nic.qp import QpAttributes, QueuePair, build_qp
+from agents.wire_abi import (
+    Event,
+    Histogram,
+    Kick,
+    KickMode,
+    Limit,
+    NicConfig,
+    NicCounter,
+    NicCounters,
+    Port,
+    PortCounter,
+    PortCounters,
+    Probe,
+    Qp,
+    QpState,
+    Region,
+    Work,
+    WorkRing,
+)
+from testbed.fabric.namespace import unnamed_namespace
+from testbed.fabric.netlink import RouteSocket, VethEnd, create_veth, mac_bytes, set_link_up
+from testbed.topology.addressing import INNER_PREFIX, INTERFACE_MTU_BYTES, ifindex
+from testbed.topology.clos import Clos
+from testbed.topology.usid import BLOCK
+from testbed.wire.network_header import MRC_UDP_PORT
+
+NIC_OBJECT = Path(__file__).parents[3] / "agents" / "_objects" / "nic.bpf.o"
+MEMORY_BYTES = 2 * Limit.MEMORY_SEGMENT
+QP_COUNT = 3
+
+_LIVE_FRAME = bytes(Limit.FRAME_BYTES_MAX)
+
+
+class Verdict(IntEnum):
+    """enum xdp_action."""
+
+    ABORTED = 0
+    DROP = 1
+    PASS = 2
+    TX = 3
+    REDIRECT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one run did.
+
+    Attributes:
+        verdict: of the program.
+        frame: as the program left it.
+        counters: those of the NIC that changed, by how much.
+        planes: of the ports through which a frame was sent.
+    """
+
+    verdict: Verdict
+    frame: bytes
+    counters: Mapping[NicCounter, int]
+    planes: tuple[int, ...]
+
+
+class NicBench:
+    """The NIC of *host* in a fabric, to be entered as a context by one thread.
+
+    Attributes:
+        config: live.
+        regions: live, by R_Key modulo their number.
+        memory: of the NIC, live, MEMORY_BYTES of it.
+        port_table: live, by port id.
+    """
+
+    def __init__(self, clos: Clos, host: int) -> None:
+        self.clos = clos
+        self.host = host
+        self.ports = tuple(clos.ports_of(clos.host(host)))
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as undo:
+            namespace_fd = undo.enter_context(unnamed_namespace())
+            entries = dict.fromkeys(
+                ("port_table", "port_state", "port_counters", "port_devmap"), self.clos.numbering.port_count
+            )
+            entries |= {"qps": QP_COUNT, "work_ring": QP_COUNT, "rtt_histogram": len(self.ports)}
+            entries["memory"] = MEMORY_BYTES // Limit.MEMORY_SEGMENT
+            self._object = undo.enter_context(BpfObject(NIC_OBJECT, max_entries=entries))
+            self._program_fd = self._object.program_fd("nic")
+            self._open_maps()
+            undo.callback(self._ring.close)
+            self._create_ports(namespace_fd)
+            self.reset()
+            self._stack = undo.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def map_fd(self, name: str) -> int:
+        """Descriptor of one of the object's maps."""
+        return self._object.map_fd(name)
+
+    def _open_maps(self) -> None:
+        self.config = MappedArray(self.map_fd("nic_config"), NicConfig)[0]
+        self.regions = MappedArray(self.map_fd("regions"), Region)
+        self.memory = MappedMemory(self.map_fd("memory")).view
+        self.port_table = MappedArray(self.map_fd("port_table"), Port)
+        self._work = MappedArray(self.map_fd("work_ring"), WorkRing)
+        self._kick = MappedArray(self.map_fd("kick"), Kick)[0]
+        self._probes = ArrayMap(self.map_fd("probes"), Probe)
+        self._qps = ArrayMap(self.map_fd("qps"), Qp, locked=True)
+        self._ring = RingBuffer(self.map_fd("nic_events"))
+        self._counters = PerCpuArray(self.map_fd("nic_counters"), NicCounters)
+        self._port_counters = PerCpuArray(self.map_fd("port_counters"), PortCounters)
+        self._rtt = PerCpuArray(self.map_fd("rtt_histogram"), Histogram)
+
+    def _create_ports(self, namespace_fd: int) -> None:
+        with RouteSocket() as route:
+            for port in self.ports:
+                index, peer = ifindex(port.id), self.clos.peer(port)
+                near = VethEnd(namespace_fd, port.interface, index, mac_bytes(port.mac))
+                far = VethEnd(namespace_fd, f"far{port.plane}", ifindex(peer.id), mac_bytes(peer.mac))
+                route.perform([create_veth(port.name, near, far, INTERFACE_MTU_BYTES)])
+                route.perform([set_link_up(port.name, index, is_up=True)])
+                attach_xdp(index, self._program_fd)
+                map_update(self.map_fd("port_devmap"), c_uint32(port.id), c_uint32(index))
+
+    def reset(self) -> None:
+        """Puts everything but the counters back to how a fresh NIC has it, all ports up and faultless."""
+        _clear(self.config, self._kick, *self.regions, *self._work, *self.port_table)
+        spec = self.clos.spec
+        self.config.host_index = self.host
+        self.config.plane_count = spec.planes
+        self.config.hosts_per_t0 = spec.hosts_per_t0
+        self.config.uplinks_per_pair = spec.uplinks_per_pair
+        self.config.udp_port = MRC_UDP_PORT
+        self.config.srv6_block = BLOCK
+        self.config.inner_prefix = INNER_PREFIX
+        self.config.port_up_mask = (1 << spec.planes) - 1
+        self.config.downlink = self.clos.numbering.downlink(self.host)
+        for plane, port in enumerate(self.ports):
+            self.config.port_id[plane] = port.id
+            entry = self.port_table[port.id]
+            entry.plane = plane
+            entry.peer_port = port.peer_id
+            entry.mac[:] = list(mac_bytes(port.mac))
+            entry.peer_mac[:] = list(mac_bytes(self.clos.mac(port.peer_id)))
+            entry.is_configured = 1
+        self.memory[:] = bytes(MEMORY_BYTES)
+        for index in range(QP_COUNT):
+            self._qps.write(index, Qp(state=QpState.RESET))
+        for index in range(Limit.PROBE_RING):
+            if self._probes.read(index).is_pending:
+                self._probes.write(index, Probe())
+        self._ring.drain()
+
+    # -- what the agent does ----------------------------------------------------------------------
+
+    def create_qp(self, index: int, attributes: QpAttributes, peer_qpn: int, *, first_psn: int = 0) -> None:
+        """A QP in RTS whose packets, in both directions, start at *first_psn*, 32 bits."""
+        value = build_qp(QueuePair(index, attributes), self.config)
+        value.state = QpState.RTS
+        value.peer_qpn = peer_qpn
+        value.next_psn = value.una_psn = value.scan_psn = value.peer_cack_next = value.cack_next = first_psn
+        value.max_received = c_uint32(first_psn - 1).value
+        self._qps.write(index, value)
+
+    def qp(self, index: int = 0) -> Qp:
+        """A copy of a QP as it is now."""
+        return self._qps.read(index)
+
+    @contextmanager
+    def editing_qp(self, index: int = 0) -> Iterator[Qp]:
+        """A copy of a QP, stored when the body ends."""
+        value = self._qps.read(index)
+        yield value
+        self._qps.write(index, value)
+
+    def register(self, slot: int, offset: int, length: int, *, is_remote_writable: bool = True) -> int:
+        """The R_Key of a new region."""
+        r_key = 0x5EC2E700 | slot
+        region = self.regions[slot]
+        region.offset, region.length, region.is_remote_writable = offset, length, is_remote_writable
+        region.r_key = r_key
+        return r_key
+
+    def post(self, work: Work, index: int = 0) -> None:
+        """Adds a work request to a QP's ring."""
+        ring = self._work[index]
+        ring.entries[ring.tail % Limit.WORK_RING] = work
+        ring.tail += 1
+
+    def posted(self, place: int, index: int = 0) -> Work:
+        """A work request in a QP's ring, live."""
+        entry: Work = self._work[index].entries[place]
+        return entry
+
+    # -- runs -------------------------------------------------------------------------------------
+
+    def receive(self, frame: bytes, plane: int) -> Outcome:
+        """Lets *frame* come in through the port to *plane*."""
+        return self._run(frame, ifindex(self.ports[plane].id))
+
+    def kick(self, index: int = 0, *, frames_left: int = 1) -> Outcome:
+        """Lends one frame to a QP; *frames_left*, this one included, are said to come."""
+        self._kick.mode = KickMode.DATA
+        self._kick.qp_index = index
+        self._kick.frames_left = frames_left
+        return self._run(_LIVE_FRAME, 0)
+
+    def send_all(self, index: int = 0, *, frames_max: int = Limit.PSN_RING) -> list[bytes]:
+        """The frames of a QP that leave when it is lent as many as it takes."""
+        frames: list[bytes] = []
+        while len(frames) < frames_max:
+            outcome = self.kick(index)
+            if outcome.verdict is Verdict.DROP:
+                break
+            frames.append(outcome.frame)
+        return frames
+
+    def probe(self, evs: Sequence[int], index: int = 0) -> list[bytes]:
+        """The frames of one EV probe on each EV of a QP, by index."""
+        self._kick.mode = KickMode.PROBE
+        self._kick.probe_cursor = 0
+        self._kick.probe_count = len(evs)
+        for place, ev in enumerate(evs):
+            self._kick.probe_qp[place] = index
+            self._kick.probe_ev[place] = ev
+        return [self._run(_LIVE_FRAME, 0).frame for _ in evs]
+
+    def _run(self, frame: bytes, ingress_ifindex: int) -> Outcome:
+        counters, sent = self.counters(), self._sent()
+        verdict, left = run_once(self._program_fd, frame, ingress_ifindex=ingress_ifindex)
+        changed = {
+            counter: after - counters[counter]
+            for counter, after in self.counters().items()
+            if after != counters[counter]
+        }
+        planes = [plane for plane, after in enumerate(self._sent()) for _ in range(after - sent[plane])]
+        return Outcome(Verdict(verdict), left, changed, tuple(planes))
+
+    # -- what can be seen -------------------------------------------------------------------------
+
+    def counters(self) -> dict[NicCounter, int]:
+        """The NIC's counters."""
+        values = self._counters.sum(0)
+        return {counter: values[counter] for counter in NicCounter if counter != NicCounter.COUNT}
+
+    def _sent(self) -> list[int]:
+        return [self._port_counters.sum(port.id)[PortCounter.TX_PACKETS] for port in self.ports]
+
+    def rtt_samples(self, plane: int) -> int:
+        """Round-trip times recorded for a plane."""
+        head = 2  # sum_ns and max_ns
+        return sum(self._rtt.sum(plane)[head:])
+
+    def events(self) -> list[Event]:
+        """Events that wait, oldest first."""
+        return [Event.from_buffer_copy(record) for record in self._ring.drain()]
+
+    def event_fileno(self) -> int:
+        """Descriptor that is readable while events wait."""
+        return self._ring.fileno()
+
+
+def _clear(*values: Structure) -> None:
+    for value in values:
+        memset(addressof(value), 0, sizeof(value))

@@ -1,0 +1,78 @@
+"""The responder's packet bookkeeping in plain Python: sets and integers, no rings and no bits.
+
+PSNs are free-running counters of any size; only what is sent is cut to the wire's width.
+
+Source: docs/protocol.md, "Responder", "SETH" and "CC_STATE".
+"""
+
+from dataclasses import dataclass, field
+
+from agents.wire_abi import Limit
+from testbed.wire.psn import wire_psn
+from testbed.wire.received_bytes import nominal_bytes, received_units
+from testbed.wire.reliability_header import CcState, Seth
+from testbed.wire.sack import LOW_BASE_OFFSET, build_bitmap, high_base_offset
+
+WINDOW_PSNS = Limit.PSN_RING.value
+OFFSET_MIN = -(1 << 15)
+
+
+@dataclass(slots=True)
+class ReferenceResponder:
+    """What one QP has received.
+
+    Attributes:
+        next_psn: the first PSN not received.
+        above: PSNs received beyond it.
+        newest: highest PSN received; one below the first while there is none.
+        received_bytes: nominal, each packet once.
+        sack_count: SACKs sent.
+    """
+
+    next_psn: int = 0
+    above: set[int] = field(default_factory=set)
+    newest: int = -1
+    received_bytes: int = 0
+    sack_count: int = 0
+
+    @classmethod
+    def starting_at(cls, first_psn: int) -> "ReferenceResponder":
+        """A QP that expects *first_psn*."""
+        return cls(next_psn=first_psn, newest=first_psn - 1)
+
+    def accepts(self, psn: int) -> bool:
+        """Whether *psn* lies below the end of the window."""
+        return psn < self.next_psn + WINDOW_PSNS
+
+    def has(self, psn: int) -> bool:
+        """Whether *psn* was received before."""
+        return psn < self.next_psn or psn in self.above
+
+    def receive(self, psn: int, udp_bytes: int, *, entropy: int, timestamp: int) -> tuple[Seth, CcState]:
+        """The headers of the SACK for a packet inside the window, new or not."""
+        if not self.has(psn):
+            self.above.add(psn)
+            self.newest = max(self.newest, psn)
+            self.received_bytes += nominal_bytes(udp_bytes)
+            while self.next_psn in self.above:
+                self.above.remove(self.next_psn)
+                self.next_psn += 1
+        self.sack_count += 1
+        return self._sack(psn, entropy, timestamp)
+
+    def _sack(self, psn: int, entropy: int, timestamp: int) -> tuple[Seth, CcState]:
+        cack = self.next_psn - 1
+        wire_cack = wire_psn(cack)
+        # Where the bitmap does not reach the newest packet from below, every second one ends there.
+        ends_high = self.sack_count % 2 == 1
+        offset = high_base_offset(wire_cack, wire_psn(self.newest)) if ends_high else LOW_BASE_OFFSET
+        above = {wire_psn(received) for received in self.above}
+        seth = Seth(
+            cack_psn=wire_cack,
+            entropy=entropy,
+            sack_bitmap=build_bitmap(wire_cack, above, offset),
+            sack_offset=offset,
+            # The field has 16 bits. What lies further back is no longer of interest to anybody.
+            ack_psn_offset=max(psn - cack, OFFSET_MIN),
+        )
+        return seth, CcState(timestamp, len(self.above), received_units=received_units(self.received_bytes))

@@ -1,0 +1,189 @@
+"""Writes that the NIC must not carry out: wrong keys, addresses out of bounds, packets for somebody else."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from ipaddress import IPv6Address
+
+import pytest
+from far_end import FarEnd
+from frame_offsets import BTH_AT, INNER_AT, OUTER_AT, patched
+from nic_bench import MEMORY_BYTES, NicBench, Verdict
+from write_target import REGION_OFFSET, REGION_SLOT, WriteTarget, random_bytes
+
+from agents.wire_abi import Limit, NicCounter, QpState
+from testbed.topology.usid import Role, Usid, pack_carrier
+from testbed.wire.frame import Frame, decode_frame, encode_frame
+from testbed.wire.opcode import Opcode
+from testbed.wire.packet import Acknowledge
+from testbed.wire.transport_header import Aeth, Bth, NakCode
+
+pytestmark = pytest.mark.root
+
+REGION_BYTES = MEMORY_BYTES - REGION_OFFSET
+ARRIVAL_PLANE = 2
+
+
+@pytest.fixture
+def target(nic: NicBench, distant: FarEnd) -> WriteTarget:
+    return WriteTarget(nic, distant)
+
+
+@pytest.fixture
+def good(target: WriteTarget) -> Frame:
+    """A frame that the NIC accepts from plane 0."""
+    return target.far.arriving(target.packet(0, random_bytes(100), va=0), 0)
+
+
+def check_nak(target: WriteTarget, va: int, r_key: int, length: int, counter: NicCounter) -> None:
+    """A write there is refused with a NAK, counted, and not taken for received."""
+    packet = target.far.write(7, random_bytes(length), va=va, r_key=r_key, msn=0x4321)
+    before = bytes(target.nic.qp())
+    outcome = target.nic.receive(target.far.arriving_octets(packet, ARRIVAL_PLANE), ARRIVAL_PLANE)
+    nak = Acknowledge(
+        Bth(Opcode.ACKNOWLEDGE, target.far.peer_qpn, 7), Aeth.nak(NakCode.REMOTE_ACCESS_ERROR, 0x4321)
+    )
+    expected = target.far.leaving(nak, ARRIVAL_PLANE, uplink=0, ev=ARRIVAL_PLANE << 28)
+    assert decode_frame(outcome.frame) == expected
+    assert outcome.frame == encode_frame(expected)
+    assert (outcome.verdict, outcome.planes) == (Verdict.REDIRECT, (ARRIVAL_PLANE,))
+    assert outcome.counters == {counter: 1, NicCounter.TX_NAK: 1}
+    assert bytes(target.nic.qp()) == before
+    target.check_memory()
+
+
+@pytest.mark.parametrize("flipped", [1 << 6, 1 << 31, 1, 1 << 5])
+def test_wrong_key_is_answered_with_a_nak(target: WriteTarget, flipped: int) -> None:
+    check_nak(target, 0, target.r_key ^ flipped, 10, NicCounter.DROP_R_KEY)
+
+
+def test_key_zero_names_no_region_not_even_an_empty_entry(target: WriteTarget) -> None:
+    target.nic.regions[0].length = 4096
+    target.nic.regions[0].is_remote_writable = 1
+    check_nak(target, 0, 0, 10, NicCounter.DROP_R_KEY)
+
+
+def test_revoked_key_is_refused(target: WriteTarget) -> None:
+    target.deliver(target.packet(0, b"while it was valid"), 0)
+    target.nic.regions[REGION_SLOT].r_key = 0
+    check_nak(target, 0, target.r_key, 10, NicCounter.DROP_R_KEY)
+
+
+def test_region_that_is_not_remotely_writable_is_refused(target: WriteTarget) -> None:
+    r_key = target.nic.register(6, 0, 4096, is_remote_writable=False)
+    check_nak(target, 0, r_key, 10, NicCounter.DROP_R_KEY)
+
+
+@pytest.mark.parametrize(
+    ("va", "length"),
+    [
+        (REGION_BYTES, 1),
+        (REGION_BYTES - 1, 2),
+        (REGION_BYTES - 2047, 2048),
+        (REGION_BYTES + 1, 1),
+        (2**32, 4),
+        (2**32 - REGION_OFFSET, 4),
+        (2**63, 4),
+        (2**64 - 1, 1),
+        (2**64 - 1, 2),
+        (2**64 - 4, 4),
+        (2**64 - 4, 8),
+        (2**64 - 2048, 2048),
+        (2**64 - REGION_OFFSET, 16),
+    ],
+)
+def test_write_outside_its_region_is_answered_with_a_nak(target: WriteTarget, va: int, length: int) -> None:
+    check_nak(target, va, target.r_key, length, NicCounter.DROP_BOUNDS)
+
+
+def test_region_ends_at_its_own_last_byte(target: WriteTarget) -> None:
+    r_key = target.nic.register(6, 8192, 1000)
+    for va, length in ((999, 2), (1000, 1), (0, 1001)):
+        check_nak(target, va, r_key, length, NicCounter.DROP_BOUNDS)
+
+
+@pytest.mark.parametrize("qpn", [0, 2, 255, Limit.QPN_BASE + 3, 2**24 - 1])
+def test_unknown_qp(target: WriteTarget, good: Frame, qpn: int) -> None:
+    frame = patched(encode_frame(good), BTH_AT + 5, qpn, width=3)
+    target.refuse(frame, NicCounter.DROP_UNKNOWN_QP)
+
+
+@pytest.mark.parametrize("state", [QpState.RESET, QpState.INIT, QpState.ERROR])
+def test_qp_in_a_state_that_does_not_receive(target: WriteTarget, good: Frame, state: QpState) -> None:
+    with target.nic.editing_qp() as qp:
+        qp.state = state
+    target.refuse(encode_frame(good), NicCounter.DROP_QP_STATE)
+
+
+def test_qp_in_rtr_receives(target: WriteTarget) -> None:
+    with target.nic.editing_qp() as qp:
+        qp.state = QpState.RTR
+    target.deliver(target.packet(0, b"ready to receive"), 0)
+
+
+@pytest.mark.parametrize("peer", [0, 2, 5])
+def test_packet_of_another_host_than_the_peer(target: WriteTarget, good: Frame, peer: int) -> None:
+    stranger = replace(target.far, peer=peer)
+    target.refuse(stranger.arriving_octets(good.packet, 0), NicCounter.DROP_UNKNOWN_QP)
+
+
+Change = Callable[[Frame], Frame]
+
+
+def inner_to(destination: str) -> Change:
+    return lambda frame: replace(frame, inner=replace(frame.inner, destination=IPv6Address(destination)))
+
+
+def carrier_of(*usids: tuple[Role, int, int]) -> Change:
+    def change(frame: Frame) -> Frame:
+        assert frame.outer is not None
+        carrier = pack_carrier(tuple(Usid(*usid) for usid in usids))
+        return replace(frame, outer=replace(frame.outer, destination=carrier))
+
+    return change
+
+
+OWN, T0 = (Role.DOWNLINK, 0, 1), (Role.T0, 0, 1)
+MISADDRESSED: dict[str, Change] = {
+    "other UDP port": lambda frame: replace(frame, destination_port=4971),
+    "inner destination is another host": inner_to("fd6d:7263::5"),
+    "inner destination is another plane": inner_to("fd6d:7263:0:1::4"),
+    "inner destination is another site": inner_to("fd6d:7264::4"),
+    "carrier of another downlink": carrier_of((Role.DOWNLINK, 0, 0)),
+    "carrier of another plane": carrier_of((Role.DOWNLINK, 1, 1)),
+    "carrier to a T0": carrier_of(T0),
+    "carrier to a T1": carrier_of((Role.T1, 0, 1)),
+    "carrier goes on": carrier_of(OWN, T0),
+    "carrier goes on in its lower half": carrier_of(OWN, T0, T0),
+}
+
+
+@pytest.mark.parametrize("change", MISADDRESSED.values(), ids=MISADDRESSED.keys())
+def test_misaddressed_frame(target: WriteTarget, good: Frame, change: Change) -> None:
+    target.refuse(encode_frame(change(good)), NicCounter.DROP_NOT_OURS)
+
+
+def test_frame_that_comes_in_through_the_port_of_another_plane(target: WriteTarget, good: Frame) -> None:
+    target.refuse(encode_frame(good), NicCounter.DROP_NOT_OURS, plane=1)
+
+
+def test_packet_of_another_partition(target: WriteTarget, good: Frame) -> None:
+    target.refuse(patched(encode_frame(good), BTH_AT + 2, 0x7FFF, width=2), NicCounter.DROP_NOT_OURS)
+
+
+@pytest.mark.parametrize(("at", "protocol"), [(OUTER_AT + 6, 17), (OUTER_AT + 6, 43), (INNER_AT + 6, 6)])
+def test_other_protocol_inside(target: WriteTarget, good: Frame, at: int, protocol: int) -> None:
+    target.refuse(patched(encode_frame(good), at, protocol), NicCounter.DROP_NOT_OURS)
+
+
+def test_frame_outside_our_block_is_left_to_the_kernel(target: WriteTarget, good: Frame) -> None:
+    ipv4 = replace(good.ethernet, ethertype=0x0800)
+    foreign = [
+        patched(encode_frame(good), OUTER_AT + 24, 0xFCBC, width=2),
+        encode_frame(replace(good, outer=None)),
+        encode_frame(replace(good, ethernet=ipv4)),
+        bytes(60),
+    ]
+    for frame in foreign:
+        outcome = target.nic.receive(frame, 0)
+        assert (outcome.verdict, outcome.frame, outcome.counters) == (Verdict.PASS, frame, {})
+    target.check_memory()

@@ -1,0 +1,142 @@
+"""A QP that receives: delivers data packets to the NIC and compares all that follows with the reference."""
+
+from dataclasses import replace
+from random import Random
+from typing import Final
+
+from far_end import FarEnd
+from nic_bench import MEMORY_BYTES, NicBench, Outcome, Verdict
+from reference_responder import ReferenceResponder
+
+from agents.wire_abi import Limit, NicCounter
+from testbed.wire.frame import decode_frame, encode_frame
+from testbed.wire.opcode import Opcode
+from testbed.wire.packet import Sack, Write
+from testbed.wire.reliability_header import PathAdvice
+from testbed.wire.transport_header import Bth
+
+REGION_SLOT: Final = 5
+REGION_OFFSET: Final = 4096
+UDP_OVERHEAD_BYTES: Final = 8 + 12 + 4 + 4 + 16 + 4
+"""UDP, BTH, METH, TSETH, RETH and iCRC."""
+
+
+def random_bytes(count: int, seed: int = 0) -> bytes:
+    """The same bytes for the same arguments."""
+    return Random(f"{seed}/{count}").randbytes(count)
+
+
+class WriteTarget:
+    """A QP of the NIC in RTS, a region that takes all memory from REGION_OFFSET on, and the reference.
+
+    Args:
+        nic: under test.
+        far: who sends.
+        first_psn: counter of the first packet.
+        expected: what is in memory; shared by the QPs of one NIC.
+
+    Attributes:
+        reference: what the QP ought to have received.
+        r_key: of the region.
+    """
+
+    def __init__(
+        self, nic: NicBench, far: FarEnd, first_psn: int = 0, *, expected: bytearray | None = None
+    ) -> None:
+        self.nic = nic
+        self.far = far
+        self.reference = ReferenceResponder.starting_at(first_psn)
+        self.expected = bytearray(MEMORY_BYTES) if expected is None else expected
+        self.r_key = nic.register(REGION_SLOT, REGION_OFFSET, MEMORY_BYTES - REGION_OFFSET)
+        nic.create_qp(far.qpn - Limit.QPN_BASE, far.attributes(), far.peer_qpn, first_psn=first_psn)
+
+    def packet(
+        self,
+        psn: int,
+        payload: bytes,
+        va: int = 0,
+        *,
+        opcode: Opcode = Opcode.WRITE_ONLY,
+        message_bytes: int | None = None,
+        msn: int = 0,
+        timestamp: int = 0x1234,
+        is_retransmission: bool = False,
+    ) -> Write:
+        """A data packet that the QP accepts if its PSN is in the window."""
+        return self.far.write(
+            psn,
+            payload,
+            va=va,
+            r_key=self.r_key,
+            opcode=opcode,
+            message_bytes=message_bytes,
+            msn=msn,
+            timestamp=timestamp,
+            is_retransmission=is_retransmission,
+        )
+
+    def deliver(
+        self, packet: Write, psn: int, *, plane: int = 0, ev: int | None = None, is_marked: bool = False
+    ) -> Sack:
+        """The SACK for *packet*, once it, the memory and the counters are what they should be.
+
+        Args:
+            packet: comes in.
+            psn: its counter.
+            plane: it comes through.
+            ev: it came on; by default one with uplink 0.
+            is_marked: with congestion experienced.
+        """
+        entropy = plane << 28 if ev is None else ev
+        is_new = not self.reference.has(psn)
+        if is_new:
+            start = REGION_OFFSET + packet.reth.va
+            self.expected[start : start + len(packet.payload)] = packet.payload
+        sack = self._expected_sack(packet, psn, entropy, is_marked=is_marked)
+        answer = self.far.leaving(sack, plane, entropy >> 16 & 0xFFF, entropy)
+        arriving = self.far.arriving(packet, plane, entropy, is_marked=is_marked)
+
+        outcome = self.nic.receive(encode_frame(arriving), plane)
+        assert decode_frame(outcome.frame) == answer
+        assert outcome.frame == encode_frame(answer)
+        assert outcome.verdict is Verdict.REDIRECT
+        assert outcome.planes == (plane,)
+        self._check_counters(outcome, len(packet.payload) if is_new else None)
+        self.check_memory()
+        return sack
+
+    def _expected_sack(self, packet: Write, psn: int, entropy: int, *, is_marked: bool) -> Sack:
+        assert packet.tseth is not None
+        udp_bytes = UDP_OVERHEAD_BYTES + len(packet.payload) + packet.bth.pad_bytes
+        timestamp = packet.tseth.tx_timestamp
+        seth, state = self.reference.receive(psn, udp_bytes, entropy=entropy, timestamp=timestamp)
+        seth = replace(
+            seth,
+            advice=PathAdvice.SKIP_ONCE if is_marked else PathAdvice.NONE,
+            source_qpn_low=self.far.qpn & 0xFFFF,
+            destination_qpn_low=self.far.peer_qpn & 0xFFFF,
+        )
+        rtx = packet.bth.is_retransmission
+        return Sack(Bth(Opcode.SACK, self.far.peer_qpn, seth.cack_psn, is_retransmission=rtx), seth, state)
+
+    @staticmethod
+    def _check_counters(outcome: Outcome, placed_bytes: int | None) -> None:
+        expected = {NicCounter.RX_DATA: 1, NicCounter.TX_SACK: 1}
+        if placed_bytes is None:
+            expected[NicCounter.RX_DUPLICATE] = 1
+        elif placed_bytes:
+            expected[NicCounter.RX_PLACED_BYTES] = placed_bytes
+        assert outcome.counters == expected
+
+    def refuse(self, frame: bytes, counter: NicCounter, *, plane: int = 0) -> None:
+        """Lets *frame* come in, which must be dropped, counted under *counter* alone, and leave no trace."""
+        before = bytes(self.nic.qp(self.far.qpn - Limit.QPN_BASE))
+        outcome = self.nic.receive(frame, plane)
+        assert (outcome.verdict, outcome.counters) == (Verdict.DROP, {counter: 1})
+        assert outcome.planes == ()
+        assert bytes(self.nic.qp(self.far.qpn - Limit.QPN_BASE)) == before
+        self.check_memory()
+
+    def check_memory(self) -> None:
+        """All of the NIC's memory is as expected."""
+        assert bytes(self.nic.memory) == self.expected

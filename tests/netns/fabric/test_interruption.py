@@ -1,0 +1,193 @@
+"""Whatever ends `up` early, nothing stays: by roll-back if it can still act, by `down` if it cannot."""
+
+import fcntl
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from lab_leftovers import SMALL, observe_leftovers
+
+from testbed.errors import FabricError, Interrupted, PreflightError
+from testbed.fabric import data_plane, lab
+from testbed.fabric.build import Progress
+from testbed.fabric.state import Phase, lab_paths
+
+pytestmark = pytest.mark.root
+
+SHAPED = SMALL.model_copy(update={"port_rate": 100_000_000})
+STEPS = (
+    "a place for pinned maps",
+    "switches and hosts",
+    "links",
+    "switch data plane",
+    "NIC data planes",
+    "ports",
+    "queue drainer",
+    "NIC agents",
+    "a packet through every plane",
+)
+
+KILLED_UP = """
+import os, signal, sys
+from testbed.fabric import lab
+from testbed.topology.spec import TopologySpec
+
+def die(progress):
+    if progress.what == sys.argv[2] and progress.done_count == int(sys.argv[3]):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+spec = TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1, port_rate=100_000_000)
+lab.up(spec, name=sys.argv[1], runtime="netns", progress=die)
+"""
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_ctrl_c_in_any_step_rolls_back(step: str, lab_name: str, state_dir: Path) -> None:
+    def interrupt(progress: Progress) -> None:
+        if progress.what == step and progress.done_count:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted, match="rolled back"):
+        lab.up(SHAPED, name=lab_name, runtime="netns", progress=interrupt)
+    assert observe_leftovers([lab_name], state_dir) == []
+
+
+@pytest.mark.parametrize("done_count", [0, 1])
+@pytest.mark.parametrize("step", STEPS)
+def test_down_removes_what_a_killed_up_left(
+    step: str, done_count: int, lab_name: str, state_dir: Path
+) -> None:
+    command = [sys.executable, "-c", KILLED_UP, lab_name, step, str(done_count)]
+    assert subprocess.run(command, check=False).returncode in {-signal.SIGKILL, 0}
+    assert lab_name in lab.names()
+    assert lab.down(lab_name) is True
+    assert observe_leftovers([lab_name], state_dir) == []
+
+
+def test_up_after_a_killed_up_starts_afresh(lab_name: str) -> None:
+    command = [sys.executable, "-c", KILLED_UP, lab_name, "ports", "1"]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    status = lab.status(lab_name)
+    assert status.phase is Phase.BUILDING
+    assert "it is building" in status.problems
+    with pytest.raises(FabricError, match="is not up, but building"):
+        lab.attach(lab_name)
+    lab.up(SMALL, name=lab_name, runtime="netns")
+    assert lab.status(lab_name).is_healthy
+    lab.down(lab_name)
+
+
+def test_down_works_without_the_state_folder(small_lab: str, state_dir: Path) -> None:
+    paths = lab_paths(small_lab)
+    for file in (paths.state_file, paths.ledger_file):
+        file.unlink()
+    (problem,) = lab.status(small_lab).problems
+    assert problem.startswith("it has no state, but there remain: processes ")
+    with pytest.raises(FabricError, match="there are remains of an earlier lab"):
+        lab.up(SMALL, name=small_lab, runtime="netns")
+    assert small_lab in lab.names()
+    assert lab.down(small_lab) is True
+    assert observe_leftovers([small_lab], state_dir) == []
+
+
+def test_a_damaged_state_file_is_reported_and_down_works(small_lab: str, state_dir: Path) -> None:
+    state_file = lab_paths(small_lab).state_file
+    state_file.write_text(state_file.read_text()[:100])
+    for attempt in (lambda: lab.attach(small_lab), lambda: lab.up(SMALL, name=small_lab)):
+        with pytest.raises(FabricError, match=r"lab\.json cannot be read") as caught:
+            attempt()
+        assert caught.value.hint == f"remove the lab: mrc-testbed down -n {small_lab}"
+    assert not lab.status(small_lab).is_healthy
+    assert lab.down(small_lab) is True
+    assert observe_leftovers([small_lab], state_dir) == []
+
+
+def test_a_dead_agent_and_a_missing_node_are_reported(small_lab: str) -> None:
+    with lab.attach(small_lab) as live:
+        agent = next(process for process in live.state.processes if process.node == "h0")
+    descriptor = os.pidfd_open(agent.pid)
+    signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+    os.waitid(os.P_PIDFD, descriptor, os.WEXITED) if _is_child(agent.pid) else _await_exit(descriptor)
+    os.close(descriptor)
+    subprocess.run(["ip", "netns", "delete", f"mrc-{small_lab}-p1-t1-0"], check=True)
+    assert lab.status(small_lab).problems == (
+        "node p1-t1-0 is gone",
+        f"the agent of h0 (pid {agent.pid}) is dead",
+    )
+
+
+def test_two_commands_do_not_race(lab_name: str) -> None:
+    lock_file = lab_paths(lab_name).lock_file
+    lock_file.parent.mkdir()
+    with lock_file.open("w") as held:
+        held.write("up (pid 4711)")
+        held.flush()
+        fcntl.flock(held, fcntl.LOCK_EX)
+        for attempt in (lambda: lab.up(SMALL, name=lab_name), lambda: lab.down(lab_name)):
+            with pytest.raises(FabricError, match=r"is being changed by up \(pid 4711\)"):
+                attempt()
+    assert lab.down(lab_name) is True
+
+
+def test_a_refusal_of_the_verifier_is_kept_in_a_file_and_rolled_back(
+    lab_name: str, state_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects = tmp_path / "objects"
+    objects.mkdir()
+    for file in data_plane.OBJECTS_DIR.iterdir():
+        (objects / file.name).symlink_to(file)
+    _compile_refused_program(objects / "nic.bpf.o")
+    monkeypatch.setattr(data_plane, "OBJECTS_DIR", objects)
+    with pytest.raises(PreflightError) as caught:
+        lab.up(SMALL, name=lab_name, runtime="netns")
+    log = lab_paths(lab_name).verifier_log
+    assert caught.value.message.endswith(f"what the verifier said is in {log}")
+    assert "\n" not in caught.value.message
+    assert "invalid access to packet" in log.read_text()
+    log.unlink()
+    assert observe_leftovers([lab_name], state_dir) == []
+
+
+def _is_child(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[1] == str(os.getpid())
+
+
+def _await_exit(descriptor: int) -> None:
+    assert select.select([descriptor], [], [], 10)[0]
+
+
+def _compile_refused_program(target: Path) -> None:
+    """A NIC object like ours in name and maps' names, whose program reads beyond the packet."""
+    source = target.with_suffix(".c")
+    maps = ["memory", "qps", "work_ring", "rtt_histogram"]
+    source.unlink(missing_ok=True)
+    target.unlink()
+    source.write_text(
+        "#include <linux/bpf.h>\n#include <bpf/bpf_helpers.h>\n"
+        + "".join(
+            "struct { __uint(type, BPF_MAP_TYPE_ARRAY); __uint(max_entries, 1); __type(key, __u32);"
+            f' __type(value, __u64); }} {name} SEC(".maps");\n'
+            for name in maps
+        )
+        + 'SEC("xdp") int nic(struct xdp_md *ctx) { return *(int *)(long)ctx->data; }\n'
+        'char _license[] SEC("license") = "GPL";\n'
+    )
+    include = f"/usr/include/{os.uname().machine}-linux-gnu"
+    command = [
+        "clang",
+        "-target",
+        "bpf",
+        "-O2",
+        "-g",
+        "-idirafter",
+        include,
+        "-c",
+        str(source),
+        "-o",
+        str(target),
+    ]
+    subprocess.run(command, check=True)

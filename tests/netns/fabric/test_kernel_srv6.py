@@ -1,0 +1,73 @@
+"""The kernel's own SRv6 forwards what our NICs send: an independent uN node in the place of one of ours."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from agents.wire_abi import PortCounter
+from testbed.errors import UsageError
+from testbed.fabric import lab
+from testbed.fabric.kernel_srv6 import replace_switch_by_kernel_srv6, restore_switch
+from testbed.fabric.live import Lab
+from testbed.topology.spec import TopologySpec
+
+pytestmark = pytest.mark.root
+
+
+@pytest.fixture
+def live_lab(lab_name: str) -> Iterator[Lab]:
+    spec = TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1, uplinks_per_pair=2)
+    lab.up(spec, name=lab_name, runtime="netns")
+    with lab.attach(lab_name) as live:
+        yield live
+    lab.down(lab_name)
+
+
+@pytest.mark.parametrize("switch", ["p0-t0-0", "p1-t1-0"])
+def test_traffic_flows_unchanged_through_a_kernel_srv6_switch(live_lab: Lab, switch: str) -> None:
+    bpf_before, kernel_before = _sent_by_bpf(live_lab, switch), _forwarded_by_kernel(live_lab, switch)
+    replace_switch_by_kernel_srv6(live_lab, switch)
+    live_lab.prove_planes()
+    assert live_lab.state.kernel_srv6_switches == (switch,)
+    assert _sent_by_bpf(live_lab, switch) == bpf_before
+    # Two hosts write one packet each through the plane, and each is answered by a SACK.
+    assert _forwarded_by_kernel(live_lab, switch) == kernel_before + 4
+
+    restore_switch(live_lab, switch)
+    live_lab.prove_planes()
+    assert live_lab.state.kernel_srv6_switches == ()
+    assert _sent_by_bpf(live_lab, switch) == bpf_before + 4
+    assert _forwarded_by_kernel(live_lab, switch) == kernel_before + 4
+
+
+def test_restoring_leaves_no_route_and_no_neighbour(live_lab: Lab) -> None:
+    shell = live_lab.node("p0-t0-0")
+    before = shell.cmd("ip -6 route; ip -6 neighbour; sysctl -a 2>/dev/null | grep -E 'seg6|forwarding'")
+    replace_switch_by_kernel_srv6(live_lab, "p0-t0-0")
+    assert "seg6local action End flavors next-csid lblen 32 nflen 16" in shell.cmd("ip -6 route")
+    restore_switch(live_lab, "p0-t0-0")
+    after = shell.cmd("ip -6 route; ip -6 neighbour; sysctl -a 2>/dev/null | grep -E 'seg6|forwarding'")
+    assert after == before
+
+
+def test_only_a_switch_of_an_unshaped_lab_can_be_replaced(live_lab: Lab, other_lab_name: str) -> None:
+    with pytest.raises(UsageError, match="h0 is a host"):
+        replace_switch_by_kernel_srv6(live_lab, "h0")
+    shaped = TopologySpec(planes=1, t0=1, t1=1, hosts_per_t0=2, port_rate=100_000_000)
+    lab.up(shaped, name=other_lab_name, runtime="netns")
+    with lab.attach(other_lab_name) as other, pytest.raises(UsageError, match="is shaped"):
+        replace_switch_by_kernel_srv6(other, "p0-t0-0")
+    lab.down(other_lab_name)
+
+
+def _sent_by_bpf(live: Lab, switch: str) -> int:
+    ports = live.clos.ports_of(live.clos.node(switch))
+    return sum(live.port_counters.sum(port.id)[PortCounter.TX_PACKETS] for port in ports)
+
+
+def _forwarded_by_kernel(live: Lab, switch: str) -> int:
+    counters = live.node(switch).cmd("cat /proc/net/snmp6")
+    found = re.search(r"^Ip6OutForwDatagrams\s+(\d+)", counters, re.MULTILINE)
+    assert found
+    return int(found[1])

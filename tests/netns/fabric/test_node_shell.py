@@ -1,0 +1,73 @@
+"""Nodes and links of a live lab as Mininet sees them, from a process that did not make them."""
+
+import time
+
+import pytest
+
+from testbed.errors import FabricError
+from testbed.fabric import lab
+from testbed.fabric.link import PortFlags, observe_port
+from testbed.fabric.netns_runtime import delete_namespaces
+from testbed.fabric.process import find_marked
+from testbed.fabric.shell import FabricShell, build_network
+
+pytestmark = pytest.mark.root
+
+_EVENT_TIMEOUT_NS = 10_000_000_000
+
+
+def test_commands_run_inside_the_node(small_lab: str) -> None:
+    with lab.attach(small_lab) as live:
+        node = live.node("p1-t0-0")
+        assert node.cmd("ls /proc/sys/net/ipv6/conf").split() == ["all", "default", "down0", "lo", "up0"]
+        process = node.popen("cat", "/proc/self/ns/net", "/proc/self/comm")
+        output, _ = process.communicate()
+        assert output == b"cat\n"
+        assert node.pexec("sh", "-c", "echo wrong >&2; exit 3") == ("", "wrong\n", 3)
+
+
+def test_closing_the_lab_ends_its_shells(small_lab: str) -> None:
+    before = find_marked(small_lab)
+    with lab.attach(small_lab) as live:
+        live.node("h0").cmd("true")
+        assert len(find_marked(small_lab)) == len(before) + 1
+    assert find_marked(small_lab) == before
+
+
+def test_a_node_that_is_gone_is_an_error_and_no_endless_wait(small_lab: str) -> None:
+    with lab.attach(small_lab) as live:
+        delete_namespaces(small_lab, ["h0"])
+        with pytest.raises(FabricError, match=r"h0 cannot be entered: .*No such file"):
+            live.node("h0").cmd("true")
+
+
+def test_the_nic_notices_that_its_carrier_is_gone_and_that_it_is_back(small_lab: str) -> None:
+    with lab.attach(small_lab) as live:
+        agent = live.agent("h0")
+        agent.subscribe()
+        nic_port, switch_port = live.clos.link("h0:1").ports
+        for is_up in (False, True):
+            before_ns = time.monotonic_ns()
+            live.set_port_up(switch_port.id, is_up=is_up)
+            event = agent.next_event(_EVENT_TIMEOUT_NS)
+            assert (event["event"], event["plane"], event["is_up"]) == ("port_state", 1, is_up)
+            assert event["time_ns"] > before_ns
+            assert observe_port(small_lab, nic_port) == PortFlags(is_up=True, has_carrier=is_up)
+            assert agent.port_status() == [True, is_up]
+        assert f"fe80::{switch_port.id + 1:x}/64" in live.node("p1-t0-0").cmd("ip -6 address show down0")
+
+
+def test_the_shell_shows_links_and_changes_them(
+    small_lab: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with lab.attach(small_lab) as live:
+        network = build_network(live)
+        assert [host.name for host in network.hosts] == ["h0", "h1"]
+        assert len(network.switches) == 6
+        shell = FabricShell.__new__(FabricShell)
+        shell.mn = network
+        shell.onecmd("link h0 p0-t0-0 down")
+        port = live.clos.port("p0-t0-0:0")
+        assert observe_port(small_lab, port) == PortFlags(is_up=False, has_carrier=False)
+        shell.onecmd("link h0 p0-t0-0 up")
+        assert observe_port(small_lab, port) == PortFlags(is_up=True, has_carrier=True)

@@ -1,0 +1,103 @@
+"""What the machine lacks is said before anything is changed, each with what to do about it."""
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from lab_leftovers import SMALL
+
+from testbed.errors import PreflightError, UsageError
+from testbed.fabric import data_plane, lab, preflight
+from testbed.fabric.state import RuntimeName
+from testbed.topology.clos import Clos
+from testbed.topology.spec import NicSpec, TopologySpec
+
+pytestmark = pytest.mark.root
+
+NOBODY = 65534
+CHECK_AS_NOBODY = """
+from testbed.errors import PreflightError
+from testbed.fabric import preflight
+try:
+    preflight.require(preflight.machine_checks())
+except PreflightError as error:
+    print(error.exit_code, error.message, error.hint, sep="|")
+"""
+
+
+def test_this_machine_can_run_the_default_lab() -> None:
+    unmet = [check for check in preflight.doctor_checks() if not check.is_met]
+    # The tests' environment names a Docker Engine that does not exist.
+    assert [check.what for check in unmet] == ["Docker Engine with the node image (for runtime docker only)"]
+    assert unmet[0].fix
+
+
+def test_without_root_the_first_thing_said_is_sudo() -> None:
+    command = ["setpriv", f"--reuid={NOBODY}", "--clear-groups", sys.executable, "-c", CHECK_AS_NOBODY]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == (
+        "3|root privileges: lacking CAP_NET_ADMIN, CAP_SYS_PTRACE, CAP_SYS_ADMIN|"
+        "run it as root: sudo mrc-testbed ...\n"
+    )
+
+
+def test_a_lab_that_does_not_fit_the_memory_is_refused_before_anything_is_made(
+    lab_name: str, state_dir: Path
+) -> None:
+    spec = TopologySpec(planes=1, t0=8, t1=1, hosts_per_t0=128, nic=NicSpec(memory=4 << 30))
+    with pytest.raises(PreflightError, match=r"memory: .*MiB available, about .*MiB needed"):
+        lab.up(spec, name=lab_name, runtime="netns")
+    assert not (state_dir / lab_name).exists()
+
+
+def test_the_soft_limit_of_open_files_is_raised_by_us() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+    try:
+        checks = preflight.lab_checks(Clos(SMALL), has_containers=False)
+        assert next(check for check in checks if check.what == "open files").is_met
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 64
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_missing_bpf_objects_name_the_command_that_builds_them(
+    lab_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (data_plane, preflight):
+        monkeypatch.setattr(module, "OBJECTS_DIR", tmp_path)
+    with pytest.raises(PreflightError, match=f"BPF objects: missing: {tmp_path}/forward.bpf.o, ") as caught:
+        lab.up(SMALL, name=lab_name, runtime="netns")
+    assert caught.value.hint == "build them: make setup"
+
+
+def test_an_unknown_runtime_is_refused_with_the_nearest_name(lab_name: str) -> None:
+    with pytest.raises(UsageError, match="unknown runtime 'dokcer'; did you mean 'docker'"):
+        lab.up(SMALL, name=lab_name, runtime="dokcer")
+
+
+def test_docker_asked_for_and_absent_is_refused(lab_name: str, state_dir: Path) -> None:
+    with pytest.raises(PreflightError, match="no Docker Engine listens at unix://") as caught:
+        lab.up(SMALL, name=lab_name, runtime="docker")
+    assert caught.value.hint == "start it (systemctl start docker), or use --runtime netns"
+    assert not (state_dir / lab_name).exists()
+
+
+def test_without_docker_the_runtime_is_netns_and_up_says_why(lab_name: str) -> None:
+    status = lab.up(SMALL, name=lab_name)
+    assert (status.runtime, status.note) == (RuntimeName.NETNS, "runtime netns: there is no Docker Engine")
+    lab.down(lab_name)
+
+
+@pytest.mark.parametrize("name", ["", "Lab", "a_b", "-a", "a-", "a" * 33, "bpffs", "../x"])
+def test_a_name_unfit_for_a_lab_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="is no name for a lab"):
+        lab.up(SMALL, name=name, runtime="netns")
+
+
+def test_a_state_folder_too_deep_for_sockets_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MRC_TESTBED_STATE_DIR", "/run/" + "deep/" * 30)
+    with pytest.raises(UsageError, match=r"sockets' paths [0-9]+ bytes long, 107 are possible"):
+        lab.up(SMALL, runtime="netns")

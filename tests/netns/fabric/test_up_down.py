@@ -1,0 +1,130 @@
+"""Labs come up as asked for, stay as they are, and go without a trace."""
+
+from pathlib import Path
+
+import pytest
+from lab_leftovers import SMALL
+
+from agents.wire_abi import PortCounter
+from testbed.errors import UsageError
+from testbed.fabric import lab
+from testbed.fabric.build import Progress
+from testbed.fabric.process import find_marked
+from testbed.fabric.state import Phase, RuntimeName, lab_paths, read_state
+from testbed.topology.spec import TopologySpec
+
+pytestmark = pytest.mark.root
+
+
+def test_a_lab_comes_up_and_carries_packets_through_every_plane(small_lab: str) -> None:
+    status = lab.status(small_lab)
+    assert (status.phase, status.runtime, status.spec) == (Phase.UP, RuntimeName.NETNS, SMALL)
+    assert status.problems == ()
+    with lab.attach(small_lab) as live:
+        uplinks = [port.id for port in live.clos.ports() if port.name.startswith("p") and port.kind == 2]
+        before = [live.port_counters.sum(port)[PortCounter.TX_PACKETS] for port in uplinks]
+        live.prove_planes()
+        after = [live.port_counters.sum(port)[PortCounter.TX_PACKETS] for port in uplinks]
+        # Two hosts, one packet and one SACK each per plane, over the single uplink of each T0.
+        assert [now - then for now, then in zip(after, before, strict=True)] == [2, 2, 2, 2]
+        assert live.agent("h1").hello()["host_index"] == 1
+
+
+def test_up_reports_every_step_to_its_end(lab_name: str) -> None:
+    heard: list[Progress] = []
+    lab.up(SMALL, name=lab_name, runtime="netns", progress=heard.append)
+    lab.down(lab_name)
+    last = {progress.what: progress for progress in heard}
+    assert list(last) == [
+        "a place for pinned maps",
+        "switches and hosts",
+        "links",
+        "switch data plane",
+        "NIC data planes",
+        "ports",
+        "NIC agents",
+        "a packet through every plane",
+    ]
+    assert all(progress.done_count == progress.total_count for progress in last.values())
+
+
+def test_up_of_a_lab_that_is_up_changes_nothing(small_lab: str) -> None:
+    processes = find_marked(small_lab)
+    state_file = lab_paths(small_lab).state_file
+    written_ns = state_file.stat().st_mtime_ns
+    assert lab.up(SMALL, name=small_lab).is_healthy
+    assert find_marked(small_lab) == processes
+    assert state_file.stat().st_mtime_ns == written_ns
+
+
+def test_up_with_another_spec_is_refused_and_shows_the_difference(small_lab: str) -> None:
+    wanted = TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=1, port_rate=50_000_000)
+    with pytest.raises(UsageError) as caught:
+        lab.up(wanted, name=small_lab, runtime="netns")
+    assert caught.value.message == (
+        f"lab '{small_lab}' is up with another configuration:\n  t1: 1 -> 2\n  port_rate: not given -> 50Mbit"
+    )
+    assert "--reconfigure" in (caught.value.hint or "")
+    assert lab.status(small_lab).spec == SMALL
+
+
+def test_reconfigure_replaces_the_lab(small_lab: str) -> None:
+    wanted = TopologySpec(planes=1, t0=1, t1=1, hosts_per_t0=2)
+    lab.up(wanted, name=small_lab, runtime="netns", reconfigure=True)
+    with lab.attach(small_lab) as live:
+        assert live.spec == wanted
+        assert len(live.port_table) == live.clos.numbering.port_count
+        live.prove_planes()
+
+
+def test_down_of_nothing_says_so(lab_name: str, state_dir: Path) -> None:
+    assert lab.down(lab_name) is False
+    assert not (state_dir / lab_name).exists()
+
+
+def test_down_is_idempotent(lab_name: str) -> None:
+    lab.up(SMALL, name=lab_name, runtime="netns")
+    assert lab.down(lab_name) is True
+    assert lab.down(lab_name) is False
+
+
+def test_two_labs_do_not_disturb_each_other(small_lab: str, other_lab_name: str) -> None:
+    lab.up(SMALL, name=other_lab_name, runtime="netns")
+    assert {small_lab, other_lab_name} <= set(lab.names())
+    with lab.attach(small_lab) as first, lab.attach(other_lab_name) as second:
+        port = first.clos.port("p0-t0-0:1").id
+        idle = second.port_counters.sum(port)
+        first.prove_planes()
+        assert second.port_counters.sum(port) == idle
+    lab.down(other_lab_name)
+    with lab.attach(small_lab) as first:
+        first.prove_planes()
+
+
+def test_a_shaped_lab_runs_one_drainer(lab_name: str) -> None:
+    lab.up(SMALL.model_copy(update={"port_rate": 100_000_000}), name=lab_name, runtime="netns")
+    state = read_state(lab_paths(lab_name))
+    assert state is not None
+    assert sorted(process.node or "" for process in state.processes) == ["", "h0", "h1"]
+    assert lab.status(lab_name).problems == ()
+    lab.down(lab_name)
+
+
+def test_attach_names_the_labs_that_exist(small_lab: str, other_lab_name: str) -> None:
+    with pytest.raises(UsageError, match=f"there is no lab '{other_lab_name}'; there are: .*{small_lab}"):
+        lab.attach(other_lab_name)
+
+
+def test_a_switch_has_no_agent(small_lab: str) -> None:
+    with lab.attach(small_lab) as live, pytest.raises(UsageError, match="p0-t0-0 is a switch"):
+        live.agent("p0-t0-0")
+
+
+def test_links_have_the_names_numbers_and_sizes_of_the_topology(small_lab: str) -> None:
+    with lab.attach(small_lab) as live:
+        shown = live.node("h1").cmd("ip -o link show plane1; ip -o -6 address show plane1")
+        port = live.clos.port("h1:1")
+        assert shown.startswith(f"{1000 + port.id}: plane1@if{1000 + port.peer_id}:")
+        assert "mtu 3000" in shown
+        assert port.mac in shown
+        assert f"inet6 fe80::{port.id + 1:x}/64" in shown

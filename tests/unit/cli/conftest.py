@@ -1,0 +1,38 @@
+"""Runs the command line in this process."""
+
+import os
+from dataclasses import dataclass
+
+import pytest
+
+from testbed.cli.app import run
+
+
+@dataclass(frozen=True)
+class Finished:
+    status: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch, tmp_path):
+    """No flag from outside, no lab of this machine, and bug logs in a folder of the test."""
+    for name in [name for name in os.environ if name.startswith("MRC_TESTBED_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("MRC_TESTBED_STATE_DIR", str(tmp_path / "run"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+
+@pytest.fixture
+def mrc_testbed(capsys):
+    """The command: takes its arguments, gives status, stdout and stderr."""
+
+    def invoke(*arguments: str) -> Finished:
+        status = run(list(arguments))
+        out, err = capsys.readouterr()
+        return Finished(status, out, err)
+
+    return invoke

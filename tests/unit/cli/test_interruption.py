@@ -1,0 +1,128 @@
+"""Signals and --timeout, in processes of their own."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from testbed.cli.interruption import CommandTimeoutError, deadline
+
+DEADLINE_S = 20
+
+SCRIPT = """
+import select, sys
+from testbed.cli.exit_codes import run_to_exit_code
+from testbed.cli.interruption import signals_force, signals_interrupt
+
+def command():
+    try:
+        print("working", flush=True)
+        select.select([], [], [], 60)
+    finally:
+        print("cleaning up", flush=True)
+        if "slow" in sys.argv:
+            select.select([], [], [], 60)
+        print("clean", flush=True)
+
+def with_own_handling():
+    with signals_force():
+        command()
+
+work = with_own_handling if "force" in sys.argv else command
+with signals_interrupt():
+    status = run_to_exit_code(work, [])
+sys.exit(status)
+"""
+
+
+@pytest.fixture
+def start():
+    processes = []
+
+    def begin(*arguments):
+        process = subprocess.Popen(
+            [sys.executable, "-c", SCRIPT, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        processes.append(process)
+        assert process.stdout.readline() == "working\n"
+        return process
+
+    yield begin
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_cleans_up_and_ends_with_130(start, number):
+    process = start()
+    process.send_signal(number)
+    out, err = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 130
+    assert out == "cleaning up\nclean\n"
+    assert "once more to force" in err
+
+
+def test_the_second_signal_ends_at_once(start):
+    process = start("slow")
+    process.send_signal(signal.SIGINT)
+    assert process.stdout.readline() == "cleaning up\n"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 130
+    assert out == ""
+    assert "forced" in err
+    assert "mrc-testbed down" in err
+
+
+def test_work_that_takes_the_first_signal_itself_leaves_the_second_to_force(start):
+    process = start("force")
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 130
+    assert "clean" not in out
+
+
+def test_a_command_over_its_time_says_what_it_was_at():
+    with (
+        pytest.raises(CommandTimeoutError, match=r"not done after 50ms \(--timeout\); it was at: links 3/48"),
+        deadline(50_000_000, lambda: "links 3/48"),
+    ):
+        select.select([], [], [], DEADLINE_S)
+
+
+@pytest.mark.parametrize("timeout_ns", [None, 60_000_000_000])
+def test_a_timer_that_ran_before_runs_afterwards(timeout_ns):
+    signal.setitimer(signal.ITIMER_REAL, 100.0)
+    with deadline(timeout_ns, lambda: ""):
+        pass
+    left_s, _ = signal.getitimer(signal.ITIMER_REAL)
+    assert 90 < left_s <= 100
+
+
+@pytest.fixture(autouse=True)
+def timer_of_pytest():
+    """pytest-timeout uses the same timer."""
+    before = signal.getitimer(signal.ITIMER_REAL)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, *before)
+
+
+def test_output_into_a_closed_pipe_is_no_error():
+    command = [sys.executable, "-m", "testbed.cli", "graph", "-f", "svg"]
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    try:
+        finished = subprocess.run(
+            command, stdout=write_end, stderr=subprocess.PIPE, text=True, timeout=DEADLINE_S, check=False
+        )
+    finally:
+        os.close(write_end)
+    assert finished.returncode == 0
+    assert finished.stderr == ""

@@ -1,0 +1,231 @@
+"""The report as a page: whole, self-contained, harmless, and with every fault on every panel."""
+
+import dataclasses
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from scenario_text import FLAP
+from simulated_lab import SimulatedLab
+
+from testbed.scenario.execution import execute
+from testbed.scenario.load import load_scenario
+from testbed.scenario.report import build_report
+from testbed.scenario.report_axis import (
+    Axis,
+    format_frequency,
+    format_rate,
+    format_seconds,
+    format_time,
+    linear_axis,
+    log_axis,
+)
+from testbed.scenario.report_figure import Band, Frame, Panel, Series, draw_panel
+from testbed.scenario.report_panel import POINTS_MAX, shown_intervals
+from testbed.scenario.resolve import resolve
+from testbed.scenario.result import RunResult
+from testbed.scenario.verdict import Ending, Status, decide
+
+VOID = {"meta", "br", "link", "img", "hr", "input"}
+PANELS = ["goodput", "rtt", "evs", "planes", "message", "losses", "senders"]
+
+
+class Page(HTMLParser):
+    """Checks that elements nest, and collects what is asked for."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+    def classes(self, name: str) -> int:
+        return sum(name in (attributes.get("class") or "").split() for _, attributes in self.tags)
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
+    lab = SimulatedLab(resolve(load_scenario(FLAP)))
+    return execute(lab.plan, FLAP, lab.world, lab, tmp_path_factory.mktemp("runs")).result
+
+
+def test_the_page_is_well_formed_and_has_every_panel(result: RunResult) -> None:
+    page = Page(build_report(result))
+    panels = [attributes["id"] for tag, attributes in page.tags if attributes.get("class") == "panel"]
+    assert panels == [f"panel-{key}" for key in PANELS]
+
+
+def test_every_panel_shades_every_occurrence_and_names_the_fault(result: RunResult) -> None:
+    page = Page(build_report(result))
+    assert page.classes("fault") == 4 * len(PANELS)
+    assert page.classes("fault-bar") == len(PANELS)
+    assert "".join(page.text).count("flap1") >= len(PANELS)
+
+
+def test_the_page_asks_nobody_for_anything(result: RunResult) -> None:
+    text = build_report(result)
+    page = Page(text)
+    assert not [tag for tag, attributes in page.tags if {"src", "href", "action"} & set(attributes)]
+    assert "http" not in text.replace("http-equiv", "")
+    assert "@import" not in text
+    assert "url(" not in text
+    policy = next(a["content"] for tag, a in page.tags if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None
+    assert policy.startswith("default-src 'none';")
+
+
+def test_a_panel_describes_itself_in_words(result: RunResult) -> None:
+    page = Page(build_report(result))
+    labels = [a["aria-label"] for tag, a in page.tags if tag == "svg" and a.get("role") == "img"]
+    assert len(labels) == len(PANELS)
+    assert all(label and " over time: " in label for label in labels)
+
+
+def test_every_expectation_stands_with_its_reason(result: RunResult) -> None:
+    text = "".join(Page(build_report(result)).text)
+    for outcome in result.verdict.outcomes:
+        assert outcome.text in text
+        assert outcome.reason in text
+    assert text.count("\u2713 held") == 4
+
+
+def test_names_from_outside_cannot_become_markup(result: RunResult) -> None:
+    hostile = "</script><script>alert(1)</script><b onx='\">&"
+    plan = dataclasses.replace(result.plan, description=hostile, scenario=hostile)
+    ending = Ending(Status.ERROR, hostile)
+    changed = dataclasses.replace(
+        result, plan=plan, verdict=decide(result.verdict.outcomes, (hostile,), ending), run_id=hostile
+    )
+    text = build_report(changed)
+    assert "<b onx" not in text
+    assert "<script>alert" not in text
+    assert hostile in "".join(Page(text).text)
+
+
+def test_a_run_that_measured_nothing_still_has_a_page(tmp_path: Path) -> None:
+    lab = SimulatedLab(resolve(load_scenario(FLAP)))
+    lab.fail["prepare"] = KeyboardInterrupt()
+    empty = execute(lab.plan, FLAP, lab.world, lab, tmp_path).result
+    page = Page(build_report(empty))
+    assert page.classes("panel") == 0
+    assert "The run did not come to its end: interrupted." in "".join(page.text)
+
+
+def test_a_run_that_ended_in_warm_up_still_has_panels(tmp_path: Path) -> None:
+    lab = SimulatedLab(resolve(load_scenario(FLAP)))
+    lab.clock.interrupt_at_ns = lab.clock.now_ns() + 300_000_000
+    short = execute(lab.plan, FLAP, lab.world, lab, tmp_path).result
+    assert Page(build_report(short)).classes("panel") == len(PANELS)
+
+
+def test_a_report_is_small(result: RunResult) -> None:
+    assert len(build_report(result)) < 200_000
+
+
+def test_long_runs_are_thinned_without_losing_counts(result: RunResult) -> None:
+    first, last = result.recording.readings[0], result.recording.readings[-1]
+    step_ns = (last.time_ns - first.time_ns) // 5000
+    crowded = [dataclasses.replace(first, time_ns=first.time_ns + index * step_ns) for index in range(5000)]
+    shown = shown_intervals([*crowded, last])
+    assert len(shown) <= POINTS_MAX + 1
+    total = sum(host.acknowledged_bytes for each in shown for host in each.hosts.values())
+    assert total == sum(
+        last.hosts[name].acknowledged_bytes - first.hosts[name].acknowledged_bytes for name in last.hosts
+    )
+
+
+def frame(*bands: Band) -> Frame:
+    return Frame((0.0, 50.0, 100.0), Axis(0, 100, (0, 50, 100), is_log=False), bands, 100.0)
+
+
+def test_a_gap_breaks_the_line() -> None:
+    panel = Panel("k", "t", "", "lines", (Series("s", "c0", [None, 5.0]),), format_rate)
+    path = re.search(r'class="line c0" d="([^"]*)"', draw_panel(panel, frame()))
+    assert path is not None
+    assert path.group(1).startswith("M570.0,")
+    assert path.group(1).count("H") == 1
+
+
+def test_a_value_is_drawn_over_its_whole_interval() -> None:
+    panel = Panel("k", "t", "", "lines", (Series("s", "c0", [0.0, 10.0]),), format_rate)
+    path = re.search(r'class="line c0" d="([^"]*)"', draw_panel(panel, frame()))
+    assert path is not None
+    assert path.group(1) == "M76.0,206.0H570.0V30.0H1064.0"
+
+
+def test_areas_stack() -> None:
+    series = (Series("low", "bad", [1.0, 1.0]), Series("high", "skip", [1.0, 1.0]))
+    panel = Panel("k", "t", "", "areas", series, format_rate)
+    drawn = re.findall(r'class="area (\w+)" d="M76.0,206V([0-9.]+)', draw_panel(panel, frame()))
+    assert drawn == [("skip", "30.0"), ("bad", "118.0")], (
+        "the upper area is drawn first, the lower one over it"
+    )
+
+
+def test_labels_of_neighbouring_faults_do_not_collide() -> None:
+    bands = [Band(f"fault-{index}", index, index + 1.0, ((index, index + 1.0),)) for index in (10, 12)]
+    panel = Panel("k", "t", "", "lines", (Series("s", "c0", [1.0, 1.0]),), format_rate)
+    heights = re.findall(r'class="fault-id" x="[0-9.]+" y="(\d+)"', draw_panel(panel, frame(*bands)))
+    assert len(set(heights)) == 2
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [
+        (0, 100, (0, 20, 40, 60, 80, 100)),
+        (0, 7.3, (0, 2, 4, 6, 8)),
+        (0, 0, (0, 0.2, 0.4, 0.6, 0.8, 1.0)),
+        (-1, 12, (-5, 0, 5, 10, 15)),
+    ],
+)
+def test_linear_ticks_are_round(low: float, high: float, ticks: tuple[float, ...]) -> None:
+    axis = linear_axis(low, high)
+    assert axis.ticks == pytest.approx(ticks)
+    assert axis.low <= low
+    assert axis.high >= high
+
+
+@pytest.mark.parametrize(("low", "high"), [(31, 31), (3e4, 9e4), (1e3, 1e9), (1, 1.01)])
+def test_log_ticks_enclose_the_values(low: float, high: float) -> None:
+    axis = log_axis(low, high)
+    assert axis.low <= low < axis.high
+    assert high <= axis.high
+    assert len(axis.ticks) >= 2
+    positions = [axis.position(tick, 0, 1) for tick in axis.ticks]
+    assert positions == sorted(positions)
+
+
+@pytest.mark.parametrize(
+    ("formatted", "text"),
+    [
+        (format_rate(3.912e9), "3.91 Gbit/s"),
+        (format_rate(0), "0"),
+        (format_time(31_200), "31.2 \u00b5s"),
+        (format_time(999_960), "1000 \u00b5s"),
+        (format_time(0.4), "0.4 ns"),
+        (format_seconds(2.5e9), "2.5 s"),
+        (format_seconds(0), "0 s"),
+        (format_frequency(12_345), "12.3 k/s"),
+        (format_frequency(0), "0"),
+    ],
+)
+def test_values_are_short(formatted: str, text: str) -> None:
+    assert formatted == text

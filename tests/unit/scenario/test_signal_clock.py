@@ -1,0 +1,61 @@
+import signal
+import threading
+import time
+
+import pytest
+
+from testbed.scenario.signal_clock import catching_signals
+
+FAR_NS = 60 * 10**9
+
+
+def signal_main_thread(number: int) -> None:
+    main = threading.main_thread().ident
+    assert main is not None
+    signal.pthread_kill(main, number)
+
+
+def test_a_signal_ends_the_wait() -> None:
+    with catching_signals() as clock:
+        sender = threading.Timer(0.05, signal_main_thread, [signal.SIGTERM])
+        sender.start()
+        begun_ns = clock.now_ns()
+        clock.wait_until_ns(begun_ns + FAR_NS)
+        sender.join()
+        assert clock.now_ns() - begun_ns < FAR_NS
+        assert clock.interruption() == "SIGTERM"
+
+
+def test_once_interrupted_nothing_waits_any_more() -> None:
+    with catching_signals() as clock:
+        signal.raise_signal(signal.SIGINT)
+        clock.wait_until_ns(clock.now_ns() + FAR_NS)
+        assert clock.interruption() == "SIGINT"
+
+
+def test_the_deadline_ends_the_wait() -> None:
+    with catching_signals() as clock:
+        deadline_ns = clock.now_ns() + 20_000_000
+        clock.wait_until_ns(deadline_ns)
+        assert time.monotonic_ns() >= deadline_ns
+        assert clock.interruption() is None
+
+
+def test_a_deadline_in_the_past_returns_at_once() -> None:
+    with catching_signals() as clock:
+        clock.wait_until_ns(clock.now_ns() - 1)
+
+
+def test_the_second_signal_goes_to_the_handler_of_before() -> None:
+    with catching_signals() as clock:
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        assert clock.interruption() == "SIGINT"
+
+
+def test_handlers_are_given_back() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with catching_signals():
+        assert signal.getsignal(signal.SIGTERM) is not before
+    assert signal.getsignal(signal.SIGTERM) is before

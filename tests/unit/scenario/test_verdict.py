@@ -1,0 +1,43 @@
+import pytest
+
+from testbed.errors import CleanupError, Interrupted
+from testbed.scenario.expectation import Outcome
+from testbed.scenario.quantity import Dimension
+from testbed.scenario.verdict import Ending, Status, decide
+
+HELD = Outcome("a", True, "", Dimension.COUNT, 0, 0, ())
+MISSED = Outcome("b", False, "", Dimension.COUNT, 1, 0, ())
+PAUSED = ("the machine stood still for 1.00 s (limit: 0.50 s)",)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "untrusted", "ending", "status", "exit_code", "reason"),
+    [
+        ((HELD, HELD), (), None, "passed", 0, "all 2 expectations held"),
+        ((), (), None, "passed", 0, "nothing was expected, and the run came to its end"),
+        ((HELD, MISSED), (), None, "failed", 4, "1 of 2 expectations did not hold"),
+        ((HELD,), PAUSED, None, "untrusted", 7, PAUSED[0]),
+        ((MISSED,), PAUSED, None, "untrusted", 7, PAUSED[0]),
+        ((HELD,), (), Ending(Status.ABORTED, "too hot"), "aborted", 5, "too hot"),
+        ((MISSED,), PAUSED, Ending(Status.ABORTED, "too hot"), "aborted", 5, "too hot"),
+        ((HELD,), (), Ending(Status.INTERRUPTED, "SIGINT"), "interrupted", 130, "SIGINT"),
+        ((HELD,), (), Ending(Status.ERROR, "agent died"), "error", 1, "agent died"),
+        ((HELD,), (), Ending(Status.ERROR, "left over", CleanupError.exit_code), "error", 6, "left over"),
+    ],
+)
+def test_verdict(
+    outcomes: tuple[Outcome, ...],
+    untrusted: tuple[str, ...],
+    ending: Ending | None,
+    status: str,
+    exit_code: int,
+    reason: str,
+) -> None:
+    verdict = decide(outcomes, untrusted, ending)
+    assert (verdict.status.value, verdict.exit_code, verdict.reason) == (status, exit_code, reason)
+    assert verdict.outcomes == outcomes
+    assert verdict.is_trusted is not bool(untrusted)
+
+
+def test_an_interruption_has_one_exit_code_everywhere() -> None:
+    assert Status.INTERRUPTED.exit_code == Interrupted.exit_code
