@@ -138,7 +138,8 @@ def test_packet_from_long_ago_acknowledges_nothing_of_today(
 def test_window_ends_exactly_after_its_last_psn(target: WriteTarget) -> None:
     target.deliver(target.packet(WINDOW_PSNS - 1, b"inside", va=0), WINDOW_PSNS - 1)
     beyond = target.packet(WINDOW_PSNS, b"beyond", va=100)
-    target.refuse(target.far.arriving_octets(beyond, 0), NicCounter.DROP_OUT_OF_WINDOW)
+    outcome = target.nic.receive(target.far.arriving_octets(beyond, 0), 0)
+    assert outcome.counters == {NicCounter.DROP_OUT_OF_WINDOW: 1, NicCounter.TX_NACK: 1}
     target.deliver(target.packet(0, b"first", va=50), 0)
     target.deliver(beyond, WINDOW_PSNS)
 

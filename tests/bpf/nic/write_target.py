@@ -56,13 +56,13 @@ class WriteTarget:
         payload: bytes,
         va: int = 0,
         *,
-        opcode: Opcode = Opcode.WRITE_ONLY,
+        opcode: Opcode = Opcode.WRITE_MIDDLE,
         message_bytes: int | None = None,
         msn: int = 0,
         timestamp: int = 0x1234,
         is_retransmission: bool = False,
     ) -> Write:
-        """A data packet that the QP accepts if its PSN is in the window."""
+        """A data packet that the QP accepts if its PSN is in the window; by default one that ends no message."""
         return self.far.write(
             psn,
             payload,
