@@ -42,9 +42,11 @@ static __always_inline int work_ready(struct mrc_qp *qp, struct mrc_work_ring *r
 
 	if (qp->work_next == ring->tail || qp->next_psn - qp->una_psn >= MRC_PSN_RING)
 		return 0;
-	if (qp->work_sent_bytes || qp->work_iteration == 0)
-		return qp->work_sent_bytes || qp->outstanding_messages < MRC_WORK_RING;
-	return qp->outstanding_messages < work->depth && qp->outstanding_messages < MRC_WORK_RING;
+	if (qp->work_sent_bytes)
+		return 1;
+	if (work->stop || qp->outstanding_messages >= MRC_WORK_RING)
+		return 0;
+	return !qp->work_iteration || qp->outstanding_messages < work->depth;
 }
 
 /* A new packet's slot, and the work request's progress. */
@@ -138,6 +140,7 @@ static __always_inline __u32 oldest_lost(struct mrc_qp *qp)
 struct plan_news {
 	__u32 frames_wanted;
 	__u32 is_clock_due;
+	__u32 is_blocked; /* no EV on a port that is up: only the clock will try again */
 	__u32 is_finished;
 	__u32 finished_index;
 	__u32 iterations;
@@ -156,6 +159,7 @@ static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *
 
 	if (qp->state != MRC_QP_RTS)
 		return 0;
+	work_settle(qp, ring); /* a request that was stopped makes way for the next */
 	if (qp->inflight < qp->window_packets && (qp->lost_count || work_ready(qp, ring))) {
 		__u32 psn = qp->lost_count ? oldest_lost(qp) : qp->next_psn;
 		struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
@@ -163,8 +167,10 @@ static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *
 
 		ev = ev_select(qp, config->port_up_mask, random,
 			       qp->lost_count ? slot->ev_index : -1);
-		if (ev < 0)
-			return 0;
+		if (ev < 0) {
+			news->is_blocked = 1;
+			goto unsent;
+		}
 		if (qp->lost_count) {
 			ring_clear(qp->lost_bits, psn);
 			qp->lost_count--;
@@ -208,6 +214,7 @@ static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *
 		plan->peer_qpn = qp->peer_qpn;
 		is_planned = 1;
 	}
+unsent:
 	work_settle(qp, ring);
 	news->is_finished = work_finish(qp, &news->finished_index, &news->iterations);
 	/*
@@ -215,11 +222,11 @@ static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *
 	 * frame comes at once; what does stay unspent the clock will notice.
 	 */
 	if (qp->inflight + qp->window_packets / IDLE_CREDIT_SHARE < qp->window_packets &&
-	    !qp->kick_asked && (qp->lost_count || work_ready(qp, ring))) {
+	    !news->is_blocked && !qp->kick_asked && (qp->lost_count || work_ready(qp, ring))) {
 		qp->kick_asked = 1;
 		news->frames_wanted = qp->window_packets - qp->inflight;
 	}
-	if (!qp->timer_armed && qp->inflight) {
+	if (!qp->timer_armed && (qp->inflight || news->is_blocked)) {
 		qp->timer_armed = 1;
 		news->is_clock_due = 1;
 	}
@@ -229,6 +236,8 @@ static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *
 static __always_inline void plan_report(__u32 qp_index, struct mrc_work_ring *ring,
 					const struct plan_news *news)
 {
+	if (news->is_blocked)
+		nic_count(MRC_NC_DROP_NO_EV, 1);
 	if (news->is_clock_due)
 		clock_start(qp_index);
 	if (news->frames_wanted)
