@@ -85,7 +85,9 @@ QUANTITIES: Final = (
     QuantityKind("messages", Dimension.COUNT, "Messages completed in the window, over all NICs."),
     QuantityKind("retransmits", Dimension.COUNT, "Packets sent again in the window, over all NICs."),
     QuantityKind(
-        "fault_drops", Dimension.COUNT, "Packets that down links and loss faults took in the window."
+        "fault_drops",
+        Dimension.COUNT,
+        "Packets, EV probes among them, that down links and loss faults took in the window.",
     ),
     QuantityKind(
         "queue_drops", Dimension.COUNT, "Packets that full switch or NIC queues dropped in the window."

@@ -30,6 +30,7 @@ _MARKS = {
     Status.UNTRUSTED: ("warn", "?"),
     Status.INTERRUPTED: ("warn", "!"),
 }
+_CONCLUSIVE = (Status.PASSED, Status.FAILED)
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
     "base-uri 'none'; form-action 'none'"
@@ -76,11 +77,13 @@ def _head(result: RunResult) -> str:
     style, mark = _MARKS[result.verdict.status]
     description = f"<p>{escape(result.plan.description)}</p>" if result.plan.description else ""
     started = result.started.strftime("%Y-%m-%d %H:%M:%S UTC")
+    # What ended a run early, or makes it untrusted, stands in an alert of its own.
+    reason = f"{_sentence(result.verdict.reason)} " if result.verdict.status in _CONCLUSIVE else ""
     return (
         f'<header><div class="head"><h1>{escape(result.plan.scenario)}</h1>'
         f'<span class="badge {style}">{mark} {result.verdict.status.value}</span></div>'
         f"{description}"
-        f'<p class="muted">{escape(_sentence(result.verdict.reason))} '
+        f'<p class="muted">{escape(reason)}'
         f"Run <code>{escape(result.run_id)}</code>, seed {result.plan.seed}, {started}.</p></header>"
     )
 

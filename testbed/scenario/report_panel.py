@@ -65,15 +65,16 @@ def shown_intervals(readings: Sequence[Reading]) -> list[Interval]:
 
 def build_panels(plan: Plan, shown: Sequence[Interval]) -> tuple[Panel, ...]:
     """The panels of a report, most telling first."""
-    return (
+    panels = (
         _goodput(plan, shown),
         _latency("rtt", "Packet RTT", shown, lambda each: merge(each.packet_rtt)),
         _ev_states(shown),
         _planes(plan, shown),
         _latency("message", "Message completion time", shown, lambda each: each.message_completion),
         _losses(shown),
-        _senders(plan, shown),
     )
+    senders = _senders(plan, shown)
+    return (*panels, senders) if len(senders.series) > 1 else panels
 
 
 def _goodput(plan: Plan, shown: Sequence[Interval]) -> Panel:

@@ -51,10 +51,11 @@ static __always_inline int work_ready(struct mrc_qp *qp, struct mrc_work_ring *r
 		return 0;
 	if (qp->work_sent_bytes)
 		return 1;
+	if (work->stop || qp->outstanding_messages >= MRC_WORK_RING)
+		return 0;
 	if (work->has_immediate && qp->outstanding_wimm >= qp->max_wimm)
 		return 0;
-	return qp->outstanding_messages < MRC_WORK_RING &&
-	       (!qp->work_iteration || qp->outstanding_messages < work->depth);
+	return !qp->work_iteration || qp->outstanding_messages < work->depth;
 }
 
 /*
@@ -165,6 +166,7 @@ static __always_inline __u32 oldest_lost(struct mrc_qp *qp)
 struct plan_news {
 	__u32 frames_wanted;
 	__u32 is_clock_due;
+	__u32 is_blocked; /* no EV on a port that is up: only the clock will try again */
 	__u32 is_finished;
 	__u32 finished_index;
 	__u32 iterations;
@@ -185,6 +187,7 @@ static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *
 	news->restored_ev = -1;
 	if (qp->state != MRC_QP_RTS)
 		return 0;
+	work_settle(qp, ring); /* a request that was stopped makes way for the next */
 	is_ready = qp->lost_count || work_ready(qp, ring);
 	is_asking = !is_ready && !qp->is_ack_asked && is_ack_missing(qp);
 	if (is_asking || (is_ready && qp->inflight < qp->window_packets)) {
@@ -195,8 +198,10 @@ static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *
 		ev = ev_select(qp, config->port_up_mask & qp->peer_port_mask, random,
 			       qp->lost_count ? slot->ev_index : -1, plan->now_ns,
 			       &news->restored_ev);
-		if (ev < 0)
-			return 0;
+		if (ev < 0) {
+			news->is_blocked = 1;
+			goto unsent;
+		}
 		if (is_asking) {
 			slot->loss = MRC_LOSS_ACK;
 			qp->is_ack_asked = 1;
@@ -247,6 +252,7 @@ static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *
 		plan->peer_qpn = qp->peer_qpn;
 		is_planned = 1;
 	}
+unsent:
 	work_settle(qp, ring);
 	news->is_finished = work_finish(qp, &news->finished_index, &news->iterations);
 	/*
@@ -254,11 +260,11 @@ static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *
 	 * own frame comes at once; what does stay unspent the clock will notice.
 	 */
 	if (qp->inflight + qp->window_packets / IDLE_CREDIT_SHARE < qp->window_packets &&
-	    !qp->kick_asked && (qp->lost_count || work_ready(qp, ring))) {
+	    !news->is_blocked && !qp->kick_asked && (qp->lost_count || work_ready(qp, ring))) {
 		qp->kick_asked = 1;
 		news->frames_wanted = qp->window_packets - qp->inflight;
 	}
-	if (!qp->timer_armed && (qp->inflight || qp->is_ack_asked)) {
+	if (!qp->timer_armed && (qp->inflight || qp->is_ack_asked || news->is_blocked)) {
 		qp->timer_armed = 1;
 		news->is_clock_due = 1;
 	}
@@ -268,6 +274,8 @@ static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *
 static __always_inline void plan_report(__u32 qp_index, struct mrc_work_ring *ring,
 					const struct plan_news *news)
 {
+	if (news->is_blocked)
+		nic_count(MRC_NC_DROP_NO_EV, 1);
 	if (news->is_clock_due)
 		clock_start(qp_index);
 	if (news->restored_ev >= 0)

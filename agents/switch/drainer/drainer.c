@@ -8,6 +8,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <poll.h>
 #include <signal.h>
@@ -214,6 +215,24 @@ static int ignore_record(void *context, void *data, size_t size)
 	return 0;
 }
 
+/* A real-time class would be throttled for 50 ms at a time; a nice value is not. */
+static bool raise_priority(void)
+{
+	int fd, length;
+
+	if (setpriority(PRIO_PROCESS, 0, NICE))
+		return false;
+	/* where sessions are scheduled as groups, a nice value counts within its session only */
+	if (getsid(0) != getpid())
+		return true;
+	fd = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT;
+	length = dprintf(fd, "%d", NICE);
+	close(fd);
+	return length > 0;
+}
+
 /* Signals, timers and scheduling of this process. */
 static bool set_up_process(void)
 {
@@ -226,8 +245,7 @@ static bool set_up_process(void)
 	if (sigaction(SIGTERM, &action, NULL) || sigaction(SIGINT, &action, NULL) ||
 	    sigprocmask(SIG_BLOCK, &blocked, NULL))
 		return false;
-	/* a real-time class would be throttled for 50 ms at a time; a bare nice value is not */
-	if (setpriority(PRIO_PROCESS, 0, NICE))
+	if (!raise_priority())
 		fprintf(stderr, "mrc-drainer: stays at normal priority, frames may leave late: %s\n",
 			strerror(errno));
 	/* the default slack of 50 us would be added to every sleep */

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.register_assert_rewrite("far_end", "nic_bench", "write_target")
+pytest.register_assert_rewrite("far_end", "nic_bench", "write_source", "write_target")
 
 from far_end import FarEnd
-from nic_bench import NicBench
+from nic_bench import QP_COUNT, NicBench
 
+from agents.wire_abi import Limit
 from testbed.topology.clos import Clos
 from testbed.topology.spec import TopologySpec
 
@@ -35,6 +36,12 @@ def nic(bench: NicBench) -> NicBench:
 def distant() -> FarEnd:
     """A host across a T1."""
     return FarEnd(FABRIC, HOST, DISTANT)
+
+
+@pytest.fixture(scope="module")
+def timed() -> FarEnd:
+    """The distant host for a QP with a clock: of its own, because a clock may tick once more in the next test."""
+    return FarEnd(FABRIC, HOST, DISTANT, qpn=Limit.QPN_BASE + QP_COUNT - 1)
 
 
 @pytest.fixture(scope="module")

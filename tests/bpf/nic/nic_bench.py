@@ -5,6 +5,7 @@ from loopback, as the agent's does. What the program redirects goes nowhere: the
 left, and what changed in counters and events are the outcome.
 """
 
+import select
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from ctypes import Structure, addressof, c_uint32, memset, sizeof
@@ -45,6 +46,7 @@ from testbed.wire.network_header import MRC_UDP_PORT
 NIC_OBJECT = Path(__file__).parents[3] / "agents" / "_objects" / "nic.bpf.o"
 MEMORY_BYTES = 2 * Limit.MEMORY_SEGMENT
 QP_COUNT = 3
+EVENT_TIMEOUT_SECONDS = 30
 
 _LIVE_FRAME = bytes(Limit.FRAME_BYTES_MAX)
 
@@ -274,9 +276,11 @@ class NicBench:
         """Events that wait, oldest first."""
         return [Event.from_buffer_copy(record) for record in self._ring.drain()]
 
-    def event_fileno(self) -> int:
-        """Descriptor that is readable while events wait."""
-        return self._ring.fileno()
+    def await_events(self) -> list[Event]:
+        """The next events, which the kernel's clock must bring about before long."""
+        readable, _, _ = select.select([self._ring.fileno()], [], [], EVENT_TIMEOUT_SECONDS)
+        assert readable, "no event came"
+        return self.events()
 
 
 def _clear(*values: Structure) -> None:

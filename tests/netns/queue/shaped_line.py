@@ -190,7 +190,7 @@ class ShapedLine:
 
     def start_drainer(self) -> None:
         """Starts the drainer process."""
-        self.drainer = subprocess.Popen([DRAINER, "--pins", self.pins])
+        self.drainer = subprocess.Popen([DRAINER, "--pins", self.pins], start_new_session=True)
 
     def stop_drainer(self, signal_number: int = signal.SIGTERM) -> int:
         """Ends the drainer process; returns its exit status."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 
 from agents.wire_abi import EvState
 from testbed.errors import CleanupError, FaultError
@@ -365,14 +366,19 @@ class SimulatedLab:
 
     def _record_times(self, length_ns: int) -> None:
         weight = max(1, length_ns // 4_000_000)
+        variant = self._random.randrange(8)
+        hit_links = [link for occurrence, _ in self.active.values() for link in occurrence.links]
         for plane in range(len(self._rtt)):
-            slow = (
-                1.6 if any(f"p{plane}-" in link for o, _ in self.active.values() for link in o.links) else 1.0
-            )
-            times = [int(38_000 * slow * self._random.lognormvariate(0, 0.28)) for _ in range(60)]
-            self._rtt[plane] += _weighted(Histogram.from_times(times), weight)
-        times = [int(2_600_000 * self._random.lognormvariate(0, 0.12)) for _ in range(40)]
-        self._message += _weighted(Histogram.from_times(times), weight)
+            slow = 1.6 if any(f"p{plane}-" in link for link in hit_links) else 1.0
+            self._rtt[plane] += _weighted(_times(int(38_000 * slow), 0.28, variant + plane), weight)
+        self._message += _weighted(_times(2_600_000, 0.12, variant), weight)
+
+
+@cache
+def _times(median_ns: int, sigma: float, variant: int) -> Histogram:
+    """Sixty times drawn from a log-normal distribution; a variant always gives the same ones."""
+    drawn = random.Random(variant)
+    return Histogram.from_times(int(median_ns * drawn.lognormvariate(0, sigma)) for _ in range(60))
 
 
 def _weighted(histogram: Histogram, weight: int) -> Histogram:

@@ -1,0 +1,176 @@
+"""A QP that sends: takes the data packets that leave the NIC apart, and answers them as a responder would."""
+
+import time
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from far_end import FarEnd
+from nic_bench import MEMORY_BYTES, NicBench, Outcome, Verdict
+from reference_responder import ReferenceResponder
+
+from agents.nic.qp import QpAttributes
+from agents.wire_abi import Event, EventKind, Limit, NicCounter, Status, Work
+from testbed.wire.frame import decode_frame, encode_frame
+from testbed.wire.packet import Write
+from testbed.wire.psn import psn_expand, wire_psn
+from testbed.wire.reliability_header import Seth
+
+REMOTE_KEY: Final = 0xC0FFEE41
+UDP_OVERHEAD_BYTES: Final = 8 + 12 + 4 + 4 + 16 + 4
+
+_TIMESTAMP_UNIT_NS: Final = 128
+_TIMESTAMP_COUNT: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A data packet that left the NIC.
+
+    Attributes:
+        psn: its counter.
+        ev: index of its EV in the QP.
+        plane: it left through.
+        write: the packet.
+        dscp: of the outer header.
+    """
+
+    psn: int
+    ev: int
+    plane: int
+    write: Write
+    dscp: int
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A completion event."""
+
+    work_id: int
+    iterations: int
+    status: Status
+    length: int
+
+
+class WriteSource:
+    """A QP of the NIC in RTS with random bytes in memory to send, and a responder that hears what is delivered.
+
+    Args:
+        nic: under test.
+        far: the peer.
+        attributes: of the QP.
+        first_psn: counter of the first packet.
+
+    Attributes:
+        reference: the responder.
+        sent: every data packet so far.
+    """
+
+    def __init__(
+        self, nic: NicBench, far: FarEnd, attributes: QpAttributes | None = None, first_psn: int = 0
+    ) -> None:
+        self.nic = nic
+        self.far = far
+        self.attributes = attributes or far.attributes()
+        self.index = far.qpn - Limit.QPN_BASE
+        self.reference = ReferenceResponder.starting_at(first_psn)
+        self.sent: list[Sent] = []
+        nic.memory[:] = Random(4791).randbytes(MEMORY_BYTES)
+        nic.create_qp(self.index, self.attributes, far.peer_qpn, first_psn=first_psn)
+
+    def post(
+        self,
+        length: int,
+        *,
+        work_id: int = 1,
+        iterations: int = 1,
+        depth: int = 16,
+        local: tuple[int, int] = (0, 1),
+        remote: tuple[int, int] = (0, 1),
+    ) -> None:
+        """Posts messages of *length* bytes; *local* and *remote* are an offset and a number of slots."""
+        work = Work(
+            id=work_id,
+            length=length,
+            iterations=iterations,
+            local_offset=local[0],
+            local_slots=local[1],
+            remote_offset=remote[0],
+            remote_slots=remote[1],
+            r_key=REMOTE_KEY,
+            depth=depth,
+        )
+        self.nic.post(work, self.index)
+
+    def send(self, frames_max: int = Limit.PSN_RING) -> list[Sent]:
+        """The packets that leave when the QP is lent frames, at most *frames_max*, until it takes no more."""
+        packets: list[Sent] = []
+        while len(packets) < frames_max:
+            before_ns = time.monotonic_ns()
+            outcome = self.nic.kick(self.index, frames_left=frames_max - len(packets))
+            if outcome.verdict is Verdict.DROP:
+                assert outcome.counters == {}
+                break
+            packets.append(self._take(outcome, before_ns))
+            assert outcome.counters[NicCounter.KICK_PACKETS] == 1
+        return packets
+
+    def deliver(self, packet: Sent, *, plane: int | None = None) -> Sent | None:
+        """Lets *packet* arrive and its SACK return, through *plane*; what the frame of the SACK turned into."""
+        udp_bytes = UDP_OVERHEAD_BYTES + len(packet.write.payload) + packet.write.bth.pad_bytes
+        entropy = self.attributes.evs[packet.ev]
+        seth, _ = self.reference.receive(packet.psn, udp_bytes, entropy=entropy, timestamp=0)
+        return self.feed(
+            seth,
+            plane=packet.plane if plane is None else plane,
+            is_retransmission=packet.write.bth.is_retransmission,
+        )
+
+    def feed(self, seth: Seth, *, plane: int = 0, is_retransmission: bool = False) -> Sent | None:
+        """Lets a SACK come in that the NIC accepts; what its frame turned into."""
+        outcome, sent = self.try_feed(seth, plane=plane, is_retransmission=is_retransmission)
+        assert outcome.counters[NicCounter.RX_SACK] == 1
+        return sent
+
+    def try_feed(
+        self, seth: Seth, *, plane: int = 0, is_retransmission: bool = False
+    ) -> tuple[Outcome, Sent | None]:
+        """Lets any SACK come in; the outcome, and what its frame turned into."""
+        sack = self.far.sack(seth, is_retransmission=is_retransmission)
+        before_ns = time.monotonic_ns()
+        outcome = self.nic.receive(self.far.arriving_octets(sack, plane, seth.entropy), plane)
+        if outcome.verdict is Verdict.DROP:
+            return outcome, None
+        return outcome, self._take(outcome, before_ns)
+
+    def _take(self, outcome: Outcome, before_ns: int) -> Sent:
+        """The data packet in *outcome*, all that surrounds it checked against the reference."""
+        frame = decode_frame(outcome.frame)
+        write = frame.packet
+        assert isinstance(write, Write), write
+        evs = self.attributes.evs
+        assert frame.ev in evs
+        ev = evs.index(frame.ev)
+        plane, uplink = frame.ev >> 28, frame.ev >> 16 & 0xFFF
+        assert frame == self.far.leaving(write, plane, uplink, frame.ev)
+        assert outcome.frame == encode_frame(frame)
+        assert (outcome.verdict, outcome.planes) == (Verdict.REDIRECT, (plane,))
+        assert outcome.counters[NicCounter.TX_DATA] == 1
+        assert write.tseth is not None
+        since = (write.tseth.tx_timestamp - before_ns // _TIMESTAMP_UNIT_NS) % _TIMESTAMP_COUNT
+        assert since <= (time.monotonic_ns() - before_ns) // _TIMESTAMP_UNIT_NS + 1
+        psn = psn_expand(self.reference.next_psn, wire_psn(write.bth.psn))
+        sent = Sent(psn, ev, plane, write, frame.traffic_class.dscp)
+        self.sent.append(sent)
+        return sent
+
+    def completions(self) -> list[Completed]:
+        """Completion events that wait; besides them there may be wishes for frames, and nothing else."""
+        events = self.nic.events()
+        assert {event.kind for event in events} <= {EventKind.COMPLETION, EventKind.KICK}
+        return [completed(event) for event in events if event.kind == EventKind.COMPLETION]
+
+
+def completed(event: Event) -> Completed:
+    """A completion event's content."""
+    return Completed(event.a, event.b, Status(event.c), event.d)
