@@ -461,7 +461,8 @@ __noinline int on_acknowledge(struct xdp_md *ctx)
 	bpf_spin_lock(&qp->lock);
 	psn = psn_expand(qp->una_psn, psn);
 	is_stale = qp->state != MRC_QP_RTS || psn_distance(psn, qp->next_psn) >= 0 ||
-		   (__s16)(msn - qp->done_msn) > (__s32)(qp->next_msn - qp->done_msn);
+		   qp->next_psn - psn > MRC_PSN_RING ||
+		   (__u16)(TX_SLOT(qp, psn)->msn + 1) != (__u16)msn;
 	if (!is_stale) {
 		if (psn_distance(psn, qp->una_psn) >= 0 && !ring_test(qp->acked_bits, psn)) {
 			struct mrc_tx_slot *slot = TX_SLOT(qp, psn);

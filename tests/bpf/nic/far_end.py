@@ -138,6 +138,10 @@ class FarEnd:
         bth = Bth(Opcode.SACK, self.qpn, wire_psn(seth.cack_psn), is_retransmission=is_retransmission)
         return Sack(bth, seth, CcState(timestamp))
 
+    def ack(self, psn: int, count: int) -> Acknowledge:
+        """A transport ACK for the NIC's QP: *count* messages are complete, the last one ends with *psn*."""
+        return Acknowledge(Bth(Opcode.ACKNOWLEDGE, self.qpn, wire_psn(psn)), Aeth.ack(count % (1 << 24)))
+
     def nak(self, code: NakCode, msn: int = 0) -> Acknowledge:
         """A transport NAK for the NIC's QP."""
         return Acknowledge(Bth(Opcode.ACKNOWLEDGE, self.qpn), Aeth.nak(code, msn))

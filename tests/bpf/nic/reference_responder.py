@@ -17,6 +17,19 @@ WINDOW_PSNS = Limit.PSN_RING.value
 OFFSET_MIN = -(1 << 15)
 
 
+@dataclass(frozen=True, slots=True)
+class MessagesDone:
+    """What a transport ACK says.
+
+    Attributes:
+        psn: wire PSN of the last packet of the last message completed in order.
+        count: messages completed, modulo 2^24.
+    """
+
+    psn: int
+    count: int
+
+
 @dataclass(slots=True)
 class ReferenceResponder:
     """What one QP has received.
@@ -27,6 +40,10 @@ class ReferenceResponder:
         newest: highest PSN received; one below the first while there is none.
         received_bytes: nominal, each packet once.
         sack_count: SACKs sent.
+        ends: PSNs received that end a message.
+        done: messages complete, with all before them.
+        done_psn: counter of the last packet of the last of them.
+        owes_ack: messages are done that no ACK has told of.
     """
 
     next_psn: int = 0
@@ -34,6 +51,10 @@ class ReferenceResponder:
     newest: int = -1
     received_bytes: int = 0
     sack_count: int = 0
+    ends: set[int] = field(default_factory=set)
+    done: int = 0
+    done_psn: int = -1
+    owes_ack: bool = False
 
     @classmethod
     def starting_at(cls, first_psn: int) -> "ReferenceResponder":
@@ -48,15 +69,33 @@ class ReferenceResponder:
         """Whether *psn* was received before."""
         return psn < self.next_psn or psn in self.above
 
-    def receive(self, psn: int, udp_bytes: int, *, entropy: int, timestamp: int) -> tuple[Seth, CcState]:
-        """The headers of the SACK for a packet inside the window, new or not."""
-        if not self.has(psn):
+    def receive(
+        self,
+        psn: int,
+        udp_bytes: int,
+        *,
+        entropy: int,
+        timestamp: int,
+        ends_message: bool = False,
+        is_marked: bool = False,
+    ) -> tuple[Seth, CcState] | MessagesDone:
+        """The headers of the SACK, or the content of the ACK, for a packet inside the window, new or not."""
+        is_new = not self.has(psn)
+        if is_new:
+            self.ends |= {psn} if ends_message else set()
             self.above.add(psn)
             self.newest = max(self.newest, psn)
             self.received_bytes += nominal_bytes(udp_bytes)
             while self.next_psn in self.above:
                 self.above.remove(self.next_psn)
+                if self.next_psn in self.ends:
+                    self.done += 1
+                    self.done_psn = self.next_psn
+                    self.owes_ack = True
                 self.next_psn += 1
+        if (self.owes_ack and not is_marked) or (not is_new and self.done and psn <= self.done_psn):
+            self.owes_ack = False
+            return MessagesDone(wire_psn(self.done_psn), self.done % (1 << 24))
         self.sack_count += 1
         return self._sack(psn, entropy, timestamp)
 

@@ -10,11 +10,11 @@ from write_target import WriteTarget, random_bytes
 
 from agents.wire_abi import NicCounter
 from testbed.wire.endpoint_header import EndpointOperation, Erth
-from testbed.wire.frame import encode_frame, trim_frame
+from testbed.wire.frame import encode_frame
 from testbed.wire.opcode import Opcode
-from testbed.wire.packet import EndpointRequest, Nack, Packet, Probe
-from testbed.wire.reliability_header import Neth, Peth, Seth
-from testbed.wire.transport_header import ENDPOINT_QPN, Aeth, Bth, ImmDt, NakCode
+from testbed.wire.packet import EndpointRequest, Packet, Probe
+from testbed.wire.reliability_header import Peth, Seth
+from testbed.wire.transport_header import ENDPOINT_QPN, Bth, NakCode
 
 pytestmark = pytest.mark.root
 
@@ -127,19 +127,11 @@ def test_data_without_a_timestamp(target: WriteTarget) -> None:
 
 def unsupported_packets(target: WriteTarget) -> list[Packet]:
     """Well-formed packets of the protocol that this NIC does not take part in yet."""
-    qpn = target.far.qpn
-    write = target.packet(0, b"immediate")
-    last, only = Opcode.WRITE_LAST_IMMEDIATE, Opcode.WRITE_ONLY_IMMEDIATE
     return [
-        replace(write, bth=replace(write.bth, opcode=last), immediate=ImmDt(1)),
-        replace(write, bth=replace(write.bth, opcode=only), immediate=ImmDt(1)),
-        Nack(Bth(Opcode.NACK, qpn), Neth(1, 0, 0, 0)),
-        Probe(Bth(Opcode.PROBE, qpn), Peth(0, 0)),
+        Probe(Bth(Opcode.PROBE, target.far.qpn), Peth(0, 0)),
         EndpointRequest(
             Bth(Opcode.ENDPOINT_REQUEST, ENDPOINT_QPN), Erth(EndpointOperation.PORT_STATUS_UPDATE, 0)
         ),
-        replace(target.far.nak(NakCode.REMOTE_ACCESS_ERROR), aeth=Aeth.ack(0)),
-        target.far.nak(NakCode.INVALID_REQUEST),
     ]
 
 

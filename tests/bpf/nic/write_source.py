@@ -7,12 +7,13 @@ from typing import Final
 
 from far_end import FarEnd
 from nic_bench import MEMORY_BYTES, NicBench, Outcome, Verdict
-from reference_responder import ReferenceResponder
+from reference_responder import MessagesDone, ReferenceResponder
+from write_target import MESSAGE_ENDS
 
 from agents.nic.qp import QpAttributes
 from agents.wire_abi import Event, EventKind, Limit, NicCounter, Status, Work
 from testbed.wire.frame import decode_frame, encode_frame
-from testbed.wire.packet import Write
+from testbed.wire.packet import Packet, Write
 from testbed.wire.psn import psn_expand, wire_psn
 from testbed.wire.reliability_header import Seth
 
@@ -116,15 +117,38 @@ class WriteSource:
         return packets
 
     def deliver(self, packet: Sent, *, plane: int | None = None) -> Sent | None:
-        """Lets *packet* arrive and its SACK return, through *plane*; what the frame of the SACK turned into."""
+        """Lets *packet* arrive and its SACK or ACK return, through *plane*; what that frame became."""
         udp_bytes = UDP_OVERHEAD_BYTES + len(packet.write.payload) + packet.write.bth.pad_bytes
         entropy = self.attributes.evs[packet.ev]
-        seth, _ = self.reference.receive(packet.psn, udp_bytes, entropy=entropy, timestamp=0)
+        said = self.reference.receive(
+            packet.psn,
+            udp_bytes,
+            entropy=entropy,
+            timestamp=0,
+            ends_message=packet.write.bth.opcode in MESSAGE_ENDS,
+        )
+        through = packet.plane if plane is None else plane
+        if isinstance(said, MessagesDone):
+            return self.acknowledge(said.psn, said.count, plane=through, entropy=entropy)
         return self.feed(
-            seth,
-            plane=packet.plane if plane is None else plane,
+            said[0],
+            plane=through,
             is_retransmission=packet.write.bth.is_retransmission,
         )
+
+    def acknowledge(self, psn: int, count: int, *, plane: int, entropy: int) -> Sent | None:
+        """Lets a transport ACK come in that the NIC accepts; what its frame turned into."""
+        outcome, sent = self.try_packet(self.far.ack(psn, count), plane=plane, entropy=entropy)
+        assert outcome.counters[NicCounter.RX_ACK] == 1
+        return sent
+
+    def try_packet(self, packet: Packet, *, plane: int, entropy: int) -> tuple[Outcome, Sent | None]:
+        """Lets any packet come in; the outcome, and what its frame turned into."""
+        before_ns = time.monotonic_ns()
+        outcome = self.nic.receive(self.far.arriving_octets(packet, plane, entropy), plane)
+        if outcome.verdict is Verdict.DROP:
+            return outcome, None
+        return outcome, self._take(outcome, before_ns)
 
     def feed(self, seth: Seth, *, plane: int = 0, is_retransmission: bool = False) -> Sent | None:
         """Lets a SACK come in that the NIC accepts; what its frame turned into."""
@@ -137,11 +161,7 @@ class WriteSource:
     ) -> tuple[Outcome, Sent | None]:
         """Lets any SACK come in; the outcome, and what its frame turned into."""
         sack = self.far.sack(seth, is_retransmission=is_retransmission)
-        before_ns = time.monotonic_ns()
-        outcome = self.nic.receive(self.far.arriving_octets(sack, plane, seth.entropy), plane)
-        if outcome.verdict is Verdict.DROP:
-            return outcome, None
-        return outcome, self._take(outcome, before_ns)
+        return self.try_packet(sack, plane=plane, entropy=seth.entropy)
 
     def _take(self, outcome: Outcome, before_ns: int) -> Sent:
         """The data packet in *outcome*, all that surrounds it checked against the reference."""

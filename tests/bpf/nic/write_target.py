@@ -6,18 +6,21 @@ from typing import Final
 
 from far_end import FarEnd
 from nic_bench import MEMORY_BYTES, NicBench, Outcome, Verdict
-from reference_responder import ReferenceResponder
+from reference_responder import MessagesDone, ReferenceResponder
 
 from agents.wire_abi import Limit, NicCounter
 from testbed.wire.frame import decode_frame, encode_frame
 from testbed.wire.opcode import Opcode
-from testbed.wire.packet import Sack, Write
+from testbed.wire.packet import Acknowledge, Sack, Write
 from testbed.wire.reliability_header import PathAdvice
-from testbed.wire.transport_header import Bth
+from testbed.wire.transport_header import Aeth, Bth
 
 REGION_SLOT: Final = 5
 REGION_OFFSET: Final = 4096
 UDP_OVERHEAD_BYTES: Final = 8 + 12 + 4 + 4 + 16 + 4
+MESSAGE_ENDS: Final = frozenset(
+    {Opcode.WRITE_LAST, Opcode.WRITE_ONLY, Opcode.WRITE_LAST_IMMEDIATE, Opcode.WRITE_ONLY_IMMEDIATE}
+)
 """UDP, BTH, METH, TSETH, RETH and iCRC."""
 
 
@@ -77,8 +80,8 @@ class WriteTarget:
 
     def deliver(
         self, packet: Write, psn: int, *, plane: int = 0, ev: int | None = None, is_marked: bool = False
-    ) -> Sack:
-        """The SACK for *packet*, once it, the memory and the counters are what they should be.
+    ) -> Sack | Acknowledge:
+        """The SACK or ACK for *packet*, once it, the memory and the counters are what they should be.
 
         Args:
             packet: comes in.
@@ -92,8 +95,8 @@ class WriteTarget:
         if is_new:
             start = REGION_OFFSET + packet.reth.va
             self.expected[start : start + len(packet.payload)] = packet.payload
-        sack = self._expected_sack(packet, psn, entropy, is_marked=is_marked)
-        answer = self.far.leaving(sack, plane, entropy >> 16 & 0xFFF, entropy)
+        reply = self._expected_reply(packet, psn, entropy, is_marked=is_marked)
+        answer = self.far.leaving(reply, plane, entropy >> 16 & 0xFFF, entropy)
         arriving = self.far.arriving(packet, plane, entropy, is_marked=is_marked)
 
         outcome = self.nic.receive(encode_frame(arriving), plane)
@@ -101,15 +104,27 @@ class WriteTarget:
         assert outcome.frame == encode_frame(answer)
         assert outcome.verdict is Verdict.REDIRECT
         assert outcome.planes == (plane,)
-        self._check_counters(outcome, len(packet.payload) if is_new else None)
+        self._check_counters(outcome, reply, len(packet.payload) if is_new else None)
         self.check_memory()
-        return sack
+        return reply
 
-    def _expected_sack(self, packet: Write, psn: int, entropy: int, *, is_marked: bool) -> Sack:
+    def _expected_reply(
+        self, packet: Write, psn: int, entropy: int, *, is_marked: bool
+    ) -> Sack | Acknowledge:
         assert packet.tseth is not None
         udp_bytes = UDP_OVERHEAD_BYTES + len(packet.payload) + packet.bth.pad_bytes
         timestamp = packet.tseth.tx_timestamp
-        seth, state = self.reference.receive(psn, udp_bytes, entropy=entropy, timestamp=timestamp)
+        said = self.reference.receive(
+            psn,
+            udp_bytes,
+            entropy=entropy,
+            timestamp=timestamp,
+            ends_message=packet.bth.opcode in MESSAGE_ENDS,
+            is_marked=is_marked,
+        )
+        if isinstance(said, MessagesDone):
+            return Acknowledge(Bth(Opcode.ACKNOWLEDGE, self.far.peer_qpn, said.psn), Aeth.ack(said.count))
+        seth, state = said
         seth = replace(
             seth,
             advice=PathAdvice.SKIP_ONCE if is_marked else PathAdvice.NONE,
@@ -120,8 +135,9 @@ class WriteTarget:
         return Sack(Bth(Opcode.SACK, self.far.peer_qpn, seth.cack_psn, is_retransmission=rtx), seth, state)
 
     @staticmethod
-    def _check_counters(outcome: Outcome, placed_bytes: int | None) -> None:
-        expected = {NicCounter.RX_DATA: 1, NicCounter.TX_SACK: 1}
+    def _check_counters(outcome: Outcome, reply: Sack | Acknowledge, placed_bytes: int | None) -> None:
+        expected = {NicCounter.RX_DATA: 1}
+        expected[NicCounter.TX_SACK if isinstance(reply, Sack) else NicCounter.TX_ACK] = 1
         if placed_bytes is None:
             expected[NicCounter.RX_DUPLICATE] = 1
         elif placed_bytes:

@@ -1,0 +1,181 @@
+"""Refusals of single packets: trimmed on the way, beyond the window, and what the requestor does about each."""
+
+import pytest
+from far_end import FarEnd
+from nic_bench import NicBench, Verdict
+from write_source import Sent, WriteSource
+from write_target import WriteTarget, random_bytes
+
+from agents.wire_abi import EventKind, EvReason, EvState, NicCounter, QpState, Status
+from testbed.wire.frame import decode_frame, trim_frame
+from testbed.wire.packet import Nack
+from testbed.wire.reliability_header import NackReason, Neth
+from testbed.wire.traffic_class import Dscp
+from testbed.wire.transport_header import Bth
+from testbed.wire.opcode import Opcode
+
+pytestmark = pytest.mark.root
+
+RETRIED = (NackReason.NO_BITMAP, NackReason.NO_PACKET_BUFFER, NackReason.NO_RESOURCE)
+
+
+@pytest.fixture
+def target(nic: NicBench, distant: FarEnd) -> WriteTarget:
+    return WriteTarget(nic, distant)
+
+
+@pytest.fixture
+def source(nic: NicBench, distant: FarEnd) -> WriteSource:
+    source = WriteSource(nic, distant)
+    source.post(2048 * 20)
+    return source
+
+
+# -- the responder -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_last_hop", [False, True])
+def test_trimmed_packet_is_refused_and_leaves_no_trace(target: WriteTarget, is_last_hop: bool) -> None:
+    target.deliver(target.packet(0, b"before"), 0)
+    before = bytes(target.nic.qp())
+    plane, ev = 2, 2 << 28 | 1 << 16 | 7
+    packet = target.packet(5, random_bytes(2048), va=100, timestamp=0x7654)
+    frame = trim_frame(target.far.arriving_octets(packet, plane, ev), is_last_hop=is_last_hop)
+    outcome = target.nic.receive(frame, plane)
+    reason = NackReason.TRIMMED_LASTHOP if is_last_hop else NackReason.TRIMMED
+    neth = Neth(
+        reason,
+        5,
+        ev,
+        0x7654,
+        source_qpn_low=target.far.qpn & 0xFFFF,
+        destination_qpn_low=target.far.peer_qpn & 0xFFFF,
+    )
+    nack = Nack(Bth(Opcode.NACK, target.far.peer_qpn, 5), neth)
+    assert decode_frame(outcome.frame) == target.far.leaving(nack, plane, 1, ev)
+    assert (outcome.verdict, outcome.planes) == (Verdict.REDIRECT, (plane,))
+    assert outcome.counters == {NicCounter.RX_TRIMMED: 1, NicCounter.TX_NACK: 1}
+    assert bytes(target.nic.qp()) == before
+    target.check_memory()
+
+
+@pytest.mark.parametrize("kept_bytes", [122, 138, 200])
+def test_switch_may_keep_more_or_less_of_a_trimmed_packet(target: WriteTarget, kept_bytes: int) -> None:
+    packet = target.packet(0, random_bytes(2048))
+    frame = trim_frame(target.far.arriving_octets(packet, 0), is_last_hop=False, kept_bytes=kept_bytes)
+    assert len(frame) == kept_bytes
+    assert target.nic.receive(frame, 0).counters == {NicCounter.RX_TRIMMED: 1, NicCounter.TX_NACK: 1}
+
+
+def test_trimmed_packet_for_nobody_is_dropped(target: WriteTarget) -> None:
+    frame = trim_frame(target.far.arriving_octets(target.packet(0, random_bytes(2048)), 0), is_last_hop=False)
+    with target.nic.editing_qp() as qp:
+        qp.state = QpState.ERROR
+    target.refuse(frame, NicCounter.DROP_QP_STATE)
+
+
+def test_psn_beyond_the_window_is_refused_but_not_each_of_a_burst(target: WriteTarget) -> None:
+    frames = [target.far.arriving_octets(target.packet(1024 + i, b"far"), 0) for i in range(3)]
+    outcomes = [target.nic.receive(frame, 0) for frame in frames]
+    assert [outcome.counters.get(NicCounter.DROP_OUT_OF_WINDOW) for outcome in outcomes] == [1, 1, 1]
+    nack = decode_frame(outcomes[0].frame).packet
+    assert isinstance(nack, Nack)
+    assert (nack.neth.reason, nack.neth.nack_psn) == (NackReason.PSN_OUT_OF_WINDOW, 1024)
+    with target.nic.editing_qp() as qp:  # as if the last refusal had just been
+        qp.refused_ns = (1 << 63) - 1
+    assert target.nic.receive(frames[0], 0).counters[NicCounter.DROP_OUT_OF_WINDOW] == 1
+
+
+def test_negotiated_range_bounds_the_window(nic: NicBench, distant: FarEnd) -> None:
+    target = WriteTarget(nic, distant)
+    with nic.editing_qp() as qp:
+        qp.mpr_dest_psns = 128
+    outcome = nic.receive(distant.arriving_octets(target.packet(128, b"far"), 0), 0)
+    assert outcome.counters == {NicCounter.DROP_OUT_OF_WINDOW: 1, NicCounter.TX_NACK: 1}
+    target.deliver(target.packet(127, b"last"), 127)
+
+
+# -- the requestor -------------------------------------------------------------------------------------------
+
+
+def refuse(source: WriteSource, packet: Sent, reason: int, ev: int | None = None) -> tuple[dict, Sent | None]:
+    """Lets a NACK for *packet* come in; the counters that changed and what its frame turned into."""
+    entropy = source.attributes.evs[packet.ev] if ev is None else ev
+    nack = Nack(Bth(Opcode.NACK, source.far.qpn, packet.psn), Neth(reason, packet.psn, entropy, 0))
+    outcome, sent = source.try_packet(nack, plane=packet.plane, entropy=entropy)
+    return dict(outcome.counters), sent
+
+
+@pytest.mark.parametrize(
+    ("reason", "state"), [(NackReason.TRIMMED, EvState.SKIP), (NackReason.TRIMMED_LASTHOP, EvState.GOOD)]
+)
+def test_trimmed_packet_is_sent_again_at_once_on_another_ev(
+    source: WriteSource, reason: NackReason, state: EvState
+) -> None:
+    packets = source.send()
+    counters, again = refuse(source, packets[3], reason)
+    assert again is not None
+    assert (again.psn, again.dscp, again.write.payload) == (3, Dscp.TRIMMABLE_RETX, packets[3].write.payload)
+    assert again.ev != packets[3].ev
+    assert counters[NicCounter.RX_NACK] == counters[NicCounter.TX_RETRANSMIT_NACK] == 1
+    qp = source.nic.qp(source.index)
+    assert (qp.inflight, qp.lost_count, qp.retries) == (20, 0, 0)
+    ev = qp.evs[packets[3].ev]
+    assert EvState(ev.state) == state
+    if state == EvState.SKIP:
+        assert (EvReason(ev.reason), ev.bad_count) == (EvReason.TRIM, 0)
+
+
+@pytest.mark.parametrize("reason", RETRIED)
+def test_want_of_resources_is_retried_up_to_the_limit(source: WriteSource, reason: NackReason) -> None:
+    packet = source.send()[0]
+    for _ in range(source.attributes.retry_limit):
+        _, again = refuse(source, packet, reason)
+        assert again is not None
+        packet = again
+    refuse(source, packet, reason)
+    assert source.nic.qp(source.index).state == QpState.ERROR
+    (event,) = [event for event in source.nic.events() if event.kind == EventKind.QP_STATE]
+    assert Status(event.c) == Status.RETRY_EXCEEDED
+
+
+def test_progress_forgives_retries(source: WriteSource) -> None:
+    packets = source.send()
+    refuse(source, packets[0], NackReason.NO_RESOURCE)
+    assert source.nic.qp(source.index).retries == 1
+    source.deliver(packets[1])
+    assert source.nic.qp(source.index).retries == 0
+
+
+@pytest.mark.parametrize("reason", [NackReason.UNEXPECTED_EVENT, 0x42])
+def test_what_cannot_be_mended_ends_the_qp(source: WriteSource, reason: int) -> None:
+    packet = source.send()[0]
+    _, again = refuse(source, packet, reason)
+    assert again is None
+    assert source.nic.qp(source.index).state == QpState.ERROR
+    (event,) = [event for event in source.nic.events() if event.kind == EventKind.QP_STATE]
+    assert Status(event.c) == Status.REMOTE_OPERATION
+
+
+def test_refusal_of_an_earlier_transmission_or_of_nothing_is_stale(source: WriteSource) -> None:
+    packets = source.send()
+    _, again = refuse(source, packets[0], NackReason.TRIMMED)
+    assert again is not None
+    source.deliver(packets[1])
+    for packet in (packets[0], packets[1]):
+        counters, answer = refuse(source, packet, NackReason.TRIMMED)
+        assert (counters, answer) == ({NicCounter.DROP_STALE_NACK: 1}, None)
+    ghost = Sent(20, 0, 0, packets[0].write, 0)
+    assert refuse(source, ghost, NackReason.TRIMMED) == ({NicCounter.DROP_STALE_NACK: 1}, None)
+
+
+def test_trimming_everything_loses_nothing(source: WriteSource) -> None:
+    """One NACK, one retransmission for each trim; every byte arrives in the end."""
+    waiting = source.send()
+    for packet in list(waiting):
+        _, again = refuse(source, packet, NackReason.TRIMMED)
+        assert again is not None
+        waiting.append(again)
+    for packet in waiting[20:]:
+        source.deliver(packet)
+    assert [done.status for done in source.completions()] == [Status.SUCCESS]

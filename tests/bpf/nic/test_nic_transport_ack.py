@@ -1,0 +1,174 @@
+"""Messages complete by transport ACK alone: when it is sent, what it completes, how a lost one is asked for."""
+
+from random import Random
+
+import pytest
+from far_end import FarEnd
+from nic_bench import NicBench, Verdict
+from write_source import Completed, WriteSource
+from write_target import WriteTarget, random_bytes
+
+from agents.wire_abi import EventKind, NicCounter, QpState, Status
+from testbed.wire.opcode import Opcode
+from testbed.wire.packet import Acknowledge, Sack
+from testbed.wire.reliability_header import PathAdvice, Seth
+from testbed.wire.traffic_class import Dscp
+
+pytestmark = pytest.mark.root
+
+FIRST, MIDDLE, LAST, ONLY = Opcode.WRITE_FIRST, Opcode.WRITE_MIDDLE, Opcode.WRITE_LAST, Opcode.WRITE_ONLY
+START = 0xFFFFFE
+
+
+@pytest.fixture
+def target(nic: NicBench, distant: FarEnd) -> WriteTarget:
+    return WriteTarget(nic, distant, first_psn=START)
+
+
+@pytest.fixture
+def source(nic: NicBench, distant: FarEnd) -> WriteSource:
+    return WriteSource(nic, distant)
+
+
+def message(target: WriteTarget, first_psn: int, msn: int = 0) -> list[tuple[int, object]]:
+    """Three packets of one message, with their PSNs."""
+    kinds = (FIRST, MIDDLE, LAST)
+    return [
+        (first_psn + i, target.packet(first_psn + i, random_bytes(100, i), 100 * i, opcode=kind, msn=msn, message_bytes=300))
+        for i, kind in enumerate(kinds)
+    ]
+
+
+# -- the responder -------------------------------------------------------------------------------------------
+
+
+def test_packet_that_completes_a_message_is_answered_by_an_ack(target: WriteTarget) -> None:
+    replies = [target.deliver(packet, psn) for psn, packet in message(target, START)]
+    assert [type(reply) for reply in replies] == [Sack, Sack, Acknowledge]
+    assert (replies[2].bth.psn, replies[2].aeth.msn) == (0, 1)  # across the wrap of the PSN
+
+
+def test_hole_that_is_filled_completes_what_waited_behind_it(target: WriteTarget) -> None:
+    first, middle, last = message(target, START)
+    later = [(START + 3 + i, target.packet(START + 3 + i, b"x", 500 + i, opcode=ONLY, message_bytes=1)) for i in range(3)]
+    for psn, packet in [last, first, *later]:
+        assert isinstance(target.deliver(packet, psn), Sack)
+    reply = target.deliver(middle[1], middle[0])
+    assert isinstance(reply, Acknowledge)
+    assert (reply.bth.psn, reply.aeth.msn) == ((START + 5) & 0xFFFFFF, 4)
+
+
+def test_marked_packet_gets_its_sack_and_the_next_one_the_ack(target: WriteTarget) -> None:
+    only = target.packet(START, b"marked", opcode=ONLY, message_bytes=6)
+    reply = target.deliver(only, START, is_marked=True)
+    assert isinstance(reply, Sack)
+    assert reply.seth.advice is PathAdvice.SKIP_ONCE
+    assert isinstance(target.deliver(target.packet(START + 1, b"next", 10), START + 1), Acknowledge)
+
+
+def test_duplicate_of_a_completed_message_is_acknowledged_again(target: WriteTarget) -> None:
+    packets = message(target, START)
+    for psn, packet in packets:
+        target.deliver(packet, psn)
+    for psn, packet in packets:
+        assert isinstance(target.deliver(packet, psn), Acknowledge)
+
+
+def test_duplicate_of_an_open_message_gets_a_sack(target: WriteTarget) -> None:
+    (psn, packet), *_ = message(target, START)
+    target.deliver(packet, psn)
+    assert isinstance(target.deliver(packet, psn), Sack)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_messages_in_any_order_of_packets(target: WriteTarget, seed: int) -> None:
+    """The reference keeps sets; every answer is compared with what it says."""
+    from random import Random
+
+    random = Random(seed)
+    waiting = []
+    psn, msn = START, 0
+    for _ in range(40):
+        length = random.randint(1, 5)
+        for i in range(length):
+            kind = ONLY if length == 1 else FIRST if i == 0 else LAST if i == length - 1 else MIDDLE
+            payload = random_bytes(20, psn)
+            packet = target.packet(psn, payload, 20 * (psn - START), opcode=kind, msn=msn, message_bytes=20 * length if kind != ONLY else 20)
+            waiting.append((psn, packet))
+            psn += 1
+        msn += 1
+    while waiting:
+        place = random.randrange(min(len(waiting), 90))
+        number, packet = waiting[place] if random.random() < 0.2 else waiting.pop(place)
+        target.deliver(packet, number, plane=random.randrange(4), is_marked=random.random() < 0.2)
+    assert target.reference.done == 40
+
+
+# -- the requestor -------------------------------------------------------------------------------------------
+
+
+def test_sack_alone_completes_nothing_and_makes_the_nic_ask(source: WriteSource) -> None:
+    source.post(3000)
+    first, last = source.send()
+    source.feed(Seth(0, 0, ack_psn_offset=0))
+    asked = source.feed(Seth(1, 0, ack_psn_offset=0))
+    assert asked is not None
+    assert (asked.psn, asked.dscp, asked.write.bth.is_retransmission) == (last.psn, Dscp.TRIMMABLE_RETX, True)
+    assert asked.write.payload == last.write.payload
+    assert source.completions() == []
+    assert source.nic.qp(source.index).inflight == 0
+    assert source.send() == []  # it asks once
+    assert source.acknowledge(1, 1, plane=0, entropy=0) is None
+    assert source.completions() == [Completed(1, 1, Status.SUCCESS, 3000)]
+    assert first.psn == 0
+
+
+def test_ack_stands_for_the_sacks_before_it(source: WriteSource) -> None:
+    source.post(2048 * 20)
+    packets = source.send()
+    source.acknowledge(19, 1, plane=0, entropy=source.attributes.evs[packets[-1].ev])
+    assert source.completions() == [Completed(1, 1, Status.SUCCESS, 2048 * 20)]
+    qp = source.nic.qp(source.index)
+    assert (qp.una_psn, qp.inflight, qp.outstanding_messages) == (20, 0, 0)
+    assert [ev.outstanding for ev in qp.evs] == [0] * len(qp.evs)
+
+
+def test_one_ack_may_complete_many_messages(source: WriteSource) -> None:
+    source.post(10, iterations=40, depth=40)
+    source.send()
+    source.acknowledge(29, 30, plane=1, entropy=0)
+    qp = source.nic.qp(source.index)
+    assert (qp.done_msn, qp.outstanding_messages, qp.una_psn) == (30, 10, 30)
+    source.acknowledge(39, 40, plane=1, entropy=0)
+    assert source.completions() == [Completed(1, 40, Status.SUCCESS, 10)]
+
+
+@pytest.mark.parametrize(("psn", "count"), [(10, 1), (0xFFFFFE, 3), (2, 11), (4, 4), (4, 6), (9, 0x8000), (9, 0xFFFF)])
+def test_ack_that_contradicts_what_was_sent_is_stale(source: WriteSource, psn: int, count: int) -> None:
+    source.post(10, iterations=10, depth=10)
+    source.send()
+    before = bytes(source.nic.qp(source.index))
+    outcome, _ = source.try_packet(source.far.ack(psn, count), plane=0, entropy=0)
+    assert (outcome.verdict, outcome.counters) == (Verdict.DROP, {NicCounter.DROP_STALE_ACK: 1})
+    assert bytes(source.nic.qp(source.index)) == before
+
+
+def test_ack_gives_a_round_trip_of_the_path_it_came_by(source: WriteSource) -> None:
+    source.post(10)
+    (packet,) = source.send()
+    before = source.nic.rtt_samples(packet.plane)
+    source.acknowledge(0, 1, plane=packet.plane, entropy=source.attributes.evs[packet.ev])
+    assert source.nic.rtt_samples(packet.plane) == before + 1
+
+
+def test_missing_ack_is_asked_for_again_by_the_clock_until_the_retry_limit(nic: NicBench, timed: FarEnd) -> None:
+    source = WriteSource(nic, timed, timed.attributes(rto_ns=2_000_000, retry_limit=2, exponential_count=0))
+    source.post(10)
+    source.send()
+    assert source.feed(Seth(0, 0, ack_psn_offset=0)) is not None
+    kinds = []
+    while nic.qp(source.index).state == QpState.RTS:
+        kinds += [event.kind for event in nic.await_events()]
+        source.send()
+    assert kinds.count(EventKind.KICK) >= 2
+    assert nic.qp(source.index).state == QpState.ERROR
