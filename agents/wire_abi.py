@@ -144,30 +144,29 @@ class NicCounter(IntEnum):
     RX_NAK = 16
     RX_NACK = 17
     RX_TRIMMED = 18
-    RX_IMMEDIATE = 19
-    RX_PROBE_ANSWER = 20
-    ACKED_PACKETS = 21
-    ACKED_BYTES = 22
-    MESSAGES = 23
-    QP_ERRORS = 24
-    KICK_PACKETS = 25
-    EVENT_LOST = 26
-    DROP_MALFORMED = 27
-    DROP_NOT_OURS = 28
-    DROP_UNKNOWN_QP = 29
-    DROP_QP_STATE = 30
-    DROP_OUT_OF_WINDOW = 31
-    DROP_R_KEY = 32
-    DROP_BOUNDS = 33
-    DROP_LENGTH = 34
-    DROP_STALE_SACK = 35
-    DROP_STALE_ACK = 36
-    DROP_STALE_NACK = 37
-    DROP_NO_RECEIVE = 38
-    DROP_STALE_PROBE = 39
-    DROP_NO_EV = 40
-    DROP_OPCODE = 41
-    COUNT = 42
+    RX_PROBE_ANSWER = 19
+    ACKED_PACKETS = 20
+    ACKED_BYTES = 21
+    MESSAGES = 22
+    QP_ERRORS = 23
+    KICK_PACKETS = 24
+    EVENT_LOST = 25
+    DROP_MALFORMED = 26
+    DROP_NOT_OURS = 27
+    DROP_UNKNOWN_QP = 28
+    DROP_QP_STATE = 29
+    DROP_OUT_OF_WINDOW = 30
+    DROP_R_KEY = 31
+    DROP_BOUNDS = 32
+    DROP_LENGTH = 33
+    DROP_STALE_SACK = 34
+    DROP_STALE_ACK = 35
+    DROP_STALE_NACK = 36
+    DROP_NO_RECEIVE = 37
+    DROP_STALE_PROBE = 38
+    DROP_NO_EV = 39
+    DROP_OPCODE = 40
+    COUNT = 41
 
 
 class PortCounter(IntEnum):
@@ -443,12 +442,12 @@ class NicConfig(Structure):
 
 
 class NicCounters(Structure):
-    """struct mrc_nic_counters, 336 bytes."""
+    """struct mrc_nic_counters, 328 bytes."""
 
     value: "Array[c_uint64]"
 
     _fields_ = (
-        ("value", (c_uint64 * 42)),
+        ("value", (c_uint64 * 41)),
     )
 
 

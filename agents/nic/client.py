@@ -126,6 +126,10 @@ class AgentClient:
         """Brings a QP to RTS."""
         self.call("connect_qp", qpn=qpn, peer_qpn=peer_qpn)
 
+    def modify_qp(self, qpn: int, state: str, **attributes: int) -> None:
+        """Moves a QP to another state (see Verbs.modify_qp)."""
+        self.call("modify_qp", qpn=qpn, state=state, **attributes)
+
     def destroy_qp(self, qpn: int) -> None:
         """Takes a QP out of use."""
         self.call("destroy_qp", qpn=qpn)
@@ -138,6 +142,15 @@ class AgentClient:
     def post_write(self, qpn: int, **work: int) -> int:
         """Posts work (see Verbs.post_write); returns its id."""
         return int(self.call("post_write", qpn=qpn, **work))
+
+    def post_receive(self, qpn: int, count: int = 1) -> None:
+        """Lets the peer's next WRITEs with immediate come in."""
+        self.call("post_receive", qpn=qpn, count=count)
+
+    def poll_receive(self, qpn: int) -> list[dict[str, Any]]:
+        """WRITEs with immediate that have arrived, in order: number, immediate, length, time_ns."""
+        result: list[dict[str, Any]] = self.call("poll_receive", qpn=qpn)
+        return result
 
     def stop_work(self, qpn: int, work_id: int) -> None:
         """Ends a work request after the messages that have begun."""
@@ -159,6 +172,14 @@ class AgentClient:
         """Every EV of a QP."""
         result: list[dict[str, Any]] = self.call("ev_list", qpn=qpn)
         return result
+
+    def ev_deny(self, qpn: int, evs: list[int]) -> None:
+        """Takes EVs out of use."""
+        self.call("ev_deny", qpn=qpn, evs=evs)
+
+    def ev_allow(self, qpn: int, evs: list[int]) -> None:
+        """Gives denied EVs back."""
+        self.call("ev_allow", qpn=qpn, evs=evs)
 
     def probe(self, qpn: int, evs: list[int]) -> None:
         """Sends EV probes."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from agents.bpf.libbpf import open_pinned, run_live
 from agents.bpf.maps import ArrayMap, MappedArray, MappedMemory, PerCpuArray, RingBuffer, map_info
 from agents.wire_abi import (
+    Command,
     Kick,
     KickMode,
     Limit,
@@ -73,6 +74,17 @@ class NicDevice:
                 self._kick.probe_qp[place] = c_uint32(qp_index).value
                 self._kick.probe_ev[place] = c_uint32(ev_index).value
             run_live(self._program, _FRAME, len(batch))
+
+    def command(self, command: Command, qp_index: int, *arguments: int) -> bool:
+        """Has the kernel change a QP under its lock; whether it did."""
+        self._kick.mode = KickMode.COMMAND
+        self._kick.qp_index = qp_index
+        self._kick.command = command
+        self._kick.result = 0
+        for place, argument in enumerate(arguments):
+            self._kick.argument[place] = argument
+        run_live(self._program, _FRAME, 1)
+        return bool(self._kick.result)
 
     def counters(self) -> dict[str, int]:
         """Counters of the NIC since it was loaded, by lower-case name."""

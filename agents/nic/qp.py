@@ -1,14 +1,14 @@
 """Queue pairs as the agent keeps them: attributes, the kernel's QP built from them, completions."""
 
 from collections import deque
+from collections.abc import Iterator, Mapping
 from ctypes import c_uint32
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Final
+from typing import Any, Final, cast
 
 from agents.wire_abi import EvLayout, EvState, Limit, NicConfig, Qp, QpState, Usid
 from testbed.errors import UsageError
-
 
 PSN_MASK: Final = 0xFFFFFF
 
@@ -39,7 +39,7 @@ class QpAttributes:
         linear_count: time-outs in a row before the time-out doubles.
         exponential_count: times it doubles at most.
         sack_every: packets per SACK that this side sends.
-        peer_sack_every: the peer's sack_every; above 1, packets ask for a SACK where the sender would run dry.
+        peer_sack_every: the peer's sack_every; above 1, packets ask for a SACK where credit ends.
     """
 
     peer_host: int
@@ -64,6 +64,10 @@ class QpAttributes:
     exponential_count: int = 6
     sack_every: int = 1
     peer_sack_every: int = 1
+
+    def changed(self, values: Mapping[str, int]) -> "QpAttributes":
+        """The same but for *values*, by name."""
+        return replace(self, **cast("dict[str, Any]", values))
 
     def check(self, config: NicConfig) -> None:
         """Raises UsageError, naming the attribute and its range, when one does not fit the NIC."""
@@ -114,6 +118,38 @@ class Completion:
     time_ns: int
 
 
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A WRITE with immediate that has arrived whole: its number, from 1, the immediate and its bytes."""
+
+    number: int
+    immediate: int
+    length: int
+    time_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """A change of a QP's state: the states it may follow, and the attributes that may come with it."""
+
+    before: frozenset[QpState]
+    attributes: frozenset[str] = frozenset()
+
+
+_ALIVE = frozenset({QpState.INIT, QpState.RTR, QpState.RTS})
+
+TRANSITIONS: Final = {
+    "RESET": Transition(_ALIVE | {QpState.RESET, QpState.ERROR}),
+    "INIT": Transition(frozenset({QpState.RESET})),
+    "RTR": Transition(
+        frozenset({QpState.INIT}),
+        frozenset({"peer_qpn", "peer_first_psn", "mpr_dest", "max_wimm_dest", "is_mpr_dynamic"}),
+    ),
+    "RTS": Transition(frozenset({QpState.RTR}), frozenset({"mpr", "max_wimm"})),
+    "ERROR": Transition(_ALIVE),
+}
+
+
 @dataclass(slots=True)
 class QueuePair:
     """The agent's side of a QP."""
@@ -124,6 +160,22 @@ class QueuePair:
     status: str = "success"
     posted: deque[int] = field(default_factory=deque)
     completions: deque[Completion] = field(default_factory=deque)
+    arrivals: dict[int, Arrival] = field(default_factory=dict)
+    next_arrival: int = 1
+
+    def take_arrivals(self) -> Iterator[Arrival]:
+        """Those that are next in order; CPUs may report them in another."""
+        while (arrival := self.arrivals.pop(self.next_arrival, None)) is not None:
+            self.next_arrival += 1
+            yield arrival
+
+    def forget_work(self) -> None:
+        """Makes it as new: nothing posted, nothing completed, nothing arrived."""
+        self.status = "success"
+        self.posted.clear()
+        self.completions.clear()
+        self.arrivals.clear()
+        self.next_arrival = 1
 
     @property
     def qpn(self) -> int:

@@ -5,6 +5,7 @@ no I/O of its own; the daemon does both.
 """
 
 from collections.abc import Callable
+from ctypes import c_uint32
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -12,8 +13,19 @@ from agents.nic.config import AgentConfig
 from agents.nic.device import NicDevice
 from agents.nic.memory import RegionTable
 from agents.nic.pattern import count_wrong, fill
-from agents.nic.qp import PSN_MASK, Completion, QpAttributes, QueuePair, build_qp
-from agents.wire_abi import Event, EventKind, EvLayout, EvReason, EvState, Limit, QpState, Status, Work
+from agents.nic.qp import PSN_MASK, TRANSITIONS, Arrival, Completion, QpAttributes, QueuePair, build_qp
+from agents.wire_abi import (
+    Command,
+    Event,
+    EventKind,
+    EvLayout,
+    EvReason,
+    EvState,
+    Limit,
+    QpState,
+    Status,
+    Work,
+)
 from testbed.errors import UsageError
 
 _LOSS_WINDOWS = 2
@@ -39,13 +51,18 @@ class Verbs:
                 "fill",
                 "verify",
                 "create_qp",
+                "modify_qp",
                 "connect_qp",
                 "destroy_qp",
                 "list_qps",
                 "post_write",
+                "post_receive",
                 "stop_work",
                 "poll",
+                "poll_receive",
                 "ev_list",
+                "ev_deny",
+                "ev_allow",
                 "probe",
                 "counters",
                 "port_status",
@@ -124,22 +141,73 @@ class Verbs:
             raise UsageError(f"all {self._device.qp_count} QPs of the NIC are in use")
         qp = QueuePair(index, checked)
         self._device.work[index].tail = 0
+        self._device.work[index].receive_tail = 0
         self._device.qps.write(index, build_qp(qp, self._device.config))
         self._qps[index] = qp
         return qp.qpn
 
-    def connect_qp(self, qpn: int, peer_qpn: int) -> None:
-        """Moves a QP through RTR to RTS towards the peer's QP."""
+    def modify_qp(self, qpn: int, state: str, **attributes: int) -> None:
+        """Moves a QP from one state to another, and sets what goes with that.
+
+        Args:
+            qpn: the QP.
+            state: RTR, from INIT: it receives. RTS, from RTR: it sends as well. ERROR, from any: what it had
+                to do completes as flushed. RESET, from any; INIT, from RESET: as new.
+            attributes: to RTR `peer_qpn`, and where they differ from what the QP was created with `mpr_dest`,
+                `max_wimm_dest`, `is_mpr_dynamic` and `peer_first_psn`; to RTS `mpr` and `max_wimm` likewise.
+        """
         qp = self._find(qpn)
-        if qp.state != QpState.INIT:
-            raise UsageError(f"QP {qpn} is in state {qp.state.name}; connect_qp needs INIT")
+        self._check_transition(qp, state, attributes)
+        target = QpState[state]
+        if target == QpState.RTR:
+            self._to_rtr(qp, attributes)
+        elif target == QpState.RTS:
+            qp.attributes = changed = qp.attributes.changed(attributes)
+            changed.check(self._device.config)
+            self._command(Command.RTS, qp, changed.mpr * Limit.MPR_UNIT, changed.max_wimm)
+        elif target == QpState.ERROR:
+            self._command(Command.ERROR, qp)
+        else:
+            value = build_qp(qp, self._device.config)
+            value.state = target
+            self._device.work[qp.index].tail = 0
+            self._device.work[qp.index].receive_tail = 0
+            self._device.qps.write(qp.index, value)
+            qp.forget_work()
+        qp.state = target
+
+    @staticmethod
+    def _check_transition(qp: QueuePair, state: str, attributes: dict[str, int]) -> None:
+        if state not in TRANSITIONS:
+            raise UsageError(f"state: {state}; {', '.join(TRANSITIONS)} are accepted")
+        rule = TRANSITIONS[state]
+        if qp.state not in rule.before:
+            names = " or ".join(before.name for before in rule.before)
+            raise UsageError(f"QP {qp.qpn} is in state {qp.state.name}; {state} follows {names}")
+        for name in sorted(set(attributes) - rule.attributes):
+            known = ", ".join(sorted(rule.attributes)) or "none"
+            raise UsageError(f"{name}: not an attribute of the change to {state}; {known} may be given")
+
+    def _to_rtr(self, qp: QueuePair, attributes: dict[str, int]) -> None:
+        peer_qpn = attributes.pop("peer_qpn", 0)
         if not Limit.QPN_BASE <= peer_qpn <= PSN_MASK:
             raise UsageError(f"peer_qpn: {peer_qpn}; {int(Limit.QPN_BASE)} to {PSN_MASK} is accepted")
-        value = self._device.qps.read(qp.index)
+        changed = qp.attributes.changed(attributes)
+        changed.check(self._device.config)
+        qp.attributes = changed
+        value = build_qp(qp, self._device.config)
         value.peer_qpn = peer_qpn
-        value.state = QpState.RTS
+        value.state = QpState.RTR
         self._device.qps.write(qp.index, value)
-        qp.state = QpState.RTS
+
+    def _command(self, command: Command, qp: QueuePair, *arguments: int) -> None:
+        if not self._device.command(command, qp.index, *arguments):
+            raise UsageError(f"QP {qp.qpn} is in state {qp.state.name}; {command.name} was refused")
+
+    def connect_qp(self, qpn: int, peer_qpn: int) -> None:
+        """Moves a QP through RTR to RTS towards the peer's QP."""
+        self.modify_qp(qpn, QpState.RTR.name, peer_qpn=peer_qpn)
+        self.modify_qp(qpn, QpState.RTS.name)
 
     def destroy_qp(self, qpn: int) -> None:
         """Takes a QP out of use; packets for it are dropped from now on."""
@@ -185,6 +253,7 @@ class Verbs:
         depth: int = 16,
         local_slots: int = 1,
         remote_slots: int = 1,
+        immediate: int | None = None,
     ) -> int:
         """Posts an RDMA WRITE, `iterations` times over; returns the work request's id.
 
@@ -198,6 +267,7 @@ class Verbs:
             depth: messages outstanding at most.
             local_slots: message i is read at local_offset + (i % local_slots) * length.
             remote_slots: and written at remote_offset + (i % remote_slots) * length.
+            immediate: 32 bits that each message hands to the peer's application; None for a plain WRITE.
         """
         qp = self._find(qpn)
         if qp.state != QpState.RTS:
@@ -213,6 +283,12 @@ class Verbs:
             raise UsageError(f"depth: {depth}; 1 to {Limit.WORK_RING - 1} is accepted")
         if length < 0 or remote_offset < 0 or remote_offset + remote_slots * length > 1 << 32:
             raise UsageError(f"length {length}, remote_offset {remote_offset}: outside 32 bits")
+        if immediate is not None and not 0 <= immediate < 1 << 32:
+            raise UsageError(f"immediate: {immediate}; 0 to {(1 << 32) - 1} is accepted")
+        if immediate is not None and not qp.attributes.max_wimm:
+            raise UsageError(
+                f"immediate: QP {qpn} may have no WRITE with immediate outstanding (max_wimm: 0)"
+            )
         if length:
             self._regions.check(local_offset, local_slots * length)
         if len(qp.posted) >= Limit.WORK_RING - 1:
@@ -230,6 +306,8 @@ class Verbs:
             remote_slots=remote_slots,
             r_key=r_key,
             depth=depth,
+            has_immediate=immediate is not None,
+            immediate=immediate or 0,
         )
         ring.tail += 1
         qp.posted.append(work_id)
@@ -255,6 +333,21 @@ class Verbs:
         qp.completions.clear()
         return completions
 
+    def post_receive(self, qpn: int, count: int = 1) -> None:
+        """Lets the peer's next *count* WRITEs with immediate come in, beyond those already posted."""
+        qp = self._find(qpn)
+        if qp.state not in {QpState.INIT, QpState.RTR, QpState.RTS}:
+            raise UsageError(f"QP {qpn} is in state {qp.state.name}; post_receive needs INIT, RTR or RTS")
+        if count < 1:
+            raise UsageError(f"count: {count}; at least 1 is accepted")
+        ring = self._device.work[qp.index]
+        ring.receive_tail = c_uint32(ring.receive_tail + count).value
+
+    def poll_receive(self, qpn: int) -> list[dict[str, Any]]:
+        """Takes the WRITEs with immediate that have arrived, in the order they were sent."""
+        qp = self._find(qpn)
+        return [asdict(arrival) for arrival in qp.take_arrivals()]
+
     # -- EVs --------------------------------------------------------------------------------------
 
     def ev_list(self, qpn: int) -> list[dict[str, Any]]:
@@ -271,7 +364,8 @@ class Verbs:
                     "entropy": ev.entropy,
                     "plane": ev.plane,
                     "state": EvState(ev.state).name,
-                    "is_active": ev.state == EvState.GOOD and ev.position < plane.active_count,
+                    "is_active": ev.state in {EvState.GOOD, EvState.SKIP}
+                    and ev.position < plane.active_count,
                     "reason": EvReason(ev.reason).name.lower(),
                     "changed_ns": ev.changed_ns,
                     "bad_count": ev.bad_count,
@@ -284,14 +378,34 @@ class Verbs:
             )
         return rows
 
-    def probe(self, qpn: int, evs: list[int]) -> None:
-        """Sends one EV probe on each EV of a QP, by index; the answer shows in `ev_list` and the counters."""
+    def ev_deny(self, qpn: int, evs: list[int]) -> None:
+        """Takes EVs of a QP, by index, out of use until they are allowed again.
+
+        They are denied one after another; the first that is refused ends the list.
+        """
         qp = self._find(qpn)
+        for index in self._checked_evs(qp, evs):
+            if not self._device.command(Command.DENY, qp.index, index):
+                raise UsageError(f"evs: {index} is the last active EV of QP {qpn}")
+
+    def ev_allow(self, qpn: int, evs: list[int]) -> None:
+        """Gives denied EVs of a QP, by index, back; those that are not denied are left as they are."""
+        qp = self._find(qpn)
+        for index in self._checked_evs(qp, evs):
+            self._device.command(Command.ALLOW, qp.index, index)
+
+    @staticmethod
+    def _checked_evs(qp: QueuePair, evs: list[int]) -> list[int]:
         count = len(qp.attributes.evs)
         for index in evs:
             if not 0 <= index < count:
                 raise UsageError(f"evs: {index}; 0 to {count - 1} is accepted")
-        self._device.send_probes([(qp.index, index) for index in evs])
+        return evs
+
+    def probe(self, qpn: int, evs: list[int]) -> None:
+        """Sends one EV probe on each EV of a QP, by index; the answer shows in `ev_list` and the counters."""
+        qp = self._find(qpn)
+        self._device.send_probes([(qp.index, index) for index in self._checked_evs(qp, evs)])
 
     # -- what the kernel reports ------------------------------------------------------------------
 
@@ -324,6 +438,15 @@ class Verbs:
                 "from": EvState(event.b).name,
                 "to": EvState(event.c).name,
                 "reason": EvReason(event.d).name.lower(),
+                "drop_count": event.drop_count,
+            }
+        if event.kind == EventKind.RECEIVE:
+            qp.arrivals[event.a] = Arrival(event.a, event.b, event.d, event.time_ns)
+            return told | {
+                "event": "receive",
+                "number": event.a,
+                "immediate": event.b,
+                "length": event.d,
             }
         if event.kind == EventKind.QP_STATE:
             qp.state = QpState(event.b)

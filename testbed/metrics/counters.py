@@ -31,7 +31,9 @@ SWITCH_DROPS: Final = tuple(counter for counter in PORT_DROPS if counter not in 
 TX_KINDS: Final = {
     NicCounter.TX_DATA: "data",
     NicCounter.TX_SACK: "sack",
+    NicCounter.TX_ACK: "ack",
     NicCounter.TX_NAK: "nak",
+    NicCounter.TX_NACK: "nack",
     NicCounter.TX_PROBE: "probe",
     NicCounter.TX_PROBE_ANSWER: "probe_answer",
 }
@@ -40,7 +42,10 @@ TX_KINDS: Final = {
 RX_KINDS: Final = {
     NicCounter.RX_DATA: "data",
     NicCounter.RX_SACK: "sack",
+    NicCounter.RX_ACK: "ack",
     NicCounter.RX_NAK: "nak",
+    NicCounter.RX_NACK: "nack",
+    NicCounter.RX_TRIMMED: "trimmed",
     NicCounter.RX_PROBE_ANSWER: "probe_answer",
 }
 """Packets a NIC accepts; `data` contains the duplicates."""
@@ -48,6 +53,8 @@ RX_KINDS: Final = {
 RETRANSMIT_REASONS: Final = {
     NicCounter.TX_RETRANSMIT_SACK: "sack",
     NicCounter.TX_RETRANSMIT_TIMEOUT: "timeout",
+    NicCounter.TX_RETRANSMIT_NACK: "nack",
+    NicCounter.TX_RETRANSMIT_ACK: "ack",
 }
 """What gave a packet up for lost."""
 

@@ -482,7 +482,6 @@ enum mrc_nic_counter {
 	MRC_NC_RX_NAK,
 	MRC_NC_RX_NACK,
 	MRC_NC_RX_TRIMMED,
-	MRC_NC_RX_IMMEDIATE, /* WRITEs with immediate told to the agent */
 	MRC_NC_RX_PROBE_ANSWER,
 	MRC_NC_ACKED_PACKETS,
 	MRC_NC_ACKED_BYTES, /* payload acknowledged for the first time: goodput of the sender */

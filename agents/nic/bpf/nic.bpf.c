@@ -26,6 +26,7 @@
 #include "acknowledge.h"
 #include "responder.h"
 #include "probe.h"
+#include "command.h"
 
 enum {
 	LOOPBACK_IFINDEX = 1,
@@ -42,6 +43,8 @@ static __always_inline int on_kick(struct xdp_md *ctx)
 		return XDP_DROP;
 	if (request->mode == MRC_KICK_PROBE)
 		return send_probe(ctx);
+	if (request->mode == MRC_KICK_COMMAND)
+		return run_command(request);
 	qp_index = request->qp_index;
 	qp = bpf_map_lookup_elem(&qps, &qp_index);
 	if (!qp)

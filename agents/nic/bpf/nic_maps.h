@@ -170,15 +170,15 @@ static __noinline int ev_counted(__u32 qp_index, __u32 ev_index, __u32 from, __u
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 	struct mrc_ev_transitions *counts;
-	__u32 plane;
+	__u32 plane, place;
 
 	if (!qp)
 		return 0;
 	plane = qp->evs[ev_index & (MRC_EV_MAX - 1)].plane;
 	counts = bpf_map_lookup_elem(&ev_transitions, &plane);
-	if (counts && from < MRC_EV_STATE_COUNT && to < MRC_EV_STATE_COUNT &&
-	    reason < MRC_REASON_COUNT)
-		counts->value[(from * MRC_EV_STATE_COUNT + to) * MRC_REASON_COUNT + reason]++;
+	place = (from * MRC_EV_STATE_COUNT + to) * MRC_REASON_COUNT + reason;
+	if (counts && place < sizeof(*counts) / sizeof(counts->value[0]))
+		counts->value[place]++;
 	return 0;
 }
 

@@ -322,7 +322,6 @@ __noinline int deliver_receive(__u32 qp_index)
 	bpf_spin_unlock(&qp->lock);
 	if (!number)
 		return 0;
-	nic_count(MRC_NC_RX_IMMEDIATE, 1);
 	nic_event(MRC_EVENT_RECEIVE, qp_index, number, entry.immediate, entry.length);
 	return 1;
 }
@@ -359,7 +358,7 @@ static __always_inline __s64 wimm_number(const struct mrc_qp *qp, __u32 qp_index
 
 	if (ahead <= 0 || number - qp->delivered_wimm > qp->max_wimm_dest)
 		return 0;
-	return ring && (__s32)(ring->receive_tail - number) >= 0 ? number : -1;
+	return ring && (__s32)(ring->receive_tail - number) >= 0 ? (__s64)number : -1;
 }
 
 /* Whether a PSN beyond the window is to be refused aloud: not each of a whole burst is. */

@@ -18,6 +18,7 @@ from agents.bpf.libbpf import BpfObject, attach_xdp, run_once
 from agents.bpf.maps import ArrayMap, MappedArray, MappedMemory, PerCpuArray, RingBuffer, map_update
 from agents.nic.qp import QpAttributes, QueuePair, build_qp
 from agents.wire_abi import (
+    Command,
     Event,
     Histogram,
     Kick,
@@ -225,6 +226,20 @@ class NicBench:
         self._kick.qp_index = index
         self._kick.frames_left = frames_left
         return self._run(_LIVE_FRAME, 0)
+
+    def post_receives(self, count: int, index: int = 0) -> None:
+        """Lets that many more WRITEs with immediate come in."""
+        self._work[index].receive_tail += count
+
+    def command(self, command: Command, index: int, *arguments: int) -> bool:
+        """Has the program change a QP; whether it did."""
+        self._kick.mode = KickMode.COMMAND
+        self._kick.qp_index = index
+        self._kick.command = command
+        for place, argument in enumerate(arguments):
+            self._kick.argument[place] = argument
+        assert self._run(_LIVE_FRAME, 0).verdict is Verdict.DROP
+        return bool(self._kick.result)
 
     def send_all(self, index: int = 0, *, frames_max: int = Limit.PSN_RING) -> list[bytes]:
         """The frames of a QP that leave when it is lent as many as it takes."""

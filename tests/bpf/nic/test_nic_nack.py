@@ -1,4 +1,4 @@
-"""Refusals of single packets: trimmed on the way, beyond the window, and what the requestor does about each."""
+"""Refusals of single packets: trimmed, beyond the window; and what the requestor does about each."""
 
 import pytest
 from far_end import FarEnd
@@ -8,11 +8,11 @@ from write_target import WriteTarget, random_bytes
 
 from agents.wire_abi import EventKind, EvReason, EvState, NicCounter, QpState, Status
 from testbed.wire.frame import decode_frame, trim_frame
+from testbed.wire.opcode import Opcode
 from testbed.wire.packet import Nack
 from testbed.wire.reliability_header import NackReason, Neth
 from testbed.wire.traffic_class import Dscp
 from testbed.wire.transport_header import Bth
-from testbed.wire.opcode import Opcode
 
 pytestmark = pytest.mark.root
 

@@ -1,4 +1,4 @@
-"""Messages complete by transport ACK alone: when it is sent, what it completes, how a lost one is asked for."""
+"""Messages complete by transport ACK alone: when it is sent, what it completes, how it is asked for."""
 
 from random import Random
 
@@ -34,7 +34,12 @@ def message(target: WriteTarget, first_psn: int, msn: int = 0) -> list[tuple[int
     """Three packets of one message, with their PSNs."""
     kinds = (FIRST, MIDDLE, LAST)
     return [
-        (first_psn + i, target.packet(first_psn + i, random_bytes(100, i), 100 * i, opcode=kind, msn=msn, message_bytes=300))
+        (
+            first_psn + i,
+            target.packet(
+                first_psn + i, random_bytes(100, i), 100 * i, opcode=kind, msn=msn, message_bytes=300
+            ),
+        )
         for i, kind in enumerate(kinds)
     ]
 
@@ -50,7 +55,10 @@ def test_packet_that_completes_a_message_is_answered_by_an_ack(target: WriteTarg
 
 def test_hole_that_is_filled_completes_what_waited_behind_it(target: WriteTarget) -> None:
     first, middle, last = message(target, START)
-    later = [(START + 3 + i, target.packet(START + 3 + i, b"x", 500 + i, opcode=ONLY, message_bytes=1)) for i in range(3)]
+    later = [
+        (START + 3 + i, target.packet(START + 3 + i, b"x", 500 + i, opcode=ONLY, message_bytes=1))
+        for i in range(3)
+    ]
     for psn, packet in [last, first, *later]:
         assert isinstance(target.deliver(packet, psn), Sack)
     reply = target.deliver(middle[1], middle[0])
@@ -83,20 +91,24 @@ def test_duplicate_of_an_open_message_gets_a_sack(target: WriteTarget) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_messages_in_any_order_of_packets(target: WriteTarget, seed: int) -> None:
     """The reference keeps sets; every answer is compared with what it says."""
-    from random import Random
-
     random = Random(seed)
     waiting = []
-    psn, msn = START, 0
-    for _ in range(40):
+    psn = START
+    for msn in range(40):
         length = random.randint(1, 5)
         for i in range(length):
             kind = ONLY if length == 1 else FIRST if i == 0 else LAST if i == length - 1 else MIDDLE
             payload = random_bytes(20, psn)
-            packet = target.packet(psn, payload, 20 * (psn - START), opcode=kind, msn=msn, message_bytes=20 * length if kind != ONLY else 20)
+            packet = target.packet(
+                psn,
+                payload,
+                20 * (psn - START),
+                opcode=kind,
+                msn=msn,
+                message_bytes=20 * length if kind != ONLY else 20,
+            )
             waiting.append((psn, packet))
             psn += 1
-        msn += 1
     while waiting:
         place = random.randrange(min(len(waiting), 90))
         number, packet = waiting[place] if random.random() < 0.2 else waiting.pop(place)
@@ -143,7 +155,9 @@ def test_one_ack_may_complete_many_messages(source: WriteSource) -> None:
     assert source.completions() == [Completed(1, 40, Status.SUCCESS, 10)]
 
 
-@pytest.mark.parametrize(("psn", "count"), [(10, 1), (0xFFFFFE, 3), (2, 11), (4, 4), (4, 6), (9, 0x8000), (9, 0xFFFF)])
+@pytest.mark.parametrize(
+    ("psn", "count"), [(10, 1), (0xFFFFFE, 3), (2, 11), (4, 4), (4, 6), (9, 0x8000), (9, 0xFFFF)]
+)
 def test_ack_that_contradicts_what_was_sent_is_stale(source: WriteSource, psn: int, count: int) -> None:
     source.post(10, iterations=10, depth=10)
     source.send()
@@ -161,7 +175,9 @@ def test_ack_gives_a_round_trip_of_the_path_it_came_by(source: WriteSource) -> N
     assert source.nic.rtt_samples(packet.plane) == before + 1
 
 
-def test_missing_ack_is_asked_for_again_by_the_clock_until_the_retry_limit(nic: NicBench, timed: FarEnd) -> None:
+def test_missing_ack_is_asked_for_again_by_the_clock_until_the_retry_limit(
+    nic: NicBench, timed: FarEnd
+) -> None:
     source = WriteSource(nic, timed, timed.attributes(rto_ns=2_000_000, retry_limit=2, exponential_count=0))
     source.post(10)
     source.send()

@@ -65,7 +65,7 @@ class WriteTarget:
         timestamp: int = 0x1234,
         is_retransmission: bool = False,
     ) -> Write:
-        """A data packet that the QP accepts if its PSN is in the window; by default one that ends no message."""
+        """A data packet that the QP accepts if its PSN is in the window; it ends no message by default."""
         return self.far.write(
             psn,
             payload,

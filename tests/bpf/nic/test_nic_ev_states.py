@@ -1,0 +1,177 @@
+"""States of EVs that no loss is behind: marks and the turn they cost, advice for good, the administrator's word."""
+
+import pytest
+from far_end import FarEnd
+from nic_bench import NicBench
+from write_source import Sent, WriteSource
+
+from agents.wire_abi import Command, EventKind, EvReason, EvState, QpState, Status
+from testbed.wire.reliability_header import PathAdvice, Seth
+
+pytestmark = pytest.mark.root
+
+
+@pytest.fixture
+def source(nic: NicBench, distant: FarEnd) -> WriteSource:
+    source = WriteSource(nic, distant)
+    source.post(2048 * 200)
+    return source
+
+
+def state_of(source: WriteSource, ev: int) -> tuple[EvState, EvReason]:
+    entry = source.nic.qp(source.index).evs[ev]
+    return EvState(entry.state), EvReason(entry.reason)
+
+
+def advise(source: WriteSource, packet: Sent, advice: PathAdvice) -> Sent | None:
+    """Lets the SACK of a packet that is next in order come in with *advice*; what its frame turned into."""
+    seth, _ = source.reference.receive(packet.psn, 100, entropy=source.attributes.evs[packet.ev], timestamp=0)
+    return source.feed(Seth(seth.cack_psn, seth.entropy, advice=advice, ack_psn_offset=0), plane=packet.plane)
+
+
+def test_marked_ev_loses_exactly_one_turn(source: WriteSource) -> None:
+    packets = source.send(12)  # one lap over the active EVs
+    marked = packets[0].ev
+    source.nic.config.port_up_mask = 0  # nothing leaves meanwhile, so no turn comes
+    advise(source, packets[0], PathAdvice.SKIP_ONCE)
+    source.nic.config.port_up_mask = 0xF
+    assert state_of(source, marked) == (EvState.SKIP, EvReason.ECN)
+    laps = source.send(36)
+    uses = [place for place, packet in enumerate(laps) if packet.ev == marked]
+    assert state_of(source, marked) == (EvState.GOOD, EvReason.TURN)
+    others = [sum(packet.ev == ev for packet in laps) for ev in {packet.ev for packet in packets} - {marked}]
+    assert len(uses) == min(others) - 1 or len(uses) == max(others) - 1
+    assert source.nic.qp(source.index).evs[marked].marks == 1
+
+
+def test_further_marks_do_not_cost_further_turns(source: WriteSource) -> None:
+    packets = source.send(30)
+    marked = packets[0].ev
+    same = [packet for packet in packets if packet.ev == marked]
+    assert len(same) > 1
+    changed = []
+    for packet in packets:
+        if packet.psn > same[-1].psn:
+            break
+        source.nic.config.port_up_mask = 0  # nothing leaves meanwhile, so no turn comes
+        advise(source, packet, PathAdvice.SKIP_ONCE if packet.ev == marked else PathAdvice.NONE)
+        changed.append(source.nic.qp(source.index).evs[marked].changed_ns)
+    source.nic.config.port_up_mask = 0xF
+    assert len(set(changed)) == 1
+    assert source.nic.qp(source.index).evs[marked].marks == len(same)
+
+
+def test_mark_counts_although_another_sack_told_of_the_packet_first(source: WriteSource) -> None:
+    first, second, *_ = source.send(12)
+    entropy = source.attributes.evs
+    source.feed(Seth(1, entropy[second.ev], ack_psn_offset=0))
+    source.feed(Seth(1, entropy[first.ev], ack_psn_offset=-1, advice=PathAdvice.SKIP_ONCE))
+    assert source.nic.qp(source.index).evs[first.ev].marks == 1
+
+
+def test_when_all_are_to_be_skipped_packets_leave_all_the_same(nic: NicBench, distant: FarEnd) -> None:
+    source = WriteSource(nic, distant)
+    source.post(2048 * 100)
+    packets = source.send(40)
+    nic.config.port_up_mask = 0
+    for packet in packets:
+        advise(source, packet, PathAdvice.SKIP_ONCE)
+    nic.config.port_up_mask = 0xF
+    active = {packet.ev for packet in packets}
+    assert {state_of(source, ev)[0] for ev in active} == {EvState.SKIP}
+    assert len(source.send(60)) == 60
+    assert {state_of(source, ev)[0] for ev in active} == {EvState.GOOD}
+
+
+def test_advice_for_another_ev_than_the_packets_own_is_ignored(source: WriteSource) -> None:
+    packet = source.send(1)[0]
+    source.feed(Seth(0, 0x7777, ack_psn_offset=0, advice=PathAdvice.SKIP_ONCE))
+    assert state_of(source, packet.ev)[0] == EvState.GOOD
+
+
+def test_always_skip_ends_the_use_of_an_ev(source: WriteSource) -> None:
+    packets = source.send(12)
+    advise(source, packets[0], PathAdvice.ALWAYS_SKIP)
+    assert state_of(source, packets[0].ev) == (EvState.ASSUMED_BAD, EvReason.ADVICE)
+    (event,) = [event for event in source.nic.events() if event.kind == EventKind.EV_STATE]
+    assert (event.a, event.b, event.c, event.d) == (
+        packets[0].ev,
+        EvState.GOOD,
+        EvState.ASSUMED_BAD,
+        EvReason.ADVICE,
+    )
+    assert packets[0].ev not in {packet.ev for packet in source.send(40)}
+
+
+def test_reserved_advice_is_none(source: WriteSource) -> None:
+    packet = source.send(1)[0]
+    advise(source, packet, PathAdvice.RESERVED)
+    assert state_of(source, packet.ev)[0] == EvState.GOOD
+
+
+# -- the administrator ---------------------------------------------------------------------------------------
+
+
+def test_denied_ev_is_replaced_and_not_used_until_it_is_allowed(source: WriteSource) -> None:
+    packets = source.send(12)
+    denied = packets[5].ev
+    assert source.nic.command(Command.DENY, source.index, denied)
+    assert state_of(source, denied) == (EvState.DENIED, EvReason.ADMIN)
+    assert source.nic.qp(source.index).active_total == 12  # a backup took its place
+    assert denied not in {packet.ev for packet in source.send(36)}
+    assert source.nic.command(Command.ALLOW, source.index, denied)
+    assert state_of(source, denied) == (EvState.GOOD, EvReason.ADMIN)
+    told = [(event.b, event.c) for event in source.nic.events() if event.kind == EventKind.EV_STATE]
+    assert told == [(EvState.GOOD, EvState.DENIED), (EvState.DENIED, EvState.GOOD)]
+
+
+def test_loss_on_a_denied_ev_leaves_it_denied(source: WriteSource) -> None:
+    packets = source.send(64)
+    denied = packets[0].ev
+    source.nic.command(Command.DENY, source.index, denied)
+    for packet in packets[1:]:
+        source.deliver(packet)
+    for packet in source.send(64):
+        source.deliver(packet)
+    assert state_of(source, denied)[0] == EvState.DENIED
+
+
+def test_denial_goes_below_the_floor_but_never_takes_the_last(source: WriteSource) -> None:
+    denied = [source.nic.command(Command.DENY, source.index, ev) for ev in range(len(source.attributes.evs))]
+    assert denied.count(True) == len(denied) - 1
+    qp = source.nic.qp(source.index)
+    assert (qp.active_total, sum(ev.state == EvState.DENIED for ev in qp.evs)) == (1, len(denied) - 1)
+    assert {packet.ev for packet in source.send(20)} == {denied.index(False)}
+    assert all(source.nic.command(Command.ALLOW, source.index, ev) for ev in range(len(denied)) if denied[ev])
+    qp = source.nic.qp(source.index)
+    assert [plane.active_count for plane in qp.planes][:4] == [3, 3, 3, 3]
+    assert len({packet.plane for packet in source.send(20)}) == 4
+
+
+# -- states of the QP ----------------------------------------------------------------------------------------
+
+
+def test_qp_moves_to_rts_by_command_and_takes_the_negotiated_range(source: WriteSource) -> None:
+    with source.nic.editing_qp(source.index) as qp:
+        qp.state = QpState.RTR
+    assert source.send() == []
+    assert source.nic.command(Command.RTS, source.index, 128, 0)
+    with source.nic.editing_qp(source.index) as qp:
+        qp.window_packets = 1024
+    assert len(source.send()) == 128
+
+
+@pytest.mark.parametrize("state", [QpState.RESET, QpState.INIT, QpState.RTS, QpState.ERROR])
+def test_only_rtr_leads_to_rts(source: WriteSource, state: QpState) -> None:
+    with source.nic.editing_qp(source.index) as qp:
+        qp.state = state
+    assert not source.nic.command(Command.RTS, source.index, 1024, 0)
+    assert source.nic.qp(source.index).state == state
+
+
+def test_qp_is_put_in_error_by_command(source: WriteSource) -> None:
+    assert source.nic.command(Command.ERROR, source.index)
+    assert not source.nic.command(Command.ERROR, source.index)
+    (event,) = [event for event in source.nic.events() if event.kind == EventKind.QP_STATE]
+    assert (event.a, event.b, event.c) == (QpState.RTS, QpState.ERROR, Status.FLUSHED)
+    assert source.send() == []
