@@ -17,6 +17,11 @@ __noinline int declare_loss(__u32 qp_index, __u32 reason, __u64 now_ns);
 enum {
 	CLOCK_TICKS_PER_RTO = 4,
 	CLOCK_BACKOFF_MAX = 6,
+	/*
+	 * Packets one time-out declares lost. A few restart the acknowledgements, which then tell what
+	 * else is lost; all of them would condemn every EV in use whenever the machine pauses.
+	 */
+	CLOCK_LOSSES_PER_RTO = 8,
 };
 
 static int on_clock(void *map, __u32 *key, struct mrc_qp *qp)
@@ -54,7 +59,7 @@ static int on_clock(void *map, __u32 *key, struct mrc_qp *qp)
 	}
 	if (is_idle)
 		return 0;
-	for (int i = 0; is_expired && i < MRC_PSN_RING; i++) {
+	for (int i = 0; is_expired && i < CLOCK_LOSSES_PER_RTO; i++) {
 		if (!declare_loss(qp_index, MRC_REASON_TIMEOUT, now_ns))
 			break;
 	}
