@@ -182,7 +182,7 @@ class QueueLimit(IntEnum):
     BUCKETS = 4096
     BUCKET_SHIFT = 10
     LOOK_BEHIND = 1024
-    LOOK_AHEAD = 2048
+    LOOK_AHEAD = 3000
     LINK_PENDING = 2147483647
 
 
@@ -664,9 +664,10 @@ class QueueDescriptors(Structure):
 
 
 class QueueDrainer(Structure):
-    """struct mrc_queue_drainer, 16936 bytes."""
+    """struct mrc_queue_drainer, 16944 bytes."""
 
     scan: int
+    limit_ns: int
     wake_at_ns: int
     taken: int
     current: int
@@ -677,6 +678,7 @@ class QueueDrainer(Structure):
 
     _fields_ = (
         ("scan", c_uint64),
+        ("limit_ns", c_uint64),
         ("wake_at_ns", c_uint64),
         ("taken", c_uint64),
         ("current", c_uint32),

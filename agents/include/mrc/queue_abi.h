@@ -17,10 +17,8 @@ enum mrc_queue_limit {
 	MRC_QUEUE_BUCKETS = 4096,     /* of the timing wheel: 64 words of 64 bits */
 	MRC_QUEUE_BUCKET_SHIFT = 10,  /* a bucket spans 1.024 us */
 	MRC_QUEUE_LOOK_BEHIND = 1024, /* buckets searched again for a push that raced */
-	MRC_QUEUE_LOOK_AHEAD =
-	    3000, /* from the drainer's position; later events are pushed again */
-	MRC_QUEUE_LINK_PENDING =
-	    0x7fffffff, /* a push is under way; its link is about to be stored */
+	MRC_QUEUE_LOOK_AHEAD = 3000,  /* buckets; what is due later is pushed again there */
+	MRC_QUEUE_LINK_PENDING = 0x7fffffff, /* a push is about to store its link */
 };
 
 /* queue_frames[frame index], array: the bytes, rewritten for departure. */

@@ -105,8 +105,7 @@ static bool wait_until(struct pins *pins, struct ring_buffer *wake, uint64_t unt
 	sigset_t none;
 
 	sigemptyset(&none);
-	/* signals are blocked but here, so none is missed between a look at is_stopping and sleep
-	 */
+	/* signals are blocked but here: none is missed between a look at them and sleep */
 	if (ppoll(sources, 2, &rest, &none) > 0) {
 		ring_buffer__consume(wake);
 		if (sources[1].revents && !pins_remain(pins))
