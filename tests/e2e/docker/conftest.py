@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from container_lab import SMALL, observe_leftovers
+from container_lab import SMALL, mounts, observe_leftovers
 
 from testbed.fabric import lab
 from testbed.hostprep import build_image
@@ -30,6 +30,7 @@ def state_dir() -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("MRC_TESTBED_STATE_DIR", str(folder))
         yield folder
+    assert [line for line in mounts() if str(folder) in line] == []
     shutil.rmtree(folder)
 
 

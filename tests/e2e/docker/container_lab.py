@@ -30,12 +30,16 @@ def inspect(container: str) -> dict[str, Any]:
     return found[0]
 
 
+def mounts() -> list[str]:
+    """Everything mounted, as the kernel lists it."""
+    return Path("/proc/self/mounts").read_text().splitlines()
+
+
 def observe_leftovers(lab: str, state_dir: Path) -> list[str]:
-    """Everything on the machine that belongs to *lab* or to the state folder."""
+    """Everything on the machine that belongs to *lab*."""
     left = [f"container {name}" for name in containers(lab)]
     left += [f"namespace {name}" for name in namespace_names() if name.startswith(f"mrc-{lab}-")]
     left += [f"process {process.pid}" for process in find_marked(lab)]
-    mounts = Path("/proc/self/mounts").read_text().splitlines()
-    left += [f"mount {line}" for line in mounts if str(state_dir) in line or f"/mrc-{lab}-" in line]
-    left += [f"file {path}" for path in state_dir.glob(f"{lab}*")]
+    left += [f"mount {line}" for line in mounts() if f"/mrc-{lab}-" in line]
+    left += [f"file {path}" for path in (*state_dir.glob(f"{lab}*"), *state_dir.glob(f"bpffs/{lab}"))]
     return left
