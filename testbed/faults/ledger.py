@@ -4,6 +4,7 @@
     <lab state>/faults/active/ID.json  one file per fault, replaced in one step
     <lab state>/faults/owners/PID-START  a runner that will inject faults; gone, or its process dead: orphans
     <lab state>/faults/events.jsonl    what was done when
+    <lab state>/faults/keeper.lock     held by the keeper process while there is one
 
 Whoever finds an entry whose process died or whose time is over reverts it: the keeper process of the lab
 within milliseconds, otherwise the next command that looks at the lab's faults.
@@ -78,6 +79,7 @@ class Ledger:
         self.active_folder = folder / "active"
         self.owners_folder = folder / "owners"
         self.events_path = folder / "events.jsonl"
+        self.keeper_lock = folder / "keeper.lock"
 
     def create(self) -> None:
         """Makes the ledger's folders.
@@ -132,8 +134,8 @@ class Ledger:
 
     def register(self, owner: ProcessIdentity) -> None:
         """Announces a process that will own faults, so that the keeper watches it from now on."""
-        self.create()
-        (self.owners_folder / _owner_name(owner)).touch()
+        with self.locked():
+            (self.owners_folder / _owner_name(owner)).touch()
 
     def unregister(self, owner: ProcessIdentity) -> None:
         """Takes an announcement back."""
