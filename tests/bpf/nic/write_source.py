@@ -53,7 +53,7 @@ class Completed:
 
 
 class WriteSource:
-    """A QP of the NIC in RTS with random bytes in memory to send, and a responder that hears what is delivered.
+    """A QP of the NIC in RTS, random bytes in memory to send, and a responder that hears what is delivered.
 
     Args:
         nic: under test.
@@ -109,14 +109,14 @@ class WriteSource:
             before_ns = time.monotonic_ns()
             outcome = self.nic.kick(self.index, frames_left=frames_max - len(packets))
             if outcome.verdict is Verdict.DROP:
-                assert outcome.counters == {}
+                assert outcome.counters.keys() <= {NicCounter.DROP_NO_EV}
                 break
             packets.append(self._take(outcome, before_ns))
             assert outcome.counters[NicCounter.KICK_PACKETS] == 1
         return packets
 
     def deliver(self, packet: Sent, *, plane: int | None = None) -> Sent | None:
-        """Lets *packet* arrive and its SACK return, through *plane*; what the frame of the SACK turned into."""
+        """Lets *packet* arrive and its SACK return, through *plane*; what the SACK's frame turned into."""
         udp_bytes = UDP_OVERHEAD_BYTES + len(packet.write.payload) + packet.write.bth.pad_bytes
         entropy = self.attributes.evs[packet.ev]
         seth, _ = self.reference.receive(packet.psn, udp_bytes, entropy=entropy, timestamp=0)
