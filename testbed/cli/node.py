@@ -11,6 +11,7 @@ from testbed.cli.render import say, show
 from testbed.errors import UsageError, did_you_mean
 from testbed.fabric import lab
 from testbed.fabric.live import Lab
+from testbed.fabric.node_entry import enter_command
 from testbed.fabric.process import marked_environment
 
 SCHEMA_VERSION: Final = 1
@@ -36,8 +37,6 @@ def execute(
       mrc-testbed exec h0 -- ip -br link
       mrc-testbed exec p0-t0-0 -- bpftool net
     """
-    from testbed.fabric.node import enter_command  # noqa: PLC0415 - Mininet takes a quarter of a second
-
     with lab.attach(settings.name) as attached:
         name = attached.clos.node(node).name
         container = attached.state.containers.get(name)
