@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * The only declaration of what BPF programs and Python share: map keys and values, events, limits.
- * agents/wire_abi.py is generated from the BTF of abi.bpf.c (`make abi`); a test fails when they drift.
+ * agents/wire_abi.py is generated from the BTF of abi.bpf.c (`make abi`); a test fails when they
+ * drift.
  *
  * Conventions: host byte order unless the type is __be*; times are CLOCK_MONOTONIC nanoseconds;
  * padding is explicit. Constants are enums because preprocessor values never reach BTF.
@@ -24,7 +25,8 @@ enum mrc_limit {
 	MRC_KICK_PROBES = 64,	      /* EV probes one kick can send */
 	MRC_MEMORY_SEGMENT = 1048576, /* bytes per element of the memory map */
 	MRC_PMTU_MAX = 2048,	      /* payload bytes per packet */
-	MRC_HEADER_BYTES = 138,	      /* Ethernet .. RETH of a data packet over SRv6, before the payload */
+	MRC_HEADER_BYTES =
+	    138, /* Ethernet .. RETH of a data packet over SRv6, before the payload */
 	MRC_FRAME_BYTES_MAX = 2304,   /* largest frame, with room to spare */
 	MRC_QPN_BASE = 256,	      /* QP number = base + index; 2 is the endpoint's */
 	MRC_IFINDEX_BASE = 1000,      /* a port's ifindex = base + its lab-wide port id */
@@ -58,11 +60,11 @@ struct mrc_port {
 	__u8 mac[6];
 	__u8 peer_mac[6];
 	__u16 pad0;
-	__u32 fault_flags;   /* enum mrc_port_fault bits */
+	__u32 fault_flags; /* enum mrc_port_fault bits */
 	__u32 loss_seed;
-	__u64 loss_q32;	     /* drop probability * 2^32; 1 << 32 drops all */
-	__u64 rate_bps;	     /* 0: unshaped, frames are redirected at once */
-	__u64 delay_ns;	     /* propagation delay of the link, shaped ports only */
+	__u64 loss_q32;		    /* drop probability * 2^32; 1 << 32 drops all */
+	__u64 rate_bps;		    /* 0: unshaped, frames are redirected at once */
+	__u64 delay_ns;		    /* propagation delay of the link, shaped ports only */
 	__u32 data_buffer_bytes;    /* tail drop of the data class, shaped ports only */
 	__u32 control_buffer_bytes; /* same for the control class */
 };
@@ -193,15 +195,15 @@ struct mrc_ev {
 	__u64 tx_packets;
 	__u64 lost_packets;
 	__u64 marks;
-	__u32 rtt_ns;		 /* last sample */
+	__u32 rtt_ns;		/* last sample */
 	__u32 is_probe_pending; /* the last EV probe on it has not been answered */
-	__u32 outstanding;	 /* packets on it neither acknowledged nor declared lost */
+	__u32 outstanding;	/* packets on it neither acknowledged nor declared lost */
 	__u32 heard_acks; /* qp.acked_total at its last acknowledgement, or first send since */
 };
 
 /*
- * ev_transitions[plane], per-CPU array: how often an EV went from one state to another for a reason,
- * at (from * MRC_EV_STATE_COUNT + to) * MRC_REASON_COUNT + reason.
+ * ev_transitions[plane], per-CPU array: how often an EV went from one state to another for a
+ * reason, at (from * MRC_EV_STATE_COUNT + to) * MRC_REASON_COUNT + reason.
  */
 struct mrc_ev_transitions {
 	__u64 value[MRC_EV_STATE_COUNT * MRC_EV_STATE_COUNT * MRC_REASON_COUNT];
@@ -248,8 +250,8 @@ struct mrc_qp {
 	__u32 qpn;
 	__u32 peer_qpn;
 	__u32 peer_host;
-	__u32 is_local;	    /* both hosts on the same T0 */
-	__u64 template_hi;  /* carrier with plane and uplink 0; see carrier_fill() */
+	__u32 is_local;	   /* both hosts on the same T0 */
+	__u64 template_hi; /* carrier with plane and uplink 0; see carrier_fill() */
 	__u64 template_lo;
 	__u32 pmtu_bytes;
 	__u32 window_packets;
@@ -272,20 +274,20 @@ struct mrc_qp {
 	__u32 acked_total;
 	__u32 pad0;
 	__u32 peer_cack_next; /* one above the highest cumulative acknowledgement seen */
-	__u32 retx_head; /* retx_fifo, free-running */
+	__u32 retx_head;      /* retx_fifo, free-running */
 	__u32 retx_tail;
 	__u32 next_plane; /* may equal plane_count or more: wraps */
 	__u32 retries;
-	__u32 kick_asked;    /* frames have been asked for, or are being lent right now */
+	__u32 kick_asked; /* frames have been asked for, or are being lent right now */
 	__u32 timer_armed;
-	__u64 acked_bytes;   /* payload */
-	__u64 progress_ns;   /* last acknowledgement of something new */
-	__u32 work_head;     /* first work request not yet completed; free-running */
-	__u32 work_next;     /* work request whose packets are being sent */
-	__u32 work_iteration;	  /* iteration of work_next being sent */
-	__u32 work_local_slot;	  /* work_iteration % local_slots */
-	__u32 work_remote_slot;	  /* work_iteration % remote_slots */
-	__u32 work_sent_bytes;	  /* bytes of that iteration already sent */
+	__u64 acked_bytes;	    /* payload */
+	__u64 progress_ns;	    /* last acknowledgement of something new */
+	__u32 work_head;	    /* first work request not yet completed; free-running */
+	__u32 work_next;	    /* work request whose packets are being sent */
+	__u32 work_iteration;	    /* iteration of work_next being sent */
+	__u32 work_local_slot;	    /* work_iteration % local_slots */
+	__u32 work_remote_slot;	    /* work_iteration % remote_slots */
+	__u32 work_sent_bytes;	    /* bytes of that iteration already sent */
 	__u32 completed_iterations; /* of work_head */
 	__u32 outstanding_messages;
 	__u32 next_msn;

@@ -53,7 +53,8 @@ static __always_inline __u64 ring_window(const __u64 *bits, __u32 first)
 	return shift ? low | high << (64 - shift) : low;
 }
 
-/* trailing_zeros() of 1 << n is n; the index is the top 6 bits of a de Bruijn sequence shifted by n. */
+/* trailing_zeros() of 1 << n is n; the index is the top 6 bits of a de Bruijn sequence shifted by
+ * n. */
 static const __u8 de_bruijn_position[64] = {
     0,	1,  2,	53, 3,	7,  54, 27, 4,	38, 41, 8,  34, 55, 48, 28, 62, 5,  39, 46, 44, 42,
     22, 9,  24, 35, 59, 56, 49, 18, 29, 11, 63, 52, 6,	26, 37, 40, 33, 47, 61, 45, 43, 21,

@@ -18,8 +18,8 @@ enum {
 	CLOCK_TICKS_PER_RTO = 4,
 	CLOCK_BACKOFF_MAX = 6,
 	/*
-	 * Packets one time-out declares lost. A few restart the acknowledgements, which then tell what
-	 * else is lost; all of them would condemn every EV in use whenever the machine pauses.
+	 * Packets one time-out declares lost. A few restart the acknowledgements, which then tell
+	 * what else is lost; all of them would condemn every EV in use whenever the machine pauses.
 	 */
 	CLOCK_LOSSES_PER_RTO = 8,
 };

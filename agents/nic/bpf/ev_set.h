@@ -18,7 +18,7 @@
 #include <mrc/abi.h>
 #include <mrc/psn.h>
 
-#define EV_INDEX(i) ((i) & (MRC_EV_MAX - 1))
+#define EV_INDEX(i)    ((i) & (MRC_EV_MAX - 1))
 #define PLANE_INDEX(i) ((i) & (MRC_PLANE_MAX - 1))
 
 static __always_inline void ev_swap(struct mrc_qp *qp, __u32 slice, __u32 i, __u32 j)
@@ -38,9 +38,9 @@ enum {
 };
 
 /*
- * The EV whose turn it is: planes take turns, so that they carry equal load whatever their number of
- * EVs; within a plane the active EVs are walked in an order that each lap shuffles a little (an EV
- * just used changes places with one of the few used before it, so each is used once per lap, and
+ * The EV whose turn it is: planes take turns, so that they carry equal load whatever their number
+ * of EVs; within a plane the active EVs are walked in an order that each lap shuffles a little (an
+ * EV just used changes places with one of the few used before it, so each is used once per lap, and
  * never waits for much more than a lap).
  */
 static __always_inline __u32 ev_turn(struct mrc_qp *qp, __u32 usable_planes, __u32 random)
@@ -107,8 +107,8 @@ static __always_inline __u64 uplink_bit(__u32 entropy)
 /*
  * Brings a backup that can stand in for an EV that fell to the end of the backups; returns whether
  * there is one among the last few. It must not be on a path that is itself in doubt: in a small
- * fabric several EVs share one, and what fails one of them fails its twins. Hosts of the same T0 have
- * one path per plane.
+ * fabric several EVs share one, and what fails one of them fails its twins. Hosts of the same T0
+ * have one path per plane.
  */
 static __always_inline int ev_find_backup(struct mrc_qp *qp, const struct mrc_ev_plane *set,
 					  __u32 slice)
@@ -136,8 +136,8 @@ static __always_inline void ev_set_state(struct mrc_ev *ev, __u32 state, __u32 r
 }
 
 /*
- * A GOOD EV lost a packet: it becomes ASSUMED_BAD and a backup of its plane takes its place. Returns
- * whether it did: an active EV stays when the QP would fall below its floor.
+ * A GOOD EV lost a packet: it becomes ASSUMED_BAD and a backup of its plane takes its place.
+ * Returns whether it did: an active EV stays when the QP would fall below its floor.
  */
 static __always_inline int ev_leave(struct mrc_qp *qp, __u32 index, __u32 reason, __u64 now_ns)
 {
@@ -155,7 +155,8 @@ static __always_inline int ev_leave(struct mrc_qp *qp, __u32 index, __u32 reason
 		if (!has_substitute && qp->active_total <= qp->min_active)
 			return 0;
 		ev_swap(qp, slice, ev->position, active - 1);
-		/* To the far side of the backups: the last of them takes the place next to the border. */
+		/* To the far side of the backups: the last of them takes the place next to the
+		 * border. */
 		if (backup)
 			ev_swap(qp, slice, active - 1, active + backup - 1);
 		if (has_substitute) {
@@ -176,7 +177,8 @@ static __always_inline int ev_leave(struct mrc_qp *qp, __u32 index, __u32 reason
 	return 1;
 }
 
-/* Enough probes were answered: the EV is GOOD again, active when its plane is short, else a backup. */
+/* Enough probes were answered: the EV is GOOD again, active when its plane is short, else a backup.
+ */
 static __always_inline int ev_return(struct mrc_qp *qp, __u32 index, __u32 reason, __u64 now_ns)
 {
 	struct mrc_ev *ev = &qp->evs[EV_INDEX(index)];

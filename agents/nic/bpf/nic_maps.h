@@ -76,7 +76,7 @@ struct {
 
 enum retransmission {
 	RETRANSMISSION_NONE = 0,
-	RETRANSMISSION_SACK,	/* found lost by later acknowledgements */
+	RETRANSMISSION_SACK, /* found lost by later acknowledgements */
 	RETRANSMISSION_TIMEOUT,
 };
 
@@ -86,8 +86,9 @@ enum retransmission {
  */
 struct tx_plan {
 	__u64 now_ns;
-	__u64 model_ns; /* the same in the time of a shaped fabric, which lags when its drainer is late;
-			 * a packet leaves in it, but an RTT ends by the clock: lateness shows */
+	__u64 model_ns; /* the same in the time of a shaped fabric, which lags when its drainer is
+			 * late; a packet leaves in it, but an RTT ends by the clock: lateness shows
+			 */
 	__u64 template_hi;
 	__u64 template_lo;
 	__u32 is_local;

@@ -68,8 +68,8 @@ __noinline int send_probe(struct xdp_md *ctx)
 	head = frame_head(ctx, sizeof(*head));
 	if (!head)
 		return nic_drop(MRC_NC_DROP_LENGTH);
-	write_stack(&head->stack, config, port, &to, MRC_DSCP_CONTROL << 2, WIRE_ENDPOINT_REQUEST, 0,
-		    id, REQUEST_AFTER_BTH);
+	write_stack(&head->stack, config, port, &to, MRC_DSCP_CONTROL << 2, WIRE_ENDPOINT_REQUEST,
+		    0, id, REQUEST_AFTER_BTH);
 	head->operation = bpf_htons(WIRE_ERTH_EV_PROBE);
 	head->vendor = 0;
 	head->port_status_mask = 0;

@@ -5,9 +5,9 @@
  *
  * Everything about a packet that is under way is in tx[psn % MRC_PSN_RING]; two rings of bits say
  * whether it has been acknowledged or declared lost. A packet is lost when too many packets sent
- * after it were acknowledged before it, or when it is older than the time-out. The loss scan needs no
- * search: first transmissions are looked at in PSN order (scan_psn), retransmissions in the order
- * they were sent (retx_fifo), and in both the oldest is always the first to be overdue.
+ * after it were acknowledged before it, or when it is older than the time-out. The loss scan needs
+ * no search: first transmissions are looked at in PSN order (scan_psn), retransmissions in the
+ * order they were sent (retx_fifo), and in both the oldest is always the first to be overdue.
  */
 #ifndef MRC_REQUESTOR_H
 #define MRC_REQUESTOR_H
@@ -203,8 +203,8 @@ static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *
 		plan->opcode = slot->opcode;
 		plan->retransmission = RETRANSMISSION_NONE;
 		if (slot->retransmissions)
-			plan->retransmission = slot->is_timeout ? RETRANSMISSION_TIMEOUT
-								: RETRANSMISSION_SACK;
+			plan->retransmission =
+			    slot->is_timeout ? RETRANSMISSION_TIMEOUT : RETRANSMISSION_SACK;
 		plan->r_key = work->r_key;
 		plan->dmalen = work->length;
 		plan->template_hi = qp->template_hi;
@@ -218,8 +218,8 @@ unsent:
 	work_settle(qp, ring);
 	news->is_finished = work_finish(qp, &news->finished_index, &news->iterations);
 	/*
-	 * Credit beyond this frame. A little of it is only a SACK overtaken by a later one, whose own
-	 * frame comes at once; what does stay unspent the clock will notice.
+	 * Credit beyond this frame. A little of it is only a SACK overtaken by a later one, whose
+	 * own frame comes at once; what does stay unspent the clock will notice.
 	 */
 	if (qp->inflight + qp->window_packets / IDLE_CREDIT_SHARE < qp->window_packets &&
 	    !news->is_blocked && !qp->kick_asked && (qp->lost_count || work_ready(qp, ring))) {
@@ -268,8 +268,8 @@ __noinline int plan_next(__u32 qp_index)
 }
 
 /*
- * Makes the frame, whatever it held, the packet that was decided, and sends it. Called by the program
- * itself and not by the handlers, whose stack it would share.
+ * Makes the frame, whatever it held, the packet that was decided, and sends it. Called by the
+ * program itself and not by the handlers, whose stack it would share.
  */
 __noinline int send_planned(struct xdp_md *ctx)
 {

@@ -150,8 +150,7 @@ static __always_inline void receive_account(struct mrc_qp *qp, __u32 psn, int is
 				run = in_word;
 			if (!run)
 				break;
-			qp->received_bits[word] &=
-			    ~((~0ULL >> (64 - run)) << (qp->cack_next & 63));
+			qp->received_bits[word] &= ~((~0ULL >> (64 - run)) << (qp->cack_next & 63));
 			qp->cack_next += run;
 			qp->received_above -= run;
 		}
@@ -162,7 +161,8 @@ static __always_inline void receive_account(struct mrc_qp *qp, __u32 psn, int is
 	state->ack_offset = psn - state->cack;
 	if (psn_distance(psn, state->cack) < ACK_OFFSET_MIN)
 		state->ack_offset = ACK_OFFSET_MIN;
-	/* The bitmap starts above cack; where arrivals reach beyond it, every second one ends there. */
+	/* The bitmap starts above cack; where arrivals reach beyond it, every second one ends
+	 * there. */
 	state->base_offset = 1;
 	if (psn_distance(qp->max_received, state->cack) > 64 && (qp->sack_count & 1))
 		state->base_offset = psn_distance(qp->max_received, state->cack) - 63;
@@ -194,8 +194,10 @@ __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 	opcode = head->stack.bth.opcode;
 	udp_bytes = bpf_ntohs(head->stack.udp.length);
 	pad = head->stack.bth.pad_version >> 4 & 3;
-	length = udp_bytes - (sizeof(struct wire_udp) + sizeof(struct wire_bth) +
-			      sizeof(*head) - sizeof(head->stack) + WIRE_ICRC_BYTES) - pad;
+	length = udp_bytes -
+		 (sizeof(struct wire_udp) + sizeof(struct wire_bth) + sizeof(*head) -
+		  sizeof(head->stack) + WIRE_ICRC_BYTES) -
+		 pad;
 	dmalen = bpf_ntohl(head->dmalen);
 	if (!(head->stack.bth.flags_psn & bpf_htonl((__u32)WIRE_BTH_TIMESTAMP << 24)))
 		return nic_drop(MRC_NC_DROP_MALFORMED); /* without TSETH all else lies elsewhere */
@@ -234,8 +236,9 @@ __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 			return nic_drop(MRC_NC_DROP_BOUNDS);
 	}
 	/*
-	 * Marked as received only after its bytes are in place. A second copy that another CPU takes
-	 * in the same instant writes the same bytes again and is found to be a duplicate here.
+	 * Marked as received only after its bytes are in place. A second copy that another CPU
+	 * takes in the same instant writes the same bytes again and is found to be a duplicate
+	 * here.
 	 */
 	bpf_spin_lock(&qp->lock);
 	if (is_new)
