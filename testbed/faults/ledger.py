@@ -13,6 +13,7 @@ within milliseconds, otherwise the next command that looks at the lab's faults.
 import contextlib
 import dataclasses
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,7 +22,7 @@ from typing import Any, Final
 
 from testbed.errors import FaultError
 from testbed.fabric.lock import exclusive
-from testbed.fabric.process import ProcessIdentity, is_alive
+from testbed.fabric.process import ProcessIdentity, is_alive, observe_process
 from testbed.faults.effect import Fault, PortEffect
 from testbed.faults.flap import Flap
 
@@ -154,6 +155,18 @@ class Ledger:
 
     def _path(self, fault_id: str) -> Path:
         return self.active_folder / f"{fault_id}.json"
+
+
+def own_identity() -> ProcessIdentity:
+    """The calling process, as owner of faults.
+
+    Raises:
+        FaultError: it is not to be seen in /proc.
+    """
+    identity = observe_process(os.getpid())
+    if identity is None:
+        raise FaultError("this process is not in /proc", hint="mount /proc")
+    return identity
 
 
 def _owner_name(owner: ProcessIdentity) -> str:
