@@ -8,6 +8,7 @@ import typer
 
 from testbed.cli.options import Settings, command
 from testbed.cli.render import say, show
+from testbed.cli.suggestion import hosts, nodes
 from testbed.errors import UsageError, did_you_mean
 from testbed.fabric import lab
 from testbed.fabric.live import Lab
@@ -27,7 +28,7 @@ def register(app: typer.Typer) -> None:
 
 def execute(
     settings: Settings,
-    node: Annotated[str, typer.Argument(help="Name of a switch or host.")],
+    node: Annotated[str, typer.Argument(autocompletion=nodes, help="Name of a switch or host.")],
     arguments: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="Program and arguments.")],
 ) -> int:
     """Run a program inside a node; its exit status becomes ours.
@@ -46,7 +47,9 @@ def execute(
 
 def logs(
     settings: Settings,
-    source: Annotated[str, typer.Argument(metavar="[NAME]", help="A host, `drainer` or `keeper`.")] = "",
+    source: Annotated[
+        str, typer.Argument(metavar="[NAME]", autocompletion=hosts, help="A host, `drainer` or `keeper`.")
+    ] = "",
     tail: Annotated[
         int, typer.Option("--tail", min=1, metavar="LINES", help="Lines from the end of each.")
     ] = 20,
