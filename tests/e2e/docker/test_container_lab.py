@@ -134,8 +134,8 @@ def test_down_finds_containers_without_the_state_folder(small_lab: str, state_di
 def test_a_container_removed_by_hand_is_reported_and_down_works(small_lab: str) -> None:
     docker("rm", "--force", f"mrc-{small_lab}-p0-t1-0", f"mrc-{small_lab}-h1")
     problems = lab.status(small_lab).problems
-    assert problems[:2] == ("node h1 is gone", "node p0-t1-0 is gone")
-    assert problems[2].startswith("the agent of h1 (pid ")
+    assert {"node h1 is gone", "node p0-t1-0 is gone"} <= set(problems)
+    assert any(problem.startswith("the agent of h1 (pid ") for problem in problems)
     assert lab.down(small_lab) is True
 
 
