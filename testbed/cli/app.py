@@ -1,43 +1,52 @@
 """The mrc-testbed command line: its groups of commands, and its way out."""
 
 import sys
-from typing import NoReturn
+from typing import Annotated, Final, Literal, NoReturn
 
 import typer
+from typer.completion import get_completion_script  # type: ignore[attr-defined] # typer imports it there
 
 from testbed.cli import bench, ev, fault, files, lab, machine, node, observability, scenario, topology
 from testbed.cli.exit_codes import run_to_exit_code
 from testbed.cli.interruption import signals_interrupt
-from testbed.cli.options import global_callback
+from testbed.cli.options import Settings, command, global_callback
+from testbed.cli.render import write_out
+
+PROGRAM: Final = "mrc-testbed"
+_COMPLETION_VARIABLE: Final = "_MRC_TESTBED_COMPLETE"
 
 _HELP = """See Multipath Reliable Connection (MRC) work on one Linux box.
 
-Stand up a software multi-plane Clos with in-kernel NICs, send real RDMA WRITEs through it, break links, and
-get a verdict. Results go to stdout, everything else to stderr.
+Stand up a software multi-plane Clos with in-kernel NICs, send real RDMA
+WRITEs through it, break links, and get a verdict. Results go to stdout,
+everything else to stderr.
 
 [bold]A first look[/bold] (as root)
 
-  mrc-testbed up                                    a lab of 16 switches and 8 hosts
-  mrc-testbed bench write-bw h0 h5 --size 1MiB      payload across a T1, compared byte for byte
+  mrc-testbed up                                   16 switches, 8 hosts
+  mrc-testbed bench write-bw h0 h5 --size 1MiB     compared byte for byte
   mrc-testbed fault add link-down --link p0-t0-0:4 --for 5s
-  mrc-testbed ev list h0 h5                         which paths are in use, and why not
+  mrc-testbed ev list h0 h5                        paths and their state
+  mrc-testbed run scenarios/t0-t1-flap.yaml        a verdict and a report
   mrc-testbed down
 
 [bold]Exit status[/bold]
 
-  0 done   1 error   2 usage or invalid file   3 machine not ready   4 expectation failed   5 aborted
-  6 clean-up incomplete   7 result UNTRUSTED   130 interrupted
+  0 done   1 error   2 usage or invalid file   3 machine not ready
+  4 expectation failed   5 aborted   6 clean-up incomplete
+  7 result UNTRUSTED   130 interrupted
 
-Every flag is also an environment variable: --name is MRC_TESTBED_NAME. Global flags may stand anywhere.
+Every flag is also an environment variable: --name is MRC_TESTBED_NAME.
+Global flags may stand before the command or after it.
 """
 
 
 def build_app() -> typer.Typer:
     """The application with all its commands."""
     app = typer.Typer(
-        name="mrc-testbed",
+        name=PROGRAM,
         no_args_is_help=True,
-        add_completion=False,
+        add_completion=True,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -53,7 +62,24 @@ def build_app() -> typer.Typer:
     app.add_typer(observability.app, name="metrics", rich_help_panel="Use")
     files.register(app)
     machine.register(app)
+    command(app, "completion", panel=machine.PANEL)(completion)
     return app
+
+
+def completion(
+    settings: Settings, shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(help="Which shell.")]
+) -> None:
+    """Print the script that completes commands, flags and names in a shell.
+
+    `mrc-testbed --install-completion` puts it where the shell looks for it.
+
+    [bold]Examples[/bold]
+
+      source <(mrc-testbed completion bash)
+      mrc-testbed completion fish > ~/.config/fish/completions/mrc-testbed.fish
+    """
+    script = get_completion_script(prog_name=PROGRAM, complete_var=_COMPLETION_VARIABLE, shell=shell)
+    write_out(settings, f"{script}\n")
 
 
 def run(arguments: list[str]) -> int:
@@ -61,7 +87,7 @@ def run(arguments: list[str]) -> int:
     app = build_app()
     with signals_interrupt():
         return run_to_exit_code(
-            lambda: app(args=arguments, prog_name="mrc-testbed", standalone_mode=False), arguments
+            lambda: app(args=arguments, prog_name=PROGRAM, standalone_mode=False), arguments
         )
 
 

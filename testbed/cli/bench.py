@@ -10,6 +10,7 @@ from rich.text import Text
 from testbed.cli.exit_codes import ExitCode
 from testbed.cli.options import Settings, command
 from testbed.cli.render import bad, good, plain_table, show
+from testbed.cli.suggestion import hosts as host_names
 from testbed.document import Tree, validate_values
 from testbed.fabric import lab
 from testbed.units import format_duration_ns, format_size_bytes
@@ -27,8 +28,8 @@ app = typer.Typer(
     no_args_is_help=True, help="Measure a running lab: bandwidth, latency, neighbours in a ring."
 )
 
-Source = Annotated[str, typer.Argument(metavar="FROM", help="Sending host.")]
-Target = Annotated[str, typer.Argument(metavar="TO", help="Receiving host.")]
+Source = Annotated[str, typer.Argument(metavar="FROM", autocompletion=host_names, help="Sending host.")]
+Target = Annotated[str, typer.Argument(metavar="TO", autocompletion=host_names, help="Receiving host.")]
 SizeOption = Annotated[str, typer.Option("--size", metavar="SIZE", help="Payload of a message.")]
 QpsOption = Annotated[int, typer.Option("--qps", min=1, metavar="NUMBER", help="QPs per pair of hosts.")]
 DepthOption = Annotated[
@@ -56,8 +57,9 @@ def write_bw(
 ) -> int:
     """RDMA WRITE bandwidth from one host to another.
 
-    Rates are payload, acknowledged. Received memory is compared with what was sent: `#wrong` counts bytes.
-    The exit status is 1 when a byte is wrong or a QP failed.
+    Rates are payload, acknowledged. Received memory is compared with what was
+    sent: `#wrong` counts bytes. The exit status is 1 when a byte is wrong or a
+    QP failed.
 
     [bold]Examples[/bold]
 
@@ -84,10 +86,11 @@ def write_lat(
     iterations: IterationsOption = None,
     duration: DurationOption = None,
 ) -> int:
-    """RDMA WRITE latency: one message at a time, half the time from its first packet to its acknowledgement.
+    """RDMA WRITE latency: half the time from a message's first packet to its acknowledgement.
 
-    perftest halves a ping-pong of two WRITEs; here the way back is the acknowledgement's. Times come from
-    the histogram in the NIC, so no process is in the way of what is measured.
+    perftest halves a ping-pong of two WRITEs; here the way back is that of the
+    acknowledgement. Times come from the histogram in the NIC, so no process is
+    in the way of what is measured.
 
     [bold]Examples[/bold]
 
@@ -121,7 +124,7 @@ def sendrecv(
     [bold]Examples[/bold]
 
       mrc-testbed bench sendrecv --size 1MiB
-      mrc-testbed bench sendrecv --shift 4              with 4 hosts per T0, all flows cross a T1
+      mrc-testbed bench sendrecv --shift 4          every flow crosses a T1
       mrc-testbed bench sendrecv --hosts h0,h4,h1,h5
     """
     values: dict[str, Tree] = {

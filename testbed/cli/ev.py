@@ -12,6 +12,7 @@ from agents.nic.client import AgentClient
 from testbed.cli.lab import known_topology
 from testbed.cli.options import Settings, command
 from testbed.cli.render import bad, data_table, good, plain_table, show, show_tables
+from testbed.cli.suggestion import hosts
 from testbed.errors import UsageError
 from testbed.fabric import lab
 from testbed.fabric.state import lab_paths
@@ -30,8 +31,8 @@ app = typer.Typer(
     no_args_is_help=True, help="Entropy values (EVs): what state they are in, what path they take."
 )
 
-Source = Annotated[str, typer.Argument(metavar="FROM", help="Sending host.")]
-Target = Annotated[str, typer.Argument(metavar="TO", help="Receiving host.")]
+Source = Annotated[str, typer.Argument(metavar="FROM", autocompletion=hosts, help="Sending host.")]
+Target = Annotated[str, typer.Argument(metavar="TO", autocompletion=hosts, help="Receiving host.")]
 
 
 @command(app, "list", heeds=("topology", "name", "seed"))

@@ -11,6 +11,8 @@ from rich.text import Text
 
 from testbed.cli.options import Settings, command
 from testbed.cli.render import plain_table, show
+from testbed.cli.suggestion import faults as fault_names
+from testbed.cli.suggestion import links
 from testbed.errors import UsageError
 from testbed.faults.by_hand import LabFaults, parse_fault, plan_fault
 from testbed.faults.injector import FaultEvent
@@ -36,6 +38,7 @@ def add(
         typer.Option(
             "--link",
             metavar="SELECTOR",
+            autocompletion=links,
             help="Which links: names and globs with commas between, or what a file's `select` would hold.",
         ),
     ],
@@ -74,18 +77,21 @@ def add(
         int | None, typer.Option("--count", metavar="NUMBER", help="With --pick: how many links.")
     ] = None,
 ) -> None:
-    """Break something, for a while.
+    r"""Break something, for a while.
 
-    A fault needs an end: `--for 2s`, or `--until cleared`. With `--for`, the lab's fault keeper takes it
-    back on time, whatever becomes of this command. Overlapping faults compose: losses combine, down wins,
-    and each is cleared by its own id.
+    A fault needs an end: `--for 2s`, or `--until cleared`. With `--for`, the
+    lab's fault keeper takes it back on time, whatever becomes of this command.
+    Overlapping faults compose: losses combine, down wins, and each is cleared
+    by its own id.
 
     [bold]Examples[/bold]
 
       mrc-testbed fault add link-down --link p0-t0-0:4~p0-t1-0:0 --for 2s
-      mrc-testbed fault add link-flap --link 'p0-t1-0:*' --every 1s --down 200ms --for 10s
-      mrc-testbed fault add loss --ratio 5% --link '{links: {plane: 1}}' --direction a-to-b --for 5s
-      mrc-testbed fault add nic-port-down --link h0:2 --until cleared --id optic
+      mrc-testbed fault add link-flap --link 'p0-t1-0:*' \
+          --every 1s --down 200ms --for 10s
+      mrc-testbed fault add loss --ratio 5% --link '{links: {plane: 1}}' \
+          --direction a-to-b --for 5s
+      mrc-testbed fault add nic-port-down --link h0:2 --until cleared
     """
     fields: dict[str, str | int | None] = {
         "id": fault_id,
@@ -143,7 +149,9 @@ def list_faults(settings: Settings) -> None:
 @command(app, "clear", heeds=("name",))
 def clear(
     settings: Settings,
-    fault_ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Which faults.")] = None,
+    fault_ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", autocompletion=fault_names, help="Which faults.")
+    ] = None,
     clear_all: Annotated[
         bool, typer.Option("--all", help="All faults of the lab, those of a running scenario too.")
     ] = False,

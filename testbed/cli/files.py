@@ -34,7 +34,8 @@ def validate(
 ) -> int:
     """Check files: keys, units, names, selectors against the fabric. Runs nothing, needs no root.
 
-    Everything that is wrong is listed with its line. The exit status is 2 when a file is wrong.
+    Everything that is wrong is listed with its line. The exit status is 2 when
+    a file is wrong.
 
     [bold]Examples[/bold]
 
@@ -67,7 +68,7 @@ def schema(
 
       mrc-testbed schema Scenario > scenario.schema.json
 
-    and in the first line of a scenario, for editors with the YAML language server:
+    and, for editors with the YAML language server, above a scenario:
 
       # yaml-language-server: $schema=scenario.schema.json
     """

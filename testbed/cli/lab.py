@@ -71,8 +71,9 @@ def up(
 ) -> None:
     """Stand a fabric up and return to the shell. Also called deploy.
 
-    Without -t the default lab: 4 planes of 2 T0 and 2 T1 switches, 8 hosts, unshaped. The same topology again
-    is a no-op; another one shows the difference and needs --reconfigure. If anything fails, all is undone.
+    Without -t the default lab: 4 planes of 2 T0 and 2 T1 switches, 8 hosts,
+    unshaped. The same topology again is a no-op; another one shows the
+    difference and needs --reconfigure. If anything fails, all is undone.
 
     [bold]Examples[/bold]
 
@@ -110,8 +111,9 @@ def down(
 ) -> None:
     """Remove a lab and everything of it, whatever state it is in. Also called destroy.
 
-    Needs no topology file, and works on a lab that is half built or whose state is lost. Removing what does
-    not exist is a success. Faults end with the lab.
+    Needs no topology file, and works on a lab that is half built or whose
+    state is lost. Removing what does not exist is a success. Faults end with
+    the lab.
 
     [bold]Examples[/bold]
 

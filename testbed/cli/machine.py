@@ -90,7 +90,8 @@ def prepare(
 def build(settings: Settings) -> None:
     """Make the node image of runtime docker, unless it is there and current.
 
-    Its base is pulled, or made from the distribution's packages where no registry answers.
+    Its base is pulled, or made from the distribution's packages where no
+    registry answers.
     """
     from testbed.hostprep.image import build_image  # noqa: PLC0415 - Ansible takes half a second to import
 

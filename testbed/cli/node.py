@@ -8,9 +8,11 @@ import typer
 
 from testbed.cli.options import Settings, command
 from testbed.cli.render import say, show
+from testbed.cli.suggestion import hosts, nodes
 from testbed.errors import UsageError, did_you_mean
 from testbed.fabric import lab
 from testbed.fabric.live import Lab
+from testbed.fabric.node_entry import enter_command
 from testbed.fabric.process import marked_environment
 
 SCHEMA_VERSION: Final = 1
@@ -26,7 +28,7 @@ def register(app: typer.Typer) -> None:
 
 def execute(
     settings: Settings,
-    node: Annotated[str, typer.Argument(help="Name of a switch or host.")],
+    node: Annotated[str, typer.Argument(autocompletion=nodes, help="Name of a switch or host.")],
     arguments: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="Program and arguments.")],
 ) -> int:
     """Run a program inside a node; its exit status becomes ours.
@@ -36,8 +38,6 @@ def execute(
       mrc-testbed exec h0 -- ip -br link
       mrc-testbed exec p0-t0-0 -- bpftool net
     """
-    from testbed.fabric.node import enter_command  # noqa: PLC0415 - Mininet takes a quarter of a second
-
     with lab.attach(settings.name) as attached:
         name = attached.clos.node(node).name
         container = attached.state.containers.get(name)
@@ -47,7 +47,9 @@ def execute(
 
 def logs(
     settings: Settings,
-    source: Annotated[str, typer.Argument(metavar="[NAME]", help="A host, `drainer` or `keeper`.")] = "",
+    source: Annotated[
+        str, typer.Argument(metavar="[NAME]", autocompletion=hosts, help="A host, `drainer` or `keeper`.")
+    ] = "",
     tail: Annotated[
         int, typer.Option("--tail", min=1, metavar="LINES", help="Lines from the end of each.")
     ] = 20,

@@ -28,8 +28,8 @@ def serve_metrics(
 ) -> None:
     """Serve the metrics of all labs, or with -n of one, until interrupted.
 
-    Reads the BPF maps when scraped, so it may be started and stopped at any time and counts nothing itself.
-    The URL is printed on stdout once it answers.
+    Reads the BPF maps when scraped, so it may be started and stopped at any
+    time and counts nothing itself. The URL is printed on stdout once it answers.
 
     [bold]Examples[/bold]
 

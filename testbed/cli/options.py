@@ -21,7 +21,7 @@ from rich.logging import RichHandler
 from testbed.cli.interruption import deadline
 from testbed.cli.progress import Progress
 from testbed.errors import UsageError
-from testbed.fabric.state import DEFAULT_LAB
+from testbed.fabric.state import DEFAULT_LAB, lab_folders
 from testbed.units import parse_duration_ns
 
 ENVIRONMENT_PREFIX: Final = "MRC_TESTBED_"
@@ -37,6 +37,11 @@ class OutputFormat(StrEnum):
     JSONL = "jsonl"
 
 
+def _labs(incomplete: str) -> list[str]:
+    """Labs of this machine, for the shell's TAB."""
+    return [name for name in lab_folders() if name.startswith(incomplete)]
+
+
 _OPTIONS: Final[dict[str, tuple[object, typer.models.OptionInfo]]] = {
     "topology": (
         Path | None,
@@ -44,7 +49,9 @@ _OPTIONS: Final[dict[str, tuple[object, typer.models.OptionInfo]]] = {
     ),
     "name": (
         str | None,
-        typer.Option("-n", "--name", metavar="LAB", help=f"Which lab; left out, {DEFAULT_LAB!r}."),
+        typer.Option(
+            "-n", "--name", metavar="LAB", autocompletion=_labs, help=f"Which lab; left out, {DEFAULT_LAB!r}."
+        ),
     ),
     "output": (
         OutputFormat | None,

@@ -9,6 +9,7 @@ from agents.wire_abi import PortCounter
 from testbed.cli.lab import known_topology
 from testbed.cli.options import OutputFormat, Settings, command
 from testbed.cli.render import show, show_tables, write_out
+from testbed.cli.suggestion import nodes
 from testbed.fabric import lab
 from testbed.topology.clos import Clos
 from testbed.topology.drawing import graph_svg
@@ -49,12 +50,16 @@ def register(app: typer.Typer) -> None:
 def inspect(
     settings: Settings,
     what: Annotated[
-        str, typer.Argument(metavar="[NAME]", help="nodes, links, a node, a port (h0:2) or a link.")
+        str,
+        typer.Argument(
+            metavar="[NAME]", autocompletion=nodes, help="nodes, links, a node, a port (h0:2) or a link."
+        ),
     ] = "",
 ) -> None:
     """Names, numbers, addresses, uSIDs and forwarding tables of a fabric; live counters if it is up.
 
-    Needs no lab: with -t the fabric of a file, else that of the lab, else the default one.
+    Needs no lab: with -t the fabric of a file, else that of the lab, else the
+    default one.
 
     [bold]Examples[/bold]
 

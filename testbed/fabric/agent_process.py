@@ -92,7 +92,7 @@ def _write_config(paths: LabPaths, clos: Clos, runtime: RuntimeName, host: str) 
         # In a container the agent is in the right namespace from the start.
         network_namespace=node_namespace(paths.lab, host) if runtime is RuntimeName.NETNS else None,
         rto_ns=max(_RTO_MIN_NS, 2 * _loaded_rtt_ns(clos)),
-        probe_base_ns=max(_PROBE_BASE_MIN_NS, _loaded_rtt_ns(clos)),
+        probe_base_ns=max(_PROBE_BASE_MIN_NS, timing.base_rtt_ns(clos)),  # probes pass queued data
     )
     file = paths.agent_config(host)
     file.write_text(json.dumps(config_document(config), indent=1) + "\n")

@@ -1,7 +1,9 @@
 """Performs a plan: the one place that turns operations into changes of the machine."""
 
+import os
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from testbed.fabric.agent_process import start_agents
@@ -108,11 +110,10 @@ class Build:
             case LoadFabric():
                 self._load_fabric()
             case LoadNic():
-                for operation in step.operations:
-                    if isinstance(operation, LoadNic):
-                        shared_maps = self._loaded_switches().shared_maps()
-                        load_nic(self._paths, self._clos, operation.host, shared_maps)
-                        counter.add(1)
+                self._load_nics(
+                    [operation.host for operation in step.operations if isinstance(operation, LoadNic)],
+                    counter,
+                )
             case ConnectNode():
                 for operation in step.operations:
                     if isinstance(operation, ConnectNode):
@@ -151,6 +152,16 @@ class Build:
         self._switches = SwitchDataPlane(self._paths, self._clos)
         self._switches.fill(self._clos)
         self._switches.pin(self._paths)
+
+    def _load_nics(self, hosts: Sequence[str], counter: Counter) -> None:
+        shared_maps = self._loaded_switches().shared_maps()
+        # The time goes to the kernel's verifier, which works on as many programs as there are cores.
+        pool = ThreadPoolExecutor(max_workers=os.cpu_count())
+        try:
+            for _ in pool.map(lambda host: load_nic(self._paths, self._clos, host, shared_maps), hosts):
+                counter.add(1)
+        finally:
+            pool.shutdown(cancel_futures=True)
 
     def _connect(self, name: str) -> None:
         node = self._clos.node(name)

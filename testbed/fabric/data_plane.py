@@ -24,9 +24,9 @@ from testbed.fabric.netlink import mac_bytes
 from testbed.fabric.state import LabPaths
 from testbed.topology.addressing import ifindex
 from testbed.topology.clos import Clos
-from testbed.topology.element import Port
+from testbed.topology.element import Port, PortKind
 from testbed.topology.forwarding import FIB_STRIDE
-from testbed.topology.timing import control_buffer_bytes, data_buffer_bytes
+from testbed.topology.timing import control_buffer_bytes, data_buffer_bytes, nic_buffer_bytes
 from testbed.topology.usid import BLOCK
 
 OBJECTS_DIR: Final = Path(agents.__file__).parent / "_objects"
@@ -169,6 +169,7 @@ def _fill_port(entry: PortEntry, clos: Clos, port: Port) -> None:
     entry.peer_mac[:] = list(mac_bytes(clos.mac(port.peer_id)))
     entry.rate_bps = clos.spec.port_rate or 0
     entry.delay_ns = clos.spec.link_delay
-    entry.data_buffer_bytes = data_buffer_bytes(clos)
+    is_nic = port.kind is PortKind.NIC
+    entry.data_buffer_bytes = nic_buffer_bytes(clos) if is_nic else data_buffer_bytes(clos)
     entry.control_buffer_bytes = control_buffer_bytes(clos)
     entry.is_configured = 1

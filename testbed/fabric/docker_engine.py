@@ -1,9 +1,9 @@
 """Access to the Docker Engine from several threads."""
 
-import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import Final, TypeVar
+from contextlib import closing, contextmanager
+from typing import Final, NamedTuple, TypeVar
 
 import docker
 from docker.errors import APIError, DockerException
@@ -11,7 +11,7 @@ from requests.exceptions import RequestException
 
 from testbed.errors import FabricError, PreflightError
 from testbed.fabric.engine_socket import engine_host, is_engine_listening
-from testbed.fabric.ownership import LAB_LABEL
+from testbed.fabric.ownership import LAB_LABEL, NODE_LABEL
 
 ENGINE_ERRORS: Final = (APIError, RequestException)
 """What a call to the engine fails with."""
@@ -20,6 +20,14 @@ _THREADS: Final = 8  # measured: more do not start containers faster
 _TIMEOUT_SECONDS: Final = 120
 
 Item = TypeVar("Item")
+
+
+class ObservedContainer(NamedTuple):
+    """A container of a lab as Docker lists it."""
+
+    lab: str
+    node: str
+    is_running: bool
 
 
 class Engine:
@@ -31,22 +39,20 @@ class Engine:
 
     def __init__(self) -> None:
         hint = "start it (systemctl start docker), or use --runtime netns"
-        self._local = threading.local()
         if not is_engine_listening():
             raise PreflightError(f"no Docker Engine listens at {engine_host()}", hint=hint)
+        self._version: str | None = None
         try:
-            self._local.client = docker.from_env(timeout=_TIMEOUT_SECONDS)
-            self._version = self._local.client.api.api_version
+            with self.connected() as api:
+                self._version = api.api_version
         except (DockerException, RequestException) as error:
             raise PreflightError(f"no Docker Engine answers: {error}", hint=hint) from error
 
-    @property
-    def client(self) -> docker.DockerClient:
-        """The calling thread's own client: a client shared by threads mixes up its connections."""
-        if not hasattr(self._local, "client"):
-            self._local.client = docker.from_env(version=self._version, timeout=_TIMEOUT_SECONDS)
-        client: docker.DockerClient = self._local.client
-        return client
+    @contextmanager
+    def connected(self) -> Iterator[docker.APIClient]:
+        """A client of its own for each use: threads that share one mix up its connections."""
+        with closing(docker.from_env(version=self._version, timeout=_TIMEOUT_SECONDS)) as client:
+            yield client.api
 
     def for_each(
         self, items: Iterable[Item], work: Callable[[Item], None], *, stop_at_failure: bool
@@ -71,10 +77,25 @@ class Engine:
             pool.shutdown(cancel_futures=True)
         return failures
 
-    def labs(self) -> frozenset[str]:
-        """Labs that own a container, whether or not they have a state folder."""
-        containers = self.client.containers.list(all=True, filters={"label": LAB_LABEL}, ignore_removed=True)
-        return frozenset(container.labels[LAB_LABEL] for container in containers)
+    def containers(self, label: str) -> list[ObservedContainer]:
+        """Our containers, stopped ones too, that bear *label* (`name` or `name=value`).
+
+        Raises:
+            FabricError: the engine does not tell.
+        """
+        try:
+            with self.connected() as api:
+                found = api.containers(all=True, filters={"label": label})
+        except ENGINE_ERRORS as error:
+            raise FabricError(f"Docker does not list its containers: {explain(error)}") from error
+        return [
+            ObservedContainer(
+                lab=container["Labels"][LAB_LABEL],
+                node=container["Labels"][NODE_LABEL],
+                is_running=container["State"] == "running",
+            )
+            for container in found
+        ]
 
 
 def explain(error: Exception) -> str:

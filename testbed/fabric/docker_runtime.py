@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from docker.errors import NotFound
-from docker.models.containers import Container
 from docker.types import LogConfig, Mount
 
 from testbed.errors import FabricError, PreflightError
-from testbed.fabric.docker_engine import ENGINE_ERRORS, Engine, explain
+from testbed.fabric.docker_engine import ENGINE_ERRORS, Engine, ObservedContainer, explain
 from testbed.fabric.namespace import bind_namespace
 from testbed.fabric.netns_runtime import delete_namespaces, nodes_with_namespace
 from testbed.fabric.ownership import LAB_LABEL, NODE_LABEL, owned_name
@@ -79,7 +78,7 @@ class DockerRuntime:
     def delete_nodes(self, nodes: Sequence[str]) -> None:
         """Removes the containers, then the names of their namespaces."""
         wanted = frozenset(nodes)
-        labelled = {container.labels[NODE_LABEL] for container in self._containers()}
+        labelled = {container.node for container in self._containers()}
         found = [owned_name(self._paths.lab, node) for node in wanted & labelled]
         failures: list[Exception] = [*self._engine.for_each(found, self._remove, stop_at_failure=False)]
         try:
@@ -91,14 +90,12 @@ class DockerRuntime:
 
     def find_nodes(self) -> tuple[str, ...]:
         """Nodes that have a container or a namespace."""
-        labelled = {container.labels[NODE_LABEL] for container in self._containers()}
+        labelled = {container.node for container in self._containers()}
         return tuple(sorted(labelled.union(nodes_with_namespace(self._paths.lab))))
 
     def running_nodes(self) -> frozenset[str]:
         """Nodes whose container runs."""
-        return frozenset(
-            container.labels[NODE_LABEL] for container in self._containers() if container.status == "running"
-        )
+        return frozenset(container.node for container in self._containers() if container.is_running)
 
     def start_agents(self, configs: Mapping[str, Path]) -> Mapping[str, ProcessIdentity]:
         """Runs each agent inside the container of its host."""
@@ -114,44 +111,41 @@ class DockerRuntime:
 
     def _create(self, node: str, *, has_agent: bool) -> ContainerRecord:
         name = owned_name(self._paths.lab, node)
-        api = self._engine.client.api
         folders = (self._paths.node_folder(node), self._paths.node_pins(node)) if has_agent else ()
         try:
-            config = api.create_host_config(
-                network_mode="none",
-                init=True,  # reaps orphans, and ends on SIGTERM
-                cap_drop=["ALL"],
-                security_opt=["no-new-privileges", f"seccomp={self._seccomp}"],
-                mounts=[Mount(str(folder), str(folder), type="bind") for folder in folders],
-                log_config=LogConfig(type=LogConfig.types.NONE),
-            )
-            created = api.create_container(
-                self._image,
-                command=["sleep", "infinity"],
-                name=name,
-                hostname=node,
-                labels={LAB_LABEL: self._paths.lab, NODE_LABEL: node},
-                host_config=config,
-            )
-            container_id = str(created["Id"])
-            api.start(container_id)
-            pid = int(api.inspect_container(container_id)["State"]["Pid"])
+            with self._engine.connected() as api:
+                config = api.create_host_config(
+                    network_mode="none",
+                    init=True,  # reaps orphans, and ends on SIGTERM
+                    cap_drop=["ALL"],
+                    security_opt=["no-new-privileges", f"seccomp={self._seccomp}"],
+                    mounts=[Mount(str(folder), str(folder), type="bind") for folder in folders],
+                    log_config=LogConfig(type=LogConfig.types.NONE),
+                )
+                created = api.create_container(
+                    self._image,
+                    command=["sleep", "infinity"],
+                    name=name,
+                    hostname=node,
+                    labels={LAB_LABEL: self._paths.lab, NODE_LABEL: node},
+                    host_config=config,
+                )
+                container_id = str(created["Id"])
+                api.start(container_id)
+                pid = int(api.inspect_container(container_id)["State"]["Pid"])
         except ENGINE_ERRORS as error:
             raise FabricError(f"container {name} cannot be started: {explain(error)}") from error
         bind_namespace(name, Path(f"/proc/{pid}/ns/net"))
         return ContainerRecord(container_id=container_id, pid=pid)
 
     def _start_agent(self, host: str, config: Path) -> ProcessIdentity:
-        api = self._engine.client.api
         command = [_AGENT_PYTHON, "-m", "agents.nic", "--config", str(config)]
+        environment = marked_environment(self._paths.lab, base={})
         try:
-            created = api.exec_create(
-                owned_name(self._paths.lab, host),
-                command,
-                environment=marked_environment(self._paths.lab, base={}),
-            )
-            api.exec_start(created["Id"], detach=True)
-            pid = int(api.exec_inspect(created["Id"])["Pid"])
+            with self._engine.connected() as api:
+                created = api.exec_create(owned_name(self._paths.lab, host), command, environment=environment)
+                api.exec_start(created["Id"], detach=True)
+                pid = int(api.exec_inspect(created["Id"])["Pid"])
         except ENGINE_ERRORS as error:
             raise FabricError(f"the agent of {host} cannot be started: {explain(error)}") from error
         identity = observe_process(pid) if pid else None
@@ -161,18 +155,12 @@ class DockerRuntime:
 
     def _remove(self, container: str) -> None:
         try:
-            self._engine.client.api.remove_container(container, force=True, v=True)
+            with self._engine.connected() as api:
+                api.remove_container(container, force=True, v=True)
         except NotFound:
             return
         except ENGINE_ERRORS as error:
             raise FabricError(f"container {container} cannot be removed: {explain(error)}") from error
 
-    def _containers(self) -> list[Container]:
-        try:
-            return list(
-                self._engine.client.containers.list(
-                    all=True, filters={"label": f"{LAB_LABEL}={self._paths.lab}"}, ignore_removed=True
-                )
-            )
-        except ENGINE_ERRORS as error:
-            raise FabricError(f"Docker does not list its containers: {explain(error)}") from error
+    def _containers(self) -> list[ObservedContainer]:
+        return self._engine.containers(f"{LAB_LABEL}={self._paths.lab}")

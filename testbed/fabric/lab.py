@@ -9,12 +9,12 @@ from testbed.errors import CleanupError, FabricError, Interrupted, UsageError
 from testbed.fabric import preflight
 from testbed.fabric.bpf_file_system import labs_with_pins
 from testbed.fabric.build import Build, Progress, ProgressCallback
+from testbed.fabric.health import find_problems
 from testbed.fabric.ledger import Ledger
 from testbed.fabric.live import Lab
 from testbed.fabric.lock import exclusive
 from testbed.fabric.ownership import labs_with_namespaces
 from testbed.fabric.plan import build_plan
-from testbed.fabric.process import is_alive
 from testbed.fabric.removal import observe_remains, remove
 from testbed.fabric.runtime import Runtime
 from testbed.fabric.runtime_choice import Choice, choose_runtime, engine_labs, known_runtime, parse_runtime
@@ -184,12 +184,7 @@ def status(name: str = DEFAULT_LAB) -> LabStatus:
         problem = f"it has no state, but there remain: {remains.describe()}"
         return LabStatus(name, None, None, None, (problem,))
     problems = [] if state.phase is Phase.UP else [f"it is {state.phase.value}"]
-    missing = {node.name for node in Clos(state.spec).nodes()} - runtime.running_nodes()
-    problems += [f"node {node} is gone" for node in sorted(missing)]
-    for process in state.processes:
-        if not is_alive(process.identity):
-            what = f"the agent of {process.node}" if process.node else "the queue drainer"
-            problems.append(f"{what} (pid {process.pid}) is dead")
+    problems += find_problems(paths, state, runtime)
     return LabStatus(name, state.runtime, state.phase, state.spec, tuple(problems))
 
 

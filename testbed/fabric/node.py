@@ -11,19 +11,12 @@ from typing import Any, Final
 from mininet.node import Node
 
 from testbed.errors import FabricError
+from testbed.fabric.node_entry import enter_command
 from testbed.fabric.process import marked_environment
-from testbed.fabric.runtime import node_namespace
 from testbed.fabric.state import LabPaths
 from testbed.topology.element import Node as TopologyNode
 
 _MNEXEC: Final = "mnexec"
-
-
-def enter_command(lab: str, node: str, container_pid: int | None) -> tuple[str, ...]:
-    """The program, with arguments, that runs what follows it inside a node, as root with all capabilities."""
-    if container_pid is None:
-        return ("nsenter", f"--net={node_namespace(lab, node)}")
-    return ("nsenter", f"--target={container_pid}", "--mount", "--uts", "--ipc", "--net", "--pid")
 
 
 class FabricNode(Node):  # type: ignore[misc]  # Mininet is untyped

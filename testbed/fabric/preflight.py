@@ -26,7 +26,7 @@ from testbed.units import format_size_bytes
 
 KERNEL_MIN: Final = (6, 1)
 
-_CAPABILITIES: Final = {"CAP_NET_ADMIN": 12, "CAP_SYS_PTRACE": 19, "CAP_SYS_ADMIN": 21}
+_CAPABILITIES: Final = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21}
 _OBJECTS: Final = ("forward.bpf.o", "nic.bpf.o")
 _SPARE_DESCRIPTORS: Final = 256
 _AGENT_BYTES: Final = 60 << 20

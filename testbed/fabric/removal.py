@@ -97,7 +97,8 @@ def remove(paths: LabPaths, runtime: Runtime, *, keep_lock: bool = False) -> Non
 
 
 def _clear_folder(paths: LabPaths, *, keep_lock: bool) -> None:
-    for entry in list(paths.folder.iterdir()):
+    records = {paths.ledger_file, paths.state_file}  # last: a failure leaves the lab known
+    for entry in sorted(paths.folder.iterdir(), key=lambda entry: entry in records):
         if entry == paths.lock_file:
             continue
         if entry.is_dir() and not entry.is_symlink():

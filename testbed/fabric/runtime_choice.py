@@ -7,6 +7,7 @@ from typing import NamedTuple
 from testbed.errors import PreflightError, UsageError, did_you_mean
 from testbed.fabric.engine_socket import is_engine_listening
 from testbed.fabric.netns_runtime import NetnsRuntime
+from testbed.fabric.ownership import LAB_LABEL
 from testbed.fabric.runtime import Runtime
 from testbed.fabric.state import LabPaths, LabState, RuntimeName
 
@@ -80,7 +81,7 @@ def engine_labs() -> frozenset[str]:
         engine = Engine()
     except PreflightError:
         return frozenset()
-    return engine.labs()
+    return frozenset(container.lab for container in engine.containers(LAB_LABEL))
 
 
 def _docker_runtime(paths: LabPaths) -> Runtime:

@@ -11,7 +11,8 @@ from mininet.link import Intf
 from mininet.link import Link as MininetLink
 from mininet.net import Mininet
 
-from testbed.fabric.link import observe_port
+from testbed.errors import FabricError
+from testbed.fabric.link import PortObservation, observe_ports
 from testbed.fabric.live import Lab
 from testbed.topology.element import Port
 
@@ -44,14 +45,21 @@ class FabricIntf(Intf):  # type: ignore[misc]  # Mininet is untyped
         """Whether the interface is up; raises it first if asked to."""
         if setUp:
             self.ifconfig("up")
-        return observe_port(self._lab.name, self.topology_port).is_up
+        return self._observe().is_up
 
     def status(self) -> str:
         """Up or down, and whether the far end is up."""
-        flags = observe_port(self._lab.name, self.topology_port)
-        if not flags.is_up:
+        observed = self._observe()
+        if not observed.is_up:
             return "down"
-        return "up" if flags.has_carrier else "no carrier"
+        return "up" if observed.has_carrier else "no carrier"
+
+    def _observe(self) -> PortObservation:
+        port = self.topology_port
+        (observed,) = observe_ports(self._lab.name, port.node.name, [port])
+        if observed is None:
+            raise FabricError(f"port {port.name} has no interface {port.interface} any more")
+        return observed
 
     def updateIP(self) -> None:  # noqa: N802 - Mininet's name
         """No address: the command line would write it in place of a node's name."""

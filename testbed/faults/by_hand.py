@@ -1,7 +1,8 @@
 """Faults added from the command line: they outlive their command, until their time is over or cleared."""
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import count
 from typing import Final
 
@@ -12,7 +13,7 @@ from testbed.faults.flap import Flap
 from testbed.faults.injector import FaultEvent, Injector
 from testbed.faults.keeper import ensure_keeper
 from testbed.faults.lab_target import LabTarget
-from testbed.faults.ledger import Entry, Ledger
+from testbed.faults.ledger import Entry, Ledger, own_identity
 from testbed.faults.occurrence import FaultOccurrence
 from testbed.faults.spec import Fault, LinkDown, LinkFlap, Loss, NicPortDown
 from testbed.topology.clos import Clos
@@ -88,7 +89,8 @@ class LabFaults:
     def __init__(self, lab: str) -> None:
         self._lab = lab
         self._target = LabTarget(lab)
-        self._injector = Injector(Ledger(lab_paths(lab).faults), self._target)
+        self._ledger = Ledger(lab_paths(lab).faults)
+        self._injector = Injector(self._ledger, self._target)
         self.clos = self._target.clos
         self._injector.clear_stale()
 
@@ -102,20 +104,18 @@ class LabFaults:
             FaultError: its id is active already, or the lab could not be changed.
         """
         bound = bind(plan_fault(fault, self.clos, seed), self.clos)
-        expires_ns = None if fault.for_ns is None else time.monotonic_ns() + fault.for_ns
-        event = None
-        if isinstance(fault, LinkFlap):
-            flap = Flap(fault.every_ns, fault.down_ns, fault.jitter_ratio, seed)
-            self._injector.schedule(bound, flap, expires_ns=expires_ns)
-        else:
-            event = self._injector.apply(bound, expires_ns=expires_ns)
-        if expires_ns is not None or isinstance(fault, LinkFlap):
-            try:
-                ensure_keeper(self._lab)
-            except BaseException:
-                self._injector.clear(fault.id)
-                raise
-        return event
+        if fault.for_ns is None and not isinstance(fault, LinkFlap):
+            return self._injector.apply(bound)
+        # The keeper first, so that the fault's time does not begin while it starts; announced, this process
+        # keeps it from ending before there is a fault to look after.
+        with self._announced():
+            ensure_keeper(self._lab)
+            expires_ns = None if fault.for_ns is None else time.monotonic_ns() + fault.for_ns
+            if isinstance(fault, LinkFlap):
+                flap = Flap(fault.every_ns, fault.down_ns, fault.jitter_ratio, seed)
+                self._injector.schedule(bound, flap, expires_ns=expires_ns)
+                return None
+            return self._injector.apply(bound, expires_ns=expires_ns)
 
     def entries(self) -> list[Entry]:
         """What is injected now, oldest first."""
@@ -137,6 +137,15 @@ class LabFaults:
             CleanupError: some could not be reverted; all were tried.
         """
         return self._injector.clear_all()
+
+    @contextmanager
+    def _announced(self) -> Iterator[None]:
+        this_process = own_identity()
+        self._ledger.register(this_process)
+        try:
+            yield
+        finally:
+            self._ledger.unregister(this_process)
 
     def close(self) -> None:
         """Gives the lab's maps back; faults stay as they are."""

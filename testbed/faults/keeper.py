@@ -4,32 +4,28 @@ It reverts faults whose time is over or whose runner died, and switches flaps ad
 the only safety: a stale entry that no keeper reverted is reverted by the next command that looks at the lab's
 faults, and `down` removes the lab with everything in it.
 
-    python -m testbed.faults.keeper LAB READY-DESCRIPTOR
+    python -m testbed.faults.keeper LAB
 """
 
-import contextlib
 import fcntl
 import logging
 import os
-import select
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol, TextIO
 
 from testbed.errors import CleanupError, FaultError, TestbedError
 from testbed.fabric.folder_watch import FolderWatch
-from testbed.fabric.process import ProcessIdentity, is_alive, marked_environment
+from testbed.fabric.process import ProcessIdentity, is_alive, start_detached
 from testbed.fabric.state import lab_paths
 from testbed.faults.injector import Injector
 from testbed.faults.lab_target import LabTarget
 from testbed.faults.ledger import Entry, Ledger, Phase
 
-START_TIMEOUT_S: Final = 10
+START_TIMEOUT_NS: Final = 20_000_000_000
 _RETRY_NS: Final = 1_000_000_000
 _LOOK_NS: Final = 3600 * 1_000_000_000  # nothing depends on it: every change of the ledger wakes the keeper
-_READY: Final = b"ready\n"
 
 logger = logging.getLogger(__name__)
 
@@ -41,47 +37,42 @@ def ensure_keeper(lab: str) -> None:
     there was nothing left to do has let go of its lock before that could be written.
 
     Raises:
-        FaultError: it did not start within START_TIMEOUT_S.
+        FaultError: it did not start within START_TIMEOUT_NS.
     """
     ledger = Ledger(lab_paths(lab).faults)
-    with _keeper_lock(ledger) as is_free:
-        if not is_free:
-            return
-    read_end, write_end = os.pipe()
-    log_path = ledger.folder / "keeper.log"
-    with open(read_end, "rb") as ready, log_path.open("ab") as log:  # noqa: PTH123 - a descriptor, not a path
-        try:
-            starter = subprocess.run(
-                [sys.executable, "-m", "testbed.faults.keeper", lab, str(write_end)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=marked_environment(lab),
-                pass_fds=(write_end,),
-                start_new_session=True,
-                check=False,
-                timeout=START_TIMEOUT_S,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise FaultError(f"the fault keeper did not start within {START_TIMEOUT_S} s") from error
-        finally:
-            os.close(write_end)
-        readable, _, _ = select.select([ready], [], [], START_TIMEOUT_S)
-        if starter.returncode != 0 or not readable or ready.read() != _READY:
-            raise FaultError(f"the fault keeper did not start; its log is {log_path}")
-
-
-@contextlib.contextmanager
-def _keeper_lock(ledger: Ledger) -> Iterator[bool]:
-    """Whether the keeper's lock could be taken; it is held inside, unless the block lets it go."""
     ledger.create()
-    with (ledger.folder / "keeper.lock").open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        yield True
+    if _is_watched(ledger):
+        return
+    log_path = ledger.folder / "keeper.log"
+    deadline_ns = time.monotonic_ns() + START_TIMEOUT_NS
+    with FolderWatch((ledger.folder,)) as watch:
+        command = [sys.executable, "-m", "testbed.faults.keeper", lab]
+        keeper = start_detached(lab, command, log_path)
+        while not _is_watched(ledger):
+            started = [keeper] if is_alive(keeper) else []  # one that finds another at work ends at once
+            if time.monotonic_ns() >= deadline_ns or not (started or _is_locked(ledger)):
+                raise FaultError(f"the fault keeper did not start; its log is {log_path}")
+            watch.wait(started, deadline_ns)
+
+
+def _try_lock(lock: TextIO) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_locked(ledger: Ledger) -> bool:
+    """Whether a keeper runs."""
+    with ledger.keeper_lock.open("a") as lock:
+        return not _try_lock(lock)
+
+
+def _is_watched(ledger: Ledger) -> bool:
+    """Whether a keeper runs and has said in its lock file that it watches the ledger."""
+    with ledger.keeper_lock.open("a") as lock:
+        return not _try_lock(lock) and os.fstat(lock.fileno()).st_size > 0
 
 
 class Watch(Protocol):
@@ -114,7 +105,7 @@ def keep(
                 deadlines.append(rhythms[key].follow(injector, clock_ns()))
         with ledger.locked():
             if not ledger.entries() and not ledger.owners():
-                (ledger.folder / "keeper.lock").unlink()
+                ledger.keeper_lock.unlink()
                 return
         deadline_ns = min(ns for ns in (*deadlines, clock_ns() + _LOOK_NS) if ns is not None)
         watch.wait(alive, deadline_ns)
@@ -167,25 +158,20 @@ class _Rhythm:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs as the keeper, detached from whoever started it.
-
-    Args:
-        arguments: name of the lab, and a descriptor to write to when the ledger is watched.
-    """
-    lab, ready_end = arguments[0], int(arguments[1])
-    if os.fork():
-        return 0
+    """Runs as the keeper of the lab that *arguments* name."""
+    [lab] = arguments
     os.chdir("/")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     ledger = Ledger(lab_paths(lab).faults)
-    with _keeper_lock(ledger) as is_free:
-        if not is_free:
-            os.write(ready_end, _READY)  # another one was faster, which is as good
-            return 0
+    with ledger.keeper_lock.open("a") as lock:
+        if not _try_lock(lock):
+            return 0  # another one was faster, which is as good
+        lock.truncate(0)
         with FolderWatch((ledger.active_folder, ledger.owners_folder)) as watch:
             injector = Injector(ledger, LabTarget(lab))
-            os.write(ready_end, _READY)
-            os.close(ready_end)
+            lock.write(f"{os.getpid()}\n")
+            lock.flush()
+            os.utime(ledger.keeper_lock)  # wakes who waits for it
             try:
                 keep(ledger, injector, watch)
             except (TestbedError, OSError):

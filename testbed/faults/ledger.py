@@ -4,6 +4,7 @@
     <lab state>/faults/active/ID.json  one file per fault, replaced in one step
     <lab state>/faults/owners/PID-START  a runner that will inject faults; gone, or its process dead: orphans
     <lab state>/faults/events.jsonl    what was done when
+    <lab state>/faults/keeper.lock     held by the keeper process while there is one
 
 Whoever finds an entry whose process died or whose time is over reverts it: the keeper process of the lab
 within milliseconds, otherwise the next command that looks at the lab's faults.
@@ -12,6 +13,7 @@ within milliseconds, otherwise the next command that looks at the lab's faults.
 import contextlib
 import dataclasses
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,7 +22,7 @@ from typing import Any, Final
 
 from testbed.errors import FaultError
 from testbed.fabric.lock import exclusive
-from testbed.fabric.process import ProcessIdentity, is_alive
+from testbed.fabric.process import ProcessIdentity, is_alive, observe_process
 from testbed.faults.effect import Fault, PortEffect
 from testbed.faults.flap import Flap
 
@@ -78,6 +80,7 @@ class Ledger:
         self.active_folder = folder / "active"
         self.owners_folder = folder / "owners"
         self.events_path = folder / "events.jsonl"
+        self.keeper_lock = folder / "keeper.lock"
 
     def create(self) -> None:
         """Makes the ledger's folders.
@@ -132,8 +135,8 @@ class Ledger:
 
     def register(self, owner: ProcessIdentity) -> None:
         """Announces a process that will own faults, so that the keeper watches it from now on."""
-        self.create()
-        (self.owners_folder / _owner_name(owner)).touch()
+        with self.locked():
+            (self.owners_folder / _owner_name(owner)).touch()
 
     def unregister(self, owner: ProcessIdentity) -> None:
         """Takes an announcement back."""
@@ -152,6 +155,18 @@ class Ledger:
 
     def _path(self, fault_id: str) -> Path:
         return self.active_folder / f"{fault_id}.json"
+
+
+def own_identity() -> ProcessIdentity:
+    """The calling process, as owner of faults.
+
+    Raises:
+        FaultError: it is not to be seen in /proc.
+    """
+    identity = observe_process(os.getpid())
+    if identity is None:
+        raise FaultError("this process is not in /proc", hint="mount /proc")
+    return identity
 
 
 def _owner_name(owner: ProcessIdentity) -> str:

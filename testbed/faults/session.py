@@ -1,16 +1,13 @@
 """What one runner injects: its faults die with it, however it ends."""
 
-import os
 from typing import Self
 
-from testbed.errors import FaultError
-from testbed.fabric.process import observe_process
 from testbed.fabric.state import lab_paths
 from testbed.faults.binding import bind
 from testbed.faults.injector import FaultEvent, Injector
 from testbed.faults.keeper import ensure_keeper
 from testbed.faults.lab_target import LabTarget
-from testbed.faults.ledger import Ledger
+from testbed.faults.ledger import Ledger, own_identity
 from testbed.faults.occurrence import FaultOccurrence
 
 
@@ -28,19 +25,16 @@ class FaultSession:
     """
 
     def __init__(self, lab: str) -> None:
-        owner = observe_process(os.getpid())
-        if owner is None:
-            raise FaultError("this process is not in /proc")
-        self._owner = owner
+        self._owner = own_identity()
         self._target = LabTarget(lab)
         self._ledger = Ledger(lab_paths(lab).faults)
         self._injector = Injector(self._ledger, self._target)
         self._injector.clear_stale()
-        self._ledger.register(owner)
+        self._ledger.register(self._owner)
         try:
             ensure_keeper(lab)
         except BaseException:
-            self._ledger.unregister(owner)
+            self._ledger.unregister(self._owner)
             raise
 
     def apply(self, occurrence: FaultOccurrence, *, expires_ns: int | None = None) -> FaultEvent:

@@ -73,6 +73,17 @@ def data_buffer_bytes(clos: "Clos") -> int:
     return max(_BUFFER_RTTS * bdp_bytes, clos.spec.nic.window_packets * full_frame_bytes(clos))
 
 
+def nic_buffer_bytes(clos: "Clos") -> int:
+    """Room for data packets at a NIC's own port; 0 if unshaped.
+
+    A NIC does not lose what it sends itself: there is room for the windows of all its QPs.
+    """
+    if not clos.spec.is_shaped:
+        return 0
+    nic = clos.spec.nic
+    return max(data_buffer_bytes(clos), nic.qps_max * nic.window_packets * full_frame_bytes(clos))
+
+
 def control_buffer_bytes(clos: "Clos") -> int:
     """Room for SACKs, probes and trimmed packets at a port; 0 if unshaped."""
     if not clos.spec.is_shaped:

@@ -238,11 +238,14 @@ class WorkloadEngine:
             selector.register(self._wake_far, selectors.EVENT_READ)
             for nic in alive.values():
                 selector.register(nic, selectors.EVENT_READ)
+            is_news = False
             while True:
-                selector.select()
+                # While one agent was asked for something, another's events may have been read along.
+                selector.select(0 if is_news else None)
                 if not self._obey():
                     return
-                for host in self._take_events(alive):
+                is_news, lost = self._take_events(alive)
+                for host in lost:
                     selector.unregister(alive.pop(host))
                 with self._changed:
                     for workload in self._workloads.values():
@@ -266,23 +269,19 @@ class WorkloadEngine:
             done.set_result(None)
         return True
 
-    def _take_events(self, alive: Mapping[str, NicConnection]) -> list[str]:
-        """Books all events that wait; hosts whose agent is lost."""
+    def _take_events(self, alive: Mapping[str, NicConnection]) -> tuple[bool, list[str]]:
+        """Books the events that wait: whether there were any, and the hosts whose agent is lost."""
+        is_news = False
         lost: list[str] = []
-        is_news = True
-        while is_news:  # while one agent is asked for something, another may have sent events
-            is_news = False
-            for host, nic in alive.items():
-                if host in lost:
-                    continue
-                try:
-                    for event in nic.drain_events():
-                        is_news = True
-                        self._book(host, event)
-                except AgentError as error:
-                    lost.append(host)
-                    self._lose(host, error)
-        return lost
+        for host, nic in alive.items():
+            try:
+                for event in nic.drain_events():
+                    is_news = True
+                    self._book(host, event)
+            except AgentError as error:
+                lost.append(host)
+                self._lose(host, error)
+        return is_news, lost
 
     def _book(self, host: str, event: Mapping[str, Any]) -> None:
         sender = self._sender_of.get((host, event.get("qpn")))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* How a frame leaves a port: faults of the link first, then the queue engine or a plain redirect. */
+/* How a frame leaves a port: faults of the link first, then the queue engine or a plain redirect.
+ */
 #ifndef MRC_EMIT_H
 #define MRC_EMIT_H
 

@@ -37,8 +37,8 @@ static __always_inline __u64 frame_time_ns(struct xdp_md *ctx)
 }
 
 /*
- * Admits frame `id` to a port and sees that the drainer looks at the port in time. Returns 0, or the
- * reason of the drop.
+ * Admits frame `id` to a port and sees that the drainer looks at the port in time. Returns 0, or
+ * the reason of the drop.
  */
 static __noinline int queue_admit(__u32 port_id, __u32 id, __u64 arrival_ns, __u32 length_bytes,
 				  __u32 traffic_class)
@@ -75,8 +75,8 @@ static __always_inline int queue_drop(__u32 port_id, __u32 reason)
 }
 
 /*
- * Queues the frame, rewritten for departure, on egress port port_id. Returns the XDP verdict, always
- * XDP_DROP. Global, so that the verifier looks at it once however many call it.
+ * Queues the frame, rewritten for departure, on egress port port_id. Returns the XDP verdict,
+ * always XDP_DROP. Global, so that the verifier looks at it once however many call it.
  */
 __noinline int queue_enqueue(struct xdp_md *ctx, __u32 port_id, __u32 traffic_class)
 {

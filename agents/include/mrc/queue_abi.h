@@ -12,13 +12,13 @@
 #include <linux/bpf.h>
 
 enum mrc_queue_limit {
-	MRC_QUEUE_FRAME_BYTES = 3072,	 /* room per frame: MTU 3000 and an Ethernet header fit */
-	MRC_QUEUE_FRAMES_MAX = 32768,	 /* most frames one lab can hold; a power of two */
-	MRC_QUEUE_BUCKETS = 4096,	 /* of the timing wheel: 64 words of 64 bits */
-	MRC_QUEUE_BUCKET_SHIFT = 10,	 /* a bucket spans 1.024 us */
-	MRC_QUEUE_LOOK_BEHIND = 1024,	 /* buckets searched again for a push that raced */
-	MRC_QUEUE_LOOK_AHEAD = 3000,	 /* from the drainer's position; later events are pushed again */
-	MRC_QUEUE_LINK_PENDING = 0x7fffffff, /* a push is under way; its link is about to be stored */
+	MRC_QUEUE_FRAME_BYTES = 3072, /* room per frame: MTU 3000 and an Ethernet header fit */
+	MRC_QUEUE_FRAMES_MAX = 32768, /* most frames one lab can hold; a power of two */
+	MRC_QUEUE_BUCKETS = 4096,     /* of the timing wheel: 64 words of 64 bits */
+	MRC_QUEUE_BUCKET_SHIFT = 10,  /* a bucket spans 1.024 us */
+	MRC_QUEUE_LOOK_BEHIND = 1024, /* buckets searched again for a push that raced */
+	MRC_QUEUE_LOOK_AHEAD = 3000,  /* buckets; what is due later is pushed again there */
+	MRC_QUEUE_LINK_PENDING = 0x7fffffff, /* a push is about to store its link */
 };
 
 /* queue_frames[frame index], array: the bytes, rewritten for departure. */
@@ -77,7 +77,7 @@ struct mrc_queue_drainer {
 	__u64 limit_ns;	  /* end of the bucket being emptied: nothing due later leaves yet */
 	__u64 wake_at_ns; /* what the drainer sleeps for; 0 while it is awake */
 	__u64 taken;	  /* frames that were due and left, or met a fault of their link */
-	__u32 current; /* ports of the bucket being emptied */
+	__u32 current;	  /* ports of the bucket being emptied */
 	__u32 pad0;
 	__u64 summary; /* bit w: words[w] has a bit set */
 	__u64 words[64];

@@ -64,7 +64,8 @@ static __always_inline void list_append(struct mrc_queue_descriptors *descriptor
 	*tail = id;
 }
 
-/* Nanoseconds that a frame occupies the transmitter; rate 0 is a port that was unshaped meanwhile. */
+/* Nanoseconds that a frame occupies the transmitter; rate 0 is a port that was unshaped meanwhile.
+ */
 static __always_inline __u64 serialisation_ns(struct mrc_port *port, __u64 length_bytes)
 {
 	__u64 rate_bps = port->rate_bps;
@@ -131,8 +132,8 @@ static __always_inline void port_serve(const struct port_view *view, __u64 until
 }
 
 /*
- * Accepts a frame that arrives at arrival_ns, or returns 0: its class's buffer is full. A frame that
- * finds the port idle needs no buffer. Under the lock.
+ * Accepts a frame that arrives at arrival_ns, or returns 0: its class's buffer is full. A frame
+ * that finds the port idle needs no buffer. Under the lock.
  */
 static __always_inline int port_admit(const struct port_view *view, __u32 id, __u64 arrival_ns,
 				      __u32 length_bytes, __u32 traffic_class)

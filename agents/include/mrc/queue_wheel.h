@@ -10,8 +10,8 @@
  * clears in the opposite order and looks again. So a bit may be set for nothing, but never missing.
  *
  * The drainer empties bucket after bucket and never skips one that is marked, however late it is:
- * the model runs behind the clock then, but in order. What is due more than LOOK_AHEAD buckets after
- * its position is looked at again there, so buckets in use span less than a turn.
+ * the model runs behind the clock then, but in order. What is due more than LOOK_AHEAD buckets
+ * after its position is looked at again there, so buckets in use span less than a turn.
  */
 #ifndef MRC_QUEUE_WHEEL_H
 #define MRC_QUEUE_WHEEL_H
@@ -122,8 +122,8 @@ static __always_inline __u32 wheel_distance(struct mrc_queue_drainer *drainer, _
 }
 
 /*
- * Moves the ports of the next bucket, `last` at the latest, to drainer->current. Returns 0 when there
- * is none.
+ * Moves the ports of the next bucket, `last` at the latest, to drainer->current. Returns 0 when
+ * there is none.
  */
 static __always_inline int wheel_take_bucket(struct mrc_queue_drainer *drainer, __u64 last)
 {
@@ -143,7 +143,8 @@ static __always_inline int wheel_take_bucket(struct mrc_queue_drainer *drainer, 
 	if (!wheel_clear_bits(&drainer->words[slot >> 6], 1ULL << (slot & 63)))
 		wheel_forget_word(drainer, slot >> 6);
 	drainer->current = __sync_lock_test_and_set(&drainer->buckets[slot], 0);
-	/* nothing else to be in order with: after idle time the position catches up with the clock */
+	/* nothing else to be in order with: after idle time the position catches up with the clock
+	 */
 	if (!WHEEL_READ(drainer->summary) && (__s64)(earliest - scan) > 0)
 		WHEEL_READ(drainer->scan) = earliest;
 	return 1;

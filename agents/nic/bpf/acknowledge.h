@@ -323,7 +323,7 @@ __noinline int on_sack(struct xdp_md *ctx)
 		struct mrc_ev *ev = &qp->evs[EV_INDEX(slot->ev_index)];
 
 		if (!slot->retransmissions && !is_retransmission) {
-			rtt_ns = plan->model_ns - slot->sent_ns;
+			rtt_ns = now_ns - slot->sent_ns;
 			ev->rtt_ns = rtt_ns;
 			plane = ev->plane;
 		}
@@ -469,7 +469,7 @@ __noinline int on_acknowledge(struct xdp_md *ctx)
 			struct mrc_ev *ev = &qp->evs[EV_INDEX(slot->ev_index)];
 
 			if (!slot->retransmissions && ev->entropy == entropy) {
-				rtt_ns = plan->model_ns - slot->sent_ns;
+				rtt_ns = now_ns - slot->sent_ns;
 				ev->rtt_ns = rtt_ns;
 				plane = ev->plane;
 			}

@@ -19,6 +19,11 @@ enum {
 	CLOCK_TICKS_PER_RTO = 4,
 	CLOCK_SHIFT_MAX = 25,
 	CLOCK_RTO_MAX_S = 3600, /* no time-out grows beyond this */
+	/*
+	 * Packets one time-out declares lost. A few restart the acknowledgements, which then tell
+	 * what else is lost; all of them would condemn every EV in use whenever the machine pauses.
+	 */
+	CLOCK_LOSSES_PER_RTO = 8,
 };
 
 #define CLOCK_RTO_MAX_NS (CLOCK_RTO_MAX_S * 1000000000ULL)
@@ -75,7 +80,7 @@ static int on_clock(void *map, __u32 *key, struct mrc_qp *qp)
 	}
 	if (is_idle)
 		return 0;
-	for (int i = 0; is_expired && i < MRC_PSN_RING; i++) {
+	for (int i = 0; is_expired && i < CLOCK_LOSSES_PER_RTO; i++) {
 		if (!declare_loss(qp_index, MRC_REASON_TIMEOUT, now_ns))
 			break;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What the agent has done to a QP that is alive: user space could not store into one without undoing
- * what packets do in the meantime, so the kernel does it, under the lock.
+ * What the agent has done to a QP that is alive: user space could not store into one without
+ * undoing what packets do in the meantime, so the kernel does it, under the lock.
  */
 #ifndef MRC_COMMAND_H
 #define MRC_COMMAND_H

@@ -180,8 +180,7 @@ static __always_inline int ev_remove(struct mrc_qp *qp, __u32 index, __u32 floor
 		if (!has_substitute && qp->active_total <= floor)
 			return 0;
 		ev_swap(qp, slice, ev->position, active - 1);
-		/* To the far side of the backups: the last of them takes the place at the border.
-		 */
+		/* To the far side of the backups: the last of them takes its place. */
 		if (backup)
 			ev_swap(qp, slice, active - 1, active + backup - 1);
 		if (has_substitute) {

@@ -18,8 +18,8 @@ static __always_inline long memory_copy(struct xdp_md *ctx, __u32 frame_offset, 
 					__u32 length, int direction)
 {
 	return direction == MEMORY_TO_FRAME
-		       ? bpf_xdp_store_bytes(ctx, frame_offset, memory_bytes, length)
-		       : bpf_xdp_load_bytes(ctx, frame_offset, memory_bytes, length);
+		   ? bpf_xdp_store_bytes(ctx, frame_offset, memory_bytes, length)
+		   : bpf_xdp_load_bytes(ctx, frame_offset, memory_bytes, length);
 }
 
 /*

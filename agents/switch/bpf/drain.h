@@ -95,7 +95,8 @@ static __noinline __u64 drain_take(__u64 now_ns)
 	return 0;
 }
 
-/* Makes the live frame a copy of frame `id`: exact length, bytes, model time. Returns 0 on success. */
+/* Makes the live frame a copy of frame `id`: exact length, bytes, model time. Returns 0 on success.
+ */
 static __noinline int drain_copy(struct xdp_md *ctx, __u32 id, __u64 arrival_ns, __u64 length_bytes)
 {
 	__u32 index = id - 1;
@@ -147,7 +148,8 @@ static __always_inline int queue_drain(struct xdp_md *ctx)
 	arrival_ns = descriptor->time_ns;
 	length_bytes = descriptor->length_bytes;
 	drain_account(now_ns - arrival_ns);
-	if ((port->fault_flags || port->loss_q32) && link_fault_drops(port_id, descriptor->traffic_class)) {
+	if ((port->fault_flags || port->loss_q32) &&
+	    link_fault_drops(port_id, descriptor->traffic_class)) {
 		pool_return(id);
 		return XDP_DROP;
 	}

@@ -37,9 +37,9 @@ static __always_inline __u32 dscp_class(__be32 version_class_flow)
 	__u32 dscp = (bpf_ntohl(version_class_flow) >> 22) & 0x3f;
 
 	return dscp == MRC_DSCP_CONTROL || dscp == MRC_DSCP_TRIMMED ||
-			       dscp == MRC_DSCP_TRIMMED_LASTHOP
-		       ? MRC_CLASS_CONTROL
-		       : MRC_CLASS_DATA;
+		       dscp == MRC_DSCP_TRIMMED_LASTHOP
+		   ? MRC_CLASS_CONTROL
+		   : MRC_CLASS_DATA;
 }
 
 static __always_inline int drop(__u32 port_id, __u32 reason)
@@ -60,7 +60,8 @@ int forward(struct xdp_md *ctx)
 	struct carrier to;
 	__u32 active, hit, egress_id;
 
-	/* no port: a live frame of the drainer, whose runs are cheap with a program that is attached */
+	/* no port: a live frame of the drainer, whose runs are cheap with a program that is
+	 * attached */
 	if (ctx->ingress_ifindex < MRC_IFINDEX_BASE)
 		return queue_drain(ctx);
 	ingress = bpf_map_lookup_elem(&port_table, &ingress_id);

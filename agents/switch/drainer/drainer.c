@@ -28,9 +28,9 @@
 #include "pins.h"
 
 enum {
-	EXIT_USAGE = 2,	    /* flags not understood */
-	EXIT_PINS = 3,	    /* the lab's pins cannot be used */
-	EXIT_RUN = 1,	    /* the kernel refused to run the program */
+	EXIT_USAGE = 2, /* flags not understood */
+	EXIT_PINS = 3,	/* the lab's pins cannot be used */
+	EXIT_RUN = 1,	/* the kernel refused to run the program */
 };
 
 /*
@@ -43,11 +43,11 @@ enum {
 	WAKE_EARLY_NS = 10000, /* and what a sleeper needs to be back */
 	RUNS_MIN = 64,	       /* runs per call */
 	RUNS_MAX = 2048,
-	RUNS_PER_FRAME = 64,   /* a call with more empty runs per frame than this was too long */
-	BATCH_RUNS = 8,	       /* frames leave together, at the end of this many runs */
+	RUNS_PER_FRAME = 64,	  /* a call with more empty runs per frame than this was too long */
+	BATCH_RUNS = 8,		  /* frames leave together, at the end of this many runs */
 	SLEEP_MAX_NS = 100000000, /* the wheel's position must not fall far behind the clock */
-	CALLS_PER_LOOK = 64,   /* calls between two looks at signals and pins, when it never sleeps */
-	NICE = -10,	       /* late frames cost a lab more than a late prompt */
+	CALLS_PER_LOOK = 64, /* calls between two looks at signals and pins, when it never sleeps */
+	NICE = -10,	     /* late frames cost a lab more than a late prompt */
 };
 
 static volatile sig_atomic_t is_stopping;
@@ -105,7 +105,7 @@ static bool wait_until(struct pins *pins, struct ring_buffer *wake, uint64_t unt
 	sigset_t none;
 
 	sigemptyset(&none);
-	/* signals are blocked but here, so none is missed between a look at is_stopping and sleep */
+	/* signals are blocked but here: none is missed between a look at them and sleep */
 	if (ppoll(sources, 2, &rest, &none) > 0) {
 		ring_buffer__consume(wake);
 		if (sources[1].revents && !pins_remain(pins))
@@ -246,7 +246,8 @@ static bool set_up_process(void)
 	    sigprocmask(SIG_BLOCK, &blocked, NULL))
 		return false;
 	if (!raise_priority())
-		fprintf(stderr, "mrc-drainer: stays at normal priority, frames may leave late: %s\n",
+		fprintf(stderr,
+			"mrc-drainer: stays at normal priority, frames may leave late: %s\n",
 			strerror(errno));
 	/* the default slack of 50 us would be added to every sleep */
 	return !prctl(PR_SET_TIMERSLACK, 1) && !prctl(PR_SET_NAME, "mrc-drainer");

@@ -79,8 +79,8 @@ static int claim_map(__u32 map_id)
 
 static struct mrc_queue_drainer *map_drainer(int fd)
 {
-	void *address = mmap(NULL, sizeof(struct mrc_queue_drainer), PROT_READ | PROT_WRITE,
-			     MAP_SHARED, fd, 0);
+	void *address =
+	    mmap(NULL, sizeof(struct mrc_queue_drainer), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 	if (address == MAP_FAILED) {
 		fprintf(stderr, "mrc-drainer: cannot map %s: %s\n", drainer_pin, strerror(errno));

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.register_assert_rewrite("far_end", "nic_bench", "write_source", "write_target")
+pytest.register_assert_rewrite("ev_partition", "far_end", "nic_bench", "write_source", "write_target")
 
 from far_end import FarEnd
 from nic_bench import QP_COUNT, NicBench
@@ -40,7 +40,7 @@ def distant() -> FarEnd:
 
 @pytest.fixture(scope="module")
 def timed() -> FarEnd:
-    """The distant host for a QP with a clock: of its own, because a clock may tick once more in the next test."""
+    """The distant host for a QP with a clock, one of its own: it may tick once more in the next test."""
     return FarEnd(FABRIC, HOST, DISTANT, qpn=Limit.QPN_BASE + QP_COUNT - 1)
 
 

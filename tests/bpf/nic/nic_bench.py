@@ -259,7 +259,15 @@ class NicBench:
         for place, ev in enumerate(evs):
             self._kick.probe_qp[place] = index
             self._kick.probe_ev[place] = ev
-        return [self._run(_LIVE_FRAME, 0).frame for _ in evs]
+        return [self.kick_probe().frame for _ in evs]
+
+    def kick_probe(self) -> Outcome:
+        """Lends a frame to the next of the probes asked for."""
+        return self._run(_LIVE_FRAME, 0)
+
+    def set_next_probe_id(self, number: int) -> None:
+        """The request id of the next probe."""
+        self._kick.next_probe_id = number
 
     def _run(self, frame: bytes, ingress_ifindex: int) -> Outcome:
         counters, sent = self.counters(), self._sent()

@@ -36,11 +36,14 @@ def test_marked_ev_loses_exactly_one_turn(source: WriteSource) -> None:
     advise(source, packets[0], PathAdvice.SKIP_ONCE)
     source.nic.config.port_up_mask = 0xF
     assert state_of(source, marked) == (EvState.SKIP, EvReason.ECN)
-    laps = source.send(36)
-    uses = [place for place, packet in enumerate(laps) if packet.ev == marked]
+    walked = [0]
+    while state_of(source, marked) == (EvState.SKIP, EvReason.ECN):
+        (packet,) = source.send(1)
+        assert packet.ev != marked
+        walked.append(packet.psn)
     assert state_of(source, marked) == (EvState.GOOD, EvReason.TURN)
-    others = [sum(packet.ev == ev for packet in laps) for ev in {packet.ev for packet in packets} - {marked}]
-    assert len(uses) == min(others) - 1 or len(uses) == max(others) - 1
+    assert len(walked) <= 24  # its turn came within two laps
+    assert marked in {packet.ev for packet in source.send(24)}
     assert source.nic.qp(source.index).evs[marked].marks == 1
 
 

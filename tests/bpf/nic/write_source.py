@@ -54,7 +54,7 @@ class Completed:
 
 
 class WriteSource:
-    """A QP of the NIC in RTS with random bytes in memory to send, and a responder that hears what is delivered.
+    """A QP of the NIC in RTS, random bytes in memory to send, and a responder that hears what is delivered.
 
     Args:
         nic: under test.
@@ -110,7 +110,7 @@ class WriteSource:
             before_ns = time.monotonic_ns()
             outcome = self.nic.kick(self.index, frames_left=frames_max - len(packets))
             if outcome.verdict is Verdict.DROP:
-                assert outcome.counters == {}
+                assert outcome.counters.keys() <= {NicCounter.DROP_NO_EV}
                 break
             packets.append(self._take(outcome, before_ns))
             assert outcome.counters[NicCounter.KICK_PACKETS] == 1

@@ -6,12 +6,13 @@ import select
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from lab_leftovers import SMALL, observe_leftovers
 
-from testbed.errors import FabricError, Interrupted, PreflightError
+from testbed.errors import CleanupError, FabricError, Interrupted, PreflightError
 from testbed.fabric import data_plane, lab
 from testbed.fabric.build import Progress
 from testbed.fabric.state import Phase, lab_paths
@@ -114,10 +115,9 @@ def test_a_dead_agent_and_a_missing_node_are_reported(small_lab: str) -> None:
     os.waitid(os.P_PIDFD, descriptor, os.WEXITED) if _is_child(agent.pid) else _await_exit(descriptor)
     os.close(descriptor)
     subprocess.run(["ip", "netns", "delete", f"mrc-{small_lab}-p1-t1-0"], check=True)
-    assert lab.status(small_lab).problems == (
-        "node p1-t1-0 is gone",
-        f"the agent of h0 (pid {agent.pid}) is dead",
-    )
+    problems = lab.status(small_lab).problems
+    assert "node p1-t1-0 is gone" in problems
+    assert f"the agent of h0 (pid {agent.pid}) is dead" in problems
 
 
 def test_two_commands_do_not_race(lab_name: str) -> None:
@@ -191,3 +191,31 @@ def _compile_refused_program(target: Path) -> None:
         str(target),
     ]
     subprocess.run(command, check=True)
+
+
+@pytest.fixture
+def stuck_folder(small_lab: str) -> Iterator[Path]:
+    """A folder of the lab that cannot be removed: something is mounted on it."""
+    folder = lab_paths(small_lab).node_folder("h0") / "stuck"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "stuck", folder], check=True)
+    yield folder
+    if folder.is_mount():
+        subprocess.run(["umount", folder], check=True)
+
+
+def test_what_cannot_be_removed_is_named_and_the_rest_is_gone(
+    small_lab: str, stuck_folder: Path, state_dir: Path
+) -> None:
+    with pytest.raises(CleanupError) as caught:
+        lab.down(small_lab)
+    assert caught.value.message.startswith(f"lab '{small_lab}' is not wholly removed:\n- ")
+    assert str(stuck_folder.name) in caught.value.message
+    assert caught.value.hint == f"mend the cause, then: mrc-testbed down -n {small_lab}"
+    left = observe_leftovers([small_lab], state_dir)
+    assert [line.split()[0] for line in left] == ["mount", "file"]
+    assert lab.status(small_lab).phase is Phase.REMOVING
+
+    subprocess.run(["umount", stuck_folder], check=True)
+    assert lab.down(small_lab) is True
+    assert observe_leftovers([small_lab], state_dir) == []

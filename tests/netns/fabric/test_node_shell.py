@@ -6,12 +6,19 @@ import pytest
 
 from testbed.errors import FabricError
 from testbed.fabric import lab
-from testbed.fabric.link import PortFlags, observe_port
+from testbed.fabric.link import PortObservation, observe_ports
 from testbed.fabric.netns_runtime import delete_namespaces
 from testbed.fabric.process import find_marked
 from testbed.fabric.shell import FabricShell, build_network
+from testbed.topology.element import Port
 
 pytestmark = pytest.mark.root
+
+
+def _observe(lab_name: str, port: Port) -> PortObservation | None:
+    (observed,) = observe_ports(lab_name, port.node.name, [port])
+    return observed
+
 
 _EVENT_TIMEOUT_NS = 10_000_000_000
 
@@ -52,7 +59,7 @@ def test_the_nic_notices_that_its_carrier_is_gone_and_that_it_is_back(small_lab:
             event = agent.next_event(_EVENT_TIMEOUT_NS)
             assert (event["event"], event["plane"], event["is_up"]) == ("port_state", 1, is_up)
             assert event["time_ns"] > before_ns
-            assert observe_port(small_lab, nic_port) == PortFlags(is_up=True, has_carrier=is_up)
+            assert _observe(small_lab, nic_port) == PortObservation(True, is_up, 3000)
             assert agent.port_status() == [True, is_up]
         assert f"fe80::{switch_port.id + 1:x}/64" in live.node("p1-t0-0").cmd("ip -6 address show down0")
 
@@ -68,6 +75,6 @@ def test_the_shell_shows_links_and_changes_them(
         shell.mn = network
         shell.onecmd("link h0 p0-t0-0 down")
         port = live.clos.port("p0-t0-0:0")
-        assert observe_port(small_lab, port) == PortFlags(is_up=False, has_carrier=False)
+        assert _observe(small_lab, port) == PortObservation(False, False, 3000)
         shell.onecmd("link h0 p0-t0-0 up")
-        assert observe_port(small_lab, port) == PortFlags(is_up=True, has_carrier=True)
+        assert _observe(small_lab, port) == PortObservation(True, True, 3000)

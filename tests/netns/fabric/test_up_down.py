@@ -11,7 +11,10 @@ from testbed.fabric import lab
 from testbed.fabric.build import Progress
 from testbed.fabric.process import find_marked
 from testbed.fabric.state import Phase, RuntimeName, lab_paths, read_state
-from testbed.topology.spec import TopologySpec
+from testbed.topology.addressing import INTERFACE_MTU_BYTES
+from testbed.topology.clos import Clos
+from testbed.topology.spec import PATH_MTUS, NicSpec, TopologySpec
+from testbed.topology.timing import full_frame_bytes
 
 pytestmark = pytest.mark.root
 
@@ -128,3 +131,20 @@ def test_links_have_the_names_numbers_and_sizes_of_the_topology(small_lab: str) 
         assert "mtu 3000" in shown
         assert port.mac in shown
         assert f"inet6 fe80::{port.id + 1:x}/64" in shown
+
+
+def test_a_port_that_lost_its_size_or_its_interface_is_reported(small_lab: str) -> None:
+    with lab.attach(small_lab) as live:
+        live.node("p0-t0-1").cmd("ip link set up0 mtu 1500")
+        live.node("h0").cmd("ip link delete plane1")
+    assert lab.status(small_lab).problems == (
+        "port p0-t0-1:1 has an MTU of 1500 bytes, 3000 are needed: it drops full packets without a word",
+        "port p1-t0-0:0 has no interface",
+        "port h0:1 has no interface",
+    )
+
+
+def test_the_largest_packet_fits_the_interfaces() -> None:
+    ethernet_header_bytes = 14
+    largest = full_frame_bytes(Clos(TopologySpec(nic=NicSpec(path_mtu=max(PATH_MTUS)))))
+    assert largest <= INTERFACE_MTU_BYTES + ethernet_header_bytes

@@ -48,5 +48,6 @@ def test_the_plan_makes_every_node_link_and_nic_once() -> None:
 
 
 def test_nodes_are_taken_away_in_reverse_each_once() -> None:
-    performed = [PreparePins(), CreateNode("a"), CreateNode("b"), CreateNode("a"), StartAgent("b")]
+    performed: list[Operation] = [PreparePins(), CreateNode("a"), CreateNode("b"), CreateNode("a")]
+    performed.append(StartAgent("b"))
     assert created_nodes_backwards(performed) == ("a", "b")

@@ -72,7 +72,7 @@ def test_bytes_that_are_no_text_are_a_damaged_state(paths: LabPaths) -> None:
 
 def test_state_cannot_be_changed_in_place() -> None:
     with pytest.raises(ValidationError):
-        STATE.phase = Phase.REMOVING  # type: ignore[misc]  # the point of the test
+        STATE.phase = Phase.REMOVING
 
 
 def test_only_folders_of_labs_are_listed(paths: LabPaths) -> None:

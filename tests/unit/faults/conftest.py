@@ -29,7 +29,7 @@ class RecordedTarget:
         self.resets.append(port_id)
 
     def read_drops(self, port_id: int) -> PortDrops:
-        return PortDrops(port_id, 0, 0, 0)
+        return PortDrops(port_id, 0, 0, 0, 0)
 
     def set_carrier(self, port_id: int, *, is_up: bool) -> None:
         if self.broken_carrier:

@@ -138,7 +138,7 @@ def test_events_are_recorded_with_times_around_the_change(injector, ledger):
     assert applied.before_ns <= applied.after_ns <= cleared.before_ns <= cleared.after_ns
     records = [json.loads(line) for line in ledger.events_path.read_text().splitlines()]
     assert [record["event"] for record in records] == ["fault-applied", "fault-cleared"]
-    assert records[1]["drops"] == [{"port_id": 1, "count": 0, "first_ns": 0, "last_ns": 0}]
+    assert records[1]["drops"] == [{"port_id": 1, "count": 0, "data_count": 0, "first_ns": 0, "last_ns": 0}]
 
 
 def test_the_ledger_returns_what_was_written(ledger):

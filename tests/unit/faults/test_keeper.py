@@ -27,7 +27,7 @@ def start_keeper(ledger, injector):
 
     def start() -> threading.Thread:
         watch = FolderWatch((ledger.active_folder, ledger.owners_folder))
-        lock_path = ledger.folder / "keeper.lock"
+        lock_path = ledger.keeper_lock
         lock_path.touch()
 
         def body():
@@ -116,7 +116,7 @@ def test_a_flap_is_switched_in_its_rhythm(ledger, target):
     injector = Injector(ledger, target, clock_ns=time)
     flap = Flap(every_ns=20, down_ns=10, jitter_ratio=0.0, seed=1)
     injector.schedule(loss("a", 1), flap, expires_ns=45)
-    (ledger.folder / "keeper.lock").touch()
+    ledger.keeper_lock.touch()
     keep(ledger, injector, time, time)
     events = [json.loads(line) for line in ledger.events_path.read_text().splitlines()]
     assert [(event["event"], event["time_ns"]) for event in events] == [

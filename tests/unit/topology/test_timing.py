@@ -64,3 +64,10 @@ def test_buffers_are_what_the_user_said() -> None:
 
 def test_control_packets_have_room_for_a_thousand_sacks() -> None:
     assert Clos(TopologySpec(port_rate=100 * MBIT)).control_buffer_bytes == 1024 * 154
+
+
+def test_a_nic_port_holds_the_windows_of_all_its_qps() -> None:
+    clos = Clos(TopologySpec(port_rate=100_000_000))
+    nic = clos.spec.nic
+    assert timing.nic_buffer_bytes(clos) >= nic.qps_max * nic.window_packets * timing.full_frame_bytes(clos)
+    assert timing.nic_buffer_bytes(Clos(TopologySpec())) == 0

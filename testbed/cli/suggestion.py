@@ -1,0 +1,50 @@
+"""What the shell offers when TAB is pressed: names of hosts, nodes, links and faults."""
+
+import os
+from collections.abc import Iterable
+
+from testbed.cli.options import ENVIRONMENT_PREFIX
+from testbed.errors import TestbedError
+from testbed.fabric.state import DEFAULT_LAB, lab_paths, read_state
+from testbed.faults.ledger import Ledger
+from testbed.topology.clos import Clos
+from testbed.topology.spec import TopologySpec
+
+
+def hosts(incomplete: str) -> list[str]:
+    """Hosts of the lab, or of the default topology when none is up."""
+    return _beginning((host.name for host in _clos().hosts()), incomplete)
+
+
+def nodes(incomplete: str) -> list[str]:
+    """Hosts and switches, likewise."""
+    return _beginning((node.name for node in _clos().nodes()), incomplete)
+
+
+def links(incomplete: str) -> list[str]:
+    """Links, likewise."""
+    return _beginning((link.name for link in _clos().links()), incomplete)
+
+
+def faults(incomplete: str) -> list[str]:
+    """Faults that are injected now."""
+    try:
+        return _beginning(Ledger(lab_paths(_lab()).faults).entries(), incomplete)
+    except TestbedError:
+        return []  # a shell has no place for messages while a line is being typed
+
+
+def _lab() -> str:
+    return os.environ.get(f"{ENVIRONMENT_PREFIX}NAME") or DEFAULT_LAB
+
+
+def _clos() -> Clos:
+    try:
+        state = read_state(lab_paths(_lab()))
+    except TestbedError:
+        state = None  # likewise: `status` says what is wrong
+    return Clos(TopologySpec() if state is None else state.spec)
+
+
+def _beginning(names: Iterable[str], incomplete: str) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]

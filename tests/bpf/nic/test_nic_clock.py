@@ -1,0 +1,96 @@
+"""What a QP does when no SACK comes: its clock finds losses, asks for frames, and gives up in the end."""
+
+import pytest
+from ev_partition import ev_partition
+from far_end import FarEnd
+from nic_bench import NicBench, Verdict
+from write_source import Completed, Sent, WriteSource
+
+from agents.wire_abi import Event, EventKind, EvReason, EvState, NicCounter, QpState, Status
+
+pytestmark = pytest.mark.root
+
+RTO_NS = 40_000_000
+
+
+def timed_source(nic: NicBench, timed: FarEnd, **changes: int) -> WriteSource:
+    return WriteSource(nic, timed, timed.attributes(rto_ns=RTO_NS, **changes))
+
+
+def send_when_asked(source: WriteSource) -> tuple[list[Sent], list[Event]]:
+    """The packets that leave once the clock has asked for frames, and the events until then."""
+    events: list[Event] = []
+    while not (sent := source.send()):
+        events += source.nic.await_events()
+    return sent, events
+
+
+def test_lost_last_packet_costs_one_time_out(nic: NicBench, timed: FarEnd) -> None:
+    source = timed_source(nic, timed)
+    before = nic.counters()
+    source.post(2048 * 5)
+    *others, last = source.send()
+    for packet in others:
+        source.deliver(packet)
+    (again,), events = send_when_asked(source)
+    assert (again.psn, again.write.bth.is_retransmission) == (4, True)
+    assert again.ev != last.ev
+    ev = nic.qp(source.index).evs[last.ev]
+    assert (ev.state, ev.reason) == (EvState.ASSUMED_BAD, EvReason.TIMEOUT)
+    assert last.ev in ev_partition(nic.qp(source.index))[last.plane].bad
+    assert EventKind.KICK in {event.kind for event in events}
+    assert nic.qp(source.index).retries == 1
+    source.deliver(again)
+    assert nic.qp(source.index).retries == 0
+    assert Completed(1, 1, Status.SUCCESS, 2048 * 5) in [
+        Completed(event.a, event.b, Status(event.c), event.d) for event in nic.events()
+    ]
+    after = nic.counters()
+    assert after[NicCounter.TX_RETRANSMIT_TIMEOUT] - before[NicCounter.TX_RETRANSMIT_TIMEOUT] == 1
+    assert after[NicCounter.TX_RETRANSMIT_SACK] == before[NicCounter.TX_RETRANSMIT_SACK]
+
+
+def test_whole_window_lost_is_sent_again(nic: NicBench, timed: FarEnd) -> None:
+    source = timed_source(nic, timed, window_packets=10, retry_limit=1000)
+    source.post(2048 * 10)
+    assert len(source.send()) == 10
+    again: list[Sent] = []
+    while len(again) < 10:
+        again += send_when_asked(source)[0]
+    assert {packet.psn for packet in again} == set(range(10))
+    for packet in again:
+        source.deliver(packet)
+    assert nic.qp(source.index).inflight == 0
+    ev_partition(nic.qp(source.index))
+
+
+@pytest.mark.parametrize("retry_limit", [0, 2])
+def test_retry_limit_ends_the_qp(nic: NicBench, timed: FarEnd, retry_limit: int) -> None:
+    source = timed_source(nic, timed, retry_limit=retry_limit)
+    source.post(100)
+    events: list[Event] = []
+    while EventKind.QP_STATE not in {event.kind for event in events}:
+        source.send()
+        events += nic.await_events()
+    assert len(source.sent) == 1 + retry_limit
+    failure = events[-1]
+    assert (failure.kind, failure.qp_index) == (EventKind.QP_STATE, source.index)
+    assert (failure.a, failure.b, failure.c) == (QpState.RTS, QpState.ERROR, Status.RETRY_EXCEEDED)
+    assert nic.qp(source.index).state == QpState.ERROR
+    assert nic.kick(source.index).verdict is Verdict.DROP
+
+
+def test_ports_that_come_back_find_the_work_waiting(nic: NicBench, timed: FarEnd) -> None:
+    source = timed_source(nic, timed, retry_limit=1000)
+    source.post(2048 * 4)
+    assert len(source.send()) == 4
+    nic.config.port_up_mask = 0
+    while nic.qp(source.index).lost_count < 4:
+        nic.await_events()
+        assert source.send() == []
+    nic.config.port_up_mask = 0b0010
+    again, _ = send_when_asked(source)
+    assert {packet.plane for packet in again} == {1}
+    for packet in again:
+        source.deliver(packet)
+    assert source.reference.next_psn == 4

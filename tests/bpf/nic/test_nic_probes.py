@@ -1,0 +1,230 @@
+"""EV probes: asked, answered, matched once, and what they do for an EV that lost a packet."""
+
+from collections import deque
+from dataclasses import replace
+from ipaddress import IPv6Address
+
+import pytest
+from ev_partition import PlanePartition, ev_partition
+from far_end import FarEnd, packet_of
+from nic_bench import NicBench, Outcome, Verdict
+from write_source import Sent, WriteSource
+
+from agents.wire_abi import EventKind, EvReason, EvState, Limit, NicCounter
+from testbed.wire.endpoint_header import Eeth, EndpointOperation
+from testbed.wire.frame import decode_frame, encode_frame
+from testbed.wire.opcode import Opcode
+from testbed.wire.packet import EndpointRequest, EndpointResponse
+from testbed.wire.transport_header import ENDPOINT_QPN, Bth
+
+pytestmark = pytest.mark.root
+
+SUCCESSES = 3
+
+
+# -- answering -----------------------------------------------------------------------------------------------
+
+
+def check_answer(nic: NicBench, far: FarEnd, request_id: int, plane: int, uplink: int) -> None:
+    """A probe on that path is answered on it, with id and timestamp of the request."""
+    ev = far.clos.ev(plane, uplink, copy=7)
+    outcome = nic.receive(
+        far.arriving_octets(far.probe_request(request_id, timestamp=0xABCD), plane, ev), plane
+    )
+    bth = Bth(Opcode.ENDPOINT_RESPONSE, ENDPOINT_QPN, request_id)
+    answer = EndpointResponse(bth, Eeth(EndpointOperation.EV_PROBE, 0xABCD))
+    expected = far.leaving(answer, plane, uplink, ev)
+    assert decode_frame(outcome.frame) == expected
+    assert outcome.frame == encode_frame(expected)
+    assert (outcome.verdict, outcome.planes) == (Verdict.REDIRECT, (plane,))
+    assert outcome.counters == {NicCounter.TX_PROBE_ANSWER: 1}
+
+
+@pytest.mark.parametrize("request_id", [0, 1, 0x1234, 0xFFFF])
+def test_probe_is_answered_without_a_qp(nic: NicBench, distant: FarEnd, request_id: int) -> None:
+    check_answer(nic, distant, request_id, plane=1, uplink=2)
+
+
+def test_probes_of_every_host_on_every_path_are_answered_on_it(nic: NicBench, distant: FarEnd) -> None:
+    clos = distant.clos
+    for peer in set(range(clos.numbering.host_count)) - {distant.host}:
+        far = replace(distant, peer=peer)
+        uplinks = 1 if clos.is_local(far.host, peer) else clos.numbering.uplink_count
+        for plane in range(clos.spec.planes):
+            for uplink in range(uplinks):
+                check_answer(nic, far, 9, plane, uplink)
+
+
+def test_probe_for_another_qp_than_the_endpoint(nic: NicBench, distant: FarEnd) -> None:
+    request = distant.probe_request(1)
+    astray = replace(request, bth=replace(request.bth, destination_qpn=Limit.QPN_BASE))
+    outcome = nic.receive(distant.arriving_octets(astray, 0), 0)
+    assert (outcome.verdict, outcome.counters) == (Verdict.DROP, {NicCounter.DROP_UNKNOWN_QP: 1})
+
+
+@pytest.mark.parametrize("source", ["fd6d:7263::", "fd6d:7263::1:0:0", "fd6d:7263::ffff:ffff:ffff:ffff"])
+def test_probe_of_no_host(nic: NicBench, distant: FarEnd, source: str) -> None:
+    frame = distant.arriving(distant.probe_request(1), 0)
+    nobody = replace(frame, inner=replace(frame.inner, source=IPv6Address(source)))
+    outcome = nic.receive(encode_frame(nobody), 0)
+    assert (outcome.verdict, outcome.counters) == (Verdict.DROP, {NicCounter.DROP_MALFORMED: 1})
+
+
+# -- asking --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def source(nic: NicBench, distant: FarEnd) -> WriteSource:
+    attributes = distant.attributes(window_packets=2, loss_threshold_acks=2, probe_success_target=SUCCESSES)
+    return WriteSource(nic, distant, attributes)
+
+
+def test_probe_leaves_on_its_ev(source: WriteSource) -> None:
+    evs = source.attributes.evs
+    frames = source.nic.probe([0, 5, 15])
+    for number, (frame, index) in enumerate(zip(frames, (0, 5, 15), strict=True)):
+        request = packet_of(frame, EndpointRequest)
+        assert request.bth.psn == number
+        assert request.erth.operation is EndpointOperation.EV_PROBE
+        ev = evs[index]
+        expected = source.far.leaving(
+            replace(source.far.probe_request(number), erth=request.erth), ev >> 28, ev >> 16 & 0xFFF, ev
+        )
+        assert decode_frame(frame) == expected
+        assert frame == encode_frame(expected)
+
+
+def test_request_ids_wrap(source: WriteSource) -> None:
+    source.nic.set_next_probe_id(0xFFFE)
+    ids = [packet_of(frame, EndpointRequest).bth.psn for frame in source.nic.probe([0, 1, 2, 3])]
+    assert ids == [0xFFFE, 0xFFFF, 0, 1]
+
+
+def test_no_more_probes_leave_than_were_asked_for(source: WriteSource) -> None:
+    source.nic.probe([1])
+    outcome = source.nic.kick_probe()
+    assert (outcome.verdict, outcome.counters) == (Verdict.DROP, {})
+
+
+def answer(source: WriteSource, request_id: int) -> Outcome:
+    """The peer's answer to a request comes in."""
+    response = source.far.probe_response(request_id)
+    return source.nic.receive(source.far.arriving_octets(response, 0), 0)
+
+
+def probe_and_answer(source: WriteSource, ev: int) -> None:
+    (frame,) = source.nic.probe([ev])
+    outcome = answer(source, packet_of(frame, EndpointRequest).bth.psn)
+    assert (outcome.verdict, outcome.counters) == (Verdict.DROP, {NicCounter.RX_PROBE_ANSWER: 1})
+
+
+def test_answer_is_matched_exactly_once(source: WriteSource) -> None:
+    (frame,) = source.nic.probe([3])
+    request_id = packet_of(frame, EndpointRequest).bth.psn
+    for stale in (request_id + 1, request_id + Limit.PROBE_RING, 0xFFFF):
+        assert answer(source, stale).counters == {NicCounter.DROP_STALE_PROBE: 1}
+    assert answer(source, request_id).counters == {NicCounter.RX_PROBE_ANSWER: 1}
+    assert answer(source, request_id).counters == {NicCounter.DROP_STALE_PROBE: 1}
+
+
+def test_request_whose_slot_was_taken_by_a_later_one_is_forgotten(source: WriteSource) -> None:
+    source.nic.probe([3])
+    source.nic.set_next_probe_id(Limit.PROBE_RING)
+    source.nic.probe([4])
+    assert answer(source, 0).counters == {NicCounter.DROP_STALE_PROBE: 1}
+    assert answer(source, Limit.PROBE_RING).counters == {NicCounter.RX_PROBE_ANSWER: 1}
+
+
+def test_answer_tells_the_round_trip_of_a_good_ev_and_nothing_else(source: WriteSource) -> None:
+    before = source.nic.qp()
+    probe_and_answer(source, 6)
+    after = source.nic.qp()
+    assert after.evs[6].rtt_ns > 0
+    with_rtt = before
+    with_rtt.evs[6].rtt_ns = after.evs[6].rtt_ns
+    assert bytes(after) == bytes(with_rtt)
+    assert source.nic.events() == []
+
+
+# -- the way back --------------------------------------------------------------------------------------------
+
+
+def lose_one(source: WriteSource, ev: int | None = None) -> int:
+    """Lets the next packet, or the next on an EV, be lost and found out; the index of its EV, now bad."""
+    source.post(2048 * 16)
+    under_way = deque(source.send())
+    lost: Sent | None = None
+    while under_way:
+        packet = under_way.popleft()
+        if lost is None and ev in {None, packet.ev}:
+            lost = packet
+            continue
+        following = source.deliver(packet)
+        if following is not None:
+            under_way.append(following)
+    assert lost is not None
+    assert source.nic.qp().evs[lost.ev].state == EvState.ASSUMED_BAD
+    source.nic.events()
+    return lost.ev
+
+
+def partition_of(source: WriteSource, ev: int) -> PlanePartition:
+    return ev_partition(source.nic.qp())[source.nic.qp().evs[ev].plane]
+
+
+def test_answers_in_a_row_bring_an_ev_back_as_a_backup(source: WriteSource) -> None:
+    ev = lose_one(source)
+    bad = partition_of(source, ev)
+    for successes in range(1, SUCCESSES):
+        probe_and_answer(source, ev)
+        assert source.nic.qp().evs[ev].probe_successes == successes
+        assert partition_of(source, ev) == bad
+    assert source.nic.events() == []
+    probe_and_answer(source, ev)
+    good = partition_of(source, ev)
+    assert (good.active, good.backup, good.bad) == (bad.active, bad.backup | {ev}, bad.bad - {ev})
+    returned = source.nic.qp().evs[ev]
+    assert (returned.state, returned.reason, returned.bad_count) == (EvState.GOOD, EvReason.PROBE, 1)
+    (event,) = source.nic.events()
+    assert (event.kind, event.a, event.b) == (EventKind.EV_STATE, ev, EvState.ASSUMED_BAD)
+    assert (event.c, event.d) == (EvState.GOOD, EvReason.PROBE)
+
+
+def test_ev_returns_to_a_plane_that_is_short_of_active_ones(nic: NicBench, distant: FarEnd) -> None:
+    attributes = distant.attributes(
+        window_packets=2, loss_threshold_acks=2, probe_success_target=1, backup_per_plane=0
+    )
+    source = WriteSource(nic, distant, attributes)
+    before = ev_partition(nic.qp())
+    ev = lose_one(source)
+    assert partition_of(source, ev).active == before[nic.qp().evs[ev].plane].active - {ev}
+    probe_and_answer(source, ev)
+    assert ev_partition(nic.qp()) == before
+
+
+def test_unanswered_probe_starts_the_count_again(source: WriteSource) -> None:
+    ev = lose_one(source)
+    for _ in range(SUCCESSES - 1):
+        probe_and_answer(source, ev)
+    source.nic.probe([ev])
+    for _ in range(SUCCESSES - 1):
+        probe_and_answer(source, ev)
+    assert source.nic.qp().evs[ev].state == EvState.ASSUMED_BAD
+    probe_and_answer(source, ev)
+    assert source.nic.qp().evs[ev].state == EvState.GOOD
+
+
+def test_returned_ev_that_falls_again_has_to_earn_its_return_again(nic: NicBench, distant: FarEnd) -> None:
+    evs = distant.clos.ev_set(distant.host, distant.peer, 4)
+    attributes = distant.attributes(
+        evs=evs, backup_per_plane=0, window_packets=2, loss_threshold_acks=2, probe_success_target=2
+    )
+    source = WriteSource(nic, distant, attributes)
+    ev = lose_one(source)
+    for _ in range(2):
+        probe_and_answer(source, ev)
+    assert nic.qp().evs[ev].state == EvState.GOOD
+    assert lose_one(source, ev) == ev
+    assert nic.qp().evs[ev].bad_count == 2
+    probe_and_answer(source, ev)
+    assert nic.qp().evs[ev].state == EvState.ASSUMED_BAD

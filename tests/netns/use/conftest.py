@@ -1,0 +1,76 @@
+"""A lab that the tests of a module share, and nothing left of it afterwards."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from testbed.fabric import lab
+from testbed.fabric.live import Lab
+from testbed.fabric.namespace import namespace_names
+from testbed.fabric.process import find_marked
+from testbed.faults.by_hand import LabFaults
+from testbed.topology.spec import TopologySpec
+
+SPEC = TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=2)
+
+
+@pytest.fixture(scope="module")
+def lab_name() -> Iterator[str]:
+    """Name of a lab of spec SPEC that is up, under a state folder of its own."""
+    folder = Path(tempfile.mkdtemp(prefix="mrc-"))  # short enough for the path of a socket
+    name = f"u{os.getpid()}"
+    with pytest.MonkeyPatch.context() as patch:
+        for variable in [variable for variable in os.environ if variable.startswith("MRC_TESTBED_")]:
+            patch.delenv(variable)
+        patch.setenv("MRC_TESTBED_STATE_DIR", str(folder))
+        patch.setenv("DOCKER_HOST", f"unix://{folder}/no-engine.sock")
+        try:
+            lab.up(SPEC, name=name, runtime="netns")
+            yield name
+        finally:
+            lab.down(name)
+            shutil.rmtree(folder)
+    assert not [namespace for namespace in namespace_names() if namespace.startswith(f"mrc-{name}-")]
+    assert not list(find_marked(name))
+
+
+@pytest.fixture
+def live(lab_name: str) -> Iterator[Lab]:
+    """The lab; a test must leave it without faults, QPs and registered memory."""
+    with lab.attach(lab_name) as attached:
+        yield attached
+        assert unhealthy_ports(attached) == []
+        for host in attached.clos.hosts():
+            agent = attached.agent(host.name)
+            assert agent.list_qps() == []
+            assert agent.port_status() == [True] * attached.spec.planes
+            region = agent.register_memory(attached.spec.nic.memory)
+            agent.deregister_memory(region["r_key"])
+
+
+@pytest.fixture
+def faults(lab_name: str, live: Lab) -> Iterator[Callable[[], LabFaults]]:
+    """Opens the lab's faults as a command does; whatever a test left injected is taken back."""
+    opened: list[LabFaults] = []
+
+    def open_faults() -> LabFaults:
+        opened.append(LabFaults(lab_name))
+        return opened[-1]
+
+    yield open_faults
+    open_faults().clear_all()
+    for each in opened:
+        each.close()
+
+
+def unhealthy_ports(attached: Lab) -> list[str]:
+    """Names of the ports whose entry in the port table is not that of a healthy port."""
+    return [
+        attached.clos.port(port_id).name
+        for port_id, port in enumerate(attached.port_table)
+        if port.fault_flags or port.loss_q32 or port.loss_seed
+    ]

@@ -1,0 +1,110 @@
+"""Help that teaches: every command shows itself, with examples, within 80 columns."""
+
+import inspect
+
+import pytest
+
+from testbed.cli.app import build_app
+
+WIDTH = 78
+
+COMMANDS = [
+    "bench sendrecv",
+    "bench write-bw",
+    "bench write-lat",
+    "completion",
+    "demo",
+    "doctor",
+    "down",
+    "ev explain",
+    "ev list",
+    "exec",
+    "fault add",
+    "fault clear",
+    "fault list",
+    "graph",
+    "host prepare",
+    "image build",
+    "inspect",
+    "logs",
+    "metrics serve",
+    "plan",
+    "report",
+    "run",
+    "schema",
+    "shell",
+    "status",
+    "up",
+    "validate",
+    "version",
+]
+ALIASES = ["deploy", "destroy"]
+
+
+def commands(app, prefix=""):
+    for each in app.registered_commands:
+        yield f"{prefix}{each.name}", each
+    for group in app.registered_groups:
+        yield from commands(group.typer_instance, f"{prefix}{group.name} ")
+
+
+def test_the_commands_are_these():
+    """A command that is listed works; one that is not there yet is not listed."""
+    found = dict(commands(build_app()))
+    assert sorted(name for name, each in found.items() if not each.hidden) == COMMANDS
+    assert sorted(name for name, each in found.items() if each.hidden) == ALIASES
+
+
+@pytest.mark.parametrize("name", COMMANDS + ALIASES)
+def test_help_of_each_command(mrc_testbed, name):
+    finished = mrc_testbed(*name.split(), "--help")
+    assert finished.status == 0
+    assert f"Usage: mrc-testbed {name}" in finished.stdout
+    assert "--output" in finished.stdout
+    assert finished.stderr == ""
+
+
+@pytest.mark.parametrize(("name", "command"), sorted(commands(build_app()), key=lambda each: each[0]))
+def test_help_texts_fit_a_terminal(name, command):
+    text = inspect.cleandoc(command.callback.__doc__)
+    assert [line for line in text.splitlines()[1:] if len(line) > WIDTH] == []
+
+
+@pytest.mark.parametrize(
+    "name", sorted(set(COMMANDS) - {"doctor", "version", "host prepare", "image build", "fault list"})
+)
+def test_commands_with_arguments_have_examples(name):
+    command = dict(commands(build_app()))[name]
+    assert "Examples[/bold]" in command.callback.__doc__
+
+
+def test_the_overview_fits_a_terminal_and_tells_the_exit_statuses(mrc_testbed):
+    finished = mrc_testbed("--help")
+    assert finished.status == 0
+    for words in ("0 done", "3 machine not ready", "7 result UNTRUSTED", "130 interrupted"):
+        assert words in finished.stdout
+    assert all(len(line) <= 80 for line in finished.stdout.splitlines())
+
+
+def test_without_a_command_the_overview_is_shown(mrc_testbed):
+    finished = mrc_testbed()
+    assert finished.status == 2
+    assert "Usage: mrc-testbed" in finished.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["upp"], "No such command 'upp'. Did you mean 'up'?"),
+        (["up", "--runtme", "netns"], "No such option: --runtme"),
+        (["fault", "ad"], "No such command 'ad'"),
+        (["up", "--runtime", "podman"], "'podman' is not one of 'docker', 'netns'"),
+        (["ev", "list", "h0"], "Missing argument 'TO'"),
+    ],
+)
+def test_a_wrong_command_line_says_what_and_where_to_look(mrc_testbed, arguments, message):
+    finished = mrc_testbed(*arguments)
+    assert finished.status == 2
+    assert finished.stdout == ""
+    assert message in finished.stderr
+    assert "--help" in finished.stderr

@@ -1,0 +1,159 @@
+"""NICs that exist in this process: memory, QPs, and writes that happen when they are told to."""
+
+import ctypes
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from agents.nic.pattern import count_wrong, fill
+from testbed.errors import AgentError, UsageError
+
+MEMORY_BYTES = 1 << 20
+
+
+@dataclass
+class Work:
+    work_id: int
+    arguments: dict[str, int]
+    is_stopped: bool = False
+
+
+@dataclass
+class Qp:
+    peer: "FakeNic"
+    attributes: dict[str, int]
+    evs: list[int]
+    peer_qpn: int | None = None
+    posted: list[Work] = field(default_factory=list)
+
+
+class FakeNic:
+    """One NIC; it writes at once when `is_instant`, otherwise when `carry_out` is called."""
+
+    def __init__(self, name: str, nics: list["FakeNic"], *, is_instant: bool = True) -> None:
+        self.name = name
+        self.is_instant = is_instant
+        self.is_dead = False
+        self.memory = ctypes.create_string_buffer(MEMORY_BYTES)
+        self.regions: dict[int, tuple[int, int]] = {}
+        self.qps: dict[int, Qp] = {}
+        self.corrupt_byte: int | None = None
+        self._nics = nics
+        self._events: list[dict[str, Any]] = []
+        self._near, self._far = socket.socketpair()
+        self._numbers = iter(range(1, 1 << 20))
+        self._time_ns = 0
+        self.is_closed = False
+
+    # what the engine calls
+
+    def fileno(self) -> int:
+        return self._near.fileno()
+
+    def hello(self) -> dict[str, Any]:
+        return {"memory_bytes": MEMORY_BYTES}
+
+    def subscribe(self) -> None:
+        self._check()
+
+    def drain_events(self) -> Iterator[dict[str, Any]]:
+        self._check()
+        events, self._events = self._events, []
+        if events:
+            self._near.recv(4096)
+        yield from events
+
+    def close(self) -> None:
+        self.is_closed = True
+        self._near.close()
+        self._far.close()
+
+    def register_memory(self, length: int) -> dict[str, int]:
+        self._check()
+        offset = max((start + size for start, size in self.regions.values()), default=0)
+        r_key = next(self._numbers)
+        self.regions[r_key] = (offset, length)
+        return {"offset": offset, "length": length, "r_key": r_key}
+
+    def deregister_memory(self, r_key: int) -> None:
+        self._check()
+        del self.regions[r_key]
+
+    def fill(self, offset: int, length: int, seed: int) -> None:
+        fill(ctypes.addressof(self.memory) + offset, length, seed)
+
+    def verify(self, offset: int, length: int, seed: int) -> int:
+        self._check()
+        return count_wrong(ctypes.addressof(self.memory) + offset, length, seed)
+
+    def create_qp(self, peer_host: int, evs: list[int], **attributes: int) -> int:
+        self._check()
+        qpn = 255 + next(self._numbers)
+        self.qps[qpn] = Qp(self._nics[peer_host], attributes, evs)
+        return qpn
+
+    def connect_qp(self, qpn: int, peer_qpn: int) -> None:
+        assert peer_qpn in self.qps[qpn].peer.qps
+        self.qps[qpn].peer_qpn = peer_qpn
+
+    def destroy_qp(self, qpn: int) -> None:
+        self._check()
+        del self.qps[qpn]
+
+    def post_write(self, qpn: int, **work: int) -> int:
+        self._check()
+        posted = Work(next(self._numbers), work)
+        self.qps[qpn].posted.append(posted)
+        if self.is_instant:
+            self.carry_out(qpn)
+        return posted.work_id
+
+    def stop_work(self, qpn: int, work_id: int) -> None:
+        for work in self.qps[qpn].posted:
+            if work.work_id == work_id:
+                work.is_stopped = True
+                if not self.is_instant:
+                    self.carry_out(qpn, messages=0)
+
+    # what tests call
+
+    def carry_out(self, qpn: int, *, messages: int | None = None, status: str = "success") -> None:
+        """Writes the messages of the oldest work of a QP and completes it."""
+        qp = self.qps[qpn]
+        work = qp.posted.pop(0)
+        its = work.arguments
+        count = its["iterations"] if messages is None else messages
+        region, _ = qp.peer.regions[its["r_key"]]
+        length = its["length"]
+        for i in range(count):
+            source = its["local_offset"] + i % its["local_slots"] * length
+            place = region + its["remote_offset"] + i % its["remote_slots"] * length
+            qp.peer.memory[place : place + length] = self.memory[source : source + length]
+        if self.corrupt_byte is not None:
+            place = region + its["remote_offset"] + self.corrupt_byte
+            qp.peer.memory[place] = bytes([qp.peer.memory[place][0] ^ 0xFF])
+        self._time_ns += 1_000_000
+        self.tell(
+            event="completion",
+            qpn=qpn,
+            work_id=work.work_id,
+            iterations=count,
+            status=status,
+            time_ns=self._time_ns,
+        )
+
+    def tell(self, **event: Any) -> None:
+        self._events.append(event)
+        self._far.send(b"!")
+
+    def die(self) -> None:
+        self.is_dead = True
+        self._far.send(b"!")
+
+    def refuse(self) -> None:
+        raise UsageError("refused")
+
+    def _check(self) -> None:
+        if self.is_dead:
+            raise AgentError(f"the NIC agent of {self.name} died")

@@ -1,0 +1,130 @@
+"""Workloads on NICs that exist in this process only."""
+
+import time
+
+import pytest
+from fake_nic import FakeNic
+
+from testbed.errors import AgentError, UsageError
+from testbed.topology.clos import Clos
+from testbed.topology.spec import TopologySpec
+from testbed.workloads.engine import QpShape, WorkloadEngine
+from testbed.workloads.flow import Flow
+from testbed.workloads.load import Load
+
+SECOND_NS = 10**9
+CLOS = Clos(TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1))
+
+
+def in_seconds(seconds):
+    return time.monotonic_ns() + seconds * SECOND_NS
+
+
+@pytest.fixture
+def nics():
+    made: list[FakeNic] = []
+    made += [FakeNic("h0", made), FakeNic("h1", made)]
+    yield made
+    for nic in made:
+        nic.close()
+
+
+@pytest.fixture
+def engine(nics):
+    engine = WorkloadEngine(CLOS, lambda host: nics[int(host[1:])])
+    yield engine
+    engine.close()
+
+
+def load(name="main", iterations=None, flows=None):
+    flows = flows or (Flow(name, "h0", "h1", 0), Flow(name, "h1", "h0", 0))
+    return Load(name, size_bytes=1000, depth=2, iterations=iterations, flows=flows)
+
+
+def test_a_workload_by_iterations_ends_by_itself(engine, nics):
+    engine.prepare([load(iterations=1234)], QpShape(), 1)
+    engine.start("main")
+    assert engine.wait(in_seconds(30))
+    assert engine.is_finished("main")
+    outcomes = engine.collect(in_seconds(0))
+    assert [outcome.messages for outcome in outcomes] == [1234, 1234]
+    assert [(outcome.wrong_bytes, outcome.error) for outcome in outcomes] == [(0, None)] * 2
+    engine.close()
+    assert all(nic.qps == {} and nic.regions == {} and nic.is_closed for nic in nics)
+
+
+def test_an_endless_workload_ends_when_it_is_stopped(engine):
+    engine.prepare([load()], QpShape(), 1)
+    engine.start("main")
+    assert not engine.wait(time.monotonic_ns() + 20_000_000)
+    assert not engine.is_finished("main")
+    engine.stop("main")
+    outcomes = engine.collect(in_seconds(30))
+    assert all(outcome.messages > 0 and outcome.wrong_bytes == 0 for outcome in outcomes)
+    assert engine.is_finished("main")
+
+
+def test_two_workloads_share_the_memory_of_a_nic(engine):
+    engine.prepare([load("a", 10), load("b", 20)], QpShape(), 1)
+    engine.start("a")
+    engine.start("b")
+    outcomes = engine.collect(in_seconds(30))
+    assert sorted(outcome.messages for outcome in outcomes) == [10, 10, 20, 20]
+
+
+def test_messages_that_do_not_complete_in_time_are_an_error_of_their_flow(engine, nics):
+    nics[0].is_instant = False
+    engine.prepare([load(iterations=5)], QpShape(), 1)
+    engine.start("main")
+    outcomes = {outcome.flow.source: outcome for outcome in engine.collect(time.monotonic_ns() + 50_000_000)}
+    assert outcomes["h0"].error == "messages were still under way when the run ended"
+    assert outcomes["h1"].error is None
+    assert engine.is_finished("main")
+
+
+def test_an_agent_that_dies_ends_the_run_with_its_name(engine, nics):
+    nics[0].is_instant = nics[1].is_instant = False
+    engine.prepare([load()], QpShape(), 1)
+    engine.start("main")
+    nics[1].die()
+    assert engine.wait(in_seconds(30))
+    with pytest.raises(AgentError, match=r"the NIC agent of h1 is lost: .*died"):
+        engine.collect(in_seconds(0))
+
+
+def test_every_qp_gets_the_shape_of_the_run(engine, nics):
+    engine.prepare([load()], QpShape(evs=32, window_packets=16), 1)
+    qp = next(iter(nics[0].qps.values()))
+    assert len(qp.evs) == 32
+    assert [ev >> 28 for ev in qp.evs] == [0] * 16 + [1] * 16
+    assert qp.attributes["window_packets"] == 16
+    assert qp.attributes["pmtu_bytes"] == 2048
+    assert qp.attributes["backup_per_plane"] == 4
+
+
+def test_a_seed_repeats_every_choice():
+    def choices(seed):
+        made: list[FakeNic] = []
+        made += [FakeNic("h0", made), FakeNic("h1", made)]
+        engine = WorkloadEngine(CLOS, lambda host: made[int(host[1:])])
+        engine.prepare([load()], QpShape(), seed)
+        found = [(qp.evs, qp.attributes) for nic in made for qp in nic.qps.values()]
+        engine.close()
+        return found
+
+    assert choices(3) == choices(3)
+    assert choices(3) != choices(4)
+
+
+def test_a_workload_that_does_not_fit_is_refused_and_leaves_nothing(engine, nics):
+    big = Load("main", size_bytes=1 << 20, depth=1, iterations=1, flows=(Flow("main", "h0", "h1", 0),))
+    with pytest.raises(UsageError, match="messages of 1MiB need"):
+        engine.prepare([big], QpShape(), 1)
+    engine.close()
+    assert all(nic.qps == {} and nic.regions == {} for nic in nics)
+
+
+def test_closing_twice_is_as_good_as_once(engine):
+    engine.prepare([load()], QpShape(), 1)
+    engine.close()
+    engine.close()
