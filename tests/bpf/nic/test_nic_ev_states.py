@@ -1,4 +1,4 @@
-"""States of EVs that no loss is behind: marks and the turn they cost, advice for good, the administrator's word."""
+"""States of EVs without a loss: marks and the turn they cost, advice for good, the administrator's word."""
 
 import pytest
 from far_end import FarEnd
