@@ -33,6 +33,7 @@ KEEP(struct, mrc_work);
 KEEP(struct, mrc_work_ring);
 KEEP(struct, mrc_region);
 KEEP(struct, mrc_probe);
+KEEP(enum, mrc_probe_kind);
 KEEP(enum, mrc_kick_mode);
 KEEP(enum, mrc_command);
 KEEP(struct, mrc_kick);

@@ -71,6 +71,8 @@ class EventKind(IntEnum):
     EV_STATE = 2
     KICK = 3
     QP_STATE = 4
+    PORT_STATUS = 6
+    PEER_PORTS = 7
     RECEIVE = 5
 
 
@@ -135,38 +137,41 @@ class NicCounter(IntEnum):
     TX_NAK = 7
     TX_NACK = 8
     TX_PROBE = 9
-    TX_PROBE_ANSWER = 10
-    RX_DATA = 11
-    RX_DUPLICATE = 12
-    RX_PLACED_BYTES = 13
-    RX_SACK = 14
-    RX_ACK = 15
-    RX_NAK = 16
-    RX_NACK = 17
-    RX_TRIMMED = 18
-    RX_PROBE_ANSWER = 19
-    ACKED_PACKETS = 20
-    ACKED_BYTES = 21
-    MESSAGES = 22
-    QP_ERRORS = 23
-    KICK_PACKETS = 24
-    EVENT_LOST = 25
-    DROP_MALFORMED = 26
-    DROP_NOT_OURS = 27
-    DROP_UNKNOWN_QP = 28
-    DROP_QP_STATE = 29
-    DROP_OUT_OF_WINDOW = 30
-    DROP_R_KEY = 31
-    DROP_BOUNDS = 32
-    DROP_LENGTH = 33
-    DROP_STALE_SACK = 34
-    DROP_STALE_ACK = 35
-    DROP_STALE_NACK = 36
-    DROP_NO_RECEIVE = 37
-    DROP_STALE_PROBE = 38
-    DROP_NO_EV = 39
-    DROP_OPCODE = 40
-    COUNT = 41
+    TX_PORT_STATUS = 10
+    TX_PROBE_ANSWER = 11
+    RX_DATA = 12
+    RX_DUPLICATE = 13
+    RX_PLACED_BYTES = 14
+    RX_SACK = 15
+    RX_ACK = 16
+    RX_NAK = 17
+    RX_NACK = 18
+    RX_TRIMMED = 19
+    RX_PROBE = 20
+    RX_PROBE_ANSWER = 21
+    RX_PORT_STATUS = 22
+    ACKED_PACKETS = 23
+    ACKED_BYTES = 24
+    MESSAGES = 25
+    QP_ERRORS = 26
+    KICK_PACKETS = 27
+    EVENT_LOST = 28
+    DROP_MALFORMED = 29
+    DROP_NOT_OURS = 30
+    DROP_UNKNOWN_QP = 31
+    DROP_QP_STATE = 32
+    DROP_OUT_OF_WINDOW = 33
+    DROP_R_KEY = 34
+    DROP_BOUNDS = 35
+    DROP_LENGTH = 36
+    DROP_STALE_SACK = 37
+    DROP_STALE_ACK = 38
+    DROP_STALE_NACK = 39
+    DROP_NO_RECEIVE = 40
+    DROP_STALE_PROBE = 41
+    DROP_NO_EV = 42
+    DROP_OPCODE = 43
+    COUNT = 44
 
 
 class PortCounter(IntEnum):
@@ -199,6 +204,14 @@ class PortKind(IntEnum):
     T0_DOWN = 1
     T0_UP = 2
     T1_DOWN = 3
+
+
+class ProbeKind(IntEnum):
+    """enum mrc_probe_kind."""
+
+    EV = 0
+    RELIABILITY = 1
+    PORT_STATUS = 2
 
 
 class QpState(IntEnum):
@@ -384,7 +397,7 @@ class Immediate(Structure):
 
 
 class Kick(Structure):
-    """struct mrc_kick, 560 bytes."""
+    """struct mrc_kick, 564 bytes."""
 
     mode: int
     qp_index: int
@@ -397,6 +410,7 @@ class Kick(Structure):
     next_probe_id: int
     probe_ev: "Array[c_uint32]"
     probe_qp: "Array[c_uint32]"
+    probe_kind: int
 
     _fields_ = (
         ("mode", c_uint32),
@@ -410,6 +424,7 @@ class Kick(Structure):
         ("next_probe_id", c_uint32),
         ("probe_ev", (c_uint32 * 64)),
         ("probe_qp", (c_uint32 * 64)),
+        ("probe_kind", c_uint32),
     )
 
 
@@ -442,12 +457,12 @@ class NicConfig(Structure):
 
 
 class NicCounters(Structure):
-    """struct mrc_nic_counters, 328 bytes."""
+    """struct mrc_nic_counters, 352 bytes."""
 
     value: "Array[c_uint64]"
 
     _fields_ = (
-        ("value", (c_uint64 * 41)),
+        ("value", (c_uint64 * 44)),
     )
 
 
@@ -518,13 +533,15 @@ class PortState(Structure):
 
 
 class Probe(Structure):
-    """struct mrc_probe, 32 bytes."""
+    """struct mrc_probe, 40 bytes."""
 
     is_pending: int
     sent_ns: int
     probe_id: int
     qp_index: int
     ev_index: int
+    kind: int
+    port_status_mask: int
     pad0: int
 
     _fields_ = (
@@ -533,6 +550,8 @@ class Probe(Structure):
         ("probe_id", c_uint32),
         ("qp_index", c_uint32),
         ("ev_index", c_uint32),
+        ("kind", c_uint32),
+        ("port_status_mask", c_uint32),
         ("pad0", c_uint32),
     )
 
@@ -604,6 +623,7 @@ class Qp(Structure):
     sack_every: int
     asks_sack: int
     peer_port_mask: int
+    peer_port_update: int
     next_psn: int
     una_psn: int
     scan_psn: int
@@ -692,6 +712,7 @@ class Qp(Structure):
         ("sack_every", c_uint32),
         ("asks_sack", c_uint32),
         ("peer_port_mask", c_uint32),
+        ("peer_port_update", c_uint32),
         ("next_psn", c_uint32),
         ("una_psn", c_uint32),
         ("scan_psn", c_uint32),

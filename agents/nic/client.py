@@ -181,9 +181,9 @@ class AgentClient:
         """Gives denied EVs back."""
         self.call("ev_allow", qpn=qpn, evs=evs)
 
-    def probe(self, qpn: int, evs: list[int]) -> None:
-        """Sends EV probes."""
-        self.call("probe", qpn=qpn, evs=evs)
+    def probe(self, qpn: int, evs: list[int], kind: str = "ev") -> None:
+        """Sends EV probes, or reliability probes."""
+        self.call("probe", qpn=qpn, evs=evs, kind=kind)
 
     def counters(self) -> dict[str, int]:
         """Counters of the NIC."""

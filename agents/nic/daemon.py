@@ -11,9 +11,10 @@ from typing import Any
 from agents.nic.carrier import CarrierWatch
 from agents.nic.config import AgentConfig
 from agents.nic.device import NicDevice
+from agents.nic.port_status import PortAnnouncements
 from agents.nic.prober import ProbeSchedule
 from agents.nic.verbs import Verbs
-from agents.wire_abi import Event, EventKind, EvState, Limit
+from agents.wire_abi import Event, EventKind, EvState, Limit, ProbeKind
 from testbed.errors import TestbedError, UsageError
 
 _log = logging.getLogger(__name__)
@@ -51,6 +52,7 @@ class NicAgent:
         self._device = NicDevice(config.pins)
         self._verbs = Verbs(config, self._device)
         self._schedule = ProbeSchedule(config.probe_base_ns)
+        self._announcements = PortAnnouncements(config.probe_base_ns)
         self._carrier = CarrierWatch()
         self._planes = {
             self._device.config.port_id[plane]: plane for plane in range(self._device.config.plane_count)
@@ -122,6 +124,8 @@ class NicAgent:
             elif verb in self._verbs.table:
                 result = self._verbs.table[verb](**arguments)
                 owned.book(verb, arguments, result)
+                if verb in {"connect_qp", "modify_qp"}:
+                    self._announce_to_new_peer(arguments["qpn"])
                 if verb == "destroy_qp":
                     self._schedule.remove_qp(arguments["qpn"] - Limit.QPN_BASE)
             else:
@@ -155,6 +159,12 @@ class NicAgent:
             if event.kind == EventKind.KICK:
                 kicks[event.qp_index] = max(kicks.get(event.qp_index, 0), event.a)
                 continue
+            if event.kind == EventKind.PEER_PORTS:
+                self._return_to_planes(event.b, peer_host=event.a)
+                continue
+            if event.kind == EventKind.PORT_STATUS:
+                self._on_port_status_answer(event)
+                continue
             if event.kind == EventKind.EV_STATE and event.c == EvState.ASSUMED_BAD:
                 fallen.setdefault(event.qp_index, []).append(event.a)
             told = self._verbs.take_event(event)
@@ -177,6 +187,10 @@ class NicAgent:
                 continue
             self._device.config.port_up_mask = changed
             _log.info("port to plane %d is %s", plane, "up" if is_up else "down")
+            self._announcements.announce(self._verbs.peers(), time.monotonic_ns())
+            if is_up:
+                self._return_to_planes(1 << plane)
+            self._arm_probes()
             self._publish(
                 {
                     "event": "port_state",
@@ -207,11 +221,30 @@ class NicAgent:
                 self._schedule.add(qp_index, ev_index, qp.evs[ev_index].bad_count, now_ns)
         self._arm_probes()
 
+    def _return_to_planes(self, mask: int, peer_host: int | None = None) -> None:
+        """Probes the bad EVs of planes that have come back without delay; to one peer, or to all."""
+        self._schedule.hasten(self._verbs.bad_evs(mask, peer_host), time.monotonic_ns())
+        self._arm_probes()
+
+    def _on_port_status_answer(self, event: Event) -> None:
+        peer = self._verbs.peer_of(event.qp_index)
+        if peer is not None and event.a == self._device.config.port_up_mask:
+            self._announcements.answered(peer)
+
+    def _announce_to_new_peer(self, qpn: int) -> None:
+        """A peer takes it that all our ports work; a new one is told when that is not so."""
+        config = self._device.config
+        peer = self._verbs.peer_of(qpn - Limit.QPN_BASE)
+        if peer is not None and config.port_up_mask != (1 << config.plane_count) - 1:
+            self._announcements.announce([peer], time.monotonic_ns())
+            self._arm_probes()
+
     def _arm_probes(self) -> None:
         if self._probe_timer is not None:
             self._probe_timer.cancel()
             self._probe_timer = None
-        deadline_ns = self._schedule.next_deadline_ns()
+        deadlines = (self._schedule.next_deadline_ns(), self._announcements.next_deadline_ns())
+        deadline_ns = min((deadline for deadline in deadlines if deadline is not None), default=None)
         if deadline_ns is not None:
             delay_ns = max(0, deadline_ns - time.monotonic_ns())
             self._probe_timer = asyncio.get_running_loop().call_later(delay_ns / 1e9, self._on_probe_time)
@@ -225,4 +258,7 @@ class NicAgent:
             targets += [(qp_index, ev_index) for ev_index in chosen]
         if targets:
             self._device.send_probes(targets)
+        updates = self._verbs.port_status_targets(self._announcements.due(now_ns))
+        if updates:
+            self._device.send_probes(updates, ProbeKind.PORT_STATUS)
         self._arm_probes()

@@ -15,6 +15,7 @@ from agents.wire_abi import (
     NicConfig,
     NicCounter,
     NicCounters,
+    ProbeKind,
     Qp,
     Region,
     WorkRing,
@@ -63,11 +64,12 @@ class NicDevice:
             run_live(self._program, _FRAME, frames)
             packets -= frames
 
-    def send_probes(self, targets: list[tuple[int, int]]) -> None:
-        """Sends one EV probe for each (QP index, EV index)."""
+    def send_probes(self, targets: list[tuple[int, int]], kind: ProbeKind = ProbeKind.EV) -> None:
+        """Sends one probe for each (QP index, EV index)."""
         for start in range(0, len(targets), Limit.KICK_PROBES):
             batch = targets[start : start + Limit.KICK_PROBES]
             self._kick.mode = KickMode.PROBE
+            self._kick.probe_kind = kind
             self._kick.probe_cursor = 0
             self._kick.probe_count = len(batch)
             for place, (qp_index, ev_index) in enumerate(batch):

@@ -4,6 +4,7 @@ Only timing is decided here. The kernel counts answers and brings the EV back (d
 """
 
 import heapq
+from collections.abc import Iterable
 
 from agents.wire_abi import EvState, Qp
 
@@ -30,6 +31,13 @@ class ProbeSchedule:
         self._spacing_ns[qp_index, ev_index] = spacing_ns
         if is_new:
             heapq.heappush(self._queue, (now_ns + spacing_ns, qp_index, ev_index))
+
+    def hasten(self, evs: Iterable[tuple[int, int]], now_ns: int) -> None:
+        """Makes the next probe of these bad EVs, as (QP index, EV index), due at once."""
+        chosen = set(evs) & self._spacing_ns.keys()
+        self._queue = [(now_ns if entry[1:] in chosen else entry[0], *entry[1:]) for entry in self._queue]
+        heapq.heapify(self._queue)
+        self._spacing_ns |= dict.fromkeys(chosen, self._base_ns)
 
     def remove_qp(self, qp_index: int) -> None:
         """Forgets all EVs of a QP."""

@@ -136,6 +136,8 @@ class Transition:
     attributes: frozenset[str] = frozenset()
 
 
+CONNECTED: Final = frozenset({QpState.RTR, QpState.RTS})
+
 _ALIVE = frozenset({QpState.INIT, QpState.RTR, QpState.RTS})
 
 TRANSITIONS: Final = {

@@ -4,7 +4,7 @@ A verb checks its arguments, changes the kernel's maps, and returns a plain JSON
 no I/O of its own; the daemon does both.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from ctypes import c_uint32
 from dataclasses import asdict, fields
 from typing import Any
@@ -13,7 +13,16 @@ from agents.nic.config import AgentConfig
 from agents.nic.device import NicDevice
 from agents.nic.memory import RegionTable
 from agents.nic.pattern import count_wrong, fill
-from agents.nic.qp import PSN_MASK, TRANSITIONS, Arrival, Completion, QpAttributes, QueuePair, build_qp
+from agents.nic.qp import (
+    CONNECTED,
+    PSN_MASK,
+    TRANSITIONS,
+    Arrival,
+    Completion,
+    QpAttributes,
+    QueuePair,
+    build_qp,
+)
 from agents.wire_abi import (
     Command,
     Event,
@@ -22,6 +31,7 @@ from agents.wire_abi import (
     EvReason,
     EvState,
     Limit,
+    ProbeKind,
     QpState,
     Status,
     Work,
@@ -402,10 +412,62 @@ class Verbs:
                 raise UsageError(f"evs: {index}; 0 to {count - 1} is accepted")
         return evs
 
-    def probe(self, qpn: int, evs: list[int]) -> None:
-        """Sends one EV probe on each EV of a QP, by index; the answer shows in `ev_list` and the counters."""
+    def probe(self, qpn: int, evs: list[int], kind: str = "ev") -> None:
+        """Sends one probe on each EV of a QP, by index; the answer shows in `ev_list` and the counters.
+
+        Args:
+            qpn: the QP.
+            evs: indices of any of its EVs, in use or not.
+            kind: `ev`: connectionless; `reliability`: asks the peer's QP for a SACK and brings a bad EV back.
+        """
         qp = self._find(qpn)
-        self._device.send_probes([(qp.index, index) for index in self._checked_evs(qp, evs)])
+        if kind not in {"ev", "reliability"}:
+            raise UsageError(f"kind: {kind}; ev or reliability is accepted")
+        targets = [(qp.index, index) for index in self._checked_evs(qp, evs)]
+        self._device.send_probes(targets, ProbeKind[kind.upper()])
+
+    # -- ports ------------------------------------------------------------------------------------
+
+    def peers(self) -> set[int]:
+        """Hosts that a QP of ours receives from or sends to."""
+        return {qp.attributes.peer_host for qp in self._qps.values() if qp.state in CONNECTED}
+
+    def peer_of(self, qp_index: int) -> int | None:
+        """The host a QP is connected to; None when it is not."""
+        qp = self._qps.get(qp_index)
+        return qp.attributes.peer_host if qp is not None and qp.state in CONNECTED else None
+
+    def port_status_targets(self, peers: Iterable[int]) -> list[tuple[int, int]]:
+        """For each peer and each plane whose port works, an EV of a QP to it, as (QP index, EV index)."""
+        config = self._device.config
+        found = []
+        for peer in peers:
+            qp = next((qp for qp in self._qps.values() if self.peer_of(qp.index) == peer), None)
+            if qp is None:
+                continue
+            per_plane = len(qp.attributes.evs) // config.plane_count
+            value = self._device.qps.read(qp.index)
+            for plane in range(config.plane_count):
+                if config.port_up_mask >> plane & 1:
+                    indices = range(plane * per_plane, (plane + 1) * per_plane)
+                    # One that works, else any: the update is repeated until it is answered.
+                    best = min((value.evs[index].state, index) for index in indices)[1]
+                    found.append((qp.index, best))
+        return found
+
+    def bad_evs(self, plane_mask: int, peer_host: int | None) -> list[tuple[int, int]]:
+        """EVs of some planes that are ASSUMED_BAD, as (QP index, EV index); to one peer, or to all."""
+        found = []
+        for qp in self._qps.values():
+            if peer_host in {None, qp.attributes.peer_host}:
+                value = self._device.qps.read(qp.index)
+                found += [
+                    (qp.index, index)
+                    for index in range(len(qp.attributes.evs))
+                    if value.evs[index].state == EvState.ASSUMED_BAD
+                    and plane_mask >> value.evs[index].plane & 1
+                ]
+        return found
 
     # -- what the kernel reports ------------------------------------------------------------------
 

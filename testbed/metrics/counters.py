@@ -35,6 +35,7 @@ TX_KINDS: Final = {
     NicCounter.TX_NAK: "nak",
     NicCounter.TX_NACK: "nack",
     NicCounter.TX_PROBE: "probe",
+    NicCounter.TX_PORT_STATUS: "port_status",
     NicCounter.TX_PROBE_ANSWER: "probe_answer",
 }
 """Packets a NIC sends; `data` contains the retransmissions."""
@@ -46,7 +47,9 @@ RX_KINDS: Final = {
     NicCounter.RX_NAK: "nak",
     NicCounter.RX_NACK: "nack",
     NicCounter.RX_TRIMMED: "trimmed",
+    NicCounter.RX_PROBE: "probe",
     NicCounter.RX_PROBE_ANSWER: "probe_answer",
+    NicCounter.RX_PORT_STATUS: "port_status",
 }
 """Packets a NIC accepts; `data` contains the duplicates."""
 

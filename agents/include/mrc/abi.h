@@ -295,6 +295,7 @@ struct mrc_qp {
 	__u32 sack_every;	 /* responder: packets per SACK */
 	__u32 asks_sack;	 /* requestor: set BTH.a where it would run dry */
 	__u32 peer_port_mask;	 /* bit i: the peer says that its port to plane i works */
+	__u32 peer_port_update;	 /* request id of the update that said so, + 1 << 16; 0: none */
 
 	/* requestor */
 	__u32 next_psn; /* free-running; the wire carries the low 24 bits */
@@ -395,6 +396,12 @@ struct mrc_region {
 	__u32 length;
 };
 
+enum mrc_probe_kind {
+	MRC_PROBE_EV = 0,	   /* EV probe: endpoint request, any EV */
+	MRC_PROBE_RELIABILITY = 1, /* asks the peer's QP for a SACK */
+	MRC_PROBE_PORT_STATUS = 2, /* endpoint request that tells which ports work */
+};
+
 /* probes[probe id % MRC_PROBE_RING] */
 struct mrc_probe {
 	__u64 is_pending;
@@ -402,6 +409,8 @@ struct mrc_probe {
 	__u32 probe_id;
 	__u32 qp_index;
 	__u32 ev_index;
+	__u32 kind; /* enum mrc_probe_kind */
+	__u32 port_status_mask;
 	__u32 pad0;
 };
 
@@ -433,6 +442,7 @@ struct mrc_kick {
 	__u32 next_probe_id; /* advanced by BPF; the wire carries the low 16 bits */
 	__u32 probe_ev[MRC_KICK_PROBES];
 	__u32 probe_qp[MRC_KICK_PROBES];
+	__u32 probe_kind; /* of all of them */
 };
 
 enum mrc_event_kind {
@@ -440,7 +450,9 @@ enum mrc_event_kind {
 	MRC_EVENT_EV_STATE = 2,	  /* a = EV index, b = from, c = to, d = reason */
 	MRC_EVENT_KICK = 3,	  /* a = packets that may be sent */
 	MRC_EVENT_QP_STATE = 4,	  /* a = from, b = to, c = status */
-	MRC_EVENT_RECEIVE = 5,	  /* a = its number, from 1, b = immediate, d = bytes */
+	MRC_EVENT_PORT_STATUS = 6, /* a = mask, which the peer of the QP now knows */
+	MRC_EVENT_PEER_PORTS = 7,  /* a = peer host, b = its mask; of no QP */
+	MRC_EVENT_RECEIVE = 5,	   /* a = its number, from 1, b = immediate, d = bytes */
 };
 
 enum mrc_status {
@@ -472,7 +484,8 @@ enum mrc_nic_counter {
 	MRC_NC_TX_ACK,
 	MRC_NC_TX_NAK,
 	MRC_NC_TX_NACK,
-	MRC_NC_TX_PROBE,
+	MRC_NC_TX_PROBE, /* EV probes and reliability probes */
+	MRC_NC_TX_PORT_STATUS,
 	MRC_NC_TX_PROBE_ANSWER,
 	MRC_NC_RX_DATA,
 	MRC_NC_RX_DUPLICATE,
@@ -482,7 +495,9 @@ enum mrc_nic_counter {
 	MRC_NC_RX_NAK,
 	MRC_NC_RX_NACK,
 	MRC_NC_RX_TRIMMED,
+	MRC_NC_RX_PROBE, /* reliability probes */
 	MRC_NC_RX_PROBE_ANSWER,
+	MRC_NC_RX_PORT_STATUS,
 	MRC_NC_ACKED_PACKETS,
 	MRC_NC_ACKED_BYTES, /* payload acknowledged for the first time: goodput of the sender */
 	MRC_NC_MESSAGES,    /* messages completed by this requestor */

@@ -12,6 +12,7 @@
 #include "nic_maps.h"
 
 enum {
+	PROBE_ID_MASK = 0xffff,
 	SLIDE_STEPS = 4,
 	ADVANCE_STEPS = 16,
 	LOSS_STEPS = 8,
@@ -243,6 +244,55 @@ static __always_inline int settle(const struct tx_plan *plan)
 	return plan_next(qp_index);
 }
 
+/*
+ * An answer to a probe. An EV probe is one success of several that an EV needs to return; a
+ * reliability probe, which went the way of data, brings it back at once, to SKIP if it was marked.
+ * Returns 0 when there is no such probe; `entropy` is that of a SACK alone.
+ */
+__noinline int probe_answered(__u32 id, __u32 kind, __u32 qp_index, __u32 entropy, __u32 is_marked)
+{
+	__u32 slot = id & (MRC_PROBE_RING - 1), ev_index, to, has_returned = 0, mask;
+	struct mrc_probe *probe = bpf_map_lookup_elem(&probes, &slot);
+	__u64 now_ns = bpf_ktime_get_ns();
+	struct mrc_qp *qp;
+	struct mrc_ev *ev;
+
+	if (!probe || probe->probe_id != id)
+		return 0;
+	if (kind == MRC_PROBE_RELIABILITY
+		? probe->kind != MRC_PROBE_RELIABILITY || probe->qp_index != qp_index
+		: probe->kind == MRC_PROBE_RELIABILITY)
+		return 0;
+	qp_index = probe->qp_index;
+	ev_index = EV_INDEX(probe->ev_index);
+	kind = probe->kind;
+	mask = probe->port_status_mask;
+	qp = bpf_map_lookup_elem(&qps, &qp_index);
+	if (!qp || (kind == MRC_PROBE_RELIABILITY && qp->evs[ev_index].entropy != entropy) ||
+	    !__sync_lock_test_and_set(&probe->is_pending, 0))
+		return 0;
+	ev = &qp->evs[ev_index];
+	to = kind == MRC_PROBE_RELIABILITY && is_marked ? MRC_EV_SKIP : MRC_EV_GOOD;
+	bpf_spin_lock(&qp->lock);
+	ev->is_probe_pending = 0;
+	ev->rtt_ns = now_ns - probe->sent_ns;
+	if (ev->state == MRC_EV_ASSUMED_BAD) {
+		if (ev->probe_successes < 255)
+			ev->probe_successes++;
+		if (kind == MRC_PROBE_RELIABILITY ||
+		    ev->probe_successes >= qp->probe_success_target)
+			has_returned = ev_return(qp, ev_index, MRC_EV_ASSUMED_BAD, to,
+						 MRC_REASON_PROBE, now_ns);
+	}
+	bpf_spin_unlock(&qp->lock);
+	nic_count(MRC_NC_RX_PROBE_ANSWER, 1);
+	if (has_returned)
+		ev_changed(qp_index, ev_index, MRC_EV_ASSUMED_BAD, to, MRC_REASON_PROBE);
+	if (kind == MRC_PROBE_PORT_STATUS)
+		nic_event(MRC_EVENT_PORT_STATUS, qp_index, mask, 0, 0);
+	return 1;
+}
+
 /* The peer advises against an EV for good. */
 static __noinline int shun(__u32 qp_index, __u32 ev, __u64 now_ns)
 {
@@ -276,6 +326,7 @@ __noinline int on_sack(struct xdp_md *ctx)
 	struct tx_plan *plan = lookup0(&tx_plans);
 	__u32 qp_index, cack, ack, base, plane = 0, is_due = 0, is_new_left = 0, is_stale = 0;
 	__u32 packets = 0, is_retransmission, advice, entropy, is_settled = 0, is_planned = 0;
+	__u32 is_probe, probe_id;
 	__u32 marked_ev = 0, is_marked = 0;
 	struct mrc_nic_config *config = lookup0(&nic_config);
 	__u32 random = bpf_get_prandom_u32();
@@ -298,6 +349,8 @@ __noinline int on_sack(struct xdp_md *ctx)
 	ack = (__s16)bpf_ntohs(head->ack_psn_offset);
 	base = (__s16)bpf_ntohs(head->sack_offset);
 	bitmap = bpf_be64_to_cpu(head->bitmap);
+	is_probe = bpf_ntohs(head->advice) & WIRE_SETH_ANSWERS_PROBE;
+	probe_id = ack & PROBE_ID_MASK;
 	advice = bpf_ntohs(head->advice) & WIRE_SETH_ADVICE_MASK;
 	entropy = bpf_ntohl(head->entropy);
 	is_retransmission = bpf_ntohl(head->stack.bth.flags_psn) & WIRE_BTH_RETRANSMISSION << 24;
@@ -315,7 +368,8 @@ __noinline int on_sack(struct xdp_md *ctx)
 	bytes = qp->acked_bytes;
 	if (psn_distance(cack + 1, qp->peer_cack_next) > 0)
 		qp->peer_cack_next = cack + 1;
-	ack += cack;
+	/* In a probe's answer the field is the probe's id, and no PSN caused it. */
+	ack = is_probe ? qp->una_psn - 1 : ack + cack;
 	base += cack;
 	if (psn_distance(ack, qp->una_psn) >= 0 && psn_distance(ack, qp->next_psn) < 0 &&
 	    !ring_test(qp->acked_bits, ack)) {
@@ -330,7 +384,8 @@ __noinline int on_sack(struct xdp_md *ctx)
 		account_ack(qp, ack, now_ns);
 	}
 	/* The slot is still there even if another SACK told of the packet first. */
-	if (advice && advice != WIRE_SETH_ADVICE_MASK && qp->next_psn - ack - 1 < MRC_PSN_RING) {
+	if (advice && !is_probe && advice != WIRE_SETH_ADVICE_MASK &&
+	    qp->next_psn - ack - 1 < MRC_PSN_RING) {
 		struct mrc_ev *ev;
 
 		marked_ev = TX_SLOT(qp, ack)->ev_index;
@@ -383,6 +438,9 @@ unlock:
 		shun(qp_index, marked_ev, now_ns);
 	else if (is_marked)
 		ev_counted(qp_index, marked_ev, MRC_EV_GOOD, MRC_EV_SKIP, MRC_REASON_ECN);
+	if (is_probe)
+		probe_answered(probe_id, MRC_PROBE_RELIABILITY, qp_index, entropy,
+			       advice == WIRE_SETH_SKIP_ONCE);
 	if (is_settled) {
 		plan_report(qp_index, ring, &news);
 		return is_planned ? SEND_PLANNED : XDP_DROP;

@@ -116,6 +116,8 @@ static __always_inline int on_frame(struct xdp_md *ctx)
 		return on_acknowledge(ctx);
 	case WIRE_NACK:
 		return on_nack(ctx);
+	case WIRE_PROBE:
+		return on_probe(ctx, plane);
 	case WIRE_ENDPOINT_REQUEST:
 		return on_endpoint_request(ctx, plane);
 	case WIRE_ENDPOINT_RESPONSE:

@@ -31,8 +31,9 @@ struct received {
 	__u8 is_retransmission;
 	__u8 is_marked;
 	__u8 asks_sack;
-	__u8 is_end; /* the last packet of its message */
-	__u32 wimm;  /* number of the message among those with immediate; 0: it has none */
+	__u8 is_end;   /* the last packet of its message */
+	__u8 is_probe; /* a reliability probe */
+	__u32 wimm;    /* number of the message among those with immediate; 0: it has none */
 	__u32 immediate;
 	__u32 message_bytes;
 	__u32 pad0;
@@ -85,7 +86,8 @@ static __always_inline void reverse_target(const struct mrc_nic_config *config, 
 static __always_inline void fill_sack(struct wire_sack *head, const struct mrc_qp *qp,
 				      const struct rx_answer *answer)
 {
-	head->advice = answer->packet.is_marked ? bpf_htons(WIRE_SETH_SKIP_ONCE) : 0;
+	head->advice = bpf_htons((answer->packet.is_marked ? WIRE_SETH_SKIP_ONCE : 0) |
+				 (answer->packet.is_probe ? WIRE_SETH_ANSWERS_PROBE : 0));
 	head->ack_psn_offset = bpf_htons(answer->ack_offset);
 	head->entropy = bpf_htonl(answer->packet.entropy);
 	head->spdcid = bpf_htons(qp->qpn);
@@ -403,6 +405,39 @@ __noinline int on_trimmed(struct xdp_md *ctx, __u32 plane, __u32 dscp)
 		      dscp == MRC_DSCP_TRIMMED ? WIRE_NACK_TRIMMED : WIRE_NACK_TRIMMED_LASTHOP);
 }
 
+/* A reliability probe: a SACK goes back at once, on its path. Returns a verdict or SEND_ANSWER. */
+__noinline int on_probe(struct xdp_md *ctx, __u32 plane)
+{
+	struct wire_probe *head = frame_exactly(ctx, sizeof(*head));
+	struct rx_answer *answer = lookup0(&rx_answers);
+	struct mrc_qp *qp;
+	__u32 id;
+
+	if (!head || !answer)
+		return nic_drop(MRC_NC_DROP_LENGTH);
+	answer->packet.qp_index = stack_qp_index(&head->stack);
+	answer->packet.plane = plane;
+	answer->packet.entropy = stack_entropy(&head->stack);
+	answer->packet.tx_timestamp = head->tx_timestamp;
+	answer->packet.is_retransmission = 0;
+	answer->packet.is_marked =
+	    (bpf_ntohl(head->stack.outer.version_class_flow) >> 20 & WIRE_CE) == WIRE_CE;
+	answer->packet.is_probe = 1;
+	id = bpf_ntohs(head->probe_id);
+	qp = receiving_qp(answer->packet.qp_index, &head->stack);
+	if (!qp)
+		return XDP_DROP;
+	bpf_spin_lock(&qp->lock);
+	answer->packet.psn = qp->cack_next;
+	sack_compose(qp, answer);
+	qp->unsacked = 0;
+	bpf_spin_unlock(&qp->lock);
+	answer->ack_offset = id;
+	answer->kind = ANSWER_SACK;
+	nic_count(MRC_NC_RX_PROBE, 1);
+	return SEND_ANSWER;
+}
+
 /* A data packet, whose stack has been checked. Returns a verdict or SEND_ANSWER. */
 __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 {
@@ -445,6 +480,7 @@ __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 	packet->is_end = opcode >= WIRE_WRITE_LAST;
 	packet->message_bytes = dmalen;
 	packet->wimm = 0;
+	packet->is_probe = 0;
 	rqmsn = bpf_ntohs(head->rqmsn);
 	r_key = bpf_ntohl(head->r_key);
 	va = bpf_be64_to_cpu(head->va);

@@ -31,6 +31,7 @@ from agents.wire_abi import (
     PortCounter,
     PortCounters,
     Probe,
+    ProbeKind,
     Qp,
     QpState,
     Region,
@@ -251,9 +252,10 @@ class NicBench:
             frames.append(outcome.frame)
         return frames
 
-    def probe(self, evs: Sequence[int], index: int = 0) -> list[bytes]:
+    def probe(self, evs: Sequence[int], index: int = 0, kind: ProbeKind = ProbeKind.EV) -> list[bytes]:
         """The frames of one EV probe on each EV of a QP, by index."""
         self._kick.mode = KickMode.PROBE
+        self._kick.probe_kind = kind
         self._kick.probe_cursor = 0
         self._kick.probe_count = len(evs)
         for place, ev in enumerate(evs):

@@ -9,12 +9,11 @@ from nic_bench import NicBench, Verdict
 from write_target import WriteTarget, random_bytes
 
 from agents.wire_abi import NicCounter
-from testbed.wire.endpoint_header import EndpointOperation, Erth
 from testbed.wire.frame import encode_frame
 from testbed.wire.opcode import Opcode
-from testbed.wire.packet import EndpointRequest, Packet, Probe
-from testbed.wire.reliability_header import Peth, Seth
-from testbed.wire.transport_header import ENDPOINT_QPN, Bth, NakCode
+from testbed.wire.packet import Packet
+from testbed.wire.reliability_header import Seth
+from testbed.wire.transport_header import NakCode
 
 pytestmark = pytest.mark.root
 
@@ -123,21 +122,6 @@ def test_data_without_a_timestamp(target: WriteTarget) -> None:
     packet = target.packet(0, random_bytes(100))
     bare = replace(packet, bth=replace(packet.bth, has_timestamp=False), tseth=None)
     target.refuse(target.far.arriving_octets(bare, 0), NicCounter.DROP_MALFORMED)
-
-
-def unsupported_packets(target: WriteTarget) -> list[Packet]:
-    """Well-formed packets of the protocol that this NIC does not take part in yet."""
-    return [
-        Probe(Bth(Opcode.PROBE, target.far.qpn), Peth(0, 0)),
-        EndpointRequest(
-            Bth(Opcode.ENDPOINT_REQUEST, ENDPOINT_QPN), Erth(EndpointOperation.PORT_STATUS_UPDATE, 0)
-        ),
-    ]
-
-
-def test_packets_that_are_not_implemented(target: WriteTarget) -> None:
-    for packet in unsupported_packets(target):
-        target.refuse(target.far.arriving_octets(packet, 0), NicCounter.DROP_OPCODE)
 
 
 def test_every_other_opcode(target: WriteTarget, good: bytes) -> None:

@@ -1,0 +1,169 @@
+"""Reliability probes and port status updates: what is answered, and what the answers do."""
+
+from dataclasses import replace
+
+import pytest
+from far_end import FarEnd
+from nic_bench import NicBench, Verdict
+from write_source import WriteSource
+from write_target import WriteTarget
+
+from agents.wire_abi import EventKind, EvReason, EvState, NicCounter, ProbeKind, QpState
+from testbed.wire.endpoint_header import Eeth, EndpointOperation, Erth
+from testbed.wire.frame import decode_frame
+from testbed.wire.opcode import Opcode
+from testbed.wire.packet import EndpointRequest, EndpointResponse, Probe, Sack
+from testbed.wire.reliability_header import PathAdvice, Peth, Seth
+from testbed.wire.transport_header import ENDPOINT_QPN, Bth
+
+pytestmark = pytest.mark.root
+
+EV = 1 << 28 | 1 << 16 | 5
+
+
+@pytest.fixture
+def source(nic: NicBench, distant: FarEnd) -> WriteSource:
+    source = WriteSource(nic, distant)
+    source.post(2048 * 20)
+    return source
+
+
+def port_update(mask: int, request_id: int) -> EndpointRequest:
+    erth = Erth(EndpointOperation.PORT_STATUS_UPDATE, 0x4321, port_status_mask=mask)
+    return EndpointRequest(Bth(Opcode.ENDPOINT_REQUEST, ENDPOINT_QPN, request_id), erth)
+
+
+# -- reliability probes --------------------------------------------------------------------------------------
+
+
+def test_probe_is_answered_by_a_sack_at_once(nic: NicBench, distant: FarEnd) -> None:
+    target = WriteTarget(nic, distant)
+    for psn in (0, 1, 3):
+        target.deliver(target.packet(psn, b"x", psn), psn)
+    probe = Probe(Bth(Opcode.PROBE, distant.qpn), Peth(0xFFFE, 0x1357))
+    outcome = nic.receive(distant.arriving_octets(probe, 1, EV), 1)
+    frame = decode_frame(outcome.frame)
+    sack = frame.packet
+    assert isinstance(sack, Sack)
+    assert frame == distant.leaving(sack, 1, 1, EV)
+    assert (sack.seth.answers_probe, sack.seth.ack_psn_offset & 0xFFFF) == (True, 0xFFFE)
+    assert (sack.seth.cack_psn, sack.seth.sack_bitmap, sack.seth.entropy) == (1, 0b10, EV)
+    assert sack.cc_state.tx_timestamp == 0x1357
+    assert outcome.counters == {NicCounter.RX_PROBE: 1, NicCounter.TX_SACK: 1}
+    assert nic.qp().cack_next == 2
+
+
+@pytest.mark.parametrize("state", [QpState.RESET, QpState.INIT, QpState.ERROR])
+def test_probe_of_a_qp_that_does_not_receive_is_dropped(
+    nic: NicBench, distant: FarEnd, state: QpState
+) -> None:
+    target = WriteTarget(nic, distant)
+    with nic.editing_qp() as qp:
+        qp.state = state
+    probe = Probe(Bth(Opcode.PROBE, distant.qpn), Peth(1, 0))
+    target.refuse(distant.arriving_octets(probe, 0), NicCounter.DROP_QP_STATE)
+
+
+def test_probe_leaves_on_its_ev_to_the_peers_qp(source: WriteSource) -> None:
+    (octets,) = source.nic.probe([6], source.index, kind=ProbeKind.RELIABILITY)
+    frame = decode_frame(octets)
+    assert isinstance(frame.packet, Probe)
+    assert frame.ev == source.attributes.evs[6]
+    assert (frame.packet.bth.destination_qpn, frame.packet.bth.psn) == (source.far.peer_qpn, 0)
+    ev = frame.ev
+    assert frame == source.far.leaving(frame.packet, ev >> 28, ev >> 16 & 0xFFF, ev)
+
+
+def answer_probe(source: WriteSource, ev: int, probe_id: int, advice: PathAdvice) -> None:
+    offset = probe_id - 0x10000 if probe_id & 0x8000 else probe_id
+    entropy = source.attributes.evs[ev]
+    cack = (source.reference.next_psn - 1) & 0xFFFFFF
+    source.feed(Seth(cack, entropy, ack_psn_offset=offset, answers_probe=True, advice=advice))
+
+
+@pytest.mark.parametrize(
+    ("advice", "state"), [(PathAdvice.NONE, EvState.GOOD), (PathAdvice.SKIP_ONCE, EvState.SKIP)]
+)
+def test_answer_brings_a_bad_ev_back(source: WriteSource, advice: PathAdvice, state: EvState) -> None:
+    packet = source.send()[0]
+    entropy = source.attributes.evs[packet.ev]
+    source.feed(Seth(0, entropy, ack_psn_offset=0, advice=PathAdvice.ALWAYS_SKIP))
+    assert source.nic.qp(source.index).evs[packet.ev].state == EvState.ASSUMED_BAD
+    source.reference.next_psn = 1
+    source.nic.events()
+    (octets,) = source.nic.probe([packet.ev], source.index, kind=ProbeKind.RELIABILITY)
+    probe = decode_frame(octets).packet
+    assert isinstance(probe, Probe)
+    samples = source.nic.rtt_samples(packet.plane)
+    source.nic.config.port_up_mask = 0  # nothing leaves, so no turn comes
+    answer_probe(source, packet.ev, probe.peth.probe_id, advice)
+    ev = source.nic.qp(source.index).evs[packet.ev]
+    assert (EvState(ev.state), EvReason(ev.reason)) == (state, EvReason.PROBE)
+    assert source.nic.rtt_samples(packet.plane) == samples  # it is of no data packet
+    assert source.nic.qp(source.index).una_psn == 1
+    (event,) = [event for event in source.nic.events() if event.kind == EventKind.EV_STATE]
+    assert (event.b, event.c) == (EvState.ASSUMED_BAD, state)
+
+
+def test_answer_to_another_ev_or_to_no_probe_changes_no_ev(source: WriteSource) -> None:
+    packet, *_ = source.send()
+    entropy = source.attributes.evs[packet.ev]
+    source.feed(Seth(0, entropy, ack_psn_offset=0, advice=PathAdvice.ALWAYS_SKIP))
+    source.reference.next_psn = 1
+    (octets,) = source.nic.probe([packet.ev], source.index, kind=ProbeKind.RELIABILITY)
+    probe = decode_frame(octets).packet
+    assert isinstance(probe, Probe)
+    answer_probe(source, (packet.ev + 1) % 16, probe.peth.probe_id, PathAdvice.NONE)
+    answer_probe(source, packet.ev, probe.peth.probe_id ^ 1, PathAdvice.NONE)
+    assert source.nic.qp(source.index).evs[packet.ev].state == EvState.ASSUMED_BAD
+
+
+# -- port status ---------------------------------------------------------------------------------------------
+
+
+def test_peer_that_loses_a_port_is_left_on_that_plane_until_it_is_back(source: WriteSource) -> None:
+    far, nic = source.far, source.nic
+    outcome = nic.receive(far.arriving_octets(port_update(0b1101, 7), 0, 0), 0)
+    response = EndpointResponse(
+        Bth(Opcode.ENDPOINT_RESPONSE, ENDPOINT_QPN, 7), Eeth(EndpointOperation.PORT_STATUS_UPDATE, 0x4321)
+    )
+    assert decode_frame(outcome.frame) == far.leaving(response, 0, 0, 0)
+    assert outcome.verdict is Verdict.REDIRECT
+    assert {packet.plane for packet in source.send(12)} == {0, 2, 3}
+    nic.receive(far.arriving_octets(port_update(0b1111, 8), 0, 0), 0)
+    assert {packet.plane for packet in source.send()} == {0, 1, 2, 3}
+    told = [(event.a, event.b) for event in nic.events() if event.kind == EventKind.PEER_PORTS]
+    assert told == [(far.peer, 0b1101), (far.peer, 0b1111)]
+
+
+@pytest.mark.parametrize(("first", "late"), [(7, 6), (7, 7), (2, 0xFFFF)])
+def test_late_update_does_not_undo_a_newer_one(source: WriteSource, first: int, late: int) -> None:
+    source.nic.receive(source.far.arriving_octets(port_update(0b0001, first), 0, 0), 0)
+    outcome = source.nic.receive(source.far.arriving_octets(port_update(0b1111, late), 0, 0), 0)
+    assert outcome.verdict is Verdict.REDIRECT  # it is answered all the same
+    assert source.nic.qp(source.index).peer_port_mask == 0b0001
+
+
+def test_ports_of_another_host_are_of_no_concern(source: WriteSource) -> None:
+    stranger = replace(source.far, peer=0)
+    source.nic.receive(stranger.arriving_octets(port_update(0, 1), 0, 0), 0)
+    assert source.nic.qp(source.index).peer_port_mask == 0xFFFFFFFF
+
+
+def test_update_tells_the_state_of_all_ports_and_its_answer_is_reported(source: WriteSource) -> None:
+    source.nic.config.port_up_mask = 0b1011
+    (octets,) = source.nic.probe([0], source.index, kind=ProbeKind.PORT_STATUS)
+    request = decode_frame(octets).packet
+    assert isinstance(request, EndpointRequest)
+    assert (request.erth.operation, request.erth.port_status_mask) == (
+        EndpointOperation.PORT_STATUS_UPDATE,
+        0b1011,
+    )
+    assert not source.nic.qp(source.index).evs[0].is_probe_pending
+    answer = EndpointResponse(
+        Bth(Opcode.ENDPOINT_RESPONSE, ENDPOINT_QPN, request.bth.psn),
+        Eeth(EndpointOperation.PORT_STATUS_UPDATE, 0),
+    )
+    source.nic.receive(source.far.arriving_octets(answer, 0, source.attributes.evs[0]), 0)
+    (event,) = [event for event in source.nic.events() if event.kind == EventKind.PORT_STATUS]
+    assert (event.qp_index, event.a) == (source.index, 0b1011)
