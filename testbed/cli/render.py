@@ -116,8 +116,8 @@ def bad(text: str) -> Text:
 
 
 def say(console: Console, text: str) -> None:
-    """One line of plain text, whatever brackets it holds."""
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+    """One line of text; a terminal wraps it, nothing is cut."""
+    console.print(text, soft_wrap=True)
 
 
 def data_table(table: DataTable) -> RenderableType:

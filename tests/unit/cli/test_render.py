@@ -18,7 +18,7 @@ DOCUMENT = {"lab": "a", "items": [{"n": 1}, {"n": 2}]}
 
 def settings(output, *, width=80, colour=False):
     colours = "standard" if colour else None
-    stdout = Console(file=io.StringIO(), width=width, highlight=False, color_system=colours)
+    stdout = Console(file=io.StringIO(), width=width, markup=False, highlight=False, color_system=colours)
     stderr = Console(file=io.StringIO())
     return Settings(None, "a", False, output, False, None, stdout, stderr, Progress(stderr, is_quiet=True))
 
@@ -86,8 +86,13 @@ def test_numbers_stand_to_the_right_and_nothing_is_a_dash():
     ]
 
 
-def test_brackets_in_names_are_not_markup():
-    assert shown(OutputFormat.TABLE, lambda: Text("[bold]h0[/bold]")) == "[bold]h0[/bold]\n"
+def test_brackets_are_not_markup():
+    def table():
+        rows = plain_table("t_min[usec]")
+        rows.add_row("[red]h0")
+        return rows
+
+    assert shown(OutputFormat.TABLE, table) == "t_min[usec]\n[red]h0\n"
 
 
 @pytest.mark.parametrize(("make", "code"), [(good, "32"), (bad, "31")])
