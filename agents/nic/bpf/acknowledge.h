@@ -15,6 +15,11 @@ enum {
 	SLIDE_STEPS = 4,
 };
 
+enum advance_result {
+	ADVANCE_MORE = 1,     /* the edge may move further */
+	ADVANCE_LOSS_DUE = 2, /* what was acknowledged may prove packets lost */
+};
+
 /* Under the lock: PSN `psn`, sent and not yet acknowledged, has arrived. */
 static __always_inline void account_ack(struct mrc_qp *qp, __u32 psn, __u64 now_ns)
 {
@@ -139,16 +144,16 @@ __noinline int declare_loss(__u32 qp_index, __u32 reason, __u64 now_ns)
 
 /*
  * Moves the left edge over what has arrived, up to the end of one message, which it completes.
- * Returns 1 when there may be more.
+ * Returns advance_result bits.
  */
 __noinline int advance(__u32 qp_index, __u64 now_ns)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);
-	__u32 is_complete = 0, finished = 0, finished_index = 0, iterations = 0, is_more = 1;
+	__u32 is_complete = 0, finished = 0, finished_index = 0, iterations = 0, packets;
+	__u32 result = ADVANCE_MORE;
 	struct mrc_histogram *histogram;
 	__u64 start_ns = 0, bytes;
-	__u32 packets;
 
 	if (!qp || !ring)
 		return 0;
@@ -160,12 +165,12 @@ __noinline int advance(__u32 qp_index, __u64 now_ns)
 		struct mrc_tx_slot *slot = TX_SLOT(qp, una);
 
 		if (una == qp->next_psn) {
-			is_more = 0;
+			result = 0;
 			break;
 		}
 		if (!ring_test(qp->acked_bits, una)) {
 			if (psn_distance(qp->peer_cack_next, una) <= 0) {
-				is_more = 0;
+				result = 0;
 				break;
 			}
 			account_ack(qp, una, now_ns);
@@ -185,6 +190,8 @@ __noinline int advance(__u32 qp_index, __u64 now_ns)
 	finished = work_finish(qp, &finished_index, &iterations);
 	packets = qp->acked_total - packets;
 	bytes = qp->acked_bytes - bytes;
+	if (is_loss_due(qp))
+		result |= ADVANCE_LOSS_DUE;
 	bpf_spin_unlock(&qp->lock);
 	nic_count(MRC_NC_ACKED_PACKETS, packets);
 	nic_count(MRC_NC_ACKED_BYTES, bytes);
@@ -196,7 +203,7 @@ __noinline int advance(__u32 qp_index, __u64 now_ns)
 	}
 	if (finished)
 		report_completion(qp_index, ring, finished_index, iterations, MRC_STATUS_SUCCESS);
-	return is_more;
+	return result;
 }
 
 /*
@@ -331,8 +338,12 @@ unlock:
 		plan_report(qp_index, ring, &news);
 		return is_planned ? SEND_PLANNED : XDP_DROP;
 	}
-	for (int i = 0; is_new_left && i < COMPLETIONS_PER_SACK; i++)
-		is_new_left = advance(qp_index, now_ns);
+	for (int i = 0; is_new_left && i < COMPLETIONS_PER_SACK; i++) {
+		int result = advance(qp_index, now_ns);
+
+		is_new_left = result & ADVANCE_MORE;
+		is_due = result & ADVANCE_LOSS_DUE;
+	}
 	for (int i = 0; is_due && i < LOSSES_PER_SACK; i++)
 		is_due = declare_loss(qp_index, MRC_REASON_LOSS, now_ns);
 	return plan_next(qp_index) ? SEND_PLANNED : XDP_DROP;
