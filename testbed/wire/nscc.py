@@ -147,13 +147,19 @@ class Nscc:
         """
         self.inflight_bytes += nominal_bytes
 
-    def on_idle(self) -> None:
-        """Nothing is under way.
+    def on_drained(self) -> None:
+        """No packet is under way.
 
-        What rounding left in `inflight_bytes` goes, and a window of quick adapt that began before the pause
-        would measure the pause.
+        What rounding, or bytes that were never reported, left in `inflight_bytes` goes; `may_send` could else
+        wait for feedback that cannot come.
         """
         self.inflight_bytes = 0
+
+    def on_idle(self) -> None:
+        """Nothing is under way, nor waits to be sent again.
+
+        A window of quick adapt that began before the pause would measure the pause.
+        """
         self.achieved_bytes = 0
         self.qa_end_ns = 0
         self.is_qa_triggered = 0

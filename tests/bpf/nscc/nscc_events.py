@@ -10,7 +10,7 @@ from testbed.wire.nscc import Nscc, SackNews
 
 UNIT_BYTES = 256
 UNIT_COUNT = 1 << 24
-_KINDS = ("SEND", "SACK", "SACK", "SACK", "NACK", "INFERRED_LOSS", "FALSE_LOSS", "IDLE")
+_KINDS = ("SEND", "SACK", "SACK", "SACK", "NACK", "INFERRED_LOSS", "FALSE_LOSS", "DRAINED", "IDLE")
 
 
 @dataclass(frozen=True)
@@ -179,6 +179,8 @@ class Life:
                 nscc.on_send(size_bytes)
             case "FALSE_LOSS":
                 nscc.on_false_loss(size_bytes)
+            case "DRAINED":
+                nscc.on_drained()
             case "IDLE":
                 nscc.on_idle()
         return 0

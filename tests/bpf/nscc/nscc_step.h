@@ -12,7 +12,8 @@ enum mrc_step_kind {
 	MRC_STEP_NACK = 3,
 	MRC_STEP_INFERRED_LOSS = 4,
 	MRC_STEP_FALSE_LOSS = 5,
-	MRC_STEP_IDLE = 6,
+	MRC_STEP_DRAINED = 6,
+	MRC_STEP_IDLE = 7,
 };
 
 struct mrc_step {
@@ -68,6 +69,9 @@ static __always_inline __u32 nscc_step(struct mrc_nscc *nscc,
 		break;
 	case MRC_STEP_FALSE_LOSS:
 		nscc_on_false_loss(nscc, step->nominal_bytes);
+		break;
+	case MRC_STEP_DRAINED:
+		nscc_on_drained(nscc);
 		break;
 	case MRC_STEP_IDLE:
 		nscc_on_idle(nscc);

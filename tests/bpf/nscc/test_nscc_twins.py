@@ -85,7 +85,7 @@ MOODS = (
     Mood(1.0, 1.9, 0.2, ("SEND", "SACK", "SACK")),
     Mood(1.5, 3.5, 0.9, ("SEND", "SACK", "INFERRED_LOSS", "FALSE_LOSS")),
     Mood(2.0, 4.0, 0.8, ("SEND", "SEND", "SACK", "NACK", "NACK", "NACK")),
-    Mood(1.0, 1.5, 0.1, ("SEND", "SACK", "SACK", "IDLE"), penalties=(0, 64)),
+    Mood(1.0, 1.5, 0.1, ("SEND", "SACK", "SACK", "DRAINED", "IDLE"), penalties=(0, 64)),
 )
 
 

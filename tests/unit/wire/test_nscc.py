@@ -159,6 +159,13 @@ def test_quick_adapt_does_not_take_a_pause_for_a_loss() -> None:
     assert nscc.cwnd_bytes == 225_000 - 4184
 
 
+def test_bytes_never_reported_do_not_close_the_window_for_good() -> None:
+    nscc = make(cwnd_bytes=4_096, inflight_bytes=5_000)
+    assert not nscc.may_send()
+    nscc.on_drained()
+    assert nscc.packets_allowed(4_184) == 1
+
+
 def test_inferred_loss_and_false_loss_balance_in_bytes_under_way() -> None:
     nscc = make(cwnd_bytes=6_000)
     nscc.on_send(4184)
