@@ -60,6 +60,7 @@ def write_out(settings: Settings, text: str) -> None:
     When its reader has left, as `| head` does, the rest goes nowhere: what the command does, and the status
     it ends with, do not depend on who reads.
     """
+    settings.progress.hide()
     stream = settings.stdout.file
     try:
         stream.write(text)
