@@ -4,11 +4,12 @@ from collections import deque
 
 import pytest
 from ev_partition import PlanePartition, ev_partition
-from far_end import FarEnd
+from far_end import FarEnd, packet_of
 from nic_bench import NicBench
 from write_source import Sent, WriteSource
 
 from agents.wire_abi import EvState
+from testbed.wire.packet import EndpointRequest
 
 pytestmark = pytest.mark.root
 
@@ -133,3 +134,39 @@ def test_hosts_of_one_t0_have_one_path_and_so_any_backup_will_do(nic: NicBench, 
     source.post(2048 * 100)
     lose_all_on(source, 4)
     assert ev_partition(nic.qp())[1].active == {5, 6, 7}
+
+
+def test_backup_falls_when_a_packet_from_its_former_life_proves_lost(nic: NicBench, distant: FarEnd) -> None:
+    attributes = distant.attributes(
+        evs=evs_on_uplinks(distant, 0, 1),
+        window_packets=WINDOW,
+        loss_threshold_acks=THRESHOLD,
+        probe_success_target=1,
+    )
+    source = WriteSource(nic, distant, attributes)
+    with_order_as_given(nic, source)
+    source.post(2048 * 100)
+    dead, substitute = 2, 3
+    log = lose_all_on(source, dead)
+    late = [acks for acks, packet in log if packet.ev == dead and acks]
+    assert late, "no packet on the dead EV that is found lost later than the first"
+    (frame,) = nic.probe([dead])
+    response = distant.probe_response(packet_of(frame, EndpointRequest).bth.psn)
+    nic.receive(distant.arriving_octets(response, 1), 1)
+    assert ev_partition(nic.qp())[1] == PlanePartition(
+        frozenset({substitute}), frozenset({dead}), frozenset()
+    )
+    under_way = deque(packet for _, packet in log if packet.ev != dead and packet.psn in unheard(source))
+    while nic.qp().evs[dead].state == EvState.GOOD:
+        following = source.deliver(under_way.popleft())
+        assert following is not None
+        under_way.append(following)
+    assert ev_partition(nic.qp())[1] == PlanePartition(
+        frozenset({substitute}), frozenset(), frozenset({dead})
+    )
+    assert nic.qp().evs[dead].bad_count == 2
+
+
+def unheard(source: WriteSource) -> set[int]:
+    """PSNs that the responder has not received."""
+    return {packet.psn for packet in source.sent if not source.reference.has(packet.psn)}
