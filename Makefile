@@ -106,6 +106,7 @@ $(HOST_READY): playbooks/host.yaml | $(VENV)/.synced
 $(TEST_TOOLS_READY): playbooks/host.yaml | $(HOST_READY)
 	@echo "installing what only tests use"
 	@$(BIN)/mrc-testbed -v host prepare --with-test-tools
+	@$(MAKE) --no-print-directory image
 	@mkdir -p build && touch $@
 
 image: $(VENV)/.synced

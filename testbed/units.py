@@ -22,7 +22,7 @@ from testbed.errors import UsageError, closest_name
 VALUE_MAX: Final = 2**63 - 1
 """Largest value of any quantity: it must fit the signed 64-bit fields of the data plane."""
 
-_NUMBER: Final = r"[0-9]{1,19}(?:\.[0-9]{1,9})?"
+_NUMBER: Final = r"[0-9]{1,19}(?:\.[0-9]{1,20})?"
 _QUANTITY: Final = re.compile(rf"({_NUMBER}) ?(.*)", re.DOTALL)
 
 

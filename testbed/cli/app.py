@@ -1,18 +1,38 @@
-"""The mrc-testbed command line: its groups of commands, and its way out."""
+"""The mrc-testbed command line: its groups of commands, and its way out.
 
+Only the modules of the commands that are named are imported: all of them together take half a second, which
+would be felt at every call and at every TAB.
+"""
+
+import os
 import sys
+from collections.abc import Iterable
+from importlib import import_module
 from typing import Annotated, Final, Literal, NoReturn
 
 import typer
 from typer.completion import get_completion_script  # type: ignore[attr-defined] # typer imports it there
 
-from testbed.cli import bench, ev, fault, files, lab, machine, node, observability, scenario, topology
 from testbed.cli.exit_codes import run_to_exit_code
 from testbed.cli.interruption import signals_interrupt
 from testbed.cli.options import Settings, command, global_callback
 from testbed.cli.render import write_out
 
 PROGRAM: Final = "mrc-testbed"
+MODULES: Final = {
+    "lab": ("up", "deploy", "down", "destroy", "status"),
+    "topology": ("inspect", "graph"),
+    "node": ("exec", "logs", "shell"),
+    "scenario": ("run", "plan", "report", "demo"),
+    "bench": ("bench",),
+    "fault": ("fault",),
+    "ev": ("ev",),
+    "observability": ("metrics",),
+    "files": ("validate", "schema"),
+    "machine": ("doctor", "version", "host", "image"),
+}
+"""Module of testbed.cli to the commands and groups that its `register` adds."""
+
 _COMPLETION_VARIABLE: Final = "_MRC_TESTBED_COMPLETE"
 
 _HELP = """See Multipath Reliable Connection (MRC) work on one Linux box.
@@ -41,8 +61,13 @@ Global flags may stand before the command or after it.
 """
 
 
-def build_app() -> typer.Typer:
-    """The application with all its commands."""
+def build_app(words: Iterable[str] = ()) -> typer.Typer:
+    """The application with its commands.
+
+    Args:
+        words: of a command line; when commands are among them, the application has these for certain, others
+            perhaps.
+    """
     app = typer.Typer(
         name=PROGRAM,
         no_args_is_help=True,
@@ -52,17 +77,10 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     global_callback(app, _HELP)
-    lab.register(app)
-    topology.register(app)
-    node.register(app)
-    scenario.register(app)
-    app.add_typer(bench.app, name="bench", rich_help_panel="Use")
-    app.add_typer(fault.app, name="fault", rich_help_panel="Use")
-    app.add_typer(ev.app, name="ev", rich_help_panel="Use")
-    app.add_typer(observability.app, name="metrics", rich_help_panel="Use")
-    files.register(app)
-    machine.register(app)
-    command(app, "completion", panel=machine.PANEL)(completion)
+    named = [module for module, names in MODULES.items() if not set(names).isdisjoint(words)]
+    for module in named or MODULES:
+        import_module(f"testbed.cli.{module}").register(app)
+    command(app, "completion", panel="Machine")(completion)
     return app
 
 
@@ -84,7 +102,9 @@ def completion(
 
 def run(arguments: list[str]) -> int:
     """The exit status of one command line."""
-    app = build_app()
+    # When a shell asks for completions, the line being typed stands in one of these variables.
+    typed = " ".join(os.environ.get(name, "") for name in ("COMP_WORDS", "_TYPER_COMPLETE_ARGS"))
+    app = build_app([*arguments, *typed.split()])
     with signals_interrupt():
         return run_to_exit_code(
             lambda: app(args=arguments, prog_name=PROGRAM, standalone_mode=False), arguments

@@ -28,6 +28,12 @@ app = typer.Typer(
     no_args_is_help=True, help="Measure a running lab: bandwidth, latency, neighbours in a ring."
 )
 
+
+def register(root: typer.Typer) -> None:
+    """Adds the group of this module to *root*."""
+    root.add_typer(app, name="bench", rich_help_panel="Use")
+
+
 Source = Annotated[str, typer.Argument(metavar="FROM", autocompletion=host_names, help="Sending host.")]
 Target = Annotated[str, typer.Argument(metavar="TO", autocompletion=host_names, help="Receiving host.")]
 SizeOption = Annotated[str, typer.Option("--size", metavar="SIZE", help="Payload of a message.")]

@@ -31,6 +31,12 @@ app = typer.Typer(
     no_args_is_help=True, help="Entropy values (EVs): what state they are in, what path they take."
 )
 
+
+def register(root: typer.Typer) -> None:
+    """Adds the group of this module to *root*."""
+    root.add_typer(app, name="ev", rich_help_panel="Use")
+
+
 Source = Annotated[str, typer.Argument(metavar="FROM", autocompletion=hosts, help="Sending host.")]
 Target = Annotated[str, typer.Argument(metavar="TO", autocompletion=hosts, help="Receiving host.")]
 

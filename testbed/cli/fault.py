@@ -29,6 +29,11 @@ _LINKS_SHOWN_MAX: Final = 3
 app = typer.Typer(no_args_is_help=True, help="Inject faults into a running lab, and take them back.")
 
 
+def register(root: typer.Typer) -> None:
+    """Adds the group of this module to *root*."""
+    root.add_typer(app, name="fault", rich_help_panel="Use")
+
+
 @command(app, "add", heeds=("name", "dry_run", "seed"))
 def add(
     settings: Settings,

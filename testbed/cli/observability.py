@@ -10,6 +10,12 @@ from testbed.metrics.exporter import DEFAULT_ADDRESS, DEFAULT_PORT, serve
 
 app = typer.Typer(no_args_is_help=True, help="Metrics of labs for Prometheus.")
 
+
+def register(root: typer.Typer) -> None:
+    """Adds the group of this module to *root*."""
+    root.add_typer(app, name="metrics", rich_help_panel="Use")
+
+
 _READY: Final = "metrics of {labs} are at {url} (Ctrl-C ends)"
 
 

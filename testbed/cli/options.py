@@ -177,8 +177,8 @@ def _settings(
         merged["seed"] = given["seed"]  # zero is a seed
     verbosity = -1 if merged["quiet"] else merged["verbose"] or 0
     no_color = True if merged["no_color"] or os.environ.get("NO_COLOR") else None
-    stdout = Console(no_color=no_color, highlight=False)
-    stderr = Console(no_color=no_color, stderr=True, highlight=False)
+    stdout = Console(no_color=no_color, markup=False, highlight=False)
+    stderr = Console(no_color=no_color, stderr=True, markup=False, highlight=False)
     _configure_logging(stderr, verbosity)
     settings = Settings(
         topology=merged["topology"],

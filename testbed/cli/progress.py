@@ -30,6 +30,7 @@ class Progress:
         self._console = console
         self._is_quiet = is_quiet
         self._status: Status | None = None
+        self._timer: threading.Timer | None = None
 
     def __call__(self, stage: str) -> None:
         """Says which stage begins."""
@@ -38,6 +39,16 @@ class Progress:
         if self._status is not None:
             self._status.update(stage)
 
+    def hide(self) -> None:
+        """Takes the spinner away for good: what follows is the result."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer.join()
+            self._timer = None
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
     @contextmanager
     def shown(self) -> Iterator[None]:
         """Shows a spinner with the stage when the block takes more than SPINNER_AFTER_S on a terminal."""
@@ -45,13 +56,10 @@ class Progress:
             yield
             return
         self._status = Status(self.stage, console=self._console)
-        timer = threading.Timer(SPINNER_AFTER_S, self._status.start)
-        timer.daemon = True
-        timer.start()
+        self._timer = threading.Timer(SPINNER_AFTER_S, self._status.start)
+        self._timer.daemon = True
+        self._timer.start()
         try:
             yield
         finally:
-            timer.cancel()
-            timer.join()
-            self._status.stop()
-            self._status = None
+            self.hide()

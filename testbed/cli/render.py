@@ -60,6 +60,7 @@ def write_out(settings: Settings, text: str) -> None:
     When its reader has left, as `| head` does, the rest goes nowhere: what the command does, and the status
     it ends with, do not depend on who reads.
     """
+    settings.progress.hide()
     stream = settings.stdout.file
     try:
         stream.write(text)
@@ -116,8 +117,8 @@ def bad(text: str) -> Text:
 
 
 def say(console: Console, text: str) -> None:
-    """One line of plain text, whatever brackets it holds."""
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+    """One line of text; a terminal wraps it, nothing is cut."""
+    console.print(text, soft_wrap=True)
 
 
 def data_table(table: DataTable) -> RenderableType:

@@ -1,6 +1,7 @@
 """run | plan | report | demo: scenarios and their verdicts."""
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,7 +18,7 @@ from testbed.cli.render import plain_table, say, show, write_out
 from testbed.errors import UsageError
 from testbed.fabric.state import RuntimeName
 from testbed.hostprep.playbook import find_in_clone
-from testbed.metrics.exporter import DEFAULT_PORT, exporter_running
+from testbed.metrics.exporter import exporter_running
 from testbed.scenario.execution import FinishedRun, execute
 from testbed.scenario.live import LiveLab, live_world
 from testbed.scenario.load import Scenario, load_scenario
@@ -34,7 +35,6 @@ from testbed.units import format_rate_bps, format_size_bytes
 SCHEMA_VERSION: Final = 1
 PANEL: Final = "Scenarios"
 DEMO_SCENARIO: Final = "scenarios/t0-t1-flap.yaml"
-DEMO_LAB: Final = "demo"
 
 ScenarioFile = Annotated[Path, typer.Argument(metavar="SCENARIO", help="Scenario file.")]
 RunsFolder = Annotated[
@@ -67,9 +67,9 @@ def run(
 ) -> int:
     """Run one scenario: workload, faults, expectations; a verdict and a result folder.
 
-    Uses the lab that is up, if its topology is the scenario's; otherwise one is
-    brought up for the run and removed afterwards. However the run ends, faults
-    are reverted; interrupted, the results so far are kept as partial.
+    Uses the lab that is up, if it has the topology of the scenario; otherwise a
+    lab is brought up for the run and removed afterwards. However the run ends,
+    faults are reverted; the results of an interrupted run are kept as partial.
 
     The exit status is the verdict's: 0 passed, 4 an expectation failed,
     5 aborted, 7 UNTRUSTED.
@@ -147,9 +147,10 @@ def demo(settings: Settings, runtime: RuntimeOption = None, runs: RunsFolder = P
     loaded = load_scenario(find_in_clone(DEMO_SCENARIO))
     resolved = resolve(loaded, seed=settings.seed)
     say(settings.stderr, f"{resolved.scenario}: {resolved.description}")
-    with exporter_running([DEMO_LAB], port=DEFAULT_PORT) as url:
-        say(settings.stderr, f"metrics of this run are at {url} while it lasts")
-        finished = _run(settings, loaded, resolved, runs, name=DEMO_LAB, runtime=runtime, keep=False)
+    name = f"demo-{os.getpid()}"
+    with exporter_running([name], port=0) as url:
+        say(settings.stderr, f"metrics are at {url} while it lasts")
+        finished = _run(settings, loaded, resolved, runs, name=name, runtime=runtime, keep=False)
     _show_finished(
         settings,
         finished,

@@ -113,6 +113,7 @@ class Injector:
             entries = self._enter(Entry(fault, self._clock_ns(), expires_ns, owner, phase=Phase.OFF))
             entry = entries[fault.fault_id]
             try:
+                self._reset_drops(entries, fault)
                 return self._switch(entries, entry, Phase.ON)
             except BaseException as error:
                 self._remove(entries, entry)
@@ -127,7 +128,8 @@ class Injector:
             FaultError: the id is taken.
         """
         with self._ledger.locked():
-            self._enter(Entry(fault, self._clock_ns(), expires_ns, flap=flap, phase=Phase.OFF))
+            entries = self._enter(Entry(fault, self._clock_ns(), expires_ns, flap=flap, phase=Phase.OFF))
+            self._reset_drops(entries, fault)
 
     def switch(self, fault_id: str, phase: Phase) -> FaultEvent | None:
         """The event of a flap having gone down or come back; None when it was so already or is gone."""
@@ -210,14 +212,16 @@ class Injector:
 
     def _switch(self, entries: dict[str, Entry], entry: Entry, phase: Phase) -> FaultEvent:
         fault = entry.fault
-        if phase is Phase.ON:
-            taken = {port for other in _acting(entries) for port in other.ports()}
-            for port_id in fault.ports() - taken:
-                self._target.reset_drops(port_id)
         entry = dataclasses.replace(entry, phase=phase)
         self._ledger.write(entry)
         entries[fault.fault_id] = entry
         return self._settle(entries, fault, "applied" if phase is Phase.ON else "cleared")
+
+    def _reset_drops(self, entries: dict[str, Entry], fault: Fault) -> None:
+        """Starts the accounts of the ports of *fault* anew where no other fault counts."""
+        taken = {port for other in _acting(entries) for port in other.ports()}
+        for port_id in fault.ports() - taken:
+            self._target.reset_drops(port_id)
 
     def _remove(self, entries: dict[str, Entry], entry: Entry) -> FaultEvent:
         fault = entry.fault

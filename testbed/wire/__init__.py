@@ -13,6 +13,7 @@
     entropy_value carrier    EV in a packet; uSID carriers in 64-bit words
     traffic_class            DSCP classes, ECN, tunnel rules
     timestamp received_bytes the clock and the byte count that SACKs reflect and carry
+    cc_profile nscc          parameters of congestion control, and its arithmetic
 
-No I/O, no state. docs/protocol.md says what all of it means.
+No I/O; the only state is that of a congestion window. docs/protocol.md says what all of it means.
 """

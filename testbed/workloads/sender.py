@@ -19,8 +19,9 @@ from testbed.workloads.outcome import FlowOutcome
 COMPARED_AT_ONCE_BYTES: Final = 1 << 20
 """A NIC agent does nothing else while it compares: larger stretches would hold its kicks up."""
 
-LAP_WORK_RATIO: Final = 20
-"""A lap lasts at least this many times as long as posting and comparing it takes."""
+LAP_WORK_RATIO: Final = 5
+"""A lap lasts at least this many times as long as posting and comparing it takes. At the rates of a shaped lab
+one pass does, so that every byte is compared; at line rate it takes many, and the last is compared."""
 
 _PASSES_MAX: Final = 1 << 20
 _SUCCESS: Final = "success"
@@ -263,8 +264,14 @@ class FlowSender:
         if self._left != 0:
             self._post_lap()
         work_ns = time.monotonic_ns() - began_ns
-        if self._ended_ns - begin_ns < LAP_WORK_RATIO * work_ns and self._passes < _PASSES_MAX:
-            self._passes *= 2
+        self._adapt(self._ended_ns - begin_ns, work_ns)
+
+    def _adapt(self, lap_ns: int, work_ns: int) -> None:
+        """Makes laps longer when they leave too little time for the work between them, and shorter again."""
+        if lap_ns < LAP_WORK_RATIO * work_ns:
+            self._passes = min(2 * self._passes, _PASSES_MAX)
+        elif lap_ns > 4 * LAP_WORK_RATIO * work_ns:
+            self._passes = max(self._passes // 2, 1)
 
     def _compare(self, lap: int, messages: int) -> None:
         if self._remote is None:

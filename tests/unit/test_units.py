@@ -219,4 +219,9 @@ def test_model_refuses_numbers_out_of_range_from_code_too(values: dict[str, int]
 def test_json_schema_gives_editors_a_pattern() -> None:
     properties = Quantities.model_json_schema()["properties"]
     assert properties["duration"]["type"] == "string"
-    assert properties["duration"]["pattern"] == r"^[0-9]{1,19}(?:\.[0-9]{1,9})? ?(ns|us|ms|s|m|h)$"
+    assert properties["duration"]["pattern"] == r"^[0-9]{1,19}(?:\.[0-9]{1,20})? ?(ns|us|ms|s|m|h)$"
+
+
+@pytest.mark.parametrize("ratio", [1 / 3, 2 / 7, 0.1 + 0.2])
+def test_any_ratio_written_exactly_reads_back(ratio: float) -> None:
+    assert parse_ratio(format_ratio(ratio)) == ratio

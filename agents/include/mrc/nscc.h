@@ -127,12 +127,20 @@ static __always_inline void nscc_on_false_loss(struct mrc_nscc *nscc, __u32 nomi
 }
 
 /*
- * Nothing is under way: what rounding left in inflight_bytes goes, and a window of quick adapt that
- * began before the pause would measure the pause.
+ * No packet is under way: what rounding, or bytes that were never reported, left in inflight_bytes
+ * goes. Before nscc_may_send(), which could else wait for feedback that cannot come.
+ */
+static __always_inline void nscc_on_drained(struct mrc_nscc *nscc)
+{
+	nscc->inflight_bytes = 0;
+}
+
+/*
+ * Nothing is under way, nor waits to be sent again: a window of quick adapt that began before the
+ * pause would measure the pause.
  */
 static __always_inline void nscc_on_idle(struct mrc_nscc *nscc)
 {
-	nscc->inflight_bytes = 0;
 	nscc->achieved_bytes = 0;
 	nscc->qa_end_ns = 0;
 	nscc->is_qa_triggered = 0;

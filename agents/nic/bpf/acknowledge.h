@@ -18,6 +18,11 @@ enum {
 	LOSS_STEPS = 8,
 };
 
+enum advance_result {
+	ADVANCE_MORE = 1,     /* the edge may move further */
+	ADVANCE_LOSS_DUE = 2, /* what was acknowledged may prove packets lost */
+};
+
 /* Under the lock: PSN `psn`, sent and not yet acknowledged, has arrived. */
 static __always_inline void account_ack(struct mrc_qp *qp, __u32 psn, __u64 now_ns)
 {
@@ -148,16 +153,16 @@ static __always_inline __u32 messages_to_complete(const struct mrc_qp *qp)
 
 /*
  * Moves the left edge over what has arrived, and completes one message that has been acknowledged.
- * Returns 1 when there may be more.
+ * Returns advance_result bits.
  */
 __noinline int advance(__u32 qp_index, __u64 now_ns)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);
-	__u32 is_complete = 0, finished = 0, finished_index = 0, iterations = 0, is_more = 1;
+	__u32 is_complete = 0, finished = 0, finished_index = 0, iterations = 0, packets;
+	__u32 result = ADVANCE_MORE;
 	struct mrc_histogram *histogram;
 	__u64 start_ns = 0, bytes;
-	__u32 packets;
 
 	if (!qp || !ring)
 		return 0;
@@ -168,12 +173,12 @@ __noinline int advance(__u32 qp_index, __u64 now_ns)
 		__u32 una = qp->una_psn;
 
 		if (una == qp->next_psn) {
-			is_more = 0;
+			result = 0;
 			break;
 		}
 		if (!ring_test(qp->acked_bits, una)) {
 			if (psn_distance(qp->peer_cack_next, una) <= 0) {
-				is_more = 0;
+				result = 0;
 				break;
 			}
 			account_ack(qp, una, now_ns);
@@ -195,11 +200,14 @@ __noinline int advance(__u32 qp_index, __u64 now_ns)
 		qp->outstanding_wimm -= qp->wimm_messages >> (msn & 63) & 1;
 		qp->wimm_messages &= ~(1ULL << (msn & 63));
 		is_complete = 1;
-		is_more |= messages_to_complete(qp) != 0;
+		if (messages_to_complete(qp))
+			result |= ADVANCE_MORE;
 	}
 	finished = work_finish(qp, &finished_index, &iterations);
 	packets = qp->acked_total - packets;
 	bytes = qp->acked_bytes - bytes;
+	if (is_loss_due(qp))
+		result |= ADVANCE_LOSS_DUE;
 	bpf_spin_unlock(&qp->lock);
 	nic_count(MRC_NC_ACKED_PACKETS, packets);
 	nic_count(MRC_NC_ACKED_BYTES, bytes);
@@ -211,7 +219,7 @@ __noinline int advance(__u32 qp_index, __u64 now_ns)
 	}
 	if (finished)
 		report_completion(qp_index, ring, finished_index, iterations, MRC_STATUS_SUCCESS);
-	return is_more;
+	return result;
 }
 
 /* Under the lock: the common part of advance(): moves the left edge over what is known to be there.
@@ -233,14 +241,15 @@ static __always_inline void slide(struct mrc_qp *qp)
 /* What a handler that returned SETTLE_FIRST leaves to be done; then whether a packet is planned. */
 static __always_inline int settle(const struct tx_plan *plan)
 {
-	__u32 qp_index = plan->qp_index, is_more = 1;
+	__u32 qp_index = plan->qp_index, result = ADVANCE_MORE, is_due = plan->is_loss_due;
 	__u64 now_ns = plan->now_ns;
 
-	for (int i = 0; is_more && i < COMPLETIONS_PER_SACK; i++)
-		is_more = advance(qp_index, now_ns);
-	is_more = plan->is_loss_due;
-	for (int i = 0; is_more && i < LOSSES_PER_SACK; i++)
-		is_more = declare_loss(qp_index, MRC_REASON_LOSS, now_ns);
+	for (int i = 0; result & ADVANCE_MORE && i < COMPLETIONS_PER_SACK; i++) {
+		result = advance(qp_index, now_ns);
+		is_due = result & ADVANCE_LOSS_DUE;
+	}
+	for (int i = 0; is_due && i < LOSSES_PER_SACK; i++)
+		is_due = declare_loss(qp_index, MRC_REASON_LOSS, now_ns);
 	return plan_next(qp_index);
 }
 

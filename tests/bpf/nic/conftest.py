@@ -5,7 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.register_assert_rewrite("ev_partition", "far_end", "nic_bench", "write_source", "write_target")
+pytest.register_assert_rewrite(
+    "ev_partition", "far_end", "nic_bench", "reference_requestor", "write_source", "write_target"
+)
 
 from far_end import FarEnd
 from nic_bench import QP_COUNT, NicBench

@@ -267,8 +267,13 @@ class NicBench:
         """Lends a frame to the next of the probes asked for."""
         return self._run(_LIVE_FRAME, 0)
 
-    def set_next_probe_id(self, number: int) -> None:
+    @property
+    def next_probe_id(self) -> int:
         """The request id of the next probe."""
+        return int(self._kick.next_probe_id)
+
+    @next_probe_id.setter
+    def next_probe_id(self, number: int) -> None:
         self._kick.next_probe_id = number
 
     def _run(self, frame: bytes, ingress_ifindex: int) -> Outcome:

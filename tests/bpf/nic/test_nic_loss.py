@@ -100,6 +100,16 @@ def test_one_lost_packet_costs_one_retransmission(source: WriteSource) -> None:
     assert source.nic.qp().inflight == 0
 
 
+def test_cumulative_acknowledgement_proves_a_loss_as_well(nic: NicBench, distant: FarEnd) -> None:
+    """The SACK's own packet and bitmap do not pass the threshold, what cack_psn covers does."""
+    source = WriteSource(nic, distant, distant.attributes(window_packets=8, loss_threshold_acks=6))
+    source.post(2048 * 60)
+    source.send()
+    again = source.feed(Seth(cack_psn=6, entropy=0))
+    assert again is not None
+    assert (again.psn, again.write.bth.is_retransmission) == (7, True)
+
+
 def test_ev_that_lost_a_packet_is_not_used_again(source: WriteSource) -> None:
     source.post(2048 * 200)
     deliver_all(source, first_copy_of(4))

@@ -95,7 +95,7 @@ def test_probe_leaves_on_its_ev(source: WriteSource) -> None:
 
 
 def test_request_ids_wrap(source: WriteSource) -> None:
-    source.nic.set_next_probe_id(0xFFFE)
+    source.nic.next_probe_id = 0xFFFE
     ids = [packet_of(frame, EndpointRequest).bth.psn for frame in source.nic.probe([0, 1, 2, 3])]
     assert ids == [0xFFFE, 0xFFFF, 0, 1]
 
@@ -129,7 +129,7 @@ def test_answer_is_matched_exactly_once(source: WriteSource) -> None:
 
 def test_request_whose_slot_was_taken_by_a_later_one_is_forgotten(source: WriteSource) -> None:
     source.nic.probe([3])
-    source.nic.set_next_probe_id(Limit.PROBE_RING)
+    source.nic.next_probe_id = Limit.PROBE_RING
     source.nic.probe([4])
     assert answer(source, 0).counters == {NicCounter.DROP_STALE_PROBE: 1}
     assert answer(source, Limit.PROBE_RING).counters == {NicCounter.RX_PROBE_ANSWER: 1}

@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from testbed.cli.app import build_app
+from testbed.cli.app import MODULES, build_app, run
 
 WIDTH = 78
 
@@ -53,6 +53,45 @@ def test_the_commands_are_these():
     found = dict(commands(build_app()))
     assert sorted(name for name, each in found.items() if not each.hidden) == COMMANDS
     assert sorted(name for name, each in found.items() if each.hidden) == ALIASES
+
+
+def test_each_module_registers_the_commands_that_are_said_to_be_its():
+    for module, names in MODULES.items():
+        for name in names:
+            found = {each.partition(" ")[0] for each in dict(commands(build_app([name])))}
+            assert found == {*names, "completion"}, module
+
+
+@pytest.mark.parametrize("words", [["-n", "up", "status"], ["status", "-n", "up"]])
+def test_a_value_that_looks_like_a_command_hides_no_command(words):
+    assert "status" in dict(commands(build_app(words)))
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("be", ["bench"]),
+        ("bench w", ["write-bw", "write-lat"]),
+        ("bench write-bw h", [f"h{index}" for index in range(8)]),
+        ("exec p3-t1", ["p3-t1-0", "p3-t1-1"]),
+        ("fault add n", ["nic-port-down"]),
+        ("fault add loss --link h7:3", ["h7:3~p3-t0-1:3"]),
+        ("completion ", ["bash", "zsh", "fish"]),
+    ],
+)
+def test_tab_completes_commands_kinds_and_names(monkeypatch, capsys, line, offered):
+    monkeypatch.setenv("_MRC_TESTBED_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", f"mrc-testbed {line}")
+    monkeypatch.setenv("COMP_CWORD", str(len(f"x {line}x".split()) - 1))
+    with pytest.raises(SystemExit):  # typer ends the process that a shell asks
+        run([])
+    assert capsys.readouterr().out.split() == offered
+
+
+def test_the_completion_script_names_the_program(mrc_testbed):
+    finished = mrc_testbed("completion", "bash")
+    assert finished.status == 0
+    assert "complete -o default -F _mrc_testbed_completion mrc-testbed" in finished.stdout
 
 
 @pytest.mark.parametrize("name", COMMANDS + ALIASES)

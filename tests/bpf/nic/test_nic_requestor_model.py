@@ -1,0 +1,231 @@
+"""The requestor against its reference, over a network that loses, delays, doubles and reorders in any way."""
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from ev_partition import ev_partition
+from far_end import FarEnd, packet_of
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from nic_bench import NicBench
+from reference_requestor import ReferenceRequestor
+from reference_responder import MessagesDone
+from write_source import Sent, WriteSource
+from write_target import MESSAGE_ENDS
+
+from agents.wire_abi import EventKind, EvState, NicCounter
+from testbed.wire.packet import EndpointRequest
+from testbed.wire.reliability_header import Seth
+
+pytestmark = pytest.mark.root
+
+PMTU_BYTES = 256
+OPERATIONS = {
+    "post": 2,
+    "kick": 2,
+    "flow": 6,
+    "arrive": 3,
+    "arrive twice": 1,
+    "lose": 3,
+    "lose newest": 3,
+    "lose a plane": 1,
+    "hear": 3,
+    "hear twice": 1,
+    "mute": 1,
+    "probe": 1,
+    "answer": 2,
+}
+"""How often each step is tried, in proportion. "Flow" carries packets and SACKs in order for a while."""
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from([name for name, weight in OPERATIONS.items() for _ in range(weight)]),
+        st.integers(0, 1000),
+    ),
+    min_size=10,
+    max_size=60,
+)
+
+
+class Network:
+    """The NIC, its reference, and what is on its way between them and the responder."""
+
+    def __init__(self, source: WriteSource, first_psn: int) -> None:
+        self.source = source
+        partition = ev_partition(source.nic.qp())
+        self.reference = ReferenceRequestor(
+            source.attributes, list(partition), first_psn, first_psn, first_psn, peer_next_psn=first_psn
+        )
+        self.packets: list[Sent] = []
+        self.sacks: list[tuple[Seth | MessagesDone, bool]] = []
+        self.probes: list[tuple[int, int]] = []
+        self.completed = 0
+        self.fallen: list[int] = []
+
+    def perform(self, operation: str, choice: int) -> None:
+        """One step, with *choice* saying of what; then both sides must agree."""
+        steps: dict[str, Callable[[int], None]] = {
+            "post": self._post,
+            "kick": self._kick,
+            "flow": self._flow,
+            "arrive": lambda place: self._arrive(place, stays=False),
+            "arrive twice": lambda place: self._arrive(place, stays=True),
+            "lose": self._lose,
+            "lose newest": lambda _: self._lose(-1),
+            "lose a plane": self._lose_plane,
+            "hear": lambda place: self._hear(place, stays=False),
+            "hear twice": lambda place: self._hear(place, stays=True),
+            "mute": self._mute,
+            "probe": self._probe,
+            "answer": self._answer,
+        }
+        steps[operation](choice)
+        self._compare()
+
+    def _post(self, choice: int) -> None:
+        packet_count = 1 + choice % 20
+        if len(self.reference.message_ends) < 40:
+            self.source.post(packet_count * PMTU_BYTES)
+            self.reference.post(packet_count)
+
+    def _kick(self, choice: int) -> None:
+        for _ in range(1 + choice % 4):
+            expected = self.reference.next_to_send()
+            sent = self.source.send(1)
+            assert [packet.psn for packet in sent] == ([] if expected is None else [expected])
+            self._take_note(sent)
+
+    def _flow(self, choice: int) -> None:
+        for _ in range(1 + choice % 30):
+            if not self.packets and not self.sacks:
+                self._kick(3)
+            self._arrive(0, stays=False)
+            self._hear(0, stays=False)
+            self._compare()
+
+    def _take_note(self, sent: list[Sent]) -> None:
+        for packet in sent:
+            self.reference.send(packet.psn, packet.ev)
+            self.packets.append(packet)
+
+    def _arrive(self, place: int, *, stays: bool) -> None:
+        if not self.packets:
+            return
+        packet = self.packets[place % len(self.packets)]
+        if not stays:
+            self.packets.remove(packet)
+        entropy = self.source.attributes.evs[packet.ev]
+        said = self.source.reference.receive(
+            packet.psn,
+            304,
+            entropy=entropy,
+            timestamp=0,
+            ends_message=packet.write.bth.opcode in MESSAGE_ENDS,
+        )
+        answer = said if isinstance(said, MessagesDone) else said[0]
+        self.sacks.append((answer, packet.write.bth.is_retransmission))
+
+    def _lose(self, place: int) -> None:
+        if self.packets:
+            self.packets.pop(place % len(self.packets))
+
+    def _lose_plane(self, choice: int) -> None:
+        self.packets = [packet for packet in self.packets if packet.plane != choice % 4]
+
+    def _hear(self, place: int, *, stays: bool) -> None:
+        if not self.sacks:
+            return
+        sack = self.sacks[place % len(self.sacks)]
+        if not stays:
+            self.sacks.remove(sack)
+        said, is_retransmission = sack
+        if isinstance(said, MessagesDone):
+            self.reference.hear_ack(said)
+            is_fresh, heard = True, NicCounter.RX_ACK
+            outcome, sent = self.source.try_packet(
+                self.source.far.ack(said.psn, said.count), plane=0, entropy=0
+            )
+        else:
+            is_fresh = self.reference.hear(said)
+            heard = NicCounter.RX_SACK if is_fresh else NicCounter.DROP_STALE_SACK
+            outcome, sent = self.source.try_feed(said, is_retransmission=is_retransmission)
+        assert outcome.counters[heard] == 1
+        self.reference.adopt(ev_partition(self.source.nic.qp()))
+        expected = self.reference.next_to_send() if is_fresh else None
+        assert (None if sent is None else sent.psn) == expected
+        self._take_note([] if sent is None else [sent])
+
+    def _mute(self, place: int) -> None:
+        if self.sacks:
+            self.sacks.pop(place % len(self.sacks))
+
+    def _probe(self, choice: int) -> None:
+        fallen = sorted(ev for part in self.reference.planes for ev in part.bad)
+        ev = fallen[choice % len(fallen)] if fallen else choice % len(self.source.attributes.evs)
+        (frame,) = self.source.nic.probe([ev])
+        self.reference.probe(ev)
+        self.probes.append((packet_of(frame, EndpointRequest).bth.psn, ev))
+
+    def _answer(self, place: int) -> None:
+        if not self.probes:
+            return
+        request_id, ev = self.probes.pop(place % len(self.probes))
+        self.reference.hear_answer(ev)
+        far = self.source.far
+        outcome = self.source.nic.receive(far.arriving_octets(far.probe_response(request_id), 0), 0)
+        assert outcome.counters == {NicCounter.RX_PROBE_ANSWER: 1}
+
+    def _compare(self) -> None:
+        qp = self.source.nic.qp()
+        mine = self.reference
+        assert (qp.next_psn, qp.una_psn) == (mine.next_psn % 2**32, mine.oldest_psn % 2**32)
+        assert (qp.inflight, qp.lost_count) == (mine.under_way, len(mine.lost_psns))
+        assert qp.acked_total == mine.acked_total
+        mine.adopt(ev_partition(qp))
+        outstanding = Counter(mine.outstanding())
+        for index in range(len(self.source.attributes.evs)):
+            assert qp.evs[index].outstanding == outstanding[index]
+            if qp.evs[index].state == EvState.ASSUMED_BAD:
+                assert qp.evs[index].probe_successes == mine.successes[index]
+        for event in self.source.nic.events():
+            if event.kind == EventKind.COMPLETION:
+                self.completed += 1
+            elif event.kind == EventKind.EV_STATE and event.c == EvState.ASSUMED_BAD:
+                self.fallen.append(event.a)
+        assert self.completed == mine.completed
+        assert self.fallen == mine.fallen
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    first_psn=st.sampled_from([0, 2**24 - 10, 2**32 - 10]),
+    window=st.integers(1, 12),
+    spare_acks=st.integers(0, 10),
+    backup_per_plane=st.integers(0, 3),
+    min_active=st.integers(1, 12),
+    steps=STEPS,
+)
+def test_any_network(
+    bench: NicBench,
+    distant: FarEnd,
+    first_psn: int,
+    window: int,
+    spare_acks: int,
+    backup_per_plane: int,
+    min_active: int,
+    steps: list[tuple[str, int]],
+) -> None:
+    bench.reset()
+    attributes = distant.attributes(
+        window_packets=window,
+        loss_threshold_acks=window + spare_acks,
+        backup_per_plane=backup_per_plane,
+        min_active=min_active,
+        pmtu_bytes=PMTU_BYTES,
+        probe_success_target=2,
+    )
+    network = Network(WriteSource(bench, distant, attributes, first_psn), first_psn)
+    network.perform("post", 19)
+    network.perform("kick", 3)
+    for operation, choice in steps:
+        network.perform(operation, choice)

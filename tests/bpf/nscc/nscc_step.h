@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* One event of a QP's congestion control, for the twins: in the kernel and as a shared library. */
+#ifndef NSCC_STEP_H
+#define NSCC_STEP_H
+
+#include <mrc/nscc.h>
+
+enum mrc_step_kind {
+	MRC_STEP_START = 0,
+	MRC_STEP_SEND = 1,
+	MRC_STEP_SACK = 2,
+	MRC_STEP_NACK = 3,
+	MRC_STEP_INFERRED_LOSS = 4,
+	MRC_STEP_FALSE_LOSS = 5,
+	MRC_STEP_DRAINED = 6,
+	MRC_STEP_IDLE = 7,
+};
+
+struct mrc_step {
+	__u64 now_ns;
+	__s64 rtt_ns;
+	__u32 kind;
+	__u32 nominal_bytes;
+	__u32 received_units;
+	__u8 penalty;
+	__u8 is_penalty_over;
+	__u8 is_marked;
+	__u8 is_trimmed;
+};
+
+enum mrc_answer_layout {
+	MRC_ANSWER_REASON = 0, /* bits 7:0 */
+	MRC_ANSWER_MAY_SEND = 8,
+	MRC_ANSWER_ASKS_SACK = 9,
+	MRC_ANSWER_PACKETS = 10, /* and above, 21 bits */
+	MRC_ANSWER_PACKETS_MASK = 0x1fffff,
+};
+
+static __always_inline __u32 nscc_step(struct mrc_nscc *nscc,
+				       const struct mrc_nscc_parameters *parameters,
+				       const struct mrc_step *step)
+{
+	struct nscc_sack sack = {
+	    .now_ns = step->now_ns,
+	    .rtt_ns = step->rtt_ns,
+	    .received_units = step->received_units,
+	    .penalty = step->penalty,
+	    .is_penalty_over = step->is_penalty_over,
+	    .is_marked = step->is_marked,
+	};
+	__u32 reason = 0, packets;
+
+	switch (step->kind) {
+	case MRC_STEP_START:
+		nscc_start(nscc, parameters);
+		break;
+	case MRC_STEP_SEND:
+		nscc_on_send(nscc, step->nominal_bytes);
+		break;
+	case MRC_STEP_SACK:
+		reason = nscc_on_sack(nscc, parameters, &sack);
+		break;
+	case MRC_STEP_NACK:
+		reason = nscc_on_nack(nscc, parameters, step->now_ns, step->nominal_bytes,
+				      step->is_trimmed);
+		break;
+	case MRC_STEP_INFERRED_LOSS:
+		reason = nscc_on_inferred_loss(nscc, parameters, step->nominal_bytes);
+		break;
+	case MRC_STEP_FALSE_LOSS:
+		nscc_on_false_loss(nscc, step->nominal_bytes);
+		break;
+	case MRC_STEP_DRAINED:
+		nscc_on_drained(nscc);
+		break;
+	case MRC_STEP_IDLE:
+		nscc_on_idle(nscc);
+		break;
+	}
+	packets = nscc_packets_allowed(nscc, nscc_nominal_bytes(parameters->mtu_bytes + 48));
+	return reason << MRC_ANSWER_REASON | (__u32)nscc_may_send(nscc) << MRC_ANSWER_MAY_SEND |
+	       (__u32)nscc_asks_sack(nscc, parameters) << MRC_ANSWER_ASKS_SACK |
+	       (packets & MRC_ANSWER_PACKETS_MASK) << MRC_ANSWER_PACKETS;
+}
+
+#endif

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/* NSCC as a shared library. */
+#include "nscc_step.h"
+
+__u32 step(struct mrc_nscc *nscc, const struct mrc_nscc_parameters *parameters,
+	   const struct mrc_step *step)
+{
+	return nscc_step(nscc, parameters, step);
+}

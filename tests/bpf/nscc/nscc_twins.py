@@ -1,0 +1,129 @@
+"""NSCC in C, twice: in the kernel under BPF_PROG_TEST_RUN, and as a shared library."""
+
+import ctypes
+import json
+import subprocess
+from collections.abc import Mapping
+from ctypes import Structure, byref, c_uint32
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from platform import machine
+from types import SimpleNamespace
+from typing import Any, Protocol
+
+from agents.abi_generate import generate
+from agents.bpf.libbpf import BpfObject, library, run_once
+from testbed.wire.nscc import Nscc, NsccParameters
+
+HERE = Path(__file__).parent
+INCLUDE = HERE.parents[2] / "agents" / "include"
+OPTIONS = ["-O2", "-g", "-Wall", "-Wextra", "-Werror", f"-I{INCLUDE}"]
+SANITIZER = ["-fsanitize=undefined", "-fsanitize-trap=undefined"]
+
+
+def compile_program(folder: Path) -> Path:
+    """The XDP program's object, compiled as the NIC's is."""
+    target = folder / "nscc_twin.bpf.o"
+    headers = ["-idirafter", f"/usr/include/{machine()}-linux-gnu"]
+    source = HERE / "nscc_twin.bpf.c"
+    bpf = ["-target", "bpf", "-mcpu=v3"]
+    subprocess.run(["clang", *bpf, *OPTIONS, *headers, "-c", str(source), "-o", str(target)], check=True)
+    return target
+
+
+def compile_library(folder: Path) -> Path:
+    """The shared library; it ends the process on undefined behaviour, such as a shift too far."""
+    target = folder / "nscc_twin.so"
+    source = HERE / "nscc_twin.c"
+    options = [*OPTIONS, *SANITIZER, "-shared", "-fPIC"]
+    subprocess.run(["clang", *options, str(source), "-o", str(target)], check=True)
+    return target
+
+
+@cache
+def layouts(program: Path) -> SimpleNamespace:
+    """The structures and enumerations that *program* declares, from its BTF."""
+    dump = subprocess.run(
+        ["bpftool", "-j", "btf", "dump", "file", str(program)], check=True, capture_output=True, text=True
+    )
+    # the generated module does not import the signed type, which no map has had so far
+    names: dict[str, Any] = {"c_int64": ctypes.c_int64, "__name__": "nscc_layouts"}
+    exec(generate(json.loads(dump.stdout)), names)  # noqa: S102 - our own generator's output
+    return SimpleNamespace(**names)
+
+
+def state_fields(nscc: Nscc) -> dict[str, int]:
+    """The reference's state as struct mrc_nscc has it."""
+    return {name: int(value) for name, value in asdict(nscc).items() if name != "parameters"}
+
+
+def read_fields(value: Structure) -> dict[str, int]:
+    """All members but padding."""
+    return {name: getattr(value, name) for name, *_ in value._fields_ if not name.startswith("pad")}
+
+
+class Twin(Protocol):
+    """One of the C implementations, with a state of its own."""
+
+    def begin(self, parameters: NsccParameters) -> None: ...
+
+    def step(self, event: Mapping[str, int]) -> int: ...
+
+    def state(self) -> dict[str, int]: ...
+
+
+class LibraryTwin:
+    """The shared library."""
+
+    def __init__(self, library_path: Path, types: SimpleNamespace) -> None:
+        self._types = types
+        self._step = ctypes.CDLL(str(library_path)).step
+        self._step.restype = c_uint32
+        self._nscc = types.Nscc()
+        self._parameters = types.NsccParameters()
+
+    def begin(self, parameters: NsccParameters) -> None:
+        self._nscc = self._types.Nscc()
+        self._parameters = self._types.NsccParameters(**asdict(parameters))
+        self.step({"kind": self._types.StepKind.START})
+
+    def step(self, event: Mapping[str, int]) -> int:
+        return int(self._step(byref(self._nscc), byref(self._parameters), byref(self._types.Step(**event))))
+
+    def state(self) -> dict[str, int]:
+        return read_fields(self._nscc)
+
+
+class KernelTwin:
+    """The XDP program, its state in a map under a spin lock."""
+
+    def __init__(self, program: BpfObject, types: SimpleNamespace) -> None:
+        self._types = types
+        self._program_fd = program.program_fd("step")
+        self._map_fd = program.map_fd("states")
+
+        class Locked(Structure):
+            _fields_ = (
+                ("lock", c_uint32),
+                ("pad0", c_uint32),
+                ("nscc", types.Nscc),
+                ("parameters", types.NsccParameters),
+                ("pad1", c_uint32),
+            )
+
+        self._locked = Locked
+
+    def begin(self, parameters: NsccParameters) -> None:
+        value = self._locked(parameters=self._types.NsccParameters(**asdict(parameters)))
+        assert library().bpf_map_update_elem(self._map_fd, byref(c_uint32(0)), byref(value), 0) == 0
+        self.step({"kind": self._types.StepKind.START})
+
+    def step(self, event: Mapping[str, int]) -> int:
+        answer, _ = run_once(self._program_fd, bytes(self._types.Step(**event)))
+        return answer
+
+    def state(self) -> dict[str, int]:
+        value = self._locked()
+        assert library().bpf_map_lookup_elem(self._map_fd, byref(c_uint32(0)), byref(value)) == 0
+        return read_fields(value.nscc)

@@ -1,0 +1,312 @@
+"""The commands a user types, on a lab that is up: shapes of JSON, tables, statuses, interruption."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import SPEC, unhealthy_ports
+
+from testbed.cli.app import run
+from testbed.fabric.live import Lab
+from testbed.fabric.namespace import namespace_names
+from testbed.fabric.process import find_marked
+from testbed.fabric.state import lab_paths
+
+pytestmark = pytest.mark.root
+
+LINK = "p0-t0-0:2~p0-t1-0:0"
+DEADLINE_NS = 20 * 10**9
+STATUS_KEYS = {
+    "schema_version",
+    "kind",
+    "name",
+    "runtime",
+    "phase",
+    "healthy",
+    "problems",
+    "faults",
+    "state_dir",
+    "switches",
+    "hosts",
+    "links",
+    "topology",
+}
+
+
+class Command:
+    """mrc-testbed on the lab of the module."""
+
+    def __init__(self, lab_name: str, capsys: pytest.CaptureFixture[str]) -> None:
+        self._lab_name = lab_name
+        self._capsys = capsys
+        self.stderr = ""
+
+    def __call__(self, *arguments: str, status: int = 0) -> str:
+        """What it prints on stdout."""
+        assert run(["-n", self._lab_name, *arguments]) == status, self._capsys.readouterr().err
+        out, self.stderr = self._capsys.readouterr()
+        return out
+
+    def json(self, *arguments: str, status: int = 0) -> dict[str, Any]:
+        """The JSON document it prints."""
+        found: dict[str, Any] = json.loads(self("-o", "json", *arguments, status=status))
+        assert found["schema_version"] == 1
+        return found
+
+
+@pytest.fixture
+def command(lab_name: str, capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(lab_name, capsys)
+
+
+def test_up_again_is_no_change_and_another_topology_needs_reconfigure(
+    command: Command, tmp_path: Path, live: Lab
+) -> None:
+    same = tmp_path / "same.yaml"
+    spec = json.dumps(SPEC.model_dump(mode="json", exclude_none=True, exclude={"queue"}))
+    head = "apiVersion: mrc-testbed/v1\nkind: Topology\nmetadata: {name: t}\nspec: "
+    same.write_text(f"{head}{spec}\n")
+    before = live.state.processes
+    assert command.json("up", "-t", str(same), "--runtime", "netns")["healthy"]
+    assert command.json("status")["name"] == live.name
+    assert live.state.processes == before
+    other = tmp_path / "other.yaml"
+    other.write_text(f"{head}{{planes: 1, t0: 2, t1: 2, hosts_per_t0: 2}}\n")
+    command("up", "-t", str(other), status=2)
+    assert "planes: 2 -> 1" in command.stderr
+    assert "--reconfigure" in command.stderr
+
+
+def test_status_of_a_lab_has_its_promised_keys(command: Command) -> None:
+    found = command.json("status")
+    assert set(found) == STATUS_KEYS
+    assert found["kind"] == "LabStatus"
+    assert (found["phase"], found["runtime"], found["healthy"]) == ("up", "netns", True)
+    assert (found["switches"], found["hosts"], found["links"]) == (8, 4, 16)
+
+
+def test_a_fault_is_added_listed_shown_and_cleared(
+    command: Command, faults: Callable[[], object], live: Lab
+) -> None:
+    added = command.json("fault", "add", "loss", "--link", LINK, "--ratio", "5%", "--until", "cleared")
+    assert added["id"] == "loss-1"
+    assert added["links"] == [LINK]
+    assert added["applied_ns"] <= time.monotonic_ns()
+    assert "loss-1 is active already" not in command.stderr
+    [listed] = command.json("fault", "list")["faults"]
+    assert set(listed) == {
+        "id",
+        "fault_kind",
+        "acting",
+        "links",
+        "loss_ratio",
+        "age_ns",
+        "left_ns",
+        "owner_pid",
+    }
+    assert (listed["id"], listed["acting"], listed["loss_ratio"]) == ("loss-1", True, 0.05)
+    assert command.json("status")["faults"] == ["loss-1"]
+    hops = command.json("ev", "explain", "h0", "h2", "0:0")["hops"]
+    assert [hop["faults"] for hop in hops if hop["link"] == LINK] == [["loss-1 (loss)"]]
+    command(
+        "fault", "add", "loss", "--id", "loss-1", "--link", LINK, "--ratio", "5%", "--for", "1s", status=1
+    )
+    assert "'loss-1' is active already" in command.stderr
+    [cleared] = command.json("fault", "clear", "loss-1")["faults"]
+    assert (cleared["id"], cleared["lost_packets"]) == ("loss-1", 0)
+    assert unhealthy_ports(live) == []
+    assert command("fault", "clear", "--all") == "no fault was active\n"
+
+
+def test_a_dry_run_of_a_fault_changes_nothing(command: Command, live: Lab) -> None:
+    found = command.json("fault", "add", "link-down", "--link", "h0:*", "--for", "1s", "--dry-run")
+    assert not found["applied"]
+    assert len(found["links"]) == 2
+    assert unhealthy_ports(live) == []
+    assert command.json("fault", "list")["faults"] == []
+
+
+def test_write_bw_has_the_columns_of_perftest(command: Command) -> None:
+    text = command("bench", "write-bw", "h0", "h2", "--size", "4KiB", "--iterations", "200")
+    heading, row, *_ = text.splitlines()
+    assert heading.split() == [
+        "#bytes",
+        "#iterations",
+        "BW",
+        "peak[Gb/sec]",
+        "BW",
+        "average[Gb/sec]",
+        "MsgRate[Mpps]",
+        "#wrong",
+    ]
+    assert row.split()[:2] == ["4096", "200"]
+    assert row.split()[-1] == "0"
+    assert "all right" in text
+
+
+def test_write_bw_as_json(command: Command) -> None:
+    found = command.json("bench", "write-bw", "h0", "h2", "--iterations", "100", "--qps", "2")
+    assert found["kind"] == "Bench"
+    assert found["passed"]
+    assert found["messages"] == 200
+    assert found["wrong_bytes"] == 0
+    assert found["average_bps"] > 0
+    assert [flow["messages"] for flow in found["flows"]] == [100, 100]
+    assert found["completion_ns"]["count"] == 200
+    assert set(found["completion_ns"]) == {
+        "count",
+        "min",
+        "typical",
+        "average",
+        "deviation",
+        "p99",
+        "p99.9",
+        "max",
+    }
+
+
+def test_write_lat_reports_half_of_a_round_trip(command: Command) -> None:
+    found = command.json("bench", "write-lat", "h0", "h1", "--iterations", "200")
+    assert found["messages"] == 200
+    assert found["latency_ns"]["typical"] == found["completion_ns"]["typical"] / 2
+    assert "t_typical[usec]" in command("bench", "write-lat", "h0", "h1", "--iterations", "50")
+
+
+def test_sendrecv_has_a_row_per_flow_and_one_for_all(command: Command) -> None:
+    text = command("bench", "sendrecv", "--iterations", "20", "--hosts", "h0,h2,h1")
+    rows = [line for line in text.splitlines() if " > " in line]
+    assert [row.split()[0:3] for row in rows] == [["h0", ">", "h2"], ["h2", ">", "h1"], ["h1", ">", "h0"]]
+    [total] = [line for line in text.splitlines() if line.startswith("all ")]
+    assert total.split()[2] == "60"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("bench", "write-bw", "h0", "h9"), "there is no host 'h9'"),
+        (("bench", "write-bw", "h0", "h0"), "h0 would send to itself"),
+        (("bench", "write-bw", "h0", "h1", "--size", "4"), "'4' is not a size: it has no unit"),
+        (("bench", "write-bw", "h0", "h1", "--size", "64MiB"), "messages of 64MiB need"),
+        (("fault", "add", "link-down", "--link", "h0:9", "--for", "1s"), "h0"),
+        (("exec", "p0-t5-0", "--", "true"), "there is no node"),
+        (("logs", "h22"), "there is no log of 'h22'"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_happens(
+    command: Command, live: Lab, arguments: tuple[str, ...], message: str
+) -> None:
+    command(*arguments, status=2)
+    assert message in command.stderr
+
+
+def test_exec_runs_inside_the_node_and_passes_the_status_on(lab_name: str) -> None:
+    program = [sys.executable, "-m", "testbed.cli", "-n", lab_name, "exec", "h0", "--"]
+    inside = subprocess.run(
+        [*program, "ip", "-br", "link"], capture_output=True, text=True, check=True, timeout=30
+    )
+    assert [line.split("@")[0] for line in inside.stdout.splitlines()[1:]] == ["plane0", "plane1"]
+    assert subprocess.run([*program, "sh", "-c", "exit 3"], check=False, timeout=30).returncode == 3
+
+
+def test_inspect_counts_what_crossed_a_port(command: Command) -> None:
+    command("bench", "write-bw", "h0", "h1", "--iterations", "10")
+    tables = command.json("inspect", "h0")["tables"]
+    counters = {row["port"]: row for row in tables[-1]["rows"]}
+    assert tables[-1]["title"] == "counters"
+    assert all(counters[port]["tx_packets"] > 0 for port in ("h0:0", "h0:1"))
+
+
+def start_bench(lab_name: str, live: Lab) -> "subprocess.Popen[str]":
+    """A bench that sends, as a process."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "testbed.cli", "-n", lab_name, "bench", "write-bw", "h0", "h2", "-d", "1h"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    sent = live.agent("h0").counters()["messages"]
+    deadline_ns = time.monotonic_ns() + DEADLINE_NS
+    while live.agent("h0").counters()["messages"] == sent:
+        assert time.monotonic_ns() < deadline_ns
+        assert process.poll() is None
+    return process
+
+
+def test_ev_list_shows_the_evs_of_a_live_qp(command: Command, lab_name: str, live: Lab) -> None:
+    process = start_bench(lab_name, live)
+    try:
+        evs = command.json("ev", "list", "h0", "h2", "--plane", "1")["evs"]
+        text = command("ev", "list", "h0", "h2")
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+    assert {ev["plane"] for ev in evs} == {1}
+    assert {ev["state"] for ev in evs} == {"GOOD"}
+    assert sum(ev["tx_packets"] for ev in evs) > 0
+    assert all(ev["rtt_ns"] > 0 for ev in evs if ev["tx_packets"])
+    assert "GOOD" in text
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -9)]
+)
+def test_an_interrupted_bench_gives_its_qps_back(
+    lab_name: str, live: Lab, number: signal.Signals, status: int
+) -> None:
+    process = start_bench(lab_name, live)
+    process.send_signal(number)
+    out, _ = process.communicate(timeout=30)
+    assert process.returncode == status
+    assert out == ""
+    deadline_ns = time.monotonic_ns() + DEADLINE_NS
+    while live.agent("h0").list_qps() or live.agent("h2").list_qps():
+        assert time.monotonic_ns() < deadline_ns
+
+
+def test_a_command_out_of_time_names_what_it_was_at(command: Command, live: Lab) -> None:
+    command("bench", "write-bw", "h0", "h2", "-d", "1h", "--timeout", "1s", status=1)
+    assert "not done after 1s (--timeout); it was at: bench: sending" in command.stderr
+
+
+def test_metrics_are_served_until_interrupted(lab_name: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "testbed.cli", "-n", lab_name, "metrics", "serve", "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as server:
+        assert server.stdout is not None
+        url = server.stdout.readline().strip()
+        page = subprocess.run(
+            [
+                sys.executable,
+                "-c",
+                "import sys, urllib.request as r; print(r.urlopen(sys.argv[1]).read().decode())",
+                url,
+            ],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=30,
+        ).stdout
+        server.send_signal(signal.SIGINT)
+        assert server.wait(30) == 130
+    assert f'mrc_testbed_lab_up{{lab="{lab_name}"}} 1' in page
+
+
+def test_down_takes_faults_and_their_keeper_along(command: Command, lab_name: str) -> None:
+    """The last test of the module."""
+    command("fault", "add", "nic-port-down", "--link", "h0:1", "--for", "1h")
+    assert command("down", "--dry-run") == f"lab {lab_name} would be removed\n"
+    assert command("down") == f"lab {lab_name} is removed\n"
+    assert not [name for name in namespace_names() if name.startswith(f"mrc-{lab_name}-")]
+    assert not find_marked(lab_name)
+    assert not lab_paths(lab_name).folder.exists()
+    assert command("down") == f"there was no lab {lab_name}\n"
+    command("status", status=2)

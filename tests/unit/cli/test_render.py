@@ -1,0 +1,101 @@
+"""The four output formats, and tables that lose nothing."""
+
+import io
+import json
+
+import pytest
+import yaml
+from rich.console import Console, Group
+from rich.text import Text
+
+from testbed.cli.options import OutputFormat, Settings
+from testbed.cli.progress import Progress
+from testbed.cli.render import bad, data_table, good, plain_table, show
+from testbed.topology.table import Table
+
+DOCUMENT = {"lab": "a", "items": [{"n": 1}, {"n": 2}]}
+
+
+def settings(output, *, width=80, colour=False):
+    colours = "standard" if colour else None
+    stdout = Console(file=io.StringIO(), width=width, markup=False, highlight=False, color_system=colours)
+    stderr = Console(file=io.StringIO())
+    return Settings(None, "a", False, output, False, None, stdout, stderr, Progress(stderr, is_quiet=True))
+
+
+def shown(output, table=lambda: "a table", lines=None, **console):
+    to = settings(output, **console)
+    show(to, "Thing", 3, DOCUMENT, table, lines=lines)
+    return to.stdout.file.getvalue()
+
+
+def test_json_and_yaml_carry_kind_and_version_of_their_shape():
+    expected = {"schema_version": 3, "kind": "Thing", **DOCUMENT}
+    assert json.loads(shown(OutputFormat.JSON)) == expected
+    assert yaml.safe_load(shown(OutputFormat.YAML)) == expected
+
+
+def test_jsonl_prints_items_one_by_one_each_complete():
+    lines = shown(OutputFormat.JSONL, lines="items").splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"schema_version": 3, "kind": "Thing", "n": 1},
+        {"schema_version": 3, "kind": "Thing", "n": 2},
+    ]
+
+
+def test_jsonl_of_a_result_without_items_is_one_line():
+    [line] = shown(OutputFormat.JSONL).splitlines()
+    assert json.loads(line)["items"] == DOCUMENT["items"]
+
+
+def test_a_table_is_for_people():
+    assert shown(OutputFormat.TABLE) == "a table\n"
+
+
+def test_a_narrow_terminal_cuts_no_cell_short():
+    def table():
+        rows = plain_table("name", "value")
+        rows.add_row("x" * 60, "y" * 60)
+        return Group(rows, Text("z" * 100))
+
+    text = shown(OutputFormat.TABLE, table, width=40)
+    assert "x" * 60 in text
+    assert "y" * 60 in text
+    assert "z" * 100 in text
+    assert "…" not in text
+
+
+def test_lines_have_no_blanks_at_their_end():
+    def table():
+        rows = plain_table("name", "value")
+        rows.add_row("a", "b")
+        rows.add_row("long name", "")
+        return rows
+
+    assert shown(OutputFormat.TABLE, table).splitlines() == ["name       value", "a          b", "long name"]
+
+
+def test_numbers_stand_to_the_right_and_nothing_is_a_dash():
+    table = Table("ports", ("port_name", "frames"), (("h0:0", 5), ("h0:1", 12345), ("h0:2", None)))
+    assert shown(OutputFormat.TABLE, lambda: data_table(table)).splitlines() == [
+        "ports",
+        "port name  frames",
+        "h0:0            5",
+        "h0:1        12345",
+        "h0:2            -",
+    ]
+
+
+def test_brackets_are_not_markup():
+    def table():
+        rows = plain_table("t_min[usec]")
+        rows.add_row("[red]h0")
+        return rows
+
+    assert shown(OutputFormat.TABLE, table) == "t_min[usec]\n[red]h0\n"
+
+
+@pytest.mark.parametrize(("make", "code"), [(good, "32"), (bad, "31")])
+def test_states_have_a_colour_on_a_terminal_and_none_elsewhere(make, code):
+    assert f"\x1b[{code}m" in shown(OutputFormat.TABLE, lambda: make("GOOD"), colour=True)
+    assert shown(OutputFormat.TABLE, lambda: make("GOOD")) == "GOOD\n"
