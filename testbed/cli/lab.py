@@ -16,7 +16,7 @@ from testbed.errors import UsageError
 from testbed.fabric import lab
 from testbed.fabric.build import Progress as BuildProgress
 from testbed.fabric.lab import LabStatus
-from testbed.fabric.state import RuntimeName, lab_paths
+from testbed.fabric.state import RuntimeName, lab_paths, read_state
 from testbed.faults.ledger import Ledger
 from testbed.topology.clos import Clos
 from testbed.topology.spec import TopologySpec
@@ -40,21 +40,29 @@ def load_topology(path: Path | None) -> TopologySpec:
 def known_topology(settings: Settings) -> TopologySpec:
     """The topology of -t, else of the lab that is up under that name, else the default one."""
     if settings.topology is None:
-        if settings.name in lab.names():
-            spec = lab.status(settings.name).spec
-            if spec is not None:
-                return spec
+        spec = live_topology(settings)
+        if spec is not None:
+            return spec
         if settings.names_lab:
-            with lab.attach(settings.name) as attached:
-                return attached.spec
+            raise UsageError(
+                f"there is no lab {settings.name!r}", hint="mrc-testbed up, or give a file with -t"
+            )
     return load_topology(settings.topology)
+
+
+def live_topology(settings: Settings) -> TopologySpec | None:
+    """The topology of the lab that is up under the name in *settings*; None for none. Needs no root."""
+    state = read_state(lab_paths(settings.name))
+    return None if state is None else state.spec
 
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module to *app*."""
-    command(app, "up", heeds=("topology", "name", "dry_run"), panel=PANEL, aliases=("deploy",))(up)
-    command(app, "down", heeds=("name", "dry_run"), panel=PANEL, aliases=("destroy",))(down)
-    command(app, "status", heeds=("name",), panel=PANEL)(status)
+    command(
+        app, "up", heeds=("topology", "name", "dry_run"), panel=PANEL, aliases=("deploy",), needs_root=True
+    )(up)
+    command(app, "down", heeds=("name", "dry_run"), panel=PANEL, aliases=("destroy",), needs_root=True)(down)
+    command(app, "status", heeds=("name",), panel=PANEL, needs_root=True)(status)
 
 
 def up(
