@@ -97,7 +97,7 @@ def up(
             "LabPlan",
             SCHEMA_VERSION,
             {"name": settings.name, "runtime": runtime, **summary},
-            lambda: Group(Text(f"lab {settings.name} would be brought up:"), _fabric_lines(spec)),
+            lambda: Group(Text(f"lab {settings.name} would be brought up:"), key_values(_fabric_lines(spec))),
         )
         return
     status_now = lab.up(
@@ -175,7 +175,7 @@ def status(settings: Settings) -> int:
 
 
 def _tell(settings: Settings, progress: BuildProgress) -> None:
-    settings.progress(f"{progress.what} {progress.done_count}/{progress.total_count}")
+    settings.progress(progress.what, progress.done_count, progress.total_count)
 
 
 def _summary_of(spec: TopologySpec) -> dict[str, Any]:
@@ -212,15 +212,13 @@ def describe_fabric(spec: TopologySpec) -> str:
     return f"{spec.planes} planes x ({spec.t0} T0 + {spec.t1} T1), {number.host_count} hosts, {rate}{delay}"
 
 
-def _fabric_lines(spec: TopologySpec) -> RenderableType:
+def _fabric_lines(spec: TopologySpec) -> list[tuple[str, RenderableType]]:
     number = Clos(spec).numbering
-    return key_values(
-        [
-            ("fabric", describe_fabric(spec)),
-            ("nodes", f"{number.switch_count} switches, {number.host_count} hosts"),
-            ("links", f"{number.link_count}"),
-        ]
-    )
+    return [
+        ("fabric", describe_fabric(spec)),
+        ("nodes", f"{number.switch_count} switches, {number.host_count} hosts"),
+        ("links", f"{number.link_count}"),
+    ]
 
 
 def _health(one: LabStatus) -> Text:
@@ -228,20 +226,15 @@ def _health(one: LabStatus) -> Text:
 
 
 def _details(one: LabStatus, item: Mapping[str, Any]) -> RenderableType:
-    head = key_values(
-        [
-            ("lab", Text(one.name, style="bold")),
-            ("state", Text.assemble(str(one.phase or "unknown"), ", ", _health(one))),
-            ("runtime", str(one.runtime or "unknown")),
-        ]
-    )
-    parts: list[RenderableType] = [head]
-    if one.spec is not None:
-        parts.append(_fabric_lines(one.spec))
     faults = item["faults"]
-    parts.append(key_values([("faults", bad(", ".join(faults)) if faults else Text("none"))]))
-    parts += [Text(f"! {problem}", style="red") for problem in one.problems]
-    return Group(*parts)
+    lines: list[tuple[str, RenderableType]] = [
+        ("lab", Text(one.name, style="bold")),
+        ("state", Text.assemble(str(one.phase or "unknown"), ", ", _health(one))),
+        ("runtime", str(one.runtime or "unknown")),
+        *(_fabric_lines(one.spec) if one.spec is not None else []),
+        ("faults", bad(", ".join(faults)) if faults else Text("none")),
+    ]
+    return Group(key_values(lines), *(Text(f"! {problem}", style="red") for problem in one.problems))
 
 
 def _overview(found: Sequence[LabStatus], items: Sequence[Mapping[str, Any]]) -> RenderableType:
