@@ -82,10 +82,10 @@ $(VENV)/.synced: requirements.lock pyproject.toml
 		apt-get -qq install --no-install-recommends $$missing >/dev/null; \
 	fi
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
-	@$(BIN)/python -c 'import sys' 2>/dev/null || { rm -rf $(VENV); $(PYTHON) -m venv $(VENV); }
-	@mkdir -p build
-	@sed -n '/^uv==/,/[^\\]$$/p' requirements.lock > build/uv.txt
-	@$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes --no-deps -r build/uv.txt
+	@$(BIN)/python -c '' 2>/dev/null && $(BIN)/uv --version >/dev/null 2>&1 || { \
+		rm -rf $(VENV); $(PYTHON) -m venv $(VENV); mkdir -p build; \
+		sed -n '/^uv==/,/[^\\]$$/p' requirements.lock > build/uv.txt; \
+		$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes --no-deps -r build/uv.txt; }
 	@echo "installing the locked Python packages"
 	@export VIRTUAL_ENV=$(VENV) UV_SYSTEM_CERTS=true; \
 		$(BIN)/uv pip sync --quiet --require-hashes requirements.lock; \

@@ -50,7 +50,7 @@ DurationOption = Annotated[
 ]
 
 
-@command(app, "write-bw", heeds=("name", "seed"))
+@command(app, "write-bw", heeds=("name", "seed"), needs_root=True)
 def write_bw(
     settings: Settings,
     source: Source,
@@ -83,7 +83,7 @@ def write_bw(
     return _bench(settings, WriteBw, values, iterations, duration or DEFAULT_DURATION)
 
 
-@command(app, "write-lat", heeds=("name", "seed"))
+@command(app, "write-lat", heeds=("name", "seed"), needs_root=True)
 def write_lat(
     settings: Settings,
     source: Source,
@@ -109,7 +109,7 @@ def write_lat(
     return _bench(settings, WriteLat, values, iterations, duration)
 
 
-@command(app, "sendrecv", heeds=("name", "seed"))
+@command(app, "sendrecv", heeds=("name", "seed"), needs_root=True)
 def sendrecv(
     settings: Settings,
     size: SizeOption = "64KiB",

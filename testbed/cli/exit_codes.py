@@ -58,19 +58,30 @@ def run_to_exit_code(command: Callable[[], object], arguments: Sequence[str]) ->
     """
     try:
         status = command()
-    except TestbedError as error:
-        _say_error(error.message, error.hint)
-        for note in getattr(error, "__notes__", ()):
-            _stderr().print(f"  {note}", markup=False, highlight=False, soft_wrap=True)
-        return error.exit_code
-    except typer.TyperException as error:
-        return _usage_error(error)
-    except (KeyboardInterrupt, typer.Abort):
-        _stderr().print("interrupted")
-        return ExitCode.INTERRUPTED
-    except Exception as error:  # noqa: BLE001 - the one place where a bug becomes a log and a status
-        return _bug(error, arguments)
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the one place that ends a command
+        return _say_why(error, arguments)
     return status if isinstance(status, int) else ExitCode.PASS
+
+
+def _say_why(error: BaseException, arguments: Sequence[str]) -> int:
+    """The status for *error*, which is told to the user: his mistake, his wish, or our bug."""
+    match error:
+        case TestbedError():
+            _say_error(error.message, error.hint)
+            for note in getattr(error, "__notes__", ()):
+                _stderr().print(f"  {note}", markup=False, highlight=False, soft_wrap=True)
+            status = error.exit_code
+        case typer.TyperException():
+            status = _usage_error(error)
+        case KeyboardInterrupt() | typer.Abort():
+            _stderr().print("interrupted")
+            status = ExitCode.INTERRUPTED
+        case PermissionError() if os.geteuid() != 0:
+            _say_error(f"{error.filename}: permission denied", "run it with sudo")
+            status = ExitCode.ENVIRONMENT
+        case _:
+            status = _bug(error, arguments)
+    return status
 
 
 def _stderr() -> Console:
@@ -93,7 +104,7 @@ def _usage_error(error: typer.TyperException) -> int:
     return error.exit_code
 
 
-def _bug(error: Exception, arguments: Sequence[str]) -> int:
+def _bug(error: BaseException, arguments: Sequence[str]) -> int:
     trace = "".join(traceback.format_exception(error))
     path = _write_bug_log(trace, arguments)
     summary = traceback.format_exception_only(error)[-1].strip()

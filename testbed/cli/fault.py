@@ -34,7 +34,7 @@ def register(root: typer.Typer) -> None:
     root.add_typer(app, name="fault", rich_help_panel="Use")
 
 
-@command(app, "add", heeds=("name", "dry_run", "seed"))
+@command(app, "add", heeds=("name", "dry_run", "seed"), needs_root=True)
 def add(
     settings: Settings,
     kind: Annotated[FaultKind, typer.Argument(help="What breaks.")],
@@ -131,7 +131,7 @@ def add(
     show(settings, "FaultAdded", SCHEMA_VERSION, document, lambda: _added(document))
 
 
-@command(app, "list", heeds=("name",))
+@command(app, "list", heeds=("name",), needs_root=True)
 def list_faults(settings: Settings) -> None:
     """What is injected now, by whom, and how much it has left.
 
@@ -151,7 +151,7 @@ def list_faults(settings: Settings) -> None:
     )
 
 
-@command(app, "clear", heeds=("name",))
+@command(app, "clear", heeds=("name",), needs_root=True)
 def clear(
     settings: Settings,
     fault_ids: Annotated[

@@ -16,7 +16,7 @@ from testbed.errors import UsageError
 from testbed.fabric import lab
 from testbed.fabric.build import Progress as BuildProgress
 from testbed.fabric.lab import LabStatus
-from testbed.fabric.state import RuntimeName, lab_paths
+from testbed.fabric.state import RuntimeName, lab_paths, read_state
 from testbed.faults.ledger import Ledger
 from testbed.topology.clos import Clos
 from testbed.topology.spec import TopologySpec
@@ -40,21 +40,29 @@ def load_topology(path: Path | None) -> TopologySpec:
 def known_topology(settings: Settings) -> TopologySpec:
     """The topology of -t, else of the lab that is up under that name, else the default one."""
     if settings.topology is None:
-        if settings.name in lab.names():
-            spec = lab.status(settings.name).spec
-            if spec is not None:
-                return spec
+        spec = live_topology(settings)
+        if spec is not None:
+            return spec
         if settings.names_lab:
-            with lab.attach(settings.name) as attached:
-                return attached.spec
+            raise UsageError(
+                f"there is no lab {settings.name!r}", hint="mrc-testbed up, or give a file with -t"
+            )
     return load_topology(settings.topology)
+
+
+def live_topology(settings: Settings) -> TopologySpec | None:
+    """The topology of the lab that is up under the name in *settings*; None for none. Needs no root."""
+    state = read_state(lab_paths(settings.name))
+    return None if state is None else state.spec
 
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module to *app*."""
-    command(app, "up", heeds=("topology", "name", "dry_run"), panel=PANEL, aliases=("deploy",))(up)
-    command(app, "down", heeds=("name", "dry_run"), panel=PANEL, aliases=("destroy",))(down)
-    command(app, "status", heeds=("name",), panel=PANEL)(status)
+    command(
+        app, "up", heeds=("topology", "name", "dry_run"), panel=PANEL, aliases=("deploy",), needs_root=True
+    )(up)
+    command(app, "down", heeds=("name", "dry_run"), panel=PANEL, aliases=("destroy",), needs_root=True)(down)
+    command(app, "status", heeds=("name",), panel=PANEL, needs_root=True)(status)
 
 
 def up(
@@ -89,7 +97,7 @@ def up(
             "LabPlan",
             SCHEMA_VERSION,
             {"name": settings.name, "runtime": runtime, **summary},
-            lambda: Group(Text(f"lab {settings.name} would be brought up:"), _fabric_lines(spec)),
+            lambda: Group(Text(f"lab {settings.name} would be brought up:"), key_values(_fabric_lines(spec))),
         )
         return
     status_now = lab.up(
@@ -167,7 +175,7 @@ def status(settings: Settings) -> int:
 
 
 def _tell(settings: Settings, progress: BuildProgress) -> None:
-    settings.progress(f"{progress.what} {progress.done_count}/{progress.total_count}")
+    settings.progress(progress.what, progress.done_count, progress.total_count)
 
 
 def _summary_of(spec: TopologySpec) -> dict[str, Any]:
@@ -204,15 +212,13 @@ def describe_fabric(spec: TopologySpec) -> str:
     return f"{spec.planes} planes x ({spec.t0} T0 + {spec.t1} T1), {number.host_count} hosts, {rate}{delay}"
 
 
-def _fabric_lines(spec: TopologySpec) -> RenderableType:
+def _fabric_lines(spec: TopologySpec) -> list[tuple[str, RenderableType]]:
     number = Clos(spec).numbering
-    return key_values(
-        [
-            ("fabric", describe_fabric(spec)),
-            ("nodes", f"{number.switch_count} switches, {number.host_count} hosts"),
-            ("links", f"{number.link_count}"),
-        ]
-    )
+    return [
+        ("fabric", describe_fabric(spec)),
+        ("nodes", f"{number.switch_count} switches, {number.host_count} hosts"),
+        ("links", f"{number.link_count}"),
+    ]
 
 
 def _health(one: LabStatus) -> Text:
@@ -220,20 +226,15 @@ def _health(one: LabStatus) -> Text:
 
 
 def _details(one: LabStatus, item: Mapping[str, Any]) -> RenderableType:
-    head = key_values(
-        [
-            ("lab", Text(one.name, style="bold")),
-            ("state", Text.assemble(str(one.phase or "unknown"), ", ", _health(one))),
-            ("runtime", str(one.runtime or "unknown")),
-        ]
-    )
-    parts: list[RenderableType] = [head]
-    if one.spec is not None:
-        parts.append(_fabric_lines(one.spec))
     faults = item["faults"]
-    parts.append(key_values([("faults", bad(", ".join(faults)) if faults else Text("none"))]))
-    parts += [Text(f"! {problem}", style="red") for problem in one.problems]
-    return Group(*parts)
+    lines: list[tuple[str, RenderableType]] = [
+        ("lab", Text(one.name, style="bold")),
+        ("state", Text.assemble(str(one.phase or "unknown"), ", ", _health(one))),
+        ("runtime", str(one.runtime or "unknown")),
+        *(_fabric_lines(one.spec) if one.spec is not None else []),
+        ("faults", bad(", ".join(faults)) if faults else Text("none")),
+    ]
+    return Group(key_values(lines), *(Text(f"! {problem}", style="red") for problem in one.problems))
 
 
 def _overview(found: Sequence[LabStatus], items: Sequence[Mapping[str, Any]]) -> RenderableType:

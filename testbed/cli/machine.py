@@ -40,13 +40,15 @@ def doctor(settings: Settings) -> int:
         {
             "what": check.what,
             "met": check.is_met,
+            "optional": check.is_optional,
             "found": check.found,
             "fix": None if check.is_met else check.fix,
         }
         for check in checks
     ]
     show(settings, "Doctor", SCHEMA_VERSION, {"checks": items}, lambda: _checks(checks), lines="checks")
-    return ExitCode.PASS if all(check.is_met for check in checks) else ExitCode.ENVIRONMENT
+    is_ready = all(check.is_met or check.is_optional for check in checks)
+    return ExitCode.PASS if is_ready else ExitCode.ENVIRONMENT
 
 
 def version(settings: Settings) -> None:
@@ -101,14 +103,18 @@ def build(settings: Settings) -> None:
 
 def _checks(checks: Sequence[Check]) -> RenderableType:
     table = plain_table("", "what", "found")
-    fixes = []
     for check in checks:
-        table.add_row(good("ok") if check.is_met else bad("no"), check.what, check.found)
-        if not check.is_met:
-            fixes.append(Text.assemble((check.what, "bold"), f": {check.fix}"))
-    if fixes:
-        return Group(table, Text("\nto do", style="bold"), *fixes)
-    return Group(table, Text("\nthis machine is ready", style="green"))
+        unmet = Text("-") if check.is_optional else bad("no")
+        table.add_row(good("ok") if check.is_met else unmet, check.what, check.found)
+    parts: list[RenderableType] = [table, Text()]
+    for title, is_optional in (("to do", False), ("if you want it", True)):
+        unmet_checks = [check for check in checks if not check.is_met and check.is_optional == is_optional]
+        if unmet_checks:
+            parts.append(Text(title, style="bold"))
+            parts += [Text(f"  {check.what}: {check.fix}") for check in unmet_checks]
+    if all(check.is_met or check.is_optional for check in checks):
+        parts.append(good("this machine is ready"))
+    return Group(*parts)
 
 
 def _show_playbook(settings: Settings, kind: str, changes: Sequence[str], log: str | None) -> None:

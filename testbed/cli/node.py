@@ -21,9 +21,9 @@ PANEL: Final = "Nodes"
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module to *app*."""
-    command(app, "exec", heeds=("name",), panel=PANEL)(execute)
-    command(app, "logs", heeds=("name",), panel=PANEL)(logs)
-    command(app, "shell", heeds=("name",), panel=PANEL)(shell)
+    command(app, "exec", heeds=("name",), panel=PANEL, needs_root=True)(execute)
+    command(app, "logs", heeds=("name",), panel=PANEL, needs_root=True)(logs)
+    command(app, "shell", heeds=("name",), panel=PANEL, needs_root=True)(shell)
 
 
 def execute(

@@ -19,7 +19,7 @@ def register(root: typer.Typer) -> None:
 _READY: Final = "metrics of {labs} are at {url} (Ctrl-C ends)"
 
 
-@command(app, "serve", heeds=("name",))
+@command(app, "serve", heeds=("name",), needs_root=True)
 def serve_metrics(
     settings: Settings,
     address: Annotated[

@@ -20,11 +20,12 @@ from rich.logging import RichHandler
 
 from testbed.cli.interruption import deadline
 from testbed.cli.progress import Progress
-from testbed.errors import UsageError
+from testbed.errors import PreflightError, UsageError
 from testbed.fabric.state import DEFAULT_LAB, lab_folders
 from testbed.units import parse_duration_ns
 
 ENVIRONMENT_PREFIX: Final = "MRC_TESTBED_"
+ROOT_HINT: Final = "run it with sudo: sudo .venv/bin/mrc-testbed ..."
 GLOBAL_PANEL: Final = "Global options"
 
 
@@ -118,6 +119,7 @@ def command(
     heeds: Iterable[str] = (),
     panel: str | None = None,
     aliases: Iterable[str] = (),
+    needs_root: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator: makes a function `(settings, ...)` the command *name* of *app*.
 
@@ -127,6 +129,7 @@ def command(
         heeds: global flags it obeys besides those that all do.
         panel: heading in the list of commands.
         aliases: other names, not listed.
+        needs_root: it touches a lab; without root it is refused at once, but for a dry run.
     """
     heeded = (*heeds, *_HEEDED_BY_ALL)
 
@@ -137,6 +140,8 @@ def command(
         def invoke(ctx: typer.Context, **values: Any) -> Any:
             given = {key: values.pop(key) for key in heeded}
             settings, timeout_ns = _settings(ctx, given, heeded, name)
+            if needs_root and not settings.is_dry_run:
+                _require_root(name)
             progress = settings.progress
             with deadline(timeout_ns, lambda: progress.stage), progress.shown():
                 return function(settings, **values)
@@ -192,6 +197,11 @@ def _settings(
         progress=Progress(stderr, is_quiet=verbosity < 0),
     )
     return settings, merged["timeout"]
+
+
+def _require_root(command_name: str) -> None:
+    if os.geteuid() != 0:
+        raise PreflightError(f"{command_name!r} needs root: it touches a lab", hint=ROOT_HINT)
 
 
 def _from_environment(key: str) -> bool:

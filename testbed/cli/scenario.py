@@ -50,10 +50,10 @@ _STYLES: Final = {Status.PASSED: "bold green", Status.FAILED: "bold red"}
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module to *app*."""
-    command(app, "run", heeds=("name", "dry_run", "seed"), panel=PANEL)(run)
+    command(app, "run", heeds=("name", "dry_run", "seed"), panel=PANEL, needs_root=True)(run)
     command(app, "plan", heeds=("seed",), panel=PANEL)(plan)
     command(app, "report", panel=PANEL)(report)
-    command(app, "demo", heeds=("seed",), panel=PANEL)(demo)
+    command(app, "demo", heeds=("seed",), panel=PANEL, needs_root=True)(demo)
 
 
 def run(

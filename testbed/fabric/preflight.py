@@ -8,7 +8,7 @@ import os
 import re
 import resource
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -47,12 +47,14 @@ class Check:
         is_met: whether the machine meets it.
         found: what the machine has.
         fix: what to do if it is not met.
+        is_optional: labs can do without it.
     """
 
     what: str
     is_met: bool
     found: str
     fix: str
+    is_optional: bool = False
 
 
 def machine_checks() -> tuple[Check, ...]:
@@ -191,7 +193,8 @@ def _mebibytes(size_bytes: int) -> str:
 
 def _docker() -> Check:
     what = "Docker Engine with the node image (for runtime docker only)"
-    return _attempt(what, lambda: choose_runtime(lab_paths(DEFAULT_LAB), RuntimeName.DOCKER))
+    found = _attempt(what, lambda: choose_runtime(lab_paths(DEFAULT_LAB), RuntimeName.DOCKER))
+    return replace(found, is_optional=True)
 
 
 def _attempt(what: str, work: Callable[[], object]) -> Check:

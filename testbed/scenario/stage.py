@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from testbed.fabric import lab
-from testbed.fabric.build import Progress
 from testbed.fabric.live import Lab
 from testbed.topology.spec import TopologySpec
 
@@ -40,7 +39,7 @@ def lab_for_run(
         name = own
     is_ours = name not in lab.names()
     if is_ours:
-        lab.up(topology, name=name, runtime=runtime, progress=lambda step: progress(_in_words(step)))
+        lab.up(topology, name=name, runtime=runtime, progress=lambda step: progress(step.what))
     try:
         with lab.attach(name) as attached:
             yield attached
@@ -48,7 +47,3 @@ def lab_for_run(
         if is_ours and not keep:
             progress(f"removing lab {name}")
             lab.down(name)
-
-
-def _in_words(step: Progress) -> str:
-    return f"{step.what} {step.done_count}/{step.total_count}"

@@ -20,8 +20,8 @@ COMPARED_AT_ONCE_BYTES: Final = 1 << 20
 """A NIC agent does nothing else while it compares: larger stretches would hold its kicks up."""
 
 LAP_WORK_RATIO: Final = 5
-"""A lap lasts at least this many times as long as posting and comparing it takes. At the rates of a shaped lab
-one pass does, so that every byte is compared; at line rate it takes many, and the last is compared."""
+"""A lap lasts at least this many times as long as posting and comparing it takes. At the rates of a shaped
+lab one pass does, so that every byte is compared; at line rate it takes many, and the last is compared."""
 
 _PASSES_MAX: Final = 1 << 20
 _SUCCESS: Final = "success"

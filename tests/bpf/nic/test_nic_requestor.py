@@ -1,6 +1,6 @@
 """Work in, data packets out: cut, numbered, spread over planes and EVs, clocked by SACKs, completed."""
 
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import replace
 
 import pytest
@@ -216,6 +216,23 @@ def test_psn_wraps(nic: NicBench, distant: FarEnd, first_psn: int) -> None:
     psns = sorted(packet.write.bth.psn for packet in source.sent)
     assert psns == sorted((first_psn + step) % 2**24 for step in range(20))
     assert source.completions() == [Completed(1, 20, Status.SUCCESS, 1000)]
+
+
+@pytest.mark.parametrize("length", [40, 256 * 50])
+def test_places_of_acknowledged_packets_are_used_again(nic: NicBench, distant: FarEnd, length: int) -> None:
+    """Whatever is left over in them from one lap of the PSN range would be believed in the next."""
+    source = WriteSource(nic, distant, distant.attributes(window_packets=16, pmtu_bytes=256))
+    packet_count = Limit.PSN_RING + 200
+    iterations = packet_count * 256 // length if length > 256 else packet_count
+    source.post(length, iterations=iterations, depth=16)
+    under_way = deque(source.send())
+    while under_way:
+        packet = under_way.popleft()
+        before = nic.qp().acked_total
+        following = source.deliver(packet)
+        assert nic.qp().acked_total == before + 1
+        under_way += [following] if following is not None else []
+    assert source.completions() == [Completed(1, iterations, Status.SUCCESS, length)]
 
 
 def test_completions_come_in_posting_order_whatever_arrives_first(source: WriteSource) -> None:

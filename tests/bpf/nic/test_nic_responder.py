@@ -104,6 +104,13 @@ def test_psn_wraps(nic: NicBench, distant: FarEnd, first_psn: int) -> None:
     assert sack.seth.cack_psn == (first_psn + 7) % 2**24
 
 
+def test_places_of_received_packets_are_used_again(target: WriteTarget) -> None:
+    """Whatever is left over in them from one lap of the PSN range would look like a duplicate in the next."""
+    for first in range(0, WINDOW_PSNS + 200, 4):
+        for psn in (first + 2, first, first + 3, first + 1):
+            target.deliver(target.packet(psn, b"lap", va=psn), psn)
+
+
 def test_duplicate_is_acknowledged_and_not_written(target: WriteTarget) -> None:
     target.deliver(target.packet(0, b"first"), 0)
     target.deliver(target.packet(2, b"third", va=10), 2)

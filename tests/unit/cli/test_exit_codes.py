@@ -1,5 +1,7 @@
 """Every way a command can end has its status and one clear message."""
 
+import re
+
 import pytest
 import typer
 
@@ -14,6 +16,7 @@ from testbed.errors import (
     UsageError,
     WireError,
 )
+from testbed.hostprep.playbook import find_in_clone
 
 
 def ends_with(error):
@@ -41,6 +44,21 @@ def ends_with(error):
 def test_an_error_has_its_documented_status(error, status, capsys):
     assert ends_with(error) == status
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(("uid", "status"), [(1000, ExitCode.ENVIRONMENT), (0, ExitCode.ERROR)])
+def test_a_permission_denied_is_the_machine_s_without_root_and_a_bug_with_it(
+    monkeypatch, capsys, uid, status
+):
+    monkeypatch.setattr("os.geteuid", lambda: uid)
+    assert ends_with(PermissionError(13, "Permission denied", "/run/x")) == status
+    assert ("sudo" in capsys.readouterr().err) == (uid != 0)
+
+
+def test_the_table_of_the_readme_is_the_one_in_the_code():
+    text = find_in_clone("README.md").read_text()
+    rows = re.findall(r"^\| (\d+) \| .+ \|$", text, re.MULTILINE)
+    assert [int(row) for row in rows] == list(ExitCode)
 
 
 def test_an_error_says_what_and_what_to_do_next(capsys):

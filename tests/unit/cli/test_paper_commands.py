@@ -175,7 +175,8 @@ def test_up_with_dry_run_says_what_it_would_do(mrc_testbed, files):
         ("logs",),
     ],
 )
-def test_what_needs_a_lab_says_how_to_get_one(mrc_testbed, arguments):
+def test_what_needs_a_lab_says_how_to_get_one(mrc_testbed, arguments, monkeypatch):
+    monkeypatch.setattr("os.geteuid", lambda: 0)
     finished = mrc_testbed("-n", "nosuch", *arguments)
     assert finished.status in (1, 2)
     assert "there is no lab 'nosuch'" in finished.stderr
@@ -210,3 +211,32 @@ def test_a_report_shows_the_summary_and_where_the_page_is(mrc_testbed, tmp_path)
         assert str(folder / "report.html") in finished.stdout
     found = as_json(mrc_testbed("report", "small", "--runs", str(tmp_path), "-o", "json"))
     assert found["manifest"]["status"] == "passed"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("up",),
+        ("down",),
+        ("status",),
+        ("bench", "write-bw", "h0", "h1"),
+        ("fault", "list"),
+        ("exec", "h0", "--", "true"),
+        ("shell",),
+        ("metrics", "serve"),
+    ],
+)
+def test_without_root_a_command_that_touches_a_lab_is_refused_at_once(mrc_testbed, arguments, monkeypatch):
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    finished = mrc_testbed(*arguments)
+    assert finished.status == 3
+    assert "needs root" in finished.stderr
+    assert "sudo" in finished.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [("inspect", "h0"), ("graph",), ("ev", "list", "h0", "h5"), ("up", "--dry-run")]
+)
+def test_what_is_on_paper_only_needs_no_root(mrc_testbed, arguments, monkeypatch):
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert mrc_testbed(*arguments).status == 0

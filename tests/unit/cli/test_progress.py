@@ -1,0 +1,67 @@
+"""What is shown of a command's stages, and where."""
+
+import io
+import logging
+
+import pytest
+from rich.console import Console
+
+from testbed.cli import progress as module
+from testbed.cli.progress import Progress
+
+
+def terminal(*, is_terminal=True):
+    return Console(file=io.StringIO(), force_terminal=is_terminal, width=80)
+
+
+def test_a_stage_is_logged_once_however_often_it_advances(caplog):
+    caplog.set_level(logging.INFO)
+    progress = Progress(terminal(), is_quiet=False)
+    for done in range(5):
+        progress("links", done, 48)
+    progress("agents")
+    assert [record.message for record in caplog.records] == ["links", "agents"]
+
+
+def test_the_stage_says_how_far_it_was():
+    progress = Progress(terminal(), is_quiet=False)
+    progress("links", 3, 48)
+    assert progress.stage == "links 3/48"
+    progress("agents")
+    assert progress.stage == "agents"
+
+
+def test_a_quick_command_shows_nothing():
+    console = terminal()
+    progress = Progress(console, is_quiet=False)
+    with progress.shown():
+        progress("links", 1, 48)
+    assert console.file.getvalue() == ""
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "is_quiet", "is_shown"), [(True, False, True), (False, False, False), (True, True, False)]
+)
+def test_a_slow_command_shows_its_stage_on_a_terminal_unless_quiet(
+    monkeypatch, is_terminal, is_quiet, is_shown
+):
+    monkeypatch.setattr(module, "SHOWN_AFTER_S", 0)
+    console = terminal(is_terminal=is_terminal)
+    progress = Progress(console, is_quiet=is_quiet)
+    with progress.shown():
+        if is_shown:
+            progress._timer.join()
+        progress("links", 3, 48)
+    assert ("links" in console.file.getvalue()) == is_shown
+
+
+def test_nothing_is_drawn_once_the_result_follows(monkeypatch):
+    monkeypatch.setattr(module, "SHOWN_AFTER_S", 0)
+    console = terminal()
+    progress = Progress(console, is_quiet=False)
+    with progress.shown():
+        progress._timer.join()
+        progress.hide()
+        drawn = console.file.getvalue()
+        progress("links", 3, 48)
+    assert console.file.getvalue() == drawn
