@@ -23,7 +23,7 @@
 enum {
 	COMPLETIONS_PER_SACK = 64, /* message ends one SACK can uncover */
 	LOSSES_PER_SACK = 16,
-	IDLE_CREDIT_SHARE = 8,	  /* part of the window that may lie idle until the next tick */
+	IDLE_CREDIT_SHARE = 8,	   /* part of the window that may lie idle until the next tick */
 	BITMAP_NEWS_PER_SACK = 16, /* the rest is in the next SACK's bitmap as well */
 };
 

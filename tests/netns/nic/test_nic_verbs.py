@@ -1,0 +1,210 @@
+"""Two live NICs, their agents and the fabric between them: immediates, QP states, ports that come and go."""
+
+import os
+import shutil
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from agents.nic.client import AgentClient
+from testbed.errors import UsageError
+from testbed.fabric import lab as labs
+from testbed.fabric.live import Lab
+from testbed.topology.spec import TopologySpec
+
+pytestmark = pytest.mark.root
+
+NAME = f"verbs{os.getpid() % 10000}"
+NEAR, FAR = 0, 1
+TEN_SECONDS_NS = 10_000_000_000
+WRAP = 0xFFFFF8
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    folder = Path(tempfile.mkdtemp(prefix="mrc-"))  # short enough for the path of a socket
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MRC_TESTBED_STATE_DIR", str(folder))
+        try:
+            labs.up(TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=1), name=NAME, runtime="netns")
+            with labs.attach(NAME) as live:
+                yield live
+        finally:
+            labs.down(NAME)
+            shutil.rmtree(folder)
+
+
+class Pair:
+    """A connected QP on each of two NICs, and memory to write from and to."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.near = AgentClient(lab.paths.agent_socket(f"h{NEAR}"))
+        self.far = AgentClient(lab.paths.agent_socket(f"h{FAR}"))
+        self.source = self.near.register_memory(1 << 18)
+        self.target = self.far.register_memory(1 << 18)
+        self.near.fill(self.source["offset"], 1 << 18, 1)
+        evs = list(lab.clos.ev_set(NEAR, FAR, 32))
+        self.qpn = self.near.create_qp(FAR, evs, first_psn=WRAP, peer_first_psn=5)
+        self.peer_qpn = self.far.create_qp(NEAR, evs, first_psn=5, peer_first_psn=WRAP)
+
+    def connect(self) -> None:
+        self.far.connect_qp(self.peer_qpn, self.qpn)
+        self.near.connect_qp(self.qpn, self.peer_qpn)
+
+    def post(self, length: int, **work: int) -> int:
+        """The id of a work request from the start of one memory to that of the other."""
+        arguments = {"local_offset": self.source["offset"], "remote_offset": 0, "r_key": self.target["r_key"]}
+        return self.near.post_write(self.qpn, length=length, **(arguments | work))
+
+    def write(self, length: int, **work: int) -> None:
+        """A message that completes."""
+        self.post(length, **work)
+        (completion,) = self.near.wait(self.qpn, TEN_SECONDS_NS)
+        assert completion["status"] == "success"
+
+    def planes_used(self) -> Counter[int]:
+        """Packets by plane of one message of 128 packets."""
+        before = [ev["tx_packets"] for ev in self.near.ev_list(self.qpn)]
+        self.write(1 << 18)
+        used: Counter[int] = Counter()
+        for ev, earlier in zip(self.near.ev_list(self.qpn), before, strict=True):
+            used[ev["plane"]] += ev["tx_packets"] - earlier
+        return +used
+
+
+@pytest.fixture
+def pair(lab: Lab) -> Iterator[Pair]:
+    pair = Pair(lab)
+    try:
+        yield pair
+    finally:
+        pair.near.close()
+        pair.far.close()
+
+
+def await_true(condition: Callable[[], bool]) -> None:
+    """Asks every 10 ms for at most 10 s."""
+    for _ in range(1000):
+        if condition():
+            return
+        threading.Event().wait(0.01)
+    pytest.fail("it did not come true in 10 s")
+
+
+def test_immediates_arrive_in_order_with_their_data_across_the_wrap(pair: Pair) -> None:
+    pair.connect()
+    pair.far.post_receive(pair.peer_qpn, 5)
+    for number in range(5):
+        pair.write(30_000, immediate=0xA000 + number)
+    arrivals = pair.far.poll_receive(pair.peer_qpn)
+    assert [(row["number"], row["immediate"], row["length"]) for row in arrivals] == [
+        (number + 1, 0xA000 + number, 30_000) for number in range(5)
+    ]
+    assert pair.far.verify(pair.target["offset"], 30_000, 1) == 0
+    assert pair.near.list_qps()[0]["next_psn"] > 1 << 24
+
+
+def test_immediate_that_nobody_waits_for_fails_after_the_retries_and_the_rest_is_flushed(lab: Lab) -> None:
+    pair = Pair(lab)
+    pair.connect()
+    endless = pair.post(10, iterations=1 << 30, depth=1)
+    pair.post(10, immediate=1)
+    pair.post(10)
+    pair.near.stop_work(pair.qpn, endless)
+    statuses: list[str] = []
+
+    def have_all_ended() -> bool:
+        statuses.extend(row["status"] for row in pair.near.poll(pair.qpn))
+        return len(statuses) == 3
+
+    await_true(have_all_ended)
+    assert statuses == ["success", "retry_exceeded", "flushed"]
+    with pytest.raises(UsageError, match="state ERROR"):
+        pair.write(10)
+    pair.near.close()
+    pair.far.close()
+
+
+@pytest.mark.parametrize(
+    ("state", "attributes", "message"),
+    [
+        ("RTS", {}, "RTS follows RTR"),
+        ("INIT", {}, "INIT follows RESET"),
+        ("RTR", {}, "peer_qpn: 0"),
+        ("RTR", {"peer_qpn": 256, "mpr": 3}, "mpr: not an attribute of the change to RTR"),
+        ("RTR", {"peer_qpn": 256, "mpr_dest": 9}, "mpr_dest: 9; 1 to 8 is accepted"),
+        ("SQD", {}, "state: SQD"),
+    ],
+)
+def test_wrong_change_of_state_is_refused(
+    pair: Pair, state: str, attributes: dict[str, int], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        pair.near.modify_qp(pair.qpn, state, **attributes)
+
+
+def test_qp_walks_through_all_states_and_begins_anew(pair: Pair) -> None:
+    pair.far.modify_qp(pair.peer_qpn, "RTR", peer_qpn=pair.qpn, mpr_dest=2)
+    pair.near.modify_qp(pair.qpn, "RTR", peer_qpn=pair.peer_qpn)
+    with pytest.raises(UsageError, match="post_write needs RTS"):
+        pair.write(10)
+    pair.near.modify_qp(pair.qpn, "RTS", mpr=2, max_wimm=0)
+    pair.write(1 << 18)
+    with pytest.raises(UsageError, match="max_wimm: 0"):
+        pair.write(10, immediate=1)
+    pair.near.modify_qp(pair.qpn, "ERROR")
+    pair.near.modify_qp(pair.qpn, "RESET")
+    pair.near.modify_qp(pair.qpn, "INIT")
+    pair.far.modify_qp(pair.peer_qpn, "RESET")
+    pair.far.modify_qp(pair.peer_qpn, "INIT")
+    pair.connect()
+    pair.write(1 << 18)
+
+
+def test_peer_that_loses_a_port_is_left_at_once_and_returned_to(lab: Lab, pair: Pair) -> None:
+    pair.connect()
+    assert set(pair.planes_used()) == {0, 1}
+    port = list(lab.clos.ports_of(lab.clos.node(f"h{FAR}")))[1]
+    heard = pair.near.counters()["rx_port_status"]
+    lost = sum(ev["lost_packets"] for ev in pair.near.ev_list(pair.qpn))
+    lab.node(f"h{FAR}").cmd("ip", "link", "set", port.interface, "down")
+    try:
+        await_true(lambda: pair.near.counters()["rx_port_status"] > heard)
+        assert set(pair.planes_used()) == {0}
+        assert sum(ev["lost_packets"] for ev in pair.near.ev_list(pair.qpn)) == lost
+    finally:
+        lab.node(f"h{FAR}").cmd("ip", "link", "set", port.interface, "up")
+    await_true(lambda: set(pair.planes_used()) == {0, 1})
+
+
+def test_denied_evs_carry_nothing_and_a_reliability_probe_is_answered(pair: Pair) -> None:
+    pair.connect()
+    half = [ev["index"] for ev in pair.near.ev_list(pair.qpn) if ev["plane"] == 0]
+    pair.near.ev_deny(pair.qpn, half)
+    assert set(pair.planes_used()) == {1}
+    pair.near.ev_allow(pair.qpn, half)
+    assert set(pair.planes_used()) == {0, 1}
+    answered = pair.near.counters()["rx_probe_answer"]
+    pair.near.probe(pair.qpn, [0, 1], "reliability")
+    await_true(lambda: pair.near.counters()["rx_probe_answer"] == answered + 2)
+
+
+@pytest.mark.parametrize("sack_every", [4, 16])
+def test_coalesced_sacks_carry_a_message_as_well(lab: Lab, sack_every: int) -> None:
+    pair = Pair(lab)
+    evs = list(lab.clos.ev_set(NEAR, FAR, 32))
+    pair.qpn = pair.near.create_qp(FAR, evs, peer_sack_every=sack_every)
+    pair.peer_qpn = pair.far.create_qp(NEAR, evs, sack_every=sack_every)
+    pair.connect()
+    before = pair.far.counters()
+    pair.write(1 << 18, iterations=20, depth=4)
+    after = pair.far.counters()
+    answers = sum(after[name] - before[name] for name in ("tx_sack", "tx_ack"))
+    assert answers < (after["rx_data"] - before["rx_data"]) / 2
+    assert pair.far.verify(pair.target["offset"], 1 << 18, 1) == 0
+    pair.near.close()
+    pair.far.close()
