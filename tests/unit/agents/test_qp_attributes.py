@@ -1,4 +1,4 @@
-"""QPs as the agent builds them: attributes checked one by one, EV sets in order, carriers as the topology has them."""
+"""QPs as the agent builds them: attributes in range, EV sets in order, carriers as the topology has them."""
 
 from dataclasses import replace
 
@@ -73,7 +73,7 @@ def test_attribute_out_of_range_is_named_with_its_range(name: str, limits: tuple
 def test_highest_peer_is_the_last_host_that_usids_can_name() -> None:
     config = config_of(Clos(TopologySpec(planes=4, t0=2, t1=2, hosts_per_t0=4, uplinks_per_pair=2)), HOST)
     attributes(peer_host=4 * 512 - 1).check(config)
-    with pytest.raises(UsageError, match="^peer_host: 2048; 0 to 2047 is accepted$"):
+    with pytest.raises(UsageError, match=r"^peer_host: 2048; 0 to 2047 is accepted$"):
         attributes(peer_host=4 * 512).check(config)
 
 
@@ -88,14 +88,14 @@ def test_number_of_evs_must_be_shared_equally_by_the_planes(count: int) -> None:
 def test_evs_must_be_in_the_order_of_their_planes() -> None:
     evs = list(FABRIC.ev_set(HOST, PEER, 16))
     evs[3], evs[4] = evs[4], evs[3]
-    with pytest.raises(UsageError, match="^evs: those of plane 0 do not all name it$"):
+    with pytest.raises(UsageError, match=r"^evs: those of plane 0 do not all name it$"):
         attributes(evs=tuple(evs)).check(config_of(FABRIC, HOST))
 
 
 @pytest.mark.parametrize("ev", [-1, 1 << 32, 4 << 28])
 def test_ev_beyond_32_bits_or_the_planes_is_refused(ev: int) -> None:
     evs = (*FABRIC.ev_set(HOST, PEER, 16)[:15], ev)
-    with pytest.raises(UsageError, match="^evs: those of plane 3 do not all name it$"):
+    with pytest.raises(UsageError, match=r"^evs: those of plane 3 do not all name it$"):
         attributes(evs=evs).check(config_of(FABRIC, HOST))
 
 
