@@ -13,6 +13,8 @@ KEEP(struct, mrc_port);
 KEEP(struct, mrc_port_state);
 KEEP(enum, mrc_port_counter);
 KEEP(struct, mrc_port_counters);
+KEEP(struct, mrc_capture_record);
+KEEP(struct, mrc_capture_state);
 KEEP(enum, mrc_fib);
 KEEP(enum, mrc_usid);
 KEEP(enum, mrc_ev_layout);

@@ -266,6 +266,36 @@ class Usid(IntEnum):
     DOWNLINK = 3
 
 
+class CaptureRecord(Structure):
+    """struct mrc_capture_record, 2328 bytes."""
+
+    time_ns: int
+    port_id: int
+    fate: int
+    frame_bytes: int
+    kept_bytes: int
+    octets: "Array[c_uint8]"
+
+    _fields_ = (
+        ("time_ns", c_uint64),
+        ("port_id", c_uint32),
+        ("fate", c_uint32),
+        ("frame_bytes", c_uint32),
+        ("kept_bytes", c_uint32),
+        ("octets", (c_uint8 * 2304)),
+    )
+
+
+class CaptureState(Structure):
+    """struct mrc_capture_state, 8 bytes."""
+
+    lost_frames: int
+
+    _fields_ = (
+        ("lost_frames", c_uint64),
+    )
+
+
 class Ev(Structure):
     """struct mrc_ev, 64 bytes."""
 
@@ -476,7 +506,7 @@ class Port(Structure):
     is_configured: int
     mac: "Array[c_uint8]"
     peer_mac: "Array[c_uint8]"
-    pad0: int
+    capture_bytes: int
     fault_flags: int
     loss_seed: int
     loss_q32: int
@@ -493,7 +523,7 @@ class Port(Structure):
         ("is_configured", c_uint8),
         ("mac", (c_uint8 * 6)),
         ("peer_mac", (c_uint8 * 6)),
-        ("pad0", c_uint16),
+        ("capture_bytes", c_uint16),
         ("fault_flags", c_uint32),
         ("loss_seed", c_uint32),
         ("loss_q32", c_uint64),

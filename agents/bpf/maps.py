@@ -4,6 +4,7 @@ Value layouts are the ctypes structures of agents.wire_abi; a size that differs 
 """
 
 import ctypes
+import errno
 import mmap
 import os
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ Value = TypeVar("Value", bound=Structure)
 
 _BPF_F_LOCK = 4
 _BPF_MAP_TYPE_PERCPU_ARRAY = 6
+_BPF_MAP_TYPE_RINGBUF = 27
 
 
 class _MapInfo(Structure):
@@ -161,6 +163,29 @@ class PerCpuArray(Generic[Value]):
         code = library().bpf_map_lookup_elem(self._descriptor, byref(key), byref(self._values))
         if code:
             raise FabricError(f"cannot read element {index}: {os.strerror(-code)}")
+
+
+def map_delete(descriptor: int, key: Structure | c_uint32) -> None:
+    """Removes one element of a map that can be without it; one that is not there is no error."""
+    code = library().bpf_map_delete_elem(descriptor, byref(key))
+    if code and -code != errno.ENOENT:
+        raise FabricError(f"cannot empty an element of a map: {os.strerror(-code)}")
+
+
+def create_ring(name: str, size_bytes: int) -> int:
+    """Descriptor of a new ring buffer; it lives as long as a descriptor or a map holds it.
+
+    Args:
+        name: shown by tools, at most 15 characters.
+        size_bytes: a power of two of whole pages.
+
+    Raises:
+        FabricError: the kernel refuses it.
+    """
+    descriptor = int(library().bpf_map_create(_BPF_MAP_TYPE_RINGBUF, name.encode(), 0, 0, size_bytes, None))
+    if descriptor < 0:
+        raise FabricError(f"cannot make a ring buffer of {size_bytes} bytes: {os.strerror(-descriptor)}")
+    return descriptor
 
 
 def map_update(descriptor: int, key: Structure | c_uint32, value: Structure | c_uint32) -> None:

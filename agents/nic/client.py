@@ -90,8 +90,17 @@ class AgentClient:
             if not part:
                 raise AgentError(f"the NIC agent at {self._path} died")
             self._buffer += part
+        return self._take_message()
+
+    def _take_message(self) -> dict[str, Any]:
+        """The first message in the buffer, which holds a whole one."""
         line, _, self._buffer = self._buffer.partition(b"\n")
-        message: dict[str, Any] = json.loads(line)
+        try:
+            message = json.loads(line)
+        except ValueError as error:
+            raise AgentError(f"the NIC agent at {self._path} sent what is no message: {error}") from error
+        if not isinstance(message, dict):
+            raise AgentError(f"the NIC agent at {self._path} sent what is no message: {line[:80]!r}")
         return message
 
     # -- verbs ------------------------------------------------------------------------------------
@@ -213,8 +222,9 @@ class AgentClient:
         except OSError as error:
             raise AgentError(f"the NIC agent at {self._path} is gone: {error}") from error
         while b"\n" in self._buffer:
-            line, _, self._buffer = self._buffer.partition(b"\n")
-            self._events.append(json.loads(line))
+            message = self._take_message()
+            if "event" in message:  # else the answer to a call that was given up
+                self._events.append(message)
         events, self._events = self._events, []
         yield from events
 
@@ -224,6 +234,9 @@ class AgentClient:
         Raises:
             AgentError: none came in time.
         """
-        if self._events:
-            return self._events.pop(0)
-        return self._read_message(time.monotonic_ns() + timeout_ns, "an event")
+        deadline_ns = time.monotonic_ns() + timeout_ns
+        while not self._events:
+            message = self._read_message(deadline_ns, "an event")
+            if "event" in message:
+                self._events.append(message)
+        return self._events.pop(0)

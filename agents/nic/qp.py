@@ -77,7 +77,9 @@ class QpAttributes:
                 f"evs: {len(self.evs)} of them; a multiple of {planes}, up to {Limit.EV_MAX}, is accepted"
             )
         per_plane = len(self.evs) // planes
+        rows = (Usid.INDEX_MASK + 1) // config.uplinks_per_pair
         ranges = {
+            "peer_host": (0, rows * config.hosts_per_t0 - 1),
             "backup_per_plane": (0, per_plane - 1),
             "min_active": (1, len(self.evs)),
             "window_packets": (1, Limit.PSN_RING),

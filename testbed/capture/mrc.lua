@@ -9,7 +9,7 @@
 
 local mrc = Proto("mrc", "Multipath Reliable Connection")
 local srv6 = Proto("mrc_carrier", "MRC SRv6 carrier")
-local trimmed_udp = Proto("mrc_udp", "UDP of a trimmed MRC packet")
+local mrc_udp = Proto("mrc_udp", "UDP of a trimmed MRC packet")
 
 local LAYOUTS = {
    bth = "opcode:8 solicited_event:flag migration_request:flag pad_bytes:2 version:4 p_key:16"
@@ -187,7 +187,7 @@ local udp_fields = {
    destination_port = ProtoField.uint16("mrc.udp.destination_port", "Destination port", base.DEC),
    length = ProtoField.uint16("mrc.udp.length", "Length before trimming", base.DEC),
 }
-trimmed_udp.fields = udp_fields
+mrc_udp.fields = udp_fields
 
 local malformed = ProtoExpert.new("mrc.malformed", "Malformed MRC packet", expert.group.MALFORMED, expert.severity.ERROR)
 local bad_icrc = ProtoExpert.new("mrc.icrc.bad", "Wrong iCRC", expert.group.CHECKSUM, expert.severity.WARN)
@@ -548,14 +548,31 @@ function mrc.dissector(tvb, pinfo, root)
    return dissect(tvb, pinfo, root, pinfo.src_port, length and length.value)
 end
 
--- A trimmed packet keeps its lengths, which Wireshark's own UDP would call malformed.
 local udp = DissectorTable.get("ip.proto"):get_dissector(17)
+local udp_ports = DissectorTable.get("udp.port")
 
-function trimmed_udp.dissector(tvb, pinfo, root)
-   if not was_trimmed() or tvb:captured_len() < UDP_BYTES or tvb(2, 2):uint() ~= mrc.prefs.udp_port then
+-- The source port is half of an EV, not a service, though Wireshark would ask the lower of the two ports first.
+local function hand_on_to_udp(tvb, pinfo, root)
+   local source_port = tvb(0, 2):uint()
+   local service = udp_ports:get_dissector(source_port)
+   if not service or source_port == mrc.prefs.udp_port then
       return hand_on(udp, tvb, pinfo, root)
    end
-   local tree = root:add(trimmed_udp, tvb(0, UDP_BYTES))
+   udp_ports:remove(source_port, service)
+   local length = hand_on(udp, tvb, pinfo, root)
+   udp_ports:add(source_port, service)
+   return length
+end
+
+-- A trimmed packet keeps its lengths, which Wireshark's own UDP would call malformed.
+function mrc_udp.dissector(tvb, pinfo, root)
+   if tvb:captured_len() < UDP_BYTES or tvb(2, 2):uint() ~= mrc.prefs.udp_port then
+      return hand_on(udp, tvb, pinfo, root)
+   end
+   if not was_trimmed() then
+      return hand_on_to_udp(tvb, pinfo, root)
+   end
+   local tree = root:add(mrc_udp, tvb(0, UDP_BYTES))
    tree:add(udp_fields.source_port, tvb(0, 2))
    tree:add(udp_fields.destination_port, tvb(2, 2))
    tree:add(udp_fields.length, tvb(4, 2))
@@ -606,7 +623,6 @@ end
 
 -- ---- registration ----------------------------------------------------------------------------------------
 
-local udp_ports = DissectorTable.get("udp.port")
 local registered_port = nil
 
 local function register_port()
@@ -626,5 +642,5 @@ end
 
 mrc.prefs_changed = register_port
 register_port()
-DissectorTable.get("ip.proto"):add(17, trimmed_udp)
+DissectorTable.get("ip.proto"):add(17, mrc_udp)
 DissectorTable.get("ip.proto"):add(41, srv6)

@@ -26,6 +26,9 @@ _INTERFACE_NAME: Final = 2
 _INTERFACE_DESCRIPTION: Final = 3
 _INTERFACE_RESOLUTION: Final = 9
 _SECTION_APPLICATION: Final = 4
+_PACKET_FLAGS: Final = 2
+_INBOUND: Final = 1
+_OUTBOUND: Final = 2
 
 Option = tuple[int, bytes]
 
@@ -53,7 +56,13 @@ def interface_block(name: str, description: str, snap_bytes: int) -> bytes:
 
 
 def packet_block(
-    interface: int, time_ns: int, octets: bytes, frame_bytes: int, comments: Sequence[str] = ()
+    interface: int,
+    time_ns: int,
+    octets: bytes,
+    frame_bytes: int,
+    comments: Sequence[str] = (),
+    *,
+    is_outbound: bool | None = None,
 ) -> bytes:
     """One packet.
 
@@ -63,11 +72,13 @@ def packet_block(
         octets: what was kept of the frame.
         frame_bytes: how long it was.
         comments: shown with the packet.
+        is_outbound: whether the interface sent it; None: not known.
     """
     fixed = struct.pack("<IIIII", interface, time_ns >> 32, time_ns & 0xFFFF_FFFF, len(octets), frame_bytes)
-    return _block(
-        _PACKET, fixed + _padded(octets), [(_OPTION_COMMENT, comment.encode()) for comment in comments]
-    )
+    options = [(_OPTION_COMMENT, comment.encode()) for comment in comments]
+    if is_outbound is not None:
+        options.append((_PACKET_FLAGS, struct.pack("<I", _OUTBOUND if is_outbound else _INBOUND)))
+    return _block(_PACKET, fixed + _padded(octets), options)
 
 
 def _block(kind: int, body: bytes, options: Iterable[Option]) -> bytes:

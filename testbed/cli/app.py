@@ -27,6 +27,7 @@ MODULES: Final = {
     "bench": ("bench",),
     "fault": ("fault",),
     "ev": ("ev",),
+    "capture": ("capture",),
     "observability": ("metrics",),
     "files": ("validate", "schema"),
     "machine": ("doctor", "version", "host", "image"),

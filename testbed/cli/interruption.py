@@ -46,6 +46,22 @@ def signals_force() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def signals_stop(stop: Callable[[], None]) -> Iterator[None]:
+    """Calls *stop* at the first SIGINT or SIGTERM, for work that then ends in good order; a second forces."""
+    is_second = False
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        nonlocal is_second
+        if is_second:
+            _force()
+        is_second = True
+        stop()
+
+    with _handled_by(handle):
+        yield
+
+
 def _force() -> NoReturn:
     os.write(sys.stderr.fileno(), b"\nforced: `mrc-testbed down` removes what is left\n")
     os._exit(ExitCode.INTERRUPTED)

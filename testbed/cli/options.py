@@ -8,7 +8,8 @@ import functools
 import inspect
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -82,6 +83,7 @@ _OPTIONS: Final[dict[str, tuple[object, typer.models.OptionInfo]]] = {
         typer.Option("--no-color", show_default=False, help="No colours; NO_COLOR does the same."),
     ),
 }
+_OUR_PACKAGES: Final = ("testbed", "agents")
 _HEEDED_BY_ALL: Final = ("output", "timeout", "verbose", "quiet", "no_color")
 
 
@@ -99,6 +101,7 @@ class Settings:
         stdout: where results go.
         stderr: where everything else goes.
         progress: hears what the command is doing.
+        verbosity: -1 for --quiet, otherwise the number of -v.
     """
 
     topology: Path | None
@@ -110,6 +113,7 @@ class Settings:
     stdout: Console
     stderr: Console
     progress: Progress
+    verbosity: int
 
 
 def command(
@@ -143,7 +147,11 @@ def command(
             if needs_root and not settings.is_dry_run:
                 _require_root(name)
             progress = settings.progress
-            with deadline(timeout_ns, lambda: progress.stage), progress.shown():
+            with (
+                _logs_shown(settings.stderr, settings.verbosity),
+                deadline(timeout_ns, lambda: progress.stage),
+                progress.shown(),
+            ):
                 return function(settings, **values)
 
         context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
@@ -184,7 +192,6 @@ def _settings(
     no_color = True if merged["no_color"] or os.environ.get("NO_COLOR") else None
     stdout = Console(no_color=no_color, markup=False, highlight=False)
     stderr = Console(no_color=no_color, stderr=True, markup=False, highlight=False)
-    _configure_logging(stderr, verbosity)
     settings = Settings(
         topology=merged["topology"],
         name=merged["name"] or DEFAULT_LAB,
@@ -195,6 +202,7 @@ def _settings(
         stdout=stdout,
         stderr=stderr,
         progress=Progress(stderr, is_quiet=verbosity < 0),
+        verbosity=verbosity,
     )
     return settings, merged["timeout"]
 
@@ -209,15 +217,23 @@ def _from_environment(key: str) -> bool:
     return bool(os.environ.get(_environment_name(key)))
 
 
-def _configure_logging(stderr: Console, verbosity: int) -> None:
+@contextmanager
+def _logs_shown(stderr: Console, verbosity: int) -> Iterator[None]:
+    """Shows the logs of our packages on stderr while the block lasts; puts everything back afterwards."""
     level = {-1: logging.ERROR, 0: logging.WARNING, 1: logging.INFO}.get(verbosity, logging.DEBUG)
     handler = RichHandler(console=stderr, show_path=False, omit_repeated_times=False, log_time_format="%X")
-    root = logging.getLogger()
-    root.handlers = [handler]
     handler.setFormatter(logging.Formatter("%(message)s"))
-    root.setLevel(logging.WARNING)
-    for package in ("testbed", "agents"):
-        logging.getLogger(package).setLevel(level)
+    packages = [logging.getLogger(name) for name in _OUR_PACKAGES]
+    levels = [package.level for package in packages]
+    for package in packages:
+        package.addHandler(handler)
+        package.setLevel(level)
+    try:
+        yield
+    finally:
+        for package, before in zip(packages, levels, strict=True):
+            package.removeHandler(handler)
+            package.setLevel(before)
 
 
 def _own_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:

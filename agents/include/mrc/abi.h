@@ -62,8 +62,8 @@ struct mrc_port {
 	__u8 is_configured;
 	__u8 mac[6];
 	__u8 peer_mac[6];
-	__u16 pad0;
-	__u32 fault_flags; /* enum mrc_port_fault bits */
+	__u16 capture_bytes; /* copied of each frame that leaves or is lost here; 0: no capture */
+	__u32 fault_flags;   /* enum mrc_port_fault bits */
 	__u32 loss_seed;
 	__u64 loss_q32;		    /* drop probability * 2^32; 1 << 32 drops all */
 	__u64 rate_bps;		    /* 0: unshaped, frames are redirected at once */
@@ -99,6 +99,21 @@ enum mrc_port_counter {
 /* port_counters[port id], per-CPU array. */
 struct mrc_port_counters {
 	__u64 value[MRC_PC_COUNT];
+};
+
+/* A record of the ring in capture_rings[0]: kept_bytes of a frame, as it left port_id. */
+struct mrc_capture_record {
+	__u64 time_ns; /* when it arrived in the model, on a shaped port; else when it was sent */
+	__u32 port_id;
+	__u32 fate; /* enum mrc_port_counter: MRC_PC_TX_PACKETS, or the drop */
+	__u32 frame_bytes;
+	__u32 kept_bytes;
+	__u8 octets[MRC_FRAME_BYTES_MAX];
+};
+
+/* capture_state[0], mmapable array. */
+struct mrc_capture_state {
+	__u64 lost_frames; /* the ring was full */
 };
 
 /*

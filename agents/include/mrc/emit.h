@@ -7,6 +7,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <mrc/fabric_maps.h>
+#include <mrc/capture.h>
 
 /*
  * 64 to 32 bit mix (the finaliser of SplitMix64): the n-th packet of a port meets the same fate in
@@ -22,35 +23,36 @@ static __always_inline __u32 loss_draw(__u32 seed, __u64 sequence)
 }
 
 /*
- * Whether the link's faults take this packet; counted when they do. The times are those of data
+ * The counter of the fault that takes this packet, 0 when none does. The times are those of data
  * packets: EV probes on a dead path are meant to be lost, and say nothing about who still uses it.
  */
-static __noinline int link_fault_drops(__u32 port_id, __u32 traffic_class)
+static __noinline __u32 link_fault_drops(__u32 port_id, __u32 traffic_class)
 {
 	struct mrc_port *port = bpf_map_lookup_elem(&port_table, &port_id);
 	struct mrc_port_state *state = bpf_map_lookup_elem(&port_state, &port_id);
+	__u32 fault = MRC_PC_DROP_LOSS;
 	__u64 now_ns;
 
 	if (!port || !state)
 		return 0;
 	if (port->fault_flags & MRC_FAULT_DOWN) {
-		port_count(port_id, MRC_PC_DROP_LINK_DOWN, 1);
+		fault = MRC_PC_DROP_LINK_DOWN;
 	} else {
 		__u64 sequence = __sync_fetch_and_add(&state->loss_sequence, 1);
 
 		if (loss_draw(port->loss_seed, sequence) >= port->loss_q32)
 			return 0;
-		port_count(port_id, MRC_PC_DROP_LOSS, 1);
 	}
+	port_count(port_id, fault, 1);
 	__sync_fetch_and_add(&state->fault_drops, 1);
 	if (traffic_class != MRC_CLASS_DATA)
-		return 1;
+		return fault;
 	__sync_fetch_and_add(&state->fault_data_drops, 1);
 	now_ns = bpf_ktime_get_ns();
 	if (!state->first_fault_drop_ns)
 		state->first_fault_drop_ns = now_ns;
 	state->last_fault_drop_ns = now_ns;
-	return 1;
+	return fault;
 }
 
 #include <mrc/queue.h>
@@ -63,10 +65,15 @@ static __always_inline int port_emit(struct xdp_md *ctx, __u32 port_id, struct m
 				     __u32 traffic_class)
 {
 	struct mrc_port_counters *counters;
+	__u32 fault = 0;
 
 	if (port->rate_bps)
 		return queue_enqueue(ctx, port_id, traffic_class);
-	if ((port->fault_flags || port->loss_q32) && link_fault_drops(port_id, traffic_class))
+	if (port->fault_flags || port->loss_q32)
+		fault = link_fault_drops(port_id, traffic_class);
+	if (port->capture_bytes)
+		capture_frame(ctx, port_id, bpf_ktime_get_ns(), fault);
+	if (fault)
 		return XDP_DROP;
 	counters = bpf_map_lookup_elem(&port_counters, &port_id);
 	if (counters) {

@@ -12,6 +12,7 @@
 
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
+#include <mrc/capture.h>
 #include <mrc/fabric_maps.h>
 #include <mrc/queue_maps.h>
 #include <mrc/queue_wheel.h>
@@ -104,6 +105,7 @@ __noinline int queue_enqueue(struct xdp_md *ctx, __u32 port_id, __u32 traffic_cl
 	if (reason) {
 		pool_return(id);
 		port_count(port_id, reason, 1);
+		capture_frame(ctx, port_id, arrival_ns, reason);
 	}
 	return XDP_DROP;
 }

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Headers as they lie in a frame, big endian. Sections are those of docs/protocol.md. */
+/*
+ * Headers as they lie in a frame, big endian. Sections are those of docs/protocol.md.
+ *
+ * A header by itself has no padding and needs no attribute. Behind the 14 bytes of Ethernet
+ * everything lies at an even address: saying so spares the compiler from handling packed fields
+ * byte by byte.
+ */
 #ifndef MRC_WIRE_H
 #define MRC_WIRE_H
 
@@ -71,7 +77,7 @@ struct wire_eth {
 	__u8 destination[6];
 	__u8 source[6];
 	__be16 ethertype;
-} __attribute__((packed));
+};
 
 struct wire_ipv6 {
 	__be32 version_class_flow;
@@ -80,14 +86,14 @@ struct wire_ipv6 {
 	__u8 hop_limit;
 	__be64 source[2];
 	__be64 destination[2];
-} __attribute__((packed));
+};
 
 struct wire_udp {
 	__be16 source;
 	__be16 destination;
 	__be16 length;
 	__be16 checksum;
-} __attribute__((packed));
+};
 
 struct wire_bth {
 	__u8 opcode;
@@ -95,7 +101,7 @@ struct wire_bth {
 	__be16 p_key;
 	__be32 destination_qp; /* 8 reserved bits, 24 bits of QP number */
 	__be32 flags_psn;      /* a 31, rtx 29, ts 28, PSN 23:0 */
-} __attribute__((packed));
+};
 
 /* What every MRC packet of this fabric starts with. */
 struct wire_stack {
@@ -104,7 +110,7 @@ struct wire_stack {
 	struct wire_ipv6 inner;
 	struct wire_udp udp;
 	struct wire_bth bth;
-} __attribute__((packed));
+} __attribute__((packed, aligned(2)));
 
 struct wire_write {
 	struct wire_stack stack;
@@ -115,7 +121,7 @@ struct wire_write {
 	__be64 va; /* RETH */
 	__be32 r_key;
 	__be32 dmalen;
-} __attribute__((packed));
+} __attribute__((packed, aligned(2)));
 
 struct wire_sack {
 	struct wire_stack stack;
@@ -132,7 +138,7 @@ struct wire_sack {
 	__be16 tx_timestamp; /* CC_STATE */
 	__be16 ooo_count;
 	__be32 penalty_received; /* r_c 31, penalty 30:24, received bytes 23:0 */
-} __attribute__((packed));
+} __attribute__((packed, aligned(2)));
 
 /* What is sure to be left of a data packet that a switch has trimmed. */
 struct wire_trimmed {
@@ -171,7 +177,7 @@ struct wire_probe {
 struct wire_acknowledge {
 	struct wire_stack stack;
 	__be32 syndrome_msn; /* AETH */
-} __attribute__((packed));
+} __attribute__((packed, aligned(2)));
 
 struct wire_endpoint_request {
 	struct wire_stack stack;
@@ -181,7 +187,7 @@ struct wire_endpoint_request {
 	__be32 reserved;
 	__be16 tx_timestamp;
 	__be16 timestamp_type;
-} __attribute__((packed));
+} __attribute__((packed, aligned(2)));
 
 struct wire_endpoint_response {
 	struct wire_stack stack;
@@ -189,7 +195,7 @@ struct wire_endpoint_response {
 	__u8 reserved[26];
 	__be16 tx_timestamp;
 	__u8 reserved_tail[6];
-} __attribute__((packed));
+} __attribute__((packed, aligned(2)));
 
 _Static_assert(sizeof(struct wire_stack) == 114, "Ethernet .. BTH");
 _Static_assert(sizeof(struct wire_write) == 138, "headers of a WRITE");

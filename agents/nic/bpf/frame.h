@@ -110,30 +110,34 @@ static __always_inline void write_stack(struct wire_stack *stack,
 	__u32 udp_bytes = sizeof(struct wire_udp) + sizeof(struct wire_bth) + after_bth;
 	__be64 prefix = bpf_cpu_to_be64(config->inner_prefix + to->plane);
 	__be64 own = bpf_cpu_to_be64(config->host_index + 1ULL);
+	/* By pointers of their own: as members of a packed structure they would be written
+	 * piecemeal. */
+	struct wire_ipv6 *outer = (void *)&stack->outer, *inner = (void *)&stack->inner;
+	struct wire_udp *udp = (void *)&stack->udp;
+	struct wire_bth *bth = (void *)&stack->bth;
 
 	__builtin_memcpy(stack->eth.destination, port->peer_mac, 6);
 	__builtin_memcpy(stack->eth.source, port->mac, 6);
 	stack->eth.ethertype = bpf_htons(WIRE_ETH_P_IPV6);
-	write_ipv6(&stack->outer, class_flow, sizeof(struct wire_ipv6) + udp_bytes,
-		   WIRE_NEXT_HEADER_IPV6);
-	stack->outer.source[0] = prefix;
-	stack->outer.source[1] = own;
-	stack->outer.destination[0] = bpf_cpu_to_be64(to->to.hi);
-	stack->outer.destination[1] = bpf_cpu_to_be64(to->to.lo);
-	write_ipv6(&stack->inner, class_flow, udp_bytes, WIRE_NEXT_HEADER_UDP);
-	stack->inner.source[0] = prefix;
-	stack->inner.source[1] = own;
-	stack->inner.destination[0] = prefix;
-	stack->inner.destination[1] = bpf_cpu_to_be64(to->peer_host + 1ULL);
-	stack->udp.source = bpf_htons(to->entropy);
-	stack->udp.destination = bpf_htons(config->udp_port);
-	stack->udp.length = bpf_htons(udp_bytes);
-	stack->udp.checksum = 0;
-	stack->bth.opcode = opcode;
-	stack->bth.pad_version = pad << 4;
-	stack->bth.p_key = bpf_htons(0xffff);
-	stack->bth.destination_qp = bpf_htonl(to->peer_qpn);
-	stack->bth.flags_psn = bpf_htonl(flags_psn);
+	write_ipv6(outer, class_flow, sizeof(struct wire_ipv6) + udp_bytes, WIRE_NEXT_HEADER_IPV6);
+	outer->source[0] = prefix;
+	outer->source[1] = own;
+	outer->destination[0] = bpf_cpu_to_be64(to->to.hi);
+	outer->destination[1] = bpf_cpu_to_be64(to->to.lo);
+	write_ipv6(inner, class_flow, udp_bytes, WIRE_NEXT_HEADER_UDP);
+	inner->source[0] = prefix;
+	inner->source[1] = own;
+	inner->destination[0] = prefix;
+	inner->destination[1] = bpf_cpu_to_be64(to->peer_host + 1ULL);
+	udp->source = bpf_htons(to->entropy);
+	udp->destination = bpf_htons(config->udp_port);
+	udp->length = bpf_htons(udp_bytes);
+	udp->checksum = 0;
+	bth->opcode = opcode;
+	bth->pad_version = pad << 4;
+	bth->p_key = bpf_htons(0xffff);
+	bth->destination_qp = bpf_htonl(to->peer_qpn);
+	bth->flags_psn = bpf_htonl(flags_psn);
 }
 
 /* The iCRC of a lab is "off": zeros in its place (docs/protocol.md, "iCRC"). */

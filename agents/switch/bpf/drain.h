@@ -140,6 +140,7 @@ static __always_inline int queue_drain(struct xdp_md *ctx)
 	struct mrc_port *port = bpf_map_lookup_elem(&port_table, &port_id);
 	struct mrc_queue_descriptor *descriptor;
 	__u64 arrival_ns, length_bytes;
+	__u32 traffic_class, fault = 0;
 	int is_ready;
 
 	if (!id || !descriptors || !port)
@@ -147,18 +148,20 @@ static __always_inline int queue_drain(struct xdp_md *ctx)
 	descriptor = descriptor_of(descriptors, id);
 	arrival_ns = descriptor->time_ns;
 	length_bytes = descriptor->length_bytes;
+	traffic_class = descriptor->traffic_class;
 	drain_account(now_ns - arrival_ns);
-	if ((port->fault_flags || port->loss_q32) &&
-	    link_fault_drops(port_id, descriptor->traffic_class)) {
-		pool_return(id);
-		return XDP_DROP;
-	}
 	is_ready = !drain_copy(ctx, id, arrival_ns, length_bytes);
 	pool_return(id);
 	if (!is_ready) {
 		port_count(port_id, MRC_PC_DROP_MALFORMED, 1);
 		return XDP_DROP;
 	}
+	if (port->fault_flags || port->loss_q32)
+		fault = link_fault_drops(port_id, traffic_class);
+	if (port->capture_bytes)
+		capture_frame(ctx, port_id, arrival_ns, fault);
+	if (fault)
+		return XDP_DROP;
 	port_count(port_id, MRC_PC_TX_PACKETS, 1);
 	port_count(port_id, MRC_PC_TX_BYTES, length_bytes);
 	return bpf_redirect_map(&port_devmap, port_id, XDP_DROP);

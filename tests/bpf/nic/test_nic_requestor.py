@@ -136,6 +136,14 @@ def test_ports_without_carrier_are_not_used(source: WriteSource) -> None:
     assert Counter(packet.plane for packet in source.send()) == {1: 10, 3: 10}
 
 
+def test_attempt_without_a_port_asks_for_no_further_frame(source: WriteSource) -> None:
+    """Each frame would ask for the next, and the agent would do nothing else until a port is up."""
+    source.nic.config.port_up_mask = 0
+    source.post(100)
+    assert source.nic.kick().counters == {NicCounter.DROP_NO_EV: 1}
+    assert source.nic.events() == []
+
+
 def test_work_posted_while_no_port_is_up_begins_once_one_is(nic: NicBench, timed: FarEnd) -> None:
     """Nothing is under way then, so no time-out would ever remind the QP of its work."""
     source = WriteSource(nic, timed, timed.attributes(rto_ns=20_000_000))
@@ -324,6 +332,9 @@ def test_credit_that_one_frame_cannot_spend_is_reported_once(nic: NicBench, dist
     assert source.feed(seth) is not None
     (event,) = nic.events()
     assert (event.kind, event.qp_index, event.a) == (EventKind.KICK, 0, 39)
+    assert source.feed(seth) is not None
+    assert nic.events() == []
+    assert len(source.send()) == 38
 
 
 def test_acknowledged_packets_and_bytes_are_counted_once(source: WriteSource) -> None:

@@ -7,15 +7,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from shared_lab import SPEC, unhealthy_ports
 
 from testbed.fabric import lab
 from testbed.fabric.live import Lab
 from testbed.fabric.namespace import namespace_names
 from testbed.fabric.process import find_marked
 from testbed.faults.by_hand import LabFaults
-from testbed.topology.spec import TopologySpec
-
-SPEC = TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=2)
 
 
 @pytest.fixture(scope="module")
@@ -65,12 +63,3 @@ def faults(lab_name: str, live: Lab) -> Iterator[Callable[[], LabFaults]]:
     open_faults().clear_all()
     for each in opened:
         each.close()
-
-
-def unhealthy_ports(attached: Lab) -> list[str]:
-    """Names of the ports whose entry in the port table is not that of a healthy port."""
-    return [
-        attached.clos.port(port_id).name
-        for port_id, port in enumerate(attached.port_table)
-        if port.fault_flags or port.loss_q32 or port.loss_seed
-    ]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import SPEC, unhealthy_ports
+from shared_lab import SPEC, unhealthy_ports
 
 from testbed.cli.app import run
 from testbed.fabric.live import Lab

@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from conftest import unhealthy_ports
+from shared_lab import unhealthy_ports
 
 from agents.nic.client import AgentClient
 from agents.wire_abi import PortCounter

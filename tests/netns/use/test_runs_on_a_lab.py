@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import SPEC, unhealthy_ports
+from shared_lab import SPEC, unhealthy_ports
 
 from testbed.cli.app import run
 from testbed.fabric import lab

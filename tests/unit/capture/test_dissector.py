@@ -224,6 +224,15 @@ def test_ends_ev_and_carrier_are_decoded(is_tunnelled: bool) -> None:
     assert row["mrc.carrier"] == ([" ".join(map(str, expected))] if is_tunnelled else [])
 
 
+def test_source_port_that_is_a_service_elsewhere_is_still_half_an_ev() -> None:
+    ports = [*range(1200), 4789, 4791, 6081, 48879]
+    frames = [encode_frame(build_frame(replace(ROUTE, ev=0x2001_0000 | port), CONTROL[0])) for port in ports]
+    rows = fields(frames, ["mrc.ev.copy", "udp.srcport", "mrc.opcode"])
+    assert [row["mrc.ev.copy"] for row in rows] == [row["udp.srcport"] for row in rows]
+    assert [row["udp.srcport"] for row in rows] == [[str(port)] for port in ports]
+    assert {row["mrc.opcode"][0] for row in rows} == {"0xd1"}
+
+
 def test_roles_of_usids_are_named() -> None:
     [body] = re.findall(r"^   role = \{(.*?)\}", lua_table("NAMES"), re.MULTILINE)
     found = {int(value): text for value, text in re.findall(r'\[(\d)\] = "(\w+)"', body)}

@@ -12,6 +12,7 @@ COMMANDS = [
     "bench sendrecv",
     "bench write-bw",
     "bench write-lat",
+    "capture",
     "completion",
     "demo",
     "doctor",

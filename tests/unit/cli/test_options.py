@@ -26,6 +26,7 @@ def settings_of():
     ) -> None:
         """Look."""
         seen.append((settings, size))
+        logging.getLogger("testbed.somewhere").info("one more thing")
 
     @command(app, "nap")
     def nap(settings: Settings) -> None:
@@ -93,12 +94,20 @@ def test_a_flag_from_the_environment_does_not_break_commands_that_do_not_heed_it
 
 
 @pytest.mark.parametrize(
-    ("arguments", "level"),
-    [((), "WARNING"), (("-v",), "INFO"), (("-vv",), "DEBUG"), (("-q",), "ERROR")],
+    ("arguments", "is_shown"), [((), False), (("-v",), True), (("-vv",), True), (("-q",), False)]
 )
-def test_verbosity_sets_the_level_of_our_logs(settings_of, arguments, level):
+def test_our_logs_are_shown_on_stderr_when_asked_for(settings_of, capsys, arguments, is_shown):
     settings_of("look", *arguments)
-    assert logging.getLevelName(logging.getLogger("testbed").level) == level
+    out, err = capsys.readouterr()
+    assert ("one more thing" in err) == is_shown
+    assert out == ""
+
+
+def test_logging_is_as_before_once_a_command_is_over(settings_of):
+    logger = logging.getLogger("testbed")
+    before = (logger.level, list(logger.handlers), list(logging.getLogger().handlers))
+    settings_of("look", "-vv")
+    assert (logger.level, logger.handlers, logging.getLogger().handlers) == before
 
 
 @pytest.mark.parametrize("how", ["flag", "NO_COLOR"])

@@ -20,7 +20,7 @@ def settings(output, *, width=80, colour=False):
     colours = "standard" if colour else None
     stdout = Console(file=io.StringIO(), width=width, markup=False, highlight=False, color_system=colours)
     stderr = Console(file=io.StringIO())
-    return Settings(None, "a", False, output, False, None, stdout, stderr, Progress(stderr, is_quiet=True))
+    return Settings(None, "a", False, output, False, None, stdout, stderr, Progress(stderr, is_quiet=True), 0)
 
 
 def shown(output, table=lambda: "a table", lines=None, **console):

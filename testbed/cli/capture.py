@@ -1,0 +1,166 @@
+"""capture: frames of a live lab, as a pcapng file or through tshark."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Annotated, Any, Final
+
+import typer
+
+from testbed.capture.recording import CaptureCount, Recording
+from testbed.capture.selection import Selection, select_ports
+from testbed.capture.tap import SNAP_BYTES_MAX, Tap
+from testbed.capture.tshark import tshark_arguments
+from testbed.cli.interruption import signals_stop
+from testbed.cli.options import Settings, command
+from testbed.cli.render import key_values, say, show
+from testbed.cli.suggestion import nodes
+from testbed.errors import PreflightError, UsageError
+from testbed.fabric import lab
+from testbed.units import parse_duration_ns
+
+SCHEMA_VERSION: Final = 1
+PANEL: Final = "Use"
+STDOUT: Final = "-"
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command of this module to *app*."""
+    command(app, "capture", heeds=("name",), panel=PANEL)(capture)
+
+
+def capture(
+    settings: Settings,
+    places: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NODE|PORT]", autocompletion=nodes, help="Like h0, p0-t0-0 or p0-t0-0:4."),
+    ] = None,
+    write: Annotated[
+        str, typer.Option("-w", "--write", metavar="FILE", help="Write pcapng there; - is stdout.")
+    ] = "",
+    tshark: Annotated[
+        bool, typer.Option("--tshark", show_default=False, help="Show the packets, decoded, as they come.")
+    ] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", show_default=False, help="All ports of the lab.")
+    ] = False,
+    plane: Annotated[
+        int | None, typer.Option("--plane", min=0, metavar="NUMBER", help="Only ports of this plane.")
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option("-c", "--count", min=1, metavar="NUMBER", help="End after so many packets.")
+    ] = None,
+    duration: Annotated[
+        int | None,
+        typer.Option("--duration", parser=parse_duration_ns, metavar="TIME", help="End after, like 10s."),
+    ] = None,
+    snaplen: Annotated[
+        int,
+        typer.Option("--snaplen", min=1, max=SNAP_BYTES_MAX, metavar="BYTES", help="Keep of each packet."),
+    ] = SNAP_BYTES_MAX,
+) -> None:
+    """Copy the MRC packets that ports send and receive; Ctrl-C ends it.
+
+    Packets that a fault or a full queue takes are there too, with a comment that
+    says so. tcpdump sees none of them: XDP bypasses the kernel's own stack.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed capture h0 --plane 2 -w out.pcapng
+      mrc-testbed capture p0-t0-0:4 h3 --tshark -c 20
+      mrc-testbed capture --all --snaplen 160 -w - | wireshark -k -i -
+    """
+    if bool(write) == tshark:
+        raise UsageError("say where the packets go: -w FILE, or --tshark")
+    if bool(places) == everything:
+        raise UsageError("say what to capture: nodes or ports like h0 or p0-t0-0:4, or --all")
+    with lab.attach(settings.name) as attached:
+        selection = select_ports(attached.clos, places or [], plane)
+        with _destination(write, uses_tshark=tshark) as file, Tap(attached, selection, snaplen) as tap:
+            recording = Recording(tap, selection, file, snaplen)
+            with signals_stop(recording.stop):
+                try:
+                    recording.run(frames_max=count, duration_ns=duration)
+                    recording.finish(frames_max=count)
+                except BrokenPipeError:
+                    return  # whoever read the packets has seen enough
+    _tell(settings, write, selection, recording.count)
+
+
+@contextmanager
+def _destination(write: str, *, uses_tshark: bool) -> Iterator[IO[bytes]]:
+    if uses_tshark:
+        with _tshark() as pipe:
+            yield pipe
+    elif write == STDOUT:
+        if sys.stdout.isatty():
+            raise UsageError("pcapng is not for a terminal", hint="pipe it, name a file, or use --tshark")
+        yield sys.stdout.buffer
+    else:
+        with _created(Path(write)) as file:
+            yield file
+
+
+def _created(path: Path) -> IO[bytes]:
+    try:
+        return path.open("wb")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+
+
+@contextmanager
+def _tshark() -> Iterator[IO[bytes]]:
+    """The standard input of a tshark that ends when it is closed; Ctrl-C is for us alone."""
+    try:
+        process = subprocess.Popen(
+            ["tshark", *tshark_arguments(), "-n", "-l", "-r", "-"],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        raise PreflightError(
+            "tshark is not installed", hint="apt-get install tshark, or -w FILE and look at it elsewhere"
+        ) from error
+    if process.stdin is None:
+        raise AssertionError("Popen was asked for a pipe")
+    try:
+        yield process.stdin
+    finally:
+        try:
+            process.stdin.close()
+        except BrokenPipeError:
+            process.stdin = None
+        process.wait()
+
+
+def _tell(settings: Settings, write: str, selection: Selection, count: CaptureCount) -> None:
+    ports = len(selection.ports)
+    if write in {"", STDOUT}:
+        text = f"{count.frames} packets at {ports} ports, {count.lost_on_the_way} of them lost there"
+        say(settings.stderr, f"{text}; {count.missed} came too fast to be copied")
+        return
+    document: dict[str, Any] = {
+        "lab": settings.name,
+        "file": write,
+        "ports": [port.name for port in selection.ports],
+        "packets": count.frames,
+        "lost_on_the_way": count.lost_on_the_way,
+        "missed": count.missed,
+    }
+    show(
+        settings,
+        "Capture",
+        SCHEMA_VERSION,
+        document,
+        lambda: key_values(
+            [
+                ("file", write),
+                ("ports", str(ports)),
+                ("packets", str(count.frames)),
+                ("lost there", str(count.lost_on_the_way)),
+                ("missed", f"{count.missed} came too fast to be copied"),
+            ]
+        ),
+    )

@@ -1,0 +1,219 @@
+"""The client of an agent: answers, events between them, and every way in which an agent can let one down."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripted_agent import answer, scripted_agent, send
+
+from agents.nic.client import AgentClient
+from testbed.errors import AgentError, UsageError
+
+SHORT_NS = 50_000_000
+LONG_NS = 30_000_000_000
+
+Requests = Iterator[dict[str, Any]]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "agent.sock"
+
+
+def test_call_sends_verb_and_arguments_and_returns_the_result(path: Path) -> None:
+    def script(connection: socket.socket, requests: Requests) -> None:
+        request = next(requests)
+        assert request == {"id": 1, "verb": "register_memory", "arguments": {"length": 4096}}
+        send(connection, answer(request, {"offset": 0, "length": 4096, "r_key": 77}))
+        request = next(requests)
+        assert request == {"id": 2, "verb": "port_status", "arguments": {}}
+        send(connection, answer(request, [True, False]))
+
+    with scripted_agent(path, script), AgentClient(path, LONG_NS) as client:
+        assert client.register_memory(4096) == {"offset": 0, "length": 4096, "r_key": 77}
+        assert client.port_status() == [True, False]
+
+
+def test_refusal_is_a_usage_error_with_verb_and_hint(path: Path) -> None:
+    def script(connection: socket.socket, requests: Requests) -> None:
+        request = next(requests)
+        send(connection, {"id": request["id"], "error": "length: 0 bytes", "hint": "ask for more"})
+
+    with scripted_agent(path, script), AgentClient(path, LONG_NS) as client:
+        with pytest.raises(UsageError) as caught:
+            client.register_memory(0)
+        assert (caught.value.message, caught.value.hint) == (
+            "register_memory: length: 0 bytes",
+            "ask for more",
+        )
+
+
+def test_events_around_an_answer_are_kept_in_order(path: Path) -> None:
+    def script(connection: socket.socket, requests: Requests) -> None:
+        send(connection, {"event": "a"})
+        request = next(requests)
+        send(connection, {"event": "b"}, answer(request, 5), {"event": "c"})
+        next(requests, None)
+
+    with scripted_agent(path, script), AgentClient(path, LONG_NS) as client:
+        assert client.call("anything") == 5
+        assert [client.next_event(LONG_NS)["event"] for _ in range(3)] == ["a", "b", "c"]
+
+
+def test_answer_in_pieces_is_put_together(path: Path) -> None:
+    def script(connection: socket.socket, requests: Requests) -> None:
+        number = next(requests)["id"]
+        for piece in (b'{"id": ', str(number).encode(), b', "result"', b': "whole"}\n{"event'):
+            connection.sendall(piece)
+        connection.sendall(b'": "tail"}\n')
+        next(requests, None)
+
+    with scripted_agent(path, script), AgentClient(path, LONG_NS) as client:
+        assert client.call("anything") == "whole"
+        assert client.next_event(LONG_NS) == {"event": "tail"}
+
+
+def test_drain_takes_all_events_that_wait_and_does_not_block(path: Path) -> None:
+    def script(connection: socket.socket, requests: Requests) -> None:
+        for request in requests:
+            send(connection, {"event": request["id"]}, {"event": -request["id"]}, answer(request, None))
+
+    with scripted_agent(path, script), AgentClient(path, LONG_NS) as client:
+        assert list(client.drain_events()) == []
+        client.subscribe()
+        assert list(client.drain_events()) == [{"event": 1}, {"event": -1}]
+        assert list(client.drain_events()) == []
+
+
+def test_nobody_listens(path: Path) -> None:
+    with pytest.raises(AgentError, match=r"no NIC agent answers on .*agent\.sock: No such file"):
+        AgentClient(path)
+    with socket.socket(socket.AF_UNIX) as deserted:
+        deserted.bind(str(path))
+    with pytest.raises(AgentError, match=r"no NIC agent answers on .*: Connection refused"):
+        AgentClient(path)
+
+
+def test_agent_that_dies_before_it_answers(path: Path) -> None:
+    def script(connection: socket.socket, requests: Requests) -> None:
+        next(requests)
+
+    with scripted_agent(path, script), AgentClient(path, LONG_NS) as client:
+        with pytest.raises(AgentError, match=r"the NIC agent at .*agent\.sock died"):
+            client.hello()
+        with pytest.raises(AgentError, match=r"is gone|died"):
+            client.hello()
+
+
+def test_agent_that_dies_in_the_middle_of_an_answer(path: Path) -> None:
+    def script(connection: socket.socket, requests: Requests) -> None:
+        next(requests)
+        connection.sendall(b'{"id": 1, "resu')
+
+    with (
+        scripted_agent(path, script),
+        AgentClient(path, LONG_NS) as client,
+        pytest.raises(AgentError, match="died"),
+    ):
+        client.hello()
+
+
+def test_dead_agent_is_noticed_while_events_are_drained(path: Path) -> None:
+    def script(connection: socket.socket, requests: Requests) -> None:
+        send(connection, answer(next(requests), None))
+
+    with scripted_agent(path, script), AgentClient(path, LONG_NS) as client:
+        client.subscribe()
+        with pytest.raises(AgentError, match="died"):
+            client.next_event(LONG_NS)
+        with pytest.raises(AgentError, match="died"):
+            list(client.drain_events())
+
+
+def test_agent_that_does_not_answer_in_time(path: Path) -> None:
+    def script(connection: socket.socket, requests: Requests) -> None:
+        assert len(list(requests)) == 1
+
+    with (
+        scripted_agent(path, script),
+        AgentClient(path, SHORT_NS) as client,
+        pytest.raises(AgentError, match="did not send an answer to 'hello' in time"),
+    ):
+        client.hello()
+
+
+def test_no_event_in_time(path: Path) -> None:
+    def script(connection: socket.socket, requests: Requests) -> None:
+        assert list(requests) == []
+
+    with (
+        scripted_agent(path, script),
+        AgentClient(path, LONG_NS) as client,
+        pytest.raises(AgentError, match="did not send an event in time"),
+    ):
+        client.next_event(SHORT_NS)
+
+
+def test_late_answer_is_taken_for_nothing_else(path: Path) -> None:
+    def script(connection: socket.socket, requests: Requests) -> None:
+        late = next(requests)
+        send(connection, {"event": "first"})
+        request = next(requests)
+        send(connection, answer(late, "late"), answer(request, "timely"), {"event": "second"})
+        late, request = next(requests), next(requests)
+        send(connection, answer(late, "late"), {"event": "third"}, answer(request, "timely"))
+        next(requests, None)
+
+    with scripted_agent(path, script), AgentClient(path, LONG_NS) as client:
+        for _ in range(2):
+            with pytest.raises(AgentError, match="in time"):
+                client.call("slow", answer_ns=1)
+            assert client.call("quick") == "timely"
+        events = list(client.drain_events())
+        while len(events) < 3:
+            events.append(client.next_event(LONG_NS))
+        assert [event["event"] for event in events] == ["first", "second", "third"]
+
+
+def test_late_answer_is_no_event(path: Path) -> None:
+    def script(connection: socket.socket, requests: Requests) -> None:
+        late = next(requests)
+        next(requests)
+        send(connection, answer(late, "late"), {"event": "only"})
+        send(connection, answer({"id": late["id"]}, "late again"))
+        next(requests, None)
+
+    with scripted_agent(path, script), AgentClient(path, LONG_NS) as client:
+        for _ in range(2):
+            with pytest.raises(AgentError, match="in time"):
+                client.call("slow", answer_ns=1)
+        assert client.next_event(LONG_NS) == {"event": "only"}
+        with pytest.raises(AgentError, match="in time"):
+            client.next_event(SHORT_NS)
+
+
+@pytest.mark.parametrize("line", [b"not JSON\n", b"[1, 2]\n", b"7\n", b"\xff\xfe\n", b"\n"])
+def test_what_is_no_message_is_an_error_of_the_agent(path: Path, line: bytes) -> None:
+    def script(connection: socket.socket, requests: Requests) -> None:
+        next(requests)
+        connection.sendall(line)
+        next(requests, None)
+
+    with (
+        scripted_agent(path, script),
+        AgentClient(path, LONG_NS) as client,
+        pytest.raises(AgentError, match=r"agent\.sock sent what is no message"),
+    ):
+        client.hello()
+
+
+def test_wait_gives_the_agent_its_own_time_on_top(path: Path) -> None:
+    def script(connection: socket.socket, requests: Requests) -> None:
+        request = next(requests)
+        assert request["arguments"] == {"qpn": 256, "wait_ns": 2 * SHORT_NS}
+        send(connection, answer(request, [{"work_id": 1}]))
+
+    with scripted_agent(path, script), AgentClient(path, LONG_NS) as client:
+        assert client.wait(256, 2 * SHORT_NS) == [{"work_id": 1}]
