@@ -147,7 +147,7 @@ struct wire_trimmed {
 	__be16 msn;
 	__be16 tx_timestamp; /* TSETH */
 	__be16 timestamp_type;
-} __attribute__((packed));
+} __attribute__((packed, aligned(2)));
 
 struct wire_nack {
 	struct wire_stack stack;
@@ -161,7 +161,7 @@ struct wire_nack {
 	__u8 cc_type;
 	__u8 reserved_tail;
 	__be16 tx_timestamp;
-} __attribute__((packed));
+} __attribute__((packed, aligned(2)));
 
 struct wire_probe {
 	struct wire_stack stack;
@@ -172,7 +172,7 @@ struct wire_probe {
 	__be16 dpdcid;
 	__be16 tx_timestamp;
 	__be16 timestamp_type;
-} __attribute__((packed));
+} __attribute__((packed, aligned(2)));
 
 struct wire_acknowledge {
 	struct wire_stack stack;
