@@ -203,6 +203,7 @@ class RingBuffer:
 
     def __init__(self, descriptor: int) -> None:
         self._records: list[bytes] = []
+        self._limit: int | None = None
         self._callback = _SAMPLE_CALLBACK(self._take)
         self._ring = library().ring_buffer__new(descriptor, ctypes.cast(self._callback, c_void_p), None, None)
         if not self._ring:
@@ -210,14 +211,18 @@ class RingBuffer:
 
     def _take(self, _context: int, address: int, size: int) -> int:
         self._records.append(ctypes.string_at(address, size))
-        return 0
+        return -1 if len(self._records) == self._limit else 0
 
     def fileno(self) -> int:
         """Descriptor to poll."""
         return int(library().ring_buffer__epoll_fd(self._ring))
 
-    def drain(self) -> list[bytes]:
-        """All records that wait, oldest first."""
+    def drain(self, limit: int | None = None) -> list[bytes]:
+        """All records that wait, or the first *limit* of them, oldest first.
+
+        Without a limit it does not return as long as records come faster than they are read.
+        """
+        self._limit = limit
         library().ring_buffer__consume(self._ring)
         records, self._records = self._records, []
         return records

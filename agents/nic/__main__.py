@@ -20,6 +20,7 @@ from agents.nic.daemon import NicAgent
 from testbed.errors import AgentError, TestbedError
 
 _CLONE_NEWNET = 0x40000000
+_LOG_TAIL_LINES = 8
 
 
 def _enter_network_namespace(path: Path) -> None:
@@ -89,6 +90,14 @@ def _fork_agent(config: AgentConfig) -> tuple[int, int]:
         os._exit(status)
 
 
+def _log_tail(log: Path) -> str:
+    """The end of a log, which may be gone with the lab by the time somebody looks for it."""
+    try:
+        return "\n".join(log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:])
+    except OSError as error:
+        return f"({error})"
+
+
 def _fork_all(configs: list[AgentConfig]) -> int:
     started = {config.host: _fork_agent(config) for config in configs}
     silent = []
@@ -98,7 +107,9 @@ def _fork_all(configs: list[AgentConfig]) -> int:
         os.close(reader)
     sys.stdout.write(json.dumps({host: pid for host, (pid, _) in started.items()}) + "\n")
     if silent:
-        sys.stderr.write(f"agents that did not start: {', '.join(silent)}; their logs say why\n")
+        sys.stderr.write(f"agents that did not start: {', '.join(silent)}\n")
+        first = next(config for config in configs if config.host == silent[0])
+        sys.stderr.write(f"the log of {first.host} ends:\n{_log_tail(first.log)}\n")
     return 1 if silent else 0
 
 

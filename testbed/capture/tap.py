@@ -31,6 +31,7 @@ SNAP_BYTES_MAX: Final = int(Limit.FRAME_BYTES_MAX)
 
 _RING_BYTES: Final = 32 << 20
 _HEADER_BYTES: Final = ctypes.sizeof(CaptureRecord) - SNAP_BYTES_MAX
+_READ_FRAMES: Final = 4096
 _HOLD_NS: Final = 50_000_000
 """How late a record may come behind younger ones: CPUs share the ring, shaped ports run on model time."""
 
@@ -129,7 +130,7 @@ class Tap:
             raise FabricError("the lab was taken down")
         if not self._waiting or self._waiting[0][0] > self._due_ns():
             select.select([self._ring], [], [], timeout_ns / 1e9)
-        self._take()
+        self._take(_READ_FRAMES)
         yield from self._ready(self._due_ns())
 
     def rest(self) -> Iterator[TappedFrame]:
@@ -140,8 +141,8 @@ class Tap:
     def _due_ns(self) -> int:
         return time.monotonic_ns() + self._epoch_ns - _HOLD_NS
 
-    def _take(self) -> None:
-        for octets in self._ring.drain():
+    def _take(self, limit: int | None = None) -> None:
+        for octets in self._ring.drain(limit):
             frame = self._decode(octets)
             self._count += 1
             heapq.heappush(self._waiting, (frame.time_ns, self._count, frame))

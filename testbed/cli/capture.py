@@ -12,10 +12,10 @@ import typer
 from testbed.capture.recording import CaptureCount, Recording
 from testbed.capture.selection import Selection, select_ports
 from testbed.capture.tap import SNAP_BYTES_MAX, Tap
-from testbed.capture.tshark import tshark_arguments
+from testbed.capture.tshark import DISSECTOR, tshark_arguments
 from testbed.cli.interruption import signals_stop
 from testbed.cli.options import Settings, command
-from testbed.cli.render import key_values, say, show
+from testbed.cli.render import key_values, say, show, write_out
 from testbed.cli.suggestion import nodes
 from testbed.errors import PreflightError, UsageError
 from testbed.fabric import lab
@@ -42,6 +42,10 @@ def capture(
     ] = "",
     tshark: Annotated[
         bool, typer.Option("--tshark", show_default=False, help="Show the packets, decoded, as they come.")
+    ] = False,
+    dissector: Annotated[
+        bool,
+        typer.Option("--dissector", show_default=False, help="Only say where the Wireshark dissector is."),
     ] = False,
     everything: Annotated[
         bool, typer.Option("--all", show_default=False, help="All ports of the lab.")
@@ -70,8 +74,12 @@ def capture(
 
       mrc-testbed capture h0 --plane 2 -w out.pcapng
       mrc-testbed capture p0-t0-0:4 h3 --tshark -c 20
-      mrc-testbed capture --all --snaplen 160 -w - | wireshark -k -i -
+      mrc-testbed capture --all --snaplen 160 --duration 2s -w out.pcapng
+      wireshark -X lua_script:$(mrc-testbed capture --dissector) out.pcapng
     """
+    if dissector:
+        write_out(settings, f"{DISSECTOR}\n")
+        return
     if bool(write) == tshark:
         raise UsageError("say where the packets go: -w FILE, or --tshark")
     if bool(places) == everything:

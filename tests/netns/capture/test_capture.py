@@ -151,6 +151,17 @@ def test_frame_that_a_fault_takes_is_there_with_the_reason(
     assert count.lost_on_the_way == dropped > 0
 
 
+def test_reading_ends_though_frames_keep_coming(live: Lab) -> None:
+    with Tap(live, select_ports(live.clos, []), SNAP_BYTES) as tap:
+        write_bw(live)
+        assert len(tap._ring.drain(100)) == 100
+        assert len(tap._ring.drain(100)) == 100
+        tap.stop()
+        left = tap._ring.drain()
+        assert len(left) > 20 * 32
+        assert tap._ring.drain() == []
+
+
 def test_second_capture_of_a_lab_is_refused(live: Lab) -> None:
     selection = select_ports(live.clos, ["h0"])
     with Tap(live, selection), pytest.raises(FabricError, match=r"capture \(pid \d+\)"):

@@ -10,6 +10,7 @@ import pytest
 from dissection import fields, number, run_tshark
 
 from testbed.capture.tshark import DISSECTOR
+from testbed.cli.app import run
 from testbed.topology.usid import Role, unpack_carrier
 from testbed.wire.endpoint_header import Eeth, EndpointOperation, Erth
 from testbed.wire.frame import Route, build_frame, encode_frame, trim_frame
@@ -324,6 +325,11 @@ def test_no_input_makes_the_dissector_fail() -> None:
     text = run_tshark(frames, "-V")
     assert text.count("Multipath Reliable Connection") > 120
     assert "Lua Error" not in text
+
+
+def test_command_says_where_the_dissector_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["capture", "--dissector"]) == 0
+    assert capsys.readouterr().out == f"{DISSECTOR}\n"
 
 
 def test_info_column_says_what_matters() -> None:
