@@ -17,6 +17,7 @@ from agents.wire_abi import Event, EventKind, EvLayout, EvReason, EvState, Limit
 from testbed.errors import UsageError
 
 _PSN_MASK = 0xFFFFFF
+_U32_MAX = 0xFFFFFFFF
 _LOSS_WINDOWS = 2
 _BACKUP_SHARE = 4
 _FLOOR_SHARE = 4
@@ -203,17 +204,22 @@ class Verbs:
         qp = self._find(qpn)
         if qp.state != QpState.RTS:
             raise UsageError(f"QP {qpn} is in state {qp.state.name} ({qp.status}); post_write needs RTS")
-        for name, value in (
-            ("iterations", iterations),
-            ("local_slots", local_slots),
-            ("remote_slots", remote_slots),
+        for name, value, low, high in (
+            ("length", length, 0, _U32_MAX),
+            ("local_offset", local_offset, 0, _U32_MAX),
+            ("remote_offset", remote_offset, 0, _U32_MAX),
+            ("r_key", r_key, 0, _U32_MAX),
+            ("iterations", iterations, 1, _U32_MAX),
+            ("depth", depth, 1, Limit.WORK_RING - 1),
+            ("local_slots", local_slots, 1, _U32_MAX),
+            ("remote_slots", remote_slots, 1, _U32_MAX),
         ):
-            if value < 1:
-                raise UsageError(f"{name}: {value}; at least 1 is accepted")
-        if not 1 <= depth < Limit.WORK_RING:
-            raise UsageError(f"depth: {depth}; 1 to {Limit.WORK_RING - 1} is accepted")
-        if length < 0 or remote_offset < 0 or remote_offset + remote_slots * length > 1 << 32:
-            raise UsageError(f"length {length}, remote_offset {remote_offset}: outside 32 bits")
+            if not low <= value <= high:
+                raise UsageError(f"{name}: {value}; {low} to {high} is accepted")
+        if remote_offset + remote_slots * length > 1 << 32:
+            raise UsageError(
+                f"remote_offset: {remote_offset}; with {remote_slots} slots of {length} bytes it passes 2^32"
+            )
         if length:
             self._regions.check(local_offset, local_slots * length)
         if len(qp.posted) >= Limit.WORK_RING - 1:
