@@ -22,6 +22,20 @@ _LINE_BYTES_MAX = 1 << 20
 _BACKLOG_BYTES_MAX = 8 << 20
 
 
+def _parse_request(line: bytes) -> dict[str, Any]:
+    try:
+        request = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"not a request: {error}") from error
+    if (
+        not isinstance(request, dict)
+        or not isinstance(request.get("verb"), str)
+        or not isinstance(request.get("arguments", {}), dict)
+    ):
+        raise UsageError("not a request: an object with a verb and its arguments is expected")
+    return request
+
+
 class Holdings:
     """QPs and memory regions that one connection created and did not give back.
 
@@ -113,9 +127,11 @@ class NicAgent:
     async def _answer(self, line: bytes, writer: asyncio.StreamWriter, owned: Holdings) -> dict[str, Any]:
         request: dict[str, Any] = {}
         try:
-            request = json.loads(line)
+            request = _parse_request(line)
             verb = request["verb"]
             arguments = request.get("arguments", {})
+            if verb == "create_qp":
+                self._on_kernel_events()  # the last QP of that number may have left some
             if verb == "subscribe":
                 self._subscribers.add(writer)
                 result: Any = None

@@ -70,7 +70,7 @@ class RegionTable:
             UsageError: no region holds it.
         """
         for region in self._regions.values():
-            if region.offset <= offset and offset + length <= region.offset + region.length:
+            if region.offset <= offset <= offset + length <= region.offset + region.length:
                 return self._device.memory.address + offset
         raise UsageError(f"bytes {offset} to {offset + length} lie in no registered region")
 

@@ -38,6 +38,7 @@ from agents.wire_abi import (
 )
 from testbed.errors import UsageError
 
+_U32_MAX = 0xFFFFFFFF
 _LOSS_WINDOWS = 2
 _BACKUP_SHARE = 4
 _FLOOR_SHARE = 4
@@ -216,6 +217,9 @@ class Verbs:
 
     def connect_qp(self, qpn: int, peer_qpn: int) -> None:
         """Moves a QP through RTR to RTS towards the peer's QP."""
+        qp = self._find(qpn)
+        if qp.state != QpState.INIT:
+            raise UsageError(f"QP {qpn} is in state {qp.state.name}; connect_qp needs INIT")
         self.modify_qp(qpn, QpState.RTR.name, peer_qpn=peer_qpn)
         self.modify_qp(qpn, QpState.RTS.name)
 
@@ -282,22 +286,27 @@ class Verbs:
         qp = self._find(qpn)
         if qp.state != QpState.RTS:
             raise UsageError(f"QP {qpn} is in state {qp.state.name} ({qp.status}); post_write needs RTS")
-        for name, value in (
-            ("iterations", iterations),
-            ("local_slots", local_slots),
-            ("remote_slots", remote_slots),
+        for name, value, low, high in (
+            ("length", length, 0, _U32_MAX),
+            ("local_offset", local_offset, 0, _U32_MAX),
+            ("remote_offset", remote_offset, 0, _U32_MAX),
+            ("r_key", r_key, 0, _U32_MAX),
+            ("iterations", iterations, 1, _U32_MAX),
+            ("depth", depth, 1, Limit.WORK_RING - 1),
+            ("local_slots", local_slots, 1, _U32_MAX),
+            ("remote_slots", remote_slots, 1, _U32_MAX),
         ):
-            if value < 1:
-                raise UsageError(f"{name}: {value}; at least 1 is accepted")
-        if not 1 <= depth < Limit.WORK_RING:
-            raise UsageError(f"depth: {depth}; 1 to {Limit.WORK_RING - 1} is accepted")
-        if length < 0 or remote_offset < 0 or remote_offset + remote_slots * length > 1 << 32:
-            raise UsageError(f"length {length}, remote_offset {remote_offset}: outside 32 bits")
-        if immediate is not None and not 0 <= immediate < 1 << 32:
-            raise UsageError(f"immediate: {immediate}; 0 to {(1 << 32) - 1} is accepted")
+            if not low <= value <= high:
+                raise UsageError(f"{name}: {value}; {low} to {high} is accepted")
+        if immediate is not None and not 0 <= immediate <= _U32_MAX:
+            raise UsageError(f"immediate: {immediate}; 0 to {_U32_MAX} is accepted")
         if immediate is not None and not qp.attributes.max_wimm:
             raise UsageError(
                 f"immediate: QP {qpn} may have no WRITE with immediate outstanding (max_wimm: 0)"
+            )
+        if remote_offset + remote_slots * length > 1 << 32:
+            raise UsageError(
+                f"remote_offset: {remote_offset}; with {remote_slots} slots of {length} bytes it passes 2^32"
             )
         if length:
             self._regions.check(local_offset, local_slots * length)

@@ -38,16 +38,19 @@ MAP_VALUES: dict[str, type[ctypes.Structure]] = {
     "queue_pool": wire_abi.QueuePool,
     "queue_drainer": wire_abi.QueueDrainer,
     "queue_lateness": wire_abi.Histogram,
+    "capture_state": wire_abi.CaptureState,
+    "capture_scratch": wire_abi.CaptureRecord,
 }
 OTHER_VALUES = {
     "port_devmap": 4,
+    "capture_rings": 4,
     "fib": 4,
     "memory": wire_abi.Limit.MEMORY_SEGMENT.value,
     "queue_frames": wire_abi.QueueLimit.FRAME_BYTES.value,
     "nic_events": 0,
     "queue_wake": 0,
 }
-PRIVATE_MAPS = {"tx_plans"}
+PRIVATE_MAPS = {"event_losses", "rx_answers", "tx_plans"}
 """Never read from outside the kernel."""
 
 

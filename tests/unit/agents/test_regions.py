@@ -1,0 +1,109 @@
+"""Memory regions: where they lie, which key opens them, and that a key given back opens nothing."""
+
+from typing import cast
+
+import pytest
+from plain_device import PlainDevice
+
+from agents.nic.device import NicDevice
+from agents.nic.memory import RegionTable
+from testbed.errors import UsageError
+from testbed.topology.clos import Clos
+from testbed.topology.spec import TopologySpec
+
+FABRIC = Clos(TopologySpec(planes=4, t0=2, t1=2, hosts_per_t0=2))
+MEMORY_BYTES = 1 << 20
+PAGE_BYTES = 4096
+
+
+@pytest.fixture
+def device() -> PlainDevice:
+    return PlainDevice(FABRIC, 0, memory_bytes=MEMORY_BYTES)
+
+
+@pytest.fixture
+def table(device: PlainDevice) -> RegionTable:
+    return RegionTable(cast("NicDevice", device))
+
+
+def test_region_is_known_to_the_kernel_and_zeroed(device: PlainDevice, table: RegionTable) -> None:
+    device.memory.view[:] = b"\xff" * MEMORY_BYTES
+    region = table.register(10_000)
+    entry = device.regions[region.r_key & 63]
+    assert (entry.r_key, entry.offset, entry.length) == (region.r_key, region.offset, 10_000)
+    assert entry.is_remote_writable
+    assert bytes(device.memory.view[region.offset : region.offset + 10_000]) == bytes(10_000)
+    assert device.memory.view[region.offset + 10_000] == 0xFF
+
+
+def test_regions_do_not_overlap_and_start_at_pages(table: RegionTable) -> None:
+    regions = [table.register(length) for length in (1, 4096, 4097, 100, 9000)]
+    ends = [region.offset + region.length for region in regions]
+    assert [region.offset % PAGE_BYTES for region in regions] == [0] * 5
+    assert all(end <= region.offset for end, region in zip(ends, regions[1:], strict=False))
+
+
+def test_room_given_back_is_used_again(table: RegionTable) -> None:
+    first, second, third = (table.register(PAGE_BYTES) for _ in range(3))
+    table.deregister(second.r_key)
+    assert table.register(PAGE_BYTES + 1).offset > third.offset
+    assert table.register(PAGE_BYTES).offset == second.offset
+    assert first.offset == 0
+
+
+def test_keys_differ_and_are_never_0(table: RegionTable) -> None:
+    keys = set()
+    for _ in range(200):
+        region = table.register(1)
+        keys.add(region.r_key)
+        table.deregister(region.r_key)
+    assert len(keys) == 200
+    assert all(0 < key < 1 << 32 and key >> 6 for key in keys)
+
+
+def test_key_given_back_opens_nothing(device: PlainDevice, table: RegionTable) -> None:
+    region = table.register(100)
+    table.deregister(region.r_key)
+    assert device.regions[region.r_key & 63].r_key == 0
+    with pytest.raises(UsageError, match=f"no memory region has the key {region.r_key:#x}"):
+        table.deregister(region.r_key)
+    with pytest.raises(UsageError, match="lie in no registered region"):
+        table.check(region.offset, 1)
+
+
+def test_table_begins_empty_whatever_an_earlier_agent_left(device: PlainDevice) -> None:
+    device.regions[5].r_key = 0x1005
+    RegionTable(cast("NicDevice", device))
+    assert device.regions[5].r_key == 0
+
+
+@pytest.mark.parametrize("length", [0, -1])
+def test_empty_region_is_refused(table: RegionTable, length: int) -> None:
+    with pytest.raises(UsageError, match=f"length: {length} bytes; at least 1 is accepted"):
+        table.register(length)
+
+
+def test_more_than_the_memory_is_refused_with_what_is_free(table: RegionTable) -> None:
+    table.register(MEMORY_BYTES - 5 * PAGE_BYTES)
+    with pytest.raises(UsageError) as caught:
+        table.register(5 * PAGE_BYTES + 1)
+    assert caught.value.message == f"length: {5 * PAGE_BYTES + 1} bytes; 20480 of {MEMORY_BYTES} are free"
+    assert caught.value.hint is not None
+    table.register(5 * PAGE_BYTES)
+
+
+def test_65th_region_is_refused(table: RegionTable) -> None:
+    for _ in range(64):
+        table.register(1)
+    with pytest.raises(UsageError, match="all 64 memory regions are in use"):
+        table.register(1)
+
+
+def test_stretch_must_lie_in_one_region(device: PlainDevice, table: RegionTable) -> None:
+    first, second = table.register(PAGE_BYTES), table.register(PAGE_BYTES)
+    assert first.offset + PAGE_BYTES == second.offset
+    assert table.check(second.offset, PAGE_BYTES) == device.memory.address + second.offset
+    assert table.check(PAGE_BYTES - 1, 1) == device.memory.address + PAGE_BYTES - 1
+    for offset, length in ((0, PAGE_BYTES + 1), (-1, 2), (2 * PAGE_BYTES, 1), (10, -5), (PAGE_BYTES - 1, 2)):
+        with pytest.raises(UsageError, match="lie in no registered region"):
+            table.check(offset, length)
