@@ -1,0 +1,201 @@
+"""Writes between NICs of a live lab: every byte where it belongs, and refusals where they are due."""
+
+import json
+import socket
+from collections.abc import Callable
+
+import pytest
+from nic_lab import DEADLINE_NS, DISTANT, LAP, NEIGHBOURS, WritePair
+
+from agents.nic.client import AgentClient
+from testbed.errors import UsageError
+from testbed.fabric.live import Lab
+
+pytestmark = pytest.mark.root
+
+
+@pytest.mark.parametrize("hosts", [NEIGHBOURS, DISTANT], ids=["same T0", "across a T1"])
+@pytest.mark.parametrize("length", [1, 2047, 2048, 2049, 100_001])
+def test_bytes_arrive_where_they_belong(live: Lab, hosts: tuple[str, str], length: int) -> None:
+    with WritePair(live, hosts, length) as pair:
+        pair.write(LAP)
+        assert pair.wrong_bytes() == 0
+
+
+def test_message_larger_than_a_memory_segment(live: Lab) -> None:
+    with WritePair(live, DISTANT, (1 << 20) + 4097) as pair:
+        pair.write(LAP)
+        assert pair.wrong_bytes() == 0
+
+
+def test_message_without_bytes_completes(live: Lab) -> None:
+    with WritePair(live, DISTANT, 64) as pair:
+        done = pair.complete(
+            pair.source.post_write(
+                pair.qpn, length=0, local_offset=0, remote_offset=0, r_key=pair.remote["r_key"], iterations=3
+            )
+        )
+        assert (done["status"], done["iterations"]) == ("success", 3)
+
+
+def test_all_planes_carry_their_share(live: Lab) -> None:
+    with WritePair(live, DISTANT) as pair:
+        pair.write(10 * LAP)
+        total = sum(pair.sent_by_plane())
+        assert total >= 10 * LAP * 32
+        for sent in pair.sent_by_plane():
+            assert sent > total / 8
+
+
+def test_qps_do_not_disturb_one_another(live: Lab) -> None:
+    with (
+        WritePair(live, ("h0", "h3"), 5000, seed=100) as first,
+        WritePair(live, ("h0", "h3"), 3000, seed=200) as second,
+        WritePair(live, ("h3", "h0"), 70_000, seed=300) as back,
+        WritePair(live, ("h1", "h3"), 9999, seed=400) as other,
+    ):
+        pairs = (first, second, back, other)
+        posted = [(pair, pair.post(20 * LAP)) for pair in pairs]
+        for pair, work_id in posted:
+            assert pair.complete(work_id)["status"] == "success"
+        assert [pair.wrong_bytes() for pair in pairs] == [0, 0, 0, 0]
+
+
+def test_stopped_work_tells_how_much_was_done(live: Lab) -> None:
+    with WritePair(live, DISTANT) as pair:
+        work_id = pair.post(1 << 30)
+        pair.source.stop_work(pair.qpn, work_id)
+        done = pair.complete(work_id)
+        assert done["status"] == "success"
+        assert 0 <= done["iterations"] < 1 << 30
+        pair.iterations = 0
+        pair.write(LAP)
+        assert pair.wrong_bytes() == 0
+
+
+# -- refusals ------------------------------------------------------------------------------------------------
+
+
+def wrong_key(pair: WritePair) -> dict[str, int]:
+    return {"r_key": pair.remote["r_key"] ^ 1 << 20}
+
+
+def revoked_key(pair: WritePair) -> dict[str, int]:
+    pair.target.deregister_memory(pair.remote["r_key"])
+    return {}
+
+
+def last_byte_outside(pair: WritePair) -> dict[str, int]:
+    return {"remote_offset": pair.remote["length"] - pair.length + 1, "remote_slots": 1}
+
+
+def far_outside(pair: WritePair) -> dict[str, int]:
+    return {"remote_offset": (1 << 32) - pair.length, "remote_slots": 1}
+
+
+@pytest.mark.parametrize("violation", [wrong_key, revoked_key, last_byte_outside, far_outside])
+def test_violation_ends_the_qp_and_the_completion_says_why(
+    live: Lab, violation: Callable[[WritePair], dict[str, int]]
+) -> None:
+    with WritePair(live, DISTANT, 2048) as pair:
+        pair.write(LAP)
+        work_id = pair.post(LAP, **violation(pair))
+        failure = pair.await_event(lambda event: event["event"] == "qp_state")
+        assert (failure["from"], failure["to"], failure["status"]) == ("RTS", "ERROR", "remote_access")
+        completions = pair.source.wait(pair.qpn, DEADLINE_NS)
+        assert [(done["work_id"], done["status"]) for done in completions if done["status"] != "success"] == [
+            (work_id, "remote_access")
+        ]
+        assert pair.state == "ERROR"
+        with pytest.raises(UsageError, match=r"in state ERROR \(remote_access\)"):
+            pair.post(LAP)
+        if violation is not revoked_key:
+            pair.iterations = LAP
+            assert pair.wrong_bytes() == 0
+
+
+def test_other_qps_survive_a_violation(live: Lab) -> None:
+    with WritePair(live, DISTANT) as good, WritePair(live, DISTANT, 2048) as bad:
+        work_id = good.post(50 * LAP)
+        bad.post(LAP, **wrong_key(bad))
+        bad.await_event(lambda event: event["event"] == "qp_state")
+        assert good.complete(work_id)["status"] == "success"
+        assert good.wrong_bytes() == 0
+
+
+# -- the socket ----------------------------------------------------------------------------------------------
+
+
+def test_what_is_no_request_is_answered_and_the_connection_lives(live: Lab) -> None:
+    lines = [
+        b"nonsense",
+        b"",
+        b"[]",
+        b"7",
+        b"null",
+        b"\xff\xfe",
+        b"[" * 50_000,
+        b'{"id": 1}',
+        b'{"id": 1, "verb": ["hello"]}',
+        b'{"id": 1, "verb": "no_such_verb"}',
+        b'{"id": 1, "verb": "hello", "arguments": [1]}',
+        b'{"id": 1, "verb": "hello", "arguments": {"who": 1}}',
+        b'{"id": 1, "verb": "register_memory", "arguments": {"length": "much"}}',
+        b'{"id": 1, "verb": "register_memory", "arguments": {"length": 1.5}}',
+        b'{"id": 1, "verb": "create_qp", "arguments": {"peer_host": null, "evs": {}}}',
+        b'{"id": 1, "verb": "wait", "arguments": {"qpn": 999, "wait_ns": 1}}',
+    ]
+    with socket.socket(socket.AF_UNIX) as raw:
+        raw.settimeout(DEADLINE_NS / 1e9)
+        raw.connect(str(live.paths.agent_socket("h0")))
+        with raw.makefile("rb") as answers:
+            for line in lines:
+                raw.sendall(line + b"\n")
+                answer = json.loads(answers.readline())
+                assert set(answer) <= {"id", "error", "hint"}
+                assert answer["error"]
+            raw.sendall(b'{"id": 2, "verb": "hello"}\n')
+            assert json.loads(answers.readline())["result"]["host"] == "h0"
+    assert live.agent("h0").list_qps() == []
+
+
+def test_new_qp_hears_nothing_of_the_one_whose_number_it_has(live: Lab) -> None:
+    """Requests sent in one go are answered before the agent looks at events: the old QP's still wait."""
+    with WritePair(live, NEIGHBOURS, 64) as pair:
+        pair.complete(pair.post(LAP))
+        pair.source.poll(pair.qpn)
+        write = {
+            "qpn": pair.qpn,
+            "length": 64,
+            "local_offset": pair.local["offset"],
+            "remote_offset": 0,
+            "r_key": pair.remote["r_key"],
+        }
+        create = {"peer_host": 1, "evs": list(pair.evs)}
+        requests = [
+            *[("post_write", write)] * 20,
+            ("destroy_qp", {"qpn": pair.qpn}),
+            ("create_qp", create),
+            ("wait", {"qpn": pair.qpn, "wait_ns": 50_000_000}),
+            ("destroy_qp", {"qpn": pair.qpn}),
+        ]
+        with socket.socket(socket.AF_UNIX) as raw:
+            raw.settimeout(DEADLINE_NS / 1e9)
+            raw.connect(str(live.paths.agent_socket("h0")))
+            lines = [{"id": i, "verb": verb, "arguments": given} for i, (verb, given) in enumerate(requests)]
+            raw.sendall(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+            with raw.makefile("rb") as answers:
+                results = [json.loads(answers.readline()) for _ in requests]
+        assert [result.get("error") for result in results] == [None] * len(requests)
+        assert results[-3]["result"] == pair.qpn
+        assert results[-2]["result"] == []
+
+
+def test_qps_and_memory_end_with_the_connection_that_made_them(live: Lab) -> None:
+    with AgentClient(live.paths.agent_socket("h0")) as client:
+        whole = client.register_memory(live.spec.nic.memory)
+        with pytest.raises(UsageError, match="0 of 16777216 are free"):
+            live.agent("h0").register_memory(1)
+        assert whole["length"] == live.spec.nic.memory
+    region = live.agent("h0").register_memory(live.spec.nic.memory)
+    live.agent("h0").deregister_memory(region["r_key"])
