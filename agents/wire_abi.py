@@ -504,16 +504,18 @@ class Port(Structure):
     plane: int
     kind: int
     is_configured: int
-    mac: "Array[c_uint8]"
-    peer_mac: "Array[c_uint8]"
     capture_bytes: int
+    pad0: int
+    peer_mac: "Array[c_uint8]"
+    mac: "Array[c_uint8]"
     fault_flags: int
     loss_seed: int
+    data_buffer_bytes: int
     loss_q32: int
     rate_bps: int
     delay_ns: int
-    data_buffer_bytes: int
     control_buffer_bytes: int
+    pad1: int
 
     _fields_ = (
         ("node_id", c_uint32),
@@ -521,16 +523,18 @@ class Port(Structure):
         ("plane", c_uint16),
         ("kind", c_uint8),
         ("is_configured", c_uint8),
-        ("mac", (c_uint8 * 6)),
-        ("peer_mac", (c_uint8 * 6)),
         ("capture_bytes", c_uint16),
+        ("pad0", c_uint16),
+        ("peer_mac", (c_uint8 * 6)),
+        ("mac", (c_uint8 * 6)),
         ("fault_flags", c_uint32),
         ("loss_seed", c_uint32),
+        ("data_buffer_bytes", c_uint32),
         ("loss_q32", c_uint64),
         ("rate_bps", c_uint64),
         ("delay_ns", c_uint64),
-        ("data_buffer_bytes", c_uint32),
         ("control_buffer_bytes", c_uint32),
+        ("pad1", c_uint32),
     )
 
 

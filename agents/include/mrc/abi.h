@@ -60,16 +60,18 @@ struct mrc_port {
 	__u16 plane;
 	__u8 kind; /* enum mrc_port_kind */
 	__u8 is_configured;
-	__u8 mac[6];
-	__u8 peer_mac[6];
 	__u16 capture_bytes; /* copied of each frame that leaves or is lost here; 0: no capture */
-	__u32 fault_flags;   /* enum mrc_port_fault bits */
+	__u16 pad0;
+	__u8 peer_mac[6]; /* the two as they begin a frame, aligned so that they are copied whole */
+	__u8 mac[6];
+	__u32 fault_flags; /* enum mrc_port_fault bits */
 	__u32 loss_seed;
+	__u32 data_buffer_bytes;    /* tail drop of the data class, shaped ports only */
 	__u64 loss_q32;		    /* drop probability * 2^32; 1 << 32 drops all */
 	__u64 rate_bps;		    /* 0: unshaped, frames are redirected at once */
 	__u64 delay_ns;		    /* propagation delay of the link, shaped ports only */
-	__u32 data_buffer_bytes;    /* tail drop of the data class, shaped ports only */
-	__u32 control_buffer_bytes; /* same for the control class */
+	__u32 control_buffer_bytes; /* as data_buffer_bytes, for the control class */
+	__u32 pad1;
 };
 
 /* port_state[port id], mmapable array, written by BPF only. */

@@ -57,6 +57,20 @@ static __noinline __u32 link_fault_drops(__u32 port_id, __u32 traffic_class)
 
 #include <mrc/queue.h>
 
+_Static_assert(__builtin_offsetof(struct mrc_port, peer_mac) % 8 == 0 &&
+		   __builtin_offsetof(struct mrc_port, mac) ==
+		       __builtin_offsetof(struct mrc_port, peer_mac) + 6,
+	       "write_macs() copies both at once");
+
+/* Destination and source address of a frame that leaves a port. */
+static __always_inline void write_macs(void *frame, const struct mrc_port *port)
+{
+	const void *macs = port->peer_mac;
+
+	*(__u64 *)frame = *(const __u64 *)macs;
+	*(__u32 *)(frame + 8) = *(const __u32 *)(macs + 8);
+}
+
 /*
  * Sends the frame, already rewritten for departure, out of port_id. Returns the XDP verdict. The
  * frame is counted as sent when it is redirected, or, on a shaped port, when its transmission ends.

@@ -116,8 +116,7 @@ static __always_inline void write_stack(struct wire_stack *stack,
 	struct wire_udp *udp = (void *)&stack->udp;
 	struct wire_bth *bth = (void *)&stack->bth;
 
-	__builtin_memcpy(stack->eth.destination, port->peer_mac, 6);
-	__builtin_memcpy(stack->eth.source, port->mac, 6);
+	write_macs(stack, port);
 	stack->eth.ethertype = bpf_htons(WIRE_ETH_P_IPV6);
 	write_ipv6(outer, class_flow, sizeof(struct wire_ipv6) + udp_bytes, WIRE_NEXT_HEADER_IPV6);
 	outer->source[0] = prefix;
@@ -143,9 +142,12 @@ static __always_inline void write_stack(struct wire_stack *stack,
 /* The iCRC of a lab is "off": zeros in its place (docs/protocol.md, "iCRC"). */
 static __always_inline int write_icrc_off(struct xdp_md *ctx, __u32 offset)
 {
-	__u32 zero = 0;
+	__be32 *icrc = (void *)(long)ctx->data + offset;
 
-	return bpf_xdp_store_bytes(ctx, offset, &zero, sizeof(zero));
+	if (offset > MRC_FRAME_BYTES_MAX || (void *)(icrc + 1) > (void *)(long)ctx->data_end)
+		return -1;
+	*icrc = 0;
+	return 0;
 }
 
 static __always_inline __u32 nic_port_id(const struct mrc_nic_config *config, __u32 plane)

@@ -100,8 +100,7 @@ int forward(struct xdp_md *ctx)
 	outer->destination[0] = bpf_cpu_to_be64(to.hi);
 	outer->destination[1] = bpf_cpu_to_be64(to.lo);
 	outer->hop_limit--;
-	__builtin_memcpy(eth->destination, egress->peer_mac, 6);
-	__builtin_memcpy(eth->source, egress->mac, 6);
+	write_macs(eth, egress);
 	return port_emit(ctx, egress_id, egress, dscp_class(outer->version_class_flow));
 }
 
