@@ -37,7 +37,7 @@ SACK_OUT = """
     02 4d 52 00 00 19   02 4d 52 00 00 18   86 dd
     6b 80 00 01   00 64   29   40  ; CONTROL, not ECT
     fd 6d 72 63 00 00 00 00   00 00 00 00 00 00 00 04
-    fc bb 00 00   40 02   80 01   40 05   c0 00   00 00 00 00  ; T0 of row 1, uplink 1, row 2 lane 1, downlink 0
+    fc bb 00 00   40 02   80 01   40 05   c0 00   00 00 00 00  ; T0 row 1, uplink 1, T0 row 2, downlink 0
     6b 80 00 01   00 3c   11   40
     fd 6d 72 63 00 00 00 00   00 00 00 00 00 00 00 04
     fd 6d 72 63 00 00 00 00   00 00 00 00 00 00 00 05
@@ -88,15 +88,15 @@ def test_work_becomes_data(nic: NicBench, distant: FarEnd) -> None:
     nic.memory[0x500:0x505] = b"world"
     nic.post(
         Work(
-       ; id=1,
-       ; length=5,
-       ; iterations=1,
-       ; local_offset=0x500,
-       ; local_slots=1,
-       ; remote_offset=0x3000,
-       ; remote_slots=1,
-       ; r_key=0x00C0FFEE,
-       ; depth=1,
+            id=1,
+            length=5,
+            iterations=1,
+            local_offset=0x500,
+            local_slots=1,
+            remote_offset=0x3000,
+            remote_slots=1,
+            r_key=0x00C0FFEE,
+            depth=1,
         )
     )
     outcome = nic.kick()
