@@ -25,7 +25,9 @@ def state_of(source: WriteSource, ev: int) -> tuple[EvState, EvReason]:
 
 def advise(source: WriteSource, packet: Sent, advice: PathAdvice) -> Sent | None:
     """Lets the SACK of a packet that is next in order come in with *advice*; what its frame turned into."""
-    seth, _ = source.reference.receive(packet.psn, 100, entropy=source.attributes.evs[packet.ev], timestamp=0)
+    reply = source.reference.receive(packet.psn, 100, entropy=source.attributes.evs[packet.ev], timestamp=0)
+    assert isinstance(reply, tuple)
+    seth, _ = reply
     return source.feed(Seth(seth.cack_psn, seth.entropy, advice=advice, ack_psn_offset=0), plane=packet.plane)
 
 

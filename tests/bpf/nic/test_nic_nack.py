@@ -1,5 +1,7 @@
 """Refusals of single packets: trimmed, beyond the window; and what the requestor does about each."""
 
+from collections.abc import Mapping
+
 import pytest
 from far_end import FarEnd
 from nic_bench import NicBench, Verdict
@@ -98,7 +100,9 @@ def test_negotiated_range_bounds_the_window(nic: NicBench, distant: FarEnd) -> N
 # -- the requestor -------------------------------------------------------------------------------------------
 
 
-def refuse(source: WriteSource, packet: Sent, reason: int, ev: int | None = None) -> tuple[dict, Sent | None]:
+def refuse(
+    source: WriteSource, packet: Sent, reason: int, ev: int | None = None
+) -> tuple[Mapping[NicCounter, int], Sent | None]:
     """Lets a NACK for *packet* come in; the counters that changed and what its frame turned into."""
     entropy = source.attributes.evs[packet.ev] if ev is None else ev
     nack = Nack(Bth(Opcode.NACK, source.far.qpn, packet.psn), Neth(reason, packet.psn, entropy, 0))

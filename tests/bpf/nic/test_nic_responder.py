@@ -58,13 +58,15 @@ def test_sack_to_a_neighbour_crosses_no_t1(nic: NicBench, neighbour: FarEnd) -> 
 
 
 def test_sack_is_a_control_packet_that_takes_no_marks(target: WriteTarget) -> None:
-    sack = target.deliver(target.packet(0, b"x"), 0)
+    sack = target.deliver_for_sack(target.packet(0, b"x"), 0)
     assert traffic_class_of(sack) == (Dscp.CONTROL, Ecn.NOT_ECT)
 
 
 def test_congestion_mark_of_the_outer_header_becomes_advice(target: WriteTarget) -> None:
-    assert target.deliver(target.packet(0, b"x"), 0, is_marked=True).seth.advice is PathAdvice.SKIP_ONCE
-    assert target.deliver(target.packet(1, b"y"), 1).seth.advice is PathAdvice.NONE
+    assert (
+        target.deliver_for_sack(target.packet(0, b"x"), 0, is_marked=True).seth.advice is PathAdvice.SKIP_ONCE
+    )
+    assert target.deliver_for_sack(target.packet(1, b"y"), 1).seth.advice is PathAdvice.NONE
 
 
 def test_sack_for_a_retransmission_says_so(target: WriteTarget) -> None:
@@ -74,7 +76,7 @@ def test_sack_for_a_retransmission_says_so(target: WriteTarget) -> None:
 
 def test_packets_in_reverse_order_fill_the_hole_at_last(target: WriteTarget) -> None:
     for psn in reversed(range(40)):
-        sack = target.deliver(target.packet(psn, random_bytes(100, psn), va=100 * psn), psn)
+        sack = target.deliver_for_sack(target.packet(psn, random_bytes(100, psn), va=100 * psn), psn)
     assert sack.seth.cack_psn == 39
 
 
@@ -82,7 +84,7 @@ def test_every_second_bitmap_ends_at_the_newest_packet_if_one_does_not_reach_it(
     target: WriteTarget,
 ) -> None:
     offsets = [
-        target.deliver(target.packet(psn, b"z", va=psn), psn).seth.sack_offset
+        target.deliver_for_sack(target.packet(psn, b"z", va=psn), psn).seth.sack_offset
         for psn in (1, 200, 3, 300, 301, 2, 64, 65, 66)
     ]
     # cack_psn is -1 throughout: a bitmap that ends at 200 begins 138 above it, one that ends at 301 239
@@ -92,7 +94,7 @@ def test_every_second_bitmap_ends_at_the_newest_packet_if_one_does_not_reach_it(
 def test_last_packet_of_a_full_window_moves_the_edge_over_all(target: WriteTarget) -> None:
     for psn in range(1, WINDOW_PSNS):
         target.deliver(target.packet(psn, b"w", va=psn), psn)
-    assert target.deliver(target.packet(0, b"w"), 0).seth.cack_psn == WINDOW_PSNS - 1
+    assert target.deliver_for_sack(target.packet(0, b"w"), 0).seth.cack_psn == WINDOW_PSNS - 1
 
 
 @pytest.mark.parametrize("first_psn", [2**24 - 3, 2**24 - 1024, 2**31 - 2])
@@ -100,7 +102,7 @@ def test_psn_wraps(nic: NicBench, distant: FarEnd, first_psn: int) -> None:
     target = WriteTarget(nic, distant, first_psn)
     for step in (0, 1, 5, 3, 2, 6, 4, 7, 3):
         psn = first_psn + step
-        sack = target.deliver(target.packet(psn, bytes([step]), va=step), psn)
+        sack = target.deliver_for_sack(target.packet(psn, bytes([step]), va=step), psn)
     assert sack.seth.cack_psn == (first_psn + 7) % 2**24
 
 
@@ -138,7 +140,7 @@ def test_packet_from_long_ago_acknowledges_nothing_of_today(
 ) -> None:
     first_psn = 2**24 + 2**23
     target = WriteTarget(nic, distant, first_psn)
-    sack = target.deliver(target.packet(first_psn - behind, b"old", va=5), first_psn - behind)
+    sack = target.deliver_for_sack(target.packet(first_psn - behind, b"old", va=5), first_psn - behind)
     assert sack.seth.ack_psn_offset <= 0
 
 
@@ -166,7 +168,7 @@ def test_every_last_byte_of_the_memory_can_be_written(target: WriteTarget) -> No
 
 def test_received_bytes_are_counted_in_rounded_units(target: WriteTarget) -> None:
     units = [
-        target.deliver(target.packet(psn, random_bytes(length)), psn).cc_state.received_units
+        target.deliver_for_sack(target.packet(psn, random_bytes(length)), psn).cc_state.received_units
         for psn, length in enumerate((0, 1, 2048, 168, 168, 168))
     ]
     # nominal: 40 + UDP with its headers 48 + payload and pad: 88, 92, 2136, 256, 256, 256

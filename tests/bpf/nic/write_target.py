@@ -108,6 +108,14 @@ class WriteTarget:
         self.check_memory()
         return reply
 
+    def deliver_for_sack(
+        self, packet: Write, psn: int, *, plane: int = 0, ev: int | None = None, is_marked: bool = False
+    ) -> Sack:
+        """The same for a packet that is answered by a SACK."""
+        reply = self.deliver(packet, psn, plane=plane, ev=ev, is_marked=is_marked)
+        assert isinstance(reply, Sack)
+        return reply
+
     def _expected_reply(
         self, packet: Write, psn: int, entropy: int, *, is_marked: bool
     ) -> Sack | Acknowledge:
