@@ -35,8 +35,11 @@ def lab_name(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture
 def live(lab_name: str) -> Iterator[Lab]:
-    """The lab; whatever faults a test injects are taken back."""
+    """The lab; whatever faults a test injects are taken back, and no agent may have stumbled."""
     with lab.attach(lab_name) as attached:
         yield attached
         for port in attached.port_table:
             port.fault_flags = port.loss_q32 = 0
+        for host in attached.clos.hosts():
+            log = attached.paths.agent_log(host.name).read_text()
+            assert "Traceback" not in log, log
