@@ -34,12 +34,19 @@ def lab_name(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.fixture
-def live(lab_name: str) -> Iterator[Lab]:
-    """The lab; whatever faults a test injects are taken back, and no agent may have stumbled."""
+def doomed(lab_name: str) -> Iterator[Lab]:
+    """The lab, for a test that kills agents."""
     with lab.attach(lab_name) as attached:
         yield attached
-        for port in attached.port_table:
-            port.fault_flags = port.loss_q32 = 0
-        for host in attached.clos.hosts():
-            log = attached.paths.agent_log(host.name).read_text()
-            assert "Traceback" not in log, log
+
+
+@pytest.fixture
+def live(doomed: Lab) -> Iterator[Lab]:
+    """The lab; whatever faults a test injects are taken back, and no agent may have died or stumbled."""
+    yield doomed
+    for port in doomed.port_table:
+        port.fault_flags = port.loss_q32 = 0
+    assert lab.status(doomed.name).problems == ()
+    for host in doomed.clos.hosts():
+        log = doomed.paths.agent_log(host.name).read_text()
+        assert "Traceback" not in log, log
