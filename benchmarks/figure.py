@@ -93,8 +93,13 @@ def write_json(figures: Sequence[Figure], path: Path) -> None:
 
 _HEAD = """# Performance
 
-What `{command}` printed. It takes every figure several times on one machine; quote the medians, and compare
-figures of one run only. A figure is met when its median is.
+What this printed, on an otherwise idle machine:
+
+    {command}
+
+Every figure is taken several times (n); quote the medians, and compare figures of one run only. What each one is, and
+how it is taken, is at the head of its file in benchmarks/. The stock Mininet rows build the same graph of nodes
+and links, and nothing that forwards or sends.
 
 Machine: {machine}.
 
