@@ -97,9 +97,9 @@ What this printed, on an otherwise idle machine:
 
     {command}
 
-Every figure is taken several times (n); quote the medians, and compare figures of one run only. What each one is, and
-how it is taken, is at the head of its file in benchmarks/. The stock Mininet rows build the same graph of nodes
-and links, and nothing that forwards or sends.
+Every figure is taken several times (n); quote the medians, and compare figures of one run only. What each one
+is, and how it is taken, is at the head of its file in benchmarks/. The stock Mininet rows build the same
+graph of nodes and links, and nothing that forwards or sends.
 
 Machine: {machine}.
 

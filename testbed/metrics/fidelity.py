@@ -1,10 +1,11 @@
 """Watches the machine that carries the lab: was there CPU time enough for what it shows to be true?
 
-Thin so far: CPU and softirq saturation from /proc/stat, and how late the sampler woke up. Late dequeues and a
-calibrated capacity belong here once the queue engine reports them.
+Thin so far: how late frames left their queues, CPU and softirq saturation from /proc/stat, and how late the
+sampler woke up. A calibrated capacity belongs here too.
 
-An unshaped lab is meant to use all the CPU it can get, so saturation alone does not make it untrustworthy. In
-a shaped lab it does: a queue that is served late is no longer the queue of a port with that rate.
+An unshaped lab is meant to use all the CPU it can get, so saturation does not make it untrustworthy. Nor does
+it a shaped one: under load the drainer polls, and a core is busy however well it keeps up. There the frames
+tell: a queue that is served late is no longer the queue of a port with that rate.
 """
 
 from collections.abc import Sequence
@@ -13,9 +14,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, Self
 
+from testbed.metrics.histogram import Histogram
+
 PROC_STAT: Final = Path("/proc/stat")
 
 _USER, _NICE, _SYSTEM, _IDLE, _IOWAIT, _IRQ, _SOFTIRQ, _STEAL = range(8)
+_LATE_QUANTILE: Final = 0.99
 _FIELD_COUNT: Final = 8  # guest times, which follow, are contained in user and nice
 
 
@@ -89,7 +93,9 @@ class FidelityLimits:
     Attributes:
         window_ns: time over which use is averaged; ticks of 10 ms make less than a second meaningless.
         saturated_busy_ratio: a CPU as busy as this over a window is saturated.
-        saturated_share: share of the run's windows that may be saturated, shaped labs only.
+        saturated_share: share of the run's windows that may be saturated, shaped labs without a record of
+            lateness only.
+        lateness_ns: 99 of 100 frames must leave their queues no later than this; shaped labs only.
         steal_ratio: mean share that a hypervisor may take.
         pause_ns: longest time the whole machine may have stood still.
     """
@@ -97,6 +103,7 @@ class FidelityLimits:
     window_ns: int = 1_000_000_000
     saturated_busy_ratio: float = 0.98
     saturated_share: float = 0.10
+    lateness_ns: int = 500_000
     steal_ratio: float = 0.05
     pause_ns: int = 500_000_000
 
@@ -143,6 +150,7 @@ def judge(
     latest_ns: int,
     *,
     is_shaped: bool,
+    queue_lateness: Histogram | None = None,
     limits: FidelityLimits | None = None,
 ) -> tuple[str, ...]:
     """Why what was measured is not to be trusted, one sentence each with its numbers; empty when it is.
@@ -151,13 +159,20 @@ def judge(
         readings: over the run, in order.
         latest_ns: how late the latest sample was taken.
         is_shaped: whether the lab has port rates.
+        queue_lateness: how late frames left their queues during the run.
         limits: those to judge by; None for the usual ones.
     """
     limits = limits or FidelityLimits()
     reasons = []
     windows = split_windows(readings, limits.window_ns)
     saturated = [use for use in windows if is_saturated(use, limits)]
-    if is_shaped and len(saturated) > limits.saturated_share * len(windows):
+    late = queue_lateness.percentiles_ns((_LATE_QUANTILE,)) if queue_lateness is not None else None
+    if late and late[0] > limits.lateness_ns:
+        reasons.append(
+            f"frames left their queues late: p99 {late[0] / 1e6:.2f} ms"
+            f" (limit: {limits.lateness_ns / 1e6:.2f} ms)"
+        )
+    if is_shaped and late is None and len(saturated) > limits.saturated_share * len(windows):
         worst = max((cpu for use in saturated for cpu in use), key=lambda cpu: cpu.busy_ratio)
         reasons.append(
             f"a CPU was saturated in {len(saturated)} of {len(windows)} s"

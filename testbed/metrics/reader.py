@@ -36,7 +36,7 @@ from agents.wire_abi import (
     TrafficClass,
 )
 from agents.wire_abi import Histogram as MapHistogram
-from testbed.metrics.histogram import Histogram
+from testbed.metrics.histogram import Histogram, merge
 from testbed.metrics.series import EvStates
 from testbed.topology.clos import Clos
 
@@ -126,6 +126,9 @@ class LabReader:
             self._port_counters = WholeMap(opened("port_counters"), PortCounters)
             self._ports = list(MappedArray(opened("port_table"), Port))
             self._queues = list(MappedArray(opened("queue_state"), QueueState)) if clos.spec.is_shaped else []
+            self._lateness = (
+                WholeMap(opened("queue_lateness"), MapHistogram) if clos.spec.is_shaped else None
+            )
             self.nics: dict[str, NicReader] = {}
             for host in clos.hosts():
                 self.nics[host.name] = NicReader(nodes_pins / host.name, clos.spec.planes)
@@ -135,6 +138,10 @@ class LabReader:
     def port_counters(self) -> list[list[int]]:
         """The counters of each port: (PortCounter.COUNT, port_count) frames or bytes."""
         return _sums(self._port_counters)
+
+    def queue_lateness(self) -> Histogram | None:
+        """How late frames left their queues since the lab was made; None in an unshaped lab."""
+        return None if self._lateness is None else merge(_histograms(self._lateness))
 
     def ports_up(self) -> list[bool]:
         """Whether each port can send to its peer: (port_count,). A NIC port without carrier takes both ends

@@ -44,6 +44,7 @@ def take_reading(lab: LabReader, clock_ns: Callable[[], int] = time.monotonic_ns
         plane_tx_bytes=_sum_nic_ports(lab, ports[PortCounter.TX_BYTES]),
         port_drops={reason_label(drop): sum(ports[drop]) for drop in PORT_DROPS},
         cpus=read_cpus(time_ns),
+        queue_lateness=lab.queue_lateness(),
     )
 
 

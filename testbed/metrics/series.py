@@ -76,6 +76,7 @@ class Reading:
         plane_tx_bytes: bytes that hosts sent into each plane, headers and retransmissions included.
         port_drops: frames lost in ports and switches by reason, over all ports.
         cpus: the machine's CPUs.
+        queue_lateness: how late frames left their queues; None in an unshaped lab.
     """
 
     time_ns: int
@@ -86,6 +87,7 @@ class Reading:
     plane_tx_bytes: tuple[int, ...]
     port_drops: Mapping[str, int]
     cpus: CpuReading
+    queue_lateness: Histogram | None = None
 
     def since(self, earlier: Self) -> "Interval":
         """What happened between *earlier* and this reading of the same lab.

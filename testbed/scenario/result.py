@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from testbed.metrics.fidelity import judge
+from testbed.metrics.histogram import Histogram
 from testbed.metrics.series import add_hosts
 from testbed.scenario.expectation import evaluate_expectations
 from testbed.scenario.measurement import Measurement
@@ -82,6 +83,7 @@ def untrusted_reasons(recording: Recording) -> tuple[str, ...]:
             [reading.cpus for reading in readings],
             recording.latest_ns,
             is_shaped=recording.plan.topology.is_shaped,
+            queue_lateness=_queue_lateness(recording),
         )
     )
     if readings:
@@ -90,6 +92,14 @@ def untrusted_reasons(recording: Recording) -> tuple[str, ...]:
         if lost:
             reasons.append(f"{lost} NIC events were lost, so times of detection and recovery are incomplete")
     return tuple(reasons)
+
+
+def _queue_lateness(recording: Recording) -> Histogram | None:
+    """How late frames left their queues between the first and the last reading; None if it is not known."""
+    if not recording.readings:
+        return None
+    then, now = recording.readings[0].queue_lateness, recording.readings[-1].queue_lateness
+    return None if then is None or now is None else now.since(then)
 
 
 def _goodput_bps(measurement: Measurement, workload: str) -> float | None:

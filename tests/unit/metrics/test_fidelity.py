@@ -17,6 +17,7 @@ from testbed.metrics.fidelity import (
     read_cpus,
     split_windows,
 )
+from testbed.metrics.histogram import Histogram
 
 SECOND_NS = 10**9
 STAT = """\
@@ -119,3 +120,19 @@ def test_recent_use_waits_for_a_second_of_ticks() -> None:
     assert cpu.busy_ratio == 1.0
     # a scrape that follows at once shows the same, another scraper does not shorten the stretch
     assert recent.update(reading(2.1, (0.0, 0, 0))) == (cpu,)
+
+
+def _polling() -> list[CpuReading]:
+    return [reading(second, (0.2, 0, 0), (1.0, 0.1, 0)) for second in range(1, 12)]
+
+
+def test_a_busy_drainer_is_no_reproach_while_frames_leave_in_time() -> None:
+    on_time = Histogram.from_times([20_000] * 1000)
+    assert judge(_polling(), 0, is_shaped=True, queue_lateness=on_time) == ()
+
+
+def test_frames_that_leave_late_spoil_a_shaped_run() -> None:
+    late = Histogram.from_times([20_000] * 900 + [3_000_000] * 100)
+    (reason,) = judge(_polling(), 0, is_shaped=True, queue_lateness=late)
+    assert reason.startswith("frames left their queues late: p99 3.0")
+    assert reason.endswith("(limit: 0.50 ms)")
