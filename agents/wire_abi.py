@@ -649,7 +649,7 @@ class Qp(Structure):
     active_planes: int
     mpr_psns: int
     mpr_dest_psns: int
-    is_mpr_dynamic: int
+    pad1: int
     max_wimm: int
     max_wimm_dest: int
     linear_count: int
@@ -738,7 +738,7 @@ class Qp(Structure):
         ("active_planes", c_uint32),
         ("mpr_psns", c_uint32),
         ("mpr_dest_psns", c_uint32),
-        ("is_mpr_dynamic", c_uint32),
+        ("pad1", c_uint32),
         ("max_wimm", c_uint32),
         ("max_wimm_dest", c_uint32),
         ("linear_count", c_uint32),

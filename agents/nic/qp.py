@@ -33,7 +33,6 @@ class QpAttributes:
         peer_first_psn: PSN of the first packet expected.
         mpr: maximum PSN range as requestor, in units of 128 PSNs; at most the peer's mpr_dest.
         mpr_dest: the same as responder: what this side tracks.
-        is_mpr_dynamic: whether SACKs of the peer may change mpr.
         max_wimm: WRITEs with immediate that may be outstanding; at most the peer's max_wimm_dest.
         max_wimm_dest: WRITEs with immediate that this side holds back.
         linear_count: time-outs in a row before the time-out doubles.
@@ -57,7 +56,6 @@ class QpAttributes:
     peer_first_psn: int = 0
     mpr: int = int(Limit.MPR_MAX)
     mpr_dest: int = int(Limit.MPR_MAX)
-    is_mpr_dynamic: int = 0
     max_wimm: int = int(Limit.WIMM_MAX)
     max_wimm_dest: int = int(Limit.WIMM_MAX)
     linear_count: int = 0
@@ -92,7 +90,6 @@ class QpAttributes:
             "peer_first_psn": (0, PSN_MASK),
             "mpr": (1, Limit.MPR_MAX),
             "mpr_dest": (1, Limit.MPR_MAX),
-            "is_mpr_dynamic": (0, 1),
             "max_wimm": (0, Limit.WIMM_MAX),
             "max_wimm_dest": (0, Limit.WIMM_MAX),
             "linear_count": (0, 1000),
@@ -147,7 +144,7 @@ TRANSITIONS: Final = {
     "INIT": Transition(frozenset({QpState.RESET})),
     "RTR": Transition(
         frozenset({QpState.INIT}),
-        frozenset({"peer_qpn", "peer_first_psn", "mpr_dest", "max_wimm_dest", "is_mpr_dynamic"}),
+        frozenset({"peer_qpn", "peer_first_psn", "mpr_dest", "max_wimm_dest"}),
     ),
     "RTS": Transition(frozenset({QpState.RTR}), frozenset({"mpr", "max_wimm"})),
     "ERROR": Transition(_ALIVE),
@@ -236,7 +233,6 @@ def build_qp(qp: QueuePair, config: NicConfig) -> Qp:
         active_planes=(1 << planes) - 1,
         mpr_psns=attributes.mpr * Limit.MPR_UNIT,
         mpr_dest_psns=attributes.mpr_dest * Limit.MPR_UNIT,
-        is_mpr_dynamic=attributes.is_mpr_dynamic,
         max_wimm=attributes.max_wimm,
         max_wimm_dest=attributes.max_wimm_dest,
         linear_count=attributes.linear_count,

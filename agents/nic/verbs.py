@@ -165,7 +165,7 @@ class Verbs:
             state: RTR, from INIT: it receives. RTS, from RTR: it sends as well. ERROR, from any: what it had
                 to do completes as flushed. RESET, from any; INIT, from RESET: as new.
             attributes: to RTR `peer_qpn`, and where they differ from what the QP was created with `mpr_dest`,
-                `max_wimm_dest`, `is_mpr_dynamic` and `peer_first_psn`; to RTS `mpr` and `max_wimm` likewise.
+                `max_wimm_dest` and `peer_first_psn`; to RTS `mpr` and `max_wimm` likewise.
         """
         qp = self._find(qpn)
         self._check_transition(qp, state, attributes)

@@ -304,7 +304,7 @@ struct mrc_qp {
 	__u32 active_planes; /* bit i: plane i has active EVs */
 	__u32 mpr_psns;	     /* requestor: PSNs above the left edge that may be used */
 	__u32 mpr_dest_psns; /* responder: PSNs above cack_psn that are tracked */
-	__u32 is_mpr_dynamic;
+	__u32 pad1;
 	__u32 max_wimm;		 /* requestor: WRITEs with immediate that may be outstanding */
 	__u32 max_wimm_dest;	 /* responder: WRITEs with immediate that are held back */
 	__u32 linear_count;	 /* time-outs in a row before the time-out doubles */
