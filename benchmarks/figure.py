@@ -51,7 +51,7 @@ def machine() -> dict[str, str | int]:
         "cpu": model,
         "cores": os.cpu_count() or 0,
         "kernel": platform.release(),
-        "load_1min": round(os.getloadavg()[0], 2),
+        "load_1min_after": round(os.getloadavg()[0], 2),
         "taken": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
@@ -93,7 +93,7 @@ def write_json(figures: Sequence[Figure], path: Path) -> None:
 
 _HEAD = """# Performance
 
-What this printed, on an otherwise idle machine:
+What this printed:
 
     {command}
 

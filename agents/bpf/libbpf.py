@@ -87,14 +87,12 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "bpf_obj_pin": (c_int, (c_int, c_char_p)),
     "bpf_obj_get": (c_int, (c_char_p,)),
     "bpf_xdp_attach": (c_int, (c_int, c_int, c_uint32, c_void_p)),
-    "bpf_xdp_detach": (c_int, (c_int, c_uint32, c_void_p)),
     "bpf_prog_test_run_opts": (c_int, (c_int, POINTER(_TestRunOptions))),
     "bpf_map_lookup_elem": (c_int, (c_int, c_void_p, c_void_p)),
     "bpf_map_lookup_elem_flags": (c_int, (c_int, c_void_p, c_void_p, c_uint64)),
     "bpf_map_update_elem": (c_int, (c_int, c_void_p, c_void_p, c_uint64)),
     "bpf_map_delete_elem": (c_int, (c_int, c_void_p)),
     "bpf_map_create": (c_int, (c_int, c_char_p, c_uint32, c_uint32, c_uint32, c_void_p)),
-    "bpf_map_get_info_by_fd": (c_int, (c_int, c_void_p, POINTER(c_uint32))),
     "bpf_obj_get_info_by_fd": (c_int, (c_int, c_void_p, POINTER(c_uint32))),
     "libbpf_num_possible_cpus": (c_int, ()),
     "ring_buffer__new": (c_void_p, (c_int, c_void_p, c_void_p, c_void_p)),
@@ -103,7 +101,6 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "ring_buffer__epoll_fd": (c_int, (c_void_p,)),
     "libbpf_set_print": (c_void_p, (c_void_p,)),
 }
-_OPTIONAL = {"bpf_map_get_info_by_fd"}
 
 
 @cache
@@ -122,8 +119,6 @@ def library() -> ctypes.CDLL:
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(lib, name, None)
         if function is None:
-            if name in _OPTIONAL:
-                continue
             raise PreflightError(f"libbpf lacks {name}", hint="libbpf 1.0 or newer is needed")
         function.restype = result
         function.argtypes = arguments
@@ -272,13 +267,6 @@ def attach_xdp(ifindex: int, program_fd: int, flags: int = XDP_FLAGS_DRV_MODE) -
     code = library().bpf_xdp_attach(ifindex, program_fd, flags, None)
     if code:
         _raise_errno(f"cannot attach XDP to interface {ifindex}", code)
-
-
-def detach_xdp(ifindex: int, flags: int = XDP_FLAGS_DRV_MODE) -> None:
-    """Detaches the XDP program of an interface of the calling thread's network namespace."""
-    code = library().bpf_xdp_detach(ifindex, flags, None)
-    if code:
-        _raise_errno(f"cannot detach XDP from interface {ifindex}", code)
 
 
 def run_live(program_fd: int, frame: bytes, repeat: int, batch: int = 64) -> None:
