@@ -29,14 +29,16 @@ HOST_READY := build/host-ready-$(BOOT)
 TEST_TOOLS_READY := build/test-tools-ready-$(BOOT)
 TIERS ?= unit bpf netns e2e
 
-.PHONY: help setup demo test test-tools check bench bpf abi abi-check image lock clean
+.PHONY: help setup demo test test-tools check bench pictures bpf abi abi-check dashboards image lock clean
 help:
 	@echo "sudo make setup   system packages, Python environment, BPF objects, node image"
 	@echo "sudo make demo    all of that, then a lab, a link flap and its verdict"
 	@echo "sudo make test    every test; TIERS='unit bpf' chooses from: unit bpf netns e2e"
 	@echo "make check        ruff, mypy, import-linter, clang-format, ABI, playbook syntax"
 	@echo "sudo make bench   the figures of docs/performance.md"
+	@echo "sudo make pictures  docs/images anew"
 	@echo "make bpf | abi    compile the BPF programs | regenerate agents/wire_abi.py"
+	@echo "make dashboards   write dashboards/json anew"
 	@echo "make lock         refresh requirements.lock"
 	@echo "make clean        remove what was built; runs/ stays"
 
@@ -57,12 +59,16 @@ test-tools: $(TEST_TOOLS_READY)
 check: $(VENV)/.synced
 	@failed=; try() { local name=$$1; shift; echo "== $$name"; "$$@" || failed="$$failed $$name"; }; \
 	try ruff $(BIN)/ruff check .; \
+	try ruff-format $(BIN)/ruff format --check --quiet .; \
 	try mypy $(BIN)/mypy; \
 	try import-linter $(BIN)/lint-imports --no-logo; \
 	try clang-format $(BIN)/clang-format --dry-run -Werror $(C_FILES); \
 	try abi $(MAKE) --no-print-directory abi-check; \
 	try playbooks $(BIN)/ansible-playbook --syntax-check --inventory localhost, $(wildcard playbooks/*.yaml); \
 	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
+
+pictures: setup test-tools
+	@PYTHONPATH=tests $(BIN)/python tests/e2e/browser/pictures.py
 
 bench: setup test-tools
 	@$(BIN)/python -m benchmarks
@@ -95,6 +101,9 @@ $(VENV)/.synced: requirements.lock pyproject.toml
 lock: $(VENV)/.synced
 	UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
 		--generate-hashes --upgrade --group dev --group bench --group build --output-file requirements.lock pyproject.toml
+
+dashboards: $(VENV)/.synced
+	@$(BIN)/python -m dashboards
 
 # ---- the machine ----------------------------------------------------------------------------
 

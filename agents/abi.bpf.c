@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /* Compiled for its BTF only, never loaded: the source of agents/wire_abi.py. */
 #include <mrc/abi.h>
+#include <mrc/lossless_abi.h>
 #include <mrc/queue_abi.h>
+#include <mrc/rc_abi.h>
+#include <mrc/stream_abi.h>
 
 /* A global of pointer type keeps a type in the BTF even where no map uses it. */
 #define KEEP(kind, name) const kind name *keep_##name __attribute__((unused))
 
 KEEP(enum, mrc_limit);
+KEEP(enum, mrc_forwarding);
+KEEP(enum, mrc_uplink_choice);
+KEEP(struct, mrc_fabric_config);
 KEEP(enum, mrc_port_kind);
-KEEP(enum, mrc_port_fault);
+KEEP(enum, mrc_fault_limit);
+KEEP(enum, mrc_fault_action);
+KEEP(struct, mrc_port_fault);
+KEEP(struct, mrc_fault_accounts);
 KEEP(struct, mrc_port);
-KEEP(struct, mrc_port_state);
 KEEP(enum, mrc_port_counter);
 KEEP(struct, mrc_port_counters);
 KEEP(struct, mrc_capture_record);
@@ -20,15 +28,22 @@ KEEP(enum, mrc_usid);
 KEEP(enum, mrc_ev_layout);
 KEEP(enum, mrc_traffic_class);
 KEEP(enum, mrc_dscp);
+KEEP(enum, mrc_icrc_mode);
 KEEP(struct, mrc_nic_config);
 KEEP(enum, mrc_qp_state);
 KEEP(enum, mrc_ev_state);
 KEEP(enum, mrc_ev_reason);
+KEEP(enum, mrc_nscc_format);
+KEEP(enum, mrc_nscc_reason);
+KEEP(struct, mrc_nscc_parameters);
+KEEP(struct, mrc_nscc);
 KEEP(struct, mrc_ev);
 KEEP(struct, mrc_ev_plane);
 KEEP(struct, mrc_ev_transitions);
+KEEP(struct, mrc_path);
 KEEP(struct, mrc_tx_slot);
 KEEP(enum, mrc_loss);
+KEEP(enum, mrc_tail_probe);
 KEEP(struct, mrc_immediate);
 KEEP(struct, mrc_qp);
 KEEP(struct, mrc_work);
@@ -42,13 +57,31 @@ KEEP(struct, mrc_kick);
 KEEP(enum, mrc_event_kind);
 KEEP(enum, mrc_status);
 KEEP(struct, mrc_event);
+KEEP(enum, mrc_dcqcn_reason);
+KEEP(struct, mrc_dcqcn_parameters);
+KEEP(struct, mrc_dcqcn);
+KEEP(enum, mrc_rc_format);
+KEEP(struct, mrc_rc_slot);
+KEEP(struct, mrc_rc_qp);
 KEEP(enum, mrc_nic_counter);
 KEEP(struct, mrc_nic_counters);
 KEEP(struct, mrc_histogram);
+KEEP(struct, mrc_link_probe_path);
+KEEP(struct, mrc_link_probing);
 KEEP(enum, mrc_queue_limit);
 KEEP(struct, mrc_queue_descriptors);
 KEEP(struct, mrc_queue_pool);
 KEEP(struct, mrc_queue_port);
 KEEP(struct, mrc_queue_state);
+KEEP(struct, mrc_queue_settings);
+KEEP(struct, mrc_queue_delay);
+KEEP(struct, mrc_queue_delays);
+KEEP(enum, mrc_drainer_mode);
 KEEP(struct, mrc_queue_drainer);
 KEEP(struct, mrc_frame_time);
+KEEP(enum, mrc_flow_control);
+KEEP(enum, mrc_lossless_limit);
+KEEP(struct, mrc_lossless_settings);
+KEEP(struct, mrc_lossless_link);
+KEEP(struct, mrc_stream);
+KEEP(struct, mrc_stream_account);

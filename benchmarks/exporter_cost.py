@@ -11,12 +11,20 @@ from testbed.metrics.sampler import take_reading
 from testbed.topology.spec import TopologySpec
 
 SPEC = TopologySpec(planes=4, t0=2, t1=4, hosts_per_t0=4)
+SHAPED = SPEC.model_copy(update={"port_rate": 20_000_000})
+"""The same with queues, which have histograms and gauges of their own."""
+
 REPETITIONS = 7
 CALLS = 10
 
 
 def run() -> Iterator[Figure]:
-    with live_lab(SPEC) as lab, Transfer(lab, 0, 5):
+    for name, spec in (("unshaped", SPEC), ("shaped", SHAPED)):
+        yield from observing(name, spec)
+
+
+def observing(name: str, spec: TopologySpec) -> Iterator[Figure]:
+    with live_lab(spec) as lab, Transfer(lab, 0, 5):
         exporter = Exporter([lab.name])
         page_bytes = len(exporter.page())
         scrape_ms = cpu_ms(exporter.page)
@@ -25,13 +33,11 @@ def run() -> Iterator[Figure]:
         take_reading(reader)
         reading_ms = cpu_ms(lambda: take_reading(reader))
         reader.close()
-    yield Figure(
-        "exporter_cost", "exporter at one scrape a second", "% of a core", core_percent(scrape_ms, 1), "<= 1"
-    )
-    yield Figure("exporter_cost", "size of a page", "KB", (page_bytes / 1000,))
-    yield Figure(
-        "exporter_cost", "sampler at ten readings a second", "% of a core", core_percent(reading_ms, 10)
-    )
+    what = f"exporter at one scrape a second, {name}"
+    yield Figure("exporter_cost", what, "% of a core", core_percent(scrape_ms, 1), "<= 1")
+    yield Figure("exporter_cost", f"size of a page, {name}", "KB", (page_bytes / 1000,))
+    what = f"sampler at ten readings a second, {name}"
+    yield Figure("exporter_cost", what, "% of a core", core_percent(reading_ms, 10))
 
 
 def cpu_ms(call: Callable[[], object]) -> tuple[float, ...]:

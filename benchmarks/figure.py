@@ -109,7 +109,8 @@ Machine: {machine}.
 
 
 def write_markdown(figures: Sequence[Figure], command: str, path: Path) -> None:
-    """Writes the table as a document."""
+    """Writes the table as a document; sections that follow it in a document that is there stay."""
+    _, heading, rest = path.read_text().partition("\n## ") if path.exists() else ("", "", "")
     facts = ", ".join(f"{key} {value}" for key, value in machine().items())
     rows = [
         f"| {figure.benchmark}: {figure.name} | {format_number(figure.median)} "
@@ -117,4 +118,4 @@ def write_markdown(figures: Sequence[Figure], command: str, path: Path) -> None:
         f"| {figure.unit} | {len(figure.samples)} | {figure.target} |"
         for figure in figures
     ]
-    path.write_text(_HEAD.format(command=command, machine=facts) + "\n".join(rows) + "\n")
+    path.write_text(_HEAD.format(command=command, machine=facts) + "\n".join(rows) + "\n" + heading + rest)

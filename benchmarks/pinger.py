@@ -2,12 +2,11 @@
 
 import ctypes
 import os
-import struct
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from ctypes import Structure, c_uint64
+from ctypes import Structure, c_uint32, c_uint64
 from dataclasses import dataclass
 from pathlib import Path
 from platform import machine
@@ -16,14 +15,17 @@ from typing import Self
 
 from agents.bpf.libbpf import run_live
 from agents.bpf.maps import MappedArray
+from agents.wire_abi import DrainerMode, FabricConfig
 from agents.wire_abi import Histogram as HistogramValue
+from benchmarks.cpu_time import busy_s
 from benchmarks.transfer import pause
-from testbed.metrics.histogram import Histogram
+from testbed.metrics.histogram import Histogram, merge
 from tests.netns.queue.shaped_line import SRV6_BLOCK, TO_FAR, TO_NEAR, LinkShape, ShapedLine
 
 DATA_BYTES = 2190
 ANSWER_BYTES = 154
 _LIVE_BATCH = 64
+_LINE_AT = 14 + 40 + 16
 _SOURCE = Path(__file__).parent / "bpf" / "pinger.bpf.c"
 _ROOT = Path(__file__).parents[1]
 
@@ -38,6 +40,27 @@ class _Counters(Structure):
     _fields_ = (("answers", c_uint64), ("wrong_length", c_uint64), ("is_stopped", c_uint64))
 
 
+class _Settings(Structure):
+    """struct ping_settings."""
+
+    ports_per_line: int
+    data_bytes: int
+    answer_bytes: int
+    to_far: int
+    to_near: int
+    theory_ns: int
+
+    _fields_ = (
+        ("ports_per_line", c_uint32),
+        ("data_bytes", c_uint32),
+        ("answer_bytes", c_uint32),
+        ("pad0", c_uint32),
+        ("to_far", c_uint64),
+        ("to_near", c_uint64),
+        ("theory_ns", c_uint64),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Interval:
     """What one interval of a measurement showed.
@@ -46,7 +69,8 @@ class Interval:
         answers_per_s: round trips.
         clock_error, model_error: distance of round-trip times from theory, by a stop-watch and in model time.
         lateness: how long after they were due frames left.
-        drainer_cpu_ratio: share of a core that the drainer used.
+        drainer_cpu_ratio: share of a core that the drainers used.
+        busy_cores: cores that were busy with anything.
     """
 
     answers_per_s: float
@@ -54,6 +78,7 @@ class Interval:
     model_error: Histogram
     lateness: Histogram
     drainer_cpu_ratio: float
+    busy_cores: float
 
 
 def serialisation_ns(length_bytes: int, rate_bps: int) -> int:
@@ -98,16 +123,41 @@ def compile_pinger() -> Path:
 
 
 class Pinger:
-    """A line with *window* data frames going round, from entering the context to leaving it."""
+    """Lines with *window* data frames going round on each, from entering the context to leaving it."""
 
-    def __init__(self, links: list[LinkShape], window: int, bpffs: Path, program: Path) -> None:
+    def __init__(
+        self,
+        links: list[LinkShape],
+        window: int,
+        bpffs: Path,
+        program: Path,
+        *,
+        copies: int = 1,
+        busy_copies: int | None = None,
+        drainer_count: int = 1,
+        mode: DrainerMode = DrainerMode.AUTO,
+        is_direct: bool = False,
+    ) -> None:
         self._window = window
-        carriers = [SRV6_BLOCK << 32 | usid << 16 for usid in (TO_FAR, TO_NEAR)]
-        ports = (0, 2 * len(links) - 1, DATA_BYTES, ANSWER_BYTES)
-        rodata = struct.pack("=4I3Q", *ports, *carriers, round_trip_ns(links, window) if window else 0)
+        self._busy_copies = copies if busy_copies is None else busy_copies
+        rodata = bytes(FabricConfig(srv6_block=SRV6_BLOCK, is_shaped=1))
         self.line = ShapedLine(
-            "mrc-bench", links, bpffs, pool_frames=8192, end_object=(program, rodata, "ping")
+            f"mrc-bench-{os.getpid()}",
+            links,
+            bpffs,
+            pool_frames=16384,
+            drainer_count=drainer_count,
+            is_direct=is_direct,
+            copies=copies,
+            end_object=(program, rodata, "ping"),
         )
+        for drainer in self.line.drainer_state:
+            drainer.mode = mode
+        settings = MappedArray(self.line.end.map_fd("ping_settings"), _Settings)[0]
+        settings.ports_per_line = 2 * len(links)
+        settings.data_bytes, settings.answer_bytes = DATA_BYTES, ANSWER_BYTES
+        settings.to_far, settings.to_near = (SRV6_BLOCK << 32 | usid << 16 for usid in (TO_FAR, TO_NEAR))
+        settings.theory_ns = round_trip_ns(links, window) if window else 0
         self.counters = MappedArray(self.line.end.map_fd("ping_counters"), _Counters)[0]
         self._round_trips = MappedArray(self.line.end.map_fd("round_trip"), HistogramValue)
 
@@ -115,9 +165,10 @@ class Pinger:
         try:
             self.line.start_drainer()
             with self.line.at_port(0):
-                for first in range(0, self._window, _LIVE_BATCH):
-                    count = min(_LIVE_BATCH, self._window - first)
-                    run_live(self.line.end.program_fd("ping"), bytes(3072), count)
+                for copy in range(self._busy_copies):
+                    for first in range(0, self._window, _LIVE_BATCH):
+                        count = min(_LIVE_BATCH, self._window - first)
+                        run_live(self.line.end.program_fd("ping"), _first_frame(copy), count)
         except BaseException:
             self.line.close()
             raise
@@ -128,20 +179,31 @@ class Pinger:
 
     def measure(self, seconds: float) -> Interval:
         """Watches for a while."""
-        assert self.line.drainer is not None
-        histograms = (*self._round_trips, self.line.lateness[0])
+        histograms = (*self._round_trips, *self.line.lateness)
         for histogram in histograms:
             ctypes.memset(ctypes.addressof(histogram), 0, ctypes.sizeof(histogram))
-        answers, cpu_s, start_ns = (
+        answers, cpu_s, machine_s, start_ns = (
             self.counters.answers,
-            _cpu_seconds(self.line.drainer.pid),
+            self._cpu_seconds(),
+            busy_s(),
             time.monotonic_ns(),
         )
         pause(seconds)
         elapsed_s = (time.monotonic_ns() - start_ns) / 1e9
-        answers, cpu_s = self.counters.answers - answers, _cpu_seconds(self.line.drainer.pid) - cpu_s
-        clock, model, late = (Histogram.from_map_values(bytes(histogram)) for histogram in histograms)
-        return Interval(answers / elapsed_s, clock, model, late, cpu_s / elapsed_s)
+        answers, cpu_s = self.counters.answers - answers, self._cpu_seconds() - cpu_s
+        machine_s = busy_s() - machine_s
+        clock, model, *late = (Histogram.from_map_values(bytes(histogram)) for histogram in histograms)
+        return Interval(
+            answers / elapsed_s, clock, model, merge(late), cpu_s / elapsed_s, machine_s / elapsed_s
+        )
+
+    def _cpu_seconds(self) -> float:
+        return sum(_cpu_seconds(drainer.pid) for drainer in self.line.drainers)
+
+
+def _first_frame(copy: int) -> bytes:
+    """What the live frame holds that starts a line: struct ping of the program."""
+    return bytes(_LINE_AT) + copy.to_bytes(8, "little") + bytes(3072 - _LINE_AT - 8)
 
 
 def _cpu_seconds(pid: int) -> float:

@@ -1,5 +1,6 @@
 """A lab of the benchmarks' own, and one verified flow between two of its hosts."""
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -13,11 +14,12 @@ from testbed.fabric import lab as labs
 from testbed.fabric.live import Lab
 from testbed.topology.spec import TopologySpec
 
-LAB_NAME = "bench"
+LAB_NAME = os.environ.get("MRC_BENCH_LAB", "bench")
+"""Another, where several run on one machine: what bears the name is removed before a run."""
 _DRAIN_NS = 30_000_000_000
 _ENDLESS = 1 << 31
-_LOCAL_SLOTS = 5
-_REMOTE_SLOTS = 4
+_LOCAL_SLOTS = 9
+_REMOTE_SLOTS = 8
 
 
 @contextmanager
@@ -40,8 +42,9 @@ def pause(seconds: float) -> None:
 class Transfer:
     """Endless RDMA WRITEs from one host to another, compared byte for byte at the end.
 
-    Message i comes from one of five stretches of memory and goes to one of four, so successive laps over the
-    target carry different bytes: what is there at the end must be exactly the last lap.
+    Message i comes from one of nine stretches of memory and goes to one of eight, so successive laps over the
+    target carry different bytes: what is there at the end must be exactly the last lap. No more messages than
+    that are outstanding: the network swaps packets, and those of two messages must not meet on one stretch.
 
     Args:
         lab: a live lab.
@@ -51,7 +54,13 @@ class Transfer:
     """
 
     def __init__(
-        self, lab: Lab, source: int, target: int, *, message_bytes: int = 65536, window_packets: int = 64
+        self,
+        lab: Lab,
+        source: int,
+        target: int,
+        *,
+        message_bytes: int = 65536,
+        window_packets: int | None = 64,
     ) -> None:
         clos = lab.clos
         self._length = message_bytes
@@ -62,7 +71,8 @@ class Transfer:
         for slot in range(_LOCAL_SLOTS):
             self.near.fill(self._memory["offset"] + slot * message_bytes, message_bytes, slot)
         evs = list(clos.ev_set(source, target))
-        self.qpn = self.near.create_qp(target, evs, window_packets=window_packets)
+        window = {} if window_packets is None else {"window_packets": window_packets}
+        self.qpn = self.near.create_qp(target, evs, **window)
         peer = self.far.create_qp(source, list(clos.ev_set(target, source)))
         self.far.connect_qp(peer, self.qpn)
         self.near.connect_qp(self.qpn, peer)
@@ -78,8 +88,10 @@ class Transfer:
         self.near.close()
         self.far.close()
 
-    def start(self, depth: int = 32) -> None:
-        """Begins to send."""
+    def start(self, depth: int = _REMOTE_SLOTS) -> None:
+        """Begins to send, with *depth* messages outstanding, at most eight."""
+        if depth > _REMOTE_SLOTS:
+            raise ValueError(f"{depth} messages outstanding on {_REMOTE_SLOTS} stretches of memory")
         self._work = self.near.post_write(
             self.qpn,
             length=self._length,

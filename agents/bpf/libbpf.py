@@ -136,7 +136,8 @@ class BpfObject:
 
     Args:
         path: the compiled object.
-        rodata: bytes for the object's read-only data; their length must be exactly its length.
+        rodata: bytes for what the object lets its loader set: its section .rodata.config, or .rodata where it
+            has no such; their length must be exactly its length.
         max_entries: map name -> number of entries.
         reuse: map name -> descriptor of an existing map; the object takes those that it declares itself.
 
@@ -181,7 +182,9 @@ class BpfObject:
             self._check(self._lib.bpf_map__reuse_fd(self._map(name), reuse[name]), f"reuse of map {name}")
         if rodata is not None:
             size = c_size_t()
-            address = self._lib.bpf_map__initial_value(self._section(".rodata"), byref(size))
+            address = self._lib.bpf_map__initial_value(
+                self._section(".rodata.config", ".rodata"), byref(size)
+            )
             if size.value != len(rodata):
                 raise FabricError(f"{self.path}: .rodata has {size.value} bytes, {len(rodata)} were given")
             ctypes.memmove(address, rodata, len(rodata))
@@ -206,12 +209,16 @@ class BpfObject:
             raise FabricError(f"{self.path.name} has no map {name}")
         return int(pointer)
 
-    def _section(self, suffix: str) -> int:
+    def _section(self, *suffixes: str) -> int:
+        found = {}
         pointer = None
         while pointer := self._lib.bpf_object__next_map(self._object, pointer):
-            if self._lib.bpf_map__name(pointer).decode().endswith(suffix):
-                return int(pointer)
-        raise FabricError(f"{self.path.name} has no section {suffix}")
+            found[self._lib.bpf_map__name(pointer).decode()] = int(pointer)
+        for suffix in suffixes:
+            for name, section in found.items():
+                if name.endswith(suffix):
+                    return section
+        raise FabricError(f"{self.path.name} has no section {suffixes[-1]}")
 
     def map_names(self) -> list[str]:
         """Names of the object's maps but for its data sections."""
@@ -233,6 +240,12 @@ class BpfObject:
         if not pointer:
             raise FabricError(f"{self.path.name} has no program {name}")
         return int(self._lib.bpf_program__fd(pointer))
+
+    def verified_instructions(self, name: str) -> int:
+        """Instructions that the verifier went through when it accepted a program (kernel 5.16 or newer)."""
+        lines = Path(f"/proc/self/fdinfo/{self.program_fd(name)}").read_text().splitlines()
+        facts = dict(line.split(":", 1) for line in lines)
+        return int(facts["verified_insns"])
 
     def close(self) -> None:
         """Gives up the descriptors; what is pinned or attached stays."""
@@ -290,9 +303,10 @@ def run_live(program_fd: int, frame: bytes, repeat: int, batch: int = 64) -> Non
 
 
 def run_once(
-    program_fd: int, frame: bytes, *, ingress_ifindex: int = 0, metadata: bytes = b""
+    program_fd: int, frame: bytes, *, ingress_ifindex: int = 0, metadata: bytes = b"", repeat: int = 1
 ) -> tuple[int, bytes]:
-    """Runs an XDP program once on a copy of *frame*, that comes in through *ingress_ifindex* (0: lo).
+    """Runs an XDP program once on a copy of *frame*, that comes in through *ingress_ifindex* (0: lo), or
+    *repeat* times on what the run before has left of it.
 
     Returns:
         The XDP verdict and the frame as the program left it, after its metadata if it has any.
@@ -306,7 +320,7 @@ def run_once(
         data_size_in=len(source),
         data_out=ctypes.cast(result, c_void_p),
         data_size_out=len(result),
-        repeat=1,
+        repeat=repeat,
     )
     if ingress_ifindex or metadata:
         options.ctx_in = ctypes.cast(byref(context), c_void_p)

@@ -60,11 +60,7 @@ class AgentClient:
         self._next_id += 1
         request = {"id": number, "verb": verb, "arguments": arguments}
         deadline_ns = time.monotonic_ns() + (answer_ns or self._timeout_ns)
-        try:
-            self._socket.settimeout(self._timeout_ns / 1e9)
-            self._socket.sendall(json.dumps(request).encode() + b"\n")
-        except OSError as error:
-            raise AgentError(f"the NIC agent at {self._path} is gone: {error}") from error
+        self._send(request)
         while True:
             message = self._read_message(deadline_ns, f"an answer to {verb!r}")
             if "event" in message:
@@ -74,6 +70,17 @@ class AgentClient:
         if "error" in message:
             raise UsageError(f"{verb}: {message['error']}", hint=message.get("hint"))
         return message["result"]
+
+    def cast(self, verb: str, **arguments: Any) -> None:
+        """Sends a verb without waiting; one that the agent refuses comes back as an event `refused`."""
+        self._send({"verb": verb, "arguments": arguments})
+
+    def _send(self, request: dict[str, Any]) -> None:
+        try:
+            self._socket.settimeout(self._timeout_ns / 1e9)
+            self._socket.sendall(json.dumps(request).encode() + b"\n")
+        except OSError as error:
+            raise AgentError(f"the NIC agent at {self._path} is gone: {error}") from error
 
     def _read_message(self, deadline_ns: int, what: str) -> dict[str, Any]:
         while b"\n" not in self._buffer:
@@ -127,9 +134,25 @@ class AgentClient:
         """Number of bytes that differ from the test pattern of *seed*."""
         return int(self.call("verify", offset=offset, length=length, seed=seed))
 
-    def create_qp(self, peer_host: int, evs: list[int], **attributes: int) -> int:
-        """Number of a new QP; attributes are those of agents.nic.qp.QpAttributes."""
+    def create_qp(self, peer_host: int, evs: list[int], **attributes: Any) -> int:
+        """Number of a new QP (see Verbs.create_qp); attributes are those of agents.nic.qp.QpAttributes."""
         return int(self.call("create_qp", peer_host=peer_host, evs=evs, **attributes))
+
+    def create_rc_qp(self, peer_host: int, evs: list[int], **attributes: Any) -> int:
+        """Number of a new QP of a reliable connection (docs/transports.md)."""
+        return int(self.call("create_rc_qp", peer_host=peer_host, evs=evs, **attributes))
+
+    def create_stream(self, peer_host: int, protocol: str, congestion: str) -> int:
+        """Number of a connection to be made over `tcp` or `mptcp`."""
+        return int(self.call("create_stream", peer_host=peer_host, protocol=protocol, congestion=congestion))
+
+    def await_stream(self, qpn: int, peer_qpn: int) -> None:
+        """Lets the far end connect."""
+        self.call("await_stream", qpn=qpn, peer_qpn=peer_qpn)
+
+    def connect_stream(self, qpn: int, peer_qpn: int, plane: int) -> None:
+        """Connects to the far end, which waits for it."""
+        self.call("connect_stream", qpn=qpn, peer_qpn=peer_qpn, plane=plane)
 
     def connect_qp(self, qpn: int, peer_qpn: int) -> None:
         """Brings a QP to RTS."""
@@ -138,6 +161,12 @@ class AgentClient:
     def modify_qp(self, qpn: int, state: str, **attributes: int) -> None:
         """Moves a QP to another state (see Verbs.modify_qp)."""
         self.call("modify_qp", qpn=qpn, state=state, **attributes)
+
+    def adjust_qp(
+        self, qpn: int, *, mpr_dest: int | None = None, receiver_penalty: int | None = None
+    ) -> None:
+        """Changes what a QP that receives asks of its peer (see Verbs.adjust_qp)."""
+        self.call("adjust_qp", qpn=qpn, mpr_dest=mpr_dest, receiver_penalty=receiver_penalty)
 
     def destroy_qp(self, qpn: int) -> None:
         """Takes a QP out of use."""
@@ -194,6 +223,21 @@ class AgentClient:
         """Sends EV probes, or reliability probes."""
         self.call("probe", qpn=qpn, evs=evs, kind=kind)
 
+    def probe_evs(self, peer_host: int, evs: list[int], wait_ns: int) -> list[dict[str, Any]]:
+        """Probes paths to a host without a QP: `ev`, `req_id`, `port` and `rtt_ns`, None where none came."""
+        result: list[dict[str, Any]] = self.call(
+            "probe_evs", peer_host=peer_host, evs=evs, wait_ns=wait_ns, answer_ns=wait_ns + self._timeout_ns
+        )
+        return result
+
+    def start_link_probes(self, interval_ns: int, lag_rounds: int) -> None:
+        """Has the NIC probe its links from now on, a round every *interval_ns*."""
+        self.call("start_link_probes", interval_ns=interval_ns, lag_rounds=lag_rounds)
+
+    def stop_link_probes(self) -> None:
+        """Ends that."""
+        self.call("stop_link_probes")
+
     def counters(self) -> dict[str, int]:
         """Counters of the NIC."""
         result: dict[str, int] = self.call("counters")
@@ -206,9 +250,13 @@ class AgentClient:
 
     # -- events -----------------------------------------------------------------------------------
 
-    def subscribe(self) -> None:
-        """From now on the agent pushes events; read them with `drain_events` or `next_event`."""
-        self.call("subscribe")
+    def subscribe(self, *kinds: str) -> None:
+        """From now on the agent pushes events; read them with `drain_events` or `next_event`.
+
+        Args:
+            kinds: only these (completion, receive, qp_state, ev_state, port_state); none: all.
+        """
+        self.call("subscribe", kinds=list(kinds))
 
     def drain_events(self) -> Iterator[dict[str, Any]]:
         """Events that wait, oldest first; does not block."""

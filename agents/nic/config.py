@@ -21,6 +21,14 @@ class AgentConfig:
         retry_limit: time-outs in a row, without progress, that a QP survives.
         probe_base_ns: spacing of EV probes starts at ten times this, a round-trip time.
         probe_success_target: answers in a row that bring an EV back.
+        tail_ns: silence of a QP after which it sends a tail probe.
+        reorder_packets: packets that may overtake another on one path of the fabric.
+        evs_name_paths: whether EVs of one plane and one uplink name the same path.
+        rate_bps: of all ports together; 0: they have none, and windows are fixed.
+        base_rtt_ns: of a full packet over the longest path of the empty fabric; 0 with rate_bps.
+        is_trimming: whether switches trim instead of dropping.
+        link_probe_interval_ns: from one round of link probes to the next; 0: none unless asked for.
+        link_probe_lag_rounds: rounds after which a link probe that is not back has failed.
     """
 
     host: str
@@ -29,9 +37,17 @@ class AgentConfig:
     log: Path
     network_namespace: Path | None = None
     rto_ns: int = 20_000_000
-    retry_limit: int = 30
+    retry_limit: int = 12
     probe_base_ns: int = 1_000_000
     probe_success_target: int = 3
+    tail_ns: int = 1_000_000
+    reorder_packets: int = 0
+    evs_name_paths: bool = True
+    rate_bps: int = 0
+    base_rtt_ns: int = 0
+    is_trimming: bool = False
+    link_probe_interval_ns: int = 0
+    link_probe_lag_rounds: int = 1
 
 
 def load_config(path: Path) -> AgentConfig:

@@ -5,12 +5,14 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+from agents.nic.arguments import check_arguments
 from agents.nic.carrier import CarrierWatch
 from agents.nic.config import AgentConfig
 from agents.nic.device import NicDevice
+from agents.nic.path_probes import WAIT_NS_MAX, PathProbes
 from agents.nic.port_status import PortAnnouncements
 from agents.nic.prober import ProbeSchedule
 from agents.nic.verbs import Verbs
@@ -18,8 +20,11 @@ from agents.wire_abi import Event, EventKind, EvState, Limit, ProbeKind
 from testbed.errors import TestbedError, UsageError
 
 _log = logging.getLogger(__name__)
+_HEARTBEAT_SECONDS = 0.2
+_BEATS_PER_LOOK = 5
 _LINE_BYTES_MAX = 1 << 20
 _BACKLOG_BYTES_MAX = 8 << 20
+_EVENT_KINDS = frozenset({"completion", "receive", "qp_state", "ev_state", "port_state"})
 
 
 def _parse_request(line: bytes) -> dict[str, Any]:
@@ -36,6 +41,14 @@ def _parse_request(line: bytes) -> dict[str, Any]:
     return request
 
 
+def _checked_kinds(kinds: list[str] | None = None) -> frozenset[str] | None:
+    """The kinds of events that a subscriber asks for; None for all."""
+    unknown = sorted(set(kinds or ()) - _EVENT_KINDS)
+    if unknown:
+        raise UsageError(f"kinds: no event {unknown[0]!r}; known: {', '.join(sorted(_EVENT_KINDS))}")
+    return frozenset(kinds) if kinds else None
+
+
 class Holdings:
     """QPs and memory regions that one connection created and did not give back.
 
@@ -48,7 +61,7 @@ class Holdings:
 
     def book(self, verb: str, arguments: dict[str, Any], result: Any) -> None:
         """Notes what a verb that succeeded created or gave back."""
-        if verb == "create_qp":
+        if verb in {"create_qp", "create_rc_qp", "create_stream"}:
             self.qpns.add(result)
         elif verb == "register_memory":
             self.r_keys.add(result["r_key"])
@@ -66,21 +79,35 @@ class NicAgent:
         self._device = NicDevice(config.pins)
         self._verbs = Verbs(config, self._device)
         self._schedule = ProbeSchedule(config.probe_base_ns)
+        self._path_probes = PathProbes(self._device)
+        self._patient: dict[str, Callable[..., Awaitable[Any]]] = {
+            "wait": self.wait,
+            "probe_evs": self.probe_evs,
+            "connect_stream": self._verbs.connect_stream,
+        }
+        self._verbs.tell = self._on_stream_event
         self._announcements = PortAnnouncements(config.probe_base_ns)
         self._carrier = CarrierWatch()
         self._planes = {
             self._device.config.port_id[plane]: plane for plane in range(self._device.config.plane_count)
         }
-        self._subscribers: set[asyncio.StreamWriter] = set()
+        self._subscribers: dict[asyncio.StreamWriter, frozenset[str] | None] = {}
         self._arrivals = asyncio.Event()
         self._probe_timer: asyncio.TimerHandle | None = None
+        self._heartbeat: asyncio.TimerHandle | None = None
+        self._beats = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, on_ready: Callable[[], None]) -> None:
         """Serves until cancelled; *on_ready* is called once the socket answers."""
         loop = asyncio.get_running_loop()
         loop.add_reader(self._device.events.fileno(), self._on_kernel_events)
+        self._beat()
         loop.add_reader(self._carrier.socket.fileno(), self._on_carrier)
+        if self._config.link_probe_interval_ns:
+            self._verbs.start_link_probes(
+                self._config.link_probe_interval_ns, self._config.link_probe_lag_rounds
+            )
         self._config.socket.unlink(missing_ok=True)
         server = await asyncio.start_unix_server(
             self._serve, path=str(self._config.socket), limit=_LINE_BYTES_MAX
@@ -93,8 +120,26 @@ class NicAgent:
                 await server.serve_forever()
         finally:
             self._config.socket.unlink(missing_ok=True)
+            if self._heartbeat is not None:
+                self._heartbeat.cancel()
+            self._verbs.stop_link_probes()
+            self._verbs.close_streams()
             self._carrier.close()
             self._device.close()
+
+    def _beat(self) -> None:
+        """Tells the kernel that somebody is there to end what QPs do; without it they end by themselves.
+
+        Now and then each QP is lent a frame: whatever it makes of it, the kernel then sees whether the QP's
+        clock still ticks.
+        """
+        self._device.config.heartbeat_ns = time.monotonic_ns()
+        self._beats += 1
+        if self._beats % _BEATS_PER_LOOK == 0:
+            for qp_index in self._verbs.sending():
+                self._device.lend_frames(qp_index, 1)
+            self._verbs.observe_streams()
+        self._heartbeat = asyncio.get_running_loop().call_later(_HEARTBEAT_SECONDS, self._beat)
 
     # -- requests ---------------------------------------------------------------------------------
 
@@ -103,12 +148,13 @@ class NicAgent:
         try:
             while line := await reader.readline():
                 reply = await self._answer(line, writer, owned)
-                writer.write(json.dumps(reply).encode() + b"\n")
-                await writer.drain()
+                if reply is not None:
+                    writer.write(json.dumps(reply).encode() + b"\n")
+                    await writer.drain()
         except (ConnectionError, ValueError) as error:
             _log.info("a client left: %s", error)
         finally:
-            self._subscribers.discard(writer)
+            self._subscribers.pop(writer, None)
             self._release(owned)
             writer.close()
             with contextlib.suppress(ConnectionError):
@@ -124,20 +170,40 @@ class NicAgent:
             with contextlib.suppress(UsageError):
                 self._verbs.deregister_memory(r_key)
 
-    async def _answer(self, line: bytes, writer: asyncio.StreamWriter, owned: Holdings) -> dict[str, Any]:
-        request: dict[str, Any] = {}
+    async def _answer(
+        self, line: bytes, writer: asyncio.StreamWriter, owned: Holdings
+    ) -> dict[str, Any] | None:
+        """The answer to a request; for one without an id only a refusal, as an event."""
         try:
             request = _parse_request(line)
+        except UsageError as error:
+            return {"id": None, "error": error.message, "hint": error.hint}
+        reply = await self._carry_out(request, line, writer, owned)
+        if "id" in request:
+            return {"id": request["id"], **reply}
+        if "error" not in reply:
+            return None
+        told = {"event": "refused", "time_ns": time.monotonic_ns(), "host": self._config.host}
+        qpn = request.get("arguments", {}).get("qpn")
+        return told | {"verb": request["verb"], "qpn": qpn, "error": reply["error"]}
+
+    async def _carry_out(
+        self, request: dict[str, Any], line: bytes, writer: asyncio.StreamWriter, owned: Holdings
+    ) -> dict[str, Any]:
+        """The result of a request, or why it was refused."""
+        try:
             verb = request["verb"]
             arguments = request.get("arguments", {})
-            if verb == "create_qp":
+            if verb in {"create_qp", "create_rc_qp"}:
                 self._on_kernel_events()  # the last QP of that number may have left some
             if verb == "subscribe":
-                self._subscribers.add(writer)
+                self._subscribers[writer] = _checked_kinds(**arguments)
                 result: Any = None
-            elif verb == "wait":
-                result = await self._wait(**arguments)
+            elif verb in self._patient:
+                check_arguments(self._patient[verb], arguments)
+                result = await self._patient[verb](**arguments)
             elif verb in self._verbs.table:
+                check_arguments(self._verbs.table[verb], arguments)
                 result = self._verbs.table[verb](**arguments)
                 owned.book(verb, arguments, result)
                 if verb in {"connect_qp", "modify_qp"}:
@@ -145,16 +211,34 @@ class NicAgent:
                 if verb == "destroy_qp":
                     self._schedule.remove_qp(arguments["qpn"] - Limit.QPN_BASE)
             else:
-                return {"id": request.get("id"), "error": f"no verb {verb!r}"}
+                return {"error": f"no verb {verb!r}"}
         except TestbedError as error:
-            return {"id": request.get("id"), "error": error.message, "hint": error.hint}
+            return {"error": error.message, "hint": error.hint}
         except (KeyError, TypeError, ValueError) as error:
             _log.warning("bad request %r: %s", line[:200], error)
-            return {"id": request.get("id"), "error": f"bad request: {error}"}
-        return {"id": request.get("id"), "result": result}
+            return {"error": f"bad request: {error}"}
+        return {"result": result}
 
-    async def _wait(self, qpn: int, wait_ns: int) -> list[dict[str, Any]]:
-        """Completions of a QP as soon as there are any; none when the time-out passes first."""
+    async def probe_evs(self, peer_host: int, evs: list[int], wait_ns: int) -> list[dict[str, Any]]:
+        """Probes paths to a host without a QP; for each EV `ev`, `port`, `req_id`, and `rtt_ns` or None.
+
+        Args:
+            peer_host: index of the host.
+            evs: EVs of any plane, each probed once.
+            wait_ns: how long an answer may take; returns at once when all have come.
+        """
+        self._path_probes.check(peer_host, evs, wait_ns)
+        return await self._path_probes.probe(peer_host, evs, wait_ns)
+
+    async def wait(self, qpn: int, wait_ns: int) -> list[dict[str, Any]]:
+        """Completions of a QP as soon as there are any; none when the time-out passes first.
+
+        Args:
+            qpn: the QP.
+            wait_ns: how long to wait at most.
+        """
+        if not 0 <= wait_ns <= WAIT_NS_MAX:
+            raise UsageError(f"wait_ns: {wait_ns}; 0 to {WAIT_NS_MAX} is accepted")
         deadline = asyncio.get_running_loop().time() + wait_ns / 1e9
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(deadline):
@@ -175,6 +259,9 @@ class NicAgent:
             if event.kind == EventKind.KICK:
                 kicks[event.qp_index] = max(kicks.get(event.qp_index, 0), event.a)
                 continue
+            if event.kind == EventKind.PROBE:
+                self._path_probes.answered(event)
+                continue
             if event.kind == EventKind.PEER_PORTS:
                 self._return_to_planes(event.b, peer_host=event.a)
                 continue
@@ -191,6 +278,11 @@ class NicAgent:
         self._arrivals.set()
         if fallen:
             self._schedule_probes(fallen)
+
+    def _on_stream_event(self, told: dict[str, Any]) -> None:
+        """A connection of the kernel's TCP has news."""
+        self._publish(told)
+        self._arrivals.set()
 
     def _on_carrier(self) -> None:
         for port_id, is_up in self._carrier.changes():
@@ -218,11 +310,16 @@ class NicAgent:
             )
 
     def _publish(self, told: dict[str, Any]) -> None:
+        listeners = [
+            writer for writer, kinds in self._subscribers.items() if kinds is None or told["event"] in kinds
+        ]
+        if not listeners:
+            return
         line = json.dumps(told).encode() + b"\n"
-        for writer in list(self._subscribers):
+        for writer in listeners:
             if writer.transport.get_write_buffer_size() > _BACKLOG_BYTES_MAX:
                 _log.warning("a subscriber does not read; it is dropped")
-                self._subscribers.discard(writer)
+                del self._subscribers[writer]
                 writer.transport.abort()
             else:
                 writer.write(line)

@@ -17,7 +17,10 @@ from agents.wire_abi import (
     NicCounters,
     ProbeKind,
     Qp,
+    RcQp,
     Region,
+    Stream,
+    StreamAccount,
     WorkRing,
 )
 
@@ -26,7 +29,11 @@ _FRAME = bytes(Limit.FRAME_BYTES_MAX)
 
 
 class NicDevice:
-    """Opened pins of one NIC. Not safe for use by several threads: a kick is a request and a run."""
+    """Opened pins of one NIC. Not safe for use by several threads: a kick is a request and a run.
+
+    Attributes:
+        reliable_connections: indices of the QPs that are no MRC QPs.
+    """
 
     def __init__(self, pins: Path) -> None:
         with ExitStack() as opened:
@@ -44,6 +51,10 @@ class NicDevice:
             qps = descriptor("qps")
             self.qps = ArrayMap(qps, Qp, locked=True)
             self.qp_count = int(map_info(qps).max_entries)
+            self.streams = MappedArray(descriptor("streams"), Stream)
+            self.stream_account = MappedArray(descriptor("stream_account"), StreamAccount)[0]
+            self.rc_qps = ArrayMap(descriptor("rc_qps"), RcQp, locked=True)
+            self.reliable_connections: set[int] = set()
             self._kick = MappedArray(descriptor("kick"), Kick)[0]
             self._counters = PerCpuArray(descriptor("nic_counters"), NicCounters)
             self.events = RingBuffer(descriptor("nic_events"))
@@ -56,7 +67,8 @@ class NicDevice:
 
     def lend_frames(self, qp_index: int, packets: int) -> None:
         """Lets a QP send up to *packets* packets now, as far as window and work allow."""
-        self._kick.mode = KickMode.DATA
+        is_rc = qp_index in self.reliable_connections
+        self._kick.mode = KickMode.RC if is_rc else KickMode.DATA
         self._kick.qp_index = qp_index
         while packets > 0:
             frames = min(packets, _FRAMES_PER_RUN)
@@ -76,6 +88,29 @@ class NicDevice:
                 self._kick.probe_qp[place] = c_uint32(qp_index).value
                 self._kick.probe_ev[place] = c_uint32(ev_index).value
             run_live(self._program, _FRAME, len(batch))
+
+    def send_path_probes(self, peer_host: int, evs: list[int]) -> list[int]:
+        """Sends one probe of no QP on each of *evs*; their request ids, in the same order."""
+        ids = []
+        for start in range(0, len(evs), Limit.KICK_PROBES):
+            batch = evs[start : start + Limit.KICK_PROBES]
+            self._kick.mode = KickMode.PROBE
+            self._kick.probe_kind = ProbeKind.PATH
+            self._kick.probe_cursor = 0
+            self._kick.probe_count = len(batch)
+            for place, ev in enumerate(batch):
+                self._kick.probe_qp[place] = c_uint32(peer_host).value
+                self._kick.probe_ev[place] = c_uint32(ev).value
+            run_live(self._program, _FRAME, len(batch))
+            ids += self._kick.probe_id[: len(batch)]
+        return ids
+
+    def send_link_probes(self, path_count: int) -> None:
+        """Sends one link probe on each of the first *path_count* probe paths."""
+        self._kick.mode = KickMode.LINK_PROBE
+        self._kick.probe_cursor = 0
+        self._kick.probe_count = path_count
+        run_live(self._program, _FRAME, path_count)
 
     def command(self, command: Command, qp_index: int, *arguments: int) -> bool:
         """Has the kernel change a QP under its lock; whether it did."""

@@ -74,6 +74,26 @@ class RegionTable:
                 return self._device.memory.address + offset
         raise UsageError(f"bytes {offset} to {offset + length} lie in no registered region")
 
+    def view(self, offset: int, length: int) -> memoryview:
+        """A stretch of the NIC's memory, shared with the data path."""
+        return self._device.memory.view[offset : offset + length]
+
+    def writable(self, r_key: int, offset: int, length: int) -> memoryview:
+        """What a peer that holds a key may write to.
+
+        Args:
+            r_key: of a region.
+            offset: from the start of the region.
+            length: bytes.
+
+        Raises:
+            UsageError: there is no such key, or it would pass the region's end.
+        """
+        region = self._regions.get(r_key & (1 << _KEY_INDEX_BITS) - 1)
+        if region is None or region.r_key != r_key or not 0 <= offset <= offset + length <= region.length:
+            raise UsageError(f"no region with the key {r_key:#x} has bytes {offset} to {offset + length}")
+        return self.view(region.offset + offset, length)
+
     def _find_gap(self, length: int) -> int:
         start = 0
         for region in sorted(self._regions.values(), key=lambda region: region.offset):

@@ -1,14 +1,16 @@
 """Queue pairs as the agent keeps them: attributes, the kernel's QP built from them, completions."""
 
-from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from ctypes import c_uint32
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from random import Random
 from typing import Any, Final, cast
 
-from agents.wire_abi import EvLayout, EvState, Limit, NicConfig, Qp, QpState, Usid
+from agents.nic.work_queue import WorkQueue
+from agents.wire_abi import EvLayout, EvState, Limit, NicConfig, Nscc, NsccParameters, Qp, QpState, Usid
 from testbed.errors import UsageError
+from testbed.wire import cc_profile
+from testbed.wire.received_bytes import write_nominal_bytes
 
 PSN_MASK: Final = 0xFFFFFF
 
@@ -22,8 +24,12 @@ class QpAttributes:
         evs: EVs, plane by plane, equally many in each.
         backup_per_plane: how many of a plane's EVs are held back at first.
         min_active: losses never take the number of active EVs below this.
-        window_packets: packets under way at most.
-        loss_threshold_acks: packets sent after one and acknowledged before it that prove it lost.
+        window_packets: full packets under way at most.
+        loss_threshold_acks: packets acknowledged since one left, and since its path was last heard of, that
+            prove it lost.
+        reorder_packets: packets that may overtake another on one path; when one more does, that one is lost.
+        tail_ns: silence, beyond queueing, after which a packet is sent again to hear what arrived; 0: never.
+        evs_name_paths: EVs of one plane and one uplink name the same path; else each names its own.
         pmtu_bytes: payload of a packet.
         rto_ns: retransmission time-out.
         retry_limit: time-outs in a row without progress before the QP fails.
@@ -33,12 +39,15 @@ class QpAttributes:
         peer_first_psn: PSN of the first packet expected.
         mpr: maximum PSN range as requestor, in units of 128 PSNs; at most the peer's mpr_dest.
         mpr_dest: the same as responder: what this side tracks.
+        dynamic_mpr: 1 where both sides let the responder change the range by its SACKs.
         max_wimm: WRITEs with immediate that may be outstanding; at most the peer's max_wimm_dest.
         max_wimm_dest: WRITEs with immediate that this side holds back.
         linear_count: time-outs in a row before the time-out doubles.
         exponential_count: times it doubles at most.
         sack_every: packets per SACK that this side sends.
         peer_sack_every: the peer's sack_every; above 1, packets ask for a SACK where credit ends.
+        cc: parameters of congestion control, whose largest window then is window_packets; None: the window is
+            fixed.
     """
 
     peer_host: int
@@ -56,12 +65,22 @@ class QpAttributes:
     peer_first_psn: int = 0
     mpr: int = int(Limit.MPR_MAX)
     mpr_dest: int = int(Limit.MPR_MAX)
+    dynamic_mpr: int = 0
     max_wimm: int = int(Limit.WIMM_MAX)
     max_wimm_dest: int = int(Limit.WIMM_MAX)
     linear_count: int = 0
     exponential_count: int = 6
     sack_every: int = 1
     peer_sack_every: int = 1
+    reorder_packets: int = 0
+    tail_ns: int = 0
+    evs_name_paths: int = 1
+    cc: cc_profile.NsccParameters | None = None
+
+    @property
+    def congestion(self) -> cc_profile.NsccParameters:
+        """Parameters of congestion control, also where the window is fixed."""
+        return self.cc or cc_profile.NsccParameters.fixed_window(self.window_packets, self.pmtu_bytes)
 
     def changed(self, values: Mapping[str, int]) -> "QpAttributes":
         """The same but for *values*, by name."""
@@ -75,29 +94,7 @@ class QpAttributes:
                 f"evs: {len(self.evs)} of them; a multiple of {planes}, up to {Limit.EV_MAX}, is accepted"
             )
         per_plane = len(self.evs) // planes
-        rows = (Usid.INDEX_MASK + 1) // config.uplinks_per_pair
-        ranges = {
-            "peer_host": (0, rows * config.hosts_per_t0 - 1),
-            "backup_per_plane": (0, per_plane - 1),
-            "min_active": (1, len(self.evs)),
-            "window_packets": (1, Limit.PSN_RING),
-            "loss_threshold_acks": (1, 1 << 20),
-            "pmtu_bytes": (256, Limit.PMTU_MAX),
-            "rto_ns": (100_000, 60_000_000_000),
-            "retry_limit": (0, 1000),
-            "probe_success_target": (1, 255),
-            "first_psn": (0, PSN_MASK),
-            "peer_first_psn": (0, PSN_MASK),
-            "mpr": (1, Limit.MPR_MAX),
-            "mpr_dest": (1, Limit.MPR_MAX),
-            "max_wimm": (0, Limit.WIMM_MAX),
-            "max_wimm_dest": (0, Limit.WIMM_MAX),
-            "linear_count": (0, 1000),
-            "exponential_count": (0, 25),
-            "sack_every": (1, 255),
-            "peer_sack_every": (1, 255),
-        }
-        for name, (low, high) in ranges.items():
+        for name, (low, high) in attribute_ranges(config, len(self.evs)).items():
             value = getattr(self, name)
             if not low <= value <= high:
                 raise UsageError(f"{name}: {value}; {low} to {high} is accepted")
@@ -107,24 +104,34 @@ class QpAttributes:
                 raise UsageError(f"evs: those of plane {plane} do not all name it")
 
 
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """A finished work request: its id, iterations done, and a status name (`success`)."""
-
-    work_id: int
-    iterations: int
-    status: str
-    time_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """A WRITE with immediate that has arrived whole: its number, from 1, the immediate and its bytes."""
-
-    number: int
-    immediate: int
-    length: int
-    time_ns: int
+def attribute_ranges(config: NicConfig, ev_count: int) -> dict[str, tuple[int, int]]:
+    """Lowest and highest accepted value of each number among QpAttributes, for a QP of *ev_count* EVs."""
+    rows = (Usid.INDEX_MASK + 1) // config.uplinks_per_pair
+    return {
+        "peer_host": (0, rows * config.hosts_per_t0 - 1),
+        "backup_per_plane": (0, ev_count // config.plane_count - 1),
+        "min_active": (1, ev_count),
+        "window_packets": (1, Limit.PSN_RING),
+        "loss_threshold_acks": (1, 1 << 20),
+        "pmtu_bytes": (256, Limit.PMTU_MAX),
+        "rto_ns": (100_000, 60_000_000_000),
+        "retry_limit": (0, 1000),
+        "probe_success_target": (1, 255),
+        "first_psn": (0, PSN_MASK),
+        "peer_first_psn": (0, PSN_MASK),
+        "mpr": (1, Limit.MPR_MAX),
+        "mpr_dest": (1, Limit.MPR_MAX),
+        "dynamic_mpr": (0, 1),
+        "max_wimm": (0, Limit.WIMM_MAX),
+        "max_wimm_dest": (0, Limit.WIMM_MAX),
+        "linear_count": (0, 1000),
+        "exponential_count": (0, 25),
+        "sack_every": (1, 255),
+        "peer_sack_every": (1, 255),
+        "reorder_packets": (0, Limit.PSN_RING),
+        "tail_ns": (0, 60_000_000_000),
+        "evs_name_paths": (0, 1),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +151,7 @@ TRANSITIONS: Final = {
     "INIT": Transition(frozenset({QpState.RESET})),
     "RTR": Transition(
         frozenset({QpState.INIT}),
-        frozenset({"peer_qpn", "peer_first_psn", "mpr_dest", "max_wimm_dest"}),
+        frozenset({"peer_qpn", "peer_first_psn", "mpr_dest", "max_wimm_dest", "dynamic_mpr"}),
     ),
     "RTS": Transition(frozenset({QpState.RTR}), frozenset({"mpr", "max_wimm"})),
     "ERROR": Transition(_ALIVE),
@@ -152,36 +159,16 @@ TRANSITIONS: Final = {
 
 
 @dataclass(slots=True)
-class QueuePair:
-    """The agent's side of a QP."""
+class QueuePair(WorkQueue):
+    """The agent's side of an MRC QP; `ev_profile` is the id of the one its EVs are from."""
 
-    index: int
     attributes: QpAttributes
-    state: QpState = QpState.INIT
-    status: str = "success"
-    posted: deque[int] = field(default_factory=deque)
-    completions: deque[Completion] = field(default_factory=deque)
-    arrivals: dict[int, Arrival] = field(default_factory=dict)
-    next_arrival: int = 1
+    ev_profile: int | None = None
 
-    def take_arrivals(self) -> Iterator[Arrival]:
-        """Those that are next in order; CPUs may report them in another."""
-        while (arrival := self.arrivals.pop(self.next_arrival, None)) is not None:
-            self.next_arrival += 1
-            yield arrival
-
-    def forget_work(self) -> None:
-        """Makes it as new: nothing posted, nothing completed, nothing arrived."""
-        self.status = "success"
-        self.posted.clear()
-        self.completions.clear()
-        self.arrivals.clear()
-        self.next_arrival = 1
-
-    @property
-    def qpn(self) -> int:
-        """QP number on the wire."""
-        return self.index + Limit.QPN_BASE
+    def replace_ev(self, place: int, ev: int) -> None:
+        """Another EV stands at *place* from now on."""
+        evs = self.attributes.evs
+        self.attributes = replace(self.attributes, evs=(*evs[:place], ev, *evs[place + 1 :]))
 
 
 def carrier_template(config: NicConfig, peer_host: int) -> tuple[int, int, bool]:
@@ -206,6 +193,33 @@ def carrier_template(config: NicConfig, peer_host: int) -> tuple[int, int, bool]
     return carrier >> 64, carrier & (1 << 64) - 1, own_row == peer_row
 
 
+def largest_window_packets(parameters: cc_profile.NsccParameters) -> int:
+    """Full packets that the largest window lets go, as far as PSNs can be tracked."""
+    full_bytes = write_nominal_bytes(parameters.mtu_bytes)
+    return min(max(1, -(-parameters.max_cwnd_bytes // full_bytes)), Limit.PSN_RING)
+
+
+def path_numbers(evs: Sequence[int], *, are_named: bool) -> list[int]:
+    """The path of each EV, counted from 0: the same for EVs that name the same plane and uplink."""
+    if not are_named:
+        return list(range(len(evs)))
+    numbers: dict[int, int] = {}
+    return [numbers.setdefault(ev >> EvLayout.UPLINK_SHIFT, len(numbers)) for ev in evs]
+
+
+def replacement_path(qp: Qp, attributes: QpAttributes, place: int, ev: int) -> int:
+    """The path of an EV that is to stand at *place*: that of others which name the same, else a free one."""
+    others = [index for index in range(len(attributes.evs)) if index != place]
+    if attributes.evs_name_paths:
+        for index in others:
+            if qp.evs[index].entropy >> EvLayout.UPLINK_SHIFT == ev >> EvLayout.UPLINK_SHIFT:
+                return int(qp.evs[index].path)
+    taken = {qp.evs[index].path for index in others}
+    # The one it leaves last of all: packets may be under way on it.
+    free = [number for number in range(Limit.EV_MAX) if number not in taken]
+    return next((number for number in free if number != qp.evs[place].path), free[0])
+
+
 def build_qp(qp: QueuePair, config: NicConfig) -> Qp:
     """The kernel's QP in state INIT, with its EV set in a random order."""
     attributes = qp.attributes
@@ -213,6 +227,7 @@ def build_qp(qp: QueuePair, config: NicConfig) -> Qp:
     per_plane = len(attributes.evs) // planes
     active = per_plane - attributes.backup_per_plane
     hi, lo, is_local = carrier_template(config, attributes.peer_host)
+    congestion = attributes.congestion
     value = Qp(
         state=QpState.INIT,
         qpn=qp.qpn,
@@ -221,7 +236,9 @@ def build_qp(qp: QueuePair, config: NicConfig) -> Qp:
         template_hi=hi,
         template_lo=lo,
         pmtu_bytes=attributes.pmtu_bytes,
-        window_packets=attributes.window_packets,
+        pmtu_shift=attributes.pmtu_bytes.bit_length() - 1,
+        reorder_packets=attributes.reorder_packets,
+        tail_ns=attributes.tail_ns,
         loss_threshold_acks=attributes.loss_threshold_acks,
         rto_ns=attributes.rto_ns,
         retry_limit=attributes.retry_limit,
@@ -233,6 +250,9 @@ def build_qp(qp: QueuePair, config: NicConfig) -> Qp:
         active_planes=(1 << planes) - 1,
         mpr_psns=attributes.mpr * Limit.MPR_UNIT,
         mpr_dest_psns=attributes.mpr_dest * Limit.MPR_UNIT,
+        tracked_psns=attributes.mpr_dest * Limit.MPR_UNIT,
+        tracked_from_psn=attributes.peer_first_psn,
+        is_mpr_dynamic=attributes.dynamic_mpr,
         max_wimm=attributes.max_wimm,
         max_wimm_dest=attributes.max_wimm_dest,
         linear_count=attributes.linear_count,
@@ -240,13 +260,19 @@ def build_qp(qp: QueuePair, config: NicConfig) -> Qp:
         sack_every=attributes.sack_every,
         asks_sack=attributes.peer_sack_every > 1,
         peer_port_mask=0xFFFFFFFF,
+        cc=NsccParameters(**asdict(congestion)),
+        nscc=Nscc(
+            cwnd_bytes=congestion.max_cwnd_bytes,
+            max_wnd_bytes=congestion.max_cwnd_bytes,
+            base_rtt_ns=congestion.base_rtt_ns,
+        ),
         next_psn=attributes.first_psn,
         una_psn=attributes.first_psn,
-        scan_psn=attributes.first_psn,
         peer_cack_next=attributes.first_psn,
         cack_next=attributes.peer_first_psn,
         max_received=c_uint32(attributes.peer_first_psn - 1).value,
     )
+    paths = path_numbers(attributes.evs, are_named=bool(attributes.evs_name_paths))
     random = Random(attributes.seed)
     for plane in range(planes):
         value.planes[plane].active_count = active
@@ -260,5 +286,6 @@ def build_qp(qp: QueuePair, config: NicConfig) -> Qp:
             ev.entropy = attributes.evs[index]
             ev.state = EvState.GOOD
             ev.plane = plane
+            ev.path = paths[index]
             ev.position = position
     return value

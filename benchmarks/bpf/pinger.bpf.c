@@ -9,23 +9,34 @@
 #include <bpf/bpf_endian.h>
 #include <mrc/abi.h>
 #include <mrc/wire.h>
-#include <mrc/emit.h>
+#include <mrc/emit_port.h>
 #include <mrc/histogram.h>
 
-/* Set at load. */
-volatile const __u32 near_port = 0;
-volatile const __u32 far_port = 0;
-volatile const __u32 data_bytes = 2190;
-volatile const __u32 answer_bytes = 150;
-volatile const __u64 to_far = 0; /* first half of the carrier, host order */
-volatile const __u64 to_near = 0;
-volatile const __u64 theory_ns = 0; /* round trip in an exact network */
+/* Written before the first frame. */
+struct ping_settings {
+	__u32 ports_per_line; /* the near end's is a line's first, the far end's its last */
+	__u32 data_bytes;
+	__u32 answer_bytes;
+	__u32 pad0;
+	__u64 to_far; /* first line's, first half of the carrier, host order */
+	__u64 to_near;
+	__u64 theory_ns; /* round trip in an exact network */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct ping_settings);
+} ping_settings SEC(".maps");
 
 struct ping {
 	struct wire_eth eth;
 	struct wire_ipv6 outer;
 	__u64 sent_ns;	     /* model time */
 	__u64 sent_clock_ns; /* when the CPU came to it */
+	__u64 line;	     /* of a frame that the process sends */
 } __attribute__((packed));
 
 enum round_trip {
@@ -80,7 +91,12 @@ static __always_inline int send(struct xdp_md *ctx, __u32 port_id, __u32 length,
 			 dscp == MRC_DSCP_CONTROL ? MRC_CLASS_CONTROL : MRC_CLASS_DATA);
 }
 
-static __always_inline void record_error(__u32 which, __u64 round_trip_ns)
+static __always_inline __u64 carrier_of(__u64 first, __u64 line)
+{
+	return first + (line * 2 << 16);
+}
+
+static __always_inline void record_error(__u32 which, __u64 round_trip_ns, __u64 theory_ns)
 {
 	struct mrc_histogram *histogram = bpf_map_lookup_elem(&round_trip, &which);
 	__s64 error_ns = round_trip_ns - theory_ns;
@@ -95,28 +111,35 @@ int ping(struct xdp_md *ctx)
 	__u32 ingress_id = ctx->ingress_ifindex - MRC_IFINDEX_BASE, zero = 0;
 	__u64 length = bpf_xdp_get_buff_len(ctx);
 	__u64 now_ns = frame_time_ns(ctx), clock_ns = bpf_ktime_get_ns();
+	struct ping_settings *own = bpf_map_lookup_elem(&ping_settings, &zero);
 	struct ping_counters *counters = bpf_map_lookup_elem(&ping_counters, &zero);
 	struct ping *ping = (void *)(long)ctx->data;
+	__u32 line, place;
 
-	if (!counters || (void *)(ping + 1) > (void *)(long)ctx->data_end)
+	if (!own || !own->ports_per_line || !counters ||
+	    (void *)(ping + 1) > (void *)(long)ctx->data_end)
 		return XDP_PASS;
+	line = ingress_id / own->ports_per_line;
+	place = ingress_id % own->ports_per_line;
 	if (ctx->ingress_ifindex < MRC_IFINDEX_BASE)
-		return send(ctx, near_port, data_bytes, to_far, 0, clock_ns, clock_ns);
+		return send(ctx, ping->line * own->ports_per_line, own->data_bytes,
+			    carrier_of(own->to_far, ping->line), 0, clock_ns, clock_ns);
 	if (ping->eth.ethertype != bpf_htons(WIRE_ETH_P_IPV6) ||
-	    bpf_be64_to_cpu(ping->outer.destination[0]) >> 32 != to_far >> 32)
+	    bpf_be64_to_cpu(ping->outer.destination[0]) >> 32 != own->to_far >> 32)
 		return XDP_PASS;
-	if (ingress_id == far_port) {
-		counters->wrong_length += length != data_bytes;
-		return send(ctx, far_port, answer_bytes, to_near, MRC_DSCP_CONTROL, ping->sent_ns,
-			    ping->sent_clock_ns);
+	if (place == own->ports_per_line - 1) {
+		counters->wrong_length += length != own->data_bytes;
+		return send(ctx, ingress_id, own->answer_bytes, carrier_of(own->to_near, line),
+			    MRC_DSCP_CONTROL, ping->sent_ns, ping->sent_clock_ns);
 	}
 	counters->answers++;
-	counters->wrong_length += length != answer_bytes;
-	record_error(ERROR_IN_MODEL, now_ns - ping->sent_ns);
-	record_error(ERROR_BY_CLOCK, clock_ns - ping->sent_clock_ns);
+	counters->wrong_length += length != own->answer_bytes;
+	record_error(ERROR_IN_MODEL, now_ns - ping->sent_ns, own->theory_ns);
+	record_error(ERROR_BY_CLOCK, clock_ns - ping->sent_clock_ns, own->theory_ns);
 	if (counters->is_stopped)
 		return XDP_DROP;
-	return send(ctx, near_port, data_bytes, to_far, 0, now_ns, clock_ns);
+	return send(ctx, ingress_id, own->data_bytes, carrier_of(own->to_far, line), 0, now_ns,
+		    clock_ns);
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

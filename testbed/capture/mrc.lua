@@ -21,7 +21,7 @@ local LAYOUTS = {
    immdt = "immediate:32",
    aeth = "_:1 kind:2 value:5 msn:24",
    seth = "_:9 advice:2 _:3 answers_probe:flag _:1 ack_psn_offset:s16 entropy:32"
-      .. " source_qpn_low:16 destination_qpn_low:16 _:8 cack_psn:24"
+      .. " source_qpn_low:16 destination_qpn_low:16 ports_down:8 cack_psn:24"
       .. " cc_type:4 cc_flags:4 mpr:8 sack_offset:s16 sack_bitmap:64",
    ccstate = "tx_timestamp:16 _:1 out_of_order_count:15 restores_cwnd:flag cwnd_penalty:7 received_units:24",
    neth = "_:16 reason:8 vendor_info:8 entropy:32 source_qpn_low:16 destination_qpn_low:16"
@@ -31,6 +31,7 @@ local LAYOUTS = {
    erth = "_:14 operation:2 _:8 vendor_info:8 port_status_mask:32 _:32"
       .. " tx_timestamp:16 is_coarse:flag _:11 format_type:4",
    eeth = "_:12 operation:2 _:2 _:208 tx_timestamp:16 _:48",
+   lph = "path:32 round:32 sent_ns:64",
 }
 
 local TITLES = {
@@ -46,6 +47,7 @@ local TITLES = {
    peth = "Reliability probe",
    erth = "Endpoint request",
    eeth = "Endpoint response",
+   lph = "Link probe",
 }
 
 local NAMES = {
@@ -53,7 +55,7 @@ local NAMES = {
       [0xC6] = "WRITE_FIRST", [0xC7] = "WRITE_MIDDLE", [0xC8] = "WRITE_LAST", [0xC9] = "WRITE_LAST_IMMEDIATE",
       [0xCA] = "WRITE_ONLY", [0xCB] = "WRITE_ONLY_IMMEDIATE", [0xD1] = "ACKNOWLEDGE",
       [0xD8] = "ENDPOINT_REQUEST", [0xD9] = "ENDPOINT_RESPONSE", [0xDC] = "SACK", [0xDD] = "NACK",
-      [0xDE] = "PROBE",
+      [0xDE] = "PROBE", [0xE0] = "LINK_PROBE",
    },
    reason = {
       [0x01] = "TRIMMED", [0x02] = "TRIMMED_LASTHOP", [0x06] = "NO_BITMAP", [0x07] = "NO_PACKET_BUFFER",
@@ -81,6 +83,7 @@ local FOLLOWING = {
    [0xC6] = WRITE, [0xC7] = WRITE, [0xC8] = WRITE, [0xC9] = WRITE_IMMEDIATE, [0xCA] = WRITE,
    [0xCB] = WRITE_IMMEDIATE, [0xD1] = { "aeth" }, [0xD8] = { "erth" }, [0xD9] = { "eeth" },
    [0xDC] = { "seth", "ccstate" }, [0xDD] = { "neth" }, [0xDE] = { "peth" },
+   [0xE0] = { "lph" },
 }
 
 local HEXADECIMAL = {
@@ -151,9 +154,13 @@ local derived = {
    ev_plane = declared(ProtoField.uint8("mrc.ev.plane", "Plane", base.DEC)),
    ev_uplink = declared(ProtoField.uint16("mrc.ev.uplink", "Uplink", base.DEC)),
    ev_copy = declared(ProtoField.uint16("mrc.ev.copy", "Copy", base.DEC)),
+   ev_lane = declared(ProtoField.uint8("mrc.ev.lane", "Lane", base.DEC)),
+   ev_hashed = declared(ProtoField.uint32("mrc.ev.hashed", "Hashed bits", base.DEC)),
    reflected_plane = declared(ProtoField.uint8("mrc.reflected.plane", "Plane", base.DEC)),
    reflected_uplink = declared(ProtoField.uint16("mrc.reflected.uplink", "Uplink", base.DEC)),
    reflected_copy = declared(ProtoField.uint16("mrc.reflected.copy", "Copy", base.DEC)),
+   reflected_lane = declared(ProtoField.uint8("mrc.reflected.lane", "Lane", base.DEC)),
+   reflected_hashed = declared(ProtoField.uint32("mrc.reflected.hashed", "Hashed bits", base.DEC)),
    source_host = declared(ProtoField.string("mrc.source_host", "From")),
    destination_host = declared(ProtoField.string("mrc.destination_host", "To")),
    dscp = declared(ProtoField.uint8("mrc.dscp", "Class", base.DEC, NAMES.dscp)),
@@ -194,6 +201,8 @@ local bad_icrc = ProtoExpert.new("mrc.icrc.bad", "Wrong iCRC", expert.group.CHEC
 mrc.experts = { malformed, bad_icrc }
 
 mrc.prefs.udp_port = Pref.uint("UDP port", 4791, "Destination port of MRC")
+mrc.prefs.forwarding = Pref.enum("Forwarding", 0, "How the fabric's switches choose a path, hence what an EV is made of",
+   { { 1, "srv6", 0 }, { 2, "stev", 1 }, { 3, "ecmp", 2 } })
 srv6.prefs.block = Pref.string("SRv6 block", "fcbb0000", "First 32 bits of every carrier")
 
 local ipv6_class = Field.new("ipv6.tclass.dscp")
@@ -277,15 +286,28 @@ local function add_header(layout, tvb, offset, tree)
    return values, branch, items
 end
 
+-- Parts of an EV: name, lowest bit, width. See docs/protocol.md, "EV format".
+local EV_PARTS = {
+   [0] = { { "plane", 28, 4 }, { "uplink", 16, 12 }, { "copy", 0, 16 } },
+   [1] = { { "plane", 28, 4 }, { "uplink", 16, 12 }, { "lane", 8, 8 }, { "copy", 0, 8 } },
+   [2] = { { "plane", 28, 4 }, { "hashed", 0, 28 } },
+}
+
 local function ev_text(ev)
-   return ("%d:%d:%d"):format(bits_of(ev, 28, 4), bits_of(ev, 16, 12), bits_of(ev, 0, 16))
+   local values = {}
+   for _, part in ipairs(EV_PARTS[mrc.prefs.forwarding]) do
+      values[#values + 1] = ("%d"):format(bits_of(ev, part[2], part[3]))
+   end
+   return table.concat(values, ":")
 end
 
 local function add_ev_parts(item, ev, kind)
-   item:add(derived[kind .. "_plane"], bits_of(ev, 28, 4)):set_generated()
-   item:add(derived[kind .. "_uplink"], bits_of(ev, 16, 12)):set_generated()
-   item:add(derived[kind .. "_copy"], bits_of(ev, 0, 16)):set_generated()
-   item:append_text(" (plane:uplink:copy " .. ev_text(ev) .. ")")
+   local names = {}
+   for _, part in ipairs(EV_PARTS[mrc.prefs.forwarding]) do
+      item:add(derived[kind .. "_" .. part[1]], bits_of(ev, part[2], part[3])):set_generated()
+      names[#names + 1] = part[1]
+   end
+   item:append_text((" (%s %s)"):format(table.concat(names, ":"), ev_text(ev)))
 end
 
 -- What one SACK says: see docs/protocol.md, "SACK bitmap".
@@ -344,6 +366,7 @@ local SUMMARY = {
       return ("%s PSN %d"):format(NAMES.reason[values.reason] or "reason " .. values.reason, values.nack_psn)
    end,
    peth = function(values) return "probe " .. values.probe_id end,
+   lph = function(values) return ("path %d round %d"):format(values.path, values.round) end,
    erth = function(values)
       local name = NAMES.operation[values.operation] or "operation " .. values.operation
       return values.operation == 0 and ("%s 0x%x"):format(name, values.port_status_mask) or name
@@ -540,8 +563,12 @@ end
 -- RoCE and others keep what is theirs: packets of another transport class go to whoever had the port before.
 local former = nil
 
+local function is_ours(opcode)
+   return bits_of(opcode, 5, 3) == 6 or FOLLOWING[opcode] ~= nil
+end
+
 function mrc.dissector(tvb, pinfo, root)
-   if former and tvb:captured_len() > 0 and bits_of(tvb(0, 1):uint(), 5, 3) ~= 6 then
+   if former and tvb:captured_len() > 0 and not is_ours(tvb(0, 1):uint()) then
       return hand_on(former, tvb, pinfo, root)
    end
    local length = last_of(udp_length)

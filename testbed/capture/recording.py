@@ -1,6 +1,7 @@
 """A capture from begin to end: frames of a tap, written as pcapng until enough of them have come."""
 
 import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -10,6 +11,7 @@ from agents.wire_abi import PortCounter
 from testbed.capture.pcapng import interface_block, packet_block, section_header
 from testbed.capture.selection import Selection
 from testbed.capture.tap import Tap, TappedFrame
+from testbed.fabric.fault_log import FaultLine, FaultLog
 from testbed.topology.element import Port
 
 _APPLICATION: Final = "mrc-testbed capture"
@@ -38,18 +40,34 @@ class CaptureCount:
 
 
 class Recording:
-    """Writes what a tap hands out.
+    """Writes what a tap hands out. Where a fault begins or ends, the next packet has a comment that says so.
+
+    Args:
+        tap: what to record.
+        selection: its ports.
+        file: where to.
+        snap_bytes: kept of each frame at most.
+        faults: the lab's log of faults.
 
     Attributes:
         count: what has been written so far.
     """
 
-    def __init__(self, tap: Tap, selection: Selection, file: IO[bytes], snap_bytes: int) -> None:
+    def __init__(
+        self, tap: Tap, selection: Selection, file: IO[bytes], snap_bytes: int, faults: FaultLog
+    ) -> None:
         self.count = CaptureCount()
         self._is_stopped = False
         self._tap = tap
         self._selection = selection
         self._file = file
+        self._faults = faults
+        faults.news()  # of the time before
+        self._comments = deque(
+            FaultLine(window.start_ns, f"fault {window.fault_id} ({window.kind}) acts already")
+            for window in faults.windows
+            if window.end_ns is None
+        )
         file.write(section_header(_APPLICATION))
         for port in selection.ports:
             file.write(interface_block(port.name, _describe(port), snap_bytes))
@@ -75,6 +93,7 @@ class Recording:
         self.count.missed = self._tap.lost_frames
 
     def _write(self, frames: Iterator[TappedFrame], frames_max: int | None) -> None:
+        self._comments.extend(self._faults.news())
         left = None if frames_max is None else frames_max - self.count.frames
         for frame in islice(frames, left):
             self.count.frames += 1
@@ -84,7 +103,11 @@ class Recording:
 
     def _block(self, frame: TappedFrame) -> bytes:
         position = self._selection.shown_at[frame.port_id]
-        comments = [_FATES.get(frame.fate, f"lost here: {frame.fate.name}")] if frame.was_lost else []
+        comments = []
+        while self._comments and self._comments[0].time_ns <= frame.time_ns - self._tap.epoch_ns:
+            comments.append(self._comments.popleft().text)
+        if frame.was_lost:
+            comments.append(_FATES.get(frame.fate, f"lost here: {frame.fate.name}"))
         return packet_block(
             position,
             frame.time_ns,

@@ -68,6 +68,9 @@ class Tap:
         selection: the ports.
         snap_bytes: kept of each frame at most.
 
+    Attributes:
+        epoch_ns: what makes a time of CLOCK_MONOTONIC one since the Unix epoch.
+
     Raises:
         FabricError: another process captures in this lab.
     """
@@ -77,7 +80,7 @@ class Tap:
         self._lab_file = lab.paths.state_file
         self._waiting: list[tuple[int, int, TappedFrame]] = []
         self._count = 0
-        self._epoch_ns = time.time_ns() - time.monotonic_ns()
+        self.epoch_ns = time.time_ns() - time.monotonic_ns()
         with ExitStack() as opened:
             opened.enter_context(exclusive(lab.paths.folder / "capture.lock", "capture"))
 
@@ -139,7 +142,7 @@ class Tap:
         yield from self._ready(None)
 
     def _due_ns(self) -> int:
-        return time.monotonic_ns() + self._epoch_ns - _HOLD_NS
+        return time.monotonic_ns() + self.epoch_ns - _HOLD_NS
 
     def _take(self, limit: int | None = None) -> None:
         for octets in self._ring.drain(limit):
@@ -154,7 +157,7 @@ class Tap:
     def _decode(self, octets: bytes) -> TappedFrame:
         record = CaptureRecord.from_buffer_copy(octets.ljust(ctypes.sizeof(CaptureRecord), b"\0"))
         return TappedFrame(
-            record.time_ns + self._epoch_ns,
+            record.time_ns + self.epoch_ns,
             record.port_id,
             PortCounter(record.fate),
             record.frame_bytes,

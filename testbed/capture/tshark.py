@@ -6,9 +6,16 @@ from typing import Final
 DISSECTOR: Final = Path(__file__).with_name("mrc.lua")
 
 
-def tshark_arguments() -> list[str]:
+def tshark_arguments(forwarding: str = "srv6") -> list[str]:
     """Arguments that make tshark (or wireshark) understand MRC.
 
     UDP checksums are 0 on purpose (docs/protocol.md, "Packet stack"), which is no error here.
+
+    Args:
+        forwarding: mode of the fabric, which decides what the parts of an EV are.
     """
-    return ["-X", f"lua_script:{DISSECTOR}", "-o", "udp.ignore_ipv6_zero_checksum:TRUE"]
+    preferences = ("udp.ignore_ipv6_zero_checksum:TRUE", f"mrc.forwarding:{forwarding}")
+    arguments = ["-X", f"lua_script:{DISSECTOR}"]
+    for preference in preferences:
+        arguments += ["-o", preference]
+    return arguments

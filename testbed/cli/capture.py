@@ -19,6 +19,8 @@ from testbed.cli.render import key_values, say, show, write_out
 from testbed.cli.suggestion import nodes
 from testbed.errors import PreflightError, UsageError
 from testbed.fabric import lab
+from testbed.fabric.fault_log import FaultLog
+from testbed.faults.ledger import Ledger
 from testbed.units import parse_duration_ns
 
 SCHEMA_VERSION: Final = 1
@@ -68,7 +70,8 @@ def capture(
     """Copy the MRC packets that ports send and receive; Ctrl-C ends it.
 
     Packets that a fault or a full queue takes are there too, with a comment that
-    says so. tcpdump sees none of them: XDP bypasses the kernel's own stack.
+    says so, as has the first packet after a fault began or ended. tcpdump sees
+    none of them: XDP bypasses the kernel's own stack.
 
     [bold]Examples[/bold]
 
@@ -86,8 +89,10 @@ def capture(
         raise UsageError("say what to capture: nodes or ports like h0 or p0-t0-0:4, or --all")
     with lab.attach(settings.name) as attached:
         selection = select_ports(attached.clos, places or [], plane)
-        with _destination(write, uses_tshark=tshark) as file, Tap(attached, selection, snaplen) as tap:
-            recording = Recording(tap, selection, file, snaplen)
+        forwarding = attached.spec.forwarding if tshark else None
+        with _destination(write, forwarding) as file, Tap(attached, selection, snaplen) as tap:
+            faults = FaultLog(Ledger(attached.paths.faults).events_path)
+            recording = Recording(tap, selection, file, snaplen, faults)
             with signals_stop(recording.stop):
                 try:
                     recording.run(frames_max=count, duration_ns=duration)
@@ -98,9 +103,10 @@ def capture(
 
 
 @contextmanager
-def _destination(write: str, *, uses_tshark: bool) -> Iterator[IO[bytes]]:
-    if uses_tshark:
-        with _tshark() as pipe:
+def _destination(write: str, forwarding: str | None) -> Iterator[IO[bytes]]:
+    """Where the file goes; with the *forwarding* of the lab, to a tshark that is told of it."""
+    if forwarding is not None:
+        with _tshark(forwarding) as pipe:
             yield pipe
     elif write == STDOUT:
         if sys.stdout.isatty():
@@ -119,11 +125,11 @@ def _created(path: Path) -> IO[bytes]:
 
 
 @contextmanager
-def _tshark() -> Iterator[IO[bytes]]:
+def _tshark(forwarding: str) -> Iterator[IO[bytes]]:
     """The standard input of a tshark that ends when it is closed; Ctrl-C is for us alone."""
     try:
         process = subprocess.Popen(
-            ["tshark", *tshark_arguments(), "-n", "-l", "-r", "-"],
+            ["tshark", *tshark_arguments(forwarding), "-n", "-l", "-r", "-"],
             stdin=subprocess.PIPE,
             start_new_session=True,
         )

@@ -1,7 +1,6 @@
-"""ev list | explain: entropy values, and the paths they name."""
+"""ev list | explain, and the group of all ev commands: entropy values, and the paths they name."""
 
 import os
-import re
 import time
 from typing import Annotated, Any, Final
 
@@ -10,23 +9,33 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from agents.nic.client import AgentClient
+from testbed.cli import ev_control
+from testbed.cli.ev_argument import Source, Target, parse_ev
 from testbed.cli.lab import known_topology, live_topology
 from testbed.cli.options import Settings, command
 from testbed.cli.render import bad, data_table, good, plain_table, show, show_tables
-from testbed.cli.suggestion import hosts
-from testbed.errors import UsageError
 from testbed.fabric import lab
 from testbed.fabric.state import lab_paths
 from testbed.faults.ledger import Ledger
 from testbed.topology.clos import Clos
 from testbed.topology.element import Node
-from testbed.topology.ev import Ev, decode_ev
+from testbed.topology.ev import decode_ev, ev_parts
 from testbed.topology.table import ev_table, path_table
-from testbed.units import format_duration_ns
+from testbed.units import format_duration_ns, format_size_bytes
 
 SCHEMA_VERSION: Final = 1
 DEFAULT_SEED: Final = 1
-_PATH_FORM: Final = re.compile(r"(\d+):(\d+)(?::(\d+))?")
+_WINDOW_KEYS: Final = (
+    "qpn",
+    "cc",
+    "cwnd_bytes",
+    "max_wnd_bytes",
+    "inflight_bytes",
+    "avg_delay_ns",
+    "target_delay_ns",
+    "base_rtt_ns",
+    "cwnd_reason",
+)
 
 app = typer.Typer(
     no_args_is_help=True, help="Entropy values (EVs): what state they are in, what path they take."
@@ -35,11 +44,8 @@ app = typer.Typer(
 
 def register(root: typer.Typer) -> None:
     """Adds the group of this module to *root*."""
+    ev_control.register(app)
     root.add_typer(app, name="ev", rich_help_panel="Use")
-
-
-Source = Annotated[str, typer.Argument(metavar="FROM", autocompletion=hosts, help="Sending host.")]
-Target = Annotated[str, typer.Argument(metavar="TO", autocompletion=hosts, help="Receiving host.")]
 
 
 @command(app, "list", heeds=("topology", "name", "seed"))
@@ -51,7 +57,9 @@ def list_evs(
         int | None, typer.Option("--plane", min=0, metavar="NUMBER", help="Only this one.")
     ] = None,
 ) -> None:
-    """The EVs of the QPs from one host to another: state, why and since when, packets, losses, RTT.
+    """The EVs of the QPs from one host to another: state, why and since when, packets, losses, marks, RTT.
+
+    Above them, for each QP, its congestion window and what changed it last.
 
     When there is no such QP, the EV set that one would get.
 
@@ -62,16 +70,16 @@ def list_evs(
     """
     clos = Clos(known_topology(settings))
     near, far = clos.node(source), clos.node(target)
-    clos.carrier(near.index, far.index, plane or 0, 0)
-    items = _live_evs(settings, clos, near, far) if settings.topology is None else []
+    clos.ev_of_path(near.index, far.index, plane or 0, 0)  # refuses what there is no path for
+    windows, items = _live_evs(settings, clos, near, far) if settings.topology is None else ([], [])
     items = [item for item in items if plane is None or item["plane"] == plane]
     if items:
         show(
             settings,
             "EvList",
             SCHEMA_VERSION,
-            {"from": near.name, "to": far.name, "evs": items},
-            lambda: _live_table(items),
+            {"from": near.name, "to": far.name, "windows": windows, "evs": items},
+            lambda: Group(*map(_window_line, windows), _live_table(items)),
             lines="evs",
         )
         return
@@ -91,9 +99,10 @@ def explain(
     target: Target,
     ev: Annotated[str, typer.Argument(metavar="EV", help="32 bits (0x10010000), or plane:uplink[:copy].")],
 ) -> None:
-    """The path of an EV between two hosts, hop by hop: what each node does with the uSIDs.
+    """The path of an EV between two hosts, hop by hop: what each node does with the packet, and why.
 
-    Links that a fault acts on are marked.
+    Links that a fault acts on are marked. For QPs that are up, also what state
+    the EV is in, and what it carried.
 
     [bold]Examples[/bold]
 
@@ -101,46 +110,37 @@ def explain(
       mrc-testbed ev explain h0 h5 1:1            plane 1, uplink 1
     """
     clos = Clos(known_topology(settings))
-    entropy = _parse_ev(ev)
-    path = clos.explain_ev(entropy, clos.node(source).index, clos.node(target).index)
+    hosts = clos.node(source).index, clos.node(target).index
+    entropy = parse_ev(clos, *hosts, ev)
+    path = clos.explain_ev(entropy, *hosts)
     table = path_table(path)
     faults = _faults_by_link(settings)
-    decoded = decode_ev(entropy)
+    parts = ev_parts(entropy, clos.spec.forwarding)
+    near, far = clos.node(source), clos.node(target)
+    _, live = _live_evs(settings, clos, near, far) if settings.topology is None else ([], [])
+    states = [item for item in live if item["ev"] == f"{entropy:#010x}"]
     document: dict[str, Any] = {
         "ev": f"{entropy:#010x}",
-        "plane": decoded.plane,
-        "uplink": decoded.uplink,
-        "copy": decoded.copy,
-        "carrier": str(path.carrier),
+        **parts,
+        "uplink": path.uplink,
+        "forwarding": clos.spec.forwarding,
+        "carrier": None if path.carrier is None else str(path.carrier),
         "usids": [{"value": f"{usid.value:04x}", "meaning": str(usid)} for usid in path.usids],
         "hops": [{**row, "faults": faults.get(str(row["link"]), [])} for row in table.records()],
+        "qps": states,
     }
 
     def shown() -> RenderableType:
-        head = Text(
-            f"EV {entropy:#010x}: plane {decoded.plane}, uplink {decoded.uplink}, copy {decoded.copy}"
-        )
+        meaning = ", ".join(f"{name} {value}" for name, value in parts.items())
+        head = Text(f"EV {entropy:#010x}: {meaning}; forwarding: {clos.spec.forwarding}")
         hit = [
             bad(f"! {link.name}: {', '.join(faults[link.name])}")
             for link in path.links
             if link.name in faults
         ]
-        return Group(head, data_table(table), *hit)
+        return Group(head, data_table(table), *hit, *([Text(), _live_table(states)] if states else []))
 
     show(settings, "EvPath", SCHEMA_VERSION, document, shown)
-
-
-def _parse_ev(text: str) -> int:
-    if match := _PATH_FORM.fullmatch(text):
-        plane, uplink, copy = (int(part or 0) for part in match.groups())
-        if plane < 1 << 4 and uplink < 1 << 12 and copy < 1 << 16:
-            return Ev(plane, uplink, copy).value
-    try:
-        return int(text, 0)
-    except ValueError as error:
-        raise UsageError(
-            f"{text!r} is no EV: write 32 bits, like 0x10010000, or plane:uplink[:copy], like 1:1"
-        ) from error
 
 
 def _faults_by_link(settings: Settings) -> dict[str, list[str]]:
@@ -153,18 +153,38 @@ def _faults_by_link(settings: Settings) -> dict[str, list[str]]:
     return found
 
 
-def _live_evs(settings: Settings, clos: Clos, source: Node, target: Node) -> list[dict[str, Any]]:
-    """EVs of every QP that the source's agent has to the target; empty without a lab."""
+def _live_evs(
+    settings: Settings, clos: Clos, source: Node, target: Node
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Windows and EVs of every QP that the source's agent has to the target; empty without a lab."""
     if os.geteuid() != 0 or live_topology(settings) is None:
-        return []
+        return [], []
     with lab.attach(settings.name) as attached:
         agent: AgentClient = attached.agent(source.name)
-        qpns = [
-            qp["qpn"] for qp in agent.list_qps() if qp["peer_host"] == target.index and qp["state"] == "RTS"
+        qps = [
+            qp
+            for qp in agent.list_qps()
+            if qp["peer_host"] == target.index and qp["state"] == "RTS" and "cwnd_bytes" in qp
         ]
-        rows = [(qpn, row) for qpn in qpns for row in agent.ev_list(qpn)]
+        rows = [(qp["qpn"], row) for qp in qps for row in agent.ev_list(qp["qpn"])]
     now_ns = time.monotonic_ns()
-    return [_ev_document(clos, source, target, qpn, row, now_ns) for qpn, row in rows]
+    windows = [{key: qp[key] for key in _WINDOW_KEYS} for qp in qps]
+    return windows, [_ev_document(clos, source, target, qpn, row, now_ns) for qpn, row in rows]
+
+
+def _window_line(window: dict[str, Any]) -> Text:
+    """A QP's congestion control in a line."""
+    cwnd, under_way = (format_size_bytes(max(0, window[key]), 3) for key in ("cwnd_bytes", "inflight_bytes"))
+    if window["cc"] == "fixed":
+        return Text(f"QP {window['qpn']}  fixed window of {cwnd}, {under_way} under way", style="dim")
+    delay, target = (format_duration_ns(window[key], 3) for key in ("avg_delay_ns", "target_delay_ns"))
+    reason = window["cwnd_reason"].replace("_", " ")
+    return Text(
+        f"QP {window['qpn']}  window {cwnd} of {format_size_bytes(window['max_wnd_bytes'], 3)} "
+        f"(last change: {reason}), {under_way} under way; queueing {delay}, target {target}, "
+        f"empty fabric {format_duration_ns(window['base_rtt_ns'], 3)}",
+        style="dim",
+    )
 
 
 def _ev_document(
@@ -177,7 +197,7 @@ def _ev_document(
         "index": row["index"],
         "ev": f"{row['entropy']:#010x}",
         "plane": decoded.plane,
-        "uplink": decoded.uplink,
+        "uplink": path.uplink,
         "t1": path.t1.name if path.t1 else None,
         "state": row["state"],
         "active": row["is_active"],
@@ -186,15 +206,15 @@ def _ev_document(
         "bad_count": row["bad_count"],
         "tx_packets": row["tx_packets"],
         "lost_packets": row["lost_packets"],
+        "marks": row["marks"],
         "rtt_ns": row["rtt_ns"] or None,
     }
 
 
 def _live_table(items: list[dict[str, Any]]) -> RenderableType:
-    right = ("plane", "uplink", "tx", "lost", "RTT")
-    table = plain_table(
-        "QP", "EV", "plane", "uplink", "T1", "state", "use", "tx", "lost", "RTT", "why", "since", right=right
-    )
+    right = ("plane", "uplink", "tx", "lost", "marks", "RTT")
+    columns = ("QP", "EV", "plane", "uplink", "T1", "state", "use", "tx", "lost", "marks", "RTT")
+    table = plain_table(*columns, "why", "since", right=right)
     for item in items:
         ago_ns = item["changed_ago_ns"]
         table.add_row(
@@ -207,6 +227,7 @@ def _live_table(items: list[dict[str, Any]]) -> RenderableType:
             "active" if item["active"] else Text("backup" if item["state"] == "GOOD" else "-", style="dim"),
             f"{item['tx_packets']:,}",
             f"{item['lost_packets']:,}" if item["lost_packets"] else "-",
+            f"{item['marks']:,}" if item["marks"] else "-",
             format_duration_ns(item["rtt_ns"], 3) if item["rtt_ns"] else "-",
             "-" if item["reason"] == "none" else item["reason"],
             f"{format_duration_ns(ago_ns, 2)} ago" if ago_ns else "-",

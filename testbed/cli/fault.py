@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import typer
 from rich.console import Group, RenderableType
@@ -11,20 +11,22 @@ from rich.text import Text
 
 from testbed.cli.options import Settings, command
 from testbed.cli.render import plain_table, show
+from testbed.cli.suggestion import fault_kinds, hosts, links, nodes
 from testbed.cli.suggestion import faults as fault_names
-from testbed.cli.suggestion import links
 from testbed.errors import UsageError
-from testbed.faults.by_hand import LabFaults, parse_fault, plan_fault
+from testbed.faults.by_hand import LabFaults, parse_fault, parse_kind, plan_fault, selects
 from testbed.faults.injector import FaultEvent
 from testbed.faults.ledger import Entry, Phase
 from testbed.faults.occurrence import FaultKind
-from testbed.faults.spec import Direction
+from testbed.faults.rule import Traffic
+from testbed.faults.spec import KINDS, meaning, own_fields
+from testbed.faults.spec_base import TRAFFIC_HELP, Direction
 from testbed.topology.selector import Pick
-from testbed.units import format_duration_ns, format_ratio
+from testbed.units import format_duration_ns
 
 SCHEMA_VERSION: Final = 1
 DEFAULT_SEED: Final = 1
-_LINKS_SHOWN_MAX: Final = 3
+_PLACES_SHOWN_MAX: Final = 3
 
 app = typer.Typer(no_args_is_help=True, help="Inject faults into a running lab, and take them back.")
 
@@ -37,16 +39,30 @@ def register(root: typer.Typer) -> None:
 @command(app, "add", heeds=("name", "dry_run", "seed"), needs_root=True)
 def add(
     settings: Settings,
-    kind: Annotated[FaultKind, typer.Argument(help="What breaks.")],
-    link: Annotated[
+    kind: Annotated[
         str,
+        typer.Argument(
+            metavar="KIND", autocompletion=fault_kinds, help="What breaks; `fault kinds` tells of each."
+        ),
+    ],
+    link: Annotated[
+        str | None,
         typer.Option(
             "--link",
             metavar="SELECTOR",
             autocompletion=links,
             help="Which links: names and globs with commas between, or what a file's `select` would hold.",
         ),
-    ],
+    ] = None,
+    node: Annotated[
+        str | None,
+        typer.Option(
+            "--node", metavar="SELECTOR", autocompletion=nodes, help="Likewise, which switches or hosts."
+        ),
+    ] = None,
+    plane: Annotated[
+        str | None, typer.Option("--plane", metavar="SELECTOR", help="plane-down: which, like 1 or all.")
+    ] = None,
     duration: Annotated[
         str | None, typer.Option("--for", metavar="TIME", help="Ends by itself after, like 2s.")
     ] = None,
@@ -63,8 +79,9 @@ def add(
         ),
     ] = None,
     ratio: Annotated[
-        str | None, typer.Option("--ratio", metavar="PERCENT", help="loss: chance of a packet, like 5%.")
+        str | None, typer.Option("--ratio", metavar="PERCENT", help="Chance of a packet to be hit, like 5%.")
     ] = None,
+    traffic: Annotated[Traffic | None, typer.Option("--traffic", help=TRAFFIC_HELP)] = None,
     every: Annotated[
         str | None, typer.Option("--every", metavar="TIME", help="link-flap: from one outage to the next.")
     ] = None,
@@ -73,21 +90,57 @@ def add(
     ] = None,
     jitter: Annotated[
         str | None,
-        typer.Option("--jitter", metavar="PERCENT", help="link-flap: random delay of each, of --every."),
+        typer.Option(
+            "--jitter", metavar="PERCENT", help="link-flap: random delay, of --every; delay: of --by."
+        ),
+    ] = None,
+    burst: Annotated[
+        float | None,
+        typer.Option("--burst", metavar="PACKETS", help="burst-loss: mean length of the bad state."),
+    ] = None,
+    within: Annotated[
+        str | None, typer.Option("--within", metavar="PERCENT", help="burst-loss: loss in the bad state.")
+    ] = None,
+    ev: Annotated[
+        str | None, typer.Option("--ev", metavar="0xEV", help="ev-loss: which entropy value.")
+    ] = None,
+    copies: Annotated[
+        Literal["one", "all"] | None,
+        typer.Option("--copies", help="ev-loss: that EV alone, or all EVs of its path."),
+    ] = None,
+    bits: Annotated[
+        int | None, typer.Option("--bits", metavar="NUMBER", help="corrupt: neighbouring bits that flip.")
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="TIME", help="delay, reorder: how much later, like 2ms.")
+    ] = None,
+    rate: Annotated[
+        str | None, typer.Option("--rate", metavar="RATE", help="congestion: load per link, like 40Mbit.")
+    ] = None,
+    towards: Annotated[
+        str | None,
+        typer.Option("--towards", metavar="HOST", autocompletion=hosts, help="congestion: where it goes on."),
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="PERCENT", help="slow-link: share of the rate left.")
     ] = None,
     pick: Annotated[
-        Pick | None, typer.Option("--pick", help="Of the links that match: all, the first, or at random.")
+        Pick | None, typer.Option("--pick", help="Of what matches: all, the first, or at random.")
     ] = None,
     count: Annotated[
-        int | None, typer.Option("--count", metavar="NUMBER", help="With --pick: how many links.")
+        int | None, typer.Option("--count", metavar="NUMBER", help="With --pick: how many.")
+    ] = None,
+    optic: Annotated[
+        int | None,
+        typer.Option("--optic", metavar="LINKS", help="Take whole optical modules of so many links."),
     ] = None,
 ) -> None:
     r"""Break something, for a while.
 
     A fault needs an end: `--for 2s`, or `--until cleared`. With `--for`, the
     lab's fault keeper takes it back on time, whatever becomes of this command.
-    Overlapping faults compose: losses combine, down wins, and each is cleared
-    by its own id.
+    Overlapping faults compose, and each is cleared by its own id.
+    `mrc-testbed fault kinds` lists what can break.
 
     [bold]Examples[/bold]
 
@@ -96,24 +149,40 @@ def add(
           --every 1s --down 200ms --for 10s
       mrc-testbed fault add loss --ratio 5% --link '{links: {plane: 1}}' \
           --direction a-to-b --for 5s
+      mrc-testbed fault add link-down --link 'p0-t0-0:*' --optic 4 \
+          --pick random --for 5s
+      mrc-testbed fault add blackhole --node p0-t1-0 --for 2s
       mrc-testbed fault add nic-port-down --link h0:2 --until cleared
     """
-    fields: dict[str, str | int | None] = {
+    fields: dict[str, str | int | float | None] = {
         "id": fault_id,
         "for": duration,
         "until": until,
         "direction": direction,
         "ratio": ratio,
+        "traffic": traffic,
         "every": every,
         "down": down,
         "jitter": jitter,
+        "burst": burst,
+        "within": within,
+        "ev": ev,
+        "copies": copies,
+        "bits": bits,
+        "by": by,
+        "rate": rate,
+        "towards": towards,
+        "to": to,
         "pick": pick,
         "count": count,
+        "optic": optic,
     }
     given = {key: value for key, value in fields.items() if value is not None}
+    what = parse_kind(kind)
+    where = _selector(what, link=link, node=node, plane=plane)
     seed = DEFAULT_SEED if settings.seed is None else settings.seed
     with contextlib.closing(LabFaults(settings.name)) as faults:
-        fault = parse_fault(kind, link, given, {entry.fault.fault_id for entry in faults.entries()})
+        fault = parse_fault(what, where, given, {entry.fault.fault_id for entry in faults.entries()})
         planned = plan_fault(fault, faults.clos, seed)
         event = None if settings.is_dry_run else faults.add(fault, seed)
     document: dict[str, Any] = {
@@ -123,12 +192,28 @@ def add(
         "fault_kind": planned.kind,
         "links": list(planned.links),
         "direction": planned.direction,
-        "loss_ratio": planned.loss_ratio,
-        "for_ns": planned.end_ns,
+        "nodes": list(planned.nodes),
+        "detail": planned.detail,
+        "for_ns": fault.for_ns,
         "seed": seed,
         "applied_ns": event.after_ns if event else None,
     }
     show(settings, "FaultAdded", SCHEMA_VERSION, document, lambda: _added(document))
+
+
+@command(app, "kinds", heeds=())
+def kinds(settings: Settings) -> None:
+    """What can break: each kind of fault, where it acts, and what it is told besides an end.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed fault kinds
+    """
+    items = [
+        {"fault_kind": kind, "acts_on": selects(kind), "options": own_fields(kind), "meaning": meaning(kind)}
+        for kind in KINDS
+    ]
+    show(settings, "FaultKinds", SCHEMA_VERSION, {"kinds": items}, lambda: _kinds(items), lines="kinds")
 
 
 @command(app, "list", heeds=("name",), needs_root=True)
@@ -186,6 +271,18 @@ def clear(
     )
 
 
+def _selector(kind: FaultKind, **given: str | None) -> str:
+    """The selector among the options of that name, the one that the kind wants."""
+    wanted = selects(kind)
+    for name, text in given.items():
+        if text is not None and name != wanted:
+            raise UsageError(f"{kind} is given --{wanted}, not --{name}")
+    text = given[wanted]
+    if text is None:
+        raise UsageError(f"{kind} needs --{wanted}: where it is to act")
+    return text
+
+
 def _entry_document(entry: Entry, now_ns: int) -> dict[str, Any]:
     fault = entry.fault
     return {
@@ -193,7 +290,8 @@ def _entry_document(entry: Entry, now_ns: int) -> dict[str, Any]:
         "fault_kind": fault.kind,
         "acting": entry.phase is Phase.ON,
         "links": list(fault.links),
-        "loss_ratio": max((effect.loss_ratio for effect in fault.effects), default=0.0) or None,
+        "nodes": list(fault.nodes),
+        "detail": fault.detail,
         "age_ns": now_ns - entry.added_ns,
         "left_ns": None if entry.expires_ns is None else max(0, entry.expires_ns - now_ns),
         "owner_pid": entry.owner.pid if entry.owner else None,
@@ -201,55 +299,70 @@ def _entry_document(entry: Entry, now_ns: int) -> dict[str, Any]:
 
 
 def _cleared_document(event: FaultEvent) -> dict[str, Any]:
-    lost = [drops for drops in event.drops if drops.count]
+    hit = [account for account in event.accounts if account.count]
+    lost = hit if event.is_losing else []
     return {
         "id": event.fault_id,
         "fault_kind": event.kind,
         "links": list(event.links),
+        "nodes": list(event.nodes),
         "cleared_ns": event.after_ns,
-        "lost_packets": sum(drops.count for drops in lost),
-        "lost_data_packets": sum(drops.data_count for drops in lost),
-        "last_lost_ns": max((drops.last_ns for drops in lost), default=0) or None,
+        "met_packets": sum(account.met for account in event.accounts),
+        "hit_packets": sum(account.count for account in hit),
+        "lost_packets": sum(account.count for account in lost),
+        "lost_data_packets": sum(account.data_count for account in lost),
+        "last_lost_ns": max((account.last_ns for account in lost), default=0) or None,
     }
 
 
 def _added(document: Mapping[str, Any]) -> RenderableType:
     end = "until cleared" if document["for_ns"] is None else f"for {format_duration_ns(document['for_ns'])}"
-    ratio = "" if document["loss_ratio"] is None else f" {format_ratio(document['loss_ratio'])}"
+    detail = f" {document['detail']}" if document["detail"] else ""
     way = "" if document["direction"] == "both" else f", {document['direction']}"
     verb = "added" if document["applied"] else "would be added"
     head = Text.assemble(
-        "fault ", (document["id"], "bold"), f" {verb}: {document['fault_kind']}{ratio}{way}, {end}, on"
+        "fault ", (document["id"], "bold"), f" {verb}: {document['fault_kind']}{detail}{way}, {end}, on"
     )
-    lines = [Text(f"  {link}") for link in document["links"]]
+    lines = [Text(f"  {place}") for place in document["nodes"] or document["links"]]
     return Group(head, *lines)
 
 
+def _kinds(items: Iterable[Mapping[str, Any]]) -> RenderableType:
+    table = plain_table("kind", "where", "options", "what happens")
+    for item in items:
+        options = " ".join(f"--{name}" for name in item["options"])
+        table.add_row(item["fault_kind"], f"--{item['acts_on']}", options, item["meaning"])
+    return table
+
+
 def _listed(items: Iterable[Mapping[str, Any]]) -> RenderableType:
-    table = plain_table("id", "kind", "acts", "left", "by", "links")
+    table = plain_table("id", "kind", "acts", "left", "by", "where")
     for item in items:
         kind = item["fault_kind"]
-        if item["loss_ratio"] is not None:
-            kind = f"{kind} {format_ratio(item['loss_ratio'], 3)}"
+        if item["detail"]:
+            kind = f"{kind} {item['detail']}"
         table.add_row(
             item["id"],
             kind,
             Text("yes", style="red") if item["acting"] else Text("no", style="green"),
             "until cleared" if item["left_ns"] is None else format_duration_ns(item["left_ns"], 2),
             "hand" if item["owner_pid"] is None else f"run (pid {item['owner_pid']})",
-            _some_links(item["links"]),
+            _some_places(item),
         )
     return table if table.row_count else Text("no fault is active")
 
 
 def _cleared(items: Iterable[Mapping[str, Any]]) -> RenderableType:
-    table = plain_table("id", "kind", "lost packets", "links", right=("lost packets",))
+    counts = ("met", "hit", "lost")
+    table = plain_table("id", "kind", *counts, "where", right=counts)
     for item in items:
-        table.add_row(item["id"], item["fault_kind"], f"{item['lost_packets']:,}", _some_links(item["links"]))
+        numbers = (f"{item[f'{name}_packets']:,}" for name in counts)
+        table.add_row(item["id"], item["fault_kind"], *numbers, _some_places(item))
     return table if table.row_count else Text("no fault was active")
 
 
-def _some_links(links: list[str]) -> str:
-    shown = ", ".join(links[:_LINKS_SHOWN_MAX])
-    more = len(links) - _LINKS_SHOWN_MAX
+def _some_places(item: Mapping[str, Any]) -> str:
+    places: list[str] = item["nodes"] or item["links"]
+    shown = ", ".join(places[:_PLACES_SHOWN_MAX])
+    more = len(places) - _PLACES_SHOWN_MAX
     return f"{shown} and {more} more" if more > 0 else shown

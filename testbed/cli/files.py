@@ -10,12 +10,15 @@ from rich.console import Group
 from rich.text import Text
 
 from testbed import document
+from testbed.campaign.plan import plan_campaign
+from testbed.campaign.spec import campaign_schema
 from testbed.cli.exit_codes import ExitCode
 from testbed.cli.options import OutputFormat, Settings, command
 from testbed.cli.render import bad, good, show, write_out
 from testbed.document import Kind
 from testbed.errors import UsageError
-from testbed.scenario.load import load_scenario, scenario_schema
+from testbed.scenario.demand import plan_warning, topology_warning
+from testbed.scenario.load import load_scenario, scenario_schema, scenario_variants
 from testbed.scenario.resolve import resolve
 from testbed.topology.spec import TopologySpec
 
@@ -30,32 +33,33 @@ def register(app: typer.Typer) -> None:
 
 
 def validate(
-    settings: Settings, files: Annotated[list[Path], typer.Argument(help="Scenario and Topology files.")]
+    settings: Settings,
+    files: Annotated[list[Path], typer.Argument(help="Scenario, Topology and Campaign files.")],
 ) -> int:
     """Check files: keys, units, names, selectors against the fabric. Runs nothing, needs no root.
 
-    Everything that is wrong is listed with its line. The exit status is 2 when
-    a file is wrong.
+    Everything that is wrong is listed with its line, and a warning tells when
+    a fabric asks for more than this machine can carry. The exit status is 2
+    when a file is wrong.
 
     [bold]Examples[/bold]
 
       mrc-testbed validate scenarios/*.yaml
     """
-    problems = {str(path): _problem(path) for path in files}
-    items = [
-        {"file": file, "valid": problem is None, "problem": problem} for file, problem in problems.items()
-    ]
+    items = [_validation(path) for path in files]
 
     def table() -> Group:
         lines = []
-        for file, problem in problems.items():
-            lines.append(Text.assemble(good("ok  ") if problem is None else bad("bad "), file))
-            if problem is not None:
-                lines.append(Text(problem, style="red"))
+        for item in items:
+            lines.append(Text.assemble(good("ok  ") if item["valid"] else bad("bad "), item["file"]))
+            if item["problem"] is not None:
+                lines.append(Text(item["problem"], style="red"))
+            if item["warning"] is not None:
+                lines.append(Text(f"    warning: {item['warning']}", style="yellow"))
         return Group(*lines)
 
     show(settings, "Validation", SCHEMA_VERSION, {"files": items}, table, lines="files")
-    return ExitCode.PASS if not any(problems.values()) else ExitCode.USAGE
+    return ExitCode.PASS if all(item["valid"] for item in items) else ExitCode.USAGE
 
 
 def schema(
@@ -82,21 +86,27 @@ def schema(
 def _schema_of(kind: Kind) -> dict[str, Any]:
     if kind is Kind.SCENARIO:
         return scenario_schema()
-    if kind is Kind.TOPOLOGY:
-        return document.json_schema(kind, TopologySpec)
-    raise UsageError(f"there are no {kind} files yet", hint="kinds with a schema: Scenario, Topology")
+    if kind is Kind.CAMPAIGN:
+        return campaign_schema()
+    return document.json_schema(kind, TopologySpec)
 
 
-def _problem(path: Path) -> str | None:
-    """What is wrong with a file; None for nothing."""
+def _validation(path: Path) -> dict[str, Any]:
+    """What is wrong with a file, and what is to be feared of it; None for nothing."""
+    warning = None
     try:
-        if document.load(path).kind is Kind.SCENARIO:
-            resolve(load_scenario(path))
-        else:
-            document.validate(document.load(path, Kind.TOPOLOGY), TopologySpec)
+        match document.load(path).kind:
+            case Kind.SCENARIO:
+                plans = [resolve(variant) for variant in scenario_variants(load_scenario(path))]
+                warning = next((each for each in map(plan_warning, plans) if each), None)
+            case Kind.CAMPAIGN:
+                plan_campaign(path)
+            case Kind.TOPOLOGY:
+                spec = document.validate(document.load(path, Kind.TOPOLOGY), TopologySpec)
+                warning = topology_warning(spec)
     except UsageError as error:
-        return error.message
-    return None
+        return {"file": str(path), "valid": False, "problem": error.message, "warning": None}
+    return {"file": str(path), "valid": True, "problem": None, "warning": warning}
 
 
 __all__: Sequence[str] = ("register", "schema", "validate")

@@ -25,22 +25,11 @@ def signals_interrupt() -> Iterator[None]:
     def handle(number: int, _frame: FrameType | None) -> None:
         nonlocal is_second
         if is_second:
-            _force()
+            force_end()
         is_second = True
         name = signal.Signals(number).name
         os.write(sys.stderr.fileno(), f"\n{name}: stopping and cleaning up; once more to force\n".encode())
         raise KeyboardInterrupt
-
-    with _handled_by(handle):
-        yield
-
-
-@contextmanager
-def signals_force() -> Iterator[None]:
-    """Ends the process at once at a SIGINT or SIGTERM: for work that takes the first one itself."""
-
-    def handle(_number: int, _frame: FrameType | None) -> None:
-        _force()
 
     with _handled_by(handle):
         yield
@@ -54,7 +43,7 @@ def signals_stop(stop: Callable[[], None]) -> Iterator[None]:
     def handle(_number: int, _frame: FrameType | None) -> None:
         nonlocal is_second
         if is_second:
-            _force()
+            force_end()
         is_second = True
         stop()
 
@@ -62,7 +51,8 @@ def signals_stop(stop: Callable[[], None]) -> Iterator[None]:
         yield
 
 
-def _force() -> NoReturn:
+def force_end() -> NoReturn:
+    """Ends the process at once, and says what removes the remains."""
     os.write(sys.stderr.fileno(), b"\nforced: `mrc-testbed down` removes what is left\n")
     os._exit(ExitCode.INTERRUPTED)
 

@@ -1,6 +1,7 @@
 """up | down | status: labs as a whole."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -10,14 +11,19 @@ from rich.text import Text
 
 from testbed import document
 from testbed.cli.exit_codes import ExitCode
+from testbed.cli.observe_options import GrafanaUrl, PrometheusUrl, TokenFile
 from testbed.cli.options import Settings, command
+from testbed.cli.queues import describe_queues
 from testbed.cli.render import bad, good, key_values, plain_table, say, show
-from testbed.errors import UsageError
+from testbed.cli.stack_text import describe_stack
+from testbed.errors import FabricError, TestbedError, UsageError
 from testbed.fabric import lab
 from testbed.fabric.build import Progress as BuildProgress
 from testbed.fabric.lab import LabStatus
-from testbed.fabric.state import RuntimeName, lab_paths, read_state
+from testbed.fabric.queue_engine import EngineState, QueueEngine
+from testbed.fabric.state import Phase, RuntimeName, lab_paths, read_state
 from testbed.faults.ledger import Ledger
+from testbed.scenario.demand import topology_warning
 from testbed.topology.clos import Clos
 from testbed.topology.spec import TopologySpec
 from testbed.units import format_duration_ns, format_rate_bps
@@ -76,6 +82,13 @@ def up(
     reconfigure: Annotated[
         bool, typer.Option("--reconfigure", help="Replace a lab that is up with another topology or runtime.")
     ] = False,
+    observe: Annotated[
+        bool,
+        typer.Option("--observe", show_default=False, help="Also start Prometheus and Grafana: observe up."),
+    ] = False,
+    grafana_url: GrafanaUrl = None,
+    prometheus_url: PrometheusUrl = None,
+    token_file: TokenFile = None,
 ) -> None:
     """Stand a fabric up and return to the shell. Also called deploy.
 
@@ -88,8 +101,12 @@ def up(
       mrc-testbed up                              the default lab
       mrc-testbed up -t lab.yaml --runtime netns  from a file, without Docker
       mrc-testbed up -n second                    a second lab beside the first
+      mrc-testbed up --observe                    ends with the dashboards' URL
     """
     spec = load_topology(settings.topology)
+    warning = topology_warning(spec)
+    if warning is not None:
+        say(settings.stderr, f"warning: {warning}")
     if settings.is_dry_run:
         summary = _summary_of(spec)
         show(
@@ -110,7 +127,25 @@ def up(
     if status_now.note:
         say(settings.stderr, status_now.note)
     item = _status_document(status_now)
-    show(settings, "LabStatus", SCHEMA_VERSION, item, lambda: _details(status_now, item))
+    shown: list[Callable[[], RenderableType]] = [lambda: _details(status_now, item)]
+    if observe:
+        stack_item = _observe(settings, grafana_url, prometheus_url, token_file)
+        item["observe"] = stack_item
+        shown += [Text, lambda: describe_stack(stack_item)]
+    show(settings, "LabStatus", SCHEMA_VERSION, item, lambda: Group(*(part() for part in shown)))
+
+
+def _observe(
+    settings: Settings, grafana_url: str | None, prometheus_url: str | None, token_file: Path | None
+) -> dict[str, Any]:
+    """The stack, brought up beside the lab; that the lab is up is said when the stack is not."""
+    from testbed.cli import observe  # noqa: PLC0415 - the SDK of Docker takes a third of a second to import
+
+    try:
+        return observe.bring_up(settings, observe.known_settings(grafana_url, prometheus_url), token_file)
+    except TestbedError as error:
+        error.add_note(f"lab {settings.name!r} is up, only the stack is not: mrc-testbed observe up")
+        raise
 
 
 def down(
@@ -145,6 +180,15 @@ def down(
         lambda: _removed(removed, is_dry_run=settings.is_dry_run),
         lines="labs",
     )
+    if all_labs and _has_stack():
+        say(settings.stderr, "Prometheus and Grafana go on: mrc-testbed observe down")
+
+
+def _has_stack() -> bool:
+    """Whether Prometheus and Grafana were started beside the labs."""
+    from testbed.observe.state import stack_paths  # noqa: PLC0415 - only `down --all` asks
+
+    return stack_paths().state_file.exists()
 
 
 def status(settings: Settings) -> int:
@@ -201,6 +245,12 @@ def _status_document(one: LabStatus) -> dict[str, Any]:
     if one.spec is not None:
         item |= _summary_of(one.spec)
         item["faults"] = list(Ledger(lab_paths(one.name).faults).entries())
+        if one.spec.is_shaped and one.phase is Phase.UP:
+            try:
+                with QueueEngine(lab_paths(one.name)) as engine:
+                    item["queues"] = asdict(engine.state())
+            except FabricError as error:
+                item["problems"].append(error.message)
     return item
 
 
@@ -234,6 +284,8 @@ def _details(one: LabStatus, item: Mapping[str, Any]) -> RenderableType:
         *(_fabric_lines(one.spec) if one.spec is not None else []),
         ("faults", bad(", ".join(faults)) if faults else Text("none")),
     ]
+    if "queues" in item:
+        lines.insert(-1, ("queues", describe_queues(EngineState(**item["queues"]))))
     return Group(key_values(lines), *(Text(f"! {problem}", style="red") for problem in one.problems))
 
 

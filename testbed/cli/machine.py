@@ -2,6 +2,7 @@
 
 import platform
 from collections.abc import Sequence
+from dataclasses import asdict
 from importlib import metadata
 from typing import Annotated, Any, Final
 
@@ -12,7 +13,10 @@ from rich.text import Text
 from testbed.cli.exit_codes import ExitCode
 from testbed.cli.options import Settings, command
 from testbed.cli.render import bad, good, key_values, plain_table, show
+from testbed.errors import PreflightError
 from testbed.fabric.preflight import Check, doctor_checks
+from testbed.metrics.capacity import Capacity, calibration_file, format_frames, keep_capacity, known_capacity
+from testbed.scenario.calibration import calibrate as measure_capacity
 
 SCHEMA_VERSION: Final = 1
 PANEL: Final = "Machine"
@@ -29,10 +33,27 @@ def register(app: typer.Typer) -> None:
     app.add_typer(image_app, name="image", rich_help_panel=PANEL)
 
 
-def doctor(settings: Settings) -> int:
+def doctor(
+    settings: Settings,
+    calibrate: Annotated[
+        bool,
+        typer.Option(
+            "--calibrate", help="Measure what this machine can carry, and keep it. Needs root; 15 s."
+        ),
+    ] = False,
+) -> int:
     """Look whether this machine can carry labs, and say how to mend what it lacks.
 
     Changes nothing. The exit status is 3 when something is missing.
+
+    With --calibrate a lab of its own is loaded until frames leave late. What
+    was found makes the warnings of `up`, `validate` and `run` those of this
+    machine; it is kept in /var/cache/mrc-testbed/calibration.json.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed doctor
+      sudo mrc-testbed doctor --calibrate
     """
     settings.progress("checking")
     checks = doctor_checks()
@@ -46,8 +67,14 @@ def doctor(settings: Settings) -> int:
         }
         for check in checks
     ]
-    show(settings, "Doctor", SCHEMA_VERSION, {"checks": items}, lambda: _checks(checks), lines="checks")
     is_ready = all(check.is_met or check.is_optional for check in checks)
+    if calibrate:
+        if not is_ready:
+            raise PreflightError("this machine cannot carry a lab yet", hint="mrc-testbed doctor says why")
+        keep_capacity(measure_capacity(settings.progress))
+    capacity = known_capacity()
+    document = {"checks": items, "capacity": None if capacity is None else asdict(capacity)}
+    show(settings, "Doctor", SCHEMA_VERSION, document, lambda: _diagnosis(checks, capacity), lines="checks")
     return ExitCode.PASS if is_ready else ExitCode.ENVIRONMENT
 
 
@@ -75,6 +102,12 @@ def prepare(
         bool,
         typer.Option("--with-test-tools", help="Also what tests and benchmarks use: Prometheus, Docker."),
     ] = False,
+    with_observability: Annotated[
+        bool,
+        typer.Option(
+            "--with-observability", help="Also what `observe up` starts: Prometheus, Grafana's image."
+        ),
+    ] = False,
 ) -> None:
     """Install the system packages that labs need and mount the BPF file system. Needs root.
 
@@ -85,7 +118,13 @@ def prepare(
     report = prepare_host(
         check=settings.is_dry_run, with_test_tools=with_test_tools, progress=settings.progress
     )
-    _show_playbook(settings, "HostPrepared", report.changes, str(report.log) if report.log else None)
+    changes = report.changes
+    if with_observability:
+        from testbed.hostprep.observability import prepare_observability  # noqa: PLC0415
+        from testbed.observe.grafana_server import IMAGE  # noqa: PLC0415
+
+        changes += prepare_observability(IMAGE, check=settings.is_dry_run, progress=settings.progress).changes
+    _show_playbook(settings, "HostPrepared", changes, str(report.log) if report.log else None)
 
 
 @command(image_app, "build", heeds=("dry_run",))
@@ -99,6 +138,24 @@ def build(settings: Settings) -> None:
 
     report = build_image(check=settings.is_dry_run, progress=settings.progress)
     _show_playbook(settings, "ImageBuilt", report.changes, str(report.log) if report.log else None)
+
+
+def _diagnosis(checks: Sequence[Check], capacity: Capacity | None) -> RenderableType:
+    if capacity is None:
+        advice = "what it can carry is not known: mrc-testbed doctor --calibrate measures it"
+        return Group(_checks(checks), Text(advice))
+    return Group(
+        _checks(checks),
+        Text(),
+        Text(f"capacity, measured {capacity.taken[:10]} ({calibration_file()})", style="bold"),
+        key_values(
+            [
+                ("shaped, in time", f"{format_frames(capacity.frame_hops_per_s)} frame hops/s"),
+                ("shaped, at most", f"{format_frames(capacity.most_frame_hops_per_s)} frame hops/s"),
+                ("unshaped", f"{format_frames(capacity.unshaped_packets_per_s)} packets/s across T1s"),
+            ]
+        ),
+    )
 
 
 def _checks(checks: Sequence[Check]) -> RenderableType:

@@ -1,4 +1,4 @@
-"""exec | logs | shell: inside the nodes of a lab."""
+"""exec | logs | restart | shell: inside the nodes of a lab."""
 
 import subprocess
 from pathlib import Path
@@ -23,6 +23,7 @@ def register(app: typer.Typer) -> None:
     """Adds the commands of this module to *app*."""
     command(app, "exec", heeds=("name",), panel=PANEL, needs_root=True)(execute)
     command(app, "logs", heeds=("name",), panel=PANEL, needs_root=True)(logs)
+    command(app, "restart", heeds=("name",), panel=PANEL, needs_root=True)(restart)
     command(app, "shell", heeds=("name",), panel=PANEL, needs_root=True)(shell)
 
 
@@ -79,6 +80,33 @@ def logs(
         {"logs": items},
         lambda: "\n".join(f"{name}: {line}" for name, text in lines.items() for line in text),
         lines="logs",
+    )
+
+
+def restart(
+    settings: Settings,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[HOST...]", autocompletion=hosts, help="Names of hosts.")
+    ] = None,
+) -> None:
+    """Start NIC agents anew: those of the hosts named, or else those that died.
+
+    QPs and memory of the old agent are gone. `up` does the same for agents
+    that died.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed restart
+      mrc-testbed restart h3
+    """
+    started = lab.restart(settings.name, tuple(names or ()))
+    show(
+        settings,
+        "Restart",
+        SCHEMA_VERSION,
+        {"hosts": [{"host": host} for host in started]},
+        lambda: f"agents started anew: {', '.join(started)}" if started else "no agent is dead",
+        lines="hosts",
     )
 
 

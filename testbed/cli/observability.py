@@ -1,12 +1,13 @@
 """metrics serve: what Prometheus scrapes."""
 
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 
-from testbed.cli.options import Settings, command
+from testbed.cli.options import AddressOption, PortOption, Settings, command
 from testbed.cli.render import say, write_out
-from testbed.metrics.exporter import DEFAULT_ADDRESS, DEFAULT_PORT, serve
+from testbed.metrics.exporter import DEFAULT_PORT, serve
+from testbed.metrics.local_server import DEFAULT_ADDRESS
 
 app = typer.Typer(no_args_is_help=True, help="Metrics of labs for Prometheus.")
 
@@ -22,15 +23,8 @@ _READY: Final = "metrics of {labs} are at {url} (Ctrl-C ends)"
 @command(app, "serve", heeds=("name",), needs_root=True)
 def serve_metrics(
     settings: Settings,
-    address: Annotated[
-        str, typer.Option("--address", metavar="IP", help="Where to listen.")
-    ] = DEFAULT_ADDRESS,
-    port: Annotated[
-        int,
-        typer.Option(
-            "--port", "-p", min=0, max=65535, metavar="NUMBER", help="TCP port; 0 for any free one."
-        ),
-    ] = DEFAULT_PORT,
+    address: AddressOption = DEFAULT_ADDRESS,
+    port: PortOption = DEFAULT_PORT,
 ) -> None:
     """Serve the metrics of all labs, or with -n of one, until interrupted.
 

@@ -87,6 +87,13 @@ _OUR_PACKAGES: Final = ("testbed", "agents")
 _HEEDED_BY_ALL: Final = ("output", "timeout", "verbose", "quiet", "no_color")
 
 
+AddressOption = Annotated[str, typer.Option("--address", metavar="IP", help="Where to listen.")]
+PortOption = Annotated[
+    int,
+    typer.Option("--port", "-p", min=0, max=65535, metavar="NUMBER", help="TCP port; 0 for any free one."),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The global flags of one command.

@@ -12,20 +12,26 @@ from rich.console import Group, RenderableType
 from rich.markdown import Markdown
 from rich.text import Text
 
-from testbed.cli.interruption import signals_force
+from testbed.campaign.folder import CampaignFolder
+from testbed.campaign.plan import plan_variants
+from testbed.campaign.summary import summarize_campaign
+from testbed.cli.bench_collective import collective_table
+from testbed.cli.campaign import run_campaign, show_plan, show_summary
+from testbed.cli.interruption import force_end
 from testbed.cli.options import OutputFormat, Settings, command
 from testbed.cli.render import plain_table, say, show, write_out
 from testbed.errors import UsageError
 from testbed.fabric.state import RuntimeName
 from testbed.hostprep.playbook import find_in_clone
 from testbed.metrics.exporter import exporter_running
+from testbed.scenario.demand import plan_warning
 from testbed.scenario.execution import FinishedRun, execute
 from testbed.scenario.live import LiveLab, live_world
 from testbed.scenario.load import Scenario, load_scenario
 from testbed.scenario.plan import Plan, dump_plan
 from testbed.scenario.resolve import resolve
 from testbed.scenario.result_folder import LATEST
-from testbed.scenario.result_text import format_phase
+from testbed.scenario.result_text import format_link_finding, format_phase
 from testbed.scenario.signal_clock import catching_signals
 from testbed.scenario.stage import lab_for_run
 from testbed.scenario.timeline import format_plan
@@ -70,6 +76,8 @@ def run(
     Uses the lab that is up, if it has the topology of the scenario; otherwise a
     lab is brought up for the run and removed afterwards. However the run ends,
     faults are reverted; the results of an interrupted run are kept as partial.
+    A scenario with variants is run once for each; `campaign resume` goes on
+    with one that was interrupted.
 
     The exit status is the verdict's: 0 passed, 4 an expectation failed,
     5 aborted, 7 UNTRUSTED.
@@ -81,7 +89,12 @@ def run(
       mrc-testbed run scenarios/t0-t1-flap.yaml --dry-run
     """
     loaded = load_scenario(path)
+    if loaded.spec.variants:
+        return _run_variants(settings, loaded, runs, runtime, keep=keep)
     resolved = resolve(loaded, seed=settings.seed)
+    warning = plan_warning(resolved)
+    if warning is not None:
+        say(settings.stderr, f"warning: {warning}")
     if settings.is_dry_run:
         _show_plan(settings, resolved)
         return 0
@@ -99,7 +112,11 @@ def plan(settings: Settings, path: ScenarioFile) -> None:
 
       mrc-testbed plan scenarios/t0-t1-flap.yaml --seed 7
     """
-    _show_plan(settings, resolve(load_scenario(path), seed=settings.seed))
+    loaded = load_scenario(path)
+    if loaded.spec.variants:
+        show_plan(settings, plan_variants(loaded, seed=settings.seed))
+    else:
+        _show_plan(settings, resolve(loaded, seed=settings.seed))
 
 
 def report(
@@ -116,7 +133,11 @@ def report(
       mrc-testbed report t0-t1-flap
       mrc-testbed report runs/t0-t1-flap/latest -o json
     """
-    folder = Path(what) if (Path(what) / "manifest.json").is_file() else runs / what / LATEST
+    folder = Path(what) if (Path(what) / "summary.md").is_file() else runs / what / LATEST
+    if (folder / "journal.jsonl").is_file():
+        variants = CampaignFolder.open(folder)
+        show_summary(settings, variants, summarize_campaign(variants))
+        return
     try:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         summary = (folder / "summary.md").read_text(encoding="utf-8")
@@ -162,6 +183,23 @@ def demo(settings: Settings, runtime: RuntimeOption = None, runs: RunsFolder = P
     return finished.result.verdict.exit_code
 
 
+def _run_variants(
+    settings: Settings, loaded: Scenario, runs: Path, runtime: RuntimeName | None, *, keep: bool
+) -> int:
+    """All variants, one after the other; those of one topology share a lab."""
+    if keep:
+        raise UsageError("--keep: this scenario has variants, and each may need a lab of its own")
+    planned = plan_variants(loaded, seed=settings.seed)
+    for run_of in planned.runs:
+        warning = plan_warning(run_of.plan)
+        if warning is not None:
+            say(settings.stderr, f"warning: {run_of.plan.variant}: {warning}")
+    if settings.is_dry_run:
+        show_plan(settings, planned)
+        return 0
+    return run_campaign(settings, CampaignFolder.create(runs, planned), runtime, frozenset())
+
+
 def _run(
     settings: Settings,
     loaded: Scenario,
@@ -177,8 +215,7 @@ def _run(
         lab = stack.enter_context(
             lab_for_run(resolved.topology, name=name, runtime=runtime, keep=keep, progress=say_progress)
         )
-        stack.enter_context(signals_force())
-        clock = stack.enter_context(catching_signals())
+        clock = stack.enter_context(catching_signals(force_end))
         world = stack.enter_context(live_world(lab, clock))
         path = loaded.document.path
         source = None if path is None else path.read_text(encoding="utf-8")
@@ -226,6 +263,8 @@ def _finished(finished: FinishedRun, more: list[str]) -> RenderableType:
                 *(format_phase(phase) for phase in (each.detect, each.avoid, each.restore)),
             )
         parts += [faults, Text()]
+    if result.link_finding is not None:
+        parts += [Text(format_link_finding(result.link_finding)), Text()]
     workloads = plain_table(
         "workload",
         "goodput",
@@ -245,6 +284,8 @@ def _finished(finished: FinishedRun, more: list[str]) -> RenderableType:
             Text(str(wrong), style="bold red" if wrong else "green"),
         )
     parts += [workloads, Text()]
+    if result.collectives:
+        parts += [collective_table(result.collectives), Text()]
     folder = finished.folder.resolve()
     parts += [Text(f"report   {folder / 'report.html'}"), Text(f"results  {folder}")]
     return Group(*parts, *(Text(line) for line in more))

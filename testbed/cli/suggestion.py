@@ -7,6 +7,7 @@ from testbed.cli.options import ENVIRONMENT_PREFIX
 from testbed.errors import TestbedError
 from testbed.fabric.state import DEFAULT_LAB, lab_paths, read_state
 from testbed.faults.ledger import Ledger
+from testbed.faults.spec import KINDS
 from testbed.topology.clos import Clos
 from testbed.topology.spec import TopologySpec
 
@@ -24,6 +25,11 @@ def nodes(incomplete: str) -> list[str]:
 def links(incomplete: str) -> list[str]:
     """Links, likewise."""
     return _beginning((link.name for link in _clos().links()), incomplete)
+
+
+def fault_kinds(incomplete: str) -> list[str]:
+    """Kinds of fault."""
+    return _beginning(KINDS, incomplete)
 
 
 def faults(incomplete: str) -> list[str]:

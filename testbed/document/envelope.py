@@ -47,6 +47,7 @@ class Metadata(BaseModel):
     ]
     description: Annotated[str, Field(description="What the file shows, for people.")] = ""
     paper: Annotated[str | None, Field(description="The published result it reproduces.")] = None
+    claim: Annotated[str | None, Field(description="What it is to show, in one sentence.")] = None
     tags: Annotated[tuple[str, ...], Field(description="Words to choose files by.")] = ()
 
 

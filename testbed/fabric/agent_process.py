@@ -13,13 +13,20 @@ from testbed.fabric.folder_watch import FolderWatch
 from testbed.fabric.process import ProcessIdentity, is_alive
 from testbed.fabric.runtime import Report, Runtime, node_namespace
 from testbed.fabric.state import LabPaths, ProcessRecord, RuntimeName
-from testbed.topology import timing
+from testbed.topology import port_queue, timing
 from testbed.topology.clos import Clos
+from testbed.topology.congestion import is_trimming, nic_rate_bps
 
 READY_TIMEOUT_NS: Final = 60_000_000_000
 """A hundred agents on two busy cores take ten seconds."""
 
-_RTO_MIN_NS: Final = 20_000_000
+_RTO_MIN_NS: Final = 50_000_000
+"""Longer than a busy machine stands still. What a message loses at its end a tail probe finds sooner."""
+_TAIL_MIN_NS: Final = 1_000_000
+_TAIL_RTTS: Final = 3
+_REORDER_UNSHAPED: Final = 16
+"""Two CPUs may send on one path at a time, each in batches; a shaped port keeps its order exactly."""
+
 _PROBE_BASE_MIN_NS: Final = 1_000_000
 _LOG_TAIL_LINES: Final = 5
 
@@ -84,6 +91,7 @@ def _answers(path: Path, host: str) -> bool:
 
 
 def _write_config(paths: LabPaths, clos: Clos, runtime: RuntimeName, host: str) -> Path:
+    probing = clos.spec.probing
     config = AgentConfig(
         host=host,
         pins=paths.node_pins(host),
@@ -92,6 +100,14 @@ def _write_config(paths: LabPaths, clos: Clos, runtime: RuntimeName, host: str) 
         # In a container the agent is in the right namespace from the start.
         network_namespace=node_namespace(paths.lab, host) if runtime is RuntimeName.NETNS else None,
         rto_ns=max(_RTO_MIN_NS, 2 * _loaded_rtt_ns(clos)),
+        tail_ns=max(_TAIL_MIN_NS, _TAIL_RTTS * timing.base_rtt_ns(clos)),
+        reorder_packets=0 if clos.spec.is_shaped else _REORDER_UNSHAPED,
+        evs_name_paths=clos.spec.forwarding != "ecmp",
+        rate_bps=nic_rate_bps(clos),
+        link_probe_interval_ns=0 if probing is None else probing.interval,
+        link_probe_lag_rounds=1 if probing is None else probing.lag_rounds,
+        base_rtt_ns=timing.base_rtt_ns(clos),
+        is_trimming=is_trimming(clos),
         probe_base_ns=max(_PROBE_BASE_MIN_NS, timing.base_rtt_ns(clos)),  # probes pass queued data
     )
     file = paths.agent_config(host)
@@ -104,7 +120,8 @@ def _loaded_rtt_ns(clos: Clos) -> int:
     rate_bps = clos.spec.port_rate
     if rate_bps is None:
         return 0
-    return timing.base_rtt_ns(clos) + timing.serialisation_ns(timing.data_buffer_bytes(clos), rate_bps)
+    buffer_bytes = port_queue.largest_data_buffer_bytes(clos)
+    return timing.base_rtt_ns(clos) + timing.serialisation_ns(buffer_bytes, rate_bps)
 
 
 def _log_tail(paths: LabPaths, host: str) -> str:

@@ -120,7 +120,8 @@ class Build:
                         self._connect(operation.node)
                         counter.add(1)
             case StartDrainer():
-                self.processes.append(start_drainer(self._paths))
+                for index in range(self._clos.spec.queue.drainers):
+                    self.processes.append(start_drainer(self._paths, index))
             case StartAgent():
                 hosts = [operation.host for operation in step.operations if isinstance(operation, StartAgent)]
                 self.processes += start_agents(self._paths, self._clos, self._runtime, hosts, counter.add)

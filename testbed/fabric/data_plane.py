@@ -6,7 +6,6 @@ maps are shared with all NICs.
 """
 
 import os
-import struct
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from ctypes import c_uint32
@@ -17,22 +16,46 @@ import agents
 from agents.bpf.libbpf import BpfObject, attach_xdp, open_pinned, pin
 from agents.bpf.maps import MappedArray, PerCpuArray, map_update
 from agents.switch.queue_maps import queue_map_entries
+from agents.wire_abi import (
+    DrainerMode,
+    FabricConfig,
+    FaultAccounts,
+    FaultLimit,
+    FlowControl,
+    LosslessSettings,
+    PortCounters,
+    PortFault,
+    QueueDrainer,
+    QueueSettings,
+    UplinkChoice,
+)
+from agents.wire_abi import Forwarding as ForwardingNumber
 from agents.wire_abi import Port as PortEntry
-from agents.wire_abi import PortCounters, PortState
 from testbed.errors import PreflightError
 from testbed.fabric.netlink import mac_bytes
 from testbed.fabric.state import LabPaths
-from testbed.topology.addressing import ifindex
+from testbed.topology.addressing import INNER_PREFIX, ifindex
 from testbed.topology.clos import Clos
-from testbed.topology.element import Port, PortKind
+from testbed.topology.element import Port
+from testbed.topology.flow_control import LinkBuffer, link_buffers
 from testbed.topology.forwarding import FIB_STRIDE
-from testbed.topology.timing import control_buffer_bytes, data_buffer_bytes, nic_buffer_bytes
+from testbed.topology.port_queue import PortQueue, drainer_of, port_queues
+from testbed.topology.port_selection import overriding_delays_ns, port_rates_bps
 from testbed.topology.usid import BLOCK
 
 OBJECTS_DIR: Final = Path(agents.__file__).parent / "_objects"
 FORWARD_PROGRAM: Final = "forward"
+EMIT_PROGRAM: Final = "emit"
+_EMIT_PLACE: Final = 0  # FABRIC_PROGRAM_EMIT of fabric_maps.h
 
-_PORT_MAPS: Final = ("port_table", "port_state", "port_counters", "port_devmap")
+_PORT_MAPS: Final = (
+    "port_table",
+    "port_fault",
+    "fault_accounts",
+    "fault_locks",
+    "port_counters",
+    "port_devmap",
+)
 """Maps with one entry per port of the lab."""
 
 
@@ -40,9 +63,11 @@ class FabricMaps:
     """The pinned maps of a live lab.
 
     Attributes:
-        port_table: by port id; what a port is, its faults, its rate. Written by the control plane.
-        port_state: by port id; what faults did there. Written by BPF.
+        port_table: by port id; what a port is, its rate, whether faults act. Written by the control plane.
+        port_fault: by port id; what faults do there. Written by the control plane.
+        fault_accounts: by port id; what they did. Written by BPF.
         port_counters: by port id.
+        lossless_settings: by the port that sends into a link, its flow control; one element if unshaped.
     """
 
     def __init__(self, paths: LabPaths) -> None:
@@ -54,8 +79,10 @@ class FabricMaps:
                 return number
 
             self.port_table = MappedArray(descriptor("port_table"), PortEntry)
-            self.port_state = MappedArray(descriptor("port_state"), PortState)
+            self.port_fault = MappedArray(descriptor("port_fault"), PortFault)
+            self.fault_accounts = MappedArray(descriptor("fault_accounts"), FaultAccounts)
             self.port_counters = PerCpuArray(descriptor("port_counters"), PortCounters)
+            self.lossless_settings = MappedArray(descriptor("lossless_settings"), LosslessSettings)
             self._opened = opened.pop_all()
 
     def close(self) -> None:
@@ -74,11 +101,11 @@ class SwitchDataPlane:
         counts = dict.fromkeys(_PORT_MAPS, clos.numbering.port_count)
         counts["fib"] = clos.numbering.switch_count * FIB_STRIDE
         if clos.spec.is_shaped:
-            counts |= queue_map_entries(clos.numbering.port_count)
-        self._object = load_object(
-            paths, "forward.bpf.o", rodata=struct.pack("=I", BLOCK), max_entries=counts
-        )
+            counts["fault_lines"] = clos.numbering.port_count * FaultLimit.LINES
+            counts |= queue_map_entries(clos.numbering.port_count, clos.spec.queue.drainers)
+        self._object = load_object(paths, "forward.bpf.o", rodata=fabric_rodata(clos), max_entries=counts)
         self._devmap_fd = self._object.map_fd("port_devmap")
+        self._emit = self._load_emit(paths, clos)
 
     def __enter__(self) -> Self:
         return self
@@ -88,7 +115,23 @@ class SwitchDataPlane:
 
     def close(self) -> None:
         """Gives the descriptors up; what is pinned stays."""
+        self._emit.close()
         self._object.close()
+
+    def _load_emit(self, paths: LabPaths, clos: Clos) -> BpfObject:
+        """Faults and queues for frames that leave NICs, in the place where their programs look for them.
+
+        The map that holds it is pinned, which keeps it alive.
+        """
+        maps = {name: self._object.map_fd(name) for name in self._object.map_names()}
+        try:
+            emit = load_object(paths, "emit.bpf.o", rodata=fabric_rodata(clos), reuse=maps)
+        except BaseException:
+            self._object.close()
+            raise
+        program_fd = emit.program_fd(EMIT_PROGRAM)
+        map_update(maps["fabric_programs"], c_uint32(_EMIT_PLACE), c_uint32(program_fd))
+        return emit
 
     @property
     def program_fd(self) -> int:
@@ -101,13 +144,7 @@ class SwitchDataPlane:
 
     def fill(self, clos: Clos) -> None:
         """Writes the port table and every switch's forwarding table."""
-        table = MappedArray(self._object.map_fd("port_table"), PortEntry)
-        for port in clos.ports():
-            _fill_port(table[port.id], clos, port)
-        fib_fd = self._object.map_fd("fib")
-        for switch in clos.switches():
-            for entry in clos.fib_entries(switch):
-                map_update(fib_fd, c_uint32(switch.id * FIB_STRIDE + entry.key), c_uint32(entry.value))
+        fill_fabric(self._object, clos)
 
     def pin(self, paths: LabPaths) -> None:
         """Pins program and maps, so that they outlive this process and NIC agents can open them."""
@@ -122,6 +159,49 @@ class SwitchDataPlane:
             index = ifindex(port.id)
             attach_xdp(index, program_fd)
             map_update(self._devmap_fd, c_uint32(port.id), c_uint32(index))
+
+
+def fabric_rodata(clos: Clos) -> bytes:
+    """The read-only data of every BPF object of a lab: mrc_fabric_config."""
+    spec = clos.spec
+    return bytes(
+        FabricConfig(
+            inner_prefix=INNER_PREFIX,
+            srv6_block=BLOCK,
+            forwarding=ForwardingNumber[spec.forwarding.upper()],
+            host_count=clos.numbering.host_count,
+            hosts_per_t0=spec.hosts_per_t0,
+            uplinks_per_pair=spec.uplinks_per_pair,
+            uplink_count=clos.numbering.uplink_count,
+            hash_seed=spec.hash_seed,
+            is_shaped=spec.is_shaped,
+            uplink_choice=UplinkChoice[spec.uplink_choice.upper()],
+        )
+    )
+
+
+def fill_fabric(loaded: BpfObject, clos: Clos) -> None:
+    """Writes the port table and every switch's forwarding table into the maps of the switch program."""
+    table = MappedArray(loaded.map_fd("port_table"), PortEntry)
+    delays_ns, rates_bps = overriding_delays_ns(clos), port_rates_bps(clos)
+    for port in clos.ports():
+        _fill_port(table[port.id], clos, port, rates_bps[port.id])
+        table[port.id].delay_ns = delays_ns.get(port.link_id, clos.spec.link_delay)
+    if clos.spec.is_shaped:
+        queues = MappedArray(loaded.map_fd("queue_settings"), QueueSettings)
+        for port_id, queue in enumerate(port_queues(clos)):
+            _fill_queue(queues[port_id], queue, port_id)
+        for port in clos.ports():
+            queues[port.id].drainer = drainer_of(clos, port)
+        for drainer in MappedArray(loaded.map_fd("queue_drainer"), QueueDrainer):
+            drainer.mode = DrainerMode[clos.spec.queue.drainer.upper()]
+    links = MappedArray(loaded.map_fd("lossless_settings"), LosslessSettings)
+    for port_id, buffer in enumerate(link_buffers(clos)):
+        _fill_lossless(links[port_id], FlowControl[clos.spec.flow_control.upper()], buffer)
+    fib_fd = loaded.map_fd("fib")
+    for switch in clos.switches():
+        for entry in clos.fib_entries(switch):
+            map_update(fib_fd, c_uint32(switch.id * FIB_STRIDE + entry.key), c_uint32(entry.value))
 
 
 def load_object(
@@ -160,16 +240,30 @@ def pin_object(loaded: BpfObject, folder: Path, program: str, *, shared: Collect
     pin(loaded.program_fd(program), folder / program)
 
 
-def _fill_port(entry: PortEntry, clos: Clos, port: Port) -> None:
+def _fill_port(entry: PortEntry, clos: Clos, port: Port, rate_bps: int) -> None:
     entry.node_id = port.node.id
     entry.peer_port = port.peer_id
     entry.plane = port.plane
     entry.kind = port.kind
     entry.mac[:] = list(mac_bytes(port.mac))
     entry.peer_mac[:] = list(mac_bytes(clos.mac(port.peer_id)))
-    entry.rate_bps = clos.spec.port_rate or 0
-    entry.delay_ns = clos.spec.link_delay
-    is_nic = port.kind is PortKind.NIC
-    entry.data_buffer_bytes = nic_buffer_bytes(clos) if is_nic else data_buffer_bytes(clos)
-    entry.control_buffer_bytes = control_buffer_bytes(clos)
+    entry.rate_bps = rate_bps
     entry.is_configured = 1
+
+
+def _fill_queue(entry: QueueSettings, queue: PortQueue, seed: int) -> None:
+    entry.data_buffer_bytes = queue.data_buffer_bytes
+    entry.control_buffer_bytes = queue.control_buffer_bytes
+    entry.trim_bytes = queue.trim_bytes
+    entry.ecn_min_bytes = queue.ecn_min_bytes
+    entry.ecn_max_bytes = queue.ecn_max_bytes
+    entry.ecn_probability_q32 = round(queue.ecn_probability * (1 << 32))
+    entry.seed = seed
+    entry.is_direct = queue.is_direct
+
+
+def _fill_lossless(entry: LosslessSettings, kind: FlowControl, buffer: LinkBuffer) -> None:
+    entry.xoff_bytes = buffer.xoff_bytes
+    entry.xon_bytes = buffer.xon_bytes
+    entry.buffer_bytes = buffer.room_bytes
+    entry.flow_control = kind

@@ -1,4 +1,4 @@
-"""The queue drainer of a shaped lab: the one process that moves frames out of its queues."""
+"""The queue drainers of a shaped lab: the processes that move frames out of its queues."""
 
 from typing import Final
 
@@ -9,12 +9,12 @@ from testbed.fabric.state import LabPaths, ProcessRecord
 DRAINER: Final = OBJECTS_DIR / "drainer"
 
 
-def start_drainer(paths: LabPaths) -> ProcessRecord:
-    """Starts the drainer on the lab's pins. It needs no network namespace: its device map spans them all.
+def start_drainer(paths: LabPaths, index: int) -> ProcessRecord:
+    """Starts drainer number *index* on the lab's pins. Its device map spans all network namespaces.
 
     Raises:
         FabricError: it cannot be run.
     """
-    command = [str(DRAINER), "--pins", str(paths.fabric_pins)]
+    command = [str(DRAINER), "--pins", str(paths.fabric_pins), "--index", str(index)]
     process = start_detached(paths.lab, command, paths.drainer_log)
     return ProcessRecord(node=None, pid=process.pid, start_ticks=process.start_ticks)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from testbed.fabric.link import observe_ports
+from testbed.fabric.lossless import opened_lossless
 from testbed.fabric.process import is_alive
 from testbed.fabric.runtime import Runtime
 from testbed.fabric.state import LabPaths, LabState
@@ -27,6 +28,17 @@ def find_problems(paths: LabPaths, state: LabState, runtime: Runtime) -> Iterato
         if not is_alive(process.identity):
             what = f"the agent of {process.node}" if process.node else "the queue drainer"
             yield f"{what} (pid {process.pid}) is dead"
+    yield from _deadlocks(paths, clos)
+
+
+def _deadlocks(paths: LabPaths, clos: Clos) -> Iterator[str]:
+    if clos.spec.flow_control == "none" or not paths.fabric_pins.is_dir():
+        return
+    with opened_lossless(clos, paths.fabric_pins) as lossless:
+        found = lossless.deadlock()
+    if found is not None:
+        ports = " -> ".join(clos.port(port_id).name for port_id in (*found.cycle, found.cycle[0]))
+        yield f"deadlock: each of these ports waits for the next one, for ever: {ports}"
 
 
 def _port_problems(paths: LabPaths, clos: Clos, node: Node) -> Iterator[str]:

@@ -80,6 +80,8 @@ def _unshaped_switch(lab: Lab, name: str) -> Node:
     node = lab.clos.node(name)
     if not node.is_switch:
         raise UsageError(f"{name} is a host: only a switch can be replaced")
+    if lab.spec.forwarding != "srv6":
+        raise UsageError(f"lab {lab.name!r} forwards by {lab.spec.forwarding}: there is no SRv6 to do")
     if lab.spec.is_shaped:
         raise UsageError(f"lab {lab.name!r} is shaped: the kernel's SRv6 keeps no port rate")
     return node

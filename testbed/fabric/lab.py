@@ -1,12 +1,13 @@
 """Labs: bringing one up, taking it down, asking about it, getting hold of it from a later command."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Final
 
 from testbed.errors import CleanupError, FabricError, Interrupted, UsageError
 from testbed.fabric import preflight
+from testbed.fabric.agent_restart import dead_agents, restart_agents, start_anew
 from testbed.fabric.bpf_file_system import labs_with_pins
 from testbed.fabric.build import Build, Progress, ProgressCallback
 from testbed.fabric.health import find_problems
@@ -71,7 +72,7 @@ def up(
     reconfigure: bool = False,
     progress: ProgressCallback = _no_progress,
 ) -> LabStatus:
-    """Brings a lab up, or finds it up as asked for and changes nothing.
+    """Brings a lab up, or finds it up as asked for and changes nothing; only agents that died it starts anew.
 
     If anything fails, or the user interrupts, everything made is removed again before this returns.
 
@@ -99,6 +100,7 @@ def up(
             if state and state.phase is Phase.UP:
                 difference = _difference(state, spec, wanted)
                 if not difference:
+                    start_anew(paths, state, known_runtime(paths, state), dead_agents(state))
                     return status(name)
                 if not reconfigure:
                     raise UsageError(
@@ -150,6 +152,21 @@ def attach(name: str = DEFAULT_LAB) -> Lab:
         FabricError: it is not up, or its state is damaged.
     """
     paths = lab_paths(name)
+    return Lab(paths, _state_when_up(paths))
+
+
+def restart(name: str = DEFAULT_LAB, hosts: Sequence[str] = ()) -> tuple[str, ...]:
+    """Hosts whose NIC agent was started anew: *hosts*, or if none are given those whose agent died.
+
+    Raises:
+        UsageError: no such lab, or no such host.
+        FabricError: the lab is not up, or an agent does not start.
+    """
+    return restart_agents(name, hosts, _state_when_up)
+
+
+def _state_when_up(paths: LabPaths) -> LabState:
+    name = paths.lab
     state = read_state(paths)
     if state is None:
         known = ", ".join(names())
@@ -162,7 +179,7 @@ def attach(name: str = DEFAULT_LAB) -> Lab:
             f"lab {name!r} is not up, but {state.phase.value}",
             hint=f"wait for the command that works on it, or remove it: mrc-testbed down -n {name}",
         )
-    return Lab(paths, state)
+    return state
 
 
 def status(name: str = DEFAULT_LAB) -> LabStatus:

@@ -21,7 +21,7 @@ from testbed.topology.element import Link, Port
 _LOOPBACK_IFINDEX: Final = 1
 _LINK_LOCAL_PREFIX_LENGTH: Final = 64
 
-_IFREQ: Final = struct.Struct("16sP16x")
+IFREQ: Final = struct.Struct("16sP16x")
 """struct ifreq with a pointer, or an integer, as its value."""
 
 _SYSCTL: Final = Path("/proc/sys/net/ipv6/conf")
@@ -39,10 +39,15 @@ _QUIET_INTERFACES: Final = {
 def prepare_namespace(lab: str, node: str) -> None:
     """Makes the interfaces to come of a node silent, and raises its loopback."""
     with entered(node_namespace(lab, node)):
-        for name, value in _QUIET_INTERFACES.items():
-            write_ipv6_setting(name, value)
+        silence_interfaces()
         with RouteSocket() as route:
             route.perform([set_link_up(f"{node} lo", _LOOPBACK_IFINDEX, is_up=True)])
+
+
+def silence_interfaces() -> None:
+    """Keeps the kernel silent on interfaces to come of the namespace that the calling thread is in."""
+    for name, value in _QUIET_INTERFACES.items():
+        write_ipv6_setting(name, value)
 
 
 def write_ipv6_setting(name: str, value: str) -> None:
@@ -127,9 +132,9 @@ def _observe_interface(any_socket: socket.socket, interface: str) -> PortObserva
     # Not IFF_RUNNING, which follows the carrier only after a while.
     link = (ctypes.c_uint32 * 2)(ethtool_glink, 0)
     try:
-        (flags,) = struct.unpack_from("=H", fcntl.ioctl(any_socket, siocgifflags, _IFREQ.pack(name, 0)), 16)
-        (mtu_bytes,) = struct.unpack_from("=i", fcntl.ioctl(any_socket, siocgifmtu, _IFREQ.pack(name, 0)), 16)
-        fcntl.ioctl(any_socket, siocethtool, _IFREQ.pack(name, ctypes.addressof(link)))
+        (flags,) = struct.unpack_from("=H", fcntl.ioctl(any_socket, siocgifflags, IFREQ.pack(name, 0)), 16)
+        (mtu_bytes,) = struct.unpack_from("=i", fcntl.ioctl(any_socket, siocgifmtu, IFREQ.pack(name, 0)), 16)
+        fcntl.ioctl(any_socket, siocethtool, IFREQ.pack(name, ctypes.addressof(link)))
     except OSError as error:
         if error.errno == errno.ENODEV:
             return None

@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING, Self
 
 from agents.bpf.maps import MappedArray, PerCpuArray
 from agents.nic.client import AgentClient
-from agents.wire_abi import Port, PortCounters, PortState
+from agents.nic.context import Context
+from agents.wire_abi import FaultAccounts, Port, PortCounters, PortFault
 from testbed.errors import UsageError
 from testbed.fabric.data_plane import FabricMaps
 from testbed.fabric.link import set_port_up
+from testbed.fabric.nic_data_plane import set_icrc
 from testbed.fabric.readiness import prove_planes
 from testbed.fabric.runtime import node_namespace
 from testbed.fabric.state import LabPaths, LabState, RuntimeName
@@ -74,13 +76,18 @@ class Lab:
 
     @property
     def port_table(self) -> MappedArray[Port]:
-        """What each port is and what faults it has, by port id; stores take effect at once."""
+        """What each port is, by port id; stores take effect at once."""
         return self._maps.port_table
 
     @property
-    def port_state(self) -> MappedArray[PortState]:
+    def port_fault(self) -> MappedArray[PortFault]:
+        """What faults do at each port, by port id."""
+        return self._maps.port_fault
+
+    @property
+    def fault_accounts(self) -> MappedArray[FaultAccounts]:
         """What faults did at each port, by port id."""
-        return self._maps.port_state
+        return self._maps.fault_accounts
 
     @property
     def port_counters(self) -> PerCpuArray[PortCounters]:
@@ -99,6 +106,16 @@ class Lab:
         if host not in self._agents:
             self._agents[host] = AgentClient(self.paths.agent_socket(host))
         return self._agents[host]
+
+    def nic(self, host: str) -> Context:
+        """The NIC of *host* for a program, on connections of its own; to be closed by the caller.
+
+        Raises:
+            UsageError: there is no such host.
+            AgentError: its agent does not answer.
+        """
+        name = self.clos.node(host).name
+        return Context(self.paths.agent_socket(name), self.paths.node_pins(name))
 
     def namespace(self, node: str) -> Path:
         """Path of the network namespace of a node.
@@ -130,6 +147,10 @@ class Lab:
             FabricError: one was lost, or arrived changed.
         """
         prove_planes(self.paths, self.clos, lambda _: None)
+
+    def set_icrc(self, *, is_on: bool) -> None:
+        """Has all NICs compute and check the iCRC; not on means as the spec says. Takes effect at once."""
+        set_icrc(self.paths, self.clos, is_on=is_on)
 
     def set_port_up(self, port: str | int, *, is_up: bool) -> None:
         """Raises or lowers the interface of a port (name or id); the far end loses or regains its carrier."""

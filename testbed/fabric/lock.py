@@ -10,18 +10,22 @@ from testbed.errors import FabricError
 
 
 @contextmanager
-def exclusive(lock_file: Path, what: str, *, wait: bool = False) -> Iterator[None]:
+def exclusive(
+    lock_file: Path, what: str, *, wait: bool = False, subject: str | None = None
+) -> Iterator[None]:
     """Holds *lock_file* for as long as the block runs; the kernel lets it go should this process die.
 
     Args:
         lock_file: made, with its folder, if need be; its holder may delete both.
         what: for the message to others, such as "up".
+        subject: what is changed, for the message too; None: the lab whose folder it is in.
         wait: for another holder to let it go; for locks that are held for milliseconds.
 
     Raises:
         FabricError: another process holds it, and *wait* is false; its pid and work are named.
     """
-    descriptor = _lock(lock_file, wait=wait)
+    subject = subject or f"lab {lock_file.parent.name!r}"
+    descriptor = _lock(lock_file, subject, wait=wait)
     try:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{what} (pid {os.getpid()})".encode(), 0)
@@ -30,7 +34,7 @@ def exclusive(lock_file: Path, what: str, *, wait: bool = False) -> Iterator[Non
         os.close(descriptor)
 
 
-def _lock(lock_file: Path, *, wait: bool) -> int:
+def _lock(lock_file: Path, subject: str, *, wait: bool) -> int:
     while True:
         lock_file.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -43,7 +47,7 @@ def _lock(lock_file: Path, *, wait: bool) -> int:
             holder = os.pread(descriptor, 200, 0).decode(errors="replace") or "another command"
             os.close(descriptor)
             raise FabricError(
-                f"lab {lock_file.parent.name!r} is being changed by {holder}",
+                f"{subject} is being changed by {holder}",
                 hint="wait for it to end",
             ) from error
         if _is_still_at(descriptor, lock_file):

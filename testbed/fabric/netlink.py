@@ -43,6 +43,7 @@ class _Message(IntEnum):
     DELROUTE = 25
     NEWNEIGH = 28
     DELNEIGH = 29
+    NEWQDISC = 36
 
 
 class _Link(IntEnum):
@@ -76,11 +77,15 @@ class VethEnd:
     mac: bytes  # 6 bytes
 
 
-class RouteSocket:
-    """A netlink socket of the network namespace that the calling thread is in when it opens it."""
+class NetlinkSocket:
+    """A netlink socket of the network namespace that the calling thread is in when it opens it.
 
-    def __init__(self) -> None:
-        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
+    Args:
+        protocol: NETLINK_ROUTE, NETLINK_GENERIC ...
+    """
+
+    def __init__(self, protocol: int) -> None:
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
         self._socket.setsockopt(_SOL_NETLINK, _NETLINK_CAP_ACK, 1)
         self._socket.setsockopt(_SOL_NETLINK, _NETLINK_EXT_ACK, 1)
         self._socket.settimeout(_REPLY_TIMEOUT_SECONDS)
@@ -112,6 +117,23 @@ class RouteSocket:
         if batch:
             self._exchange(batch)
 
+    def ask(self, request: Request) -> bytes:
+        """What the kernel answers to a request with one answer.
+
+        Raises:
+            FabricError: it refuses.
+        """
+        flags = _NLM_F_REQUEST | request.flags
+        self._socket.send(
+            _HEADER.pack(_HEADER.size + len(request.body), request.message, flags, 0, 0) + request.body
+        )
+        reply = self._socket.recv(65536)
+        length, message, flags, _, _ = _HEADER.unpack_from(reply)
+        body = reply[_HEADER.size : length]
+        if message == _NLMSG_ERROR and (refusal := _refusal(request, flags, body)):
+            raise refusal
+        return body
+
     def _exchange(self, batch: Sequence[tuple[Request, bytes]]) -> None:
         self._socket.send(b"".join(encoded for _, encoded in batch))
         first_refusal: FabricError | None = None
@@ -129,18 +151,21 @@ class RouteSocket:
             raise first_refusal
 
 
+class RouteSocket(NetlinkSocket):
+    """A netlink socket for links, addresses, routes, neighbours and queueing disciplines."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+
 def _refusal(request: Request, flags: int, body: bytes) -> FabricError | None:
     number = -struct.unpack_from("=i", body)[0]
     if number == 0 or number in request.accepted_errno:
         return None
     reason = os.strerror(number)
     if flags & _NLM_F_ACK_TLVS:
-        attributes = body[4 + _HEADER.size :]
-        while len(attributes) >= _ATTRIBUTE.size:
-            length, kind = _ATTRIBUTE.unpack_from(attributes)
-            if kind == _NLMSGERR_ATTR_MSG:
-                reason = f"{reason}: {attributes[_ATTRIBUTE.size : length].rstrip(bytes(1)).decode()}"
-            attributes = attributes[_aligned(length) :]
+        told = attributes_of(body[4 + _HEADER.size :]).get(_NLMSGERR_ATTR_MSG)
+        reason = reason if told is None else f"{reason}: {told.rstrip(bytes(1)).decode()}"
     return FabricError(f"{request.what}: {reason} (errno {number})")
 
 
@@ -148,23 +173,34 @@ def _aligned(length: int) -> int:
     return (length + 3) & ~3
 
 
-def _attribute(kind: int, value: bytes) -> bytes:
+def attributes_of(encoded: bytes) -> dict[int, bytes]:
+    """Values of a run of attributes, by kind."""
+    values = {}
+    while len(encoded) >= _ATTRIBUTE.size:
+        length, kind = _ATTRIBUTE.unpack_from(encoded)
+        values[kind] = encoded[_ATTRIBUTE.size : length]
+        encoded = encoded[_aligned(max(length, _ATTRIBUTE.size)) :]
+    return values
+
+
+def attribute(kind: int, value: bytes) -> bytes:
+    """One attribute, padded."""
     length = _ATTRIBUTE.size + len(value)
     return _ATTRIBUTE.pack(length, kind) + value + bytes(_aligned(length) - length)
 
 
 def _u32(kind: int, value: int) -> bytes:
-    return _attribute(kind, struct.pack("=I", value))
+    return attribute(kind, struct.pack("=I", value))
 
 
 def _text(kind: int, value: str) -> bytes:
-    return _attribute(kind, value.encode() + b"\0")
+    return attribute(kind, value.encode() + b"\0")
 
 
 def _veth_end(end: VethEnd, mtu_bytes: int) -> bytes:
     return (
         _text(_Link.IFNAME, end.interface)
-        + _attribute(_Link.ADDRESS, end.mac)
+        + attribute(_Link.ADDRESS, end.mac)
         + _u32(_Link.MTU, mtu_bytes)
         # One queue: the default of one per possible CPU costs memory and serves nobody here.
         + _u32(_Link.NUM_TX_QUEUES, 1)
@@ -182,11 +218,11 @@ def create_veth(what: str, near: VethEnd, far: VethEnd, mtu_bytes: int) -> Reque
     """A veth pair born inside its two namespaces, both ends down."""
     peer = _IFINFO.pack(socket.AF_UNSPEC, 0, far.ifindex, 0, 0) + _veth_end(far, mtu_bytes)
     veth_info_peer, info_kind, info_data = 1, 1, 2
-    info = _text(info_kind, "veth") + _attribute(info_data, _attribute(veth_info_peer, peer))
+    info = _text(info_kind, "veth") + attribute(info_data, attribute(veth_info_peer, peer))
     body = (
         _IFINFO.pack(socket.AF_UNSPEC, 0, near.ifindex, 0, 0)
         + _veth_end(near, mtu_bytes)
-        + _attribute(_Link.LINKINFO, info)
+        + attribute(_Link.LINKINFO, info)
     )
     return Request(f"create link {what}", _Message.NEWLINK, _NLM_F_CREATE | _NLM_F_EXCL, body)
 
@@ -196,6 +232,39 @@ def set_link_up(what: str, ifindex: int, *, is_up: bool) -> Request:
     iff_up = 1
     body = _IFINFO.pack(socket.AF_UNSPEC, 0, ifindex, iff_up if is_up else 0, iff_up)
     return Request(f"set {what} {'up' if is_up else 'down'}", _Message.NEWLINK, 0, body)
+
+
+def set_noarp(what: str, ifindex: int) -> Request:
+    """Has an interface ask nobody for MAC addresses: frames bear its own as their destination."""
+    iff_noarp = 0x80
+    body = _IFINFO.pack(socket.AF_UNSPEC, 0, ifindex, iff_noarp, iff_noarp)
+    return Request(f"set {what} noarp", _Message.NEWLINK, 0, body)
+
+
+def limit_rate(what: str, ifindex: int, rate_bps: int, *, overhead_bytes: int, burst_bytes: int) -> Request:
+    """Puts a token bucket in front of an interface, so that senders wait in their own kernel.
+
+    Args:
+        what: name, for messages.
+        ifindex: of the interface.
+        rate_bps: of the bucket.
+        overhead_bytes: what each frame is longer than the kernel knows.
+        burst_bytes: what may leave at once.
+
+    Source: linux/pkt_sched.h, struct tc_tbf_qopt.
+    """
+    tca_kind, tca_options, tbf_parameters, tbf_rate64, tbf_burst = 1, 2, 1, 4, 6
+    root, ethernet, limit_bytes, rate_bytes = 0xFFFFFFFF, 1, 1 << 26, rate_bps // 8
+    rate = struct.pack("=BBHhHI", 0, ethernet, overhead_bytes, 0, 0, min(rate_bytes, 0xFFFFFFFF))
+    parameters = rate + bytes(len(rate)) + struct.pack("=III", limit_bytes, 0, 0)
+    options = (
+        attribute(tbf_parameters, parameters)
+        + attribute(tbf_rate64, struct.pack("=Q", rate_bytes))
+        + _u32(tbf_burst, burst_bytes)
+    )
+    head = struct.pack("=BxxxiIII", socket.AF_UNSPEC, ifindex, 0, root, 0)
+    body = head + _text(tca_kind, "tbf") + attribute(tca_options | _NESTED, options)
+    return Request(f"limit {what}", _Message.NEWQDISC, _NLM_F_CREATE | _NLM_F_REPLACE, body)
 
 
 def delete_link(what: str, ifindex: int) -> Request:
@@ -209,7 +278,7 @@ def add_address(what: str, ifindex: int, address: IPv6Address, prefix_length: in
     """Adds an IPv6 address, usable at once: duplicate address detection would hold it back for a second."""
     ifa_address, ifa_local, ifa_f_nodad = 1, 2, 0x02
     head = struct.pack("=BBBBI", socket.AF_INET6, prefix_length, ifa_f_nodad, 0, ifindex)
-    body = head + _attribute(ifa_local, address.packed) + _attribute(ifa_address, address.packed)
+    body = head + attribute(ifa_local, address.packed) + attribute(ifa_address, address.packed)
     flags = _NLM_F_CREATE | _NLM_F_REPLACE
     return Request(f"add address {address} to {what}", _Message.NEWADDR, flags, body)
 
@@ -218,7 +287,7 @@ def add_neighbour(what: str, ifindex: int, address: IPv6Address, mac: bytes) -> 
     """Adds a permanent neighbour, so that nothing is asked on the wire."""
     nud_permanent, nda_dst, nda_lladdr = 0x80, 1, 2
     head = struct.pack("=BxxxiHBB", socket.AF_INET6, ifindex, nud_permanent, 0, 0)
-    body = head + _attribute(nda_dst, address.packed) + _attribute(nda_lladdr, mac)
+    body = head + attribute(nda_dst, address.packed) + attribute(nda_lladdr, mac)
     flags = _NLM_F_CREATE | _NLM_F_REPLACE
     return Request(f"add neighbour {address} to {what}", _Message.NEWNEIGH, flags, body)
 
@@ -228,7 +297,7 @@ def delete_neighbour(what: str, ifindex: int, address: IPv6Address) -> Request:
     nda_dst = 1
     head = struct.pack("=BxxxiHBB", socket.AF_INET6, ifindex, 0, 0, 0)
     gone = frozenset({errno.ENOENT})
-    body = head + _attribute(nda_dst, address.packed)
+    body = head + attribute(nda_dst, address.packed)
     return Request(f"delete neighbour {address} from {what}", _Message.DELNEIGH, 0, body, gone)
 
 
@@ -237,15 +306,13 @@ def _route(destination: IPv6Network, ifindex: int, attributes: bytes) -> bytes:
     head = struct.pack(
         "=BBBBBBBBI", socket.AF_INET6, destination.prefixlen, 0, 0, main_table, static, 0, unicast, 0
     )
-    return (
-        head + _attribute(rta_dst, destination.network_address.packed) + _u32(rta_oif, ifindex) + attributes
-    )
+    return head + attribute(rta_dst, destination.network_address.packed) + _u32(rta_oif, ifindex) + attributes
 
 
 def add_route(what: str, destination: IPv6Network, ifindex: int, gateway: IPv6Address) -> Request:
     """Adds a static IPv6 route."""
     rta_gateway = 5
-    body = _route(destination, ifindex, _attribute(rta_gateway, gateway.packed))
+    body = _route(destination, ifindex, attribute(rta_gateway, gateway.packed))
     flags = _NLM_F_CREATE | _NLM_F_REPLACE
     return Request(f"add route {destination} to {what}", _Message.NEWROUTE, flags, body)
 
@@ -272,11 +339,11 @@ def add_usid_endpoint(
     operation, next_csid, block_attribute, function_attribute = 1, 1 << 4, 2, 3
     flavor = (
         _u32(operation, next_csid)
-        + _attribute(block_attribute, bytes([block_bits]))
-        + _attribute(function_attribute, bytes([usid_bits]))
+        + attribute(block_attribute, bytes([block_bits]))
+        + attribute(function_attribute, bytes([usid_bits]))
     )
-    encap = _u32(action_attribute, action_end) + _attribute(flavors | _NESTED, flavor)
-    attributes = _attribute(rta_encap_type, struct.pack("=H", lwtunnel_seg6_local)) + _attribute(
+    encap = _u32(action_attribute, action_end) + attribute(flavors | _NESTED, flavor)
+    attributes = attribute(rta_encap_type, struct.pack("=H", lwtunnel_seg6_local)) + attribute(
         rta_encap | _NESTED, encap
     )
     flags = _NLM_F_CREATE | _NLM_F_REPLACE

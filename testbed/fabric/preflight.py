@@ -27,7 +27,7 @@ from testbed.units import format_size_bytes
 KERNEL_MIN: Final = (6, 1)
 
 _CAPABILITIES: Final = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21}
-_OBJECTS: Final = ("forward.bpf.o", "nic.bpf.o")
+_OBJECTS: Final = ("forward.bpf.o", "emit.bpf.o", "nic.bpf.o", "rc.bpf.o")
 _SPARE_DESCRIPTORS: Final = 256
 _AGENT_BYTES: Final = 60 << 20
 _QP_BYTES: Final = 100 << 10
@@ -84,7 +84,7 @@ def lab_checks(clos: Clos, *, has_containers: bool) -> tuple[Check, ...]:
         _memory(clos, has_containers=has_containers),
     ]
     if clos.spec.is_shaped:
-        checks.append(_built([DRAINER], "queue drainer"))
+        checks += [_built([DRAINER], "queue drainer"), _cores(clos)]
     return tuple(checks)
 
 
@@ -151,6 +151,16 @@ def _inotify() -> Check:
         return Check("inotify", True, "available", "")
     found = os.strerror(ctypes.get_errno())
     return Check("inotify", False, found, "raise it: sysctl fs.inotify.max_user_instances=1024")
+
+
+def _cores(clos: Clos) -> Check:
+    wanted, found = clos.spec.queue.drainers, len(os.sched_getaffinity(0))
+    return Check(
+        "cores for queue drainers",
+        found >= wanted,
+        f"{found} there, {wanted} needed",
+        f"ask for fewer: queue.drainers: {found}",
+    )
 
 
 def _open_files(clos: Clos) -> Check:

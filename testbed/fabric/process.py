@@ -21,6 +21,7 @@ _MARK = "MRC_TESTBED_OWNED_BY"
 _STAT_STATE = 0  # fields of /proc/<pid>/stat counted from behind the command name
 _STAT_PARENT = 1
 _STAT_START = 19
+_FREEZE_NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,9 @@ def start_detached(lab: str, command: list[str], log: Path) -> ProcessIdentity:
         )
     except OSError as error:
         raise FabricError(f"{command[0]} cannot be run: {error.strerror}") from error
+    # posix_spawn returns a moment before exec has laid out the environment, and with it the mark
+    while not _bears_mark(pid, lab) and observe_process(pid):
+        os.sched_yield()
     identity = observe_process(pid)
     if identity is None:
         raise FabricError(f"{command[0]} ended at once", hint=f"see {log}")
@@ -84,25 +88,29 @@ def is_alive(process: ProcessIdentity) -> bool:
 
 def find_marked(lab: str) -> tuple[ProcessIdentity, ...]:
     """Processes that bear the mark of *lab*, but for the calling one and its ancestors."""
-    mark = f"{_MARK}={lab}".encode()
     spared = _own_ancestry()
     found = []
     for entry in _PROC.iterdir():
         if not entry.name.isdecimal() or int(entry.name) in spared:
             continue
-        try:
-            environment = (entry / "environ").read_bytes()
-        except (PermissionError, FileNotFoundError, ProcessLookupError):
-            continue  # more privileged than we are, hence not of our making; or just gone
-        if mark in environment.split(b"\0"):
+        if _bears_mark(int(entry.name), lab):
             identity = observe_process(int(entry.name))
             if identity:
                 found.append(identity)
     return tuple(found)
 
 
-def stop_processes(processes: Iterable[ProcessIdentity], grace_ns: int) -> None:
-    """Asks all to end, waits up to *grace_ns* for all together, then kills those that stay.
+def _bears_mark(pid: int, lab: str) -> bool:
+    try:
+        environment = (_PROC / str(pid) / "environ").read_bytes()
+    except (PermissionError, FileNotFoundError, ProcessLookupError):
+        return False  # more privileged than we are, hence not of our making; or just gone
+    return f"{_MARK}={lab}".encode() in environment.split(b"\0")
+
+
+def stop_processes(processes: Iterable[ProcessIdentity], grace_ns: int, *, is_gentle: bool = True) -> None:
+    """Asks all to end, waits up to *grace_ns* for all together, then kills those that stay; not gentle, it
+    kills them at once.
 
     Raises:
         CleanupError: some survive SIGKILL for as long again.
@@ -114,9 +122,10 @@ def stop_processes(processes: Iterable[ProcessIdentity], grace_ns: int) -> None:
             if descriptor is not None:
                 descriptors[descriptor] = process
         remaining = set(descriptors)
-        for number in (signal.SIGTERM, signal.SIGKILL):
+        for number in (signal.SIGTERM, signal.SIGKILL) if is_gentle else (signal.SIGKILL,):
             for descriptor in remaining:
                 _send(descriptor, number)
+                _send(descriptor, signal.SIGCONT)  # one that stands still would not hear it
             remaining = _wait_for_exit(remaining, grace_ns)
             if not remaining:
                 break
@@ -128,6 +137,39 @@ def stop_processes(processes: Iterable[ProcessIdentity], grace_ns: int) -> None:
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def signal_process(process: ProcessIdentity, number: signal.Signals) -> bool:
+    """Whether *process* still runs, and so got the signal."""
+    descriptor = _open_process(process)
+    if descriptor is None:
+        return False
+    try:
+        _send(descriptor, number)
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def freeze(process: ProcessIdentity) -> None:
+    """Stops a process where it is; returns when it stands still, or is no more.
+
+    Raises:
+        FabricError: it has not stopped within a second; it is sleeping in the kernel.
+    """
+    deadline_ns = time.monotonic_ns() + _FREEZE_NS
+    if not signal_process(process, signal.SIGSTOP):
+        return
+    # Nothing tells a stranger that a process has stopped; it takes as long as a system call does.
+    while is_alive(process) and not _is_stopped(process.pid):
+        if time.monotonic_ns() >= deadline_ns:
+            raise FabricError(f"process {process.pid} does not stop")
+        os.sched_yield()
+
+
+def _is_stopped(pid: int) -> bool:
+    fields = _stat_fields(pid)
+    return fields is None or fields[_STAT_STATE] == "T"
 
 
 def _open_process(process: ProcessIdentity) -> int | None:

@@ -18,10 +18,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from testbed.errors import FabricError, UsageError
+from testbed.errors import UsageError
 from testbed.fabric.process import ProcessIdentity
+from testbed.fabric.state_file import read_record, write_record
 from testbed.topology.spec import TopologySpec
 
 DEFAULT_LAB: Final = "default"
@@ -213,10 +214,8 @@ def lab_folders() -> tuple[str, ...]:
 
 
 def write_state(paths: LabPaths, state: LabState) -> None:
-    """Replaces lab.json in one step: a reader sees the old or the new state, never a part."""
-    draft = paths.state_file.with_suffix(".json.new")
-    draft.write_text(state.model_dump_json(indent=1) + "\n")
-    draft.replace(paths.state_file)
+    """Replaces lab.json in one step."""
+    write_record(paths.state_file, state)
 
 
 def read_state(paths: LabPaths) -> LabState | None:
@@ -225,15 +224,6 @@ def read_state(paths: LabPaths) -> LabState | None:
     Raises:
         FabricError: the file is damaged, or of another version's format.
     """
-    try:
-        content = paths.state_file.read_bytes()
-    except FileNotFoundError:
-        return None
-    try:
-        return LabState.model_validate_json(content)
-    except ValidationError as error:
-        reason = error.errors()[0]["msg"]
-        raise FabricError(
-            f"the state of lab {paths.lab!r} in {paths.state_file} cannot be read: {reason}",
-            hint=f"remove the lab: mrc-testbed down -n {paths.lab}",
-        ) from error
+    what = f"the state of lab {paths.lab!r}"
+    remedy = f"remove the lab: mrc-testbed down -n {paths.lab}"
+    return read_record(paths.state_file, LabState, what=what, remedy=remedy)

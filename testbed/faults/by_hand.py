@@ -4,9 +4,10 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
-from typing import Final
+from typing import Final, Literal
 
 from testbed.document import Tree, validate_values
+from testbed.errors import UsageError, did_you_mean
 from testbed.fabric.state import lab_paths
 from testbed.faults.binding import bind
 from testbed.faults.flap import Flap
@@ -14,65 +15,95 @@ from testbed.faults.injector import FaultEvent, Injector
 from testbed.faults.keeper import ensure_keeper
 from testbed.faults.lab_target import LabTarget
 from testbed.faults.ledger import Entry, Ledger, own_identity
-from testbed.faults.occurrence import FaultOccurrence
-from testbed.faults.spec import Fault, LinkDown, LinkFlap, Loss, NicPortDown
+from testbed.faults.link_kinds import LinkFlap
+from testbed.faults.node_kinds import PlaneDown
+from testbed.faults.occurrence import FaultAction, FaultKind
+from testbed.faults.spec import KINDS, Fault
+from testbed.faults.spec_base import NodeFault
+from testbed.faults.targets import check_fabric, target_fault
 from testbed.topology.clos import Clos
-from testbed.topology.selector import parse_link_selector, select_links
+from testbed.topology.selector import (
+    LinkSelector,
+    NodeSelector,
+    PlaneSelector,
+    parse_link_selector,
+    parse_node_selector,
+    parse_plane_selector,
+)
 
-KINDS: Final[dict[str, type[Fault]]] = {
-    "link-down": LinkDown,
-    "link-flap": LinkFlap,
-    "nic-port-down": NicPortDown,
-    "loss": Loss,
-}
+_CHOICE_FIELDS: Final = ("pick", "count", "optic")
 
 
 def parse_fault(
-    kind: str, selector: str, fields: Mapping[str, str | int], taken_ids: Collection[str]
+    kind: FaultKind, selector: str, fields: Mapping[str, str | int | float], taken_ids: Collection[str]
 ) -> Fault:
     """The fault that a command line asks for.
 
     Args:
-        kind: a key of KINDS.
-        selector: as `parse_link_selector` takes it.
-        fields: the other fields as a file would hold them; `pick` and `count` belong to the selector.
+        kind: what breaks.
+        selector: as `parse_selector` takes it.
+        fields: the other fields as a file would hold them; those of a selector belong to it.
         taken_ids: ids that a made-up id must avoid when *fields* has none.
 
     Raises:
         UsageError: lists every problem.
     """
-    choice = {key: fields[key] for key in ("pick", "count") if key in fields}
-    parsed = parse_link_selector(selector).model_dump(mode="json", exclude_unset=True)
+    choice = {key: fields[key] for key in _CHOICE_FIELDS if key in fields}
+    parsed = parse_selector(kind, selector)
     values: dict[str, Tree] = {
         "id": next(name for number in count(1) if (name := f"{kind}-{number}") not in taken_ids),
         "kind": kind,
         "at": "0s",
-        "select": {**parsed, **choice},
+        "select": {**parsed.model_dump(mode="json", exclude_unset=True), **choice},
         **{key: value for key, value in fields.items() if key not in choice},
     }
     return validate_values(values, KINDS[kind], "command line")
 
 
-def plan_fault(fault: Fault, clos: Clos, seed: int) -> FaultOccurrence:
-    """What `add_fault` injects: the links chosen, the seed fixed.
+def parse_kind(text: str) -> FaultKind:
+    """The kind of that name.
 
     Raises:
-        UsageError: the selector matches nothing, or the kind cannot act on what it matches.
+        UsageError: there is none; names the nearest.
     """
-    links = select_links(clos, fault.select, seed)
-    occurrence = FaultOccurrence(
-        fault_id=fault.id,
-        index=0,
-        kind=fault.kind,
-        links=tuple(link.name for link in links),
-        direction=fault.direction,
-        start_ns=0,
-        end_ns=fault.for_ns,
-        loss_ratio=fault.ratio if isinstance(fault, Loss) else None,
-        seed=seed,
-    )
-    bind(occurrence, clos)
-    return occurrence
+    for kind in KINDS:
+        if kind == text:
+            return kind
+    meant = did_you_mean(text, list(KINDS))
+    raise UsageError(f"there is no kind of fault {text!r}{meant}", hint="mrc-testbed fault kinds lists them")
+
+
+def selects(kind: FaultKind) -> Literal["link", "node", "plane"]:
+    """What a selector of that kind chooses from."""
+    model = KINDS[kind]
+    if issubclass(model, NodeFault):
+        return "node"
+    return "plane" if issubclass(model, PlaneDown) else "link"
+
+
+def parse_selector(kind: FaultKind, text: str) -> LinkSelector | NodeSelector | PlaneSelector:
+    """The selector of a command line, of links, nodes or planes as the kind wants it.
+
+    Raises:
+        UsageError: it is none of these.
+    """
+    match selects(kind):
+        case "node":
+            return parse_node_selector(text)
+        case "plane":
+            return parse_plane_selector(text)
+        case "link":
+            return parse_link_selector(text)
+
+
+def plan_fault(fault: Fault, clos: Clos, seed: int) -> FaultAction:
+    """What `LabFaults.add` injects: the links chosen, the seed fixed.
+
+    Raises:
+        UsageError: the selector matches nothing, or the kind cannot act on what it matches or in this fabric.
+    """
+    check_fabric(fault, clos)
+    return target_fault(fault, clos, seed, seed)
 
 
 class LabFaults:

@@ -1,18 +1,20 @@
-"""Pure composition of faults: from the set of active faults to what each port must do.
+"""Pure composition of faults: from the faults that act to what holds at each place of the lab.
 
-A fault is never applied as a difference. Every change recomputes the ports it touches from the whole set that
-is active, so overlapping faults cannot wipe one another and clearing the last one restores zero exactly.
+A rule at a port belongs to one fault and is put there and taken away alone. Whatever several faults share (a
+port's rate, a carrier, a switch's routes, a host) is never changed as a difference: every change recomputes
+it from the whole set that acts, so overlapping faults cannot wipe one another, and clearing the last one
+restores the healthy value exactly. The result depends on the set only, not on the order in which its members
+came.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import TypeVar
 
-LOSS_ALL_Q32: Final = 1 << 32
-"""Drop probability 1 in the 32-bit fixed point of the port table."""
+from testbed.faults.rule import FrameRule
+from testbed.faults.traffic import RawLoad
 
-_MIX_MULTIPLIER: Final = 0x9E3779B97F4A7C15
-_MASK_64: Final = (1 << 64) - 1
+_Place = TypeVar("_Place", int, str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,94 +23,145 @@ class PortEffect:
 
     Attributes:
         port_id: egress port of the impaired direction.
-        is_down: nothing gets through.
-        loss_ratio: chance of a frame to be dropped, 0 to 1.
+        rule: what is done.
     """
 
     port_id: int
-    is_down: bool = False
-    loss_ratio: float = 0.0
+    rule: FrameRule
 
 
 @dataclass(frozen=True, slots=True)
+class PortRate:
+    """How much of a port's rate a fault leaves.
+
+    Attributes:
+        port_id: egress port of the impaired direction.
+        ratio: share of the rate, above 0, at most 1.
+    """
+
+    port_id: int
+    ratio: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """A fault with every name bound: what it does, to which ports.
+    """A fault with every name bound: what it does, where.
 
     Attributes:
         fault_id: name by which it is cleared and shown in events and metrics.
         kind: the kind the user wrote, such as `link-down`.
-        seed: seeds the random drops.
-        links: names of the links concerned, for people.
-        effects: what happens in the data plane.
+        detail: what tells it from others of its kind, for people.
+        seed: of its random decisions.
+        links, nodes: names of those concerned, for people and metrics.
+        effects: what happens to frames.
+        rates: what is left of ports' rates.
+        held_ports: ports whose far end lets no data come.
         carrier_ports: switch-side ports whose interface goes down, so that the NIC at the far end really
             loses its carrier.
+        unrouted_switches: node names of switches that have lost their forwarding tables.
+        drained_links: ids of links that hosts are to keep off.
+        frozen_hosts: hosts whose processes stand still.
+        agentless_hosts: hosts whose NIC agent is dead.
+        loads: background traffic.
     """
 
     fault_id: str
     kind: str
     seed: int
-    links: tuple[str, ...]
-    effects: tuple[PortEffect, ...]
+    detail: str = ""
+    links: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+    effects: tuple[PortEffect, ...] = ()
+    rates: tuple[PortRate, ...] = ()
+    held_ports: tuple[int, ...] = ()
     carrier_ports: tuple[int, ...] = ()
+    unrouted_switches: tuple[str, ...] = ()
+    drained_links: tuple[int, ...] = ()
+    frozen_hosts: tuple[str, ...] = ()
+    agentless_hosts: tuple[str, ...] = ()
+    loads: tuple[RawLoad, ...] = ()
 
     def ports(self) -> frozenset[int]:
-        """Ports whose data plane the fault touches."""
+        """Ports at which it has a rule."""
         return frozenset(effect.port_id for effect in self.effects)
+
+    @property
+    def corrupts(self) -> bool:
+        """Whether it damages packets, which takes NICs that notice."""
+        return any(effect.rule.action == "corrupt" for effect in self.effects)
+
+    def does_the_same_as(self, other: "Fault") -> bool:
+        """Whether both do the very same thing at the very same places, whatever their names and seeds."""
+        return self.deeds() == other.deeds()
+
+    def deeds(self) -> tuple[object, ...]:
+        """All that it does and where, comparable."""
+        return (
+            frozenset(self.effects),
+            frozenset(self.rates),
+            frozenset(self.held_ports),
+            frozenset(self.carrier_ports),
+            frozenset(self.unrouted_switches),
+            frozenset(self.drained_links),
+            frozenset(self.frozen_hosts),
+            frozenset(self.agentless_hosts),
+            frozenset(self.loads),
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class PortSetting:
-    """What the port table holds for one egress port; the default is a healthy port.
+class SharedState:
+    """What holds where faults share a place; the default is a healthy place.
 
     Attributes:
-        is_down: drop everything.
-        loss_q32: drop probability times 2**32, at most 2**32.
-        loss_seed: 32 bits that fix which frames are dropped.
+        rate_ratios: port id -> share of its rate that is left.
+        senders: port id -> whether the far end lets it send data.
+        carriers: port id -> whether its interface is to be up.
+        routes: switch -> whether it has its forwarding table.
+        drained: links that are drained and those that are so no more; None: no business of this fault.
+        running: host -> whether its processes run.
+        agents: host -> whether its NIC agent is to live.
+        checks_icrc: whether NICs are to check the iCRC; None: no business of this fault.
     """
 
-    is_down: bool = False
-    loss_q32: int = 0
-    loss_seed: int = 0
+    rate_ratios: dict[int, float]
+    senders: dict[int, bool]
+    carriers: dict[int, bool]
+    routes: dict[str, bool]
+    running: dict[str, bool]
+    agents: dict[str, bool]
+    checks_icrc: bool | None = None
+    drained: tuple[frozenset[int], frozenset[int]] | None = None
 
 
-def compose(active: Iterable[Fault], port_id: int) -> PortSetting:
-    """The setting of a port under all faults of *active*: down wins, losses combine as 1 - (1-a)(1-b).
+def compose(acting: Iterable[Fault], concerned: Fault) -> SharedState:
+    """What holds, under all faults of *acting*, at the shared places of the fault *concerned*.
 
-    The result depends on the set only, not on the order in which its members came.
+    Rates multiply: half of a half is a quarter. Everything else is down while one fault wants it down.
     """
-    is_down = False
-    delivered = 1.0
-    seed = 0
-    for fault in sorted(active, key=lambda fault: fault.fault_id):
-        for effect in fault.effects:
-            if effect.port_id != port_id:
-                continue
-            is_down = is_down or effect.is_down
-            if effect.loss_ratio > 0.0:
-                delivered *= 1.0 - effect.loss_ratio
-                seed ^= mix_seed(fault.seed, port_id)
-    return PortSetting(is_down=is_down, loss_q32=loss_q32(1.0 - delivered), loss_seed=seed)
+    faults = sorted(acting, key=lambda fault: fault.fault_id)
+    ratios = {rate.port_id: 1.0 for rate in concerned.rates}
+    for fault in faults:
+        for rate in fault.rates:
+            if rate.port_id in ratios:
+                ratios[rate.port_id] *= rate.ratio
+    return SharedState(
+        rate_ratios=ratios,
+        senders=_untouched(concerned.held_ports, (fault.held_ports for fault in faults)),
+        carriers=_untouched(concerned.carrier_ports, (fault.carrier_ports for fault in faults)),
+        routes=_untouched(concerned.unrouted_switches, (fault.unrouted_switches for fault in faults)),
+        running=_untouched(concerned.frozen_hosts, (fault.frozen_hosts for fault in faults)),
+        checks_icrc=any(fault.corrupts for fault in faults) if concerned.corrupts else None,
+        agents=_untouched(concerned.agentless_hosts, (fault.agentless_hosts for fault in faults)),
+        drained=_drained(faults, concerned) if concerned.drained_links else None,
+    )
 
 
-def compose_carriers(active: Sequence[Fault], carrier_ports: Iterable[int]) -> dict[int, bool]:
-    """Port id to whether its interface is to be up: it is when no active fault names the port."""
-    down = {port_id for fault in active for port_id in fault.carrier_ports}
-    return {port_id: port_id not in down for port_id in carrier_ports}
+def _drained(faults: Iterable[Fault], concerned: Fault) -> tuple[frozenset[int], frozenset[int]]:
+    drained = frozenset(link for fault in faults for link in fault.drained_links)
+    return drained, frozenset(concerned.drained_links) - drained
 
 
-def loss_q32(ratio: float) -> int:
-    """*ratio* (0 to 1) as a fraction of 2**32; a positive ratio never becomes zero."""
-    if ratio <= 0.0:
-        return 0
-    return max(1, min(LOSS_ALL_Q32, round(ratio * LOSS_ALL_Q32)))
-
-
-def mix_seed(seed: int, port_id: int) -> int:
-    """A 32-bit seed for one port: equal seeds drop different frames on different ports.
-
-    Source: the finaliser of SplitMix64, as loss_draw() of the data plane.
-    """
-    word = (seed + (port_id + 1) * _MIX_MULTIPLIER) & _MASK_64
-    word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & _MASK_64
-    word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & _MASK_64
-    return (word ^ (word >> 31)) >> 32
+def _untouched(places: Iterable[_Place], taken: Iterable[Iterable[_Place]]) -> dict[_Place, bool]:
+    down = {place for some in taken for place in some}
+    return {place: place not in down for place in places}

@@ -11,7 +11,6 @@ within milliseconds, otherwise the next command that looks at the lab's faults.
 """
 
 import contextlib
-import dataclasses
 import json
 import os
 from collections.abc import Iterator
@@ -20,13 +19,15 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
+from pydantic import TypeAdapter
+
 from testbed.errors import FaultError
 from testbed.fabric.lock import exclusive
 from testbed.fabric.process import ProcessIdentity, is_alive, observe_process
-from testbed.faults.effect import Fault, PortEffect
+from testbed.faults.effect import Fault
 from testbed.faults.flap import Flap
 
-LEDGER_VERSION: Final = 1
+LEDGER_VERSION: Final = 2
 
 
 class Phase(StrEnum):
@@ -50,6 +51,7 @@ class Entry:
         owner: the runner it belongs to; None: injected by hand, outlives its command.
         flap: the rhythm in which the keeper switches it; None: constant, or switched by its owner.
         phase: whether it counts now.
+        rule_index: which of the rules of its ports is its own.
     """
 
     fault: Fault
@@ -58,6 +60,7 @@ class Entry:
     owner: ProcessIdentity | None = None
     flap: Flap | None = None
     phase: Phase = Phase.ON
+    rule_index: int = 0
 
     def is_stale(self, now_ns: int) -> bool:
         """Whether it is to be reverted: half cleared, over its time, or its owner is dead."""
@@ -66,6 +69,9 @@ class Entry:
             or (self.expires_ns is not None and now_ns >= self.expires_ns)
             or (self.owner is not None and not is_alive(self.owner))
         )
+
+
+_ENTRY: Final = TypeAdapter(Entry)
 
 
 class Ledger:
@@ -123,7 +129,7 @@ class Ledger:
 
     def write(self, entry: Entry) -> None:
         """Stores *entry* in one step, in place of an older one with the same fault id."""
-        path = self._path(entry.fault.fault_id)
+        path = self.entry_path(entry.fault.fault_id)
         text = json.dumps(_encode(entry), indent=1)
         temporary = path.with_suffix(".new")
         temporary.write_text(text, encoding="utf-8")
@@ -131,7 +137,7 @@ class Ledger:
 
     def remove(self, fault_id: str) -> None:
         """Forgets an entry."""
-        self._path(fault_id).unlink(missing_ok=True)
+        self.entry_path(fault_id).unlink(missing_ok=True)
 
     def register(self, owner: ProcessIdentity) -> None:
         """Announces a process that will own faults, so that the keeper watches it from now on."""
@@ -153,7 +159,8 @@ class Ledger:
         with self.events_path.open("a", encoding="utf-8") as stream:
             stream.write(line)
 
-    def _path(self, fault_id: str) -> Path:
+    def entry_path(self, fault_id: str) -> Path:
+        """The file of an entry, whether there is one or not."""
         return self.active_folder / f"{fault_id}.json"
 
 
@@ -174,25 +181,10 @@ def _owner_name(owner: ProcessIdentity) -> str:
 
 
 def _encode(entry: Entry) -> dict[str, Any]:
-    return {"version": LEDGER_VERSION, **dataclasses.asdict(entry)}
+    return {"version": LEDGER_VERSION, "entry": _ENTRY.dump_python(entry, mode="json")}
 
 
 def _decode(tree: dict[str, Any]) -> Entry:
     if tree["version"] != LEDGER_VERSION:
         raise ValueError(f"version {tree['version']}")
-    fault = tree["fault"]
-    return Entry(
-        fault=Fault(
-            fault_id=fault["fault_id"],
-            kind=fault["kind"],
-            seed=fault["seed"],
-            links=tuple(fault["links"]),
-            effects=tuple(PortEffect(**effect) for effect in fault["effects"]),
-            carrier_ports=tuple(fault["carrier_ports"]),
-        ),
-        added_ns=tree["added_ns"],
-        expires_ns=tree["expires_ns"],
-        owner=ProcessIdentity(**tree["owner"]) if tree["owner"] else None,
-        flap=Flap(**tree["flap"]) if tree["flap"] else None,
-        phase=Phase(tree["phase"]),
-    )
+    return _ENTRY.validate_python(tree["entry"])

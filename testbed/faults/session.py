@@ -1,5 +1,6 @@
 """What one runner injects: its faults die with it, however it ends."""
 
+from collections.abc import Iterable
 from typing import Self
 
 from testbed.fabric.state import lab_paths
@@ -8,7 +9,8 @@ from testbed.faults.injector import FaultEvent, Injector
 from testbed.faults.keeper import ensure_keeper
 from testbed.faults.lab_target import LabTarget
 from testbed.faults.ledger import Ledger, own_identity
-from testbed.faults.occurrence import FaultOccurrence
+from testbed.faults.occurrence import FaultAction, FaultOccurrence
+from testbed.faults.raw_load import prepare_load, stop_load
 
 
 class FaultSession:
@@ -25,6 +27,8 @@ class FaultSession:
     """
 
     def __init__(self, lab: str) -> None:
+        self._lab = lab
+        self._ready: list[str] = []
         self._owner = own_identity()
         self._target = LabTarget(lab)
         self._ledger = Ledger(lab_paths(lab).faults)
@@ -36,6 +40,18 @@ class FaultSession:
         except BaseException:
             self._ledger.unregister(self._owner)
             raise
+
+    def make_ready(self, actions: Iterable[FaultAction]) -> None:
+        """Makes ready what takes a while, so that each fault acts at once when it is applied.
+
+        Raises:
+            FaultError: background traffic could not be made ready.
+        """
+        for action in actions:
+            fault = bind(action, self._target.clos)
+            if fault.loads:
+                self._ready.append(fault.fault_id)
+                prepare_load(self._lab, fault, self._owner)
 
     def apply(self, occurrence: FaultOccurrence, *, expires_ns: int | None = None) -> FaultEvent:
         """The event of *occurrence* having begun; its planned times are the caller's to keep.
@@ -76,6 +92,8 @@ class FaultSession:
         try:
             if self._ledger.active_folder.is_dir():
                 self.clear_all()
+            for fault_id in self._ready:
+                stop_load(self._lab, fault_id, at_once=True)
         finally:
             self._ledger.unregister(self._owner)
             self._target.close()

@@ -6,6 +6,15 @@ feeds them and reads their outcome. Nothing here touches a lab.
 
 from testbed.hostprep.host import prepare_host
 from testbed.hostprep.image import build_image, image_name, observe_image
+from testbed.hostprep.observability import prepare_observability
 from testbed.hostprep.playbook import PlaybookReport, Progress
 
-__all__ = ["PlaybookReport", "Progress", "build_image", "image_name", "observe_image", "prepare_host"]
+__all__ = [
+    "PlaybookReport",
+    "Progress",
+    "build_image",
+    "image_name",
+    "observe_image",
+    "prepare_host",
+    "prepare_observability",
+]

@@ -13,8 +13,8 @@ def prepare_host(
 
     Args:
         check: change nothing, only report what would change.
-        with_test_tools: also install what tests and benchmarks use: bpftool, Prometheus, tshark, Mininet, and
-            Docker where no Docker Engine is installed.
+        with_test_tools: also install what tests and benchmarks use: bpftool, Prometheus, tshark, Chromium,
+            Mininet, and Docker where no Docker Engine is installed.
         progress: hears the name of each step.
 
     Raises:

@@ -1,17 +1,19 @@
 """Bounds of the classic Prometheus buckets, chosen per metric, each an edge of the fine histogram. Pure.
 
-Eight buckets to the octave, none wider than 10.4 % of its lower bound. Prometheus interpolates inside a
+Nine buckets to the octave, none wider than 9.4 % of its lower bound. Prometheus interpolates inside a
 bucket, so a quantile from it is wrong by no more than that, wherever the times lie. Because each bound is
 also a bound of the fine histogram, the conversion loses and guesses nothing.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
-from testbed.metrics.histogram import bucket_index, bucket_lower_ns
+from agents.nic.histogram import bucket_index
+from testbed.metrics.histogram import bucket_lower_ns
 
-_OCTAVE_STEPS: Final = (32, 35, 38, 41, 45, 49, 53, 58)
+_OCTAVE_STEPS: Final = (32, 35, 38, 41, 44, 47, 51, 55, 59)
 """Bounds within an octave in 32nds of its start: ratios as equal as the fine histogram's edges allow."""
 
 
@@ -30,14 +32,15 @@ class ClassicBuckets:
     labels: tuple[str, ...]
 
 
-def octaves(first_power: int, last_power: int) -> ClassicBuckets:
+def octaves(first_power: int, last_power: int, steps: Sequence[int] = _OCTAVE_STEPS) -> ClassicBuckets:
     """Bounds from 2**first_power ns to 2**last_power ns.
 
     Args:
         first_power: at least 6.
         last_power: above first_power, at most 35.
+        steps: bounds within an octave, in 32nds of its start.
     """
-    bounds_ns = [step << (power - 5) for power in range(first_power, last_power) for step in _OCTAVE_STEPS]
+    bounds_ns = [step << (power - 5) for power in range(first_power, last_power) for step in steps]
     bounds_ns.append(1 << last_power)
     indices = tuple(bucket_index(bound_ns) for bound_ns in bounds_ns)
     if any(bucket_lower_ns(index) != bound for index, bound in zip(indices, bounds_ns, strict=True)):
@@ -56,3 +59,12 @@ PACKET_RTT: Final = octaves(10, 30)
 
 MESSAGE_COMPLETION: Final = octaves(12, 35)
 """4 us to 34 s: from one packet unshaped to megabytes over a slow shaped port under loss."""
+
+QUEUE_DELAY: Final = octaves(12, 30, range(32, 64, 4))
+"""4 us to 1.07 s, with the bounds that queues count by, eight to the octave: they have thousands of ports."""
+
+COLLECTIVE: Final = octaves(16, 35)
+"""66 us to 34 s: a step or a whole collective, each of many messages."""
+
+LATENESS: Final = octaves(10, 30)
+"""1 us to 1.07 s: beyond half a millisecond a shaped lab is not to be trusted."""

@@ -1,14 +1,17 @@
 """Turns the maps of one lab into samples of the catalogue's metrics."""
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from typing import Final
 
-from agents.wire_abi import EvReason, EvState, NicCounter, PortCounter, TrafficClass
+from agents.wire_abi import EvReason, EvState, NicCounter, PortCounter, QueueDelay, TrafficClass
+from testbed.fabric.link_probes import LinkProbeCounts
+from testbed.fabric.lossless import LosslessReader
 from testbed.fabric.state import LabPaths
-from testbed.metrics import catalogue
-from testbed.metrics.catalogue import Metric
+from testbed.metrics import endpoint_metrics, fabric_metrics, testbed_metrics
 from testbed.metrics.counters import (
+    CWND_REASONS,
     LINK_DROPS,
     NIC_DROPS,
     RETRANSMIT_REASONS,
@@ -20,14 +23,19 @@ from testbed.metrics.counters import (
 from testbed.metrics.exposition import Samples, Value
 from testbed.metrics.fault_record import OUTAGE_KINDS, FaultRecord
 from testbed.metrics.histogram import merge
+from testbed.metrics.link_probe_collector import LinkProbeCollector
+from testbed.metrics.measured import COLLECTIVE, STEP, read_measured, read_recovery
+from testbed.metrics.metric import Metric
+from testbed.metrics.queue_delay import merge_delays
 from testbed.metrics.reader import LabReader, NicReader, ev_transition_index
-from testbed.metrics.run_info import read_run
+from testbed.metrics.run_info import RunInfo, read_run
 from testbed.metrics.series import EV_STATES
 from testbed.topology.clos import Clos
 
 Labels = tuple[str, ...]
 Add = Callable[[Metric, Labels, Value], None]
 
+_NS_PER_SECOND: Final = 1e9
 TRAFFIC_CLASSES: Final = (TrafficClass.CONTROL, TrafficClass.DATA)
 
 _USUAL_TRANSITIONS: Final = {
@@ -38,17 +46,19 @@ _USUAL_TRANSITIONS: Final = {
 """Shown from the start, at zero, so that the first one is a rate; others from when they first occur."""
 
 _NIC_METRICS: Final = (
-    (catalogue.GOODPUT_BYTES, NicCounter.RX_PLACED_BYTES),
-    (catalogue.ACKNOWLEDGED_BYTES, NicCounter.ACKED_BYTES),
-    (catalogue.MESSAGES_COMPLETED, NicCounter.MESSAGES),
-    (catalogue.QP_ERRORS, NicCounter.QP_ERRORS),
-    (catalogue.EVENTS_LOST, NicCounter.EVENT_LOST),
+    (endpoint_metrics.GOODPUT_BYTES, NicCounter.RX_PLACED_BYTES),
+    (endpoint_metrics.ACKNOWLEDGED_BYTES, NicCounter.ACKED_BYTES),
+    (endpoint_metrics.MESSAGES_COMPLETED, NicCounter.MESSAGES),
+    (endpoint_metrics.QP_ERRORS, NicCounter.QP_ERRORS),
+    (endpoint_metrics.EVENTS_LOST, NicCounter.EVENT_LOST),
+    (endpoint_metrics.CONGESTION_DRIFTS, NicCounter.CC_DRIFT),
 )
 _NIC_METRICS_BY_LABEL: Final = (
-    (catalogue.TX_PACKETS, tuple(TX_KINDS.items())),
-    (catalogue.RX_PACKETS, tuple(RX_KINDS.items())),
-    (catalogue.RETRANSMITS, tuple(RETRANSMIT_REASONS.items())),
-    (catalogue.NIC_DROPS, tuple((drop, reason_label(drop)) for drop in NIC_DROPS)),
+    (endpoint_metrics.TX_PACKETS, tuple(TX_KINDS.items())),
+    (endpoint_metrics.RX_PACKETS, tuple(RX_KINDS.items())),
+    (endpoint_metrics.RETRANSMITS, tuple(RETRANSMIT_REASONS.items())),
+    (endpoint_metrics.CWND_CHANGES, tuple(CWND_REASONS.items())),
+    (endpoint_metrics.NIC_DROPS, tuple((drop, reason_label(drop)) for drop in NIC_DROPS)),
 )
 
 
@@ -65,8 +75,13 @@ class LabCollector:
         self._state_dir = paths.folder
         self._faults = FaultRecord(paths.faults)
         self._ports = _port_labels(reader.name, reader.clos)
+        self._far_ports = [port.peer_id for port in reader.clos.ports()]
         self._switches = _switch_ports(reader.name, reader.clos)
         self._nodes = _node_ports(reader.name, reader.clos)
+        self._probes: LinkProbeCollector | None = None
+        if reader.clos.spec.probing is not None:
+            counts = LinkProbeCounts(paths, reader.clos)
+            self._probes = LinkProbeCollector(reader.name, reader.clos, counts)
         self._links = [(link.name, (reader.name, str(link.plane), link.name)) for link in reader.clos.links()]
 
     def collect(self, samples: Samples) -> None:
@@ -82,16 +97,21 @@ class LabCollector:
 
         self._collect_nics(add)
         self._collect_ports(add)
-        self._collect_faults(add)
+        if self._probes is not None:
+            self._probes.collect(add)
         run = read_run(self._state_dir)
+        self._collect_faults(add, run)
+        self._collect_measured(add)
         if run is not None:
-            add(catalogue.RUN_INFO, (self._reader.name, run.scenario, run.run, str(run.seed)), 1)
+            add(testbed_metrics.RUN_INFO, (self._reader.name, run.scenario, run.run, str(run.seed)), 1)
         for name, series in own.items():
             samples.setdefault(name, []).extend(series)
 
     def close(self) -> None:
         """Gives the lab's maps up."""
         self._reader.close()
+        if self._probes is not None:
+            self._probes.close()
 
     def _collect_nics(self, add: Add) -> None:
         lab = self._reader.name
@@ -102,19 +122,26 @@ class LabCollector:
             for metric, parts in _NIC_METRICS_BY_LABEL:
                 for counter, label in parts:
                     add(metric, (lab, host, label), counters[counter])
-            add(catalogue.MESSAGE_COMPLETION_SECONDS, (lab, host), nic.message_completion())
-            self._collect_evs(add, host, nic)
+            add(endpoint_metrics.MESSAGE_COMPLETION_SECONDS, (lab, host), nic.message_completion())
+            self._collect_qps(add, host, nic)
         self._collect_transitions(add)
         by_host = [nic.packet_rtt() for nic in self._reader.nics.values()]
         for plane, histograms in enumerate(zip(*by_host, strict=True)):
-            add(catalogue.PACKET_RTT_SECONDS, (lab, str(plane)), merge(histograms))
+            add(endpoint_metrics.PACKET_RTT_SECONDS, (lab, str(plane)), merge(histograms))
 
-    def _collect_evs(self, add: Add, host: str, nic: NicReader) -> None:
-        counts = nic.ev_states()
+    def _collect_qps(self, add: Add, host: str, nic: NicReader) -> None:
+        counts, windows, reorder_packets = nic.qps()
+        node = (self._reader.name, host)
+        add(endpoint_metrics.REORDER_DEPTH, node, reorder_packets)
+        add(endpoint_metrics.SENDING_QPS, node, windows.sending_qps)
+        add(endpoint_metrics.CWND_BYTES, node, windows.cwnd_bytes)
+        add(endpoint_metrics.CWND_MAX_BYTES, node, windows.max_wnd_bytes)
+        add(endpoint_metrics.INFLIGHT_BYTES, node, windows.inflight_bytes)
+        add(endpoint_metrics.QUEUEING_DELAY_SECONDS, node, windows.mean_delay_ns / 1e9)
         for plane in range(self._reader.clos.spec.planes):
             for state in EV_STATES:
                 labels = (self._reader.name, host, str(plane), state.name)
-                add(catalogue.EV_STATE, labels, counts.get((plane, state), 0))
+                add(endpoint_metrics.EV_STATE, labels, counts.get((plane, state), 0))
 
     def _collect_transitions(self, add: Add) -> None:
         by_host = [nic.ev_transitions() for nic in self._reader.nics.values()]
@@ -126,40 +153,97 @@ class LabCollector:
                 count = sum(transitions[index][plane] for transitions in by_host)
                 if count or (before, after, reason) in _USUAL_TRANSITIONS:
                     labels = (self._reader.name, str(plane), before.name, after.name, reason.name.lower())
-                    add(catalogue.EV_TRANSITIONS, labels, count)
+                    add(endpoint_metrics.EV_TRANSITIONS, labels, count)
 
     def _collect_ports(self, add: Add) -> None:
         counters = self._reader.port_counters()
         packets, sent_bytes = counters[PortCounter.TX_PACKETS], counters[PortCounter.TX_BYTES]
         link_drops = [(reason_label(drop), counters[drop]) for drop in LINK_DROPS]
         for port_id, (labels, is_up) in enumerate(zip(self._ports, self._reader.ports_up(), strict=True)):
-            add(catalogue.PORT_TX_PACKETS, labels, packets[port_id])
-            add(catalogue.PORT_TX_BYTES, labels, sent_bytes[port_id])
-            add(catalogue.LINK_UP, labels, int(is_up))
+            add(fabric_metrics.PORT_TX_PACKETS, labels, packets[port_id])
+            add(fabric_metrics.PORT_TX_BYTES, labels, sent_bytes[port_id])
+            add(fabric_metrics.LINK_UP, labels, int(is_up))
             for reason, drops in link_drops:
-                add(catalogue.LINK_DROPS, (*labels, reason), drops[port_id])
+                add(fabric_metrics.LINK_DROPS, (*labels, reason), drops[port_id])
         if self._reader.clos.spec.is_shaped:
-            for traffic_class in TRAFFIC_CLASSES:
-                depths_bytes = self._reader.queue_bytes(traffic_class)
-                for labels, depth_bytes in zip(self._ports, depths_bytes, strict=True):
-                    add(catalogue.QUEUE_BYTES, (*labels, traffic_class.name.lower()), depth_bytes)
+            self._collect_queues(add, counters)
+        if self._reader.lossless is not None:
+            self._collect_flow_control(add, self._reader.lossless)
         for labels, port_ids in self._switches:
             for drop in SWITCH_DROPS:
                 add(
-                    catalogue.SWITCH_DROPS, (*labels, reason_label(drop)), _pick_sum(counters[drop], port_ids)
+                    fabric_metrics.SWITCH_DROPS,
+                    (*labels, reason_label(drop)),
+                    _pick_sum(counters[drop], port_ids),
                 )
         for labels, port_ids in self._nodes:
-            add(catalogue.PASSED_TO_STACK, labels, _pick_sum(counters[PortCounter.PASSED_TO_STACK], port_ids))
+            add(
+                fabric_metrics.PASSED_TO_STACK,
+                labels,
+                _pick_sum(counters[PortCounter.PASSED_TO_STACK], port_ids),
+            )
 
-    def _collect_faults(self, add: Add) -> None:
+    def _collect_queues(self, add: Add, counters: Sequence[Sequence[int]]) -> None:
+        for port_id, labels in enumerate(self._ports):
+            add(fabric_metrics.ECN_MARKS, labels, counters[PortCounter.ECN_MARKS][port_id])
+            add(fabric_metrics.TRIMS, labels, counters[PortCounter.TRIMS][port_id])
+        for traffic_class in TRAFFIC_CLASSES:
+            name = traffic_class.name.lower()
+            depths_bytes = self._reader.queue_bytes(traffic_class)
+            delays = self._reader.queue_delays(traffic_class)
+            by_tier: dict[tuple[str, str], list[QueueDelay]] = {}
+            for labels, depth_bytes, delay in zip(self._ports, depths_bytes, delays, strict=True):
+                add(fabric_metrics.QUEUE_BYTES, (*labels, name), depth_bytes)
+                add(fabric_metrics.QUEUE_WAIT_SECONDS, (*labels, name), delay.sum_ns / _NS_PER_SECOND)
+                _, plane, tier, *_ = labels
+                by_tier.setdefault((plane, tier), []).append(delay)
+            for (plane, tier), parts in by_tier.items():
+                labels = (self._reader.name, plane, tier, name)
+                add(fabric_metrics.QUEUE_DELAY_SECONDS, labels, merge_delays(parts))
+
+    def _collect_flow_control(self, add: Add, lossless: LosslessReader) -> None:
+        is_pfc = self._reader.clos.spec.flow_control == "pfc"
+        for port_id, link in enumerate(lossless.links()):
+            near, far = self._ports[port_id], self._ports[self._far_ports[port_id]]
+            add(fabric_metrics.INGRESS_BUFFER_BYTES, far, link.buffered_bytes)
+            if is_pfc:
+                add(fabric_metrics.PAUSE_FRAMES, (*far, "pause"), link.pauses)
+                add(fabric_metrics.PAUSE_FRAMES, (*far, "resume"), link.resumes)
+                add(fabric_metrics.PAUSED_SECONDS, near, link.paused_ns / _NS_PER_SECOND)
+            else:
+                add(fabric_metrics.CREDIT_STALLS, near, link.stalls)
+                add(fabric_metrics.CREDIT_STALLED_SECONDS, near, link.stalled_ns / _NS_PER_SECOND)
+        found = lossless.deadlock()
+        add(fabric_metrics.DEADLOCK, (self._reader.name,), len(found.port_ids) if found else 0)
+
+    def _collect_measured(self, add: Add) -> None:
+        """What commands have measured themselves, and how late frames left their queues."""
         lab = self._reader.name
-        for fault in self._faults.active():
-            add(catalogue.FAULT_ACTIVE, (lab, fault.fault_id, fault.kind), 1)
+        for measured in read_measured(self._state_dir):
+            if measured.what == COLLECTIVE:
+                add(endpoint_metrics.COLLECTIVE_DURATION_SECONDS, (lab, measured.kind), measured.times)
+                add(endpoint_metrics.COLLECTIVE_BUS_BYTES, (lab, measured.kind), measured.size_bytes)
+            elif measured.what == STEP:
+                add(endpoint_metrics.TRAINING_STEP_SECONDS, (lab, measured.kind), measured.times)
+        for recovery in read_recovery(self._state_dir):
+            add(
+                fabric_metrics.RECOVERY_SECONDS,
+                (lab, recovery.fault_id, recovery.phase),
+                recovery.time_ns / 1e9,
+            )
+        lateness = self._reader.queue_lateness()
+        if lateness is not None:
+            add(testbed_metrics.QUEUE_LATENESS_SECONDS, (lab,), lateness)
+
+    def _collect_faults(self, add: Add, run: RunInfo | None) -> None:
+        lab = self._reader.name
+        for fault in sorted(self._faults.shown(run, time.monotonic_ns())):
+            add(fabric_metrics.FAULT_ACTIVE, (lab, fault.fault_id, fault.kind), 1)
         totals = self._faults.totals()
         for kind in sorted(OUTAGE_KINDS | totals.injected.keys()):
-            add(catalogue.FAULTS_INJECTED, (lab, kind), totals.injected[kind])
+            add(fabric_metrics.FAULTS_INJECTED, (lab, kind), totals.injected[kind])
         for name, labels in self._links:
-            add(catalogue.LINK_FLAPS, labels, totals.outages[name])
+            add(fabric_metrics.LINK_FLAPS, labels, totals.outages[name])
 
 
 def _port_labels(lab: str, clos: Clos) -> list[Labels]:

@@ -1,7 +1,7 @@
 """What the data plane's counters mean: which are drops, of which kind, under which label. Pure.
 
 A counter added to agents/include/mrc/abi.h finds its place here by its name: DROP_* is a reason to drop, TX_*
-and RX_* a kind of packet. A test fails for a counter that fits nowhere.
+and RX_* a kind of packet, CWND_* a reason to change a window. A test fails for a counter that fits nowhere.
 """
 
 from enum import IntEnum
@@ -21,6 +21,7 @@ LINK_DROPS: Final = (
     PortCounter.DROP_LINK_DOWN,
     PortCounter.DROP_LOSS,
     PortCounter.DROP_QUEUE_FULL,
+    PortCounter.DROP_CONTROL_FULL,
     PortCounter.DROP_POOL_EMPTY,
 )
 """Frames lost while they left by the port; all other drops are of frames that came in by it."""
@@ -34,7 +35,9 @@ TX_KINDS: Final = {
     NicCounter.TX_ACK: "ack",
     NicCounter.TX_NAK: "nak",
     NicCounter.TX_NACK: "nack",
+    NicCounter.TX_CNP: "cnp",
     NicCounter.TX_PROBE: "probe",
+    NicCounter.TX_LINK_PROBE: "link_probe",
     NicCounter.TX_PORT_STATUS: "port_status",
     NicCounter.TX_PROBE_ANSWER: "probe_answer",
 }
@@ -46,8 +49,10 @@ RX_KINDS: Final = {
     NicCounter.RX_ACK: "ack",
     NicCounter.RX_NAK: "nak",
     NicCounter.RX_NACK: "nack",
+    NicCounter.RX_CNP: "cnp",
     NicCounter.RX_TRIMMED: "trimmed",
     NicCounter.RX_PROBE: "probe",
+    NicCounter.RX_LINK_PROBE: "link_probe",
     NicCounter.RX_PROBE_ANSWER: "probe_answer",
     NicCounter.RX_PORT_STATUS: "port_status",
 }
@@ -58,8 +63,19 @@ RETRANSMIT_REASONS: Final = {
     NicCounter.TX_RETRANSMIT_TIMEOUT: "timeout",
     NicCounter.TX_RETRANSMIT_NACK: "nack",
     NicCounter.TX_RETRANSMIT_ACK: "ack",
+    NicCounter.TX_RETRANSMIT_TAIL: "tail",
 }
 """What gave a packet up for lost."""
+
+
+_CWND: Final = "CWND_"
+
+CWND_REASONS: Final = {
+    counter: counter.name.removeprefix(_CWND).lower()
+    for counter in NicCounter
+    if counter.name.startswith(_CWND)
+}
+"""What changed a congestion window."""
 
 
 def reason_label(drop: IntEnum) -> str:

@@ -6,26 +6,24 @@ exporter itself restarts. A lab that goes away leaves the page; when it comes ba
 
 import logging
 import platform
-import socket
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from importlib.metadata import version
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 
-from testbed.errors import FabricError, PreflightError
-from testbed.metrics import catalogue
+from testbed.errors import FabricError
+from testbed.metrics import catalogue, testbed_metrics
+from testbed.metrics.cpu_use import RecentCpuUse, is_saturated, read_cpus
 from testbed.metrics.exposition import CONTENT_TYPE, Samples, TextWriter
-from testbed.metrics.fidelity import FidelityLimits, RecentCpuUse, is_saturated, read_cpus
 from testbed.metrics.lab_watch import LabWatch
+from testbed.metrics.local_server import DEFAULT_ADDRESS, LocalServer, url_host
 
-DEFAULT_ADDRESS: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 9847
 
 _LOG: Final = logging.getLogger(__name__)
@@ -68,16 +66,15 @@ class Exporter:
 
     def _collect(self) -> Samples:
         samples: Samples = {
-            catalogue.BUILD_INFO.name: [(self._build, 1)],
-            catalogue.COLLECT_SECONDS.name: [((), self._cpu_ns / _NS_PER_SECOND)],
+            testbed_metrics.BUILD_INFO.name: [(self._build, 1)],
+            testbed_metrics.COLLECT_SECONDS.name: [((), self._cpu_ns / _NS_PER_SECOND)],
         }
         use = self._cpus.update(read_cpus(time.monotonic_ns()))
         if use:
-            limits = FidelityLimits()
-            samples[catalogue.HOST_SATURATED.name] = [((), int(is_saturated(use, limits)))]
-            samples[catalogue.CPU_BUSY_RATIO.name] = [((cpu.cpu,), cpu.busy_ratio) for cpu in use]
-            samples[catalogue.CPU_SOFTIRQ_RATIO.name] = [((cpu.cpu,), cpu.softirq_ratio) for cpu in use]
-        samples[catalogue.LAB_UP.name] = [
+            samples[testbed_metrics.HOST_SATURATED.name] = [((), int(is_saturated(use)))]
+            samples[testbed_metrics.CPU_BUSY_RATIO.name] = [((cpu.cpu,), cpu.busy_ratio) for cpu in use]
+            samples[testbed_metrics.CPU_SOFTIRQ_RATIO.name] = [((cpu.cpu,), cpu.softirq_ratio) for cpu in use]
+        samples[testbed_metrics.LAB_UP.name] = [
             ((name,), int(self._collect_lab(name, samples))) for name in self._watch.names()
         ]
         return samples
@@ -96,7 +93,7 @@ class Exporter:
         return True
 
 
-class MetricsServer(ThreadingHTTPServer):
+class MetricsServer(LocalServer):
     """Serves an exporter's pages over HTTP.
 
     Args:
@@ -108,32 +105,21 @@ class MetricsServer(ThreadingHTTPServer):
         PreflightError: the port is in use, or the address is not one of this machine.
     """
 
-    daemon_threads = True
-
     def __init__(self, exporter: Exporter, address: str, port: int) -> None:
         self.exporter = exporter
-        if ":" in address:
-            self.address_family = socket.AF_INET6
-        try:
-            super().__init__((address, port), _Handler)
-        except (OSError, OverflowError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "there is no such port"
-            raise PreflightError(
-                f"cannot serve metrics at {_host(address)}:{port}: {reason}",
-                hint="give another port with --port, or end the process that listens there: "
-                f"ss -ltnp 'sport = :{port}'",
-            ) from error
-
-    def handle_error(self, request: socket.socket | tuple[bytes, socket.socket], client_address: Any) -> None:
-        """Passes over a client that hung up; anything else is a bug and is shown."""
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)
+        super().__init__(
+            _Handler,
+            address,
+            port,
+            what=f"metrics at {url_host(address)}:{port}",
+            other_port="give another port with --port",
+        )
 
     @property
     def url(self) -> str:
         """Where the metrics are."""
         address, port = self.server_address[:2]
-        return f"http://{_host(str(address))}:{port}/metrics"
+        return f"http://{url_host(str(address))}:{port}/metrics"
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -215,7 +201,3 @@ def serve(
         if on_ready is not None:
             on_ready(url)
         (until or threading.Event()).wait()
-
-
-def _host(address: str) -> str:
-    return f"[{address}]" if ":" in address else address

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from testbed.metrics.buckets import ClassicBuckets
-from testbed.metrics.catalogue import Metric
 from testbed.metrics.histogram import BUCKET_COUNT, Histogram
+from testbed.metrics.metric import Metric
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -89,4 +89,5 @@ def _escape(text: str) -> str:
 
 
 def _head(metric: Metric) -> str:
-    return f"# HELP {metric.name} {metric.help}\n# TYPE {metric.name} {metric.type}\n"
+    unit = f" Unit: {metric.unit}." if metric.unit else ""
+    return f"# HELP {metric.name} {metric.help}{unit}\n# TYPE {metric.name} {metric.type}\n"

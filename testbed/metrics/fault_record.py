@@ -5,13 +5,22 @@ The ledger is the one that testbed.faults keeps: `active/*.json` and `events.jso
 """
 
 import json
+from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from testbed.metrics.run_info import RunInfo
+
 _BEGINS: Final = "fault-applied"
-OUTAGE_KINDS: Final = frozenset({"link-down", "link-flap", "nic-port-down"})
+_ENDS: Final = "fault-cleared"
+_SHOWN_AFTER_NS: Final = 1_000_000_000
+"""So long a fault is shown after its end: no scrape misses one that is shorter than the scrape interval."""
+
+OUTAGE_KINDS: Final = frozenset(
+    {"link-down", "link-flap", "nic-port-down", "switch-down", "switch-reboot", "plane-down"}
+)
 """Kinds of fault that take a link down, rather than impair it."""
 
 
@@ -47,17 +56,55 @@ class FaultRecord:
         self._events_path = folder / "events.jsonl"
         self._read_bytes = 0
         self._totals = FaultTotals()
+        self._begins_ns: dict[ActiveFault, list[int]] = {}
+        self._ends_ns: dict[ActiveFault, int] = {}
+        self._links: dict[ActiveFault, tuple[str, ...]] = {}
 
     def active(self) -> list[ActiveFault]:
         """The faults of now by id; an entry that is written this very moment may be missing."""
         found = []
         for path in sorted(self._active_folder.glob("*.json")):
             try:
-                fault = json.loads(path.read_text(encoding="utf-8"))["fault"]
+                fault = json.loads(path.read_text(encoding="utf-8"))["entry"]["fault"]
                 found.append(ActiveFault(str(fault["fault_id"]), str(fault["kind"])))
             except (FileNotFoundError, ValueError, KeyError, TypeError):
                 continue  # cleared since the listing, or damaged: `mrc-testbed fault list` says so
         return found
+
+    def shown(self, run: RunInfo | None, now_ns: int) -> set[ActiveFault]:
+        """The faults whose window is now: active, ended a moment ago, or between two outages of a run's flap.
+
+        Args:
+            run: that uses the lab.
+            now_ns: CLOCK_MONOTONIC.
+        """
+        self.totals()
+        shown = set(self.active())
+        shown |= {fault for fault, end_ns in self._ends_ns.items() if now_ns - end_ns < _SHOWN_AFTER_NS}
+        return shown | set(self._spanned(run, now_ns))
+
+    def between_outages(self, run: RunInfo | None, now_ns: int) -> dict[ActiveFault, tuple[str, ...]]:
+        """Flaps of a run that do not act at the moment and will again -> links of the latest outage.
+
+        Args:
+            run: that uses the lab.
+            now_ns: CLOCK_MONOTONIC.
+        """
+        self.totals()
+        active = set(self.active())
+        return {fault: self._links[fault] for fault in self._spanned(run, now_ns) if fault not in active}
+
+    def _spanned(self, run: RunInfo | None, now_ns: int) -> list[ActiveFault]:
+        if run is None:
+            return []
+        return [fault for fault in self._begins_ns if self._is_spanned(fault, run, now_ns)]
+
+    def _is_spanned(self, fault: ActiveFault, run: RunInfo, now_ns: int) -> bool:
+        """Whether the run's plan has the fault still acting, now and then."""
+        span_ns = run.fault_spans_ns.get(fault.fault_id)
+        begins_ns = self._begins_ns[fault]
+        first = bisect_left(begins_ns, run.begun_ns)
+        return span_ns is not None and first < len(begins_ns) and now_ns < begins_ns[first] + span_ns
 
     def totals(self) -> FaultTotals:
         """Counts up to now."""
@@ -76,11 +123,16 @@ class FaultRecord:
     def _count(self, line: bytes) -> None:
         try:
             event = json.loads(line)
+            kind, links = str(event["kind"]), [str(link) for link in event["links"]]
+            fault, time_ns = ActiveFault(str(event["fault_id"]), kind), int(event["time_ns"])
+            if event["event"] == _ENDS:
+                self._ends_ns[fault] = time_ns
             if event["event"] != _BEGINS:
                 return
-            kind, links = str(event["kind"]), [str(link) for link in event["links"]]
         except (ValueError, KeyError, TypeError):
             return  # a line that a full disk cut short
+        self._begins_ns.setdefault(fault, []).append(time_ns)
+        self._links[fault] = tuple(links)
         self._totals.injected[kind] += 1
         if kind in OUTAGE_KINDS:
             self._totals.outages.update(links)

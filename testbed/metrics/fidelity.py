@@ -1,89 +1,26 @@
-"""Watches the machine that carries the lab: was there CPU time enough for what it shows to be true?
-
-Thin so far: how late frames left their queues, CPU and softirq saturation from /proc/stat, and how late the
-sampler woke up. A calibrated capacity belongs here too.
+"""Whether what a lab showed is to be believed: what the machine did meanwhile, against stated limits. Pure.
 
 An unshaped lab is meant to use all the CPU it can get, so saturation does not make it untrustworthy. Nor does
 it a shaped one: under load the drainer polls, and a core is busy however well it keeps up. There the frames
 tell: a queue that is served late is no longer the queue of a port with that rate.
+
+Every limit and why it is what it is: docs/fidelity.md.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
-from typing import Final, Self
+from typing import Final, NamedTuple
 
+from testbed.metrics.cpu_use import SATURATED_BUSY_RATIO, CpuReading, is_saturated, split_windows
 from testbed.metrics.histogram import Histogram
 
-PROC_STAT: Final = Path("/proc/stat")
-
-_USER, _NICE, _SYSTEM, _IDLE, _IOWAIT, _IRQ, _SOFTIRQ, _STEAL = range(8)
+_LATE: Final = "frames left their queues late, p99"
 _LATE_QUANTILE: Final = 0.99
-_FIELD_COUNT: Final = 8  # guest times, which follow, are contained in user and nice
-
-
-@dataclass(frozen=True, slots=True)
-class CpuTimes:
-    """Clock ticks one CPU has spent since boot.
-
-    Attributes:
-        cpu: name as in /proc/stat without its `cpu`: `0`, `1`, ...
-        total, idle, softirq, steal: ticks; idle includes waiting for disks.
-    """
-
-    cpu: str
-    total: int
-    idle: int
-    softirq: int
-    steal: int
-
-    def since(self, earlier: Self) -> "CpuUse":
-        """How the CPU was used between *earlier* and now; all zero without a tick in between."""
-        total = max(1, self.total - earlier.total)
-        busy = self.total - earlier.total - (self.idle - earlier.idle)
-        return CpuUse(
-            self.cpu,
-            # idle time may step back by a tick when the kernel corrects it
-            busy_ratio=min(1.0, max(0.0, busy / total)),
-            softirq_ratio=max(0.0, (self.softirq - earlier.softirq) / total),
-            steal_ratio=max(0.0, (self.steal - earlier.steal) / total),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class CpuUse:
-    """Shares of an interval, 0 to 1.
-
-    Attributes:
-        cpu: as in CpuTimes.
-        busy_ratio: not idle.
-        softirq_ratio: in softirqs, where XDP and the queue engine run.
-        steal_ratio: taken away by a hypervisor.
-    """
-
-    cpu: str
-    busy_ratio: float
-    softirq_ratio: float
-    steal_ratio: float
-
-
-@dataclass(frozen=True, slots=True)
-class CpuReading:
-    """The CPUs at one moment.
-
-    Attributes:
-        time_ns: CLOCK_MONOTONIC.
-        cpus: one per CPU that is online.
-    """
-
-    time_ns: int
-    cpus: tuple[CpuTimes, ...]
-
-    def since(self, earlier: Self) -> tuple[CpuUse, ...]:
-        """Use of each CPU that was online at both moments."""
-        before = {times.cpu: times for times in earlier.cpus}
-        return tuple(times.since(before[times.cpu]) for times in self.cpus if times.cpu in before)
+_LATENESS_MIN_NS: Final = 100_000
+_LATENESS_MAX_NS: Final = 500_000
+_LATENESS_RTT_SHARE: Final = 0.5
+_LATE_WINDOW_NS: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,117 +28,207 @@ class FidelityLimits:
     """Beyond these a run is UNTRUSTED.
 
     Attributes:
-        window_ns: time over which use is averaged; ticks of 10 ms make less than a second meaningless.
-        saturated_busy_ratio: a CPU as busy as this over a window is saturated.
-        saturated_share: share of the run's windows that may be saturated, shaped labs without a record of
-            lateness only.
         lateness_ns: 99 of 100 frames must leave their queues no later than this; shaped labs only.
-        steal_ratio: mean share that a hypervisor may take.
+        late_windows_ratio: share of the run's seconds in which they may do so nevertheless.
+        saturated_ratio: share of the run's seconds with a saturated CPU, shaped labs without a record of
+            lateness only.
+        steal_ratio: mean share that a hypervisor may take of a CPU.
         pause_ns: longest time the whole machine may have stood still.
+        ring_drops_ratio: frames that the rings of the links may lose, of data packets sent.
     """
 
-    window_ns: int = 1_000_000_000
-    saturated_busy_ratio: float = 0.98
-    saturated_share: float = 0.10
-    lateness_ns: int = 500_000
+    lateness_ns: int = _LATENESS_MAX_NS
+    late_windows_ratio: float = 0.10
+    saturated_ratio: float = 0.10
     steal_ratio: float = 0.05
     pause_ns: int = 500_000_000
+    ring_drops_ratio: float = 0.001
 
 
-def parse_cpu_times(text: str) -> tuple[CpuTimes, ...]:
-    """The CPUs of /proc/stat's *text*, without the line that adds them up."""
-    cpus = []
-    for line in text.splitlines():
-        name, _, numbers = line.partition(" ")
-        cpu = name.removeprefix("cpu")
-        if cpu == name or not cpu:
-            continue
-        fields = [int(number) for number in numbers.split()[:_FIELD_COUNT]]
-        idle = fields[_IDLE] + fields[_IOWAIT]
-        cpus.append(CpuTimes(cpu, sum(fields), idle, fields[_SOFTIRQ], fields[_STEAL]))
-    return tuple(cpus)
+def limits_for(base_rtt_ns: int) -> FidelityLimits:
+    """The limits of a lab with that idle RTT; 0 for an unshaped one.
+
+    A frame that leaves late makes the RTT it is part of longer by as much: half of the idle RTT is the most,
+    0.1 ms what a machine under load can be held to.
+    """
+    lateness_ns = min(_LATENESS_MAX_NS, max(_LATENESS_MIN_NS, round(base_rtt_ns * _LATENESS_RTT_SHARE)))
+    return FidelityLimits(lateness_ns=lateness_ns)
 
 
-def read_cpus(time_ns: int, path: Path = PROC_STAT) -> CpuReading:
-    """The machine's CPUs now, which the caller's clock calls *time_ns*."""
-    return CpuReading(time_ns, parse_cpu_times(path.read_text(encoding="ascii")))
+class LatenessReading(NamedTuple):
+    """How late frames had left their queues by a moment (CLOCK_MONOTONIC), since the lab was made."""
+
+    time_ns: int
+    lateness: Histogram
 
 
-def is_saturated(use: Sequence[CpuUse], limits: FidelityLimits) -> bool:
-    """Whether a CPU had next to no idle time: one is enough, for a flow stays on the core that started it."""
-    return any(cpu.busy_ratio >= limits.saturated_busy_ratio for cpu in use)
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the machine did during a run.
+
+    Attributes:
+        cpus: readings over the run, in order.
+        pause_ns: how late the latest sample or action was, at worst.
+        is_shaped: whether the lab has port rates.
+        lateness: readings over the run, in order; none in an unshaped lab.
+        data_packets: that hosts sent.
+        ring_drops: frames that the receive rings of the links lost; None when nobody looked.
+        pool_empty_drops: frames that found no room in the queue engine's pool.
+        events_lost: NIC events that found their ring full.
+    """
+
+    cpus: Sequence[CpuReading]
+    pause_ns: int
+    is_shaped: bool
+    lateness: Sequence[LatenessReading] = ()
+    data_packets: int = 0
+    ring_drops: int | None = None
+    pool_empty_drops: int = 0
+    events_lost: int = 0
 
 
-def split_windows(readings: Sequence[CpuReading], window_ns: int) -> list[tuple[CpuUse, ...]]:
-    """Use of the CPUs over consecutive windows of at least *window_ns*; a shorter rest joins the last one."""
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        what: in a few words.
+        measured, limit: with their units, as text.
+        reason: why the run is not to be trusted, one sentence with its numbers; None when it is.
+    """
+
+    what: str
+    measured: str
+    limit: str
+    reason: str | None
+
+
+def judge(evidence: Evidence, limits: FidelityLimits) -> tuple[Finding, ...]:
+    """All that can be said about the trustworthiness of a run; not to be trusted if any has a reason."""
+    lateness = [*_lateness(evidence, limits)]
+    return (
+        *lateness,
+        *([] if lateness or not evidence.is_shaped else _saturation(evidence, limits)),
+        *_steal(evidence, limits),
+        _pause(evidence, limits),
+        *_ring_drops(evidence, limits),
+        _none_lost(
+            "frames without room in the pool",
+            evidence.pool_empty_drops,
+            "frames found the queue engine's frame pool empty, which no port's buffer explains",
+        ),
+        _none_lost(
+            "NIC events lost",
+            evidence.events_lost,
+            "NIC events were lost, so times of detection and recovery are incomplete",
+        ),
+    )
+
+
+def _lateness(evidence: Evidence, limits: FidelityLimits) -> Sequence[Finding]:
+    readings = evidence.lateness
     if len(readings) < 2:
-        return []
+        return ()
+    late_ns = _p99_ns(readings[0], readings[-1])
+    windows = [p99_ns for pair in pairwise(_spaced(readings)) if (p99_ns := _p99_ns(*pair)) is not None]
+    if late_ns is None:
+        return ()
+    late = sum(p99_ns > limits.lateness_ns for p99_ns in windows)
+    limit = _milliseconds(limits.lateness_ns)
+    if late_ns > limits.lateness_ns:
+        reason = f"frames left their queues late: p99 {_milliseconds(late_ns)} (limit: {limit})"
+        return (Finding(_LATE, _milliseconds(late_ns), limit, reason),)
+    is_often = late > max(1, limits.late_windows_ratio * len(windows))  # one alone is another program
+    reason = (
+        f"frames left their queues late in {late} of {len(windows)} s, p99 {_milliseconds(max(windows))}"
+        f" in the worst (limit: {limit}, in {limits.late_windows_ratio:.0%} of the time)"
+    )
+    return (
+        Finding(_LATE, _milliseconds(late_ns), limit, None),
+        Finding(
+            "seconds with a p99 beyond that",
+            f"{late} of {len(windows)}",
+            f"{limits.late_windows_ratio:.0%}",
+            reason if is_often else None,
+        ),
+    )
+
+
+def _saturation(evidence: Evidence, limits: FidelityLimits) -> Sequence[Finding]:
+    windows = split_windows(evidence.cpus)
+    saturated = [use for use in windows if is_saturated(use)]
+    if not windows:
+        return ()
+    reason = None
+    if len(saturated) > limits.saturated_ratio * len(windows):
+        worst = max((cpu for use in saturated for cpu in use), key=lambda cpu: cpu.busy_ratio)
+        reason = (
+            f"a CPU was saturated in {len(saturated)} of {len(windows)} s"
+            f" (CPU {worst.cpu}: {worst.busy_ratio:.0%} busy, {worst.softirq_ratio:.0%} in softirqs;"
+            f" limit: {limits.saturated_ratio:.0%} of the time above {SATURATED_BUSY_RATIO:.0%})"
+        )
+    measured = f"{len(saturated)} of {len(windows)}"
+    return (Finding("seconds with a saturated CPU", measured, f"{limits.saturated_ratio:.0%}", reason),)
+
+
+def _steal(evidence: Evidence, limits: FidelityLimits) -> Sequence[Finding]:
+    if len(evidence.cpus) < 2:
+        return ()
+    stolen = max((cpu.steal_ratio for cpu in evidence.cpus[-1].since(evidence.cpus[0])), default=0.0)
+    limit = f"{limits.steal_ratio:.0%}"
+    reason = f"the hypervisor took {stolen:.0%} of a CPU's time (limit: {limit})"
+    is_beyond = stolen > limits.steal_ratio
+    return (
+        Finding("CPU time taken by the hypervisor", f"{stolen:.1%}", limit, reason if is_beyond else None),
+    )
+
+
+def _pause(evidence: Evidence, limits: FidelityLimits) -> Finding:
+    measured, limit = f"{evidence.pause_ns / 1e9:.2f} s", f"{limits.pause_ns / 1e9:.2f} s"
+    reason = f"the machine stood still for {measured} (limit: {limit})"
+    is_beyond = evidence.pause_ns > limits.pause_ns
+    return Finding("longest standstill of the machine", measured, limit, reason if is_beyond else None)
+
+
+def _ring_drops(evidence: Evidence, limits: FidelityLimits) -> Sequence[Finding]:
+    if evidence.ring_drops is None:
+        return ()
+    ratio = evidence.ring_drops / max(1, evidence.data_packets)
+    limit = f"{limits.ring_drops_ratio:.1%} of data packets"
+    reason = (
+        f"the links' receive rings overflowed: {evidence.ring_drops} frames lost, {ratio:.2%} of the data"
+        f" packets sent (limit: {limits.ring_drops_ratio:.1%}); this machine lost them, no port of the fabric"
+    )
+    is_beyond = ratio > limits.ring_drops_ratio
+    return (
+        Finding(
+            "frames lost in receive rings",
+            f"{evidence.ring_drops} ({ratio:.2%})",
+            limit,
+            reason if is_beyond else None,
+        ),
+    )
+
+
+def _none_lost(what: str, count: int, consequence: str) -> Finding:
+    return Finding(what, str(count), "0", f"{count} {consequence}" if count else None)
+
+
+def _p99_ns(earlier: LatenessReading, later: LatenessReading) -> float | None:
+    percentiles_ns = later.lateness.since(earlier.lateness).percentiles_ns((_LATE_QUANTILE,))
+    return None if percentiles_ns is None else percentiles_ns[0]
+
+
+def _spaced(readings: Sequence[LatenessReading]) -> list[LatenessReading]:
+    """Those of *readings* that are at least a window apart; a shorter rest joins the last window."""
     edges = [readings[0]]
     for reading in readings[1:]:
-        if reading.time_ns - edges[-1].time_ns >= window_ns:
+        if reading.time_ns - edges[-1].time_ns >= _LATE_WINDOW_NS:
             edges.append(reading)
     if edges[-1] is not readings[-1]:
         edges[max(1, len(edges) - 1) :] = [readings[-1]]
-    return [later.since(earlier) for earlier, later in pairwise(edges)]
+    return edges
 
 
-def judge(
-    readings: Sequence[CpuReading],
-    latest_ns: int,
-    *,
-    is_shaped: bool,
-    queue_lateness: Histogram | None = None,
-    limits: FidelityLimits | None = None,
-) -> tuple[str, ...]:
-    """Why what was measured is not to be trusted, one sentence each with its numbers; empty when it is.
-
-    Args:
-        readings: over the run, in order.
-        latest_ns: how late the latest sample was taken.
-        is_shaped: whether the lab has port rates.
-        queue_lateness: how late frames left their queues during the run.
-        limits: those to judge by; None for the usual ones.
-    """
-    limits = limits or FidelityLimits()
-    reasons = []
-    windows = split_windows(readings, limits.window_ns)
-    saturated = [use for use in windows if is_saturated(use, limits)]
-    late = queue_lateness.percentiles_ns((_LATE_QUANTILE,)) if queue_lateness is not None else None
-    if late and late[0] > limits.lateness_ns:
-        reasons.append(
-            f"frames left their queues late: p99 {late[0] / 1e6:.2f} ms"
-            f" (limit: {limits.lateness_ns / 1e6:.2f} ms)"
-        )
-    if is_shaped and late is None and len(saturated) > limits.saturated_share * len(windows):
-        worst = max((cpu for use in saturated for cpu in use), key=lambda cpu: cpu.busy_ratio)
-        reasons.append(
-            f"a CPU was saturated in {len(saturated)} of {len(windows)} s"
-            f" (CPU {worst.cpu}: {worst.busy_ratio:.0%} busy, {worst.softirq_ratio:.0%} in softirqs;"
-            f" limit: {limits.saturated_share:.0%} of the time above {limits.saturated_busy_ratio:.0%})"
-        )
-    if windows:
-        stolen = max(cpu.steal_ratio for cpu in readings[-1].since(readings[0]))
-        if stolen > limits.steal_ratio:
-            reasons.append(
-                f"the hypervisor took {stolen:.0%} of a CPU's time (limit: {limits.steal_ratio:.0%})"
-            )
-    if latest_ns > limits.pause_ns:
-        reasons.append(
-            f"the machine stood still for {latest_ns / 1e9:.2f} s (limit: {limits.pause_ns / 1e9:.2f} s)"
-        )
-    return tuple(reasons)
-
-
-class RecentCpuUse:
-    """Use of the CPUs over the last second or more; shorter stretches say little, for ticks last 10 ms."""
-
-    def __init__(self, first: CpuReading) -> None:
-        self._last = first
-        self._use: tuple[CpuUse, ...] = ()
-
-    def update(self, reading: CpuReading) -> tuple[CpuUse, ...]:
-        """The use up to about *reading*; empty in the first second."""
-        if reading.time_ns - self._last.time_ns >= FidelityLimits().window_ns:
-            self._use = reading.since(self._last)
-            self._last = reading
-        return self._use
+def _milliseconds(time_ns: float) -> str:
+    return f"{time_ns / 1e6:.2f} ms"

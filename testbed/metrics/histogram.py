@@ -22,13 +22,10 @@ from itertools import accumulate
 from operator import add
 from typing import Final, Self
 
+from agents.nic.histogram import LINEAR_BITS, bucket_index
 from agents.wire_abi import Limit
 
 BUCKET_COUNT: Final = int(Limit.HISTOGRAM_BUCKETS)
-LINEAR_BITS: Final = 5
-VALUE_BITS: Final = 36
-"""Values of 2**VALUE_BITS ns and more share the last bucket."""
-
 _LANE_BITS: Final = 64
 _LANE_BYTES: Final = _LANE_BITS // 8
 _LANES_BYTES: Final = BUCKET_COUNT * _LANE_BYTES
@@ -37,16 +34,6 @@ VALUE_BYTES: Final = _HEAD_BYTES + _LANES_BYTES
 """Size of struct mrc_histogram: sum_ns, max_ns, buckets."""
 
 _TOP_BITS: Final = sum(1 << (_LANE_BITS * lane + _LANE_BITS - 1) for lane in range(BUCKET_COUNT))
-
-
-def bucket_index(value_ns: int) -> int:
-    """Bucket in which *value_ns* (0 or more) is counted.
-
-    Source: agents/include/mrc/histogram.h, histogram_index.
-    """
-    value_ns = min(value_ns, (1 << VALUE_BITS) - 1)
-    shift = max(0, value_ns.bit_length() - LINEAR_BITS - 1)
-    return (shift << LINEAR_BITS) + (value_ns >> shift)
 
 
 def bucket_lower_ns(index: int) -> int:

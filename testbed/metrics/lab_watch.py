@@ -11,7 +11,7 @@ from typing import Final
 from testbed.errors import FabricError
 from testbed.fabric.state import LabPaths, Phase, lab_folders, lab_paths, read_state
 from testbed.metrics.collector import LabCollector
-from testbed.metrics.reader import LabReader
+from testbed.metrics.reader import QP_SEARCH_READINGS, LabReader
 from testbed.topology.clos import Clos
 
 _LOG: Final = logging.getLogger(__name__)
@@ -20,14 +20,18 @@ StateMark = tuple[int, int, int]
 """Device, inode and modification time of a state file."""
 
 
-def open_reader(name: str) -> LabReader:
+def open_reader(name: str, *, qp_search_readings: int = QP_SEARCH_READINGS) -> LabReader:
     """The maps of the lab *name*, which must be up; the caller closes the reader.
+
+    Args:
+        name: of the lab.
+        qp_search_readings: readings from one search for new QPs to the next.
 
     Raises:
         FabricError: the lab is not up, or its maps cannot be read.
         UsageError: no lab can have this name.
     """
-    reader = _open(lab_paths(name))
+    reader = _open(lab_paths(name), qp_search_readings)
     if reader is None:
         raise FabricError(f"lab {name!r} is not up", hint=f"bring it up: mrc-testbed up -n {name}")
     return reader
@@ -56,7 +60,7 @@ class LabWatch:
     def collector(self, name: str) -> LabCollector | None:
         """Collector of the lab's present maps; None while it is not up or cannot be read."""
         paths = self._paths.get(name) or lab_paths(name)
-        mark = _mark(paths)
+        mark = state_mark(paths)
         if name in self._open:
             known, collector = self._open[name]
             if known == mark:
@@ -91,16 +95,22 @@ class LabWatch:
         return collector
 
 
-def _open(paths: LabPaths) -> LabReader | None:
+def _open(paths: LabPaths, qp_search_readings: int = QP_SEARCH_READINGS) -> LabReader | None:
     """The maps of a lab; None while it is not up."""
     state = read_state(paths)
     if state is None or state.phase is not Phase.UP:
         return None
-    return LabReader(paths.lab, Clos(state.spec), paths.fabric_pins, paths.pins / "nodes")
+    return LabReader(
+        paths.lab,
+        Clos(state.spec),
+        paths.fabric_pins,
+        paths.pins / "nodes",
+        qp_search_readings=qp_search_readings,
+    )
 
 
-def _mark(paths: LabPaths) -> StateMark | None:
-    """What tells the lab's present state file from others; None without one."""
+def state_mark(paths: LabPaths) -> StateMark | None:
+    """What tells the lab's present state file from its earlier ones; None without one."""
     try:
         status = paths.state_file.stat()
     except (FileNotFoundError, NotADirectoryError):

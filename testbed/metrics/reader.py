@@ -13,9 +13,10 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from ctypes import Structure, sizeof
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from agents.bpf.batch import WholeMap
 from agents.bpf.libbpf import open_pinned
@@ -25,24 +26,66 @@ from agents.wire_abi import (
     EvReason,
     EvState,
     EvTransitions,
+    FaultAction,
     NicConfig,
+    NicCounter,
     NicCounters,
+    NsccFormat,
     Port,
     PortCounters,
     PortFault,
     Qp,
     QpState,
+    QueueDelay,
+    QueueDelays,
     QueueState,
+    StreamAccount,
     TrafficClass,
+    WorkRing,
 )
 from agents.wire_abi import Histogram as MapHistogram
+from testbed.fabric.lossless import LosslessReader, opened_lossless
 from testbed.metrics.histogram import Histogram, merge
 from testbed.metrics.series import EvStates
 from testbed.topology.clos import Clos
 
 _CONNECTED: Final = (QpState.RTR, QpState.RTS)
-_QP_SEARCH_READINGS: Final = 10
-"""Readings of EV states between two searches for new QPs: looking a QP up copies some 50 KB."""
+QP_SEARCH_READINGS: Final = 10
+"""Readings from one search through all QPs to the next: looking a QP up copies some 50 KB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Congestion windows of a NIC's QPs that have packets to be acknowledged, added up.
+
+    Attributes:
+        sending_qps: how many QPs that is.
+        cwnd_bytes, max_wnd_bytes, inflight_bytes: sums over them.
+        delay_ns: sum of their average queueing delays.
+    """
+
+    sending_qps: int = 0
+    cwnd_bytes: int = 0
+    max_wnd_bytes: int = 0
+    inflight_bytes: int = 0
+    delay_ns: int = 0
+
+    @property
+    def mean_delay_ns(self) -> float:
+        """Mean of the average queueing delays; 0 without any."""
+        return self.delay_ns / self.sending_qps if self.sending_qps else 0.0
+
+    def including(self, qp: Qp) -> Self:
+        """The same with one more QP."""
+        nscc = qp.nscc
+        return replace(
+            self,
+            sending_qps=self.sending_qps + 1,
+            cwnd_bytes=self.cwnd_bytes + nscc.cwnd_bytes,
+            max_wnd_bytes=self.max_wnd_bytes + nscc.max_wnd_bytes,
+            inflight_bytes=self.inflight_bytes + max(0, nscc.inflight_bytes),
+            delay_ns=self.delay_ns + (nscc.avg_delay_q8 >> NsccFormat.DELAY_SHIFT),
+        )
 
 
 class NicReader:
@@ -51,12 +94,13 @@ class NicReader:
     Args:
         pins: folder of the NIC's pinned maps.
         plane_count: planes of the lab.
+        qp_search_readings: readings from one search for new QPs to the next.
 
     Raises:
         FabricError: a map is missing or of another layout.
     """
 
-    def __init__(self, pins: Path, plane_count: int) -> None:
+    def __init__(self, pins: Path, plane_count: int, *, qp_search_readings: int = QP_SEARCH_READINGS) -> None:
         self._plane_count = plane_count
         with ExitStack() as stack:
             opened = partial(_open_map, stack, pins)
@@ -65,24 +109,42 @@ class NicReader:
             self._transitions = WholeMap(opened("ev_transitions"), EvTransitions)
             self._messages = WholeMap(opened("message_histogram"), MapHistogram)
             self._config = MappedArray(opened("nic_config"), NicConfig)[0]
-            self._qps = _QpStates(ArrayMap(opened("qps"), Qp))
+            self._kernel = MappedArray(opened("stream_account"), StreamAccount)[0]
+            qps, work = ArrayMap(opened("qps"), Qp), MappedArray(opened("work_ring"), WorkRing)
+            self._qps = _QpStates(qps, work, qp_search_readings)
             self._stack = stack.pop_all()
 
     def counters(self) -> list[int]:
-        """The counters, indexed by NicCounter."""
-        return [values[0] for values in _sums(self._counters)]
+        """The counters, indexed by NicCounter; those of the host's own TCP connections are in them."""
+        counters = [values[0] for values in _sums(self._counters)]
+        kernel = self._kernel
+        counters[NicCounter.RX_PLACED_BYTES] += kernel.placed_bytes
+        counters[NicCounter.ACKED_BYTES] += kernel.acked_bytes
+        counters[NicCounter.MESSAGES] += kernel.messages
+        counters[NicCounter.QP_ERRORS] += kernel.errors
+        counters[NicCounter.TX_RETRANSMIT_TIMEOUT] += kernel.retransmits_timeout
+        counters[NicCounter.TX_RETRANSMIT_SACK] += kernel.retransmits - kernel.retransmits_timeout
+        return counters
 
     def packet_rtt(self) -> tuple[Histogram, ...]:
         """RTT of data packets by plane."""
         return tuple(_histograms(self._rtt)[: self._plane_count])
 
     def message_completion(self) -> Histogram:
-        """Completion times of the messages that this NIC sent."""
-        return _histograms(self._messages)[0]
+        """Completion times of the messages that this host sent."""
+        return merge(
+            [*_histograms(self._messages)[:1], Histogram.from_map_values(bytes(self._kernel.completion))]
+        )
 
     def ev_states(self) -> EvStates:
         """How many EVs of connected QPs are in which state; unused EVs are not counted."""
-        return self._qps.ev_states()
+        return self.qps()[0]
+
+    def qps(self) -> tuple[EvStates, Windows, int]:
+        """The states of `ev_states`, the windows of the QPs that are sending, and the most packets that a QP
+        holds above the first missing one.
+        """
+        return self._qps.read()
 
     def ev_transitions(self) -> list[list[int]]:
         """How often EVs changed their state: (ev_transition_index, plane)."""
@@ -110,28 +172,45 @@ class LabReader:
         clos: its topology.
         fabric_pins: folder of the maps that the whole fabric shares.
         nodes_pins: folder with one folder of pinned maps per host.
+        qp_search_readings: readings from one search for new QPs to the next.
 
     Attributes:
         nics: by host name, in order.
+        lossless: the maps of flow control; None in a lab without it.
 
     Raises:
         FabricError: a map is missing or of another layout.
     """
 
-    def __init__(self, name: str, clos: Clos, fabric_pins: Path, nodes_pins: Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        clos: Clos,
+        fabric_pins: Path,
+        nodes_pins: Path,
+        *,
+        qp_search_readings: int = QP_SEARCH_READINGS,
+    ) -> None:
         self.name = name
         self.clos = clos
         with ExitStack() as stack:
             opened = partial(_open_map, stack, fabric_pins)
             self._port_counters = WholeMap(opened("port_counters"), PortCounters)
             self._ports = list(MappedArray(opened("port_table"), Port))
-            self._queues = list(MappedArray(opened("queue_state"), QueueState)) if clos.spec.is_shaped else []
-            self._lateness = (
-                WholeMap(opened("queue_lateness"), MapHistogram) if clos.spec.is_shaped else None
+            self._faults = list(MappedArray(opened("port_fault"), PortFault))
+            self._delays = (
+                list(MappedArray(opened("queue_delays"), QueueDelays)) if clos.spec.is_shaped else []
             )
+            self._queues = list(MappedArray(opened("queue_state"), QueueState)) if clos.spec.is_shaped else []
+            self._lateness = WholeMap(opened("queue_lateness"), MapHistogram) if clos.spec.is_shaped else None
+            self.lossless: LosslessReader | None = None
+            if clos.spec.flow_control != "none":
+                self.lossless = stack.enter_context(opened_lossless(clos, fabric_pins))
             self.nics: dict[str, NicReader] = {}
             for host in clos.hosts():
-                self.nics[host.name] = NicReader(nodes_pins / host.name, clos.spec.planes)
+                self.nics[host.name] = NicReader(
+                    nodes_pins / host.name, clos.spec.planes, qp_search_readings=qp_search_readings
+                )
                 stack.callback(self.nics[host.name].close)
             self._stack = stack.pop_all()
 
@@ -147,7 +226,10 @@ class LabReader:
         """Whether each port can send to its peer: (port_count,). A NIC port without carrier takes both ends
         down.
         """
-        up = [not port.fault_flags & PortFault.FAULT_DOWN for port in self._ports]
+        up = [
+            not (port.is_faulted and any(rule.action == FaultAction.DOWN for rule in fault.rule))
+            for port, fault in zip(self._ports, self._faults, strict=True)
+        ]
         for host, nic in enumerate(self.nics.values()):
             for plane in range(self.clos.spec.planes):
                 if not nic.port_is_up(plane):
@@ -159,37 +241,56 @@ class LabReader:
         """What waits at each port for its transmission: (port_count,); empty in an unshaped lab."""
         return [queue.depth_bytes[traffic_class] for queue in self._queues]
 
+    def queue_delays(self, traffic_class: TrafficClass) -> list[QueueDelay]:
+        """How long frames waited at each port for transmission: (port_count,), live; empty if unshaped."""
+        return [delays.of_class[traffic_class] for delays in self._delays]
+
     def close(self) -> None:
         """Gives all maps up."""
         self._stack.close()
 
 
 class _QpStates:
-    """EV states of a NIC's QPs; all QPs are looked up now and then, the connected ones each time."""
+    """EV states and windows of a NIC's QPs.
 
-    def __init__(self, qps: ArrayMap[Qp]) -> None:
+    Each reading looks up the QPs that were connected at the last one and those that were given work since;
+    now and then all, for a QP that only receives is given none.
+    """
+
+    def __init__(self, qps: ArrayMap[Qp], work: MappedArray[WorkRing], search_readings: int) -> None:
         self._qps = qps
+        self._search_readings = search_readings
+        self._rings = list(work)
+        self._tails = [0] * len(self._rings)
         self._connected: list[int] = []
         self._readings_left = 0
 
-    def ev_states(self) -> EvStates:
-        candidates = self._connected
+    def read(self) -> tuple[EvStates, Windows, int]:
+        tails = [ring.tail for ring in self._rings]
+        given_work = {index for index, tail in enumerate(tails) if tail != self._tails[index]}
+        self._tails = tails
+        candidates = sorted(given_work.union(self._connected))
         if not self._readings_left:
             candidates = list(range(len(self._qps)))
-            self._readings_left = _QP_SEARCH_READINGS
+            self._readings_left = self._search_readings
         self._readings_left -= 1
         self._connected = []
         counts: Counter[tuple[int, int]] = Counter()
+        windows, reorder_packets = Windows(), 0
         for index in candidates:
             qp = self._qps.read(index)
             if qp.state in _CONNECTED:
                 self._connected.append(index)
                 counts.update(_planes_and_states(qp))
-        return {
+                reorder_packets = max(reorder_packets, qp.received_above)
+                if qp.next_psn != qp.una_psn:
+                    windows = windows.including(qp)
+        states = {
             (plane, EvState(state)): count
             for (plane, state), count in counts.items()
             if state != EvState.UNUSED
         }
+        return states, windows, reorder_packets
 
 
 def _planes_and_states(qp: Qp) -> Iterator[tuple[int, int]]:

@@ -7,9 +7,9 @@ lock up when the runner dies, however it dies, so a dead run is never shown.
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -24,11 +24,16 @@ class RunInfo:
         scenario: name of the scenario.
         run: id of the run, the name of its result folder.
         seed: its seed.
+        fault_spans_ns: fault id -> planned time from its first beginning to its last end; of those that act
+            several times.
+        begun_ns: CLOCK_MONOTONIC when it was announced.
     """
 
     scenario: str
     run: str
     seed: int
+    fault_spans_ns: Mapping[str, int] = field(default_factory=dict)
+    begun_ns: int = 0
 
 
 @contextmanager

@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final, Self
 
-from agents.wire_abi import EvState, NicCounter, PortCounter
+from agents.wire_abi import EvState, NicCounter, PortCounter, TrafficClass
 from testbed.errors import TestbedError
 from testbed.metrics.counters import NIC_DROPS, PORT_DROPS, reason_label
-from testbed.metrics.fidelity import read_cpus
+from testbed.metrics.cpu_use import read_cpus
 from testbed.metrics.histogram import merge
 from testbed.metrics.reader import LabReader
-from testbed.metrics.series import HostCounts, Reading
+from testbed.metrics.series import FlowCounts, HostCounts, QueueGroup, Reading
 
 DEFAULT_INTERVAL_NS: Final = 100_000_000
 
@@ -45,6 +45,11 @@ def take_reading(lab: LabReader, clock_ns: Callable[[], int] = time.monotonic_ns
         port_drops={reason_label(drop): sum(ports[drop]) for drop in PORT_DROPS},
         cpus=read_cpus(time_ns),
         queue_lateness=lab.queue_lateness(),
+        flow=_flow_counts(lab),
+        deadlock=None if lab.lossless is None else lab.lossless.deadlock(),
+        deepest_queue_bytes=_deepest_queue_bytes(lab),
+        ecn_marks=sum(ports[PortCounter.ECN_MARKS]),
+        trims=sum(ports[PortCounter.TRIMS]),
     )
 
 
@@ -135,6 +140,18 @@ class Sampler:
         self.cpu_ns += time.thread_time_ns() - begun_ns
 
 
+def _flow_counts(lab: LabReader) -> FlowCounts:
+    if lab.lossless is None:
+        return FlowCounts()
+    links = lab.lossless.links()
+    return FlowCounts(
+        pauses=sum(link.pauses for link in links),
+        paused_ns=sum(link.paused_ns for link in links),
+        stalls=sum(link.stalls for link in links),
+        stalled_ns=sum(link.stalled_ns for link in links),
+    )
+
+
 def _host_counts(counters: Sequence[int]) -> HostCounts:
     return HostCounts(
         goodput_bytes=counters[NicCounter.RX_PLACED_BYTES],
@@ -147,7 +164,26 @@ def _host_counts(counters: Sequence[int]) -> HostCounts:
         qp_errors=counters[NicCounter.QP_ERRORS],
         events_lost=counters[NicCounter.EVENT_LOST],
         refused_packets=sum(counters[drop] for drop in NIC_DROPS),
+        retransmits_nack=counters[NicCounter.TX_RETRANSMIT_NACK],
+        retransmits_ack=counters[NicCounter.TX_RETRANSMIT_ACK],
+        retransmits_tail=counters[NicCounter.TX_RETRANSMIT_TAIL],
     )
+
+
+def _deepest_queue_bytes(lab: LabReader) -> dict[QueueGroup, int]:
+    """The deepest queue of data of each group of ports; the lower end of a link has the even port id."""
+    depths_bytes = lab.queue_bytes(TrafficClass.DATA)
+    if not depths_bytes:
+        return {}
+    host_ports = 2 * lab.clos.numbering.host_link_count
+    at_hosts, in_fabric = depths_bytes[:host_ports], depths_bytes[host_ports:]
+    by_group: dict[QueueGroup, list[int]] = {
+        "nic": at_hosts[::2],
+        "t0_down": at_hosts[1::2],
+        "t0_up": in_fabric[::2],
+        "t1": in_fabric[1::2],
+    }
+    return {group: max(depths) for group, depths in by_group.items()}
 
 
 def _sum_nic_ports(lab: LabReader, values: Sequence[int]) -> tuple[int, ...]:

@@ -5,11 +5,12 @@ of any two readings, neighbours or the ends of a run, is exact.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
-from typing import Final, Self
+from dataclasses import dataclass, field, fields
+from typing import Final, Literal, Self, get_args
 
 from agents.wire_abi import EvState
-from testbed.metrics.fidelity import CpuReading, CpuUse
+from testbed.fabric.deadlock import Deadlock
+from testbed.metrics.cpu_use import CpuReading, CpuUse
 from testbed.metrics.histogram import Histogram, merge
 
 EvStates = Mapping[tuple[int, EvState], int]
@@ -17,6 +18,11 @@ EvStates = Mapping[tuple[int, EvState], int]
 
 EV_STATES: Final = (EvState.GOOD, EvState.SKIP, EvState.ASSUMED_BAD, EvState.DENIED)
 """States an EV can be in; UNUSED is the absence of an EV."""
+
+QueueGroup = Literal["nic", "t0_down", "t0_up", "t1"]
+"""Ports that send alike: NICs, T0s towards hosts, T0s towards T1s, T1s."""
+
+QUEUE_GROUPS: Final[tuple[QueueGroup, ...]] = get_args(QueueGroup)
 
 _RATIOS: Final = (0.5, 0.9, 0.99, 0.999)
 
@@ -33,6 +39,8 @@ class HostCounts:
         rx_data_packets: data packets accepted, duplicates included.
         retransmits_sack: packets sent again because later acknowledgements passed them.
         retransmits_timeout: packets sent again after a time-out.
+        retransmits_nack: packets sent again because a NACK told that they were trimmed.
+        retransmits_ack, retransmits_tail: packets sent again to ask for an answer, or after a silence.
         qp_errors: QPs gone into the ERROR state.
         events_lost: events that found the event ring full.
         refused_packets: packets received and refused, for whatever reason.
@@ -48,19 +56,59 @@ class HostCounts:
     qp_errors: int = 0
     events_lost: int = 0
     refused_packets: int = 0
+    retransmits_nack: int = 0
+    retransmits_ack: int = 0
+    retransmits_tail: int = 0
+
+    @property
+    def retransmits(self) -> int:
+        """Packets sent again, for whatever reason."""
+        return (
+            self.retransmits_sack
+            + self.retransmits_timeout
+            + self.retransmits_nack
+            + self.retransmits_ack
+            + self.retransmits_tail
+        )
 
     def since(self, earlier: Self) -> Self:
         """What was added after *earlier*."""
         return type(self)(*(getattr(self, name) - getattr(earlier, name) for name in _HOST_FIELDS))
 
 
-_HOST_FIELDS: Final = tuple(field.name for field in fields(HostCounts))
+_HOST_FIELDS: Final = tuple(each.name for each in fields(HostCounts))
 
 
 def add_hosts(hosts: Iterable[HostCounts]) -> HostCounts:
     """All hosts' counts together."""
     counted = list(hosts)
     return HostCounts(*(sum(getattr(host, name) for host in counted) for name in _HOST_FIELDS))
+
+
+@dataclass(frozen=True, slots=True)
+class FlowCounts:
+    """What flow control has done, over all links, since the lab was made or within an interval.
+
+    Attributes:
+        pauses: PFC frames that told a port to pause.
+        paused_ns: time that ports were paused, added up.
+        stalls: times that data waited because the other end of its link did not let it go.
+        stalled_ns: time that it did, added up over ports.
+    """
+
+    pauses: int = 0
+    paused_ns: int = 0
+    stalls: int = 0
+    stalled_ns: int = 0
+
+    def since(self, earlier: Self) -> Self:
+        """What was added after *earlier*."""
+        return type(self)(
+            self.pauses - earlier.pauses,
+            self.paused_ns - earlier.paused_ns,
+            self.stalls - earlier.stalls,
+            self.stalled_ns - earlier.stalled_ns,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +125,13 @@ class Reading:
         port_drops: frames lost in ports and switches by reason, over all ports.
         cpus: the machine's CPUs.
         queue_lateness: how late frames left their queues; None in an unshaped lab.
+        flow: what flow control did; nothing in a lab without it.
+        deadlock: ports that flow control holds for ever.
+        suspects: names of links that the link probes of the last second suspect; None: hosts do not probe.
+        deepest_queue_bytes: data that waits at the port of each group where most of it does; empty in an
+            unshaped lab.
+        ecn_marks: frames that ports marked, over all ports.
+        trims: frames that ports trimmed, over all ports.
     """
 
     time_ns: int
@@ -88,6 +143,12 @@ class Reading:
     port_drops: Mapping[str, int]
     cpus: CpuReading
     queue_lateness: Histogram | None = None
+    flow: FlowCounts = FlowCounts()
+    deadlock: Deadlock | None = None
+    suspects: frozenset[str] | None = None
+    deepest_queue_bytes: Mapping[QueueGroup, int] = field(default_factory=dict)
+    ecn_marks: int = 0
+    trims: int = 0
 
     def since(self, earlier: Self) -> "Interval":
         """What happened between *earlier* and this reading of the same lab.
@@ -111,6 +172,10 @@ class Reading:
                 reason: count - earlier.port_drops[reason] for reason, count in self.port_drops.items()
             },
             cpu_use=self.cpus.since(earlier.cpus),
+            flow=self.flow.since(earlier.flow),
+            deepest_queue_bytes=self.deepest_queue_bytes,
+            ecn_marks=self.ecn_marks - earlier.ecn_marks,
+            trims=self.trims - earlier.trims,
         )
 
 
@@ -121,9 +186,10 @@ class Interval:
     Attributes:
         start_ns: time of the earlier reading.
         end_ns: time of the later reading.
-        ev_states: at the end of the interval.
+        ev_states, deepest_queue_bytes: at the end of the interval.
         cpu_use: of each CPU.
-        hosts, packet_rtt, message_completion, plane_tx_bytes, port_drops: as in Reading, of the interval.
+        hosts, packet_rtt, message_completion, plane_tx_bytes, port_drops, flow, ecn_marks, trims: as in
+            Reading, of the interval.
     """
 
     start_ns: int
@@ -135,6 +201,10 @@ class Interval:
     plane_tx_bytes: tuple[int, ...]
     port_drops: Mapping[str, int]
     cpu_use: tuple[CpuUse, ...]
+    flow: FlowCounts = FlowCounts()
+    deepest_queue_bytes: Mapping[QueueGroup, int] = field(default_factory=dict)
+    ecn_marks: int = 0
+    trims: int = 0
 
     @property
     def goodput_bps(self) -> float:

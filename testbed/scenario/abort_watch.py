@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from testbed.metrics.fidelity import FidelityLimits, is_saturated
+from testbed.metrics.cpu_use import USE_WINDOW_NS, is_saturated
 from testbed.metrics.series import Reading
 from testbed.scenario.abort import AbortCondition, parse_abort
 from testbed.scenario.expectation import evaluate
@@ -50,12 +50,11 @@ def _holds(condition: AbortCondition, recording: Recording) -> str | None:
         if not outcome.has_passed:
             return None
         return ", ".join(f"{each.quantity} was {each.value:g}" for each in outcome.measured)
-    limits = FidelityLimits()
-    earlier = _earlier(recording.readings, limits.window_ns)
+    earlier = _earlier(recording.readings, USE_WINDOW_NS)
     if earlier is None:
         return None
     use = recording.readings[-1].cpus.since(earlier.cpus)
-    if not is_saturated(use, limits):
+    if not is_saturated(use):
         return None
     worst = max(use, key=lambda cpu: cpu.busy_ratio)
     return f"CPU {worst.cpu} was {worst.busy_ratio:.0%} busy, {worst.softirq_ratio:.0%} in softirqs"

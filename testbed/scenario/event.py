@@ -80,8 +80,9 @@ class FaultChange:
         occurrence: index of the occurrence.
         before_ns: just before the first port changed.
         after_ns: just after the last port changed.
-        lost_packets: with `cleared`, packets that the fault's ports lost while it acted.
+        lost_packets: with `cleared`, data packets that were lost because of it.
         last_lost_ns: with `cleared`, when the last of them was lost; None when there was none.
+        hit_packets: with `cleared`, packets of all kinds that it did something to.
     """
 
     action: Literal["applied", "cleared"]
@@ -91,6 +92,7 @@ class FaultChange:
     after_ns: int
     lost_packets: int = 0
     last_lost_ns: int | None = None
+    hit_packets: int = 0
 
 
 @dataclass(frozen=True, slots=True)

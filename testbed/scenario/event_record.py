@@ -6,6 +6,7 @@ of the keys are.
 
 from testbed.scenario.event import EvTransition, FaultChange, NicEvent, Note, PortTransition, QpTransition
 from testbed.scenario.recording import Recording
+from testbed.topology.clos import Clos
 from testbed.topology.ev import decode_ev
 
 Record = dict[str, str | int | bool | list[str] | None]
@@ -20,11 +21,14 @@ def change_record(recording: Recording, change: FaultChange) -> Record:
         "fault": change.fault_id,
         "occurrence": change.occurrence,
         "kind": fault.kind,
+        "detail": fault.detail,
         "links": list(fault.links),
+        "nodes": list(fault.nodes),
         "took_ns": change.after_ns - change.before_ns,
     }
     if change.action == "cleared":
         last_ns = change.last_lost_ns
+        record["hit_packets"] = change.hit_packets
         record["lost_packets"] = change.lost_packets
         record["last_lost_ns"] = None if last_ns is None else recording.relative_ns(last_ns)
     return record
@@ -35,6 +39,8 @@ def nic_event_record(recording: Recording, event: NicEvent) -> Record:
     record: Record = {"time_ns": recording.relative_ns(event.time_ns)}
     match event:
         case EvTransition():
+            clos = Clos(recording.plan.topology)
+            hosts = clos.node(event.host).index, clos.node(event.peer).index
             ev = decode_ev(event.entropy)
             record |= {
                 "event": "ev-state",
@@ -43,7 +49,7 @@ def nic_event_record(recording: Recording, event: NicEvent) -> Record:
                 "qpn": event.qpn,
                 "ev": f"0x{event.entropy:08x}",
                 "plane": ev.plane,
-                "uplink": ev.uplink,
+                "uplink": clos.ev_uplink(event.entropy, *hosts),
                 "before": event.before.name,
                 "after": event.after.name,
                 "reason": event.reason,

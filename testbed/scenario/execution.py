@@ -46,18 +46,21 @@ def execute(
     with ResultFolder(runs, plan, source, world.clock.utc_now(), provenance) as folder:
         runner = Runner(plan, world, folder, progress)
         try:
-            with lab.announced(plan.scenario, folder.run_id, plan.seed):
+            with lab.announced(plan, folder.run_id):
                 ending = runner.run()
         except BaseException as error:
             # A bug or a forced end: what was measured is worth keeping, the exception is not ours to judge.
             _finish(folder, runner, world, Ending(Status.ERROR, f"{type(error).__name__}: {error}"))
             raise
-        return FinishedRun(_finish(folder, runner, world, ending), folder.path)
+        result = _finish(folder, runner, world, ending)
+        lab.show_recovery(result.recoveries)
+        return FinishedRun(result, folder.path)
 
 
 def _finish(folder: ResultFolder, runner: Runner, world: World, ending: Ending | None) -> RunResult:
+    ended, ended_ns = world.clock.utc_now(), world.clock.now_ns()
     result = judge_run(
-        folder.run_id, folder.started, world.clock.utc_now(), runner.recording, ending, folder.provenance
+        folder.run_id, folder.started, ended, ended_ns, runner.recording, ending, folder.provenance
     )
     folder.finish(result)
     return result

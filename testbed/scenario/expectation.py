@@ -6,7 +6,7 @@ from operator import eq, ge, gt, le, lt, ne
 from typing import Final
 
 from testbed.scenario.expression import Comparison, ComparisonOperator, Number, Quantity, parse_expectation
-from testbed.scenario.measurement import Measured, Measurement
+from testbed.scenario.measurement import Measured, Measurement, Measures
 from testbed.scenario.quantity import Dimension
 from testbed.scenario.recording import NotMeasured, Recording
 from testbed.units import format_duration_ns, format_rate_bps, format_ratio, format_size_bytes
@@ -59,7 +59,7 @@ def evaluate_expectations(texts: Iterable[str], recording: Recording) -> tuple[O
     return tuple(evaluate(parse_expectation(text), measurement) for text in texts)
 
 
-def evaluate(comparison: Comparison, measurement: Measurement) -> Outcome:
+def evaluate(comparison: Comparison, measurement: Measures) -> Outcome:
     """Outcome of an expectation."""
     dimension = comparison.left.dimension
     try:

@@ -1,28 +1,41 @@
 """A real lab behind the runner's protocols: thin adapters, no decisions."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
-from agents.nic.client import AgentClient
 from agents.wire_abi import EvState, QpState
-from testbed.errors import AgentError
+from testbed.fabric.link_probes import LinkProbeCounts
 from testbed.fabric.live import Lab
+from testbed.fabric.ring_drops import ring_drops
 from testbed.faults.injector import FaultEvent
 from testbed.faults.occurrence import FaultOccurrence
 from testbed.faults.session import FaultSession
+from testbed.metrics.measured import RecoveryTime, write_recovery
 from testbed.metrics.reader import LabReader
 from testbed.metrics.run_info import RunInfo, announce_run
 from testbed.metrics.sampler import take_reading
 from testbed.metrics.series import Reading
+from testbed.probing.watch import LinkWatch
 from testbed.scenario.event import EvTransition, FaultChange, NicEvent, PortTransition, QpTransition
-from testbed.scenario.plan import PlannedTransport, PlannedWorkload
+from testbed.scenario.nic_listeners import NicListeners
+from testbed.scenario.plan import Plan, PlannedFault, PlannedTransport, PlannedWorkload
 from testbed.scenario.protocols import Clock
+from testbed.scenario.recovery import Recovery
 from testbed.scenario.runner import World
 from testbed.topology.clos import Clos
-from testbed.workloads.engine import QpShape, WorkloadEngine
-from testbed.workloads.load import Load
+from testbed.workloads.any_transport import open_transport
+from testbed.workloads.engine import WorkloadEngine
+from testbed.workloads.flow import Flow
+from testbed.workloads.operation_record import OperationRecord
 from testbed.workloads.outcome import FlowOutcome
+from testbed.workloads.shown_operations import ShownOperations
+
+_LOG: Final = logging.getLogger(__name__)
+_KILLS_AGENTS: Final = "nic-agent-kill"
 
 
 @contextmanager
@@ -35,14 +48,14 @@ def live_world(lab: Lab, clock: Clock) -> Iterator[World]:
     with ExitStack() as stack:
         reader = LabReader(lab.name, lab.clos, lab.paths.fabric_pins, lab.paths.pins / "nodes")
         stack.callback(reader.close)
-        listeners = {}
-        for host in lab.clos.hosts():
-            listeners[host.name] = stack.enter_context(AgentClient(lab.paths.agent_socket(host.name)))
-            listeners[host.name].subscribe()
+        nics = stack.enter_context(closing(NicListeners(lab)))
         session = stack.enter_context(FaultSession(lab.name))
-        engine = WorkloadEngine(lab.clos, lambda host: AgentClient(lab.paths.agent_socket(host)))
-        workloads = stack.enter_context(closing(LiveWorkloads(engine)))
-        yield World(clock, LiveInjector(session), workloads, LiveSampler(reader, listeners))
+        workloads = stack.enter_context(closing(LiveWorkloads(lab, nics)))
+        probes = None
+        if lab.spec.probing is not None:
+            probes = stack.enter_context(LinkProbeCounts(lab.paths, lab.clos))
+        sampler = LiveSampler(lab, reader, nics, probes)
+        yield World(clock, LiveInjector(session, nics), workloads, sampler)
 
 
 class LiveLab:
@@ -61,20 +74,50 @@ class LiveLab:
         """`docker` or `netns`."""
         return str(self._lab.runtime)
 
-    def announced(self, scenario: str, run_id: str, seed: int) -> AbstractContextManager[None]:
+    def announced(self, plan: Plan, run_id: str) -> AbstractContextManager[None]:
         """While the context lasts, metrics name the run as the one that uses the lab."""
-        return announce_run(self._lab.state_dir, RunInfo(scenario, run_id, seed))
+        spans_ns = {
+            fault.fault_id: end_ns - fault.periods[0][0]
+            for fault in plan.faults
+            if len(fault.periods) > 1 and (end_ns := fault.periods[-1][1]) is not None
+        }
+        info = RunInfo(plan.scenario, run_id, plan.seed, spans_ns, time.monotonic_ns())
+        return announce_run(self._lab.state_dir, info)
+
+    def show_recovery(self, recoveries: Sequence[Recovery]) -> None:
+        """Lets metrics show how the run recovered from its faults; replaces that of an earlier run."""
+        times = [
+            RecoveryTime(recovery.fault_id, name, phase.longest_ns)
+            for recovery in recoveries
+            for name, phase in (
+                ("detect", recovery.detect),
+                ("avoid", recovery.avoid),
+                ("restore", recovery.restore),
+            )
+            if phase.longest_ns is not None
+        ]
+        try:
+            write_recovery(self._lab.state_dir, times)
+        except OSError as error:
+            _LOG.warning("metrics will not show this run's recovery: %s", error)
 
 
 class LiveInjector:
     """Faults of this process in a lab; the lab's keeper reverts them should it die."""
 
-    def __init__(self, session: FaultSession) -> None:
+    def __init__(self, session: FaultSession, nics: NicListeners) -> None:
         self._session = session
+        self._nics = nics
         self._index_of: dict[str, int] = {}
+
+    def make_ready(self, faults: Sequence[PlannedFault]) -> None:
+        """Makes ready what takes a while."""
+        self._session.make_ready(faults)
 
     def apply(self, occurrence: FaultOccurrence) -> FaultChange:
         """Puts the occurrence in force."""
+        if occurrence.kind == _KILLS_AGENTS:
+            self._nics.expect_loss(occurrence.nodes)
         event = self._session.apply(occurrence)
         self._index_of[occurrence.fault_id] = occurrence.index
         return self._change(event)
@@ -88,80 +131,109 @@ class LiveInjector:
         return [self._change(event) for event in self._session.clear_all()]
 
     def _change(self, event: FaultEvent) -> FaultChange:
-        last_ns = max((drops.last_ns for drops in event.drops if drops.data_count), default=None)
+        if event.kind == _KILLS_AGENTS and event.action == "cleared":
+            self._nics.connect_again(event.nodes)
+        lost = [account for account in event.accounts if event.is_losing and account.data_count]
         return FaultChange(
             action=event.action,
             fault_id=event.fault_id,
             occurrence=self._index_of[event.fault_id],
             before_ns=event.before_ns,
             after_ns=event.after_ns,
-            lost_packets=sum(drops.data_count for drops in event.drops),
-            last_lost_ns=last_ns,
+            hit_packets=sum(account.count for account in event.accounts),
+            lost_packets=sum(account.data_count for account in lost),
+            last_lost_ns=max((account.last_ns for account in lost), default=None),
         )
 
 
 class LiveWorkloads:
-    """The workloads of a plan on the NIC agents of a lab."""
+    """The workloads of a plan on the hosts of a lab."""
 
-    def __init__(self, engine: WorkloadEngine) -> None:
-        self._engine = engine
-        self.start: Callable[[str], None] = engine.start
-        self.stop: Callable[[str], None] = engine.stop
-        self.is_finished: Callable[[str], bool] = engine.is_finished
-        self._is_closed = False
+    def __init__(self, lab: Lab, nics: NicListeners) -> None:
+        self._lab = lab
+        self._nics = nics
+        self._shown = ShownOperations(lab.state_dir)
+        self._engine: WorkloadEngine | None = None
 
     def prepare(self, workloads: Sequence[PlannedWorkload], transport: PlannedTransport, seed: int) -> None:
         """Registers and fills memory, creates and connects QPs."""
-        loads = [
-            Load(
-                name=workload.name,
-                size_bytes=workload.size_bytes,
-                depth=workload.depth,
-                iterations=workload.iterations,
-                flows=workload.flows,
-            )
-            for workload in workloads
-        ]
-        self._engine.prepare(loads, QpShape(transport.evs, transport.window_packets), seed)
+        opened = open_transport(self._lab, transport.kind, transport.congestion, evs=transport.evs)
+        self._engine = WorkloadEngine(opened, self._shown, self._nics.is_killed)
+        self._engine.prepare([workload.load for workload in workloads], seed)
+
+    def start(self, name: str) -> None:
+        """Begins to send."""
+        self._running().start(name)
+
+    def stop(self, name: str) -> None:
+        """Posts nothing more."""
+        self._running().stop(name)
+
+    def is_finished(self, name: str) -> bool:
+        """Whether every message of the workload has completed, or its connections have failed."""
+        return self._running().is_finished(name)
+
+    def acknowledged_bytes(self) -> Mapping[Flow, int]:
+        """Payload of each flow acknowledged for the first time."""
+        return self._running().acknowledged_bytes()
+
+    def operations(self, name: str) -> Sequence[OperationRecord]:
+        """Completed operations of a collective workload."""
+        return self._running().operations(name)
 
     def collect(self, deadline_ns: int) -> Sequence[FlowOutcome]:
         """Waits for messages under way, compares received memory, returns every flow."""
-        return self._engine.collect(deadline_ns)
+        return self._running().collect(deadline_ns)
 
     def close(self) -> None:
         """Destroys QPs and deregisters memory, once."""
-        if not self._is_closed:
-            self._is_closed = True
+        if self._engine is not None:
             self._engine.close()
+        self._shown.close()
+
+    def _running(self) -> WorkloadEngine:
+        if self._engine is None:
+            raise ValueError("not prepared")
+        return self._engine
 
 
 class LiveSampler:
     """Counters from the pinned maps, events from the NIC agents."""
 
-    def __init__(self, reader: LabReader, listeners: Mapping[str, AgentClient]) -> None:
+    def __init__(
+        self,
+        lab: Lab,
+        reader: LabReader,
+        nics: NicListeners,
+        probes: LinkProbeCounts | None,
+    ) -> None:
+        self._lab = lab
         self._reader = reader
-        self._listeners = listeners
+        self._nics = nics
+        self._probes = probes
+        self._watch = LinkWatch(lab.clos)
 
     def read(self) -> Reading:
         """The readings of now."""
-        return take_reading(self._reader)
+        reading = take_reading(self._reader)
+        if self._probes is None:
+            return reading
+        diagnosis = self._watch.add(reading.time_ns, self._probes.read())
+        suspects = frozenset(self._lab.clos.link(link).name for link in diagnosis.suspects)
+        return replace(reading, suspects=suspects)
+
+    def ring_drops(self) -> int:
+        """Frames that receive rings of links have lost since the lab was made."""
+        return ring_drops(self._lab)
 
     def drain_events(self) -> Sequence[NicEvent]:
         """What the NICs reported since the last call."""
         events = [
             parsed
-            for host in self._listeners
-            for message in self._messages(host)
+            for message in self._nics.messages()
             if (parsed := parse_nic_event(self._reader.clos, message)) is not None
         ]
         return sorted(events, key=lambda event: event.time_ns)
-
-    def _messages(self, host: str) -> list[dict[str, Any]]:
-        try:
-            return list(self._listeners[host].drain_events())
-        except AgentError as error:
-            hint = "mrc-testbed status says which nodes still work"
-            raise AgentError(f"the NIC agent of {host} is lost: {error.message}", hint=hint) from error
 
 
 def parse_nic_event(clos: Clos, message: Mapping[str, Any]) -> NicEvent | None:

@@ -1,6 +1,6 @@
 """From a Scenario file to its checked models; the Topology file it may name is read too."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,8 @@ from testbed import document
 from testbed.document import Document, Kind, Metadata, Problem
 from testbed.errors import UsageError
 from testbed.scenario.spec import ScenarioSpec
+from testbed.scenario.variant import Variant, variants_of
+from testbed.scenario.variation import vary
 from testbed.topology.spec import TopologySpec
 
 
@@ -20,12 +22,14 @@ class Scenario:
         metadata: its name and description.
         spec: what it says.
         topology: the fabric it is for, from the file itself or from the Topology file it names.
+        variant: which of its variants it is; None for the file as it stands.
     """
 
     document: Document
     metadata: Metadata
     spec: ScenarioSpec
     topology: TopologySpec
+    variant: Variant | None = None
 
 
 def load_scenario(source: Path | str) -> Scenario:
@@ -34,9 +38,33 @@ def load_scenario(source: Path | str) -> Scenario:
     Raises:
         UsageError: lists everything that is wrong with the file, each with its line and key.
     """
-    loaded = document.load(source, Kind.SCENARIO)
+    return build_scenario(document.load(source, Kind.SCENARIO))
+
+
+def build_scenario(loaded: Document) -> Scenario:
+    """The scenario that a Scenario document is.
+
+    Raises:
+        UsageError: lists everything that is wrong with it, each with its line and key.
+    """
     spec = document.validate(loaded, ScenarioSpec)
     return Scenario(loaded, loaded.metadata, spec, _topology(loaded, spec))
+
+
+def scenario_variants(scenario: Scenario) -> tuple[Scenario, ...]:
+    """Each variant of *scenario* as a scenario, in the order of the file; *scenario* alone if it has none.
+
+    Raises:
+        UsageError: lists everything that is wrong with one, each with the variant's name.
+    """
+    variants = []
+    for variant in variants_of(scenario.spec.variants):
+        try:
+            varied = build_scenario(vary(scenario.document, variant.changes))
+        except UsageError as error:
+            raise UsageError(f"variant {variant.name}: {error.message}", hint=error.hint) from error
+        variants.append(replace(varied, variant=variant))
+    return tuple(variants) or (scenario,)
 
 
 def scenario_schema() -> dict[str, Any]:

@@ -9,11 +9,14 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Final, TypeAlias, Union
 
+from testbed.metrics.fidelity import Finding
 from testbed.scenario.expectation import Outcome
+from testbed.scenario.link_finding import LinkFinding
 from testbed.scenario.plan import Plan
 from testbed.scenario.provenance import Provenance
 from testbed.scenario.recovery import Phase, Recovery
 from testbed.scenario.result import RunResult
+from testbed.workloads.nccl import CollectiveResult
 
 MANIFEST_SCHEMA_VERSION: Final = 1
 RUNNING: Final = "running"
@@ -39,13 +42,25 @@ def build_manifest(result: RunResult) -> Mapping[str, Json]:
         "exit_code": verdict.exit_code,
         "trusted": verdict.is_trusted,
         "untrusted_reasons": list(verdict.untrusted),
+        "fidelity": [_finding(finding) for finding in result.fidelity],
         "ended_utc": _utc(result.ended),
         "time_zero_monotonic_ns": recording.zero_ns,
+        "time_zero_utc": None if result.zero_utc is None else result.zero_utc.isoformat(),
         "end_ns": None if recording.end_ns is None else recording.relative_ns(recording.end_ns),
         "latest_ns": recording.latest_ns,
         "expectations": [_expectation(outcome) for outcome in verdict.outcomes],
         "faults": [_recovery(recovery) for recovery in result.recoveries],
         "workloads": [_workload(result, name, value) for name, value in result.goodput_bps.items()],
+        "measures": [
+            {
+                "quantity": each.quantity,
+                "dimension": each.dimension.value,
+                "value": each.value,
+                "reason": each.reason,
+            }
+            for each in result.measures
+        ],
+        "link_probes": _link_finding(result.link_finding),
     }
 
 
@@ -55,6 +70,7 @@ def _head(run_id: str, started: datetime, plan: Plan, provenance: Provenance) ->
         "run": run_id,
         "scenario": plan.scenario,
         "description": plan.description,
+        "variant": plan.variant,
         "seed": plan.seed,
         "started_utc": _utc(started),
         "provenance": asdict(provenance),
@@ -77,6 +93,15 @@ def _expectation(outcome: Outcome) -> Json:
     }
 
 
+def _finding(finding: Finding) -> Json:
+    return {
+        "what": finding.what,
+        "measured": finding.measured,
+        "limit": finding.limit,
+        "trusted": finding.reason is None,
+    }
+
+
 def _recovery(recovery: Recovery) -> Json:
     return {
         "id": recovery.fault_id,
@@ -86,6 +111,16 @@ def _recovery(recovery: Recovery) -> Json:
         "detect": _phase(recovery.detect),
         "avoid": _phase(recovery.avoid),
         "restore": _phase(recovery.restore),
+    }
+
+
+def _link_finding(finding: LinkFinding | None) -> Json:
+    if finding is None:
+        return None
+    return {
+        "precision": finding.precision,
+        "recall": finding.recall,
+        "localise": {fault_id: _phase(phase) for fault_id, phase in finding.localise.items()},
     }
 
 
@@ -104,4 +139,21 @@ def _workload(result: RunResult, name: str, goodput_bps: float | None) -> Json:
         "compared_bytes": sum(outcome.compared_bytes for outcome in outcomes),
         "wrong_bytes": sum(outcome.wrong_bytes for outcome in outcomes),
         "errors": [outcome.error for outcome in outcomes if outcome.error is not None],
+        "kind": planned.kind,
+        "fairness": result.fairness[name],
+        "collective": _collective(result.collectives.get(name)),
+    }
+
+
+def _collective(result: CollectiveResult | None) -> Json:
+    if result is None:
+        return None
+    return {
+        "kind": result.collective.kind,
+        "size_bytes": result.collective.size_bytes,
+        "algbw_bps": round(result.algorithm_bytes_per_s * 8),
+        "busbw_bps": round(result.bus_bytes_per_s * 8),
+        "operation": None if result.operation is None else asdict(result.operation),
+        "step": None if result.step is None else asdict(result.step),
+        "reaction_ns": round(result.reaction_ns),
     }

@@ -4,8 +4,10 @@ Windows: none is the whole run. Rates and times then cover the end of warm-up to
 go on to the last reading, so that an error while messages drain is not overlooked.
 """
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from agents.wire_abi import EvState
@@ -13,12 +15,18 @@ from testbed.metrics.histogram import Histogram, merge
 from testbed.metrics.series import Interval, add_hosts
 from testbed.scenario.event import EvTransition
 from testbed.scenario.expression import Arithmetic, Comparison, Number, Quantity, Term
+from testbed.scenario.link_finding import measure_link_finding
+from testbed.scenario.operations_of_span import OperationsOfSpan
 from testbed.scenario.quantity import percentile_ratio
-from testbed.scenario.recording import NotMeasured, Recording, Span
+from testbed.scenario.recording import FlowReading, NotMeasured, Recording, Span, nearest
 from testbed.scenario.recovery import Recovery, measure_recovery
+from testbed.workloads.fairness import jain_index
+from testbed.workloads.operation_record import percentile_ns
 
 _FAULT_DROPS: Final = ("link_down", "loss")
 _QUEUE_DROPS: Final = ("queue_full", "pool_empty")
+LOWEST_GOODPUT_OVER_NS: Final = 200_000_000
+"""Length of the stretches that `lowest_goodput` compares, as the paper samples bandwidth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,33 +37,16 @@ class Measured:
     value: float
 
 
-class Measurement:
-    """Looks quantities up in one recording; what is asked for twice is computed once.
+class Measures(ABC):
+    """Where values of quantities come from: one run, or the variants of a scenario."""
 
-    Args:
-        recording: of a run, complete or not.
-    """
+    @abstractmethod
+    def measure(self, quantity: Quantity) -> float:
+        """Value of a quantity, in the base unit of its dimension.
 
-    def __init__(self, recording: Recording) -> None:
-        self._recording = recording
-        self._intervals: dict[Span, Interval] = {}
-        self._recoveries: dict[str, Recovery] = {}
-        self._measures: dict[str, Callable[[Quantity], float]] = {
-            "goodput": self._goodput,
-            "p<N>": self._percentile,
-            "mean": self._mean,
-            "max": self._maximum,
-            "messages": self._messages,
-            "retransmits": self._retransmits,
-            "fault_drops": self._fault_drops,
-            "queue_drops": self._queue_drops,
-            "assumed_bad": self._assumed_bad,
-            "qp_errors": self._qp_errors,
-            "wrong_bytes": self._wrong_bytes,
-            "detect": self._detect,
-            "avoid": self._avoid,
-            "restore": self._restore,
-        }
+        Raises:
+            NotMeasured: it has no value; says why.
+        """
 
     def evaluate(self, term: Term) -> float:
         """Value of a term, in the base unit of its dimension.
@@ -91,6 +82,54 @@ class Measurement:
         by_text = {str(quantity): quantity for quantity in comparison.quantities()}
         return tuple(Measured(quantity, self.measure(quantity)) for quantity in by_text.values())
 
+
+class Measurement(Measures):
+    """Looks quantities up in one recording; what is asked for twice is computed once.
+
+    Args:
+        recording: of a run, complete or not.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._intervals: dict[Span, Interval] = {}
+        self._recoveries: dict[str, Recovery] = {}
+        self._measures: dict[str, Callable[[Quantity], float]] = {
+            "goodput": self._goodput,
+            "slowest_flow": lambda quantity: min(self._flow_rates_bps(quantity)),
+            "fastest_flow": lambda quantity: max(self._flow_rates_bps(quantity)),
+            "lowest_goodput": self._lowest_goodput,
+            "interruption": self._interruption,
+            "fairness": lambda quantity: self.fairness(
+                quantity.workload or "", self._workload_span(quantity)
+            ),
+            "algbw": lambda quantity: self._operations(quantity).algorithm_bps(),
+            "busbw": lambda quantity: self._operations(quantity).bus_bps(),
+            "job_throughput": lambda quantity: self._operations(quantity, with_overlapping=True).per_second(),
+            "operations": lambda quantity: float(len(self._operations(quantity))),
+            "p<N>": self._percentile,
+            "mean": self._mean,
+            "max": self._maximum,
+            "messages": self._messages,
+            "retransmits": self._retransmits,
+            "fault_drops": self._fault_drops,
+            "queue_drops": self._queue_drops,
+            "pauses": self._pauses,
+            "paused_time": self._paused_time,
+            "stalled_time": self._stalled_time,
+            "deadlocked_ports": self._deadlocked_ports,
+            "lowest_plane_share": lambda quantity: min(self._plane_shares(quantity)),
+            "highest_plane_share": lambda quantity: max(self._plane_shares(quantity)),
+            "assumed_bad": self._assumed_bad,
+            "qp_errors": self._qp_errors,
+            "wrong_bytes": self._wrong_bytes,
+            "lost": lambda quantity: float(self.recovery(quantity.argument or "").lost_packets),
+            "detect": self._detect,
+            "localise": self._localise,
+            "avoid": self._avoid,
+            "restore": self._restore,
+        }
+
     def measure(self, quantity: Quantity) -> float:
         """Value of a quantity, in the base unit of its dimension.
 
@@ -110,17 +149,12 @@ class Measurement:
         return self._recoveries[fault_id]
 
     def goodput_bps(self, workload_name: str, span: Span) -> float:
-        """Payload of a workload acknowledged for the first time in *span*, bit/s over all its senders.
+        """Payload of a workload acknowledged for the first time in *span*, bit/s over all its flows.
 
         Raises:
             NotMeasured: there are no two readings to tell it by.
         """
-        workload = next(
-            planned for planned in self._recording.plan.workloads if planned.name == workload_name
-        )
-        interval = self._interval(span)
-        acked_bytes = sum(interval.hosts[host].acknowledged_bytes for host in workload.sources)
-        return acked_bytes * 8e9 / (interval.end_ns - interval.start_ns)
+        return sum(self._recording.flow_rates_bps(workload_name, span).values())
 
     def workload_goodput_bps(self, workload_name: str) -> float:
         """Goodput of a workload from the end of warm-up to its own end.
@@ -128,11 +162,26 @@ class Measurement:
         Raises:
             NotMeasured: the run did not get beyond its warm-up.
         """
-        span = self._recording.measured_span()
-        end_ns = self._recording.workload_ends.get(workload_name, span.end_ns)
-        if span.start_ns < end_ns < span.end_ns:
-            span = Span(span.start_ns, end_ns)
-        return self.goodput_bps(workload_name, span)
+        return self.goodput_bps(workload_name, self._recording.workload_span(workload_name))
+
+    def fairness(self, workload_name: str, span: Span) -> float:
+        """Jain's index of the goodputs of a workload's flows in *span*.
+
+        Raises:
+            NotMeasured: there are no two readings to tell it by, or nothing was carried.
+        """
+        index = jain_index(list(self._recording.flow_rates_bps(workload_name, span).values()))
+        if index is None:
+            raise NotMeasured("none of its flows carried anything")
+        return index
+
+    def workload_fairness(self, workload_name: str) -> float:
+        """The same from the end of warm-up to the workload's end.
+
+        Raises:
+            NotMeasured: the run did not get beyond its warm-up, or nothing was carried.
+        """
+        return self.fairness(workload_name, self._recording.workload_span(workload_name))
 
     def _interval(self, span: Span) -> Interval:
         if span not in self._intervals:
@@ -140,6 +189,8 @@ class Measurement:
         return self._intervals[span]
 
     def _span(self, quantity: Quantity) -> Span:
+        if quantity.stretch_ns is not None:
+            return self._recording.stretch(*quantity.stretch_ns)
         if quantity.window is None or quantity.fault_id is None:
             return self._recording.measured_span()
         return self._recording.window(quantity.window, quantity.fault_id)
@@ -151,9 +202,75 @@ class Measurement:
         return span
 
     def _goodput(self, quantity: Quantity) -> float:
+        return self.goodput_bps(quantity.workload or "", self._workload_span(quantity))
+
+    def _workload_span(self, quantity: Quantity) -> Span:
+        """The window, or the whole run as far as the quantity's workload lasted."""
         if quantity.window is None:
-            return self.workload_goodput_bps(quantity.argument or "")
-        return self.goodput_bps(quantity.argument or "", self._span(quantity))
+            return self._recording.workload_span(quantity.workload or "")
+        return self._span(quantity)
+
+    def _flow_rates_bps(self, quantity: Quantity) -> list[float]:
+        span = self._workload_span(quantity)
+        return list(self._recording.flow_rates_bps(quantity.workload or "", span).values())
+
+    def _lowest_goodput(self, quantity: Quantity) -> float:
+        """Every reading begins a stretch that ends with the first one 200 ms later."""
+        readings = self._flow_readings(quantity)
+        rates_bps = []
+        last = 0
+        for begin in readings:
+            while last < len(readings) and readings[last].time_ns - begin.time_ns < LOWEST_GOODPUT_OVER_NS:
+                last += 1
+            if last == len(readings):
+                break
+            byte_count = self._acknowledged(quantity, begin, readings[last])
+            rates_bps.append(byte_count * 8e9 / (readings[last].time_ns - begin.time_ns))
+        if not rates_bps:
+            raise NotMeasured(f"the window is shorter than {LOWEST_GOODPUT_OVER_NS // 10**6} ms")
+        return min(rates_bps)
+
+    def _interruption(self, quantity: Quantity) -> float:
+        longest_ns = silent_ns = 0
+        for earlier, later in pairwise(self._flow_readings(quantity)):
+            has_progress = self._acknowledged(quantity, earlier, later) > 0
+            silent_ns = 0 if has_progress else silent_ns + later.time_ns - earlier.time_ns
+            longest_ns = max(longest_ns, silent_ns)
+        return float(longest_ns)
+
+    def _flow_readings(self, quantity: Quantity) -> Sequence[FlowReading]:
+        """Those of the window, from the one nearest to its beginning to the one nearest to its end."""
+        span, readings = self._workload_span(quantity), self._recording.flow_readings
+        first_ns, last_ns = (nearest(readings, edge).time_ns for edge in (span.start_ns, span.end_ns))
+        found = [reading for reading in readings if first_ns <= reading.time_ns <= last_ns]
+        if len(found) < 2:
+            raise NotMeasured(f"no two readings lie in these {span.length_ns} ns")
+        return found
+
+    @staticmethod
+    def _acknowledged(quantity: Quantity, earlier: FlowReading, later: FlowReading) -> int:
+        return sum(
+            count - earlier.acknowledged_bytes.get(flow, 0)
+            for flow, count in later.acknowledged_bytes.items()
+            if flow.workload == quantity.workload
+        )
+
+    def _plane_shares(self, quantity: Quantity) -> list[float]:
+        sent = self._interval(self._span(quantity)).plane_tx_bytes
+        if not sum(sent):
+            raise NotMeasured("hosts sent nothing")
+        return [of_plane / sum(sent) for of_plane in sent]
+
+    def _operations(self, quantity: Quantity, *, with_overlapping: bool | None = None) -> OperationsOfSpan:
+        """Those of the window; `during` a fault also those that it hit in part."""
+        if with_overlapping is None:
+            with_overlapping = quantity.window == "during"
+        return OperationsOfSpan.of(
+            self._recording,
+            quantity.workload or "",
+            self._workload_span(quantity),
+            with_overlapping=with_overlapping,
+        )
 
     def _histogram(self, quantity: Quantity) -> Histogram:
         interval = self._interval(self._span(quantity))
@@ -166,26 +283,37 @@ class Measurement:
 
     def _percentile(self, quantity: Quantity) -> float:
         ratio = percentile_ratio(quantity.name)
+        if quantity.workload is not None:
+            return percentile_ns(self._times_ns(quantity), ratio or 0.0)
         values_ns = self._histogram(quantity).percentiles_ns([ratio or 0.0])
         if values_ns is None:
             raise NotMeasured("no time was recorded in it")
         return values_ns[0]
 
     def _mean(self, quantity: Quantity) -> float:
+        if quantity.workload is not None:
+            times_ns = self._times_ns(quantity)
+            return sum(times_ns) / len(times_ns)
         mean_ns = self._histogram(quantity).mean_ns()
         if mean_ns is None:
             raise NotMeasured("no time was recorded in it")
         return mean_ns
 
     def _maximum(self, quantity: Quantity) -> float:
+        if quantity.workload is not None:
+            return float(max(self._times_ns(quantity)))
         return float(self._histogram(quantity).max_ns)
+
+    def _times_ns(self, quantity: Quantity) -> list[int]:
+        operations = self._operations(quantity)
+        return operations.steps_ns() if quantity.argument == "step_time" else operations.durations_ns()
 
     def _messages(self, quantity: Quantity) -> float:
         return add_hosts(self._interval(self._counting_span(quantity)).hosts.values()).messages
 
     def _retransmits(self, quantity: Quantity) -> float:
         counts = add_hosts(self._interval(self._counting_span(quantity)).hosts.values())
-        return counts.retransmits_sack + counts.retransmits_timeout
+        return counts.retransmits
 
     def _qp_errors(self, quantity: Quantity) -> float:
         return add_hosts(self._interval(self._counting_span(quantity)).hosts.values()).qp_errors
@@ -198,6 +326,19 @@ class Measurement:
         drops = self._interval(self._counting_span(quantity)).port_drops
         return sum(drops.get(reason, 0) for reason in _QUEUE_DROPS)
 
+    def _pauses(self, quantity: Quantity) -> float:
+        return self._interval(self._counting_span(quantity)).flow.pauses
+
+    def _paused_time(self, quantity: Quantity) -> float:
+        return self._interval(self._span(quantity)).flow.paused_ns
+
+    def _stalled_time(self, quantity: Quantity) -> float:
+        return self._interval(self._span(quantity)).flow.stalled_ns
+
+    def _deadlocked_ports(self, quantity: Quantity) -> float:
+        deadlock = nearest(self._recording.readings, self._counting_span(quantity).end_ns).deadlock
+        return len(deadlock.port_ids) if deadlock else 0
+
     def _assumed_bad(self, quantity: Quantity) -> float:
         span = self._span(quantity)
         return sum(
@@ -209,16 +350,32 @@ class Measurement:
             and (quantity.window is None or event.time_ns < span.end_ns)
         )
 
-    def _wrong_bytes(self, _: Quantity) -> float:
-        if not self._recording.outcomes:
+    def _wrong_bytes(self, quantity: Quantity) -> float:
+        outcomes = [
+            outcome
+            for outcome in self._recording.outcomes
+            if quantity.workload in (None, outcome.flow.workload)
+        ]
+        if not outcomes:
             raise NotMeasured("received memory was not compared, because the run did not get that far")
-        if not all(outcome.compared_bytes for outcome in self._recording.outcomes):
-            unseen = next(outcome.flow for outcome in self._recording.outcomes if not outcome.compared_bytes)
+        if not all(outcome.compared_bytes for outcome in outcomes):
+            unseen = next(outcome.flow for outcome in outcomes if not outcome.compared_bytes)
             raise NotMeasured(f"nothing that {unseen.target} received from {unseen.source} was compared")
-        return sum(outcome.wrong_bytes for outcome in self._recording.outcomes)
+        return sum(outcome.wrong_bytes for outcome in outcomes)
 
     def _detect(self, quantity: Quantity) -> float:
         return self._phase(quantity, "detect")
+
+    def _localise(self, quantity: Quantity) -> float:
+        finding = measure_link_finding(self._recording)
+        if finding is None:
+            raise NotMeasured("hosts sent no link probes: the topology has no `probing`")
+        phase = finding.localise.get(quantity.argument or "")
+        if phase is None:
+            raise NotMeasured("it broke no link")
+        if phase.longest_ns is None:
+            raise NotMeasured(phase.reason)
+        return float(phase.longest_ns)
 
     def _avoid(self, quantity: Quantity) -> float:
         return self._phase(quantity, "avoid")

@@ -11,24 +11,39 @@ from typing import Final, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from testbed.errors import UsageError
-from testbed.faults.occurrence import FaultKind, FaultOccurrence
-from testbed.faults.spec import Direction
+from testbed.faults.occurrence import FaultAction, FaultOccurrence
+from testbed.scenario.figure_spec import PlannedFigure
 from testbed.topology.spec import TopologySpec
+from testbed.topology.transport_kind import AnyCongestion, TransportKind
+from testbed.workloads.collective import Collective
 from testbed.workloads.flow import Flow
+from testbed.workloads.load import Load
+from testbed.workloads.schedule import CollectiveKind
 
-PLAN_SCHEMA_VERSION: Final = 1
+PLAN_SCHEMA_VERSION: Final = 2
 
-WorkloadKind = Literal["write-bw", "write-lat", "sendrecv"]
+FlowKind = Literal["write-bw", "write-lat", "sendrecv", "incast", "permutation"]
+WorkloadKind = FlowKind | CollectiveKind | Literal["training"]
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedTransport:
     """How messages cross the fabric, with the topology's defaults filled in."""
 
-    kind: Literal["mrc"]
-    cc: Literal["fixed"]
+    kind: TransportKind
     evs: int
-    window_packets: int
+    congestion: AnyCongestion
+
+    def describe_paths(self) -> str:
+        """The kind, and how many paths a QP has."""
+        match self.kind:
+            case "rocev2" | "infiniband" | "tcp":
+                paths = "one path"
+            case "mptcp":
+                paths = "one subflow per plane"
+            case _:
+                paths = f"{self.evs} EVs"
+        return f"{self.kind}, {paths} per QP"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +52,14 @@ class PlannedWorkload:
 
     Attributes:
         name, kind: as written.
-        size_bytes: payload of a message.
+        size_bytes: payload of a message; of a collective, data of a rank.
         depth: messages outstanding per QP.
         start_ns: when it starts to send; its warm-up ends at 0.
         duration_ns: measured time; None when it ends by iterations.
-        iterations: messages per QP; None when it ends by time.
+        iterations: messages per QP, or operations; None when it ends by time.
         timeout_ns: how long the iterations may take; None when it ends by time.
         flows: one per QP.
+        collective: what the flows do together; None when each is on its own.
     """
 
     name: str
@@ -55,6 +71,19 @@ class PlannedWorkload:
     iterations: int | None
     timeout_ns: int | None
     flows: tuple[Flow, ...]
+    collective: Collective | None = None
+
+    @property
+    def load(self) -> Load:
+        """What it asks of the hosts."""
+        return Load(
+            name=self.name,
+            size_bytes=self.size_bytes,
+            depth=self.depth,
+            iterations=self.iterations,
+            flows=self.flows,
+            collective=self.collective,
+        )
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -62,43 +91,20 @@ class PlannedWorkload:
         return tuple(dict.fromkeys(flow.source for flow in self.flows))
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedFault:
-    """A fault with its links chosen and its occurrences laid out.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedFault(FaultAction):
+    """What a fault does, with its occurrences laid out.
 
     Attributes:
-        fault_id: as written.
-        kind: what is done to the links.
-        links: names, in topology order.
-        direction: a is the lower end of a link, b the upper.
-        loss_ratio: probability of loss; None unless kind is `loss`.
-        seed: for random decisions in the data plane.
         periods: (start_ns, end_ns) of each occurrence; end None: until the run is over.
     """
 
-    fault_id: str
-    kind: FaultKind
-    links: tuple[str, ...]
-    direction: Direction
-    loss_ratio: float | None
-    seed: int
     periods: tuple[tuple[int, int | None], ...]
 
     def occurrences(self) -> tuple[FaultOccurrence, ...]:
         """Each period as an injector wants it."""
         return tuple(
-            FaultOccurrence(
-                fault_id=self.fault_id,
-                index=index,
-                kind=self.kind,
-                links=self.links,
-                direction=self.direction,
-                start_ns=start_ns,
-                end_ns=end_ns,
-                loss_ratio=self.loss_ratio,
-                seed=self.seed,
-            )
-            for index, (start_ns, end_ns) in enumerate(self.periods)
+            self.occurrence(index, start_ns, end_ns) for index, (start_ns, end_ns) in enumerate(self.periods)
         )
 
 
@@ -116,9 +122,12 @@ class Plan:
         workloads, faults: in the order of the file.
         expect, abort: as written; they were parsed when the plan was made.
         end_ns: when the last workload ends; None when one ends by iterations.
+        figure: what figure.svg draws, from the top down; empty for no such file.
+        variant: which variant of the scenario this is; None for none.
+        measures: quantities whose values are wanted besides, to compare variants.
     """
 
-    schema_version: Literal[1]
+    schema_version: Literal[2]
     scenario: str
     description: str
     seed: int
@@ -129,6 +138,9 @@ class Plan:
     expect: tuple[str, ...]
     abort: tuple[str, ...]
     end_ns: int | None
+    figure: tuple[PlannedFigure, ...] = ()
+    variant: str | None = None
+    measures: tuple[str, ...] = ()
 
     @property
     def start_ns(self) -> int:

@@ -4,7 +4,7 @@
 CLOCK_MONOTONIC in ns unless they say otherwise.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol
@@ -12,7 +12,10 @@ from typing import Protocol
 from testbed.faults.occurrence import FaultOccurrence
 from testbed.metrics.series import Reading
 from testbed.scenario.event import FaultChange, NicEvent
-from testbed.scenario.plan import PlannedTransport, PlannedWorkload
+from testbed.scenario.plan import Plan, PlannedFault, PlannedTransport, PlannedWorkload
+from testbed.scenario.recovery import Recovery
+from testbed.workloads.flow import Flow
+from testbed.workloads.operation_record import OperationRecord
 from testbed.workloads.outcome import FlowOutcome
 
 
@@ -34,6 +37,13 @@ class Clock(Protocol):
 
 class FaultInjector(Protocol):
     """Applies and reverts faults; what it applied, it reverts even if this process dies."""
+
+    def make_ready(self, faults: Sequence[PlannedFault]) -> None:
+        """Makes ready what takes a while, so that each fault acts at once when it is applied.
+
+        Raises:
+            FaultError: it could not be.
+        """
 
     def apply(self, occurrence: FaultOccurrence) -> FaultChange:
         """Puts the occurrence in force.
@@ -76,6 +86,12 @@ class WorkloadRunner(Protocol):
     def is_finished(self, name: str) -> bool:
         """Whether every message of the workload has completed, or its QPs have failed."""
 
+    def acknowledged_bytes(self) -> Mapping[Flow, int]:
+        """Payload of each flow acknowledged for the first time since it was connected."""
+
+    def operations(self, name: str) -> Sequence[OperationRecord]:
+        """Completed operations of a collective workload, oldest first; of any other, none."""
+
     def collect(self, deadline_ns: int) -> Sequence[FlowOutcome]:
         """Waits for messages under way until *deadline_ns*, compares received memory, returns every flow.
 
@@ -94,6 +110,13 @@ class Sampler(Protocol):
 
     def read(self) -> Reading:
         """The cumulative readings of now.
+
+        Raises:
+            FabricError: the lab cannot be read any more.
+        """
+
+    def ring_drops(self) -> int:
+        """Frames that receive rings of links have lost since the lab was made.
 
         Raises:
             FabricError: the lab cannot be read any more.
@@ -118,5 +141,8 @@ class LabView(Protocol):
     def runtime(self) -> str:
         """`docker` or `netns`."""
 
-    def announced(self, scenario: str, run_id: str, seed: int) -> AbstractContextManager[None]:
+    def announced(self, plan: Plan, run_id: str) -> AbstractContextManager[None]:
         """While the context lasts, the lab's metrics name the run as the one that uses it."""
+
+    def show_recovery(self, recoveries: Sequence[Recovery]) -> None:
+        """Lets the lab's metrics show how the run recovered from its faults."""

@@ -4,14 +4,17 @@ Times are CLOCK_MONOTONIC; `relative_ns` puts one on the run's own axis, where 0
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from testbed.errors import TestbedError
 from testbed.metrics.series import Interval, Reading
 from testbed.scenario.event import EvTransition, FaultChange, NicEvent, Note
 from testbed.scenario.plan import Plan
+from testbed.units import format_duration_ns
+from testbed.workloads.flow import Flow
+from testbed.workloads.operation_record import OperationRecord
 from testbed.workloads.outcome import FlowOutcome
 
 
@@ -37,6 +40,19 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class FlowReading:
+    """What each flow had had acknowledged at one moment.
+
+    Attributes:
+        time_ns: CLOCK_MONOTONIC just before the first was read.
+        acknowledged_bytes: payload acknowledged for the first time since the flow was connected.
+    """
+
+    time_ns: int
+    acknowledged_bytes: Mapping[Flow, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Occurrence:
     """One period in which a fault really acted.
 
@@ -49,6 +65,9 @@ class Occurrence:
     cleared: FaultChange | None
 
 
+AnyReading = TypeVar("AnyReading", Reading, FlowReading)
+
+
 @dataclass(slots=True)
 class Recording:
     """What happened, as it is written down.
@@ -59,11 +78,14 @@ class Recording:
         zero_ns: end of warm-up; None while it lasts.
         end_ns: when the last workload was stopped or found finished; None before.
         readings: of counters, oldest first.
+        flow_readings: of flows, oldest first; where there are thousands, not one with each of the readings.
+        operations: of each collective workload, oldest first; empty until they were collected.
         nic_events: in the order in which they were fetched.
         fault_changes: in the order in which they were made.
         notes: of what else the runner did.
         workload_ends: workload name -> when it was stopped or found finished.
         outcomes: one per flow; empty until received memory was compared.
+        ring_drops: frames that receive rings of links lost in the run; None when it was not read.
         latest_ns: how late the latest reading or action was begun.
     """
 
@@ -72,11 +94,14 @@ class Recording:
     zero_ns: int | None = None
     end_ns: int | None = None
     readings: list[Reading] = field(default_factory=list)
+    flow_readings: list[FlowReading] = field(default_factory=list)
+    operations: dict[str, Sequence[OperationRecord]] = field(default_factory=dict)
     nic_events: list[NicEvent] = field(default_factory=list)
     fault_changes: list[FaultChange] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     workload_ends: dict[str, int] = field(default_factory=dict)
     outcomes: list[FlowOutcome] = field(default_factory=list)
+    ring_drops: int | None = None
     latest_ns: int = 0
 
     def relative_ns(self, time_ns: int) -> int:
@@ -96,6 +121,16 @@ class Recording:
         if end_ns <= self.zero_ns:
             raise NotMeasured("the run ended with its warm-up")
         return Span(self.zero_ns, end_ns)
+
+    def workload_span(self, workload: str) -> Span:
+        """From the end of warm-up to the end of a workload.
+
+        Raises:
+            NotMeasured: the run did not get beyond its warm-up.
+        """
+        span = self.measured_span()
+        end_ns = self.workload_ends.get(workload, span.end_ns)
+        return Span(span.start_ns, end_ns) if span.start_ns < end_ns < span.end_ns else span
 
     def occurrences(self, fault_id: str) -> tuple[Occurrence, ...]:
         """The periods in which the fault acted, in order."""
@@ -145,6 +180,18 @@ class Recording:
             raise NotMeasured(f"there was no time {window} {fault_id}")
         return Span(start_ns, end_ns)
 
+    def stretch(self, start_ns: int, end_ns: int) -> Span:
+        """The part of the run between two times of its own axis.
+
+        Raises:
+            NotMeasured: the run was over before.
+        """
+        run = self.measured_span()
+        last_ns = self.relative_ns(run.end_ns)
+        if last_ns < end_ns - READING_INTERVAL_NS:
+            raise NotMeasured(f"the run was over at {format_duration_ns(last_ns, 4)}")
+        return Span(run.start_ns + start_ns, min(run.start_ns + end_ns, run.end_ns))
+
     def interval(self, span: Span) -> Interval:
         """What the counters say about *span*: the difference of the readings nearest to its two ends.
 
@@ -153,10 +200,27 @@ class Recording:
         Raises:
             NotMeasured: there are no two readings to tell it by.
         """
-        first, last = self._nearest(span.start_ns), self._nearest(span.end_ns)
+        first, last = nearest(self.readings, span.start_ns), nearest(self.readings, span.end_ns)
         if last.time_ns <= first.time_ns:
             raise NotMeasured(f"no two readings lie in these {span.length_ns} ns")
         return last.since(first)
+
+    def flow_rates_bps(self, workload: str, span: Span) -> dict[Flow, float]:
+        """Payload of each flow of a workload acknowledged for the first time in *span*, bit/s.
+
+        Raises:
+            NotMeasured: there are no two readings to tell it by.
+        """
+        first = nearest(self.flow_readings, span.start_ns)
+        last = nearest(self.flow_readings, span.end_ns)
+        length_ns = last.time_ns - first.time_ns
+        if length_ns <= 0:
+            raise NotMeasured(f"no two readings lie in these {span.length_ns} ns")
+        return {
+            flow: (count - first.acknowledged_bytes.get(flow, 0)) * 8e9 / length_ns
+            for flow, count in last.acknowledged_bytes.items()
+            if flow.workload == workload
+        }
 
     def ev_transitions(self) -> Iterable[EvTransition]:
         """Changes of EV states in the order of their times."""
@@ -166,12 +230,18 @@ class Recording:
     def _applied(self) -> dict[str, None]:
         return dict.fromkeys(change.fault_id for change in self.fault_changes if change.action == "applied")
 
-    def _nearest(self, time_ns: int) -> Reading:
-        if not self.readings:
-            raise NotMeasured("nothing was read")
-        after = bisect_left(self.readings, time_ns, key=lambda reading: reading.time_ns)
-        candidates = self.readings[max(0, after - 1) : after + 1]
-        return min(candidates, key=lambda reading: abs(reading.time_ns - time_ns))
+
+def nearest(readings: Sequence[AnyReading], time_ns: int) -> AnyReading:
+    """The reading whose time is nearest to *time_ns*.
+
+    Raises:
+        NotMeasured: there is none.
+    """
+    if not readings:
+        raise NotMeasured("nothing was read")
+    after = bisect_left(readings, time_ns, key=lambda reading: reading.time_ns)
+    candidates = readings[max(0, after - 1) : after + 1]
+    return min(candidates, key=lambda reading: abs(reading.time_ns - time_ns))
 
 
 READING_INTERVAL_NS: Final = 100_000_000

@@ -6,20 +6,22 @@
                                                                   |----- restore ------|
 
 Every time starts at the instant *before* the injector touched the first port, so none comes out too good.
-An EV counts if a link of the fault is on its path; its acknowledgements cross the same links.
+An EV counts if a link of the fault is on its path; its acknowledgements cross the same links. A NIC port that
+lost its carrier counts as an EV does. A fault that loses no packet (a delay, say) has nothing to be avoided.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from testbed.scenario.event import LEFT_STATES, EvTransition, PortTransition
+from testbed.faults.binding import bind
+from testbed.faults.rule import LOSING_ACTIONS
+from testbed.scenario.event import LEFT_STATES, EvTransition, NicEvent, PortTransition
 from testbed.scenario.plan import PlannedFault
 from testbed.scenario.recording import Occurrence, Recording
 from testbed.topology.clos import Clos
-from testbed.topology.ev import decode_ev
 
-_EvKey = tuple[str, int, int]
-"""(host, QP number, entropy)."""
+_Key = tuple[str, int, int] | tuple[str, int]
+"""(host, QP number, entropy) of an EV, (host, plane) of a NIC port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,27 +66,23 @@ def measure_recovery(recording: Recording, fault: PlannedFault) -> Recovery:
         return Recovery(fault.fault_id, 0, 0, 0, never, never, never)
     clos = Clos(recording.plan.topology)
     concerned = _Concerned(clos, fault)
-    transitions = [event for event in recording.ev_transitions() if concerned.has_on_its_path(event)]
-    ports = [
-        event.time_ns
-        for event in recording.nic_events
-        if isinstance(event, PortTransition) and not event.is_up and concerned.is_port(event)
-    ]
+    events = list(concerned.those_of(recording.nic_events))
+    losing = is_losing(clos, fault)
     ends_ns = [*(later.applied.before_ns for later in occurrences[1:]), _horizon_ns(recording)]
     detects: list[int | None] = []
     avoids: list[int | None] = []
     restores: list[int | None] = []
     left_evs = 0
-    for occurrence, end_ns in zip(occurrences, ends_ns, strict=True):
-        own = [event for event in transitions if occurrence.applied.before_ns <= event.time_ns < end_ns]
-        left = [event for event in own if event.after in LEFT_STATES]
-        left_evs += len({_key(event) for event in left})
+    for occurrence, next_ns in zip(occurrences, ends_ns, strict=True):
+        left_by_ns = _left_by_ns(recording, occurrence, next_ns, is_losing=losing)
+        own = [event for event in events if occurrence.applied.before_ns <= event.time_ns < next_ns]
+        left = [event for event in own if _has_left(event) and event.time_ns < left_by_ns]
+        left_evs += len({_key(event) for event in left if isinstance(event, EvTransition)})
         noticed = [event.time_ns for event in left]
-        noticed += [time_ns for time_ns in ports if occurrence.applied.before_ns <= time_ns < end_ns]
         if noticed or _took_packets(occurrence):
             detects.append(min(noticed) - occurrence.applied.before_ns if noticed else None)
         avoids.append(_avoid_ns(occurrence))
-        restores.append(_restore_ns(occurrence, own))
+        restores.append(_restore_ns(occurrence, own, left_by_ns))
     lost = sum(occurrence.cleared.lost_packets for occurrence in occurrences if occurrence.cleared)
     return Recovery(
         fault_id=fault.fault_id,
@@ -92,7 +90,7 @@ def measure_recovery(recording: Recording, fault: PlannedFault) -> Recovery:
         lost_packets=lost,
         left_evs=left_evs,
         detect=_longest(detects, "no EV left it"),
-        avoid=_longest(avoids, "its end was not recorded"),
+        avoid=_longest(avoids, "its end was not recorded") if losing else Phase(None, "it loses no packet"),
         restore=_longest(restores, "EVs were still avoided when the next occurrence began or the run ended"),
     )
 
@@ -102,27 +100,50 @@ class _Concerned:
 
     def __init__(self, clos: Clos, fault: PlannedFault) -> None:
         self._clos = clos
+        self._rule = fault.rule
         self._links = frozenset(clos.link(name).id for name in fault.links)
-        self._known: dict[tuple[str, str, int, int], bool] = {}
+        self._known: dict[tuple[str, str, int], bool] = {}
 
-    def has_on_its_path(self, event: EvTransition) -> bool:
-        """Whether a link of the fault is on the EV's path."""
-        ev = decode_ev(event.entropy)
-        route = (event.host, event.peer, ev.plane, ev.uplink)
+    def those_of(self, events: Iterable[NicEvent]) -> Iterator[EvTransition | PortTransition]:
+        """The events of EVs and of NIC ports that the fault touches."""
+        for event in events:
+            match event:
+                case EvTransition() if self._has_on_its_path(event):
+                    yield event
+                case PortTransition() if self._is_port(event):
+                    yield event
+
+    def _has_on_its_path(self, event: EvTransition) -> bool:
+        """Whether a link of the fault is on the EV's path, and the fault is about that EV."""
+        rule = self._rule
+        if rule is not None and rule.ev is not None and (event.entropy ^ rule.ev) & rule.ev_mask:
+            return False
+        route = (event.host, event.peer, event.entropy)
         if route not in self._known:
             source, target = self._clos.node(event.host).index, self._clos.node(event.peer).index
-            links = self._clos.links_of_path(source, target, ev.plane, ev.uplink)
-            self._known[route] = any(link.id in self._links for link in links)
+            path = self._clos.explain_ev(event.entropy, source, target)
+            self._known[route] = any(link.id in self._links for link in path.links)
         return self._known[route]
 
-    def is_port(self, event: PortTransition) -> bool:
+    def _is_port(self, event: PortTransition) -> bool:
         """Whether the NIC port is at an end of a link of the fault."""
         host = self._clos.node(event.host).index
         return self._clos.host_link(host, event.plane).id in self._links
 
 
-def _key(event: EvTransition) -> _EvKey:
+def is_losing(clos: Clos, fault: PlannedFault) -> bool:
+    """Whether packets that it hits are lost."""
+    return any(effect.rule.action in LOSING_ACTIONS for effect in bind(fault, clos).effects)
+
+
+def _key(event: EvTransition | PortTransition) -> _Key:
+    if isinstance(event, PortTransition):
+        return event.host, event.plane
     return event.host, event.qpn, event.entropy
+
+
+def _has_left(event: EvTransition | PortTransition) -> bool:
+    return not event.is_up if isinstance(event, PortTransition) else event.after in LEFT_STATES
 
 
 def _took_packets(occurrence: Occurrence) -> bool:
@@ -143,15 +164,37 @@ def _avoid_ns(occurrence: Occurrence) -> int | None:
     return 0 if last_ns is None else max(0, last_ns - occurrence.applied.before_ns)
 
 
-def _restore_ns(occurrence: Occurrence, own: Iterable[EvTransition]) -> int | None:
-    """0 when no EV had left; None when one was still away at the end of *own*."""
+def _left_by_ns(recording: Recording, occurrence: Occurrence, next_ns: int, *, is_losing: bool) -> int:
+    """Until when an EV that leaves does so because of the occurrence.
+
+    A packet that was lost is missed after the repair too, up to when something else breaks; one that was only
+    late is not.
+    """
+    if occurrence.cleared is None:
+        return next_ns
+    cleared_ns = occurrence.cleared.before_ns
+    if not is_losing:
+        return cleared_ns
+    later = [
+        change.before_ns
+        for change in recording.fault_changes
+        if change.action == "applied" and change.before_ns >= cleared_ns
+    ]
+    return min([next_ns, *later])
+
+
+def _restore_ns(
+    occurrence: Occurrence, own: Iterable[EvTransition | PortTransition], left_by_ns: int
+) -> int | None:
+    """0 when no EV had left by *left_by_ns*; None when one was still away at the end of *own*."""
     if occurrence.cleared is None:
         return None
-    away: set[_EvKey] = set()
+    away: set[_Key] = set()
     last_return_ns = occurrence.cleared.before_ns
-    for event in own:
-        if event.after in LEFT_STATES:
-            away.add(_key(event))
+    for event in sorted(own, key=lambda event: event.time_ns):
+        if _has_left(event):
+            if event.time_ns < left_by_ns:
+                away.add(_key(event))
         elif _key(event) in away:
             away.remove(_key(event))
             last_return_ns = max(last_return_ns, event.time_ns)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib import resources
 from typing import Any, Final
 
+from testbed.faults.spec import KINDS
 from testbed.scenario.load import scenario_schema
 from testbed.scenario.quantity import QUANTITIES
 from testbed.scenario.verdict import Status
@@ -24,13 +25,27 @@ _STATUS_MEANINGS: Final = {
 _SECTIONS: Final = (
     ("## spec", ("ScenarioSpec",)),
     ("## Transport", ("TransportSpec",)),
-    ("## Topology", ("TopologySpec", "NicSpec", "QueueSpec")),
-    ("## Workloads", ("WriteBw", "WriteLat", "SendRecv")),
-    ("## Faults", ("LinkDown", "LinkFlap", "NicPortDown", "Loss")),
-    ("## Selectors", ("LinkSelector", "LinkFilter")),
+    (
+        "## Topology",
+        ("TopologySpec", "NicSpec", "LinkDelay", "QueueSpec", "EcnSpec", "TrimSpec", "QueueOverride"),
+    ),
+    (
+        "## Workloads",
+        ("WriteBw", "WriteLat", "SendRecv", "Incast", "Victim", "Permutation", "CollectiveSpec", "Training"),
+    ),
+    ("## Faults", (*(model.__name__ for model in KINDS.values()), "Clear")),
+    ("## Selectors", ("LinkSelector", "LinkFilter", "NodeSelector", "NodeFilter", "PlaneSelector")),
+    ("## Figure", ("FigureSpec",)),
 )
 
-_REFERENCES: Final = {"Tier": "tier", "LinkSelector": "selector", "LinkFilter": "filter"}
+_REFERENCES: Final = {
+    "Tier": "tier",
+    "LinkSelector": "selector",
+    "LinkFilter": "filter",
+    "NodeSelector": "selector",
+    "NodeFilter": "filter",
+    "PlaneSelector": "selector",
+}
 _QUANTITIES: Final[dict[str, tuple[str, Callable[[Any], str]]]] = {
     "200ms": ("time", format_duration_ns),
     "100Mbit": ("rate", format_rate_bps),
@@ -38,6 +53,15 @@ _QUANTITIES: Final[dict[str, tuple[str, Callable[[Any], str]]]] = {
     "5%": ("ratio", format_ratio),
 }
 """By the example that the schema of a unit type gives: its name, and how a default is written."""
+
+
+_PLAIN_TYPES: Final = {
+    "boolean": "`true` or `false`",
+    "number": "number",
+    "integer": "integer",
+    "string": "text",
+    "object": "mapping",
+}
 
 
 def reference_page() -> str:
@@ -58,7 +82,8 @@ def _models() -> Iterator[str]:
 
 def _model(schema: _Schema) -> str:
     properties: Mapping[str, _Schema] = schema["properties"]
-    kind = properties.get("kind", {}).get("const")
+    kinds = properties.get("kind", {})
+    kind = " | ".join(kinds.get("enum", [kinds.get("const")])) if kinds.keys() & {"const", "enum"} else None
     is_one_of_several = kind is not None and "kind" in schema.get("required", ())
     lines = [f"\n### kind: {kind}\n"] if is_one_of_several else []
     lines.append(f"\n{schema.get('description', '')}\n\n")
@@ -76,11 +101,13 @@ def _default(key: str, entry: _Schema, schema: _Schema) -> str:
     default = entry.get("default")
     if default is None:
         return ""
+    if default in ([], {}):
+        return "none"
     if isinstance(default, dict):
         return "see there"
-    if default == []:
-        return "none"
-    if isinstance(default, int | float) and entry.get("examples"):
+    if isinstance(default, bool):
+        default = str(default).lower()
+    elif isinstance(default, int | float) and entry.get("examples"):
         default = _QUANTITIES[entry["examples"][0]][1](default)
     return f"`{default}`"
 
@@ -100,7 +127,7 @@ def _type(entry: _Schema) -> str:
         case {"type": "array", "items": items}:
             return f"list of {_type(items)}"
         case _:
-            return {"integer": "integer", "string": "text", "object": "mapping"}[entry["type"]]
+            return _PLAIN_TYPES[entry["type"]]
 
 
 def _reference(entry: _Schema) -> str:

@@ -8,16 +8,22 @@ from collections.abc import Iterable
 from html import escape
 from importlib import resources
 
-from testbed.scenario.report_figure import LEFT, RIGHT, WIDTH, Frame, Panel, draw_panel
+from testbed.scenario.figure import draw_run
+from testbed.scenario.report_distribution import build_distributions, draw_distribution
+from testbed.scenario.report_fabric import fabric_drawing
+from testbed.scenario.report_figure import LEFT, RIGHT, WIDTH, Frame, Panel, Series, draw_panel
 from testbed.scenario.report_panel import build_frame, build_panels, shown_intervals
 from testbed.scenario.report_table import (
     alerts,
+    collective_table,
     expectation_table,
     fault_table,
+    fidelity_table,
     flow_table,
-    latency_table,
+    plane_table,
     provenance_table,
     tiles,
+    transition_table,
 )
 from testbed.scenario.result import RunResult
 from testbed.scenario.verdict import Status
@@ -40,7 +46,7 @@ _POLICY = (
 def build_report(result: RunResult) -> str:
     """The page as HTML text."""
     shown = shown_intervals(result.recording.readings)
-    panels = build_panels(result.plan, shown)
+    panels = build_panels(result.recording, shown)
     frame = build_frame(result.recording, shown) if shown else None
     title = escape(f"{result.plan.scenario}: {result.verdict.status.value}")
     return f"""<!DOCTYPE html>
@@ -58,11 +64,17 @@ def build_report(result: RunResult) -> str:
 {_head(result)}
 {alerts(result)}
 {tiles(result)}
+{_figure(result)}
 {_section("Expectations", expectation_table(result))}
 {_section("Faults and recovery", fault_table(result))}
 {_timeline(panels, frame) if frame else ""}
-{_section("RTT by plane", latency_table(result))}
+{_section("How often which time occurred", _distributions(result))}
+{_section("Planes", plane_table(result))}
+{_section("Why EVs changed their state", transition_table(result))}
+{_section("Collectives", collective_table(result))}
 {_section("Flows", flow_table(result))}
+{_section("Fabric", fabric_drawing(result))}
+{_section("Fidelity of the testbed", fidelity_table(result))}
 {_section("Provenance", provenance_table(result))}
 <footer>Shaded: faults as they were really applied; grey: warm-up and what came after the run.
 Made by mrc-testbed {escape(result.provenance.mrc_testbed)}.</footer>
@@ -96,6 +108,12 @@ def _section(title: str, content: str) -> str:
     return f"<section><h2>{title}</h2>\n{content}\n</section>" if content else ""
 
 
+def _figure(result: RunResult) -> str:
+    """What the scenario's `figure:` asks for."""
+    drawn = draw_run(result.recording, is_file=False)
+    return _section("Figure", f'<div class="card">{drawn}</div>') if drawn else ""
+
+
 def _timeline(panels: Iterable[Panel], frame: Frame) -> str:
     cards = "\n".join(_card(panel, frame) for panel in panels)
     return f"<section><h2>Over time</h2>\n{cards}\n</section>"
@@ -103,7 +121,7 @@ def _timeline(panels: Iterable[Panel], frame: Frame) -> str:
 
 def _card(panel: Panel, frame: Frame) -> str:
     legend = "".join(
-        f"<li>{_key(panel, series.style)}{escape(series.name)}"
+        f"<li>{_key(series.style, is_area=panel.form in ('areas', 'lanes'))}{escape(series.name)}"
         f'<output data-panel="{panel.key}" data-series="{index}" aria-hidden="true"></output></li>'
         for index, series in enumerate(panel.series)
     )
@@ -114,11 +132,27 @@ def _card(panel: Panel, frame: Frame) -> str:
     )
 
 
-def _key(panel: Panel, style: str) -> str:
-    """The sample of a line or area in the legend."""
+def _distributions(result: RunResult) -> str:
+    cards = []
+    for drawn in build_distributions(result.recording):
+        legend = "".join(
+            f"<li>{_key(outline.style, is_area=False)}{escape(outline.name)}</li>"
+            for outline in drawn.outlines
+        )
+        cards.append(
+            f'<div class="card"><div class="panel-head"><h3>{escape(drawn.title)}</h3>'
+            f'<ul class="legend">{legend}</ul></div>\n'
+            '<p class="muted">Share of all times in each bar; both scales are logarithmic.</p>'
+            f"{draw_distribution(drawn)}</div>"
+        )
+    return "\n".join(cards)
+
+
+def _key(style: str, *, is_area: bool) -> str:
+    """The sample of a line or area in a legend."""
     shape = (
         f'<rect class="area {style}" width="26" height="10"/>'
-        if panel.form == "areas"
+        if is_area
         else f'<path class="line {style}" d="M0,5L26,5"/>'
     )
     return f'<svg viewBox="0 0 26 10" aria-hidden="true">{shape}</svg>'
@@ -130,26 +164,27 @@ def _script(panels: Iterable[Panel], frame: Frame) -> str:
 
 
 def _cursor_values(panels: Iterable[Panel], frame: Frame) -> str:
-    """What the script needs: the time axis in drawing units, and every value as text."""
-    values = {
-        panel.key: [
-            ["-" if value is None else panel.format(value) for value in series.values]
-            for series in panel.series
-        ]
-        for panel in panels
-    }
-    return json.dumps(
+    """What the script needs: the time axis in drawing units, and every value to three digits."""
+    drawn = list(panels)
+    text = json.dumps(
         {
-            "edges": frame.edges,
+            "edges": [round(edge) for edge in frame.edges],
             "low": frame.axis.low,
             "high": frame.axis.high,
             "left": LEFT,
             "right": RIGHT,
             "width": WIDTH,
-            "values": values,
+            "units": {panel.key: panel.format.units for panel in drawn},
         },
         separators=(",", ":"),
     )
+    values = ",".join(f'"{panel.key}":[{",".join(map(_numbers, panel.series))}]' for panel in drawn)
+    return f'{text[:-1]},"values":{{{values}}}}}'
+
+
+def _numbers(series: Series) -> str:
+    """The values as a JSON array that is as short as it can be."""
+    return f"[{','.join('null' if value is None else f'{value:.3g}' for value in series.values)}]"
 
 
 def _embedded(text: str) -> str:

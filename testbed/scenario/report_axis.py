@@ -84,12 +84,22 @@ def _round_step(step: float) -> float:
     return next(factor * magnitude for factor in _STEPS if factor * magnitude >= step * 0.9999)
 
 
-def format_scaled(value: float, units: tuple[tuple[float, str], ...]) -> str:
-    """*value* in the largest of *units* (factor, name; ascending) that it reaches, to three digits."""
-    if value == 0:
-        return "0"
-    factor, name = next(((f, n) for f, n in reversed(units) if abs(value) >= f), units[0])
-    return f"{_short(value / factor)} {name}".rstrip()
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How values of a dimension are written; called with a value it gives the text.
+
+    Attributes:
+        units: (factor, name), ascending; a value has the largest whose factor it reaches.
+    """
+
+    units: tuple[tuple[float, str], ...]
+
+    def __call__(self, value: float) -> str:
+        """*value* to three digits, with its unit."""
+        if value == 0:
+            return "0"
+        factor, name = next(((f, n) for f, n in reversed(self.units) if abs(value) >= f), self.units[0])
+        return f"{_short(value / factor)} {name}".rstrip()
 
 
 def _short(value: float) -> str:
@@ -102,21 +112,20 @@ def format_seconds(value_ns: float) -> str:
     return f"{_short(value_ns / 1e9)} s" if value_ns else "0 s"
 
 
-def format_time(value_ns: float) -> str:
-    """A latency in ns: `31 µs`."""
-    return format_scaled(value_ns, ((1, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")))
+format_time: Final = Scale(((1, "ns"), (1e3, "\u00b5s"), (1e6, "ms"), (1e9, "s")))
+"""A latency in ns: `31 µs`."""
 
+format_rate: Final = Scale(((1, "bit/s"), (1e3, "kbit/s"), (1e6, "Mbit/s"), (1e9, "Gbit/s")))
+"""A rate in bit/s: `3.9 Gbit/s`."""
 
-def format_rate(value_bps: float) -> str:
-    """A rate in bit/s: `3.9 Gbit/s`."""
-    return format_scaled(value_bps, ((1, "bit/s"), (1e3, "kbit/s"), (1e6, "Mbit/s"), (1e9, "Gbit/s")))
+format_size: Final = Scale(((1, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB")))
+"""An amount of data, with decimal units, whose axes have round ticks: `64 kB`."""
 
+format_count: Final = Scale(((1, ""), (1e3, "k"), (1e6, "M")))
+"""A count: `12 k`."""
 
-def format_count(value: float) -> str:
-    """A count: `12 k`."""
-    return format_scaled(value, ((1, ""), (1e3, "k"), (1e6, "M")))
+format_frequency: Final = Scale(((1, "/s"), (1e3, "k/s"), (1e6, "M/s")))
+"""A count per second: `12 k/s`."""
 
-
-def format_frequency(value: float) -> str:
-    """A count per second: `12 k/s`."""
-    return "0" if value == 0 else format_scaled(value, ((1, "/s"), (1e3, "k/s"), (1e6, "M/s")))
+format_share: Final = Scale(((0.01, "%"),))
+"""A part of a whole: `25 %`."""

@@ -5,22 +5,38 @@ histograms are added, never averaged.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from agents.wire_abi import EvState
 from testbed.metrics.histogram import Histogram, merge
-from testbed.metrics.series import Interval, Reading, add_hosts
+from testbed.metrics.series import Interval, QueueGroup, Reading, add_hosts
 from testbed.scenario.plan import Plan
 from testbed.scenario.recording import NotMeasured, Recording
-from testbed.scenario.report_axis import format_count, format_frequency, format_rate, format_time, linear_axis
-from testbed.scenario.report_figure import Band, Frame, Panel, Series, Values
-from testbed.scenario.series import intervals
+from testbed.scenario.report_axis import (
+    format_count,
+    format_frequency,
+    format_rate,
+    format_size,
+    format_time,
+    linear_axis,
+)
+from testbed.scenario.report_figure import Band, Frame, Lane, Panel, Series, Values
+from testbed.scenario.series import EV_STATES, intervals, workload_goodput_bps
 
 POINTS_MAX = 480
 _INTERVAL_MIN_NS = 20_000_000
 """Shorter intervals, as between the reading at a fault's edge and the next regular one, are joined with the
 next: a rate over two milliseconds is noise."""
 
+_SENDERS_SHOWN_MAX = 6
+_QUEUE_NAMES: dict[QueueGroup, str] = {
+    "nic": "NICs",
+    "t0_down": "T0 to hosts",
+    "t0_up": "T0 to T1",
+    "t1": "T1 to T0",
+}
 _RATIOS = (0.5, 0.99, 0.999)
+_EV_STYLES = ((EvState.ASSUMED_BAD, "bad"), (EvState.DENIED, "denied"), (EvState.SKIP, "skip"))
 _RATIO_NAMES = ("p50", "p99", "p99.9")
 
 
@@ -63,45 +79,65 @@ def shown_intervals(readings: Sequence[Reading]) -> list[Interval]:
     return list(intervals(kept))
 
 
-def build_panels(plan: Plan, shown: Sequence[Interval]) -> tuple[Panel, ...]:
+def build_panels(recording: Recording, shown: Sequence[Interval]) -> tuple[Panel, ...]:
     """The panels of a report, most telling first."""
-    panels = (
-        _goodput(plan, shown),
+    plan = recording.plan
+    panels = [
+        _goodput(recording, shown),
         _latency("rtt", "Packet RTT", shown, lambda each: merge(each.packet_rtt)),
-        _ev_states(shown),
+        _ev_states(plan, shown),
         _planes(plan, shown),
         _latency("message", "Message completion time", shown, lambda each: each.message_completion),
         _losses(shown),
-    )
+    ]
+    if plan.topology.is_shaped:
+        panels += [_queues(shown), _signals(shown)]
+    if plan.topology.flow_control != "none":
+        panels.append(_holding_back(shown))
     senders = _senders(plan, shown)
-    return (*panels, senders) if len(senders.series) > 1 else panels
+    return (*panels, senders) if len(senders.series) > 1 else tuple(panels)
 
 
-def _goodput(plan: Plan, shown: Sequence[Interval]) -> Panel:
+def _goodput(recording: Recording, shown: Sequence[Interval]) -> Panel:
     series = [Series("all senders", "c0", [_rate(each, _acked(each)) for each in shown])]
-    if len(plan.workloads) > 1:
+    if len(recording.plan.workloads) > 1:
         series += [
             Series(
                 workload.name,
                 f"c{1 + index % 5}",
-                [
-                    _rate(each, sum(each.hosts[host].acknowledged_bytes for host in workload.sources))
-                    for each in shown
-                ],
+                [_workload_rate(recording, workload.name, each) for each in shown],
             )
-            for index, workload in enumerate(plan.workloads)
+            for index, workload in enumerate(recording.plan.workloads)
         ]
     note = "Payload acknowledged for the first time; retransmissions do not count."
     return Panel("goodput", "Goodput", note, "lines", tuple(series), format_rate)
 
 
+def _workload_rate(recording: Recording, workload: str, each: Interval) -> int | None:
+    """Goodput of a workload in an interval; where flows were not read twice, with its two neighbours."""
+    rate = workload_goodput_bps(recording, workload, each)
+    if rate is not None:
+        return rate
+    length_ns = each.end_ns - each.start_ns
+    wider = replace(each, start_ns=each.start_ns - length_ns, end_ns=each.end_ns + length_ns)
+    return workload_goodput_bps(recording, workload, wider)
+
+
 def _senders(plan: Plan, shown: Sequence[Interval]) -> Panel:
     hosts = dict.fromkeys(host for workload in plan.workloads for host in workload.sources)
-    series = tuple(
-        Series(host, f"c{index % 6}", [_rate(each, each.hosts[host].acknowledged_bytes) for each in shown])
-        for index, host in enumerate(hosts)
-    )
-    return Panel("senders", "Goodput by sender", "One line per sending host.", "lines", series, format_rate)
+    rates = {host: [_rate(each, each.hosts[host].acknowledged_bytes) for each in shown] for host in hosts}
+    if len(hosts) <= _SENDERS_SHOWN_MAX:
+        series = [Series(host, f"c{index % 6}", rates[host]) for index, host in enumerate(hosts)]
+        note = "One line per sending host."
+    else:
+        columns = [sorted(column) for column in zip(*rates.values(), strict=True)]
+        ranks = (("fastest", -1), ("median", len(hosts) // 2), ("slowest", 0))
+        series = [
+            Series(name, f"c{index}", [column[rank] for column in columns])
+            for index, (name, rank) in enumerate(ranks)
+        ]
+        note = f"The fastest, the median and the slowest of {len(hosts)} sending hosts in each interval."
+    return Panel("senders", "Goodput by sender", note, "lines", tuple(series), format_rate)
 
 
 def _latency(key: str, title: str, shown: Sequence[Interval], pick: Callable[[Interval], Histogram]) -> Panel:
@@ -114,14 +150,28 @@ def _latency(key: str, title: str, shown: Sequence[Interval], pick: Callable[[In
     return Panel(key, title, note, "log-lines", series, format_time)
 
 
-def _ev_states(shown: Sequence[Interval]) -> Panel:
-    total = max((sum(each.ev_states.values()) for each in shown), default=0)
-    series = tuple(
-        Series(state.name, style, [float(_in_state(each, state)) for each in shown])
-        for state, style in ((EvState.ASSUMED_BAD, "bad"), (EvState.DENIED, "denied"), (EvState.SKIP, "skip"))
-    )
-    note = f"EVs that carry no data, stacked by state. The rest of the {total} EVs is GOOD."
-    return Panel("evs", "EV states", note, "areas", series, format_count)
+def _ev_states(plan: Plan, shown: Sequence[Interval]) -> Panel:
+    """A lane per plane, as high as the plane has EVs: what is not covered is GOOD."""
+
+    def in_states(planes: Sequence[int]) -> tuple[Series, ...]:
+        return tuple(
+            Series(
+                state.name,
+                style,
+                [float(sum(each.ev_states.get((plane, state), 0) for plane in planes)) for each in shown],
+            )
+            for state, style in _EV_STYLES
+        )
+
+    planes = range(plan.topology.planes)
+    lanes = []
+    for plane in planes:
+        total = max(
+            (sum(each.ev_states.get((plane, state), 0) for state in EV_STATES) for each in shown), default=0
+        )
+        lanes.append(Lane(f"plane {plane}", float(max(1, total)), in_states([plane])))
+    note = "Share of each plane's EVs that carry no data, stacked by state; the rest is GOOD."
+    return Panel("evs", "EV states by plane", note, "lanes", in_states(planes), format_count, tuple(lanes))
 
 
 def _planes(plan: Plan, shown: Sequence[Interval]) -> Panel:
@@ -133,28 +183,56 @@ def _planes(plan: Plan, shown: Sequence[Interval]) -> Panel:
     return Panel("planes", "Sent by plane", note, "lines", series, format_rate)
 
 
+def _per_second(shown: Sequence[Interval], count: Callable[[Interval], int]) -> Values:
+    return [count(each) * 1e9 / (each.end_ns - each.start_ns) for each in shown]
+
+
 def _losses(shown: Sequence[Interval]) -> Panel:
-    def per_second(each: Interval, count: int) -> float:
-        return count * 1e9 / (each.end_ns - each.start_ns)
-
-    def values(count: Callable[[Interval], int]) -> Values:
-        return [per_second(each, count(each)) for each in shown]
-
     series = (
         Series(
             "lost to faults",
             "c0",
-            values(lambda each: each.port_drops["link_down"] + each.port_drops["loss"]),
+            _per_second(shown, lambda each: each.port_drops["link_down"] + each.port_drops["loss"]),
         ),
         Series(
             "lost to full queues",
             "c1",
-            values(lambda each: each.port_drops["queue_full"] + each.port_drops["pool_empty"]),
+            _per_second(shown, lambda each: each.port_drops["queue_full"] + each.port_drops["pool_empty"]),
         ),
-        Series("sent again", "c2", values(_retransmits)),
+        Series("sent again", "c2", _per_second(shown, _retransmits)),
     )
     note = "Packets per second; lost EV probes are among the lost."
     return Panel("losses", "Losses and retransmissions", note, "lines", series, format_frequency)
+
+
+def _queues(shown: Sequence[Interval]) -> Panel:
+    series = tuple(
+        Series(name, f"c{index}", [each.deepest_queue_bytes.get(group) for each in shown])
+        for index, (group, name) in enumerate(_QUEUE_NAMES.items())
+    )
+    note = "Data that waits at the port where most of it does, at the moment of each reading."
+    return Panel("queues", "Deepest queues", note, "lines", series, format_size)
+
+
+def _signals(shown: Sequence[Interval]) -> Panel:
+    series = (
+        Series("marked (ECN)", "c0", _per_second(shown, lambda each: each.ecn_marks)),
+        Series("trimmed", "c1", _per_second(shown, lambda each: each.trims)),
+    )
+    note = "Packets per second that ports marked or cut to their headers, over all ports."
+    return Panel("signals", "Congestion signals", note, "lines", series, format_frequency)
+
+
+def _holding_back(shown: Sequence[Interval]) -> Panel:
+    def ports_held(held_ns: Callable[[Interval], int]) -> Values:
+        return [held_ns(each) / (each.end_ns - each.start_ns) for each in shown]
+
+    series = (
+        Series("paused", "c0", ports_held(lambda each: each.flow.paused_ns)),
+        Series("without credit", "c1", ports_held(lambda each: each.flow.stalled_ns)),
+    )
+    note = "Ports that flow control kept from sending, on average over each interval."
+    return Panel("held", "Ports held back", note, "lines", series, format_count)
 
 
 def _acked(each: Interval) -> int:
@@ -162,16 +240,11 @@ def _acked(each: Interval) -> int:
 
 
 def _retransmits(each: Interval) -> int:
-    total = add_hosts(each.hosts.values())
-    return total.retransmits_sack + total.retransmits_timeout
+    return add_hosts(each.hosts.values()).retransmits
 
 
 def _rate(each: Interval, byte_count: int) -> float:
     return byte_count * 8e9 / (each.end_ns - each.start_ns)
-
-
-def _in_state(each: Interval, wanted: EvState) -> int:
-    return sum(count for (_, state), count in each.ev_states.items() if state is wanted)
 
 
 def _end_ns(recording: Recording) -> int:

@@ -1,11 +1,12 @@
 """The tables of a report as HTML text. Pure. Everything that came from outside is escaped."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Final
 
-from testbed.metrics.histogram import merge
-from testbed.metrics.series import Latency, summarize
+from testbed.metrics.histogram import Histogram, merge
+from testbed.metrics.series import summarize
 from testbed.scenario.plan import PlannedFault
 from testbed.scenario.recording import NotMeasured
 from testbed.scenario.recovery import Phase, Recovery
@@ -13,7 +14,8 @@ from testbed.scenario.report_axis import format_count, format_rate, format_time
 from testbed.scenario.result import RunResult
 from testbed.scenario.result_text import format_phase
 from testbed.scenario.timeline import format_instant
-from testbed.units import format_duration_ns, format_rate_bps, format_ratio, format_size_bytes
+from testbed.topology.ev import decode_ev
+from testbed.units import format_duration_ns, format_rate_bps, format_size_bytes
 
 _LINKS_SHOWN_MAX: Final = 6
 _FLOWS_OPEN_MAX: Final = 16
@@ -49,7 +51,7 @@ def tiles(result: RunResult) -> str:
             entries.append(("RTT p50", format_time(rtt.p50_ns)))
             entries.append(("RTT p99.9", format_time(rtt.p999_ns)))
         entries.append(("Messages", format_count(sum(host.messages for host in whole.hosts.values()))))
-        sent_again = sum(host.retransmits_sack + host.retransmits_timeout for host in whole.hosts.values())
+        sent_again = sum(host.retransmits for host in whole.hosts.values())
         entries.append(("Packets sent again", format_count(sent_again)))
     outcomes = result.recording.outcomes
     if outcomes:
@@ -97,12 +99,13 @@ def fault_table(result: RunResult) -> str:
 
 def _fault_row(result: RunResult, fault: PlannedFault, recovery: Recovery) -> tuple[str, ...]:
     recording = result.recording
-    links = "<br>".join(f"<code>{escape(name)}</code>" for name in fault.links[:_LINKS_SHOWN_MAX])
-    if len(fault.links) > _LINKS_SHOWN_MAX:
-        links += f"<br>and {len(fault.links) - _LINKS_SHOWN_MAX} more"
-    ratio = "" if fault.loss_ratio is None else f" of {format_ratio(fault.loss_ratio)}"
+    places = fault.nodes or fault.links
+    links = "<br>".join(f"<code>{escape(name)}</code>" for name in places[:_LINKS_SHOWN_MAX])
+    if len(places) > _LINKS_SHOWN_MAX:
+        links += f"<br>and {len(places) - _LINKS_SHOWN_MAX} more"
+    detail = f" {fault.detail}" if fault.detail else ""
     way = "" if fault.direction == "both" else f", {fault.direction}"
-    what = f"<small>{escape(fault.kind + ratio + way)}</small>"
+    what = f"<small>{escape(fault.kind + detail + way)}</small>"
     try:
         span = recording.fault_span(fault.fault_id)
         acted = (
@@ -127,25 +130,75 @@ def _phase(phase: Phase) -> str:
     return f'<td class="number">{text}{reason}</td>'
 
 
-def latency_table(result: RunResult) -> str:
-    """RTT of each plane and of all over the measured time."""
+def plane_table(result: RunResult) -> str:
+    """What each plane carried, and its RTT, over the measured time."""
     try:
         whole = result.recording.interval(result.recording.measured_span())
     except NotMeasured:
         return ""
+    sent_bytes = sum(whole.plane_tx_bytes)
     rows = [
-        _latency_row(f"plane {plane}", summarize(histogram))
-        for plane, histogram in enumerate(whole.packet_rtt)
+        _plane_row(f"plane {plane}", sent, sent_bytes, histogram)
+        for plane, (sent, histogram) in enumerate(zip(whole.plane_tx_bytes, whole.packet_rtt, strict=True))
     ]
-    rows.append(_latency_row("all planes", summarize(merge(whole.packet_rtt))))
-    return _table(("", "#packets", "#p50", "#p90", "#p99", "#p99.9", "#max"), rows)
+    rows.append(_plane_row("all planes", sent_bytes, sent_bytes, merge(whole.packet_rtt)))
+    header = ("", "#sent", "#share", "#RTTs", "#RTT p50", "#p90", "#p99", "#p99.9", "#max")
+    return _table(header, rows)
 
 
-def _latency_row(name: str, latency: Latency | None) -> tuple[str, ...]:
+def _plane_row(name: str, sent: int, all_sent: int, rtt: Histogram) -> tuple[str, ...]:
+    share = f"{sent / all_sent:.1%}" if all_sent else _DASH
+    cells = (_cell(name), _number(format_size_bytes(sent, 3)), _number(share))
+    latency = summarize(rtt)
     if latency is None:
-        return (_cell(name), _number("0"), *(_number(_DASH) for _ in range(5)))
+        return (*cells, _number("0"), *(_number(_DASH) for _ in range(5)))
     times = (latency.p50_ns, latency.p90_ns, latency.p99_ns, latency.p999_ns, latency.max_ns)
-    return (_cell(name), _number(f"{latency.count:,}"), *(_number(format_time(time_ns)) for time_ns in times))
+    return (*cells, _number(f"{latency.count:,}"), *(_number(format_time(time_ns)) for time_ns in times))
+
+
+def transition_table(result: RunResult) -> str:
+    """How often EVs went from which state to which, why, and in which plane."""
+    planes = range(result.plan.topology.planes)
+    counted = Counter(
+        (event.before, event.after, event.reason, decode_ev(event.entropy).plane)
+        for event in result.recording.ev_transitions()
+    )
+    kinds = sorted({key[:3] for key in counted})
+    rows = []
+    for before, after, reason in kinds:
+        counts = [counted[before, after, reason, plane] for plane in planes]
+        rows.append(
+            (
+                _cell(f"{before.name} \u2192 {after.name}"),
+                _cell(reason),
+                *(_number(f"{count:,}" if count else _DASH) for count in counts),
+                _number(f"{sum(counts):,}"),
+            )
+        )
+    return _table(("change", "reason", *(f"#plane {plane}" for plane in planes), "#all"), rows)
+
+
+def collective_table(result: RunResult) -> str:
+    """What each workload of collectives came to."""
+    rows = []
+    for name, found in result.collectives.items():
+        times = found.step or found.operation
+        cells = [_DASH] * 4
+        if times is not None:
+            shown = (times.p50_ns, times.p99_ns, times.p999_ns, times.max_ns)
+            cells = [format_duration_ns(round(time_ns), 4) for time_ns in shown]
+        rows.append(
+            (
+                _cell(name),
+                _cell(f"{found.collective.kind}{', whole steps' if found.step else ''}"),
+                _number(f"{times.count if times else 0:,}"),
+                _number(format_rate(found.bus_bytes_per_s * 8)),
+                *map(_number, cells),
+                _number(str(found.wrong_bytes)),
+            )
+        )
+    header = ("", "kind", "#operations", "#busbw", "#p50", "#p99", "#p99.9", "#max", "#wrong bytes")
+    return _table(header, rows)
 
 
 def flow_table(result: RunResult) -> str:
@@ -174,6 +227,20 @@ def flow_table(result: RunResult) -> str:
     return f"<details><summary>{len(rows)} flows</summary>{table}</details>"
 
 
+def fidelity_table(result: RunResult) -> str:
+    """What the machine did during the run, against the limits beyond which it is not to be trusted."""
+    rows = [
+        (
+            _cell("\u2713", "mark good") if finding.reason is None else _cell("\u2717", "mark bad"),
+            _cell(finding.what),
+            _cell(finding.measured),
+            _cell(finding.limit),
+        )
+        for finding in result.fidelity
+    ]
+    return _table(("", "what", "measured", "limit"), rows)
+
+
 def provenance_table(result: RunResult) -> str:
     """Where and with what the run was made."""
     plan, made = result.plan, result.provenance
@@ -189,8 +256,7 @@ def provenance_table(result: RunResult) -> str:
         ),
         (
             "Transport",
-            f"{plan.transport.kind}, {plan.transport.evs} EVs per QP, {plan.transport.cc} window of "
-            f"{plan.transport.window_packets} packets",
+            f"{plan.transport.describe_paths()}, {plan.transport.congestion.describe()}",
         ),
         *(
             (

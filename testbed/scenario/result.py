@@ -1,18 +1,41 @@
 """All that is known about a finished run: what its files and its report are made of. Pure."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from testbed.metrics.fidelity import judge
-from testbed.metrics.histogram import Histogram
-from testbed.metrics.series import add_hosts
+from testbed.metrics.fidelity import Finding
 from testbed.scenario.expectation import evaluate_expectations
+from testbed.scenario.expression import parse_quantity
+from testbed.scenario.link_finding import LinkFinding, measure_link_finding
 from testbed.scenario.measurement import Measurement
+from testbed.scenario.operations_of_span import OperationsOfSpan
 from testbed.scenario.plan import Plan
 from testbed.scenario.provenance import Provenance
+from testbed.scenario.quantity import Dimension
 from testbed.scenario.recording import NotMeasured, Recording
 from testbed.scenario.recovery import Recovery
+from testbed.scenario.trust import judge_fidelity
 from testbed.scenario.verdict import Ending, Verdict, decide
+from testbed.workloads.collective import Collective
+from testbed.workloads.nccl import CollectiveResult, build_result
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedMeasure:
+    """A quantity that variants are compared by, in this run.
+
+    Attributes:
+        quantity: as written.
+        dimension: of its value.
+        value: in the base unit; None when it was not measured.
+        reason: why not; empty otherwise.
+    """
+
+    quantity: str
+    dimension: Dimension
+    value: float | None
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,29 +46,42 @@ class RunResult:
         run_id: name of its folder, such as `20261121T170000Z-3fa2`.
         started: when, in UTC.
         ended: when, in UTC.
+        zero_utc: the time 0 of its events, in UTC; None when warm-up did not end.
         plan: what was to happen.
         recording: what happened.
         verdict: what it came to.
         recoveries: one per fault of the plan.
+        fidelity: what was looked at to decide whether the run is to be trusted.
         goodput_bps: workload -> over its measured time; None when that was not measured.
+        fairness: workload -> Jain's index of its flows' goodputs over the same time; None likewise.
+        collectives: workload of collectives -> what they came to over the same time.
+        link_finding: what link probes found; None if hosts did not probe.
         provenance: where and with what.
+        measures: what variants are compared by; empty for a scenario without.
     """
 
     run_id: str
     started: datetime
     ended: datetime
+    zero_utc: datetime | None
     plan: Plan
     recording: Recording
     verdict: Verdict
     recoveries: tuple[Recovery, ...]
+    fidelity: tuple[Finding, ...]
     goodput_bps: dict[str, float | None]
+    fairness: dict[str, float | None]
+    collectives: dict[str, CollectiveResult]
+    link_finding: LinkFinding | None
     provenance: Provenance
+    measures: tuple[ComparedMeasure, ...] = ()
 
 
 def judge_run(
     run_id: str,
     started: datetime,
     ended: datetime,
+    ended_ns: int,
     recording: Recording,
     ending: Ending | None,
     provenance: Provenance,
@@ -56,54 +92,72 @@ def judge_run(
         run_id: name of its folder.
         started: when it began, in UTC.
         ended: when it ended, in UTC.
+        ended_ns: the same instant, CLOCK_MONOTONIC.
         recording: what was measured.
         ending: why it did not end as planned; None when it did.
         provenance: where and with what.
     """
     plan = recording.plan
     measurement = Measurement(recording)
+    fidelity = judge_fidelity(recording)
+    untrusted = tuple(finding.reason for finding in fidelity if finding.reason is not None)
     return RunResult(
         run_id=run_id,
         started=started,
         ended=ended,
+        zero_utc=_zero_utc(recording, ended, ended_ns),
         plan=plan,
         recording=recording,
-        verdict=decide(evaluate_expectations(plan.expect, recording), untrusted_reasons(recording), ending),
+        verdict=decide(evaluate_expectations(plan.expect, recording), untrusted, ending),
         recoveries=tuple(measurement.recovery(fault.fault_id) for fault in plan.faults),
-        goodput_bps={workload.name: _goodput_bps(measurement, workload.name) for workload in plan.workloads},
+        fidelity=fidelity,
+        goodput_bps={
+            workload.name: _measured(measurement.workload_goodput_bps, workload.name)
+            for workload in plan.workloads
+        },
+        fairness={
+            workload.name: _measured(measurement.workload_fairness, workload.name)
+            for workload in plan.workloads
+        },
+        collectives={
+            workload.name: _collective_result(recording, workload.name, workload.collective)
+            for workload in plan.workloads
+            if workload.collective is not None
+        },
+        link_finding=measure_link_finding(recording),
         provenance=provenance,
+        measures=tuple(_compared(measurement, text) for text in plan.measures),
     )
 
 
-def untrusted_reasons(recording: Recording) -> tuple[str, ...]:
-    """Why the numbers of a run are not to be believed, one sentence each; empty when they are."""
-    readings = recording.readings
-    reasons = list(
-        judge(
-            [reading.cpus for reading in readings],
-            recording.latest_ns,
-            is_shaped=recording.plan.topology.is_shaped,
-            queue_lateness=_queue_lateness(recording),
-        )
-    )
-    if readings:
-        now, then = add_hosts(readings[-1].hosts.values()), add_hosts(readings[0].hosts.values())
-        lost = now.since(then).events_lost
-        if lost:
-            reasons.append(f"{lost} NIC events were lost, so times of detection and recovery are incomplete")
-    return tuple(reasons)
-
-
-def _queue_lateness(recording: Recording) -> Histogram | None:
-    """How late frames left their queues between the first and the last reading; None if it is not known."""
-    if not recording.readings:
-        return None
-    then, now = recording.readings[0].queue_lateness, recording.readings[-1].queue_lateness
-    return None if then is None or now is None else now.since(then)
-
-
-def _goodput_bps(measurement: Measurement, workload: str) -> float | None:
+def _compared(measurement: Measurement, text: str) -> ComparedMeasure:
+    quantity = parse_quantity(text)
     try:
-        return measurement.workload_goodput_bps(workload)
+        return ComparedMeasure(text, quantity.dimension, measurement.measure(quantity), "")
+    except NotMeasured as error:
+        return ComparedMeasure(text, quantity.dimension, None, error.message)
+
+
+def _zero_utc(recording: Recording, ended: datetime, ended_ns: int) -> datetime | None:
+    if recording.zero_ns is None:
+        return None
+    return ended - timedelta(microseconds=(ended_ns - recording.zero_ns) / 1000)
+
+
+def _measured(measure: Callable[[str], float], workload: str) -> float | None:
+    try:
+        return measure(workload)
     except NotMeasured:
         return None
+
+
+def _collective_result(recording: Recording, workload: str, collective: Collective) -> CollectiveResult:
+    try:
+        span = recording.workload_span(workload)
+        operations = OperationsOfSpan.of(recording, workload, span, with_overlapping=False).operations
+    except NotMeasured:
+        operations = ()
+    errors = [
+        outcome.error for outcome in recording.outcomes if outcome.error and outcome.flow.workload == workload
+    ]
+    return build_result(collective, operations, errors)

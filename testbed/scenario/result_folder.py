@@ -3,7 +3,7 @@
     manifest.json  status, expectations, recovery, provenance     events.jsonl  what happened, in ns
     plan.json      the resolved plan, for `replay`                series.csv    one row per 100 ms
     scenario.yaml  the file as it was                             flows.csv     one row per QP
-    summary.md  junit.xml  report.html
+    summary.md  junit.xml  report.html  figure.svg where the scenario asks for one
 
 While a run goes on, its manifest says `running`, and events.jsonl and series.csv grow line by line: a killed
 run leaves what it had measured. Everything else, and at the end these two as well, is written beside its
@@ -22,13 +22,14 @@ from typing import Final, Self
 from testbed.errors import TestbedError
 from testbed.scenario.event import FaultChange, NicEvent, Note
 from testbed.scenario.event_record import Record, all_records, change_record, nic_event_record, note_record
+from testbed.scenario.figure import draw_run
 from testbed.scenario.manifest import Json, build_manifest, opening_manifest
 from testbed.scenario.plan import Plan, dump_plan
 from testbed.scenario.provenance import Provenance
 from testbed.scenario.recording import Recording
 from testbed.scenario.report import build_report
 from testbed.scenario.result import RunResult
-from testbed.scenario.result_text import build_flows, build_junit, build_summary
+from testbed.scenario.result_text import build_flows, build_junit, build_operations, build_summary
 from testbed.scenario.series import format_row, intervals, series_columns, series_row
 
 LATEST: Final = "latest"
@@ -95,8 +96,7 @@ class ResultFolder:
     def note_reading(self, recording: Recording) -> None:
         """Appends the interval up to the latest reading to series.csv."""
         for interval in intervals(recording.readings[-2:]):
-            row = series_row(self._plan, interval, recording.relative_ns(interval.end_ns))
-            self._append(self._series, format_row(row))
+            self._append(self._series, format_row(series_row(recording, interval)))
 
     def finish(self, result: RunResult) -> None:
         """Writes all files of a run that has ended, and points `latest` at it.
@@ -110,20 +110,22 @@ class ResultFolder:
             self._write("events.jsonl", "".join(_line(record) + "\n" for record in all_records(recording)))
             self._write("series.csv", self._series_text(recording))
             self._write("flows.csv", build_flows(result))
+            if result.collectives:
+                self._write("operations.csv", build_operations(result))
             self._write("summary.md", build_summary(result))
             self._write("junit.xml", build_junit(result))
             self._write_json("manifest.json", build_manifest(result))
             self._write("report.html", build_report(result))
+            figure = draw_run(recording, is_file=True)
+            if figure is not None:
+                self._write("figure.svg", figure)
             _point(self.path.parent / LATEST, self.run_id)
         except OSError as error:
             raise _unwritable(self.path, error) from error
 
     def _series_text(self, recording: Recording) -> str:
         """The whole series anew: times of warm-up are only known exactly once it is over."""
-        rows = (
-            format_row(series_row(self._plan, interval, recording.relative_ns(interval.end_ns)))
-            for interval in intervals(recording.readings)
-        )
+        rows = (format_row(series_row(recording, interval)) for interval in intervals(recording.readings))
         return "\n".join([",".join(series_columns(self._plan)), *rows]) + "\n"
 
     def _append(self, stream: io.FileIO, line: str) -> None:

@@ -3,11 +3,14 @@
 import csv
 import io
 import unicodedata
+from collections.abc import Mapping
 from xml.etree import ElementTree as ET
 
+from testbed.scenario.link_finding import LinkFinding
 from testbed.scenario.recovery import Phase
 from testbed.scenario.result import RunResult
 from testbed.units import format_duration_ns, format_rate_bps, format_size_bytes
+from testbed.workloads.nccl import CollectiveResult
 
 FLOW_COLUMNS = (
     "workload",
@@ -25,10 +28,30 @@ FLOW_COLUMNS = (
     "error",
 )
 
+OPERATION_COLUMNS = (
+    "workload",
+    "operation",
+    "step_begin_ns",
+    "begin_ns",
+    "end_ns",
+    "reaction_ns",
+    "wrong_bytes",
+)
+
 
 def format_phase(phase: Phase) -> str:
     """A phase of recovery for a table: its time, or a dash."""
     return "-" if phase.longest_ns is None else format_duration_ns(phase.longest_ns, 3)
+
+
+def format_link_finding(finding: LinkFinding) -> str:
+    """What link probes found, in one line."""
+    shares = [
+        f"{name} {'-' if share is None else f'{share:.1%}'}"
+        for name, share in (("precision", finding.precision), ("recall", finding.recall))
+    ]
+    times = [f"{fault_id} {format_phase(phase)}" for fault_id, phase in finding.localise.items()]
+    return "Link probes: " + ", ".join([*shares, *(f"localised {time}" for time in times)])
 
 
 def build_summary(result: RunResult) -> str:
@@ -64,6 +87,8 @@ def build_summary(result: RunResult) -> str:
             )
             for recovery in result.recoveries
         ]
+    if result.link_finding is not None:
+        lines += ["", format_link_finding(result.link_finding) + "."]
     lines += [
         "",
         "| workload | goodput | messages | compared | wrong bytes |",
@@ -80,7 +105,43 @@ def build_summary(result: RunResult) -> str:
                 str(sum(outcome.wrong_bytes for outcome in outcomes)),
             )
         )
+    lines += _collective_lines(result.collectives)
     return "\n".join(lines) + "\n"
+
+
+def _collective_lines(collectives: Mapping[str, CollectiveResult]) -> list[str]:
+    if not collectives:
+        return []
+    lines = [
+        "",
+        "| collective | kind | operations | busbw | p50 | p99 | max |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for name, found in collectives.items():
+        times = found.step or found.operation
+        kind = f"{found.collective.kind}{', whole steps' if found.step else ''}"
+        figures = ["-"] * 3
+        if times is not None:
+            shown = (times.p50_ns, times.p99_ns, times.max_ns)
+            figures = [format_duration_ns(round(value), 4) for value in shown]
+        busbw = format_rate_bps(round(found.bus_bytes_per_s * 8), 4)
+        lines.append(_row(name, kind, str(times.count if times else 0), busbw, *figures))
+    return lines
+
+
+def build_operations(result: RunResult) -> str:
+    """operations.csv: one line per collective or training step, times on the run's axis."""
+    recording = result.recording
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(OPERATION_COLUMNS)
+    for name, operations in recording.operations.items():
+        for index, each in enumerate(operations):
+            begin, start, end = (
+                recording.relative_ns(time_ns) for time_ns in (each.step_begin_ns, each.begin_ns, each.end_ns)
+            )
+            writer.writerow((name, index, begin, start, end, each.reaction_ns, each.wrong_bytes))
+    return text.getvalue()
 
 
 def _row(*cells: str) -> str:
@@ -108,23 +169,23 @@ def build_junit(result: RunResult) -> str:
     run = ET.SubElement(suite, "testcase", classname=result.plan.scenario, name="run", time=seconds)
     if is_broken:
         ET.SubElement(
-            run, "error", type=verdict.status.value, message=_printable(verdict.reason)
-        ).text = _printable("\n".join([verdict.reason, *verdict.untrusted]))
+            run, "error", type=verdict.status.value, message=printable(verdict.reason)
+        ).text = printable("\n".join([verdict.reason, *verdict.untrusted]))
     for outcome in verdict.outcomes:
         case = ET.SubElement(
-            suite, "testcase", classname=result.plan.scenario, name=_printable(outcome.text), time="0"
+            suite, "testcase", classname=result.plan.scenario, name=printable(outcome.text), time="0"
         )
         if not outcome.has_passed:
             ET.SubElement(
-                case, "failure", type="expectation", message=_printable(outcome.reason)
-            ).text = _printable(outcome.reason)
+                case, "failure", type="expectation", message=printable(outcome.reason)
+            ).text = printable(outcome.reason)
     suites = ET.Element("testsuites")
     suites.append(suite)
     ET.indent(suites)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(suites, encoding="unicode") + "\n"
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """*text* without control characters, which XML 1.0 cannot hold in any form."""
     return "".join(
         character if character == "\n" or unicodedata.category(character) not in ("Cc", "Cs") else "\ufffd"

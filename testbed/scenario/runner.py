@@ -14,7 +14,7 @@ from testbed.scenario.abort_watch import AbortWatch
 from testbed.scenario.event import FaultChange, NicEvent, Note
 from testbed.scenario.plan import Plan
 from testbed.scenario.protocols import Clock, FaultInjector, Sampler, WorkloadRunner
-from testbed.scenario.recording import READING_INTERVAL_NS, Recording
+from testbed.scenario.recording import READING_INTERVAL_NS, FlowReading, Recording
 from testbed.scenario.timeline import (
     Action,
     ChangeFault,
@@ -24,6 +24,7 @@ from testbed.scenario.timeline import (
     build_timeline,
 )
 from testbed.scenario.verdict import Ending, Status
+from testbed.topology.clos import Clos
 from testbed.units import format_duration_ns
 
 COLLECT_TIMEOUT_NS: Final = 10 * 10**9
@@ -31,6 +32,9 @@ COLLECT_TIMEOUT_NS: Final = 10 * 10**9
 
 EDGE_READING_DISTANCE_NS: Final = READING_INTERVAL_NS // 4
 """How close to another reading one at the edge of a flap's occurrence may be: a fast flap must not flood."""
+
+FLOW_READING_COST_SHARE: Final = 20
+"""Flows are read so that it takes at most one part in so many of the time; fault edges are read anyway."""
 
 
 class Journal(Protocol):
@@ -84,7 +88,10 @@ class Runner:
         self._abort = AbortWatch(plan.abort)
         self._pending: list[Action] = []
         self._running: list[str] = []
+        self._started: list[str] = []
         self._next_reading_ns = 0
+        self._flow_reading_ns = 0
+        self._ring_drops_before = 0
         self.recording = Recording(plan, start_ns=self._clock.now_ns())
 
     def run(self) -> Ending | None:
@@ -108,7 +115,9 @@ class Runner:
     def _prepare(self) -> None:
         self._progress("preparing workloads: memory, QPs")
         self._world.workloads.prepare(self._plan.workloads, self._plan.transport, self._plan.seed)
+        self._ring_drops_before = self._world.sampler.ring_drops()
         self._stop_if_asked()
+        self._world.injector.make_ready(self._plan.faults)
         self._pending = list(build_timeline(self._plan))
         self.recording.start_ns = self._clock.now_ns()
         self._next_reading_ns = self.recording.start_ns
@@ -121,7 +130,7 @@ class Runner:
             while self._pending and self._due_ns(self._pending[0]) <= self._clock.now_ns():
                 self._perform(self._pending.pop(0))
             if self._clock.now_ns() >= self._next_reading_ns:
-                self._read()
+                self._read(is_needed=False)
                 self._note_finished()
 
     def _due_ns(self, action: Action) -> int:
@@ -144,6 +153,7 @@ class Runner:
             case StartWorkload(name=name):
                 self._world.workloads.start(name)
                 self._running.append(name)
+                self._started.append(name)
                 self._note(
                     f"workload {name} started", self._clock.now_ns(), "workload-started", workload=name
                 )
@@ -219,8 +229,18 @@ class Runner:
                 )
                 raise _Stopped(Ending(Status.ERROR, reason))
 
-    def _read(self) -> None:
+    def _read_flows(self, *, is_needed: bool) -> None:
+        """What each flow has had acknowledged; of thousands of flows not at every reading."""
+        readings = self.recording.flow_readings
+        begun_ns = self._clock.now_ns()
+        since_ns = begun_ns - readings[-1].time_ns if readings else 0
+        if is_needed or since_ns >= FLOW_READING_COST_SHARE * self._flow_reading_ns:
+            readings.append(FlowReading(begun_ns, self._world.workloads.acknowledged_bytes()))
+            self._flow_reading_ns = self._clock.now_ns() - begun_ns
+
+    def _read(self, *, is_needed: bool = True) -> None:
         self.recording.readings.append(self._world.sampler.read())
+        self._read_flows(is_needed=is_needed)
         for event in self._world.sampler.drain_events():
             self.recording.nic_events.append(event)
             self._journal.note_nic_event(self.recording, event)
@@ -228,9 +248,20 @@ class Runner:
         now_ns = self._clock.now_ns()
         while self._next_reading_ns <= now_ns:
             self._next_reading_ns += READING_INTERVAL_NS
+        self._note_deadlock()
         reason = self._abort.check(self.recording)
         if reason is not None:
             raise _Stopped(Ending(Status.ABORTED, reason))
+
+    def _note_deadlock(self) -> None:
+        """Writes it down when ports have come to hold each other for ever, once for each set of them."""
+        *earlier, latest = self.recording.readings[-2:]
+        now = latest.deadlock
+        if now is None or any(reading.deadlock == now for reading in earlier):
+            return
+        clos = Clos(self._plan.topology)
+        ports = " -> ".join(clos.port(port_id).name for port_id in (*now.cycle, now.cycle[0]))
+        self._note(f"deadlock: {ports}", now.since_ns, "deadlock", ports=ports)
 
     def _end(self) -> None:
         """What belongs to a whole run: revert faults without an end, compare memory, read once more."""
@@ -240,11 +271,13 @@ class Runner:
         deadline_ns = self._clock.now_ns() + COLLECT_TIMEOUT_NS
         self.recording.outcomes.extend(self._world.workloads.collect(deadline_ns))
         self._read()
+        self.recording.ring_drops = self._world.sampler.ring_drops() - self._ring_drops_before
         self._note("run is over", self._clock.now_ns(), "run-ended")
 
     def _clean_up(self) -> Ending | None:
         """Why the lab is not as it was before; None when it is. Every step is tried."""
         failures: list[TestbedError] = []
+        self.recording.operations |= {name: self._world.workloads.operations(name) for name in self._started}
         try:
             for change in self._world.injector.clear_all():
                 self._changed(change)

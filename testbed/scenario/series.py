@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from agents.wire_abi import EvState
-from testbed.metrics.series import Interval, Reading, add_hosts, summarize
+from testbed.metrics.series import QUEUE_GROUPS, Interval, Reading, add_hosts, summarize
 from testbed.scenario.plan import Plan
+from testbed.scenario.recording import NotMeasured, Recording, Span
 
 Cell = int | float | None
 EV_STATES = (EvState.GOOD, EvState.SKIP, EvState.ASSUMED_BAD, EvState.DENIED)
@@ -33,6 +34,9 @@ def series_columns(plan: Plan) -> tuple[str, ...]:
         "messages",
         "retransmits_sack",
         "retransmits_timeout",
+        "retransmits_nack",
+        "retransmits_ack",
+        "retransmits_tail",
         "qp_errors",
         "link_down_drops",
         "loss_drops",
@@ -40,17 +44,21 @@ def series_columns(plan: Plan) -> tuple[str, ...]:
         *(f"tx_plane{plane}_bytes" for plane in planes),
         *(f"ev_{state.name.lower()}_plane{plane}" for plane in planes for state in EV_STATES),
         "cpu_busy_max_ratio",
+        "ecn_marks",
+        "trims",
+        *(f"queue_{group}_max_bytes" for group in QUEUE_GROUPS),
+        *(f"goodput_of_{workload.name}_bps" for workload in plan.workloads),
     )
 
 
-def series_row(plan: Plan, interval: Interval, end_ns: int) -> tuple[Cell, ...]:
+def series_row(recording: Recording, interval: Interval) -> tuple[Cell, ...]:
     """The values of one interval, in the order of `series_columns`.
 
     Args:
-        plan: of the run.
-        interval: between two readings.
-        end_ns: its end on the run's axis.
+        recording: of the run.
+        interval: between two of its readings.
     """
+    plan, end_ns = recording.plan, recording.relative_ns(interval.end_ns)
     length_ns = interval.end_ns - interval.start_ns
     total = add_hosts(interval.hosts.values())
     row: list[Cell] = [end_ns, length_ns, _bps(total.acknowledged_bytes, length_ns)]
@@ -61,7 +69,8 @@ def series_row(plan: Plan, interval: Interval, end_ns: int) -> tuple[Cell, ...]:
         latency = summarize(plane)
         row += [latency.p50_ns, latency.p99_ns, latency.p999_ns] if latency else [None] * 3
     row += [message.p50_ns, message.p99_ns, message.p999_ns, message.max_ns] if message else [None] * 4
-    row += [total.messages, total.retransmits_sack, total.retransmits_timeout, total.qp_errors]
+    row += [total.messages, total.retransmits_sack, total.retransmits_timeout, total.retransmits_nack]
+    row += [total.retransmits_ack, total.retransmits_tail, total.qp_errors]
     drops = interval.port_drops
     row += [drops["link_down"], drops["loss"], drops["queue_full"] + drops["pool_empty"]]
     row += interval.plane_tx_bytes
@@ -71,7 +80,22 @@ def series_row(plan: Plan, interval: Interval, end_ns: int) -> tuple[Cell, ...]:
         for state in EV_STATES
     ]
     row.append(max((cpu.busy_ratio for cpu in interval.cpu_use), default=None))
+    row += [interval.ecn_marks, interval.trims]
+    row += [interval.deepest_queue_bytes.get(group) for group in QUEUE_GROUPS]
+    row += [workload_goodput_bps(recording, workload.name, interval) for workload in plan.workloads]
     return tuple(row)
+
+
+def workload_goodput_bps(recording: Recording, workload: str, interval: Interval) -> int | None:
+    """Payload of a workload acknowledged for the first time in an interval, bit/s, by its QPs' counts.
+
+    None where flows were not read twice, as between some readings of thousands of flows.
+    """
+    try:
+        rates = recording.flow_rates_bps(workload, Span(interval.start_ns, interval.end_ns))
+    except NotMeasured:
+        return None
+    return round(sum(rates.values()))
 
 
 def intervals(readings: Sequence[Reading]) -> Iterator[Interval]:

@@ -1,14 +1,14 @@
 """The clock of a real run: CLOCK_MONOTONIC, waiting that a signal ends, and what the signal was.
 
-The first SIGINT or SIGTERM asks for an orderly end. The second goes to the handler that was there before,
-so that the command's own way of forcing an end still works.
+The first SIGINT or SIGTERM asks for an orderly end, the second ends by force. A signal from before or after
+goes to the handler that is there then.
 """
 
 import os
 import select
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import FrameType
@@ -49,8 +49,12 @@ class SignalClock:
 
 
 @contextmanager
-def catching_signals() -> Iterator[SignalClock]:
-    """A clock that SIGINT and SIGTERM interrupt while the context lasts; main thread only."""
+def catching_signals(force: Callable[[], object] | None = None) -> Iterator[SignalClock]:
+    """A clock that SIGINT and SIGTERM interrupt while the context lasts; main thread only.
+
+    Args:
+        force: called at the second signal; None sends that signal to the handler of before.
+    """
     read_end, write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     clock = SignalClock(read_end)
     before = {number: signal.getsignal(number) for number in _CAUGHT}
@@ -63,6 +67,9 @@ def catching_signals() -> Iterator[SignalClock]:
         if clock.interruption() is None:
             clock.interrupt(signal.Signals(number).name)
             os.write(write_end, b"!")
+            return
+        if force is not None:
+            force()
             return
         restore()
         signal.raise_signal(number)

@@ -6,7 +6,7 @@ from typing import Literal
 from testbed.faults.occurrence import FaultOccurrence
 from testbed.scenario.plan import Plan, PlannedFault, PlannedWorkload
 from testbed.topology.clos import Clos
-from testbed.units import format_duration_ns, format_rate_bps, format_ratio, format_size_bytes
+from testbed.units import format_duration_ns, format_rate_bps, format_size_bytes
 
 _LINKS_SHOWN_MAX = 4
 
@@ -89,8 +89,7 @@ def format_plan(plan: Plan) -> str:
         f"scenario   {plan.scenario}, seed {plan.seed}",
         f"fabric     {plan.topology.planes} planes x ({plan.topology.t0} T0 + {plan.topology.t1} T1), "
         f"{number.host_count} hosts, {rate}",
-        f"transport  {plan.transport.kind}, {plan.transport.evs} EVs per QP, "
-        f"{plan.transport.cc} window of {plan.transport.window_packets} packets",
+        f"transport  {plan.transport.describe_paths()}, {plan.transport.congestion.describe()}",
         f"run        {format_duration_ns(-plan.start_ns)} of warm-up, then until {end}",
         "",
     ]
@@ -122,12 +121,13 @@ def _format_workload(workload: PlannedWorkload) -> str:
 
 
 def _format_fault(fault: PlannedFault) -> list[str]:
-    ratio = "" if fault.loss_ratio is None else f" of {format_ratio(fault.loss_ratio)}"
+    detail = f" {fault.detail}" if fault.detail else ""
     way = "" if fault.direction == "both" else f", {fault.direction}"
-    shown = ", ".join(fault.links[:_LINKS_SHOWN_MAX])
-    more = len(fault.links) - _LINKS_SHOWN_MAX
+    places = fault.nodes or fault.links
+    shown = ", ".join(places[:_LINKS_SHOWN_MAX])
+    more = len(places) - _LINKS_SHOWN_MAX
     lines = [
-        f"fault      {fault.fault_id}: {fault.kind}{ratio}{way} on {shown}"
+        f"fault      {fault.fault_id}: {fault.kind}{detail}{way} on {shown}"
         + (f" and {more} more" if more > 0 else "")
     ]
     for start_ns, end_ns in fault.periods:

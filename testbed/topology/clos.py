@@ -6,16 +6,19 @@ forwarding tables from the modules of those names, which `Clos` offers as method
 
 from collections.abc import Iterator
 from ipaddress import IPv6Address
+from typing import TYPE_CHECKING
 
 from testbed.errors import UsageError
-from testbed.topology import addressing, ev_set, forwarding, naming, timing
+from testbed.topology import addressing, ev_set, forwarding, naming, port_queue, timing
 from testbed.topology import path as paths
 from testbed.topology.element import Link, Node, Port, PortKind
-from testbed.topology.ev import Ev
+from testbed.topology.ev import Ev, stev_value
 from testbed.topology.naming import NodeName, Tier
 from testbed.topology.numbering import HostLinkPlace
-from testbed.topology.spec import TopologySpec
 from testbed.topology.usid import CarrierTemplate, Usid
+
+if TYPE_CHECKING:
+    from testbed.topology.spec import TopologySpec
 
 
 class Clos:
@@ -29,7 +32,7 @@ class Clos:
         numbering: counts, and the bijections between places and ids.
     """
 
-    def __init__(self, spec: TopologySpec) -> None:
+    def __init__(self, spec: "TopologySpec") -> None:
         self.spec = spec
         self.numbering = spec.numbering
 
@@ -248,15 +251,32 @@ class Clos:
         """The links of a path in the order in which a data packet crosses them."""
         return self.path(source, destination, plane, uplink).links
 
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether switches choose among equal links by load, so that an EV does not fix a path."""
+        return self.spec.uplink_choice == "adaptive"
+
     def ev(self, plane: int, uplink: int, copy: int = 0) -> int:
-        """The 32-bit entropy value of a path.
+        """The 32-bit entropy value of a path, between any hosts.
 
         Raises:
-            UsageError: no such plane or uplink.
+            UsageError: no such plane or uplink, or switches hash, so that no EV names an uplink by itself.
         """
         self._require(plane, self.spec.planes, "plane")
         self._require(uplink, self.numbering.uplink_count, "uplink")
+        if self.spec.forwarding == "ecmp":
+            raise UsageError("no EV names an uplink where switches hash; ask for that of a path of two hosts")
+        if self.spec.forwarding == "stev":
+            return stev_value(plane, uplink, uplink % self.spec.uplinks_per_pair, copy)
         return Ev(plane, uplink, copy).value
+
+    def ev_of_path(self, source: int, destination: int, plane: int, uplink: int, copy: int = 0) -> int:
+        """The EV number *copy* that leads from one host to another by *uplink*; see `path.find_ev`."""
+        return paths.find_ev(self, source, destination, plane, uplink, copy)
+
+    def ev_uplink(self, entropy: int, source: int, destination: int) -> int:
+        """The uplink at the source's T0 that an EV takes between two hosts; see `path.uplink_of_ev`."""
+        return paths.uplink_of_ev(self, entropy, source, destination)
 
     def explain_ev(self, entropy: int, source: int, destination: int) -> paths.Path:
         """The path that an EV takes between two hosts; see `path.explain_ev`."""
@@ -278,13 +298,13 @@ class Clos:
 
     @property
     def data_buffer_bytes(self) -> int:
-        """Room for data packets at a port; see `timing.data_buffer_bytes`."""
-        return timing.data_buffer_bytes(self)
+        """Room for data packets at a port; see `port_queue.data_buffer_bytes`."""
+        return port_queue.data_buffer_bytes(self)
 
     @property
     def control_buffer_bytes(self) -> int:
-        """Room for control packets at a port; see `timing.control_buffer_bytes`."""
-        return timing.control_buffer_bytes(self)
+        """Room for control packets at a port; see `port_queue.control_buffer_bytes`."""
+        return port_queue.control_buffer_bytes(self)
 
     # ---- private
 

@@ -5,8 +5,10 @@ is an element with its name as tool-tip and in `data-name`, so that a report can
 sample of each row is drawn, `…` standing for the rest.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
+from types import MappingProxyType
 from typing import Final
 
 from testbed.topology.clos import Clos
@@ -36,24 +38,28 @@ _LANE_OFFSET: Final = 4
 _TITLE_CHARACTER_WIDTH: Final = 10
 
 _STYLE: Final = """
-  svg { --ground: #ffffff; --ink: #1f2328; --soft: #59636e; --box: #ffffff; --tint: 0.06; --line: 0.75 }
-  @media (prefers-color-scheme: dark) {
-    svg { --ground: #0d1117; --ink: #e6edf3; --soft: #9198a1; --box: #161b22; --tint: 0.12; --line: 1 }
+  .fabric { --ground: #ffffff; --ink: #1f2328; --soft: #59636e; --box: #ffffff; --tint: 0.06; --line: 0.75 }
+  @media screen and (prefers-color-scheme: dark) {
+    .fabric { --ground: #0d1117; --ink: #e6edf3; --soft: #9198a1; --box: #161b22; --tint: 0.12; --line: 1 }
   }
-  text { font: 12px system-ui, "Segoe UI", "DejaVu Sans", sans-serif; fill: var(--ink); text-anchor: middle }
-  .title { font-size: 16px; font-weight: 600; text-anchor: start }
-  .note { fill: var(--soft); text-anchor: start }
-  .row { fill: var(--soft) }
-  .plane-name { font-weight: 600; text-anchor: start }
-  .plane { fill-opacity: var(--tint); stroke-opacity: 0.45 }
-  .node rect { fill: var(--box); stroke-width: 1.5 }
-  .host rect { stroke: var(--soft) }
-  .group { fill: none; stroke: var(--soft); stroke-opacity: 0.45; stroke-dasharray: 3 3 }
-  .link { fill: none; stroke-width: 1.6; stroke-opacity: var(--line) }
-  .link:hover { stroke-width: 4; stroke-opacity: 1 }
-  .unmarked { stroke-opacity: 0.16 }
-  .marked { stroke-width: 3.4; stroke-opacity: 1 }
+  .fabric text {
+    font: 12px system-ui, "Segoe UI", "DejaVu Sans", sans-serif; fill: var(--ink); text-anchor: middle
+  }
+  .fabric .title { font-size: 16px; font-weight: 600; text-anchor: start }
+  .fabric .note { fill: var(--soft); text-anchor: start }
+  .fabric .row { fill: var(--soft) }
+  .fabric .plane-name { font-weight: 600; text-anchor: start }
+  .fabric .plane { fill-opacity: var(--tint); stroke-opacity: 0.45 }
+  .fabric .node rect { fill: var(--box); stroke-width: 1.5 }
+  .fabric .host rect { stroke: var(--soft) }
+  .fabric .node.marked rect { stroke-width: 4 }
+  .fabric .group { fill: none; stroke: var(--soft); stroke-opacity: 0.45; stroke-dasharray: 3 3 }
+  .fabric .link { fill: none; stroke-width: 1.6; stroke-opacity: var(--line) }
+  .fabric .link:hover { stroke-width: 4; stroke-opacity: 1 }
+  .fabric .unmarked { stroke-opacity: 0.16 }
+  .fabric .link.marked { stroke-width: 3.4; stroke-opacity: 1 }
 """.strip("\n")
+"""All rules are for this drawing alone, so that a page may contain it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +152,16 @@ class _Layout:
         return self.x(Tier.HOST, None, host) - spread / 2 + places.index(plane) * step
 
 
-def graph_svg(clos: Clos, marked_links: Collection[int] = ()) -> str:
+def graph_svg(
+    clos: Clos, marked_links: Collection[int] = (), remarks: Mapping[str, str] = MappingProxyType({})
+) -> str:
     """The fabric as a complete SVG file.
 
     Args:
         clos: the fabric.
         marked_links: link ids to stand out, such as a path or what a fault hits; the other links fade. Of a
             large fabric, those that are not drawn are left out.
+        remarks: name of a link or node -> more to say in its tool-tip; such a node stands out.
     """
     spec = clos.spec
     shown = choose_shown(spec.planes, spec.t0, spec.t1, spec.hosts_per_t0, spec.uplinks_per_pair)
@@ -162,20 +171,25 @@ def graph_svg(clos: Clos, marked_links: Collection[int] = ()) -> str:
         note += "; drawn is a sample of each row, … stands for the rest"
     width = round(layout.width)
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {layout.height}" width="{width}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="fabric" viewBox="0 0 {width} {layout.height}" '
+        f'width="{width}" '
         f'height="{layout.height}" role="img" aria-label="{headline(clos)}">',
         f"<style>\n{_STYLE}\n</style>",
         '<rect width="100%" height="100%" style="fill: var(--ground)"/>',
         f'<text class="title" x="{_MARGIN}" y="{_TITLE_Y}">{headline(clos)}</text>',
         f'<text class="note" x="{_MARGIN}" y="{_TITLE_Y + 20}">{note}</text>',
         *_draw_planes(layout),
-        *_draw_links(layout, frozenset(marked_links)),
-        *_draw_switches(layout),
-        *_draw_hosts(layout),
+        *_draw_links(layout, frozenset(marked_links), remarks),
+        *_draw_switches(layout, remarks),
+        *_draw_hosts(layout, remarks),
         "</svg>",
         "",
     ]
     return "\n".join(lines)
+
+
+def _tool_tip(name: str, remarks: Mapping[str, str]) -> str:
+    return f"{name}: {escape(remarks[name])}" if name in remarks else name
 
 
 def _box_width(text: str) -> float:
@@ -202,7 +216,7 @@ def _draw_planes(layout: _Layout) -> Iterator[str]:
         yield f'<text class="plane-name" x="{x + 16:.1f}" y="{y}">plane {plane}</text>'
 
 
-def _draw_links(layout: _Layout, marked: frozenset[int]) -> Iterator[str]:
+def _draw_links(layout: _Layout, marked: frozenset[int], remarks: Mapping[str, str]) -> Iterator[str]:
     link_ids = sorted(shown_link_ids(layout.clos, layout.shown), key=lambda link_id: link_id in marked)
     for link_id in link_ids:
         link = layout.clos.link(link_id)
@@ -213,7 +227,7 @@ def _draw_links(layout: _Layout, marked: frozenset[int]) -> Iterator[str]:
         route = _host_link_route(layout, link) if link.is_host_link else _fabric_link_route(layout, link)
         yield (
             f'<path class="{classes}" data-name="{link.name}" d="{route}" '
-            f'stroke="{plane_colour(link.plane)}"{dash}><title>{link.name}</title></path>'
+            f'stroke="{plane_colour(link.plane)}"{dash}><title>{_tool_tip(link.name, remarks)}</title></path>'
         )
 
 
@@ -233,7 +247,7 @@ def _fabric_link_route(layout: _Layout, link: Link) -> str:
     return f"M{x1:.1f} {_T0_Y} L{x2:.1f} {_T1_Y + _NODE_HEIGHT}"
 
 
-def _draw_switches(layout: _Layout) -> Iterator[str]:
+def _draw_switches(layout: _Layout, remarks: Mapping[str, str]) -> Iterator[str]:
     for tier, rows, y in ((Tier.T1, layout.t1_rows, _T1_Y), (Tier.T0, layout.t0_rows, _T0_Y)):
         for plane, row in rows.items():
             for index, x in row.centres():
@@ -242,10 +256,11 @@ def _draw_switches(layout: _Layout) -> Iterator[str]:
                 else:
                     name = str(NodeName(tier, plane, index))
                     label = f"{tier.value.upper()} {index}"
-                    yield from _box(name, label, "node", x, y, layout.switch_width, plane_colour(plane))
+                    place = x, y, layout.switch_width
+                    yield from _box(name, label, "node", place, plane_colour(plane), remarks)
 
 
-def _draw_hosts(layout: _Layout) -> Iterator[str]:
+def _draw_hosts(layout: _Layout, remarks: Mapping[str, str]) -> Iterator[str]:
     per_t0, host_y = layout.clos.spec.hosts_per_t0, layout.host_y
     for row, centre in layout.groups.centres():
         if row is GAP:
@@ -263,7 +278,8 @@ def _draw_hosts(layout: _Layout) -> Iterator[str]:
                 yield f'<text class="row" x="{x:.1f}" y="{host_y + 16}">…</text>'
             else:
                 name = f"h{row * per_t0 + downlink}"
-                yield from _box(name, name, "node host", x, host_y, layout.host_width, None)
+                place = x, host_y, layout.host_width
+                yield from _box(name, name, "node host", place, None, remarks)
     for host in shown_hosts(layout.clos, layout.shown):
         for plane in layout.shown.planes:
             if plane is not GAP:
@@ -272,11 +288,20 @@ def _draw_hosts(layout: _Layout) -> Iterator[str]:
 
 
 def _box(
-    name: str, label: str, classes: str, x: float, y: float, width: float, colour: str | None
+    name: str,
+    label: str,
+    classes: str,
+    place: tuple[float, float, float],
+    colour: str | None,
+    remarks: Mapping[str, str],
 ) -> Iterator[str]:
+    """A node; *place* is the middle and the top of its box, and how wide that is."""
+    x, y, width = place
+    if name in remarks:
+        classes += " marked"
     stroke = "" if colour is None else f' stroke="{colour}"'
     yield (
-        f'<g class="{classes}" data-name="{name}"><title>{name}</title>'
+        f'<g class="{classes}" data-name="{name}"><title>{_tool_tip(name, remarks)}</title>'
         f'<rect x="{x - width / 2:.1f}" y="{y}" width="{width:.1f}" height="{_NODE_HEIGHT}" rx="5"{stroke}/>'
         f'<text x="{x:.1f}" y="{y + 16}">{label}</text></g>'
     )

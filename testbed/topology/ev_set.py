@@ -4,7 +4,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from testbed.errors import UsageError
-from testbed.topology.ev import Ev
+from testbed.topology.ev import COPY_MASK, Ev
 
 if TYPE_CHECKING:
     from testbed.topology.clos import Clos
@@ -17,7 +17,7 @@ def build_ev_set(
 
     Within a plane the uplinks follow a random permutation; where there are more EVs than uplinks it is walked
     again with the next copy number, so that no two EVs are equal and no path has more than one EV more than
-    another.
+    another. Where switches hash, an endpoint cannot know the paths: EVs are random, different source ports.
 
     Args:
         clos: the fabric.
@@ -40,6 +40,9 @@ def build_ev_set(
     evs: list[int] = []
     for plane in range(planes):
         random = Random(f"{seed}/{source}/{destination}/{plane}")
+        if clos.spec.forwarding == "ecmp":
+            evs += [Ev(plane, 0, port).value for port in random.sample(range(COPY_MASK + 1), per_plane)]
+            continue
         uplinks = (
             [0]
             if is_local
@@ -49,5 +52,5 @@ def build_ev_set(
         )
         for k in range(per_plane):
             copy, place = divmod(k, len(uplinks))
-            evs.append(Ev(plane, uplinks[place], copy).value)
+            evs.append(clos.ev(plane, uplinks[place], copy))
     return tuple(evs)

@@ -93,10 +93,12 @@ def fib_entries(clos: "Clos", switch: Node) -> Iterator[FibEntry]:
 class Action(StrEnum):
     """What a node does with a packet."""
 
+    SEND = "send"
     ENCAPSULATE = "encapsulate"
     SHIFT = "uN shift"
     FORWARD = "forward"
     DECAPSULATE = "decapsulate"
+    DELIVER = "deliver"
     DROP = "drop"
 
 
@@ -107,7 +109,7 @@ class Hop:
     Attributes:
         node: the node.
         action: what it does.
-        arrival: outer destination address on arrival; None at the sender.
+        arrival: outermost destination address on arrival; None at the sender.
         departure: the same on departure; None where the packet ends.
         ingress: port of arrival; None at the sender.
         egress: port of departure; None where the packet ends.

@@ -3,6 +3,9 @@
 Between T0s a path is named by plane and uplink, which fix T1 and lane: both the way up and the way down use
 that lane. Two hosts of one T0 have one path per plane, whose uplink is 0 by convention. A packet's reverse
 path (its SACK on the reflected EV) crosses the same links the other way.
+
+Where switches hash (ECMP), neither the last two sentences hold between T0s nor does an EV name its path: the
+hashes of the switches on the way are computed here as they compute them.
 """
 
 from dataclasses import dataclass
@@ -10,10 +13,11 @@ from ipaddress import IPv6Address
 from typing import TYPE_CHECKING
 
 from testbed.errors import UsageError
-from testbed.topology.element import Link, Node
-from testbed.topology.ev import decode_ev
-from testbed.topology.forwarding import Hop, trace_carrier
-from testbed.topology.usid import CarrierTemplate, Role, Usid, row_template
+from testbed.topology.element import Link, Node, PortKind
+from testbed.topology.ev import COPY_MASK, STEV_COPY_MASK, Ev, decode_ev
+from testbed.topology.forwarding import Action, Hop, trace_carrier
+from testbed.topology.host_forwarding import choose_uplink, flow_of_ev, trace_packet
+from testbed.topology.usid import CarrierTemplate, Role, Usid, row_template, unpack_carrier
 
 if TYPE_CHECKING:
     from testbed.topology.clos import Clos
@@ -28,8 +32,8 @@ class Path:
         plane: the plane it stays in.
         uplink: uplink number at the source T0; 0 if there is no T1 on the way.
         t1: the T1 it crosses, or None.
-        usids: the uSIDs of its carrier in order.
-        carrier: its outer destination address when it leaves the source NIC.
+        usids: the uSIDs of its carrier in order; none without source routes.
+        carrier: its outer destination address when it leaves the source NIC; None without source routes.
         links: the links in order: 4 across a T1, 2 within a T0.
         hops: every node with what it does, from the source NIC to the destination NIC.
     """
@@ -40,7 +44,7 @@ class Path:
     uplink: int
     t1: Node | None
     usids: tuple[Usid, ...]
-    carrier: IPv6Address
+    carrier: IPv6Address | None
     links: tuple[Link, ...]
     hops: tuple[Hop, ...]
 
@@ -95,28 +99,52 @@ def build_path(clos: "Clos", source: int, destination: int, plane: int, uplink: 
     """The path from host *source* to host *destination* through *plane* and *uplink*.
 
     Raises:
-        UsageError: there is no such path.
+        UsageError: there is no such path, or switches hash and no EV happens to lead there.
     """
-    usids = path_usids(clos, source, destination, plane, uplink)
+    if clos.spec.forwarding != "srv6":
+        return explain_ev(clos, find_ev(clos, source, destination, plane, uplink), source, destination)
     carrier = clos.carrier(source, destination, plane, uplink)
-    links = [clos.host_link(source, plane), clos.host_link(destination, plane)]
-    t1 = None
-    if not clos.is_local(source, destination):
-        t1 = clos.t1(plane, uplink // clos.spec.uplinks_per_pair)
-        links[1:1] = (
-            clos.fabric_link(plane, clos.numbering.row(host), uplink) for host in (source, destination)
-        )
-    return Path(
-        source=clos.host(source),
-        destination=clos.host(destination),
-        plane=plane,
-        uplink=uplink,
-        t1=t1,
-        usids=usids,
-        carrier=carrier,
-        links=tuple(links),
-        hops=trace_carrier(clos, source, plane, carrier),
-    )
+    hops = trace_carrier(clos, source, plane, carrier)
+    return _path_of_hops(clos, source, destination, hops, carrier)
+
+
+def find_ev(clos: "Clos", source: int, destination: int, plane: int, uplink: int, copy: int = 0) -> int:
+    """The EV number *copy*, from 0, that leads from host *source* to host *destination* by *uplink*.
+
+    Where switches hash, the EVs of a plane are tried in order of their source ports.
+
+    Raises:
+        UsageError: there is no such path, or not that many EVs lead there.
+    """
+    check_route(clos, source, destination, plane, uplink)
+    if not 0 <= copy <= (STEV_COPY_MASK if clos.spec.forwarding == "stev" else COPY_MASK):
+        raise UsageError(f"copy {copy} does not fit its field of an EV")
+    if clos.spec.forwarding != "ecmp":
+        return clos.ev(plane, uplink, copy)
+    for port in range(COPY_MASK + 1):
+        entropy = Ev(plane, 0, port).value
+        if uplink_of_ev(clos, entropy, source, destination) == uplink:
+            if copy == 0:
+                return entropy
+            copy -= 1
+    raise UsageError(f"no such EV of plane {plane} leads from h{source} to h{destination} by uplink {uplink}")
+
+
+def uplink_of_ev(clos: "Clos", entropy: int, source: int, destination: int) -> int:
+    """The uplink at the source's T0 that packets on that EV take to host *destination*; 0 within a T0.
+
+    It need not exist: an EV of another fabric may name any.
+
+    Raises:
+        UsageError: no such hosts, or no such plane where switches hash.
+    """
+    if clos.is_local(source, destination):
+        return 0
+    ev = decode_ev(entropy)
+    if clos.spec.forwarding != "ecmp":
+        return ev.uplink
+    flow = flow_of_ev(clos, source, destination, ev.plane, entropy)
+    return choose_uplink(clos, clos.t0_of(source, ev.plane), flow, entropy).number
 
 
 def explain_ev(clos: "Clos", entropy: int, source: int, destination: int) -> Path:
@@ -124,7 +152,7 @@ def explain_ev(clos: "Clos", entropy: int, source: int, destination: int) -> Pat
 
     Args:
         clos: the fabric.
-        entropy: 32 bits; the copy number does not matter for the path.
+        entropy: 32 bits.
         source: host number.
         destination: host number.
 
@@ -134,4 +162,28 @@ def explain_ev(clos: "Clos", entropy: int, source: int, destination: int) -> Pat
     if not 0 <= entropy < 1 << 32:
         raise UsageError(f"{entropy:#x} is not an EV: EVs have 32 bits")
     ev = decode_ev(entropy)
-    return build_path(clos, source, destination, ev.plane, ev.uplink)
+    if clos.spec.forwarding == "srv6":
+        return build_path(clos, source, destination, ev.plane, ev.uplink)
+    check_route(clos, source, destination, ev.plane, 0)
+    hops = trace_packet(clos, source, destination, ev.plane, entropy)
+    if hops[-1].action is Action.DROP:
+        raise UsageError(f"EV {entropy:#010x} is dropped at {hops[-1].node.name}: {hops[-1].reason}")
+    return _path_of_hops(clos, source, destination, hops, None)
+
+
+def _path_of_hops(
+    clos: "Clos", source: int, destination: int, hops: tuple[Hop, ...], carrier: IPv6Address | None
+) -> Path:
+    ports = [hop.egress for hop in hops if hop.egress is not None]
+    ups = [port for port in ports if port.kind is PortKind.T0_UP]
+    return Path(
+        source=clos.host(source),
+        destination=clos.host(destination),
+        plane=ports[0].plane,
+        uplink=ups[0].index - clos.spec.hosts_per_t0 if ups else 0,
+        t1=clos.peer(ups[0]).node if ups else None,
+        usids=() if carrier is None else unpack_carrier(carrier),
+        carrier=carrier,
+        links=tuple(clos.link(port.link_id) for port in ports),
+        hops=hops,
+    )

@@ -5,6 +5,8 @@
     links: p0-t0-*~p0-t1-1                   links between such nodes, or ports
     links: {plane: 0, between: [t0, t1]}     by property; add node: p0-t1-3 for the links of one node
     nodes: {plane: 0, tier: t1}              likewise for nodes: h3, "p*-t1-0", [h0, h1]
+    planes: 1                                a plane, several, or all
+    optic: 4                                 whole optical modules of four links
     pick: random, count: 2                   take some of what matches; all without pick
 
 Selecting nothing is an error, because a fault that hits nothing would look like a fabric that bears it.
@@ -14,14 +16,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import translate
 from random import Random
-from typing import Annotated, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from testbed.document import validate_values
 from testbed.document.yaml_tree import parse_tree
 from testbed.errors import UsageError
-from testbed.topology.clos import Clos
 from testbed.topology.element import Link, Node
 from testbed.topology.naming import (
     LINK_GRAMMAR,
@@ -31,6 +32,9 @@ from testbed.topology.naming import (
     Tier,
     parse_node_name,
 )
+
+if TYPE_CHECKING:
+    from testbed.topology.clos import Clos
 
 Pick = Literal["all", "first", "random"]
 
@@ -43,6 +47,10 @@ def _form(value: object) -> str:
     if isinstance(value, str | int):
         return "one"
     return "several" if isinstance(value, list) else "filter"
+
+
+def _plane_form(value: object) -> str:
+    return "number" if isinstance(value, int) else _form(value)
 
 
 _PlaneIndex = Annotated[int, Field(ge=0)]
@@ -126,6 +134,11 @@ class LinkSelector(_Choice):
         description="A link (`p0-t0-0:4~p0-t1-0:0`), the port at one end (`h0:2`), a glob of either "
         "(`p0-t1-1:*`), a list of these, or a filter."
     )
+    optic: Annotated[int, Field(ge=2, le=64)] | None = Field(
+        default=None,
+        description="Links of an optical module, which fail together: so many neighbouring ports of a T0 "
+        "(for 4: ports 0 to 3, 4 to 7). Takes `count` whole modules of those that a matching link is in.",
+    )
 
 
 class NodeSelector(_Choice):
@@ -137,6 +150,17 @@ class NodeSelector(_Choice):
         | Annotated[NodeFilter, Tag("filter")],
         Discriminator(_form),
     ] = Field(description="A node name, a glob of names (`p*-t1-0`), a list of these, or a filter.")
+
+
+class PlaneSelector(_Choice):
+    """Which planes."""
+
+    planes: Annotated[
+        Annotated[Literal["all"], Tag("one")]
+        | Annotated[_PlaneIndex, Tag("number")]
+        | Annotated[list[_PlaneIndex], Field(min_length=1), Tag("several")],
+        Discriminator(_plane_form),
+    ] = Field(description="A plane index, a list of them, or `all`.")
 
 
 def parse_link_selector(text: str) -> LinkSelector:
@@ -160,7 +184,21 @@ def parse_node_selector(text: str) -> NodeSelector:
     return validate_values(_selector_values(text, "nodes"), NodeSelector, "selector")
 
 
-def select_links(clos: Clos, selector: LinkSelector, seed: int) -> tuple[Link, ...]:
+def parse_plane_selector(text: str) -> PlaneSelector:
+    """The selector of a command line, as for links: `1`, `0,2`, `all`, `{planes: all, pick: random}`.
+
+    Raises:
+        UsageError: neither numbers nor such a mapping.
+    """
+    values = _selector_values(text, "planes")
+    names = values.get("planes")
+    if isinstance(names, list):
+        numbers = [int(name) if isinstance(name, str) and name.isdecimal() else name for name in names]
+        values = {**values, "planes": "all" if numbers == ["all"] else numbers}
+    return validate_values(values, PlaneSelector, "selector")
+
+
+def select_links(clos: "Clos", selector: LinkSelector, seed: int) -> tuple[Link, ...]:
     """The links that a selector means, each once, in topology order.
 
     Args:
@@ -176,11 +214,45 @@ def select_links(clos: Clos, selector: LinkSelector, seed: int) -> tuple[Link, .
         matching = sorted(set(_filtered_link_ids(clos, wanted)))
     else:
         matching = _union(wanted, lambda name: _named_link_ids(clos, name), "link")
-    chosen = _choose(matching, selector, seed, "link", _written(wanted))
+    if selector.optic is None:
+        chosen = _choose(matching, selector, seed, "link", _written(wanted))
+    else:
+        modules = _modules(clos, matching, selector.optic)
+        first = _choose(sorted(modules), selector, seed, "optical module", _written(wanted))
+        chosen = sorted(link_id for one in first for link_id in modules[one])
     return tuple(clos.link(link_id) for link_id in chosen)
 
 
-def select_nodes(clos: Clos, selector: NodeSelector, seed: int) -> tuple[Node, ...]:
+def _modules(clos: "Clos", matching: Sequence[int], size: int) -> dict[int, list[int]]:
+    """Links by optical module, of the modules in which a matching link is; a key is the first link's id."""
+    modules = {}
+    for link_id in matching:
+        link = clos.link(link_id)
+        t0_port = link.upper if link.is_host_link else link.lower
+        begin = t0_port.index - t0_port.index % size
+        indices = range(begin, min(begin + size, t0_port.node.port_count))
+        links = sorted(clos.port_id(t0_port.node, index) // 2 for index in indices)
+        modules[links[0]] = links
+    return modules
+
+
+def select_planes(clos: "Clos", selector: PlaneSelector, seed: int) -> tuple[int, ...]:
+    """The planes that a selector means, each once, in order.
+
+    Args:
+        clos: the fabric.
+        selector: what is asked for.
+        seed: decides what `pick: random` takes; equal seeds take the same.
+
+    Raises:
+        UsageError: a plane that does not exist, or fewer match than are to be taken.
+    """
+    wanted = None if selector.planes == "all" else selector.planes
+    matching = sorted(set(_planes(clos, wanted)))
+    return tuple(_choose(matching, selector, seed, "plane", _written(selector.planes)))
+
+
+def select_nodes(clos: "Clos", selector: NodeSelector, seed: int) -> tuple[Node, ...]:
     """The nodes that a selector means, each once, in the order of their ids.
 
     Args:
@@ -202,7 +274,7 @@ def select_nodes(clos: Clos, selector: NodeSelector, seed: int) -> tuple[Node, .
 
 def _selector_values(text: str, key: str) -> dict[str, Any]:
     stripped = text.strip()
-    if stripped.startswith("{") or re.match(r"(links|nodes|pick|count):\s", stripped):
+    if stripped.startswith("{") or re.match(r"(links|nodes|planes|optic|pick|count):\s", stripped):
         tree, _ = parse_tree(stripped, "selector")
         if not isinstance(tree, dict):
             raise UsageError(f"selector {text!r}: expected a mapping with {key}")
@@ -247,7 +319,7 @@ def _written(value: object) -> str:
     return str(value)
 
 
-def _planes(clos: Clos, wanted: int | list[int] | None) -> Iterable[int]:
+def _planes(clos: "Clos", wanted: int | list[int] | None) -> Iterable[int]:
     if wanted is None:
         return range(clos.spec.planes)
     planes = [wanted] if isinstance(wanted, int) else wanted
@@ -257,7 +329,7 @@ def _planes(clos: Clos, wanted: int | list[int] | None) -> Iterable[int]:
     return planes
 
 
-def _filtered_link_ids(clos: Clos, wanted: LinkFilter) -> Iterator[int]:
+def _filtered_link_ids(clos: "Clos", wanted: LinkFilter) -> Iterator[int]:
     planes = set(_planes(clos, wanted.plane))
     tiers = [wanted.between] if wanted.between is not None else _TIERS_JOINED
     number = clos.numbering
@@ -279,7 +351,7 @@ def _filtered_link_ids(clos: Clos, wanted: LinkFilter) -> Iterator[int]:
                     yield link_id
 
 
-def _filtered_node_ids(clos: Clos, wanted: NodeFilter) -> Iterator[int]:
+def _filtered_node_ids(clos: "Clos", wanted: NodeFilter) -> Iterator[int]:
     number = clos.numbering
     if wanted.tier is Tier.HOST:
         yield from range(number.switch_count, number.node_count)
@@ -295,7 +367,7 @@ def _is_glob(text: str) -> bool:
     return not _GLOB_CHARACTERS.isdisjoint(text)
 
 
-def _named_nodes(clos: Clos, name: str) -> Iterator[Node]:
+def _named_nodes(clos: "Clos", name: str) -> Iterator[Node]:
     if not _is_glob(name):
         yield clos.node(name)
         return
@@ -303,7 +375,7 @@ def _named_nodes(clos: Clos, name: str) -> Iterator[Node]:
     yield from (node for node in clos.nodes() if matches(node.name))
 
 
-def _named_link_ids(clos: Clos, name: str) -> Iterator[int]:
+def _named_link_ids(clos: "Clos", name: str) -> Iterator[int]:
     if parse_node_name(name) is not None:
         raise UsageError(f"{name} is a node, not a link; {name}{PORT_SEPARATOR}* selects all its links")
     one, separator, other = name.partition(LINK_SEPARATOR)
@@ -318,7 +390,7 @@ def _named_link_ids(clos: Clos, name: str) -> Iterator[int]:
         yield from (port_id // 2 for port_id in _port_ids(clos, one))
 
 
-def _port_ids(clos: Clos, glob: str) -> Iterator[int]:
+def _port_ids(clos: "Clos", glob: str) -> Iterator[int]:
     """Ports that a name or glob means; a node without a port index stands for all its ports."""
     node_glob, separator, index_glob = glob.rpartition(PORT_SEPARATOR)
     if not separator:

@@ -4,13 +4,20 @@ A value left out that depends on others (the number of EVs, queue sizes) stays N
 stored spec says what the user said; `Clos` computes it.
 """
 
-from typing import Annotated, Final, Self
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from testbed.topology.addressing import PORT_ID_BITS
+from testbed.topology.clos import Clos
+from testbed.topology.ev import LANE_MASK
+from testbed.topology.flow_control import CreditSpec, FlowControlKind, PfcSpec, check_flow_control
+from testbed.topology.limit import LimitProblems
 from testbed.topology.numbering import Numbering
+from testbed.topology.port_selection import check_selections
+from testbed.topology.probe_path import check_probing, check_time_out
+from testbed.topology.probing_spec import ProbingSpec
+from testbed.topology.queue_spec import LinkDelay, QueueSpec
 from testbed.topology.usid import INDEX_COUNT, PLANE_COUNT
 from testbed.units import Duration, Rate, Ratio, Size
 
@@ -26,24 +33,6 @@ WINDOW_PACKETS_MAX: Final = 1024
 
 MEMORY_SEGMENT_BYTES: Final = 1 << 20
 """A NIC's memory is made of segments of this size; MRC_MEMORY_SEGMENT of the data plane."""
-
-
-class _Problems:
-    """Cross-field errors, each at the key it is about, so that they get a line of the file."""
-
-    def __init__(self) -> None:
-        self._details: list[InitErrorDetails] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._details)
-
-    def add(self, dotted_key: str, value: int, message: str) -> None:
-        error = PydanticCustomError("topology_limit", "{message}", {"message": message})
-        self._details.append(InitErrorDetails(type=error, loc=tuple(dotted_key.split(".")), input=value))
-
-    def raise_if_any(self, title: str) -> None:
-        if self._details:
-            raise ValidationError.from_exception_data(title, self._details)
 
 
 class NicSpec(BaseModel):
@@ -73,13 +62,18 @@ class NicSpec(BaseModel):
         description="Packets a QP may have in flight over all planes.",
     )
     path_mtu: Size = Field(default=2048, description="Payload bytes per packet: 256B, 512B, 1KiB or 2KiB.")
+    icrc: Literal["off", "on"] = Field(
+        default="off",
+        description="Whether NICs compute and check the invariant CRC of every packet. An unshaped "
+        "flow is about three times slower with it; faults that corrupt packets turn it on while they last.",
+    )
     qps_max: int = Field(
         default=32, ge=1, le=1024, description="QPs a NIC can hold; each takes about 100 KiB."
     )
 
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
-        problems = _Problems()
+        problems = LimitProblems()
         if self.path_mtu not in PATH_MTUS:
             problems.add(
                 "path_mtu",
@@ -94,24 +88,6 @@ class NicSpec(BaseModel):
         return self
 
 
-class QueueSpec(BaseModel):
-    """The two queues of every port of a shaped fabric: control before data, tail drop in each."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    data_buffer: Size | None = Field(
-        default=None,
-        gt=0,
-        description="Room for data packets at a port. Left out: 5 times port_rate times the idle RTT across "
-        "a T1, and at least one window of full packets.",
-    )
-    control_buffer: Size | None = Field(
-        default=None,
-        gt=0,
-        description="Room for SACKs, probes and trimmed packets at a port. Left out: 1024 SACKs.",
-    )
-
-
 class TopologySpec(BaseModel):
     """A two-tier Clos in several planes: every host has one NIC port to a T0 of each plane."""
 
@@ -124,6 +100,23 @@ class TopologySpec(BaseModel):
     t1: int = Field(default=2, ge=1, description="T1 switches per plane.")
     hosts_per_t0: int = Field(default=4, ge=1, description="Hosts at a T0; the same hosts in every plane.")
     uplinks_per_pair: int = Field(default=1, ge=1, description="Parallel links between a T0 and a T1.")
+    forwarding: Literal["srv6", "stev", "ecmp"] = Field(
+        default="srv6",
+        description="How switches choose a path. srv6: the sender writes it into an outer header. stev: each "
+        "tier reads a field of the EV. ecmp: each switch hashes the EV and the addresses.",
+    )
+    hash_seed: int = Field(
+        default=0,
+        ge=0,
+        lt=1 << 32,
+        description="Seed of the switches' hashes, each of which also depends on the switch; needs ecmp.",
+    )
+    uplink_choice: Literal["hash", "adaptive"] = Field(
+        default="hash",
+        description="How an ecmp switch chooses among equal links. hash: by the packet's addresses and EV. "
+        "adaptive: per packet the one with the least to send, as InfiniBand switches do; needs ecmp and "
+        "port_rate, and a transport that takes packets in any order: infiniband.",
+    )
     port_rate: Rate | None = Field(
         default=None,
         description="Rate of every port, NIC ports included, such as 100Mbit. Left out: unshaped, frames are "
@@ -132,8 +125,26 @@ class TopologySpec(BaseModel):
     link_delay: Duration = Field(
         default=0, description="Propagation delay of every link, one way; needs port_rate."
     )
+    link_delays: list[LinkDelay] = Field(
+        default_factory=list,
+        description="Links with another delay than link_delay; of several entries for a link the last holds.",
+    )
     queue: QueueSpec = Field(default=QueueSpec(), description="Queues of every port; need port_rate.")
+    flow_control: FlowControlKind = Field(
+        default="none",
+        description="What keeps a switch's buffers from overflowing. none: nothing, packets are dropped or "
+        "trimmed. pfc: it pauses the port that sends to it. credits: that port waits for room. Needs "
+        "port_rate; acts on data, never on control packets.",
+    )
+    pfc: PfcSpec = Field(default=PfcSpec(), description="Thresholds of PFC; need flow_control: pfc.")
+    credits: CreditSpec = Field(
+        default=CreditSpec(), description="Buffers of credits; need flow_control: credits."
+    )
     nic: NicSpec = Field(default=NicSpec(), description="What every host's NIC holds: memory, EVs, window.")
+    probing: ProbingSpec | None = Field(
+        default=None,
+        description="Link probes, all the time; `{}` for the defaults. Left out: none, until `probe links`.",
+    )
 
     @property
     def is_shaped(self) -> bool:
@@ -171,7 +182,7 @@ class TopologySpec(BaseModel):
 
     @model_validator(mode="after")
     def _check_limits(self) -> Self:
-        problems = _Problems()
+        problems = LimitProblems()
         for key, count, what in (
             ("t0", self.t0 * self.uplinks_per_pair, "t0 x uplinks_per_pair"),
             ("t1", self.t1 * self.uplinks_per_pair, "t1 x uplinks_per_pair"),
@@ -197,16 +208,52 @@ class TopologySpec(BaseModel):
                 f"{self.evs} EVs cannot be shared equally by {self.planes} planes; "
                 f"use a multiple of {self.planes}, such as {max(1, self.evs // self.planes) * self.planes}",
             )
+        if self.hash_seed and self.forwarding != "ecmp":
+            problems.add("hash_seed", self.hash_seed, "hash_seed has no effect without forwarding: ecmp")
+        self._check_uplink_choice(problems)
+        if self.forwarding == "stev" and self.uplinks_per_pair > LANE_MASK + 1:
+            problems.add(
+                "uplinks_per_pair",
+                self.uplinks_per_pair,
+                f"{self.uplinks_per_pair} parallel links, but a structured EV has room for {LANE_MASK + 1}",
+            )
         if not self.is_shaped:
             self._check_nothing_needs_a_rate(problems)
+        check_probing(self, problems)
+        if not problems:
+            check_selections(Clos(self), problems)
+            check_time_out(Clos(self), problems)
+        if not problems:
+            check_flow_control(self, Clos(self), problems)
         problems.raise_if_any("topology")
         return self
 
-    def _check_nothing_needs_a_rate(self, problems: _Problems) -> None:
-        for key, value in (
-            ("link_delay", self.link_delay),
-            ("queue.data_buffer", self.queue.data_buffer),
-            ("queue.control_buffer", self.queue.control_buffer),
-        ):
+    def _check_uplink_choice(self, problems: LimitProblems) -> None:
+        if self.uplink_choice != "adaptive":
+            return
+        if self.forwarding != "ecmp":
+            by = "the source route" if self.forwarding == "srv6" else "the EV"
+            problems.add(
+                "uplink_choice",
+                self.uplink_choice,
+                f"with forwarding: {self.forwarding} {by} names the uplink; adaptive needs forwarding: ecmp",
+            )
+        if not self.is_shaped:
+            problems.add(
+                "uplink_choice",
+                self.uplink_choice,
+                "adaptive compares what waits at ports, and in an unshaped fabric nothing waits; give "
+                "port_rate too",
+            )
+
+    def _check_nothing_needs_a_rate(self, problems: LimitProblems) -> None:
+        for key, value in {
+            "link_delay": self.link_delay,
+            "link_delays": self.link_delays,
+            "queue.overrides": self.queue.overrides,
+            "queue.drainer": self.queue.drainer != "auto" and self.queue.drainer,
+            "queue.drainers": self.queue.drainers > 1 and self.queue.drainers,
+            **{f"queue.{key}": value for key, value in self.queue.settings().items()},
+        }.items():
             if value:
                 problems.add(key, value, f"{key} has no effect in an unshaped fabric; give port_rate too")

@@ -11,6 +11,8 @@ from testbed.topology.ev import decode_ev
 from testbed.topology.forwarding import FIB_LOCAL
 from testbed.topology.naming import Tier
 from testbed.topology.path import Path
+from testbed.topology.port_queue import port_queues
+from testbed.topology.port_selection import overrides_by_port, overriding_delays_ns
 from testbed.topology.usid import INDEX_COUNT, PLANE_SHIFT, Role, Usid
 from testbed.units import format_duration_ns, format_rate_bps, format_ratio, format_size_bytes
 
@@ -63,11 +65,32 @@ def summary_table(clos: Clos) -> Table:
     else:
         rows += [
             ("port rate", format_rate_bps(spec.port_rate)),
-            ("link delay", format_duration_ns(spec.link_delay)),
+            (
+                "link delay",
+                format_duration_ns(spec.link_delay) + _but(len(overriding_delays_ns(clos)), "link"),
+            ),
             ("buffer per port", f"{format_size_bytes(clos.data_buffer_bytes, digits=3)} for data"),
+            ("T0-T1 links", _thresholds(clos) + _but(len(overrides_by_port(clos)), "port")),
             ("idle RTT in theory", format_duration_ns(timing.base_rtt_ns(clos), digits=4)),
         ]
     return Table("fabric", ("property", "value"), tuple(rows))
+
+
+def _but(count: int, what: str) -> str:
+    """How many have a setting of their own."""
+    return f", but for {count} {what}{'s' if count > 1 else ''}" if count else ""
+
+
+def _thresholds(clos: Clos) -> str:
+    """What queues towards a T1 do with too much data."""
+    queue = port_queues(clos)[2 * clos.numbering.host_link_count]
+    parts = ["drop when full"]
+    if queue.trim_bytes:
+        parts = [f"trim above {format_size_bytes(queue.trim_bytes, digits=3)}"]
+    if queue.ecn_max_bytes:
+        least, most = (format_size_bytes(n, digits=3) for n in (queue.ecn_min_bytes, queue.ecn_max_bytes))
+        parts.insert(0, f"mark above {least}, all above {most}")
+    return "; ".join(parts)
 
 
 def node_table(clos: Clos) -> Table:
@@ -144,7 +167,7 @@ def forwarding_table(clos: Clos, switch: Node) -> Table:
 
 
 def path_table(path: Path) -> Table:
-    """A path hop by hop: what each node does with the carrier, and over which link it leaves."""
+    """A path hop by hop: what each node does with the packet, and over which link it leaves."""
     rows = tuple(
         (
             hop.node.name,
@@ -157,7 +180,8 @@ def path_table(path: Path) -> Table:
         for hop, link in zip(path.hops, (*path.links, None), strict=True)
     )
     usids = " ".join(f"{usid.value:04x}={usid}" for usid in path.usids)
-    title = f"{path.source.name} to {path.destination.name} through plane {path.plane}: {usids}"
+    title = f"{path.source.name} to {path.destination.name} through plane {path.plane}"
+    title += f": {usids}" if usids else ""
     return Table(title, ("node", "action", "arrives_as", "leaves_as", "link", "why"), rows)
 
 
@@ -172,7 +196,8 @@ def ev_table(clos: Clos, source: int, destination: int, evs: Iterable[int]) -> T
         ev = decode_ev(entropy)
         path = clos.explain_ev(entropy, source, destination)
         t1 = None if path.t1 is None else path.t1.name
-        rows.append((f"{entropy:#010x}", ev.plane, ev.uplink, ev.copy, t1, str(path.carrier)))
+        carrier = None if path.carrier is None else str(path.carrier)
+        rows.append((f"{entropy:#010x}", ev.plane, path.uplink, ev.copy, t1, carrier))
     title = f"EVs from h{source} to h{destination}"
     return Table(title, ("ev", "plane", "uplink", "copy", "t1", "carrier"), tuple(rows))
 

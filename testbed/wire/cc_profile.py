@@ -12,12 +12,13 @@ Source: docs/protocol.md, "Congestion control parameters".
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from fractions import Fraction
 from typing import Final, Self, TypeVar
 
 from testbed.errors import UsageError
+from testbed.wire.received_bytes import ROUNDING_MAX_BYTES, write_nominal_bytes
 
 REFERENCE_RTT_NS: Final = 12_000
 REFERENCE_BDP_BYTES: Final = 150_000
@@ -29,6 +30,9 @@ RATIO_SHIFT: Final = 16
 NO_QA_THRESHOLD_NS: Final = (1 << 32) - 1
 """No delay is above it."""
 
+CC_ALGORITHMS: Final = ("nscc", "fixed")
+"""Congestion control that a QP can have: NSCC, or a window that never changes."""
+
 _NS_PER_S: Final = 10**9
 _BYTES_MAX: Final = 1 << 30
 _BITS_PER_BYTE: Final = 8
@@ -39,6 +43,7 @@ _PI_MAX_BYTES: Final = 1 << 30
 
 Number = int | float | Fraction
 Setting = Number | bool | None
+"""A value that a user gives by standard name; None: never, where that is allowed."""
 _Value = TypeVar("_Value", int, Number)
 
 
@@ -226,6 +231,17 @@ class NsccParameters:
             disable_qa=int(profile.disable_qa),
             is_fixed=int(profile.is_fixed),
         )
+
+    @classmethod
+    def fixed_window(cls, packets: int, mtu_bytes: int) -> Self:
+        """A window of exactly *packets* full packets, whatever happens.
+
+        It is smaller than their nominal bytes by what CC_STATE may have rounded up: rounding never lets one
+        packet more go.
+        """
+        blank = dict.fromkeys((field.name for field in fields(cls)), 0)
+        window_bytes = packets * write_nominal_bytes(mtu_bytes) - ROUNDING_MAX_BYTES
+        return cls(**blank | {"mtu_bytes": mtu_bytes, "max_cwnd_bytes": window_bytes, "is_fixed": 1})
 
 
 def _q16(ratio: Number) -> int:

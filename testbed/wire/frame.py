@@ -15,12 +15,15 @@ from typing import Final
 from testbed.errors import WireError
 from testbed.wire.entropy_value import ev_flow_label, ev_source_port, reflected_ev
 from testbed.wire.icrc import ICRC_BYTES, ICRC_OFF, icrc
+from testbed.wire.layout import Header
 from testbed.wire.network_header import ETHERTYPE_IPV6, MRC_UDP_PORT, Ethernet, Ipv6, NextHeader, Udp
 from testbed.wire.packet import Packet, TrimmedWrite, Write, decode_packet, decode_trimmed
+from testbed.wire.rc_packet import RC_DSCP, RcAcknowledge, RcWrite
 from testbed.wire.traffic_class import Dscp, Ecn, TrafficClass, decode_traffic_class
+from testbed.wire.transport_header import Bth, ImmDt, Meth, Reth, Tseth
 
 WRITE_HEADER_BYTES: Final = 138
-"""Ethernet to RETH of a WRITE with timestamp over SRv6: what a switch keeps when it trims."""
+"""Ethernet to RETH of a WRITE with timestamp over SRv6: what a switch keeps of it when it trims."""
 
 WRITE_OVERHEAD_BYTES: Final = WRITE_HEADER_BYTES + ICRC_BYTES
 """Frame bytes around the padded payload of such a WRITE."""
@@ -82,7 +85,12 @@ class Route:
 
 
 def traffic_class_of(packet: Packet) -> TrafficClass:
-    """The class a NIC sends *packet* with: data is trimmable and ECT(0), all else is control and not ECT."""
+    """The class a NIC sends *packet* with: data is trimmable and ECT(0), all else is control and not ECT.
+
+    Of a reliable connection data and acknowledgements share a class that is not trimmed.
+    """
+    if isinstance(packet, RcWrite | RcAcknowledge):
+        return TrafficClass(RC_DSCP, Ecn.ECT0)
     if not isinstance(packet, Write):
         return TrafficClass(Dscp.CONTROL, Ecn.NOT_ECT)
     is_retransmission = packet.bth.is_retransmission
@@ -173,7 +181,28 @@ def decode_frame(
     return Frame(ethernet, outer, inner, udp.source_port, udp.destination_port, packet)
 
 
-def trim_frame(octets: bytes, *, is_last_hop: bool, kept_bytes: int = WRITE_HEADER_BYTES) -> bytes:
+def trimmed_bytes(octets: bytes) -> int:
+    """Length of what a switch keeps of the data frame *octets*: up to RETH, or the immediate behind it.
+
+    Args:
+        octets: a frame, inside or outside the tunnel; only headers are looked at.
+
+    Raises:
+        WireError: the frame ends within the BTH, or its opcode is unknown.
+    """
+    _, contents = Ipv6.decode(octets[_ETHERNET_BYTES:])
+    is_tunnelled = contents.next_header == NextHeader.IPV6
+    bth_at = _ETHERNET_BYTES + (2 if is_tunnelled else 1) * Ipv6.SIZE_BYTES + _UDP_BYTES
+    bth = Bth.decode(octets[bth_at : bth_at + Bth.LAYOUT.size_bytes])
+    headers: list[type[Header]] = [Bth, Meth, Reth]
+    if bth.has_timestamp:
+        headers.append(Tseth)
+    if bth.opcode.has_immediate:
+        headers.append(ImmDt)
+    return bth_at + sum(header.LAYOUT.size_bytes for header in headers)
+
+
+def trim_frame(octets: bytes, *, is_last_hop: bool, kept_bytes: int | None = None) -> bytes:
     """What a switch forwards of the data frame *octets* instead of dropping it.
 
     The frame is cut to *kept_bytes* and the DSCP of its outermost IP header rewritten; ECN and all lengths
@@ -182,10 +211,10 @@ def trim_frame(octets: bytes, *, is_last_hop: bool, kept_bytes: int = WRITE_HEAD
     Args:
         octets: a frame of a trimmable class.
         is_last_hop: the egress port leads to a NIC.
-        kept_bytes: from the Ethernet header on.
+        kept_bytes: from the Ethernet header on; `trimmed_bytes` by default.
 
     Raises:
-        WireError: not IPv6, or a class that is not to be trimmed.
+        WireError: not IPv6, not a data packet, or a class that is not to be trimmed.
     """
     if Ethernet.decode(octets).ethertype != ETHERTYPE_IPV6:
         raise WireError("only IPv6 frames are trimmed")
@@ -197,4 +226,5 @@ def trim_frame(octets: bytes, *, is_last_hop: bool, kept_bytes: int = WRITE_HEAD
     header = replace(header, traffic_class=after.octet)
     start = _ETHERNET_BYTES + Ipv6.SIZE_BYTES
     rewritten = header.encode(contents.payload_bytes, contents.next_header)
-    return octets[:_ETHERNET_BYTES] + rewritten + octets[start:kept_bytes]
+    end = trimmed_bytes(octets) if kept_bytes is None else kept_bytes
+    return octets[:_ETHERNET_BYTES] + rewritten + octets[start:end]

@@ -1,4 +1,4 @@
-"""The twelve opcodes and what follows the BTH under each of them.
+"""The twelve opcodes, one of our own, and what follows the BTH under each of them.
 
 Source: docs/protocol.md, "Opcodes".
 """
@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class Opcode(IntEnum):
-    """BTH byte 0; the top three bits 110 name the MRC transport class."""
+    """BTH byte 0; the top three bits 110 name the MRC transport class, which LINK_PROBE is not of."""
 
     WRITE_FIRST = 0xC6
     WRITE_MIDDLE = 0xC7
@@ -21,6 +21,7 @@ class Opcode(IntEnum):
     SACK = 0xDC
     NACK = 0xDD
     PROBE = 0xDE
+    LINK_PROBE = 0xE0
 
     @property
     def is_write(self) -> bool:

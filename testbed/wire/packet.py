@@ -6,13 +6,16 @@ testbed.wire.frame's.
 Source: docs/protocol.md, "Opcodes".
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final, TypeAlias, TypeVar
 
 from testbed.errors import WireError
 from testbed.wire.endpoint_header import Eeth, Erth
 from testbed.wire.layout import Header
+from testbed.wire.link_probe_header import Lph
 from testbed.wire.opcode import Opcode
+from testbed.wire.rc_packet import RcPacket, decode_rc_packet, is_rc_packet
 from testbed.wire.reliability_header import CcState, Neth, Peth, Seth
 from testbed.wire.transport_header import Aeth, Bth, ImmDt, Meth, Reth, Tseth
 
@@ -161,8 +164,26 @@ class EndpointResponse(_ControlPacket):
     OPCODE: ClassVar = Opcode.ENDPOINT_RESPONSE
 
 
+@dataclass(frozen=True, slots=True)
+class LinkProbe(_ControlPacket):
+    """A host's probe of its own links."""
+
+    lph: Lph
+
+    OPCODE: ClassVar = Opcode.LINK_PROBE
+
+
 Packet: TypeAlias = (
-    Write | TrimmedWrite | Acknowledge | Sack | Nack | Probe | EndpointRequest | EndpointResponse
+    Write
+    | TrimmedWrite
+    | Acknowledge
+    | Sack
+    | Nack
+    | Probe
+    | EndpointRequest
+    | EndpointResponse
+    | LinkProbe
+    | RcPacket
 )
 
 
@@ -215,11 +236,13 @@ class _Cursor:
 
 
 def decode_packet(octets: bytes) -> Packet:
-    """The packet in *octets*: all bytes from the BTH to the pad, without the iCRC.
+    """The packet in *octets*, of MRC or a reliable connection: all from the BTH to the pad, without the iCRC.
 
     Raises:
         WireError: an unknown opcode or version, too few bytes, bytes left over, or a wrong pad.
     """
+    if is_rc_packet(octets):
+        return decode_rc_packet(octets)
     cursor = _Cursor(octets)
     bth = _take_bth(cursor)
     if bth.opcode.is_write:
@@ -268,17 +291,17 @@ def _decode_write(bth: Bth, cursor: _Cursor) -> Write:
     return Write(bth, meth, tseth, reth, immediate, cursor.rest[:payload_bytes])
 
 
+_CONTROL_PACKETS: Final[Mapping[Opcode, tuple[Callable[..., Packet], tuple[type[Header], ...]]]] = {
+    Opcode.ACKNOWLEDGE: (Acknowledge, (Aeth,)),
+    Opcode.SACK: (Sack, (Seth, CcState)),
+    Opcode.NACK: (Nack, (Neth,)),
+    Opcode.PROBE: (Probe, (Peth,)),
+    Opcode.ENDPOINT_REQUEST: (EndpointRequest, (Erth,)),
+    Opcode.ENDPOINT_RESPONSE: (EndpointResponse, (Eeth,)),
+    Opcode.LINK_PROBE: (LinkProbe, (Lph,)),
+}
+
+
 def _decode_control(bth: Bth, cursor: _Cursor) -> Packet:
-    match bth.opcode:
-        case Opcode.ACKNOWLEDGE:
-            return Acknowledge(bth, cursor.take(Aeth))
-        case Opcode.SACK:
-            return Sack(bth, cursor.take(Seth), cursor.take(CcState))
-        case Opcode.NACK:
-            return Nack(bth, cursor.take(Neth))
-        case Opcode.PROBE:
-            return Probe(bth, cursor.take(Peth))
-        case Opcode.ENDPOINT_REQUEST:
-            return EndpointRequest(bth, cursor.take(Erth))
-        case _:
-            return EndpointResponse(bth, cursor.take(Eeth))
+    packet, headers = _CONTROL_PACKETS[bth.opcode]
+    return packet(bth, *(cursor.take(header) for header in headers))

@@ -49,6 +49,7 @@ class Seth(Header):
         cc_type: CC_TYPE_NSCC.
         cc_flags: 0.
         mpr: new maximum PSN range in units of 128 PSNs; 0: no change.
+        ports_down: bit i: the sender's port to plane i does not work; of planes 0 to 7.
     """
 
     cack_psn: int
@@ -63,10 +64,11 @@ class Seth(Header):
     cc_type: int = CC_TYPE_NSCC
     cc_flags: int = 0
     mpr: int = 0
+    ports_down: int = 0
 
     LAYOUT: ClassVar = Layout(
         "_:9 advice:2 _:3 answers_probe:flag _:1 ack_psn_offset:s16 entropy:32"
-        " source_qpn_low:16 destination_qpn_low:16 _:8 cack_psn:24"
+        " source_qpn_low:16 destination_qpn_low:16 ports_down:8 cack_psn:24"
         " cc_type:4 cc_flags:4 mpr:8 sack_offset:s16 sack_bitmap:64",
         advice=PathAdvice,
     )

@@ -6,13 +6,18 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
-from agents.nic.client import AgentClient
 from testbed.fabric.live import Lab
 from testbed.metrics.histogram import Histogram, merge
 from testbed.metrics.reader import NicReader
-from testbed.workloads.engine import QpShape, WorkloadEngine
+from testbed.topology.transport_kind import AnyCongestion, TransportKind, choose_congestion
+from testbed.units import format_size_bytes
+from testbed.workloads.any_transport import open_transport
+from testbed.workloads.engine import WorkloadEngine
 from testbed.workloads.load import Load
+from testbed.workloads.nccl import CollectiveResult, build_result
 from testbed.workloads.perftest import BenchReport, build_report
+from testbed.workloads.shown_operations import ShownOperations
+from testbed.workloads.transport import Transport
 
 DRAIN_TIMEOUT_NS: Final = 10_000_000_000
 """How long messages that have begun may take to complete once the time is over."""
@@ -24,6 +29,8 @@ def run_bench(
     *,
     duration_ns: int | None,
     seed: int,
+    transport: TransportKind = "mrc",
+    congestion: AnyCongestion | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> BenchReport:
     """The report of *load* on *lab*; QPs and memory are given back, also when it fails or is interrupted.
@@ -32,7 +39,9 @@ def run_bench(
         lab: the lab.
         load: what to send.
         duration_ns: how long to send; None when the load has iterations.
-        seed: decides the bytes sent and the order of EVs.
+        seed: decides the bytes sent and the choice of paths.
+        transport: what carries the messages.
+        congestion: of that transport; None for what fits the fabric.
         progress: hears what is going on.
 
     Raises:
@@ -40,11 +49,11 @@ def run_bench(
         AgentError: a NIC agent died or did not answer.
     """
     with contextlib.ExitStack() as stack:
-        engine = WorkloadEngine(lab.clos, lambda host: AgentClient(lab.paths.agent_socket(host)))
+        engine = WorkloadEngine(_open(lab, transport, congestion))
         stack.callback(engine.close)
         completion = stack.enter_context(_completion_reader(lab, load))
         progress(f"{load.name}: registering memory, connecting {len(load.flows)} QPs")
-        engine.prepare([load], QpShape(), seed)
+        engine.prepare([load], seed)
         before = completion()
         progress(f"{load.name}: sending")
         engine.start(load.name)
@@ -56,6 +65,63 @@ def run_bench(
             engine.wait(None)
             outcomes = engine.collect(time.monotonic_ns())
         return build_report(load, outcomes, engine.laps(load.name), completion().since(before))
+
+
+def run_collective(
+    lab: Lab,
+    load: Load,
+    *,
+    warmup_operations: int,
+    duration_ns: int | None,
+    seed: int,
+    transport: TransportKind = "mrc",
+    congestion: AnyCongestion | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> CollectiveResult:
+    """The result of a collective *load* on *lab*; connections and memory are given back in any case.
+
+    Args:
+        lab: the lab.
+        load: what to do; its iterations contain those of the warm-up.
+        warmup_operations: how many at the beginning are not timed.
+        duration_ns: how long to go on; None when the load has iterations.
+        seed: decides the data and the choice of paths.
+        transport: what carries the messages.
+        congestion: of that transport; None for what fits the fabric.
+        progress: hears what is going on.
+
+    Raises:
+        UsageError: the load does not fit the NICs.
+        AgentError: a NIC agent died or did not answer.
+    """
+    if load.collective is None:
+        raise ValueError(f"{load.name} is no collective")
+    with (
+        contextlib.closing(ShownOperations(lab.state_dir)) as shown,
+        contextlib.closing(WorkloadEngine(_open(lab, transport, congestion), shown)) as engine,
+    ):
+        what = f"{load.collective.kind} of {format_size_bytes(load.size_bytes)}"
+        progress(f"{what}: connecting {len(load.flows)} QPs")
+        engine.prepare([load], seed)
+        progress(what)
+        engine.start(load.name)
+        if duration_ns is not None:
+            engine.wait(time.monotonic_ns() + duration_ns)
+            engine.stop(load.name)
+            outcomes = engine.collect(time.monotonic_ns() + DRAIN_TIMEOUT_NS)
+        else:
+            engine.wait(None)
+            outcomes = engine.collect(time.monotonic_ns())
+        return build_result(
+            load.collective,
+            engine.operations(load.name),
+            [outcome.error for outcome in outcomes if outcome.error],
+            warmup_operations=warmup_operations,
+        )
+
+
+def _open(lab: Lab, kind: TransportKind, congestion: AnyCongestion | None) -> Transport:
+    return open_transport(lab, kind, congestion or choose_congestion(lab.clos, kind))
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
-"""Runs workloads on a live lab: one thread waits for the NICs' completions and keeps every flow supplied.
+"""Runs workloads on a transport: one thread waits for its events and keeps every workload going.
 
-The data path is in the kernel; the thread only posts laps, has finished ones compared, and books results. Its
-work per second does not depend on packet rates.
+The data path is in the kernel; the thread only posts messages, reduces or compares what has arrived, and
+books results. It sleeps until an event, a command or the end of a computing step; it never polls.
 """
 
 import contextlib
@@ -10,75 +10,58 @@ import queue
 import random
 import selectors
 import socket
+import sys
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final
 
-from testbed.errors import AgentError, TestbedError
-from testbed.topology.clos import Clos
+from testbed.errors import AgentError
 from testbed.workloads.flow import Flow
-from testbed.workloads.layout import Layout, plan_layout
+from testbed.workloads.layout import Layout
 from testbed.workloads.load import Load
+from testbed.workloads.operation_record import OperationRecord
 from testbed.workloads.outcome import FlowOutcome
-from testbed.workloads.running import RunningWorkload
-from testbed.workloads.sender import FlowSender, LapRecord, NicVerbs, QpEnd
+from testbed.workloads.placement import place
+from testbed.workloads.running import RunningFlows, RunningWorkload
+from testbed.workloads.sender import FlowSender, LapRecord
+from testbed.workloads.shown_operations import OperationListener
+from testbed.workloads.transport import End, Event, HostLost, Transport
 
 COMMAND_TIMEOUT_S: Final = 30
+SWITCH_INTERVAL_S: Final = 0.0005
+"""How long another thread of this process, which takes readings, may keep an arrival waiting."""
+
 _NOT_COMPLETED: Final = "messages were still under way when the run ended"
 
 logger = logging.getLogger(__name__)
-
-
-class NicConnection(NicVerbs, Protocol):
-    """What the engine needs of agents.nic.client.AgentClient."""
-
-    def fileno(self) -> int:
-        """Readable when an event waits."""
-
-    def hello(self) -> dict[str, Any]:
-        """Who answers; `memory_bytes` is the size of the NIC's memory."""
-
-    def subscribe(self) -> None:
-        """Asks for events."""
-
-    def drain_events(self) -> Iterable[dict[str, Any]]:
-        """Events that wait."""
-
-    def close(self) -> None:
-        """Ends the connection."""
-
-
-class QpShape(NamedTuple):
-    """What all QPs of a run have in common.
-
-    Attributes:
-        evs: EVs of a QP over all planes; None for the topology's.
-        window_packets: packets a QP may have in flight; None for the topology's.
-    """
-
-    evs: int | None = None
-    window_packets: int | None = None
 
 
 class WorkloadEngine:
     """The workloads of one run.
 
     Args:
-        clos: the lab's topology.
-        connect: a new connection to the NIC agent of a host.
+        transport: what carries them; the engine closes it.
+        on_operation: is told each completed operation of collectives, in the engine's thread.
+        is_killed: whether a host's agent was killed on purpose: its flows fail then, and the others go on.
 
     Every method may raise AgentError: a NIC agent died or did not answer.
     """
 
-    def __init__(self, clos: Clos, connect: Callable[[str], NicConnection]) -> None:
-        self._clos = clos
-        self._connect = connect
-        self._nics: dict[str, NicConnection] = {}
+    def __init__(
+        self,
+        transport: Transport,
+        on_operation: OperationListener | None = None,
+        is_killed: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        self._transport = transport
+        self._on_operation = on_operation
+        self._is_killed = is_killed
+        self._has_killed = False
         self._workloads: dict[str, RunningWorkload] = {}
-        self._sender_of: dict[tuple[str, int | None], FlowSender] = {}  # by host and QP number
+        self._workload_of: dict[End, RunningWorkload] = {}
+        self._acknowledged: dict[Flow, int] = {}
         self._commands: queue.SimpleQueue[tuple[Callable[[], None], Future[None]] | None] = (
             queue.SimpleQueue()
         )
@@ -88,29 +71,26 @@ class WorkloadEngine:
         self._lost_agent: AgentError | None = None
         self._crash: BaseException | None = None
         self._thread: threading.Thread | None = None
+        self._is_closed = False
+        self._switch_interval_s = sys.getswitchinterval()
 
     # ---- for the run; called from its thread
 
-    def prepare(self, loads: Sequence[Load], shape: QpShape, seed: int) -> None:
-        """Registers and fills memory, creates and connects QPs; nothing is sent yet.
+    def prepare(self, loads: Sequence[Load], seed: int) -> None:
+        """Registers and fills memory, connects hosts; nothing is sent yet.
 
         Raises:
-            UsageError: the workloads do not fit into the NICs' memory, or an agent refuses a QP.
+            UsageError: the workloads do not fit into the hosts' memory, or a connection is refused.
         """
-        for host in dict.fromkeys(host for load in loads for host in load.hosts):
-            self._nics[host] = self._connect(host)
-            self._nics[host].subscribe()
-        workloads_at = Counter(host for load in loads for host in load.hosts)
-        memory_bytes = {
-            host: nic.hello()["memory_bytes"] // workloads_at[host] for host, nic in self._nics.items()
-        }
+        hosts = list(dict.fromkeys(host for load in loads for host in load.hosts))
+        self._transport.open(hosts)
+        layouts = place(loads, {host: self._transport.memory_bytes(host) for host in hosts})
         for load in loads:
-            layout = plan_layout(load.size_bytes, load.flows, memory_bytes)
-            senders = {flow: self._sender(load, flow, layout, shape, seed) for flow in load.flows}
-            self._workloads[load.name] = RunningWorkload(load, senders)
-            for sender in senders.values():
-                sender.prepare()
-                self._sender_of[sender.flow.source, sender.qpn] = sender
+            workload = self._workloads[load.name] = self._made(load, layouts.get(load.name), seed)
+            workload.prepare()
+            for end in workload.ends():
+                self._workload_of[end] = workload
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
         self._thread = threading.Thread(target=self._run, name="workloads", daemon=True)
         self._thread.start()
 
@@ -123,7 +103,7 @@ class WorkloadEngine:
         self._command(self._workloads[name].stop)
 
     def is_finished(self, name: str) -> bool:
-        """Whether every message of the workload has completed, or its QPs have failed."""
+        """Whether every message of the workload has completed, or its connections have failed."""
         return self._workloads[name].is_over
 
     def wait(self, deadline_ns: int | None) -> bool:
@@ -153,34 +133,60 @@ class WorkloadEngine:
             raise self._crash
         if self._lost_agent is not None:
             raise self._lost_agent
-        return [sender.outcome() for sender in self._senders()]
+        return [outcome for workload in self._workloads.values() for outcome in workload.outcomes()]
 
-    def laps(self, name: str) -> dict[Flow, list[LapRecord]]:
+    def laps(self, name: str) -> Mapping[Flow, Sequence[LapRecord]]:
         """Finished laps of each flow of a workload, oldest first."""
-        return {flow: list(sender.laps) for flow, sender in self._workloads[name].senders.items()}
+        return self._workloads[name].laps()
+
+    def operations(self, name: str) -> Sequence[OperationRecord]:
+        """Completed operations of a collective workload, oldest first."""
+        return self._workloads[name].operations()
+
+    def acknowledged_bytes(self) -> dict[Flow, int]:
+        """Payload of each flow acknowledged for the first time, since it was connected."""
+        for workload in self._workloads.values():
+            for flow, end in workload.senders().items():
+                # an agent that is started anew forgets the QPs there were
+                known = self._acknowledged.get(flow, 0)
+                self._acknowledged[flow] = max(known, end.acknowledged_bytes())
+        return dict(self._acknowledged)
 
     def close(self) -> None:
-        """Destroys QPs and deregisters memory; also after a failure, and more than once."""
+        """Gives connections and memory back; also after a failure, and more than once."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        sys.setswitchinterval(self._switch_interval_s)
         if self._thread is not None:
             self._commands.put(None)
             self._wake_near.send(b"\0")
             self._thread.join()
             self._thread = None
-        for sender in self._senders():
-            try:
-                sender.close()
-            except TestbedError as error:
+        for name, workload in self._workloads.items():
+            for error in workload.close():
                 # With its agent gone, or itself, a QP has nobody left to destroy it: `down` takes the rest.
-                logger.warning("%s > %s: %s", sender.flow.source, sender.flow.target, error)
+                logger.log(logging.INFO if self._has_killed else logging.WARNING, "%s: %s", name, error)
         self._workloads.clear()
-        for nic in self._nics.values():
-            nic.close()
-        self._nics.clear()
+        self._transport.close()
         self._wake_near.close()
         self._wake_far.close()
 
-    def _senders(self) -> list[FlowSender]:
-        return [sender for workload in self._workloads.values() for sender in workload.senders.values()]
+    def _made(self, load: Load, layout: Layout | None, seed: int) -> RunningWorkload:
+        if load.collective is not None:
+            # numpy, which takes a tenth of a second to import, is for those who reduce
+            from testbed.workloads.running_collective import RunningCollective  # noqa: PLC0415
+
+            return RunningCollective(
+                load, load.collective, self._transport, _seed(seed, load), self._on_operation
+            )
+        if layout is None:
+            raise ValueError(load.name)
+        senders = {
+            flow: FlowSender(flow, self._transport, layout, depth=load.depth, seed=_seed(seed, load, flow))
+            for flow in load.flows
+        }
+        return RunningFlows(load, senders)
 
     def _give_up(self) -> None:
         for workload in self._workloads.values():
@@ -195,32 +201,6 @@ class WorkloadEngine:
         except TimeoutError as error:
             raise AgentError(f"the NIC agents did not answer within {COMMAND_TIMEOUT_S} s") from error
 
-    def _sender(self, load: Load, flow: Flow, layout: Layout, shape: QpShape, seed: int) -> FlowSender:
-        source, target = self._clos.node(flow.source).index, self._clos.node(flow.target).index
-        drawn = random.Random(f"{seed}/{load.name}/{flow.source}/{flow.target}/{flow.qp_index}")
-        spec = self._clos.spec
-        if shape.evs is not None:
-            spec = spec.model_copy(update={"nic": spec.nic.model_copy(update={"evs": shape.evs})})
-
-        def end(host: str, own: int, peer: int) -> QpEnd:
-            attributes = {
-                "window_packets": shape.window_packets or spec.nic.window_packets,
-                "backup_per_plane": spec.backup_evs_per_plane,
-                "pmtu_bytes": spec.nic.path_mtu,
-                "seed": drawn.getrandbits(31),
-            }
-            evs = self._clos.ev_set(own, peer, spec.evs, drawn.getrandbits(31))
-            return QpEnd(self._nics[host], peer, evs, attributes)
-
-        return FlowSender(
-            flow,
-            end(flow.source, source, target),
-            end(flow.target, target, source),
-            layout,
-            depth=load.depth,
-            seed=drawn.getrandbits(16),
-        )
-
     # ---- the thread
 
     def _run(self) -> None:
@@ -233,24 +213,33 @@ class WorkloadEngine:
             raise
 
     def _serve(self) -> None:
-        alive = dict(self._nics)
         with selectors.DefaultSelector() as selector:
             selector.register(self._wake_far, selectors.EVENT_READ)
-            for nic in alive.values():
-                selector.register(nic, selectors.EVENT_READ)
-            is_news = False
+            selector.register(self._transport, selectors.EVENT_READ)
             while True:
-                # While one agent was asked for something, another's events may have been read along.
-                selector.select(0 if is_news else None)
+                selector.select(self._patience_s())
                 if not self._obey():
                     return
-                is_news, lost = self._take_events(alive)
-                for host in lost:
-                    selector.unregister(alive.pop(host))
-                with self._changed:
-                    for workload in self._workloads.values():
-                        workload.advance()
-                    self._changed.notify_all()
+                was_over = [workload.is_over for workload in self._workloads.values()]
+                for event in self._transport.events():
+                    self._book(event)
+                now_ns = time.monotonic_ns()
+                for workload in self._workloads.values():
+                    workload.advance(now_ns)
+                if was_over != [workload.is_over for workload in self._workloads.values()]:
+                    with self._changed:
+                        self._changed.notify_all()
+
+    def _patience_s(self) -> float | None:
+        """How long to wait for an event: not at all when one was read along with an answer."""
+        if self._transport.has_news:
+            return 0
+        deadlines = [
+            deadline
+            for workload in self._workloads.values()
+            if (deadline := workload.deadline_ns) is not None
+        ]
+        return max(0, min(deadlines) - time.monotonic_ns()) / 1e9 if deadlines else None
 
     def _obey(self) -> bool:
         """Carries out what was asked for; False when the engine is to end."""
@@ -267,35 +256,30 @@ class WorkloadEngine:
                 done.set_exception(error)
                 raise
             done.set_result(None)
+            with self._changed:
+                self._changed.notify_all()
         return True
 
-    def _take_events(self, alive: Mapping[str, NicConnection]) -> tuple[bool, list[str]]:
-        """Books the events that wait: whether there were any, and the hosts whose agent is lost."""
-        is_news = False
-        lost: list[str] = []
-        for host, nic in alive.items():
-            try:
-                for event in nic.drain_events():
-                    is_news = True
-                    self._book(host, event)
-            except AgentError as error:
-                lost.append(host)
-                self._lose(host, error)
-        return is_news, lost
-
-    def _book(self, host: str, event: Mapping[str, Any]) -> None:
-        sender = self._sender_of.get((host, event.get("qpn")))
-        if sender is None:
+    def _book(self, event: Event) -> None:
+        if isinstance(event, HostLost):
+            if self._is_killed(event.host):
+                self._has_killed = True
+            elif self._lost_agent is None:
+                hint = "mrc-testbed status says which nodes still work"
+                self._lost_agent = AgentError(event.reason, hint=hint)
+            for workload in self._workloads.values():
+                workload.lose(event.host, event.reason)
+            with self._changed:
+                self._changed.notify_all()
             return
-        try:
-            sender.take_event(event)
-        except TestbedError as error:
-            sender.fail(error.message)
+        owner = self._workload_of.get(event.end)
+        if owner is not None:
+            owner.take(event)
 
-    def _lose(self, host: str, error: AgentError) -> None:
-        reason = f"the NIC agent of {host} is lost: {error.message}"
-        if self._lost_agent is None:
-            self._lost_agent = AgentError(reason, hint="mrc-testbed status says which nodes still work")
-        for sender in self._senders():
-            if host in (sender.flow.source, sender.flow.target):
-                sender.fail(reason)
+
+def _seed(seed: int, load: Load, flow: Flow | None = None) -> int:
+    """31 bits for one workload, or one flow of it."""
+    name = f"{seed}/{load.name}"
+    if flow is not None:
+        name += f"/{flow.source}/{flow.target}/{flow.qp_index}"
+    return random.Random(name).getrandbits(31)

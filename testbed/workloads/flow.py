@@ -1,10 +1,26 @@
 """From a workload as written to the pairs of hosts it sends between. Pure."""
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from testbed.errors import UsageError, did_you_mean
-from testbed.workloads.spec import SendRecv, Workload, WriteBw, WriteLat
+from testbed.workloads.collective import Collective
+from testbed.workloads.schedule import connections_of
+from testbed.workloads.spec import (
+    CollectiveSpec,
+    Incast,
+    Permutation,
+    SendRecv,
+    Training,
+    Victim,
+    WriteBw,
+    WriteLat,
+    victim_name,
+)
+
+FlowWorkload = WriteBw | WriteLat | SendRecv | Incast | Permutation
+"""Workloads whose flows are independent of one another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,22 +39,117 @@ class Flow:
     qp_index: int
 
 
-def bind_flows(workload: Workload, hosts: Sequence[str], qps: int) -> tuple[Flow, ...]:
+def bind_flows(workload: FlowWorkload, hosts: Sequence[str], qps: int, seed: int) -> tuple[Flow, ...]:
     """The flows of *workload*, in the order of its pairs.
 
     Args:
         workload: as written.
         hosts: all hosts of the fabric, in order.
         qps: QPs per pair when the workload does not say; at least 1.
+        seed: of a permutation.
 
     Raises:
         UsageError: a host does not exist, sends to itself, or is named twice; or lists do not pair up.
     """
-    pairs = _ring(workload, hosts) if isinstance(workload, SendRecv) else _pairs(workload, hosts)
+    match workload:
+        case SendRecv():
+            pairs = _ring(workload, hosts)
+        case Incast():
+            pairs = _incast(workload, hosts)
+        case Permutation():
+            pairs = _permutation(workload, hosts, seed)
+        case _:
+            pairs = _pairs(workload, hosts)
     count = 1 if isinstance(workload, WriteLat) else workload.qps or qps
-    return tuple(
-        Flow(workload.name, source, target, qp_index) for source, target in pairs for qp_index in range(count)
+    return _flows(workload.name, pairs, count)
+
+
+def bind_victim(incast: Incast, victim: Victim, hosts: Sequence[str], qps: int) -> tuple[Flow, ...]:
+    """The flows of an incast's victim.
+
+    Raises:
+        UsageError: a host does not exist, or the victim is part of the incast.
+    """
+    [source] = _existing("victim.from", victim.from_host, hosts)
+    [target] = _existing("victim.to", victim.to_host, hosts)
+    if source == target:
+        raise UsageError(f"victim: {source} would send to itself")
+    if target == incast.to_host:
+        raise UsageError(f"victim.to: {target} is the receiver of the incast; give another host")
+    return _flows(victim_name(incast.name), [(source, target)], incast.qps or qps)
+
+
+def bind_collective(
+    workload: CollectiveSpec | Training, hosts: Sequence[str], qps: int
+) -> tuple[Collective, tuple[Flow, ...]]:
+    """The collective of *workload*, and a flow for each of its connections.
+
+    Args:
+        workload: as written.
+        hosts: all hosts of the fabric, in order.
+        qps: QPs per pair of ranks when the workload does not say; at least 1.
+
+    Raises:
+        UsageError: a host does not exist or is named twice, or the size cannot be shared out.
+    """
+    ranks = list(hosts) if workload.hosts == "all" else _existing("hosts", workload.hosts, hosts)
+    kind = workload.collective if isinstance(workload, Training) else workload.kind
+    if workload.root is not None and kind != "broadcast":
+        raise UsageError(f"root: only a broadcast has one, not {kind}")
+    if workload.root is not None and workload.root not in ranks:
+        raise UsageError(f"root: {workload.root} is none of the hosts{did_you_mean(workload.root, ranks)}")
+    collective = Collective(
+        kind=kind,
+        ranks=tuple(ranks),
+        size_bytes=workload.size_bytes,
+        dtype=workload.dtype,
+        reduction=workload.reduce,
+        channels=workload.qps or qps,
+        root=ranks.index(workload.root) if workload.root is not None else 0,
+        compute_ns=workload.compute_ns if isinstance(workload, Training) else None,
     )
+    collective.check()
+    flows = tuple(
+        Flow(workload.name, ranks[each.source], ranks[each.target], each.channel)
+        for each in connections_of(kind, len(ranks), collective.channels, collective.root)
+    )
+    return collective, flows
+
+
+def _flows(name: str, pairs: Sequence[tuple[str, str]], count: int) -> tuple[Flow, ...]:
+    return tuple(
+        Flow(name, source, target, qp_index) for source, target in pairs for qp_index in range(count)
+    )
+
+
+def _incast(workload: Incast, hosts: Sequence[str]) -> list[tuple[str, str]]:
+    [target] = _existing("to", workload.to_host, hosts)
+    if workload.from_hosts == "all":
+        return [(host, target) for host in hosts if host != target]
+    sources = _existing("from", workload.from_hosts, hosts)
+    if target in sources:
+        raise UsageError(f"from: {target} would send to itself")
+    return [(source, target) for source in sources]
+
+
+def _permutation(workload: Permutation, hosts: Sequence[str], seed: int) -> list[tuple[str, str]]:
+    sources = list(hosts) if workload.from_hosts == "all" else _existing("from", workload.from_hosts, hosts)
+    targets = list(hosts) if workload.to_hosts == "all" else _existing("to", workload.to_hosts, hosts)
+    if len(sources) != len(targets):
+        raise UsageError(
+            f"{len(sources)} hosts in from and {len(targets)} in to do not pair up; "
+            "a permutation needs as many receivers as senders"
+        )
+    if sources == targets and len(sources) == 1:
+        raise UsageError(f"{sources[0]} would send to itself")
+    drawn = random.Random(f"{seed}/{workload.name}/permutation")
+    receivers = drawn.sample(targets, len(targets))
+    for place, source in enumerate(sources):
+        if receivers[place] == source:
+            # A neighbour's receiver is not this host: it has only one.
+            other = (place + 1) % len(sources)
+            receivers[place], receivers[other] = receivers[other], receivers[place]
+    return list(zip(sources, receivers, strict=True))
 
 
 def _ring(workload: SendRecv, hosts: Sequence[str]) -> list[tuple[str, str]]:

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from agents.wire_abi import Limit
 from testbed.errors import UsageError
 from testbed.units import format_size_bytes
 from testbed.workloads.flow import Flow
@@ -30,6 +31,9 @@ LAP_BYTES_MAX: Final = 4 << 20
 
 SLOTS_MAX: Final = 4096
 """Slots of a half at most: more would make laps of tiny messages long."""
+
+_REACH_BYTES: Final = Limit.PSN_RING * Limit.PMTU_MAX
+"""No two packets that are this far apart in a QP's stream are ever under way together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,13 @@ class Layout:
     def local_slots(self) -> int:
         """Source slots that a lap cycles through."""
         return self.slots + 1
+
+    def depth(self, wanted: int) -> int:
+        """Messages that may be outstanding, at most *wanted*: never two whose packets may meet on one slot.
+
+        The network swaps packets; of two messages on one slot either's bytes could remain.
+        """
+        return wanted if self.slots * self.size_bytes >= _REACH_BYTES else min(wanted, self.slots)
 
     def lap_offsets(self, lap: int) -> tuple[int, int]:
         """(source offset, target offset) at which lap number *lap* begins, in bytes."""

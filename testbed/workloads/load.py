@@ -1,22 +1,24 @@
-"""What a workload asks of the NICs, with hosts bound and nothing left to choose. Pure."""
+"""What a workload asks of the hosts, with hosts bound and nothing left to choose. Pure."""
 
 from dataclasses import dataclass
 
 from testbed.topology.clos import Clos
-from testbed.workloads.flow import Flow, bind_flows
-from testbed.workloads.spec import Workload, WriteLat
+from testbed.workloads.collective import Collective
+from testbed.workloads.flow import Flow, bind_collective, bind_flows, bind_victim
+from testbed.workloads.spec import CollectiveSpec, Incast, Training, Workload, WriteLat, victim_name
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Messages between pairs of hosts.
+    """Messages between pairs of hosts, or a collective.
 
     Attributes:
         name: of the workload.
-        size_bytes: payload of a message.
+        size_bytes: payload of a message; of a collective, data of a rank.
         depth: messages outstanding per flow.
-        iterations: messages per flow; None: send until stopped.
-        flows: one per QP.
+        iterations: messages per flow, or operations; None: go on until stopped.
+        flows: one per connection.
+        collective: what the flows do together; None: each is on its own.
     """
 
     name: str
@@ -24,6 +26,7 @@ class Load:
     depth: int
     iterations: int | None
     flows: tuple[Flow, ...]
+    collective: Collective | None = None
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -36,21 +39,35 @@ class Load:
         return tuple(dict.fromkeys(flow.source for flow in self.flows))
 
 
-def build_load(workload: Workload, clos: Clos, qps: int = 1) -> Load:
-    """The load that a workload is in a fabric.
+def build_loads(workload: Workload, clos: Clos, *, qps: int = 1, seed: int = 1) -> tuple[Load, ...]:
+    """The loads that a workload is in a fabric: one, and another for the victim of an incast.
 
     Args:
         workload: as written.
         clos: the fabric.
         qps: QPs per pair of hosts when the workload does not say.
+        seed: of its random choices.
 
     Raises:
         UsageError: a host does not exist, sends to itself, or is named twice; or lists do not pair up.
     """
-    return Load(
+    hosts = [host.name for host in clos.hosts()]
+    if isinstance(workload, (CollectiveSpec, Training)):
+        collective, flows = bind_collective(workload, hosts, qps)
+        return (Load(workload.name, workload.size_bytes, 1, workload.iterations, flows, collective),)
+    own = Load(
         name=workload.name,
         size_bytes=workload.size_bytes,
         depth=1 if isinstance(workload, WriteLat) else workload.depth,
         iterations=workload.iterations,
-        flows=bind_flows(workload, [host.name for host in clos.hosts()], qps),
+        flows=bind_flows(workload, hosts, qps, seed),
+    )
+    if not isinstance(workload, Incast) or workload.victim is None:
+        return (own,)
+    return own, Load(
+        name=victim_name(workload.name),
+        size_bytes=workload.size_bytes,
+        depth=workload.depth,
+        iterations=workload.iterations,
+        flows=bind_victim(workload, workload.victim, hosts, qps),
     )

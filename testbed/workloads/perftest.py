@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Final
 
 from testbed.metrics.histogram import Histogram, bucket_lower_ns
+from testbed.workloads.fairness import jain_index
 from testbed.workloads.flow import Flow
 from testbed.workloads.load import Load
 from testbed.workloads.outcome import FlowOutcome
@@ -88,6 +89,11 @@ class BenchReport:
     average_bps: float
     messages_per_s: float
     completion: Times | None
+
+    @property
+    def fairness(self) -> float | None:
+        """Jain's index of the flows' average rates; None for a single flow, or when nothing was sent."""
+        return jain_index([flow.average_bps for flow in self.flows]) if len(self.flows) > 1 else None
 
     @property
     def messages(self) -> int:

@@ -1,12 +1,80 @@
-"""One workload while it runs: its flows start, stop and end together. The engine's thread drives it."""
+"""Workloads while they run: what the engine's thread drives, and flows that start, stop and end together."""
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
 
 from testbed.errors import TestbedError
 from testbed.workloads.flow import Flow
 from testbed.workloads.load import Load
-from testbed.workloads.sender import FlowSender
+from testbed.workloads.operation_record import OperationRecord
+from testbed.workloads.outcome import FlowOutcome
+from testbed.workloads.sender import FlowSender, LapRecord
+from testbed.workloads.transport import End, Event
+
+
+class RunningWorkload(Protocol):
+    """A workload on a transport. Only the engine's thread changes it once it was prepared."""
+
+    @property
+    def load(self) -> Load:
+        """What it is."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every message has completed, or it has failed."""
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether it was started and is not over."""
+
+    @property
+    def deadline_ns(self) -> int | None:
+        """When it wants to go on without an event; None: never."""
+
+    def prepare(self) -> None:
+        """Registers memory and connects.
+
+        Raises:
+            AgentError: an agent died or did not answer.
+            UsageError: a host has no room for it.
+        """
+
+    def ends(self) -> Iterable[End]:
+        """The ends whose events are its own."""
+
+    def senders(self) -> Mapping[Flow, End]:
+        """The sending end of each flow."""
+
+    def start(self) -> None:
+        """Begins to send."""
+
+    def stop(self) -> None:
+        """Posts nothing more; it is over when what has begun has completed."""
+
+    def give_up(self, reason: str) -> None:
+        """Fails what is still under way."""
+
+    def take(self, event: Event) -> None:
+        """Books an event of one of its ends."""
+
+    def lose(self, host: str, reason: str) -> None:
+        """Fails what needs a host that is lost."""
+
+    def advance(self, now_ns: int) -> None:
+        """Goes on, after events were taken or its deadline came."""
+
+    def outcomes(self) -> list[FlowOutcome]:
+        """What became of each flow so far."""
+
+    def laps(self) -> Mapping[Flow, Sequence[LapRecord]]:
+        """Finished laps of flows, oldest first; empty for what has none."""
+
+    def operations(self) -> Sequence[OperationRecord]:
+        """Operations completed, oldest first; empty for what has none."""
+
+    def close(self) -> list[TestbedError]:
+        """Gives everything back; what could not be."""
 
 
 class _Phase(enum.Enum):
@@ -15,22 +83,25 @@ class _Phase(enum.Enum):
     OVER = enum.auto()
 
 
-class RunningWorkload:
-    """A workload and its flows.
+class RunningFlows:
+    """A workload of independent flows.
 
     Args:
         load: what is sent.
-        senders: by flow, prepared before `start`.
+        senders: by flow.
     """
+
+    deadline_ns = None
 
     def __init__(self, load: Load, senders: Mapping[Flow, FlowSender]) -> None:
         self.load = load
-        self.senders = dict(senders)
+        self._senders = dict(senders)
+        self._of_end: dict[End, FlowSender] = {}
         self._phase = _Phase.PREPARED
 
     @property
     def is_over(self) -> bool:
-        """Whether every message has completed, or the QPs have failed."""
+        """Whether every message has completed, or the flows have failed."""
         return self._phase is _Phase.OVER
 
     @property
@@ -38,30 +109,80 @@ class RunningWorkload:
         """Whether it was started and is not over."""
         return self._phase is _Phase.SENDING
 
+    def prepare(self) -> None:
+        """Prepares every flow."""
+        for sender in self._senders.values():
+            sender.prepare()
+            self._of_end[sender.end] = sender
+
+    def ends(self) -> Iterable[End]:
+        """The sending ends."""
+        return self._of_end
+
+    def senders(self) -> Mapping[Flow, End]:
+        """The sending end of each flow."""
+        return {flow: sender.end for flow, sender in self._senders.items()}
+
     def start(self) -> None:
         """Begins to send: the iterations, or without end."""
         self._phase = _Phase.SENDING
         self._each(lambda sender: sender.start(self.load.iterations))
 
     def stop(self) -> None:
-        """Posts nothing more; it is over when what has begun has completed."""
+        """Posts nothing more."""
         self._each(lambda sender: sender.stop())
 
     def give_up(self, reason: str) -> None:
         """Fails every flow that is still under way."""
-        for sender in self.senders.values():
+        for sender in self._senders.values():
             if not sender.is_idle:
                 sender.fail(reason)
-        self.advance()
+        self.advance(0)
 
-    def advance(self) -> None:
+    def take(self, event: Event) -> None:
+        """Books an event of a sending end; a flow whose transport refuses something has failed."""
+        sender = self._of_end[event.end]  # type: ignore[union-attr] # HostLost goes to lose()
+        try:
+            sender.take(event)
+        except TestbedError as error:
+            sender.fail(error.message)
+
+    def lose(self, host: str, reason: str) -> None:
+        """Fails the flows from and to a host."""
+        for flow, sender in self._senders.items():
+            if host in (flow.source, flow.target):
+                sender.fail(reason)
+
+    def advance(self, now_ns: int) -> None:  # noqa: ARG002 - flows go on by events alone
         """Notes the end of the workload when nothing of it is under way any more."""
-        if self.is_under_way and all(sender.is_idle for sender in self.senders.values()):
+        if self.is_under_way and all(sender.is_idle for sender in self._senders.values()):
             self._phase = _Phase.OVER
+
+    def outcomes(self) -> list[FlowOutcome]:
+        """What became of each flow so far."""
+        return [sender.outcome() for sender in self._senders.values()]
+
+    def laps(self) -> Mapping[Flow, Sequence[LapRecord]]:
+        """Finished laps of each flow, oldest first."""
+        return {flow: list(sender.laps) for flow, sender in self._senders.items()}
+
+    def operations(self) -> Sequence[OperationRecord]:
+        """None: flows have no operations."""
+        return ()
+
+    def close(self) -> list[TestbedError]:
+        """Gives memory and connections back, all that can be."""
+        failures = []
+        for sender in self._senders.values():
+            try:
+                sender.close()
+            except TestbedError as error:
+                failures.append(error)
+        return failures
 
     def _each(self, work: Callable[[FlowSender], None]) -> None:
         """Does *work* with every flow that has not failed; one that refuses has failed."""
-        for sender in self.senders.values():
+        for sender in self._senders.values():
             if sender.error is not None:
                 continue
             try:

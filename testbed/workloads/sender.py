@@ -6,77 +6,21 @@ while the half that is complete is compared. See `layout` for what a lap is.
 
 import time
 from collections import deque
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final
 
 from agents.nic.pattern import seed_at
 from testbed.workloads.flow import Flow
 from testbed.workloads.layout import Layout
 from testbed.workloads.outcome import FlowOutcome
-
-COMPARED_AT_ONCE_BYTES: Final = 1 << 20
-"""A NIC agent does nothing else while it compares: larger stretches would hold its kicks up."""
+from testbed.workloads.transport import End, Event, Failed, Message, Region, Sent, Transport
 
 LAP_WORK_RATIO: Final = 5
 """A lap lasts at least this many times as long as posting and comparing it takes. At the rates of a shaped
 lab one pass does, so that every byte is compared; at line rate it takes many, and the last is compared."""
 
 _PASSES_MAX: Final = 1 << 20
-_SUCCESS: Final = "success"
-
-
-class NicVerbs(Protocol):
-    """What a sender needs of agents.nic.client.AgentClient."""
-
-    def register_memory(self, length: int) -> dict[str, int]:
-        """A new region: offset, length, r_key."""
-
-    def deregister_memory(self, r_key: int) -> None:
-        """Invalidates a key."""
-
-    def fill(self, offset: int, length: int, seed: int) -> None:
-        """Writes a test pattern."""
-
-    def verify(self, offset: int, length: int, seed: int) -> int:
-        """Number of bytes that differ from a test pattern."""
-
-    def create_qp(self, peer_host: int, evs: list[int], **attributes: int) -> int:
-        """Number of a new QP."""
-
-    def connect_qp(self, qpn: int, peer_qpn: int) -> None:
-        """Brings a QP to RTS."""
-
-    def destroy_qp(self, qpn: int) -> None:
-        """Takes a QP out of use."""
-
-    def post_write(self, qpn: int, **work: int) -> int:
-        """Id of posted work."""
-
-    def stop_work(self, qpn: int, work_id: int) -> None:
-        """Ends a work request after the messages that have begun."""
-
-
-@dataclass(frozen=True, slots=True)
-class QpEnd:
-    """One end of a flow.
-
-    Attributes:
-        nic: the agent of its host.
-        peer_host: index of the host at the other end.
-        evs: its EVs, plane by plane.
-        attributes: the QP's other attributes.
-    """
-
-    nic: NicVerbs
-    peer_host: int
-    evs: tuple[int, ...]
-    attributes: Mapping[str, int]
-
-    def create_qp(self) -> int:
-        """Number of a new QP, not yet connected."""
-        return self.nic.create_qp(self.peer_host, list(self.evs), **self.attributes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +38,13 @@ class LapRecord:
     messages: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    near: End
+    local: Region
+    remote: Region
+
+
 @dataclass(slots=True)
 class _PostedLap:
     number: int
@@ -105,31 +56,26 @@ class FlowSender:
 
     Args:
         flow: what it is.
-        source, target: its ends.
+        transport: what carries it.
         layout: of its memory.
         depth: messages outstanding.
-        seed: of the bytes it sends.
+        seed: of the connection's choices and of the bytes it sends.
 
     Attributes:
         error: why it failed; None while it has not.
         laps: finished laps, oldest first.
     """
 
-    def __init__(
-        self, flow: Flow, source: QpEnd, target: QpEnd, layout: Layout, *, depth: int, seed: int
-    ) -> None:
+    def __init__(self, flow: Flow, transport: Transport, layout: Layout, *, depth: int, seed: int) -> None:
         self.flow = flow
         self.error: str | None = None
         self.laps: list[LapRecord] = []
-        self._source = source
-        self._target = target
+        self._transport = transport
         self._layout = layout
         self._depth = depth
         self._seed = seed
         self._acquired = ExitStack()
-        self._local: dict[str, int] | None = None
-        self._remote: dict[str, int] | None = None
-        self._qpn: int | None = None
+        self._held: _Held | None = None
         self._posted: deque[_PostedLap] = deque()
         self._next_lap = 0
         self._passes = 1
@@ -143,27 +89,25 @@ class FlowSender:
     # ---- set-up and removal
 
     def prepare(self) -> None:
-        """Registers and fills memory, creates and connects the QPs.
+        """Registers and fills memory, makes the connection.
 
         Raises:
             AgentError: an agent died or did not answer.
-            UsageError: an agent refused.
+            UsageError: a host has no room for it.
         """
-        source, target, layout = self._source.nic, self._target.nic, self._layout
-        self._remote = target.register_memory(layout.remote_bytes)
-        self._acquired.callback(target.deregister_memory, self._remote["r_key"])
-        self._local = source.register_memory(layout.local_bytes)
-        self._acquired.callback(source.deregister_memory, self._local["r_key"])
-        source.fill(self._local["offset"], layout.local_bytes, self._seed)
-        peer_qpn = self._target.create_qp()
-        self._acquired.callback(target.destroy_qp, peer_qpn)
-        self._qpn = self._source.create_qp()
-        self._acquired.callback(source.destroy_qp, self._qpn)
-        target.connect_qp(peer_qpn, self._qpn)
-        source.connect_qp(self._qpn, peer_qpn)
+        flow, layout, transport = self.flow, self._layout, self._transport
+        remote = transport.register(flow.target, layout.remote_bytes)
+        self._acquired.callback(remote.close)
+        local = transport.register(flow.source, layout.local_bytes)
+        self._acquired.callback(local.close)
+        local.fill(0, layout.local_bytes, self._seed)
+        near, far = transport.connect(flow.source, flow.target, self._seed)
+        self._acquired.callback(far.close)
+        self._acquired.callback(near.close)
+        self._held = _Held(near, local, remote)
 
     def close(self) -> None:
-        """Destroys the QPs and deregisters the memory, as far as there are any; all is tried.
+        """Gives connection and memory back, as far as there are any; all is tried.
 
         Raises:
             AgentError: an agent died or did not answer.
@@ -173,9 +117,9 @@ class FlowSender:
     # ---- sending
 
     @property
-    def qpn(self) -> int | None:
-        """QP number at the source."""
-        return self._qpn
+    def end(self) -> End:
+        """The end that sends."""
+        return self._require().near
 
     @property
     def is_idle(self) -> bool:
@@ -195,7 +139,7 @@ class FlowSender:
         """Posts nothing more; messages that have begun complete."""
         self._left = 0
         for lap in self._posted:
-            self._source.nic.stop_work(self._require_qpn(), lap.work_id)
+            self.end.stop(lap.work_id)
 
     def fail(self, error: str) -> None:
         """Gives the flow up."""
@@ -205,18 +149,19 @@ class FlowSender:
         self._posted.clear()
         self._left = 0
 
-    def take_event(self, event: Mapping[str, Any]) -> None:
-        """Books an event of the source's agent that concerns this flow's QP."""
-        if event["event"] == "qp_state" and event["to"] == "ERROR":
-            self.fail(f"QP {self._qpn} of {self.flow.source} failed: {event['status']}")
-        elif event["event"] == "completion":
-            self._finish_lap(event)
+    def take(self, event: Event) -> None:
+        """Books an event of the sending end."""
+        match event:
+            case Failed(reason=reason):
+                self.fail(reason)
+            case Sent():
+                self._finish_lap(event)
 
     def outcome(self) -> FlowOutcome:
         """What became of the flow so far."""
         return FlowOutcome(
             flow=self.flow,
-            qpn=self._qpn or 0,
+            qpn=self._held.near.number if self._held else 0,
             start_ns=self._begun_ns,
             end_ns=self._ended_ns,
             messages=self._messages,
@@ -227,38 +172,35 @@ class FlowSender:
         )
 
     def _post_lap(self) -> None:
-        if self._local is None or self._remote is None:
-            raise ValueError("not prepared")
-        layout = self._layout
+        held, layout = self._require(), self._layout
         messages = layout.slots * self._passes
         if self._left is not None:
             messages = min(messages, self._left)
             self._left -= messages
         local_start, remote_start = layout.lap_offsets(self._next_lap)
-        work_id = self._source.nic.post_write(
-            self._require_qpn(),
+        message = Message(
             length=layout.size_bytes,
-            local_offset=self._local["offset"] + local_start,
-            remote_offset=remote_start,
-            r_key=self._remote["r_key"],
+            source_offset=local_start,
+            target_offset=remote_start,
             iterations=messages,
-            depth=self._depth,
-            local_slots=layout.local_slots,
-            remote_slots=layout.slots,
+            depth=layout.depth(self._depth),
+            source_slots=layout.local_slots,
+            target_slots=layout.slots,
         )
+        work_id = held.near.post(message, held.local, held.remote)
         self._posted.append(_PostedLap(self._next_lap, work_id))
         self._next_lap += 1
 
-    def _finish_lap(self, event: Mapping[str, Any]) -> None:
-        if not self._posted or self._posted[0].work_id != event["work_id"]:
+    def _finish_lap(self, event: Sent) -> None:
+        if not self._posted or self._posted[0].work_id != event.work_id:
             return
         lap = self._posted.popleft()
-        begin_ns, self._ended_ns = self._ended_ns, int(event["time_ns"])
-        messages = int(event["iterations"])
+        begin_ns, self._ended_ns = self._ended_ns, event.time_ns
+        messages = event.messages
         self._messages += messages
         self.laps.append(LapRecord(begin_ns, self._ended_ns, messages))
-        if event["status"] != _SUCCESS:
-            self.fail(f"QP {self._qpn} of {self.flow.source} failed: {event['status']}")
+        if event.error is not None:
+            self.fail(event.error)
         began_ns = time.monotonic_ns()
         self._compare(lap.number, messages)
         if self._left != 0:
@@ -274,19 +216,13 @@ class FlowSender:
             self._passes = max(self._passes // 2, 1)
 
     def _compare(self, lap: int, messages: int) -> None:
-        if self._remote is None:
-            raise ValueError("not prepared")
+        remote = self._require().remote
         for stretch in self._layout.expected(lap, messages):
-            for start in range(0, stretch.length, COMPARED_AT_ONCE_BYTES):
-                length = min(COMPARED_AT_ONCE_BYTES, stretch.length - start)
-                self._wrong_bytes += self._target.nic.verify(
-                    self._remote["offset"] + stretch.remote_offset + start,
-                    length,
-                    seed_at(self._seed, stretch.local_offset + start),
-                )
-                self._compared_bytes += length
+            seed = seed_at(self._seed, stretch.local_offset)
+            self._wrong_bytes += remote.count_wrong(stretch.remote_offset, stretch.length, seed)
+            self._compared_bytes += stretch.length
 
-    def _require_qpn(self) -> int:
-        if self._qpn is None:
+    def _require(self) -> _Held:
+        if self._held is None:
             raise ValueError("not prepared")
-        return self._qpn
+        return self._held

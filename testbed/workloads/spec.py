@@ -1,14 +1,17 @@
-"""Workloads as a user writes them. Pure; ``testbed.scenario.resolve`` binds hosts and flows.
+"""Workloads as a user writes them. Pure; `testbed.workloads.load` binds hosts and flows.
 
 Every workload starts so that its warm-up ends at time 0 of the run; what it sends before that is not
 measured. Received memory is compared with what was sent in every kind.
 """
 
+from collections.abc import Iterable
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from testbed.units import Duration, Size
+from testbed.workloads.element_type import DType, ReduceOp
+from testbed.workloads.schedule import CollectiveKind
 
 WORKLOAD_NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,31}$"
 
@@ -44,7 +47,7 @@ class _Workload(BaseModel):
         default=None, alias="duration", description="Measured time; messages are sent until it is over."
     )
     iterations: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="In place of duration: messages per QP."
+        default=None, description="In place of duration: messages per QP; operations of a collective."
     )
     warmup_ns: Duration = Field(
         default=0,
@@ -109,4 +112,103 @@ class SendRecv(_Workload):
     depth: Annotated[int, Field(ge=1)] = Field(default=4, description="Messages outstanding per QP.")
 
 
-Workload = Annotated[WriteBw | WriteLat | SendRecv, Field(discriminator="kind")]
+class Victim(BaseModel):
+    """A flow beside an incast, which it should not feel."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    from_host: HostName = Field(alias="from", description="Sending host.")
+    to_host: HostName = Field(alias="to", description="Receiving host, not that of the incast.")
+
+
+class Incast(_Workload):
+    """Many hosts write to one as fast as the transport allows."""
+
+    kind: Literal["incast"]
+    from_hosts: HostRing = Field(
+        default="all", alias="from", description="Sending hosts; `all`: all but the receiver."
+    )
+    to_host: HostName = Field(alias="to", description="The receiving host.")
+    victim: Victim | None = Field(
+        default=None,
+        description="A flow to another host at the same time, as a workload of its own: `<name>.victim`.",
+    )
+    qps: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="QPs per sender; left out, as many as the transport says."
+    )
+    depth: Annotated[int, Field(ge=1)] = Field(default=4, description="Messages outstanding per QP.")
+
+
+class Permutation(_Workload):
+    """Every host sends to one other and receives from one, drawn by the seed."""
+
+    kind: Literal["permutation"]
+    from_hosts: HostRing = Field(default="all", alias="from", description="Sending hosts, or `all`.")
+    to_hosts: HostRing = Field(
+        default="all", alias="to", description="Receiving hosts, as many, or `all`; nobody sends to itself."
+    )
+    qps: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="QPs per pair of hosts; left out, as many as the transport says."
+    )
+    depth: Annotated[int, Field(ge=1)] = Field(default=4, description="Messages outstanding per QP.")
+
+
+class _Ranked(_Workload):
+    """Hosts that carry out an operation together; `size` is the data of each of them."""
+
+    hosts: HostRing = Field(default="all", description="The ranks, in the order of the ring, or `all`.")
+    dtype: DType = Field(default="float32", description="Type of the elements.")
+    reduce: ReduceOp = Field(
+        default="sum", description="What all-reduce and reduce-scatter do with the elements."
+    )
+    root: HostName | None = Field(
+        default=None, description="Where a broadcast starts; left out, at the first host."
+    )
+    qps: Annotated[int, Field(ge=1)] | None = Field(
+        default=None,
+        description="QPs per pair of ranks, each with a share of the data; left out, as the transport says.",
+    )
+
+
+class CollectiveSpec(_Ranked):
+    """One operation after the other, each compared with what it must give: `iterations` counts them."""
+
+    kind: CollectiveKind
+
+
+class Training(_Ranked):
+    """Synchronous training steps: every rank computes, then all carry out a collective together."""
+
+    kind: Literal["training"]
+    compute_ns: Annotated[Duration, Field(gt=0)] = Field(
+        alias="compute", description="Time that each step computes before it communicates."
+    )
+    collective: CollectiveKind = Field(
+        default="all-reduce", description="What the ranks do at the end of a step."
+    )
+
+
+Workload = Annotated[
+    WriteBw | WriteLat | SendRecv | Incast | Permutation | CollectiveSpec | Training,
+    Field(discriminator="kind"),
+]
+
+
+def has_operations(workload: Workload) -> bool:
+    """Whether its hosts do something together, which has a beginning and an end."""
+    return isinstance(workload, (CollectiveSpec, Training))
+
+
+def victim_name(incast: str) -> str:
+    """Name of the workload that the victim of an incast is in expectations and results."""
+    return f"{incast}.victim"
+
+
+def workload_names(workloads: Iterable[Workload]) -> tuple[str, ...]:
+    """Names that expectations may speak of, in order; victims included."""
+    names = []
+    for workload in workloads:
+        names.append(workload.name)
+        if isinstance(workload, Incast) and workload.victim is not None:
+            names.append(victim_name(workload.name))
+    return tuple(names)

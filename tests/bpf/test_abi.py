@@ -16,11 +16,12 @@ from agents.bpf.maps import map_info
 
 ROOT = Path(__file__).parents[2]
 OBJECTS = ROOT / "agents" / "_objects"
-OBJECT_NAMES = ["forward.bpf.o", "nic.bpf.o"]
+OBJECT_NAMES = ["forward.bpf.o", "emit.bpf.o", "nic.bpf.o", "rc.bpf.o"]
 
 MAP_VALUES: dict[str, type[ctypes.Structure]] = {
     "port_table": wire_abi.Port,
-    "port_state": wire_abi.PortState,
+    "port_fault": wire_abi.PortFault,
+    "fault_accounts": wire_abi.FaultAccounts,
     "port_counters": wire_abi.PortCounters,
     "nic_config": wire_abi.NicConfig,
     "regions": wire_abi.Region,
@@ -28,29 +29,53 @@ MAP_VALUES: dict[str, type[ctypes.Structure]] = {
     "work_ring": wire_abi.WorkRing,
     "qps": wire_abi.Qp,
     "probes": wire_abi.Probe,
+    "link_probe_paths": wire_abi.LinkProbePath,
+    "link_probing": wire_abi.LinkProbing,
+    "rc_qps": wire_abi.RcQp,
+    "streams": wire_abi.Stream,
+    "stream_account": wire_abi.StreamAccount,
     "nic_counters": wire_abi.NicCounters,
     "ev_transitions": wire_abi.EvTransitions,
     "rtt_histogram": wire_abi.Histogram,
     "message_histogram": wire_abi.Histogram,
     "queue_ports": wire_abi.QueuePort,
     "queue_state": wire_abi.QueueState,
+    "queue_settings": wire_abi.QueueSettings,
+    "queue_delays": wire_abi.QueueDelays,
     "queue_descriptors": wire_abi.QueueDescriptors,
     "queue_pool": wire_abi.QueuePool,
     "queue_drainer": wire_abi.QueueDrainer,
     "queue_lateness": wire_abi.Histogram,
+    "lossless_settings": wire_abi.LosslessSettings,
+    "lossless_links": wire_abi.LosslessLink,
     "capture_state": wire_abi.CaptureState,
     "capture_scratch": wire_abi.CaptureRecord,
 }
 OTHER_VALUES = {
     "port_devmap": 4,
+    "fabric_programs": 4,
+    "nic_transports": 4,
     "capture_rings": 4,
     "fib": 4,
     "memory": wire_abi.Limit.MEMORY_SEGMENT.value,
     "queue_frames": wire_abi.QueueLimit.FRAME_BYTES.value,
     "nic_events": 0,
-    "queue_wake": 0,
+    "queue_wakes": 4,
+    "queue_cpus": 4,
 }
-PRIVATE_MAPS = {"event_losses", "rx_answers", "tx_plans"}
+PRIVATE_MAPS = {
+    "emit_requests",
+    "event_losses",
+    "fault_fates",
+    "fault_lines",
+    "fault_locks",
+    "lossless_scratch",
+    "rc_answers",
+    "rc_plans",
+    "rx_answers",
+    "heard_sacks",
+    "tx_plans",
+}
 """Never read from outside the kernel."""
 
 

@@ -21,8 +21,16 @@ struct {
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct mrc_port_state);
-} port_state SEC(".maps");
+	__type(value, struct mrc_port_fault);
+} port_fault SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct mrc_fault_accounts);
+} fault_accounts SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -38,6 +46,31 @@ struct {
 	__type(key, __u32);
 	__type(value, __u32);
 } port_devmap SEC(".maps");
+
+/* Programs that a NIC's hands a frame on to, by enum fabric_program; filled at load. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} fabric_programs SEC(".maps");
+
+enum fabric_program {
+	FABRIC_PROGRAM_EMIT = 0,
+};
+
+/* The port and the class of a frame that is handed on to FABRIC_PROGRAM_EMIT. */
+struct emit_request {
+	__u32 port_id;
+	__u32 traffic_class;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct emit_request);
+} emit_requests SEC(".maps");
 
 static __always_inline void port_count(__u32 port_id, __u32 counter, __u64 amount)
 {

@@ -45,31 +45,35 @@ static __always_inline __u64 histogram_exceeds(__u64 value, __u64 limit)
 	return difference >> 63;
 }
 
+/* Bit length of *rest*, which is below 2^31, by halving. */
+static __always_inline __u64 histogram_bit_length(__u64 rest)
+{
+	__u64 step, length;
+
+	step = histogram_exceeds(rest, 0xffff) << 4;
+	length = step;
+	rest >>= step;
+	step = histogram_exceeds(rest, 0xff) << 3;
+	length += step;
+	rest >>= step;
+	step = histogram_exceeds(rest, 0xf) << 2;
+	length += step;
+	rest >>= step;
+	step = histogram_exceeds(rest, 0x3) << 1;
+	length += step;
+	rest >>= step;
+	/* rest is 0 .. 3 here, its bit length 0, 1, 2, 2 */
+	return length + rest - histogram_exceeds(rest, 2);
+}
+
 static __always_inline __u32 histogram_index(__u64 value_ns)
 {
 	const __u64 largest = (1ULL << MRC_HISTOGRAM_VALUE_BITS) - 1;
-	__u64 rest, step, shift;
+	__u64 shift;
 
 	value_ns |= 0 - histogram_exceeds(value_ns >> MRC_HISTOGRAM_VALUE_BITS, 0);
 	value_ns &= largest;
-
-	/* shift = bit length of rest, at most 30, by halving */
-	rest = value_ns >> (MRC_HISTOGRAM_LINEAR_BITS + 1);
-	step = histogram_exceeds(rest, 0xffff) << 4;
-	shift = step;
-	rest >>= step;
-	step = histogram_exceeds(rest, 0xff) << 3;
-	shift += step;
-	rest >>= step;
-	step = histogram_exceeds(rest, 0xf) << 2;
-	shift += step;
-	rest >>= step;
-	step = histogram_exceeds(rest, 0x3) << 1;
-	shift += step;
-	rest >>= step;
-	/* rest is 0 .. 3 here, its bit length 0, 1, 2, 2 */
-	shift += rest - histogram_exceeds(rest, 2);
-
+	shift = histogram_bit_length(value_ns >> (MRC_HISTOGRAM_LINEAR_BITS + 1));
 	return (shift << MRC_HISTOGRAM_LINEAR_BITS) + (value_ns >> shift);
 }
 

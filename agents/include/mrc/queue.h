@@ -15,58 +15,186 @@
 #include <mrc/capture.h>
 #include <mrc/fabric_maps.h>
 #include <mrc/queue_maps.h>
-#include <mrc/queue_wheel.h>
-#include <mrc/queue_port.h>
 #include <mrc/queue_pool.h>
+#include <mrc/queue_port.h>
+#include <mrc/queue_schedule.h>
+#include <mrc/queue_time.h>
+#include <mrc/queue_upstream.h>
 
-#define FRAME_TIME_MAGIC 0x6d72632d74696d65ULL /* "mrc-time" */
+enum {
+	QUEUE_BEHIND = MRC_PC_COUNT, /* an answer of queue_admit() that is no counter */
+	QUEUE_TURNS_MAX = MRC_QUEUE_FRAMES_MAX / PORT_STARTS_MAX, /* then every frame has begun */
+	LOSSLESS_TURNS_MAX = 64, /* what is left then only makes the frame wait */
+};
 
-/* When the frame arrived in the model, or 0: it crossed no shaped link. */
-static __always_inline __u64 frame_model_ns(struct xdp_md *ctx)
+/* The counter of what became of a frame: a drop, a mark or a trim; 0 when it was taken as it is. */
+static __always_inline int fate_counter(enum queue_fate fate)
 {
-	struct mrc_frame_time *time = (void *)(long)ctx->data_meta;
-
-	if ((void *)(time + 1) <= (void *)(long)ctx->data && time->magic == FRAME_TIME_MAGIC)
-		return time->arrival_ns;
-	return 0;
+	switch (fate) {
+	case QUEUE_WAITS_MARKED:
+		return MRC_PC_ECN_MARKS;
+	case QUEUE_WAITS_TRIMMED:
+		return MRC_PC_TRIMS;
+	case QUEUE_DROPS_DATA:
+		return MRC_PC_DROP_QUEUE_FULL;
+	case QUEUE_DROPS_CONTROL:
+		return MRC_PC_DROP_CONTROL_FULL;
+	default:
+		return 0;
+	}
 }
 
-/* When the frame arrived: in the model, or by the clock where no model is. */
-static __always_inline __u64 frame_time_ns(struct xdp_md *ctx)
+/* What a frame, whose bytes are in the pool, says of itself. */
+static __always_inline void arrival_describe(struct queue_arrival *arrival,
+					     const struct mrc_queue_frame *frame)
 {
-	return frame_model_ns(ctx) ?: bpf_ktime_get_ns();
+	if (!arrival->is_data)
+		return;
+	arrival->is_ect = frame_is_ect(frame);
+	arrival->trimmed_bytes = frame_trimmed_bytes(frame, arrival->length_bytes);
 }
 
 /*
- * Admits frame `id` to a port and sees that the drainer looks at the port in time. Returns 0, or
- * the reason of the drop.
+ * Admits frame `id` to a port and sees that the drainer looks at the port in time. Returns
+ * fate_counter(), or QUEUE_BEHIND when more transmissions were to begin before its arrival than one
+ * call can begin: call again. Global, so that the verifier looks at it once.
  */
-static __noinline int queue_admit(__u32 port_id, __u32 id, __u64 arrival_ns, __u32 length_bytes,
-				  __u32 traffic_class)
+__noinline int queue_admit(__u32 port_id, __u32 id, __u64 arrival_ns, __u32 length_bytes,
+			   __u32 traffic_class)
 {
-	__u32 zero = 0;
-	struct mrc_queue_drainer *drainer = bpf_map_lookup_elem(&queue_drainer, &zero);
+	__u32 index = id - 1;
+	struct mrc_queue_frame *frame = bpf_map_lookup_elem(&queue_frames, &index);
+	struct queue_arrival arrival = {
+	    .time_ns = arrival_ns,
+	    .length_bytes = length_bytes,
+	    .is_data = traffic_class != MRC_CLASS_CONTROL,
+	    .has_room = 1,
+	};
+	enum queue_fate fate = QUEUE_WAITS;
+	struct port_events events;
 	struct port_view view;
-	__u64 due_ns = 0;
-	int is_admitted;
+	int is_behind;
 
-	if (!drainer || !port_find(port_id, &view))
+	if (!frame || !port_find(port_id, &view, 0))
 		return MRC_PC_DROP_POOL_EMPTY;
+	arrival_describe(&arrival, frame);
 	bpf_spin_lock(&view.queue->lock);
-	is_admitted = port_admit(&view, id, arrival_ns, length_bytes, traffic_class);
-	if (!view.queue->is_scheduled && view.queue->wire_head) {
-		view.queue->is_scheduled = 1;
-		due_ns = descriptor_of(view.descriptors, view.queue->wire_head)->time_ns;
-	}
+	is_behind = port_serve(&view, arrival_ns);
+	if (!is_behind)
+		fate = port_admit(&view, id, frame, &arrival);
+	port_plan(&view, arrival_ns, &events);
 	bpf_spin_unlock(&view.queue->lock);
-	if (due_ns && wheel_push(drainer, view.queue, port_id, due_ns)) {
-		void *record = bpf_ringbuf_reserve(&queue_wake, 8, 0);
+	port_schedule(&view, port_id, &events);
+	return is_behind ? QUEUE_BEHIND : fate_counter(fate);
+}
 
-		/* a full ring is one that nobody reads: no drainer sleeps on it */
-		if (record)
-			bpf_ringbuf_discard(record, BPF_RB_FORCE_WAKEUP);
+/* A frame that asks for its place until the port has caught up with its arrival. */
+struct queue_asking {
+	__u64 arrival_ns;
+	__u32 port_id;
+	__u32 id;
+	__u32 length_bytes;
+	__u32 traffic_class;
+	__u32 outcome;
+	__u32 pad0;
+};
+
+static long queue_ask(__u64 turn, struct queue_asking *asking)
+{
+	(void)turn;
+	asking->outcome = queue_admit(asking->port_id, asking->id, asking->arrival_ns,
+				      asking->length_bytes, asking->traffic_class);
+	return asking->outcome != QUEUE_BEHIND;
+}
+
+/*
+ * Admits a frame, and counts what becomes of it. Returns queue_admit()'s answer. Global, so that
+ * the verifier looks at it once.
+ */
+__noinline int queue_place(__u32 port_id, __u32 id, __u64 arrival_ns, __u32 length_bytes,
+			   __u32 traffic_class)
+{
+	struct queue_asking asking = {
+	    .arrival_ns = arrival_ns,
+	    .port_id = port_id,
+	    .id = id,
+	    .length_bytes = length_bytes,
+	    .traffic_class = traffic_class,
+	};
+
+	if (!queue_ask(0, &asking))
+		bpf_loop(QUEUE_TURNS_MAX, queue_ask, &asking, 0);
+	if (asking.outcome)
+		port_count(port_id, asking.outcome, 1);
+	return asking.outcome;
+}
+
+/* Whether a frame that came to this did not enter the queue. */
+static __always_inline int outcome_is_drop(__u32 outcome)
+{
+	return outcome && outcome != MRC_PC_ECN_MARKS && outcome != MRC_PC_TRIMS;
+}
+
+/*
+ * As queue_admit() for a port under flow control that lossless_catch_up() has served. A frame that
+ * comes to wait occupies the buffer of the link it came in by; credit that was reserved for it is
+ * then its descriptor's.
+ */
+__noinline int queue_admit_lossless(struct xdp_md *ctx, __u32 port_id, __u32 id, __u32 length_bytes,
+				    __u32 traffic_class)
+{
+	__u32 index = id - 1, upstream = 0;
+	struct mrc_queue_frame *frame = bpf_map_lookup_elem(&queue_frames, &index);
+	struct mrc_frame_time *time = frame_time(ctx);
+	struct queue_arrival arrival = {
+	    .time_ns = frame_time_ns(ctx),
+	    .length_bytes = length_bytes,
+	    .is_data = traffic_class != MRC_CLASS_CONTROL,
+	    .has_room = 1,
+	};
+	struct port_events events;
+	struct port_view view;
+	enum queue_fate fate;
+
+	if (!frame || !port_find(port_id, &view, 1))
+		return MRC_PC_DROP_POOL_EMPTY;
+	arrival_describe(&arrival, frame);
+	if (time && arrival.is_data)
+		upstream = upstream_of(ctx);
+	if (upstream)
+		arrival.has_room = upstream_has_room(upstream, length_bytes);
+	descriptor_of(view.descriptors, id)->upstream = upstream;
+	bpf_spin_lock(&view.queue->lock);
+	fate = port_admit(&view, id, frame, &arrival);
+	port_plan(&view, arrival.time_ns, &events);
+	bpf_spin_unlock(&view.queue->lock);
+	port_schedule(&view, port_id, &events);
+	if (time && upstream && (fate == QUEUE_WAITS || fate == QUEUE_WAITS_MARKED)) {
+		upstream_occupy(upstream, length_bytes, arrival.time_ns);
+		time->credit_bytes = 0;
 	}
-	return is_admitted ? 0 : MRC_PC_DROP_QUEUE_FULL;
+	return fate_counter(fate);
+}
+
+struct lossless_catching_up {
+	__u64 until_ns;
+	__u32 port_id;
+	__u32 pad0;
+};
+
+static long lossless_turn(__u64 turn, struct lossless_catching_up *port)
+{
+	(void)turn;
+	return !lossless_catch_up(port->port_id, port->until_ns);
+}
+
+/* Serves a port under flow control up to until_ns, however much there is to begin. */
+static __always_inline void lossless_catch_up_all(__u32 port_id, __u64 until_ns)
+{
+	struct lossless_catching_up port = {.until_ns = until_ns, .port_id = port_id};
+
+	if (!lossless_turn(0, &port))
+		bpf_loop(LOSSLESS_TURNS_MAX, lossless_turn, &port, 0);
 }
 
 static __always_inline int queue_drop(__u32 port_id, __u32 reason)
@@ -84,8 +212,7 @@ __noinline int queue_enqueue(struct xdp_md *ctx, __u32 port_id, __u32 traffic_cl
 	__u64 length_bytes = ctx->data_end - ctx->data;
 	__u64 arrival_ns = frame_time_ns(ctx);
 	struct mrc_queue_frame *frame;
-	__u32 id, index;
-	int reason;
+	__u32 id, index, outcome;
 
 	if (length_bytes < 1 || length_bytes > MRC_QUEUE_FRAME_BYTES)
 		return queue_drop(port_id, MRC_PC_DROP_MALFORMED);
@@ -98,15 +225,21 @@ __noinline int queue_enqueue(struct xdp_md *ctx, __u32 port_id, __u32 traffic_cl
 		pool_reject(id);
 		return queue_drop(port_id, MRC_PC_DROP_POOL_EMPTY);
 	}
-	if (bpf_xdp_load_bytes(ctx, 0, frame->bytes, length_bytes))
-		reason = MRC_PC_DROP_MALFORMED;
-	else
-		reason = queue_admit(port_id, id, arrival_ns, length_bytes, traffic_class);
-	if (reason) {
-		pool_return(id);
-		port_count(port_id, reason, 1);
-		capture_frame(ctx, port_id, arrival_ns, reason);
+	if (bpf_xdp_load_bytes(ctx, 0, frame->bytes, length_bytes)) {
+		outcome = MRC_PC_DROP_MALFORMED;
+		port_count(port_id, outcome, 1);
+	} else if (port_is_lossless(port_id)) {
+		lossless_catch_up_all(port_id, arrival_ns);
+		outcome = queue_admit_lossless(ctx, port_id, id, length_bytes, traffic_class);
+		if (outcome)
+			port_count(port_id, outcome, 1);
+	} else {
+		outcome = queue_place(port_id, id, arrival_ns, length_bytes, traffic_class);
 	}
+	if (!outcome_is_drop(outcome))
+		return XDP_DROP;
+	pool_return(id);
+	capture_frame(ctx, port_id, arrival_ns, outcome);
 	return XDP_DROP;
 }
 

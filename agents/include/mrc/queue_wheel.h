@@ -10,8 +10,9 @@
  * clears in the opposite order and looks again. So a bit may be set for nothing, but never missing.
  *
  * The drainer empties bucket after bucket and never skips one that is marked, however late it is:
- * the model runs behind the clock then, but in order. What is due more than LOOK_AHEAD buckets
- * after its position is looked at again there, so buckets in use span less than a turn.
+ * the model runs behind the clock then, but in order (to MRC_QUEUE_FAR_BEHIND). What is due more
+ * than LOOK_AHEAD buckets after its position is looked at again there, so buckets in use span less
+ * than a turn.
  */
 #ifndef MRC_QUEUE_WHEEL_H
 #define MRC_QUEUE_WHEEL_H
@@ -53,11 +54,12 @@ static __always_inline __u64 wheel_clear_bits(__u64 *word, __u64 bits)
 }
 
 /*
- * Puts a port into the wheel; it must be in no list. Returns whether the drainer sleeps longer than
+ * Puts an entry into the wheel: a port, or the start of a transmission there (MRC_LOSSLESS_NODE).
+ * It must be in no list; its own link is at `link`. Returns whether the drainer sleeps longer than
  * the event allows: then the caller wakes it.
  */
-static __always_inline int wheel_push(struct mrc_queue_drainer *drainer,
-				      struct mrc_queue_port *port, __u32 port_id, __u64 due_ns)
+static __always_inline int wheel_push(struct mrc_queue_drainer *drainer, __u32 *link, __u32 entry,
+				      __u64 due_ns)
 {
 	__u64 bucket = due_ns >> MRC_QUEUE_BUCKET_SHIFT;
 	__u64 scan = WHEEL_READ(drainer->scan);
@@ -70,9 +72,9 @@ static __always_inline int wheel_push(struct mrc_queue_drainer *drainer,
 		bucket = scan + MRC_QUEUE_LOOK_AHEAD;
 	slot = bucket & WHEEL_SLOT_MASK;
 
-	WHEEL_READ(port->wheel_next) = MRC_QUEUE_LINK_PENDING;
-	before = __sync_lock_test_and_set(&drainer->buckets[slot], port_id + 1);
-	WHEEL_READ(port->wheel_next) = before;
+	WHEEL_READ(*link) = MRC_QUEUE_LINK_PENDING;
+	before = __sync_lock_test_and_set(&drainer->buckets[slot], entry);
+	WHEEL_READ(*link) = before;
 	wheel_set_bits(&drainer->words[slot >> 6], 1ULL << (slot & 63));
 	wheel_set_bits(&drainer->summary, 1ULL << (slot >> 6));
 
@@ -143,9 +145,8 @@ static __always_inline int wheel_take_bucket(struct mrc_queue_drainer *drainer, 
 	if (!wheel_clear_bits(&drainer->words[slot >> 6], 1ULL << (slot & 63)))
 		wheel_forget_word(drainer, slot >> 6);
 	drainer->current = __sync_lock_test_and_set(&drainer->buckets[slot], 0);
-	/* nothing else to be in order with: after idle time the position catches up with the clock
-	 */
-	if (!WHEEL_READ(drainer->summary) && (__s64)(earliest - scan) > 0)
+	/* so far behind, and nothing else to be in order with: no use in going step by step */
+	if (!WHEEL_READ(drainer->summary) && (__s64)(earliest - scan) > MRC_QUEUE_FAR_BEHIND)
 		WHEEL_READ(drainer->scan) = earliest;
 	return 1;
 }

@@ -16,6 +16,7 @@ enum {
 	WIRE_ETH_P_IPV6 = 0x86dd,
 	WIRE_NEXT_HEADER_IPV6 = 41,
 	WIRE_NEXT_HEADER_UDP = 17,
+	WIRE_NEXT_HEADER_TCP = 6, /* the hosts' kernels: docs/transports.md */
 	WIRE_ENDPOINT_QP = 2,
 	WIRE_ICRC_BYTES = 4,
 	WIRE_PSN_MASK = 0xffffff,
@@ -38,6 +39,7 @@ enum wire_opcode {
 	WIRE_SACK = 0xdc,
 	WIRE_NACK = 0xdd,
 	WIRE_PROBE = 0xde,
+	WIRE_LINK_PROBE = 0xe0, /* of this lab, not of MRC */
 };
 
 enum {
@@ -130,7 +132,7 @@ struct wire_sack {
 	__be32 entropy;
 	__be16 spdcid;
 	__be16 dpdcid;
-	__be32 cack_psn;
+	__be32 cack_psn; /* ports of planes 7:0 that are down 31:24, cack_psn 23:0 */
 	__u8 cc_type;
 	__u8 mpr;
 	__be16 sack_offset;
@@ -195,6 +197,14 @@ struct wire_endpoint_response {
 	__u8 reserved[26];
 	__be16 tx_timestamp;
 	__u8 reserved_tail[6];
+} __attribute__((packed, aligned(2)));
+
+/* "Link probes" */
+struct wire_link_probe {
+	struct wire_stack stack;
+	__be32 path;
+	__be32 round;
+	__be64 sent_ns;
 } __attribute__((packed, aligned(2)));
 
 _Static_assert(sizeof(struct wire_stack) == 114, "Ethernet .. BTH");

@@ -6,10 +6,13 @@
 #ifndef MRC_CLOCK_H
 #define MRC_CLOCK_H
 
+#include "congestion.h"
+#include "heartbeat.h"
 #include "nic_maps.h"
 
 static __always_inline int is_ack_missing(struct mrc_qp *qp);
 static __always_inline int work_ready(struct mrc_qp *qp, struct mrc_work_ring *ring);
+static __always_inline int window_is_open(const struct mrc_qp *qp);
 static __always_inline void qp_fail(__u32 qp_index, __u32 from, __u32 status);
 __noinline int declare_loss(__u32 qp_index, __u32 reason, __u64 now_ns);
 
@@ -24,6 +27,7 @@ enum {
 	 * what else is lost; all of them would condemn every EV in use whenever the machine pauses.
 	 */
 	CLOCK_LOSSES_PER_RTO = 8,
+	CLOCK_SILENCE_S = 1, /* a clock that has not ticked for so long has stopped */
 };
 
 #define CLOCK_RTO_MAX_NS (CLOCK_RTO_MAX_S * 1000000000ULL)
@@ -45,18 +49,51 @@ static __always_inline __u64 clock_rto_ns(const struct mrc_qp *qp)
 	return rto_ns < CLOCK_RTO_MAX_NS ? rto_ns : CLOCK_RTO_MAX_NS;
 }
 
+static __always_inline __u64 clock_tick_ns(const struct mrc_qp *qp)
+{
+	__u64 tick_ns = qp->rto_ns / CLOCK_TICKS_PER_RTO;
+
+	return qp->tail_ns && qp->tail_ns < tick_ns ? qp->tail_ns : tick_ns;
+}
+
+/* Under the lock, with packets under way: whether it is time for a tail probe. */
+static __always_inline int is_tail_due(const struct mrc_qp *qp, __u64 now_ns)
+{
+	__u64 wait_ns = qp->tail_ns + 2 * (qp->nscc.avg_delay_q8 >> MRC_NSCC_DELAY_SHIFT);
+
+	return qp->tail_ns && !qp->tail_probe && !qp->lost_count &&
+	       (__s64)(now_ns - qp->progress_ns) > (__s64)wait_ns;
+}
+
+/*
+ * Under the lock: whether frames are worth asking for. While acknowledgements come they carry what
+ * there is to send, and a little credit is always on its way: a look now and then will do.
+ */
+static __always_inline int is_kick_due(const struct mrc_qp *qp, __u64 now_ns)
+{
+	return (__s64)(now_ns - qp->progress_ns) >= (__s64)clock_tick_ns(qp) ||
+	       (__s64)(now_ns - qp->clock_kick_ns) >= (__s64)(qp->rto_ns / CLOCK_TICKS_PER_RTO);
+}
+
 static int on_clock(void *map, __u32 *key, struct mrc_qp *qp)
 {
 	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, key);
-	__u32 qp_index = *key, wanted = 0, is_failed = 0, is_expired = 0, is_idle = 0;
-	__u64 now_ns = bpf_ktime_get_ns(), rto_ns = qp->rto_ns;
+	__u32 qp_index = *key, wanted = 0, is_failed = 0, is_expired = 0, is_idle = 0, is_orphan,
+	      is_tail = 0;
+	struct mrc_nic_config *config = lookup0(&nic_config);
+	__u64 now_ns = bpf_ktime_get_ns();
 
 	(void)map;
-	if (!ring)
+	if (!ring || !config)
 		return 0;
+	is_orphan = is_agent_gone(config, now_ns);
 	bpf_spin_lock(&qp->lock);
+	qp->clock_ns = now_ns;
 	if (qp->state != MRC_QP_RTS) {
 		is_idle = 1;
+	} else if (is_orphan) {
+		is_failed = 1;
+		qp->state = MRC_QP_ERROR;
 	} else if (qp->inflight || (is_ack_missing(qp) && !work_ready(qp, ring))) {
 		is_expired = (__s64)(now_ns - qp->progress_ns) > (__s64)clock_rto_ns(qp);
 		if (is_expired) {
@@ -66,6 +103,10 @@ static int on_clock(void *map, __u32 *key, struct mrc_qp *qp)
 			is_failed = qp->retries > qp->retry_limit;
 			if (is_failed)
 				qp->state = MRC_QP_ERROR;
+		} else if (qp->inflight) {
+			is_tail = is_tail_due(qp, now_ns);
+			if (is_tail)
+				qp->tail_probe = MRC_TAIL_ASKED;
 		}
 	} else {
 		is_idle = !qp->lost_count && !work_ready(qp, ring);
@@ -75,7 +116,8 @@ static int on_clock(void *map, __u32 *key, struct mrc_qp *qp)
 	bpf_spin_unlock(&qp->lock);
 
 	if (is_failed) {
-		qp_fail(qp_index, MRC_QP_RTS, MRC_STATUS_RETRY_EXCEEDED);
+		qp_fail(qp_index, MRC_QP_RTS,
+			is_orphan ? MRC_STATUS_FLUSHED : MRC_STATUS_RETRY_EXCEEDED);
 		return 0;
 	}
 	if (is_idle)
@@ -85,16 +127,22 @@ static int on_clock(void *map, __u32 *key, struct mrc_qp *qp)
 			break;
 	}
 	bpf_spin_lock(&qp->lock);
-	if (qp->inflight < qp->window_packets && (qp->lost_count || work_ready(qp, ring))) {
+	if ((is_kick_due(qp, now_ns) || qp->overdue) && window_is_open(qp) &&
+	    (qp->lost_count || work_ready(qp, ring))) {
 		qp->kick_asked = 1;
-		wanted = qp->window_packets - qp->inflight;
+		qp->clock_kick_ns = now_ns;
+		wanted = frames_allowed(qp);
+		if (wanted < qp->overdue)
+			wanted = qp->overdue;
 	} else if (is_ack_missing(qp) && !qp->is_ack_asked) {
 		wanted = 1;
 	}
 	bpf_spin_unlock(&qp->lock);
+	if (is_tail && !wanted)
+		wanted = 1;
 	if (wanted)
 		nic_event(MRC_EVENT_KICK, qp_index, wanted, 0, 0);
-	bpf_timer_start(&qp->timer, rto_ns / CLOCK_TICKS_PER_RTO, 0);
+	bpf_timer_start(&qp->timer, clock_tick_ns(qp), 0);
 	return 0;
 }
 
@@ -105,11 +153,31 @@ static __noinline int clock_start(__u32 qp_index)
 
 	if (!qp)
 		return 0;
+	qp->clock_ns = bpf_ktime_get_ns();
 	/* Fails harmlessly when this element's timer exists already. */
 	bpf_timer_init(&qp->timer, &qps, CLOCK_MONOTONIC);
 	bpf_timer_set_callback(&qp->timer, on_clock);
-	bpf_timer_start(&qp->timer, qp->rto_ns / CLOCK_TICKS_PER_RTO, 0);
+	bpf_timer_start(&qp->timer, clock_tick_ns(qp), 0);
 	return 0;
+}
+
+/*
+ * Starts a clock that should tick and does not. Under heavy load a kernel timer was seen to be gone
+ * although its callback had started it again: without this the QP would wait for ever. The agent
+ * lends every QP a frame now and then, so that somebody looks.
+ */
+static __noinline int clock_check(__u32 qp_index)
+{
+	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
+	__s64 silence_ns = bpf_ktime_get_ns();
+
+	if (!qp || !qp->timer_armed)
+		return 0;
+	silence_ns -= qp->clock_ns;
+	if (silence_ns < (__s64)(CLOCK_SILENCE_S * 1000000000ULL + 2 * qp->rto_ns))
+		return 0;
+	nic_count(MRC_NC_CLOCK_RESTARTS, 1);
+	return clock_start(qp_index);
 }
 
 #endif

@@ -6,16 +6,45 @@
 #ifndef MRC_COMMAND_H
 #define MRC_COMMAND_H
 
-#include "acknowledge.h"
 #include "ev_set.h"
 #include "nic_maps.h"
+#include "qp_error.h"
+#include "receive_window.h"
 
-/* An EV is taken out of use for good, or given back (docs/protocol.md, "EV states"). */
-__noinline int change_ev(__u32 qp_index, __u32 index, __u32 is_denied)
+/* Under the lock: an EV changes its state because somebody says so; returns whether it did. */
+static __always_inline int ev_order(struct mrc_qp *qp, __u32 index, __u32 command, __u64 now_ns)
+{
+	struct mrc_ev *ev = &qp->evs[EV_INDEX(index)];
+	__u32 to = command == MRC_COMMAND_DENY ? MRC_EV_DENIED : MRC_EV_ASSUMED_BAD;
+	__u32 from = ev->state;
+
+	if (command == MRC_COMMAND_ALLOW || command == MRC_COMMAND_GOOD) {
+		if (from != MRC_EV_DENIED && command == MRC_COMMAND_ALLOW)
+			return 0;
+		return from > MRC_EV_SKIP &&
+		       ev_return(qp, index, from, MRC_EV_GOOD, MRC_REASON_ADMIN, now_ns);
+	}
+	if (from == to || from == MRC_EV_UNUSED)
+		return 0;
+	if (from == MRC_EV_ASSUMED_BAD || from == MRC_EV_DENIED) {
+		if (to == MRC_EV_DENIED)
+			PATH(qp, ev->path)->is_dead = 0; /* no probe will bring it back */
+		ev_set_state(ev, to, MRC_REASON_ADMIN, now_ns);
+		return 1;
+	}
+	/* The last active EV stays: a QP without any could never send again. */
+	return ev_remove(qp, index, 1, to, MRC_REASON_ADMIN, now_ns) != 0;
+}
+
+/*
+ * An EV is taken out of use, or given back (docs/protocol.md, "EV states"). Returns whether it is
+ * as the command wants it.
+ */
+__noinline int change_ev(__u32 qp_index, __u32 index, __u32 command)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
-	__u32 from, to = is_denied ? MRC_EV_DENIED : MRC_EV_GOOD, is_changed;
 	__u64 now_ns = bpf_ktime_get_ns();
+	__u32 from, to, is_changed;
 	struct mrc_ev *ev;
 
 	if (!qp || index >= MRC_EV_MAX)
@@ -23,19 +52,84 @@ __noinline int change_ev(__u32 qp_index, __u32 index, __u32 is_denied)
 	ev = &qp->evs[EV_INDEX(index)];
 	bpf_spin_lock(&qp->lock);
 	from = ev->state;
-	if (!is_denied) {
-		is_changed = ev_return(qp, index, MRC_EV_DENIED, to, MRC_REASON_ADMIN, now_ns);
-	} else if (from == MRC_EV_ASSUMED_BAD) {
-		ev_set_state(ev, to, MRC_REASON_ADMIN, now_ns);
-		is_changed = 1;
-	} else {
-		/* The last active EV stays: a QP without any could never send again. */
-		is_changed = ev_remove(qp, index, 1, to, MRC_REASON_ADMIN, now_ns) != 0;
-	}
+	is_changed = ev_order(qp, index, command, now_ns);
+	to = ev->state;
 	bpf_spin_unlock(&qp->lock);
 	if (is_changed)
 		ev_changed(qp_index, index, from, to, MRC_REASON_ADMIN);
-	return is_changed || from == to;
+	if (command == MRC_COMMAND_DENY)
+		return to == MRC_EV_DENIED;
+	return command == MRC_COMMAND_ASSUMED_BAD ? to == MRC_EV_ASSUMED_BAD : to <= MRC_EV_SKIP;
+}
+
+/*
+ * Another EV takes a place, as good as new. What is said of the old one from now on names an EV
+ * that is not known; packets under way on it are accounted for by their PSN.
+ */
+__noinline int replace_ev(__u32 qp_index, __u32 index, __u32 entropy, __u32 path)
+{
+	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
+	__u64 now_ns = bpf_ktime_get_ns();
+	struct mrc_ev *ev;
+	__u32 from;
+
+	if (!qp || index >= MRC_EV_MAX)
+		return 0;
+	ev = &qp->evs[EV_INDEX(index)];
+	bpf_spin_lock(&qp->lock);
+	from = ev->state;
+	if (from != MRC_EV_UNUSED) {
+		ev->entropy = entropy;
+		ev->path = path & (MRC_EV_MAX - 1);
+		ev->bad_count = 0;
+		ev->tx_packets = 0;
+		ev->lost_packets = 0;
+		ev->marks = 0;
+		ev->rtt_ns = 0;
+		ev->is_probe_pending = 0;
+		if (from == MRC_EV_ASSUMED_BAD || from == MRC_EV_DENIED)
+			ev_return(qp, index, from, MRC_EV_GOOD, MRC_REASON_ADMIN, now_ns);
+		else
+			ev_set_state(ev, MRC_EV_GOOD, MRC_REASON_ADMIN, now_ns);
+	}
+	bpf_spin_unlock(&qp->lock);
+	if (from == MRC_EV_ASSUMED_BAD || from == MRC_EV_DENIED)
+		ev_changed(qp_index, index, from, MRC_EV_GOOD, MRC_REASON_ADMIN);
+	return from != MRC_EV_UNUSED;
+}
+
+/* Fewer or more PSNs are tracked from now on; fewer only once all that may be under way has come.
+ */
+__noinline int change_range(__u32 qp_index, __u32 psns)
+{
+	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
+	__u32 is_changed = 0;
+
+	if (!qp)
+		return 0;
+	bpf_spin_lock(&qp->lock);
+	if (psns && psns <= qp->mpr_dest_psns) {
+		qp->tracked_from_psn = qp->cack_next + tracked_range(qp);
+		qp->tracked_psns = psns;
+		is_changed = 1;
+	}
+	bpf_spin_unlock(&qp->lock);
+	return is_changed;
+}
+
+/* SACKs ask for a receiver penalty from now on, or say for a while that it has ended. */
+__noinline int change_penalty(__u32 qp_index, __u32 penalty)
+{
+	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
+
+	if (!qp || penalty > MRC_PENALTY_MAX)
+		return 0;
+	bpf_spin_lock(&qp->lock);
+	if (qp->penalty && !penalty)
+		qp->restores_left = MRC_RESTORE_SACKS;
+	qp->penalty = penalty;
+	bpf_spin_unlock(&qp->lock);
+	return 1;
 }
 
 __noinline int change_state(__u32 qp_index, __u32 to, __u32 mpr_psns, __u32 max_wimm)
@@ -76,8 +170,19 @@ static __always_inline int run_command(struct mrc_kick *request)
 		break;
 	case MRC_COMMAND_DENY:
 	case MRC_COMMAND_ALLOW:
+	case MRC_COMMAND_GOOD:
+	case MRC_COMMAND_ASSUMED_BAD:
+		request->result = change_ev(qp_index, argument, request->command);
+		break;
+	case MRC_COMMAND_TRACK:
+		request->result = change_range(qp_index, argument);
+		break;
+	case MRC_COMMAND_PENALTY:
+		request->result = change_penalty(qp_index, argument);
+		break;
+	case MRC_COMMAND_REPLACE:
 		request->result =
-		    change_ev(qp_index, argument, request->command == MRC_COMMAND_DENY);
+		    replace_ev(qp_index, argument, request->argument[1], request->argument[2]);
 		break;
 	default:
 		request->result = 0;

@@ -16,7 +16,9 @@
 
 #include <linux/types.h>
 #include <mrc/abi.h>
+#include <mrc/fabric_config.h>
 #include <mrc/psn.h>
+#include "path.h"
 
 #define EV_INDEX(i)    ((i) & (MRC_EV_MAX - 1))
 #define PLANE_INDEX(i) ((i) & (MRC_PLANE_MAX - 1))
@@ -59,19 +61,6 @@ static __always_inline __u32 ev_turn(struct mrc_qp *qp, __u32 usable_planes, __u
 	return ev;
 }
 
-/*
- * Whether an EV owes an acknowledgement: with packets outstanding it has been silent for more than
- * a window, and a quarter, of acknowledgements elsewhere. Nothing is proven yet, but it loses its
- * turn: so a dead path takes one packet of each EV, and not as many as fit in the time that the
- * proof takes.
- */
-static __always_inline int ev_is_overdue(const struct mrc_qp *qp, const struct mrc_ev *ev)
-{
-	__u32 limit = qp->window_packets + qp->window_packets / 4;
-
-	return ev->outstanding && qp->acked_total - ev->heard_acks > limit;
-}
-
 static __always_inline void ev_set_state(struct mrc_ev *ev, __u32 state, __u32 reason, __u64 now_ns)
 {
 	ev->state = state;
@@ -106,22 +95,17 @@ static __always_inline int ev_select(struct mrc_qp *qp, __u32 port_mask, __u32 r
 			}
 			continue;
 		}
-		if (ev != avoid && !ev_is_overdue(qp, candidate))
+		if (ev != avoid && !path_is_late(qp, candidate->path))
 			break;
 	}
 	return ev;
 }
 
-static __always_inline void ev_note_sent(const struct mrc_qp *qp, struct mrc_ev *ev)
-{
-	if (!ev->outstanding)
-		ev->heard_acks = qp->acked_total;
-	ev->outstanding++;
-	ev->tx_packets++;
-}
-
+/* In ECMP an endpoint cannot know which EVs share a link. */
 static __always_inline __u64 uplink_bit(__u32 entropy)
 {
+	if (fabric_config.forwarding == MRC_FORWARDING_ECMP)
+		return 0;
 	return 1ULL << ((entropy >> MRC_EV_UPLINK_SHIFT) & 63);
 }
 
@@ -221,6 +205,7 @@ static __always_inline int ev_return(struct mrc_qp *qp, __u32 index, __u32 from,
 	if (ev->state != from)
 		return 0;
 	set->suspect_uplinks &= ~uplink_bit(ev->entropy);
+	PATH(qp, ev->path)->is_dead = 0;
 	ev_swap(qp, slice, ev->position, set->active_count + set->backup_count);
 	if (set->active_count < set->target_active) {
 		ev_swap(qp, slice, ev->position, set->active_count);

@@ -8,7 +8,9 @@
 #include <bpf/bpf_endian.h>
 #include <mrc/wire.h>
 #include <mrc/usid.h>
+#include <mrc/fabric_config.h>
 #include <mrc/emit.h>
+#include <mrc/queue_time.h>
 #include "nic_maps.h"
 
 /* The frame's first `size` bytes, or NULL when it is shorter. */
@@ -116,13 +118,16 @@ static __always_inline void write_stack(struct wire_stack *stack,
 	struct wire_udp *udp = (void *)&stack->udp;
 	struct wire_bth *bth = (void *)&stack->bth;
 
-	write_macs(stack, port);
-	stack->eth.ethertype = bpf_htons(WIRE_ETH_P_IPV6);
-	write_ipv6(outer, class_flow, sizeof(struct wire_ipv6) + udp_bytes, WIRE_NEXT_HEADER_IPV6);
-	outer->source[0] = prefix;
-	outer->source[1] = own;
-	outer->destination[0] = bpf_cpu_to_be64(to->to.hi);
-	outer->destination[1] = bpf_cpu_to_be64(to->to.lo);
+	if (fabric_is_tunnelled()) { /* else tunnel_leave() cuts this part off */
+		write_macs(stack, port);
+		stack->eth.ethertype = bpf_htons(WIRE_ETH_P_IPV6);
+		write_ipv6(outer, class_flow, sizeof(struct wire_ipv6) + udp_bytes,
+			   WIRE_NEXT_HEADER_IPV6);
+		outer->source[0] = prefix;
+		outer->source[1] = own;
+		outer->destination[0] = bpf_cpu_to_be64(to->to.hi);
+		outer->destination[1] = bpf_cpu_to_be64(to->to.lo);
+	}
 	write_ipv6(inner, class_flow, udp_bytes, WIRE_NEXT_HEADER_UDP);
 	inner->source[0] = prefix;
 	inner->source[1] = own;
@@ -139,17 +144,6 @@ static __always_inline void write_stack(struct wire_stack *stack,
 	bth->flags_psn = bpf_htonl(flags_psn);
 }
 
-/* The iCRC of a lab is "off": zeros in its place (docs/protocol.md, "iCRC"). */
-static __always_inline int write_icrc_off(struct xdp_md *ctx, __u32 offset)
-{
-	__be32 *icrc = (void *)(long)ctx->data + offset;
-
-	if (offset > MRC_FRAME_BYTES_MAX || (void *)(icrc + 1) > (void *)(long)ctx->data_end)
-		return -1;
-	*icrc = 0;
-	return 0;
-}
-
 static __always_inline __u32 nic_port_id(const struct mrc_nic_config *config, __u32 plane)
 {
 	return config->port_id[plane & (MRC_PLANE_MAX - 1)];
@@ -162,6 +156,14 @@ static __always_inline __u32 write_header_bytes(__u32 opcode)
 	       (opcode == WIRE_WRITE_LAST_IMMEDIATE || opcode == WIRE_WRITE_ONLY_IMMEDIATE
 		    ? sizeof(__be32)
 		    : 0);
+}
+
+/* Planes on which both ends of a QP have a port that works. */
+static __always_inline __u32 usable_planes(const struct mrc_nic_config *config,
+					   const struct mrc_qp *qp)
+{
+	return config->port_up_mask & qp->peer_port_mask & ~qp->peer_sack_down &
+	       ((1U << qp->plane_count) - 1);
 }
 
 /* The EV a received packet carries. */

@@ -14,6 +14,23 @@ enum memory_direction {
 	FRAME_TO_MEMORY = 1,
 };
 
+/* Where the payload goes in the NIC's memory, or -1 when key or bounds forbid it. */
+static __always_inline __s64 region_resolve(__u32 r_key, __u64 va, __u32 length)
+{
+	__u32 index = r_key & 63;
+	struct mrc_region *region = bpf_map_lookup_elem(&regions, &index);
+
+	if (!region || !r_key || region->r_key != r_key || !region->is_remote_writable) {
+		nic_count(MRC_NC_DROP_R_KEY, 1);
+		return -1;
+	}
+	if (va > region->length || length > region->length - va) {
+		nic_count(MRC_NC_DROP_BOUNDS, 1);
+		return -1;
+	}
+	return region->offset + va;
+}
+
 static __always_inline long memory_copy(struct xdp_md *ctx, __u32 frame_offset, __u8 *memory_bytes,
 					__u32 length, int direction)
 {

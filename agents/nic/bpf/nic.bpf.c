@@ -20,17 +20,39 @@
 #include "nic_maps.h"
 #include "clock.h"
 #include "frame.h"
+#include "tunnel.h"
+#include "departure.h"
+#include "icrc.h"
 #include "memory.h"
+#include "ev_report.h"
+#include "path.h"
 #include "ev_set.h"
+#include "congestion.h"
 #include "requestor.h"
+#include "loss.h"
 #include "acknowledge.h"
+#include "probe_answer.h"
+#include "sack.h"
+#include "transport_ack.h"
+#include "nack.h"
 #include "responder.h"
+#include "send_answer.h"
 #include "probe.h"
+#include "link_probe.h"
 #include "command.h"
+#include "rc_wire.h"
 
 enum {
 	LOOPBACK_IFINDEX = 1,
 };
+
+/* Indices of nic_transports. */
+enum nic_transport {
+	NIC_TRANSPORT_RC = 0,
+};
+
+/* What a handler returns when the frame is the reliable connection's. */
+#define CALL_RC (-4)
 
 static __always_inline int on_kick(struct xdp_md *ctx)
 {
@@ -45,6 +67,10 @@ static __always_inline int on_kick(struct xdp_md *ctx)
 		return send_probe(ctx);
 	if (request->mode == MRC_KICK_COMMAND)
 		return run_command(request);
+	if (request->mode == MRC_KICK_RC)
+		return CALL_RC;
+	if (request->mode == MRC_KICK_LINK_PROBE)
+		return send_link_probe(ctx);
 	qp_index = request->qp_index;
 	qp = bpf_map_lookup_elem(&qps, &qp_index);
 	if (!qp)
@@ -52,8 +78,12 @@ static __always_inline int on_kick(struct xdp_md *ctx)
 	/* More frames of this call follow, unless this is the last: no need to ask for them. */
 	request->frames_left--;
 	qp->kick_asked = request->frames_left != 0;
+	if (!request->frames_left)
+		clock_check(qp_index);
 	plan->now_ns = bpf_ktime_get_ns();
 	plan->model_ns = plan->now_ns;
+	if (qp->tail_probe == MRC_TAIL_ASKED)
+		declare_tail(qp_index);
 	if (!plan_next(qp_index)) {
 		qp->kick_asked = 0;
 		return XDP_DROP;
@@ -68,26 +98,22 @@ static __always_inline int on_frame(struct xdp_md *ctx)
 	struct mrc_nic_config *config;
 	struct wire_stack *head;
 	struct mrc_port *port;
-	__u64 hi, plane, own_sid;
-	__u32 dscp;
+	__u64 plane;
+	__u32 dscp, opcode;
+	int verdict;
 
 	config = lookup0(&nic_config);
 	port = bpf_map_lookup_elem(&port_table, &ingress_id);
-	head = frame_head(ctx, sizeof(head->eth) + sizeof(head->outer));
-	if (!config || !port || !head)
+	if (!config || !port)
 		return XDP_PASS;
-	hi = bpf_be64_to_cpu(head->outer.destination[0]);
-	if (head->eth.ethertype != bpf_htons(WIRE_ETH_P_IPV6) || hi >> 32 != config->srv6_block)
-		return XDP_PASS;
-
+	plane = port->plane;
+	verdict = tunnel_arrive(ctx, config, plane);
+	if (verdict)
+		return verdict;
 	head = frame_head(ctx, sizeof(*head));
 	if (!head)
 		return nic_drop(MRC_NC_DROP_MALFORMED);
-	plane = port->plane;
-	own_sid = usid(MRC_USID_DOWNLINK, plane, config->downlink) << 16;
-	if ((hi & 0xffffffff) != own_sid || head->outer.destination[1] ||
-	    head->outer.next_header != WIRE_NEXT_HEADER_IPV6 ||
-	    head->inner.next_header != WIRE_NEXT_HEADER_UDP ||
+	if (head->inner.next_header != WIRE_NEXT_HEADER_UDP ||
 	    bpf_be64_to_cpu(head->inner.destination[0]) != config->inner_prefix + plane ||
 	    bpf_be64_to_cpu(head->inner.destination[1]) != config->host_index + 1ULL ||
 	    head->udp.destination != bpf_htons(config->udp_port) ||
@@ -101,8 +127,11 @@ static __always_inline int on_frame(struct xdp_md *ctx)
 		return on_trimmed(ctx, plane, dscp);
 	if (!stack_lengths_agree(ctx, head))
 		return nic_drop(MRC_NC_DROP_LENGTH);
+	opcode = head->bth.opcode;
+	if (!has_right_icrc(ctx, config))
+		return nic_drop(MRC_NC_DROP_ICRC);
 
-	switch (head->bth.opcode) {
+	switch (opcode) {
 	case WIRE_WRITE_FIRST:
 	case WIRE_WRITE_MIDDLE:
 	case WIRE_WRITE_LAST:
@@ -121,9 +150,11 @@ static __always_inline int on_frame(struct xdp_md *ctx)
 	case WIRE_ENDPOINT_REQUEST:
 		return on_endpoint_request(ctx, plane);
 	case WIRE_ENDPOINT_RESPONSE:
-		return on_endpoint_response(ctx);
+		return on_endpoint_response(ctx, plane);
+	case WIRE_LINK_PROBE:
+		return on_link_probe(ctx);
 	default:
-		return nic_drop(MRC_NC_DROP_OPCODE);
+		return rc_has_opcode(opcode) ? CALL_RC : nic_drop(MRC_NC_DROP_OPCODE);
 	}
 }
 
@@ -133,13 +164,21 @@ int nic(struct xdp_md *ctx)
 	int verdict = ctx->ingress_ifindex == LOOPBACK_IFINDEX ? on_kick(ctx) : on_frame(ctx);
 	struct tx_plan *plan;
 
+	if (verdict == CALL_RC) {
+		bpf_tail_call(ctx, &nic_transports, NIC_TRANSPORT_RC);
+		return nic_drop(MRC_NC_DROP_OPCODE); /* the lab has no such program */
+	}
 	if (verdict == SETTLE_FIRST) {
 		plan = lookup0(&tx_plans);
 		verdict = plan && settle(plan) ? SEND_PLANNED : XDP_DROP;
 	}
 	if (verdict == SEND_ANSWER)
-		return send_answer(ctx);
-	return verdict == SEND_PLANNED ? send_planned(ctx) : verdict;
+		verdict = send_answer(ctx);
+	else if (verdict == SEND_REVERSE_PROBE)
+		verdict = send_reverse_probe(ctx);
+	else if (verdict == SEND_PLANNED)
+		verdict = send_planned(ctx);
+	return verdict >= DEPARTURE ? send(ctx, verdict) : verdict;
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

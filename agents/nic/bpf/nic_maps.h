@@ -7,6 +7,8 @@
 #include <bpf/bpf_helpers.h>
 #include <mrc/abi.h>
 #include <mrc/histogram.h>
+#include <mrc/nscc.h>
+#include <mrc/stream_abi.h>
 
 #define MMAPABLE_ARRAY(name, value_type, entries)                                                  \
 	struct {                                                                                   \
@@ -21,6 +23,9 @@ MMAPABLE_ARRAY(nic_config, struct mrc_nic_config, 1);
 MMAPABLE_ARRAY(regions, struct mrc_region, 64);
 MMAPABLE_ARRAY(kick, struct mrc_kick, 1);
 MMAPABLE_ARRAY(work_ring, struct mrc_work_ring, 1); /* at load: QPs */
+
+MMAPABLE_ARRAY(streams, struct mrc_stream, 1); /* at load: QPs */
+MMAPABLE_ARRAY(stream_account, struct mrc_stream_account, 1);
 
 struct memory_segment {
 	__u8 bytes[MRC_MEMORY_SEGMENT];
@@ -40,6 +45,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct mrc_probe);
 } probes SEC(".maps");
+
+/* Programs of other transports, by enum nic_transport; filled at load. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} nic_transports SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -82,6 +95,25 @@ struct {
 	__type(value, struct mrc_histogram);
 } message_histogram SEC(".maps");
 
+/* What deciding a packet leaves to be done once the lock is released. */
+struct plan_news {
+	__u32 frames_wanted;
+	__u32 is_clock_due;
+	__u32 is_blocked; /* no EV on a port that is up: only the clock will try again */
+	__u32 is_drifted;
+	__u32 is_finished;
+	__u32 finished_index;
+	__u32 iterations;
+	int restored_ev; /* that lost a turn; -1: none */
+};
+
+/* What settle() follows on. */
+enum plan_cause {
+	PLAN_CAUSE_SACK,
+	PLAN_CAUSE_ACK,
+	PLAN_CAUSE_NACK,
+};
+
 /*
  * What the functions of one program run tell each other about the packet to build; too large for
  * the stack that they share.
@@ -110,8 +142,13 @@ struct tx_plan {
 	__u32 immediate; /* of a packet whose opcode has one */
 	__u32 loss;	 /* enum mrc_loss: why it is sent again, if it is */
 	__u32 asks_sack;
-	__u32 qp_index; /* that settle() is to look at */
+	struct plan_news news;
+	__u32 qp_index;	  /* that settle() is to look at: this and all below */
+	__u32 cause;	  /* enum plan_cause */
+	__u32 is_settled; /* there was nothing to do, and the next packet has been decided */
+	__u32 is_planned; /* if it is settled: whether there is one */
 	__u32 is_loss_due;
+	__s64 ack_rtt_ns; /* sampled by an ACK, in model time; 0 or less: no valid sample */
 };
 
 struct {
@@ -120,6 +157,42 @@ struct {
 	__type(key, __u32);
 	__type(value, struct tx_plan);
 } tx_plans SEC(".maps");
+
+/* The SACK that is being heard: what it says, and what has become of that. */
+struct heard_sack {
+	struct nscc_sack congestion; /* what it says to congestion control */
+	__u64 bitmap;
+	__u32 cack;
+	__u32 ack; /* first an offset from cack, then the PSN that caused it; base likewise */
+	__u32 base;
+	__u32 entropy;
+	__u32 advice;
+	__u32 probe_id;
+	__u32 is_probe;
+	__u32 is_retransmission;
+	__u32 mpr;	  /* in units; 0: no change */
+	__u32 ports_down; /* bit i: the peer's port to plane i */
+	__u32 packets;	  /* newly acknowledged, and their payload */
+	__u32 plane;	  /* of the sample */
+	__u64 bytes;
+	__u64 rtt_ns;	  /* 0: no sample */
+	__u64 passing_ns; /* when the packet that caused it left, in model time */
+	__u64 news;	  /* bits of the bitmap, arrivals whose own SACK has not come */
+	__u32 marked_ev;
+	__u32 is_marked;
+	__u32 cwnd_change;
+	__u32 is_passed;   /* it passed packets by: this and all below */
+	__u32 passed_path; /* the path of the packet that caused it */
+	__u16 passing_order;
+	__u16 is_tail_answer; /* it was a tail probe */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct heard_sack);
+} heard_sacks SEC(".maps");
 
 static __always_inline void *lookup0(void *map)
 {
@@ -142,7 +215,8 @@ static __always_inline int nic_drop(__u32 reason)
 	return XDP_DROP;
 }
 
-static __noinline int nic_event(__u32 kind, __u32 qp_index, __u32 a, __u32 b, __u64 cd)
+static __noinline __attribute__((unused)) int nic_event(__u32 kind, __u32 qp_index, __u32 a,
+							__u32 b, __u64 cd)
 {
 	struct mrc_event *event = bpf_ringbuf_reserve(&nic_events, sizeof(*event), 0);
 	__u64 *losses = lookup0(&event_losses);
@@ -164,30 +238,6 @@ static __noinline int nic_event(__u32 kind, __u32 qp_index, __u32 a, __u32 b, __
 	event->d = (__u32)cd;
 	bpf_ringbuf_submit(event, 0);
 	return 0;
-}
-
-/* Counts a change of an EV's state. Called without the QP's lock, as is ev_changed(). */
-static __noinline int ev_counted(__u32 qp_index, __u32 ev_index, __u32 from, __u32 to, __u32 reason)
-{
-	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
-	struct mrc_ev_transitions *counts;
-	__u32 plane, place;
-
-	if (!qp)
-		return 0;
-	plane = qp->evs[ev_index & (MRC_EV_MAX - 1)].plane;
-	counts = bpf_map_lookup_elem(&ev_transitions, &plane);
-	place = (from * MRC_EV_STATE_COUNT + to) * MRC_REASON_COUNT + reason;
-	if (counts && place < sizeof(*counts) / sizeof(counts->value[0]))
-		counts->value[place]++;
-	return 0;
-}
-
-/* Counts a change that the controller is to know of, and tells the agent: all but those of SKIP. */
-static __noinline int ev_changed(__u32 qp_index, __u32 ev_index, __u32 from, __u32 to, __u32 reason)
-{
-	ev_counted(qp_index, ev_index, from, to, reason);
-	return nic_event(MRC_EVENT_EV_STATE, qp_index, ev_index, from, (__u64)to << 32 | reason);
 }
 
 #endif

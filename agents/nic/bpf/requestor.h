@@ -4,21 +4,18 @@
  * (docs/protocol.md, "Requestor").
  *
  * Everything about a packet that is under way is in tx[psn % MRC_PSN_RING]; two rings of bits say
- * whether it has been acknowledged or declared lost. A packet is lost when too many packets sent
- * after it were acknowledged before it, or when it is older than the time-out. The loss scan needs
- * no search: first transmissions are looked at in PSN order (scan_psn), retransmissions in the
- * order they were sent (retx_fifo), and in both the oldest is always the first to be overdue.
+ * whether it has been acknowledged or declared lost.
  */
 #ifndef MRC_REQUESTOR_H
 #define MRC_REQUESTOR_H
 
 #include <mrc/psn.h>
+#include "congestion.h"
+#include "departure.h"
 #include "ev_set.h"
 #include "frame.h"
 #include "memory.h"
 #include "nic_maps.h"
-
-#define TX_SLOT(qp, psn) (&(qp)->tx[(psn) & (MRC_PSN_RING - 1)])
 
 enum {
 	COMPLETIONS_PER_SACK = 64, /* message ends one SACK can uncover */
@@ -139,13 +136,16 @@ static __always_inline int work_finish(struct mrc_qp *qp, __u32 *index, __u32 *i
 	return 1;
 }
 
-static __always_inline void report_completion(__u32 qp_index, struct mrc_work_ring *ring,
-					      __u32 index, __u32 iterations, __u32 status)
+static __noinline int report_completion(__u32 qp_index, __u32 index, __u32 iterations, __u32 status)
 {
-	struct mrc_work *work = &ring->entries[index & (MRC_WORK_RING - 1)];
+	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);
+	struct mrc_work *work;
 
-	nic_event(MRC_EVENT_COMPLETION, qp_index, work->id, iterations,
-		  (__u64)status << 32 | work->length);
+	if (!ring)
+		return 0;
+	work = &ring->entries[index & (MRC_WORK_RING - 1)];
+	return nic_event(MRC_EVENT_COMPLETION, qp_index, work->id, iterations,
+			 (__u64)status << 32 | work->length);
 }
 
 /* PSN of the oldest packet that waits for retransmission; only with lost_count > 0. */
@@ -162,16 +162,23 @@ static __always_inline __u32 oldest_lost(struct mrc_qp *qp)
 	return una;
 }
 
-/* What deciding a packet leaves to be done once the lock is released. */
-struct plan_news {
-	__u32 frames_wanted;
-	__u32 is_clock_due;
-	__u32 is_blocked; /* no EV on a port that is up: only the clock will try again */
-	__u32 is_finished;
-	__u32 finished_index;
-	__u32 iterations;
-	int restored_ev; /* that lost a turn; -1: none */
-};
+/* Full packets that the window lets go, about. */
+static __always_inline __u16 window_packets(const struct mrc_qp *qp)
+{
+	__u32 packets = qp->nscc.cwnd_bytes >> (qp->pmtu_shift & 31);
+
+	return packets < MRC_PSN_RING ? packets : MRC_PSN_RING;
+}
+
+/*
+ * Under the lock: whether congestion control lets a packet go. What a time-out or a tail probe
+ * sends again goes in any case: nothing is heard of what fills the window, so nothing else would
+ * open it.
+ */
+static __always_inline int window_is_open(const struct mrc_qp *qp)
+{
+	return nscc_may_send(&qp->nscc) || (qp->overdue && qp->lost_count);
+}
 
 /*
  * Under the lock: decides the next packet of a QP, a retransmission first, and writes it into
@@ -180,26 +187,30 @@ struct plan_news {
  */
 static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *ring,
 				       const struct mrc_nic_config *config, struct tx_plan *plan,
-				       __u32 random, struct plan_news *news)
+				       __u32 random)
 {
 	int is_planned = 0, is_ready, is_asking, ev;
+	__s64 busy_bytes;
 
-	news->restored_ev = -1;
+	__builtin_memset(&plan->news, 0, sizeof(plan->news));
+	plan->news.restored_ev = -1;
 	if (qp->state != MRC_QP_RTS)
 		return 0;
+	if (!qp->inflight)
+		plan->news.is_drifted = congestion_drained(qp);
 	work_settle(qp, ring); /* a request that was stopped makes way for the next */
 	is_ready = qp->lost_count || work_ready(qp, ring);
 	is_asking = !is_ready && !qp->is_ack_asked && is_ack_missing(qp);
-	if (is_asking || (is_ready && qp->inflight < qp->window_packets)) {
+	if (is_asking || (is_ready && window_is_open(qp))) {
 		__u32 psn = qp->lost_count ? oldest_lost(qp) : qp->next_psn - is_asking;
 		struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
 		struct mrc_work *work;
 
-		ev = ev_select(qp, config->port_up_mask & qp->peer_port_mask, random,
+		ev = ev_select(qp, usable_planes(config, qp), random,
 			       qp->lost_count ? slot->ev_index : -1, plan->now_ns,
-			       &news->restored_ev);
+			       &plan->news.restored_ev);
 		if (ev < 0) {
-			news->is_blocked = 1;
+			plan->news.is_blocked = 1;
 			goto unsent;
 		}
 		if (is_asking) {
@@ -208,11 +219,9 @@ static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *
 		} else if (qp->lost_count) {
 			ring_clear(qp->lost_bits, psn);
 			qp->lost_count--;
+			qp->overdue -= !!qp->overdue;
 			if (slot->retransmissions < 255)
 				slot->retransmissions++;
-			qp->retx_fifo[qp->retx_tail & (MRC_PSN_RING - 1)] =
-			    (psn & (MRC_PSN_RING - 1)) | (__u32)slot->retransmissions << 16;
-			qp->retx_tail++;
 		} else {
 			work = &ring->entries[qp->work_next & (MRC_WORK_RING - 1)];
 			work_take(qp, work, slot, plan->now_ns);
@@ -223,10 +232,16 @@ static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *
 			qp->progress_ns = plan->now_ns;
 		if (!is_asking) {
 			qp->inflight++;
+			nscc_on_send(&qp->nscc, slot_nominal_bytes(slot));
 			slot->sent_ns = plan->model_ns;
 			slot->acked_at_send = qp->acked_total;
+			slot->window_packets = window_packets(qp);
+			slot->order = qp->sent_order++;
 			slot->ev_index = ev;
-			ev_note_sent(qp, &qp->evs[EV_INDEX(ev)]);
+			qp->evs[EV_INDEX(ev)].outstanding++;
+			qp->evs[EV_INDEX(ev)].tx_packets++;
+			slot->path = qp->evs[EV_INDEX(ev)].path;
+			path_sent(qp, slot->path, psn);
 		}
 
 		work = &ring->entries[slot->work_index & (MRC_WORK_RING - 1)];
@@ -241,7 +256,7 @@ static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *
 		plan->opcode = slot->opcode;
 		plan->loss = slot->loss;
 		plan->immediate = work->immediate;
-		plan->asks_sack = qp->asks_sack && (qp->inflight >= qp->window_packets ||
+		plan->asks_sack = qp->asks_sack && (nscc_asks_sack(&qp->nscc, &qp->cc) ||
 						    slot->opcode >= WIRE_WRITE_LAST);
 		plan->r_key = work->r_key;
 		plan->dmalen = work->length;
@@ -254,28 +269,31 @@ static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *
 	}
 unsent:
 	work_settle(qp, ring);
-	news->is_finished = work_finish(qp, &news->finished_index, &news->iterations);
+	plan->news.is_finished =
+	    work_finish(qp, &plan->news.finished_index, &plan->news.iterations);
 	/*
 	 * Credit beyond this frame. A little of it is only a SACK overtaken by a later one, whose
 	 * own frame comes at once; what does stay unspent the clock will notice.
 	 */
-	if (qp->inflight + qp->window_packets / IDLE_CREDIT_SHARE < qp->window_packets &&
-	    !news->is_blocked && !qp->kick_asked && (qp->lost_count || work_ready(qp, ring))) {
+	busy_bytes = qp->nscc.cwnd_bytes - qp->nscc.cwnd_bytes / IDLE_CREDIT_SHARE;
+	if (qp->nscc.inflight_bytes < busy_bytes && !plan->news.is_blocked && !qp->kick_asked &&
+	    (qp->lost_count || work_ready(qp, ring))) {
 		qp->kick_asked = 1;
-		news->frames_wanted = qp->window_packets - qp->inflight;
+		plan->news.frames_wanted = frames_allowed(qp);
 	}
-	if (!qp->timer_armed && (qp->inflight || qp->is_ack_asked || news->is_blocked)) {
+	if (!qp->timer_armed && (qp->inflight || qp->is_ack_asked || plan->news.is_blocked)) {
 		qp->timer_armed = 1;
-		news->is_clock_due = 1;
+		plan->news.is_clock_due = 1;
 	}
 	return is_planned;
 }
 
-static __always_inline void plan_report(__u32 qp_index, struct mrc_work_ring *ring,
-					const struct plan_news *news)
+static __always_inline void plan_report(__u32 qp_index, const struct plan_news *news)
 {
 	if (news->is_blocked)
 		nic_count(MRC_NC_DROP_NO_EV, 1);
+	if (news->is_drifted)
+		nic_count(MRC_NC_CC_DRIFT, 1);
 	if (news->is_clock_due)
 		clock_start(qp_index);
 	if (news->restored_ev >= 0)
@@ -283,7 +301,7 @@ static __always_inline void plan_report(__u32 qp_index, struct mrc_work_ring *ri
 	if (news->frames_wanted)
 		nic_event(MRC_EVENT_KICK, qp_index, news->frames_wanted, 0, 0);
 	if (news->is_finished)
-		report_completion(qp_index, ring, news->finished_index, news->iterations,
+		report_completion(qp_index, news->finished_index, news->iterations,
 				  MRC_STATUS_SUCCESS);
 }
 
@@ -295,15 +313,14 @@ __noinline int plan_next(__u32 qp_index)
 	struct mrc_nic_config *config = lookup0(&nic_config);
 	struct tx_plan *plan = lookup0(&tx_plans);
 	__u32 random = bpf_get_prandom_u32();
-	struct plan_news news = {};
 	int is_planned;
 
 	if (!qp || !ring || !config || !plan)
 		return 0;
 	bpf_spin_lock(&qp->lock);
-	is_planned = plan_locked(qp, ring, config, plan, random, &news);
+	is_planned = plan_locked(qp, ring, config, plan, random);
 	bpf_spin_unlock(&qp->lock);
-	plan_report(qp_index, ring, &news);
+	plan_report(qp_index, &plan->news);
 	return is_planned;
 }
 
@@ -317,7 +334,7 @@ __noinline int send_planned(struct xdp_md *ctx)
 	struct tx_plan *plan = lookup0(&tx_plans);
 	struct mrc_nic_counters *counters;
 	__u32 pad, dscp, flags_psn, port_id, head_bytes;
-	__be32 immediate;
+	__be32 immediate, zeros = 0;
 	struct frame_target to;
 	struct wire_write *head;
 	struct mrc_port *port;
@@ -361,8 +378,9 @@ __noinline int send_planned(struct xdp_md *ctx)
 	if (head_bytes > sizeof(*head) &&
 	    bpf_xdp_store_bytes(ctx, sizeof(*head), &immediate, sizeof(immediate)))
 		return nic_drop(MRC_NC_DROP_BOUNDS);
-	if (memory_transfer(ctx, head_bytes, plan->local_offset, plan->length, MEMORY_TO_FRAME) ||
-	    write_icrc_off(ctx, head_bytes + plan->length + pad))
+	if (pad && bpf_xdp_store_bytes(ctx, head_bytes + plan->length, &zeros, sizeof(zeros)))
+		return nic_drop(MRC_NC_DROP_BOUNDS);
+	if (memory_transfer(ctx, head_bytes, plan->local_offset, plan->length, MEMORY_TO_FRAME))
 		return nic_drop(MRC_NC_DROP_BOUNDS);
 	counters = lookup0(&nic_counters);
 	if (counters) {
@@ -370,7 +388,7 @@ __noinline int send_planned(struct xdp_md *ctx)
 		if (plan->loss)
 			nic_count(MRC_NC_TX_RETRANSMIT_SACK + plan->loss - MRC_LOSS_SACK, 1);
 	}
-	return port_emit(ctx, port_id, port, MRC_CLASS_DATA);
+	return depart(plan->plane, MRC_CLASS_DATA);
 }
 
 #endif

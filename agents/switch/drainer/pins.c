@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
 #include "pins.h"
 
 #include <errno.h>
 #include <limits.h>
+#include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +18,12 @@
 
 static const char program_pin[] = "forward";
 static const char drainer_pin[] = "queue_drainer";
-static const char wake_pin[] = "queue_wake";
+static const char wakes_pin[] = "queue_wakes";
+static const char cpus_pin[] = "queue_cpus";
+
+enum {
+	WAKE_RING_BYTES = 4096,
+};
 
 static bool pin_path(char *path, const char *folder, const char *name)
 {
@@ -38,7 +45,8 @@ static int pin_open(const char *folder, const char *name)
 	return fd;
 }
 
-static bool ask_about(int fd, struct bpf_map_info *info)
+/* Looks at the map of drainers: is it of this build, and is there an element for this one? */
+static bool ask_about(int fd, unsigned index, struct bpf_map_info *info)
 {
 	__u32 info_bytes = sizeof(*info);
 
@@ -47,12 +55,17 @@ static bool ask_about(int fd, struct bpf_map_info *info)
 			strerror(errno));
 		return false;
 	}
-	if (info->value_size == sizeof(struct mrc_queue_drainer))
+	if (info->value_size != sizeof(struct mrc_queue_drainer)) {
+		fprintf(stderr,
+			"mrc-drainer: map %s has elements of %u bytes, this program expects %zu: "
+			"the BPF objects and the drainer are of different builds\n",
+			drainer_pin, info->value_size, sizeof(struct mrc_queue_drainer));
+		return false;
+	}
+	if (index < info->max_entries)
 		return true;
-	fprintf(stderr,
-		"mrc-drainer: map %s has elements of %u bytes, this program expects %zu: "
-		"the BPF objects and the drainer are of different builds\n",
-		drainer_pin, info->value_size, sizeof(struct mrc_queue_drainer));
+	fprintf(stderr, "mrc-drainer: the lab has %u drainers, numbered from 0: there is no %u\n",
+		info->max_entries, index);
 	return false;
 }
 
@@ -60,11 +73,11 @@ static bool ask_about(int fd, struct bpf_map_info *info)
  * Two drainers would take each other's frames. A bound name in the abstract socket space is held by
  * one process at a time and goes with it, however it ends; the map's id names the lab.
  */
-static int claim_map(__u32 map_id)
+static int claim_map(__u32 map_id, unsigned index)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int name_bytes = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1,
-				  "mrc-drainer/map/%u", map_id);
+				  "mrc-drainer/map/%u/%u", map_id, index);
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	if (fd >= 0 && !bind(fd, (struct sockaddr *)&address,
@@ -77,16 +90,64 @@ static int claim_map(__u32 map_id)
 	return -1;
 }
 
-static struct mrc_queue_drainer *map_drainer(int fd)
+static struct mrc_queue_drainer *map_drainer(int fd, unsigned index, unsigned count)
 {
-	void *address =
-	    mmap(NULL, sizeof(struct mrc_queue_drainer), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	struct mrc_queue_drainer *drainers = mmap(NULL, count * sizeof(struct mrc_queue_drainer),
+						  PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
-	if (address == MAP_FAILED) {
+	if (drainers == MAP_FAILED) {
 		fprintf(stderr, "mrc-drainer: cannot map %s: %s\n", drainer_pin, strerror(errno));
 		return NULL;
 	}
-	return address;
+	return drainers + index;
+}
+
+/* Makes the ring that wakes this drainer known. Returns its descriptor, or -1. */
+static int make_wake_ring(const char *folder, __u32 index)
+{
+	int wakes_fd = pin_open(folder, wakes_pin), fd;
+	bool is_known;
+
+	if (wakes_fd < 0)
+		return -1;
+	fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "queue_wake", 0, 0, WAKE_RING_BYTES, NULL);
+	is_known = fd >= 0 && !bpf_map_update_elem(wakes_fd, &index, &fd, BPF_ANY);
+	if (!is_known)
+		fprintf(stderr, "mrc-drainer: cannot make the wake-up ring: %s\n", strerror(errno));
+	close(wakes_fd);
+	return is_known ? fd : -1;
+}
+
+/*
+ * The program knows several drainers by their CPUs, so each keeps to one: that of its number among
+ * those it may run on.
+ */
+static bool keep_to_cpu(const char *folder, __u32 index)
+{
+	int cpus_fd = pin_open(folder, cpus_pin), error;
+	cpu_set_t allowed, own;
+	__u32 cpu, left = index;
+
+	if (cpus_fd < 0)
+		return false;
+	if (sched_getaffinity(0, sizeof(allowed), &allowed))
+		CPU_ZERO(&allowed);
+	if (index >= (unsigned)CPU_COUNT(&allowed)) {
+		fprintf(stderr, "mrc-drainer: %d CPUs to run on, too few for drainer %u\n",
+			CPU_COUNT(&allowed), index);
+		close(cpus_fd);
+		return false;
+	}
+	for (cpu = 0; !CPU_ISSET(cpu, &allowed) || left; cpu++)
+		left -= CPU_ISSET(cpu, &allowed) != 0;
+	CPU_ZERO(&own);
+	CPU_SET(cpu, &own);
+	error = bpf_map_update_elem(cpus_fd, &cpu, &index, BPF_ANY) ||
+		sched_setaffinity(0, sizeof(own), &own);
+	if (error)
+		fprintf(stderr, "mrc-drainer: cannot keep to CPU %u: %s\n", cpu, strerror(errno));
+	close(cpus_fd);
+	return !error;
 }
 
 static int watch_folder(const char *folder)
@@ -101,7 +162,7 @@ static int watch_folder(const char *folder)
 	return fd;
 }
 
-bool pins_open(struct pins *pins, const char *folder)
+bool pins_open(struct pins *pins, const char *folder, unsigned index)
 {
 	struct bpf_map_info info = {0};
 	int drainer_fd;
@@ -112,18 +173,19 @@ bool pins_open(struct pins *pins, const char *folder)
 	if (pins->watch_fd < 0)
 		return false;
 	pins->program_fd = pin_open(folder, program_pin);
-	pins->wake_fd = pin_open(folder, wake_pin);
 	drainer_fd = pin_open(folder, drainer_pin);
-	if (pins->program_fd < 0 || pins->wake_fd < 0 || drainer_fd < 0)
+	if (pins->program_fd < 0 || drainer_fd < 0)
 		return false;
-	if (!ask_about(drainer_fd, &info))
+	if (!ask_about(drainer_fd, index, &info))
 		return false;
-	pins->claim_fd = claim_map(info.id);
+	pins->claim_fd = claim_map(info.id, index);
 	if (pins->claim_fd < 0)
 		return false;
-	pins->drainer = map_drainer(drainer_fd);
+	pins->drainer = map_drainer(drainer_fd, index, info.max_entries);
 	close(drainer_fd);
-	return pins->drainer != NULL;
+	pins->wake_fd = make_wake_ring(folder, index);
+	return pins->drainer && pins->wake_fd >= 0 &&
+	       (info.max_entries == 1 || keep_to_cpu(folder, index));
 }
 
 bool pins_remain(struct pins *pins)

@@ -7,15 +7,9 @@ import pytest
 from map_filling import HistogramProgram
 
 from agents.bpf.batch import WholeMap
+from agents.nic.histogram import VALUE_BITS, bucket_index
 from agents.wire_abi import Histogram as MapHistogram
-from testbed.metrics.histogram import (
-    BUCKET_COUNT,
-    VALUE_BITS,
-    VALUE_BYTES,
-    Histogram,
-    bucket_index,
-    bucket_lower_ns,
-)
+from testbed.metrics.histogram import BUCKET_COUNT, VALUE_BYTES, Histogram, bucket_lower_ns
 
 pytestmark = pytest.mark.root
 

@@ -13,14 +13,15 @@ from agents.wire_abi import (
     NicConfig,
     NicCounter,
     NicCounters,
-    Port,
     PortCounter,
     PortCounters,
-    PortFault,
     Qp,
     QpState,
+    WorkRing,
 )
 from testbed.errors import FabricError
+from testbed.fabric.data_plane import FabricMaps
+from testbed.fabric.port_fault import write_port_fault
 from testbed.metrics.histogram import Histogram
 from testbed.metrics.lab_watch import open_reader
 from testbed.metrics.reader import LabReader
@@ -89,8 +90,9 @@ def test_ports_are_up_without_fault_and_with_carrier(pinned_lab: PinnedLab, read
             MappedArray(descriptor, NicConfig)[0].port_up_mask = 0b11
     assert reader.ports_up() == [True] * clos.numbering.port_count
     uplink = clos.link("p0-t0-0:2~p0-t1-0:0")
-    with opened(pinned_lab.paths.fabric_pins / "port_table") as descriptor:
-        MappedArray(descriptor, Port)[uplink.upper.id].fault_flags = PortFault.FAULT_DOWN
+    maps = FabricMaps(pinned_lab.paths)
+    write_port_fault(maps, uplink.upper.id, is_down=True)
+    maps.close()
     with opened(pinned_lab.paths.node_pins("h1") / "nic_config") as descriptor:
         MappedArray(descriptor, NicConfig)[0].port_up_mask = 0b01
     lost = clos.link("h1:1")
@@ -118,6 +120,16 @@ def test_a_qp_is_found_and_lost_as_it_comes_and_goes(pinned_lab: PinnedLab, read
     assert found[-1] == {(0, EvState.GOOD): 1}
     connect_qp(pinned_lab, 2, [EvState.GOOD], QpState.ERROR)
     assert nic.ev_states() == {}
+
+
+def test_a_qp_that_is_given_work_is_found_at_once(pinned_lab: PinnedLab, reader: LabReader) -> None:
+    nic = reader.nics["h0"]
+    assert nic.ev_states() == {}
+    connect_qp(pinned_lab, 2, [EvState.GOOD])
+    with opened(pinned_lab.paths.node_pins("h0") / "work_ring") as descriptor:
+        MappedArray(descriptor, WorkRing)[2].tail = 1
+    assert nic.ev_states() == {(0, EvState.GOOD): 1}
+    assert nic.ev_states() == {(0, EvState.GOOD): 1}
 
 
 def test_a_reading_sums_hosts_and_ports(pinned_lab: PinnedLab, reader: LabReader, twin_object: Path) -> None:

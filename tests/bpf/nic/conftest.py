@@ -6,11 +6,19 @@ from collections.abc import Iterator
 import pytest
 
 pytest.register_assert_rewrite(
-    "ev_partition", "far_end", "nic_bench", "reference_requestor", "write_source", "write_target"
+    "ev_partition",
+    "far_end",
+    "fuzzed_qp",
+    "nic_bench",
+    "rc_bench",
+    "reference_requestor",
+    "write_source",
+    "write_target",
 )
 
 from far_end import FarEnd
 from nic_bench import QP_COUNT, NicBench
+from rc_bench import RcBench
 
 from agents.wire_abi import Limit
 from testbed.topology.clos import Clos
@@ -32,6 +40,20 @@ def nic(bench: NicBench) -> NicBench:
     """That NIC as new."""
     bench.reset()
     return bench
+
+
+@pytest.fixture(scope="module")
+def rc_bench() -> Iterator[RcBench]:
+    """The same NIC with the program of reliable connections; what earlier tests did to it is still there."""
+    with RcBench(FABRIC, HOST) as nic:
+        yield nic
+
+
+@pytest.fixture
+def rc_nic(rc_bench: RcBench) -> RcBench:
+    """That NIC as new."""
+    rc_bench.reset()
+    return rc_bench
 
 
 @pytest.fixture(scope="module")

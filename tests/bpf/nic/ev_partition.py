@@ -26,8 +26,8 @@ def ev_partition(qp: Qp) -> tuple[PlanePartition, ...]:
         border = qp.planes[plane].active_count
         end = border + qp.planes[plane].backup_count
         assert end <= qp.evs_per_plane
-        assert all(qp.evs[ev].state == EvState.GOOD for ev in order[:end])
-        assert all(qp.evs[ev].state == EvState.ASSUMED_BAD for ev in order[end:])
+        assert all(qp.evs[ev].state in {EvState.GOOD, EvState.SKIP} for ev in order[:end])
+        assert all(qp.evs[ev].state in {EvState.ASSUMED_BAD, EvState.DENIED} for ev in order[end:])
         planes.append(
             PlanePartition(frozenset(order[:border]), frozenset(order[border:end]), frozenset(order[end:]))
         )

@@ -15,13 +15,14 @@ from testbed.wire.packet import (
     Acknowledge,
     EndpointRequest,
     EndpointResponse,
+    Nack,
     Packet,
     Sack,
     Write,
     make_write,
 )
 from testbed.wire.psn import wire_psn
-from testbed.wire.reliability_header import CcState, Seth
+from testbed.wire.reliability_header import CcState, NackReason, Neth, Seth
 from testbed.wire.traffic_class import Ecn, TrafficClass
 from testbed.wire.transport_header import ENDPOINT_QPN, Aeth, Bth, Meth, NakCode, Reth, Tseth
 
@@ -57,6 +58,11 @@ class FarEnd:
     qpn: int = Limit.QPN_BASE.value
     peer_qpn: int = 0xBEEF
 
+    @property
+    def is_tunnelled(self) -> bool:
+        """Whether frames have an outer IPv6 header, with the carrier."""
+        return self.clos.spec.forwarding == "srv6"
+
     def attributes(self, **changes: int | tuple[int, ...]) -> QpAttributes:
         """Attributes of a QP to the peer, with *changes*; it never times out."""
         planes = self.clos.spec.planes
@@ -86,23 +92,23 @@ class FarEnd:
             destination_mac=parse_mac(port.mac),
             source=self.clos.inner_address(self.peer, plane),
             destination=self.clos.inner_address(self.host, plane),
-            carrier=pack_carrier((downlink,)),
+            carrier=pack_carrier((downlink,)) if self.is_tunnelled else None,
             ev=ev,
         )
 
     def arriving(
         self, packet: Packet, plane: int, ev: int | None = None, *, is_marked: bool = False
     ) -> Frame:
-        """*packet* on an EV of *plane* behind the last switch; marked: ECN CE in the outer header."""
+        """*packet* on an EV of *plane* behind the last switch; marked: ECN CE in the outermost header."""
         route = self.route(plane, plane << 28 if ev is None else ev)
         frame = build_frame(route, packet)
-        assert frame.outer is not None
         traffic_class = traffic_class_of(packet)
         if is_marked:
             traffic_class = TrafficClass(traffic_class.dscp, Ecn.CE)
-        hop_limit = frame.outer.hop_limit - SWITCHES_CROSSED
-        outer = replace(frame.outer, traffic_class=traffic_class.octet, hop_limit=hop_limit)
-        return replace(frame, outer=outer)
+        outermost = frame.outer or frame.inner
+        hop_limit = outermost.hop_limit - SWITCHES_CROSSED
+        outermost = replace(outermost, traffic_class=traffic_class.octet, hop_limit=hop_limit)
+        return replace(frame, **{"outer" if frame.outer else "inner": outermost})
 
     def arriving_octets(self, packet: Packet, plane: int, ev: int | None = None) -> bytes:
         """The bytes of `arriving`."""
@@ -133,10 +139,10 @@ class FarEnd:
             is_retransmission=is_retransmission,
         )
 
-    def sack(self, seth: Seth, *, is_retransmission: bool = False, timestamp: int = 0) -> Sack:
+    def sack(self, seth: Seth, state: CcState | None = None, *, is_retransmission: bool = False) -> Sack:
         """A SACK for the NIC's QP."""
         bth = Bth(Opcode.SACK, self.qpn, wire_psn(seth.cack_psn), is_retransmission=is_retransmission)
-        return Sack(bth, seth, CcState(timestamp))
+        return Sack(bth, seth, state or CcState(0))
 
     def ack(self, psn: int, count: int) -> Acknowledge:
         """A transport ACK for the NIC's QP: *count* messages are complete, the last one ends with *psn*."""
@@ -145,6 +151,10 @@ class FarEnd:
     def nak(self, code: NakCode, msn: int = 0) -> Acknowledge:
         """A transport NAK for the NIC's QP."""
         return Acknowledge(Bth(Opcode.ACKNOWLEDGE, self.qpn), Aeth.nak(code, msn))
+
+    def nack(self, psn: int, reason: NackReason, ev: int) -> Nack:
+        """A NACK for the NIC's QP."""
+        return Nack(Bth(Opcode.NACK, self.qpn, wire_psn(psn)), Neth(reason, wire_psn(psn), ev, 0))
 
     def probe_request(self, request_id: int, timestamp: int = 0x4321) -> EndpointRequest:
         """An EV probe of the peer."""
@@ -166,7 +176,7 @@ class FarEnd:
             destination_mac=parse_mac(self.clos.mac(port.peer_id)),
             source=self.clos.inner_address(self.host, plane),
             destination=self.clos.inner_address(self.peer, plane),
-            carrier=self.clos.carrier(self.host, self.peer, plane, uplink),
+            carrier=self.clos.carrier(self.host, self.peer, plane, uplink) if self.is_tunnelled else None,
             ev=ev,
         )
         return build_frame(route, packet)

@@ -20,10 +20,13 @@ from agents.nic.qp import QpAttributes, QueuePair, build_qp
 from agents.wire_abi import (
     Command,
     Event,
+    FrameTime,
     Histogram,
     Kick,
     KickMode,
     Limit,
+    LinkProbePath,
+    LinkProbing,
     NicConfig,
     NicCounter,
     NicCounters,
@@ -38,10 +41,14 @@ from agents.wire_abi import (
     Work,
     WorkRing,
 )
+from testbed.fabric.data_plane import fabric_rodata
+from testbed.fabric.link import silence_interfaces
 from testbed.fabric.namespace import unnamed_namespace
 from testbed.fabric.netlink import RouteSocket, VethEnd, create_veth, mac_bytes, set_link_up
+from testbed.fabric.nic_data_plane import fill_link_probes
 from testbed.topology.addressing import INNER_PREFIX, INTERFACE_MTU_BYTES, ifindex
 from testbed.topology.clos import Clos
+from testbed.topology.probe_path import probe_paths
 from testbed.topology.usid import BLOCK
 from testbed.wire.network_header import MRC_UDP_PORT
 
@@ -50,6 +57,7 @@ MEMORY_BYTES = 2 * Limit.MEMORY_SEGMENT
 QP_COUNT = 3
 EVENT_TIMEOUT_SECONDS = 30
 
+_FRAME_TIME_MAGIC = int.from_bytes(b"mrct", "big")
 _LIVE_FRAME = bytes(Limit.FRAME_BYTES_MAX)
 
 
@@ -88,6 +96,7 @@ class NicBench:
         regions: live, by R_Key modulo their number.
         memory: of the NIC, live, MEMORY_BYTES of it.
         port_table: live, by port id.
+        link_probe_paths, link_probing: live; not touched by `reset`.
     """
 
     def __init__(self, clos: Clos, host: int) -> None:
@@ -99,13 +108,20 @@ class NicBench:
     def __enter__(self) -> Self:
         with ExitStack() as undo:
             namespace_fd = undo.enter_context(unnamed_namespace())
+            silence_interfaces()  # a frame of the kernel's own would be counted
             entries = dict.fromkeys(
-                ("port_table", "port_state", "port_counters", "port_devmap"), self.clos.numbering.port_count
+                ("port_table", "port_counters", "port_devmap"),
+                self.clos.numbering.port_count,
             )
             entries |= {"qps": QP_COUNT, "work_ring": QP_COUNT, "rtt_histogram": len(self.ports)}
+            probed = probe_paths(self.clos, self.host)
+            entries["link_probe_paths"] = max(1, len(probed))
             entries["memory"] = MEMORY_BYTES // Limit.MEMORY_SEGMENT
-            self._object = undo.enter_context(BpfObject(NIC_OBJECT, max_entries=entries))
+            self._object = undo.enter_context(
+                BpfObject(NIC_OBJECT, rodata=fabric_rodata(self.clos), max_entries=entries)
+            )
             self._program_fd = self._object.program_fd("nic")
+            fill_link_probes(self._object, probed)
             self._open_maps()
             undo.callback(self._ring.close)
             self._create_ports(namespace_fd)
@@ -127,6 +143,8 @@ class NicBench:
         self.port_table = MappedArray(self.map_fd("port_table"), Port)
         self._work = MappedArray(self.map_fd("work_ring"), WorkRing)
         self._kick = MappedArray(self.map_fd("kick"), Kick)[0]
+        self.link_probe_paths = MappedArray(self.map_fd("link_probe_paths"), LinkProbePath)
+        self.link_probing = MappedArray(self.map_fd("link_probing"), LinkProbing)[0]
         self._probes = ArrayMap(self.map_fd("probes"), Probe)
         self._qps = ArrayMap(self.map_fd("qps"), Qp, locked=True)
         self._ring = RingBuffer(self.map_fd("nic_events"))
@@ -153,6 +171,7 @@ class NicBench:
         self.config.plane_count = spec.planes
         self.config.hosts_per_t0 = spec.hosts_per_t0
         self.config.uplinks_per_pair = spec.uplinks_per_pair
+        self.config.uplink_count = self.clos.numbering.uplink_count
         self.config.udp_port = MRC_UDP_PORT
         self.config.srv6_block = BLOCK
         self.config.inner_prefix = INNER_PREFIX
@@ -181,7 +200,8 @@ class NicBench:
         value = build_qp(QueuePair(index, attributes), self.config)
         value.state = QpState.RTS
         value.peer_qpn = peer_qpn
-        value.next_psn = value.una_psn = value.scan_psn = value.peer_cack_next = value.cack_next = first_psn
+        value.next_psn = value.una_psn = value.peer_cack_next = value.cack_next = first_psn
+        value.tracked_from_psn = first_psn
         value.max_received = c_uint32(first_psn - 1).value
         self._qps.write(index, value)
 
@@ -217,9 +237,10 @@ class NicBench:
 
     # -- runs -------------------------------------------------------------------------------------
 
-    def receive(self, frame: bytes, plane: int) -> Outcome:
-        """Lets *frame* come in through the port to *plane*."""
-        return self._run(frame, ifindex(self.ports[plane].id))
+    def receive(self, frame: bytes, plane: int, *, model_ns: int | None = None) -> Outcome:
+        """Lets *frame* come in through the port to *plane*; over a shaped link, at *model_ns*."""
+        metadata = b"" if model_ns is None else _frame_time(model_ns)
+        return self._run(frame, ifindex(self.ports[plane].id), metadata)
 
     def kick(self, index: int = 0, *, frames_left: int = 1) -> Outcome:
         """Lends one frame to a QP; *frames_left*, this one included, are said to come."""
@@ -263,9 +284,36 @@ class NicBench:
             self._kick.probe_ev[place] = ev
         return [self.kick_probe().frame for _ in evs]
 
+    def probe_paths(self, peer_host: int, evs: Sequence[int]) -> list[bytes]:
+        """The frames of one probe on each of *evs* to a host, without a QP."""
+        self._kick.mode = KickMode.PROBE
+        self._kick.probe_kind = ProbeKind.PATH
+        self._kick.probe_cursor = 0
+        self._kick.probe_count = len(evs)
+        for place, ev in enumerate(evs):
+            self._kick.probe_qp[place] = peer_host
+            self._kick.probe_ev[place] = ev
+        return [self.kick_probe().frame for _ in evs]
+
+    @property
+    def probe_ids(self) -> list[int]:
+        """Request ids of the last probes, in their order."""
+        return list(self._kick.probe_id)
+
+    def link_probes(self) -> list[Outcome]:
+        """The link probes of one round, path by path."""
+        self._kick.mode = KickMode.LINK_PROBE
+        self._kick.probe_cursor = 0
+        self._kick.probe_count = self.link_probing.path_count
+        return [self._run(_LIVE_FRAME, 0) for _ in range(self.link_probing.path_count)]
+
     def kick_probe(self) -> Outcome:
         """Lends a frame to the next of the probes asked for."""
         return self._run(_LIVE_FRAME, 0)
+
+    def probe_under_way(self, request_id: int) -> Probe:
+        """What is remembered of the probe with that id."""
+        return self._probes.read(request_id % Limit.PROBE_RING)
 
     @property
     def next_probe_id(self) -> int:
@@ -276,16 +324,16 @@ class NicBench:
     def next_probe_id(self, number: int) -> None:
         self._kick.next_probe_id = number
 
-    def _run(self, frame: bytes, ingress_ifindex: int) -> Outcome:
+    def _run(self, frame: bytes, ingress_ifindex: int, metadata: bytes = b"") -> Outcome:
         counters, sent = self.counters(), self._sent()
-        verdict, left = run_once(self._program_fd, frame, ingress_ifindex=ingress_ifindex)
+        verdict, left = run_once(self._program_fd, frame, ingress_ifindex=ingress_ifindex, metadata=metadata)
         changed = {
             counter: after - counters[counter]
             for counter, after in self.counters().items()
             if after != counters[counter]
         }
         planes = [plane for plane, after in enumerate(self._sent()) for _ in range(after - sent[plane])]
-        return Outcome(Verdict(verdict), left, changed, tuple(planes))
+        return Outcome(Verdict(verdict), left[len(metadata) :], changed, tuple(planes))
 
     # -- what can be seen -------------------------------------------------------------------------
 
@@ -311,6 +359,10 @@ class NicBench:
         readable, _, _ = select.select([self._ring.fileno()], [], [], EVENT_TIMEOUT_SECONDS)
         assert readable, "no event came"
         return self.events()
+
+
+def _frame_time(model_ns: int) -> bytes:
+    return bytes(FrameTime(arrival_ns=model_ns, magic=_FRAME_TIME_MAGIC))
 
 
 def _clear(*values: Structure) -> None:

@@ -7,16 +7,22 @@ up, and no two EVs of a plane share a path.
 Source: docs/protocol.md, "Requestor", "SACK processing", "Loss", "EV states".
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ev_partition import PlanePartition
 from reference_responder import MessagesDone
 
-from agents.nic.qp import QpAttributes
+from agents.nic.qp import QpAttributes, path_numbers
 from agents.wire_abi import Limit
+from testbed.wire.nscc import Nscc, NsccReason, SackNews
 from testbed.wire.psn import Psn, psn_expand
-from testbed.wire.reliability_header import Seth
+from testbed.wire.received_bytes import received_units, write_nominal_bytes
+from testbed.wire.reliability_header import CcState, PathAdvice, Seth
+
+UNIT_BYTES = 256
+"""Of CC_STATE.rcvd_bytes: rounding alone never leaves so much under way when nothing is."""
 
 BITMAP_NEWS_MAX = 16
 """What the bitmap of one SACK tells beyond this is heard with the next."""
@@ -28,13 +34,23 @@ class Packet:
 
     Attributes:
         ev: of its last copy.
+        path: that EV names.
         acked_at_send: acknowledgements when that left.
+        window_packets: that the window let go then.
+        order: of all copies sent, from 0.
         copies: sent so far.
+        nominal_bytes: of each copy.
+        sent_ns: of the last one.
         is_lost: it waits for retransmission.
     """
 
     ev: int
+    path: int
     acked_at_send: int
+    window_packets: int
+    order: int
+    nominal_bytes: int
+    sent_ns: int
     copies: int = 1
     is_lost: bool = False
 
@@ -51,6 +67,7 @@ class ReferenceRequestor:
         end_psn: one above the last packet of the work posted.
         message_ends: last PSN of each message not completed.
         packets: not acknowledged, by PSN.
+        history: all that were sent, by PSN; the last copy of each.
         acked_total: packets acknowledged.
         peer_next_psn: one above the highest cack_psn heard.
         completed: messages.
@@ -58,15 +75,25 @@ class ReferenceRequestor:
         has_asked: a packet was sent again to ask for an ACK, and nothing has completed since.
         probe_pending: EVs whose last probe is not answered.
         successes: probe answers in a row, of bad EVs.
+        nscc: congestion control.
+        path_of: the path of each EV.
+        busy_paths: those with packets under way, the one not heard of for longest first.
+        heard_acks: acknowledgements when a path was last heard of, or first used since.
+        passed: packets that have passed the oldest one of a path.
+        sent_order: copies sent.
+        acked_nominal_bytes: of packets acknowledged.
+        window_changes: how often the window changed, by reason.
     """
 
     attributes: QpAttributes
     planes: list[PlanePartition]
+    nscc: Nscc
     next_psn: int = 0
     oldest_psn: int = 0
     end_psn: int = 0
     message_ends: list[int] = field(default_factory=list)
     packets: dict[int, Packet] = field(default_factory=dict)
+    history: dict[int, Packet] = field(default_factory=dict)
     acked_total: int = 0
     peer_next_psn: int = 0
     completed: int = 0
@@ -74,6 +101,17 @@ class ReferenceRequestor:
     has_asked: bool = False
     probe_pending: set[int] = field(default_factory=set)
     successes: dict[int, int] = field(default_factory=dict)
+    path_of: list[int] = field(init=False)
+    busy_paths: list[int] = field(default_factory=list)
+    heard_acks: dict[int, int] = field(default_factory=dict)
+    passed: Counter[int] = field(default_factory=Counter)
+    sent_order: int = 0
+    acked_nominal_bytes: int = 0
+    window_changes: Counter[NsccReason] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        are_named = bool(self.attributes.evs_name_paths)
+        self.path_of = path_numbers(self.attributes.evs, are_named=are_named)
 
     # -- sending ----------------------------------------------------------------------------------
 
@@ -94,74 +132,189 @@ class ReferenceRequestor:
 
     def next_to_send(self) -> int | None:
         """The PSN that must leave with the next frame; None if none may."""
-        if self.under_way >= self.attributes.window_packets:
-            return None
+        if not self.under_way:
+            assert self.lost_psns or abs(self.nscc.inflight_bytes) < UNIT_BYTES
+            self.nscc.on_drained()
+            if not self.lost_psns:
+                self.nscc.on_idle()
         if self.lost_psns:
-            return self.lost_psns[0]
+            return self.lost_psns[0] if self.nscc.may_send() else None
         if self.next_psn < self.end_psn:
-            return self.next_psn if self.next_psn - self.oldest_psn < Limit.PSN_RING else None
+            is_in_range = self.next_psn - self.oldest_psn < Limit.PSN_RING
+            return self.next_psn if is_in_range and self.nscc.may_send() else None
         is_ack_missing = not self.packets and self.message_ends
         return self.next_psn - 1 if is_ack_missing and not self.has_asked else None
 
-    def send(self, psn: int, ev: int) -> None:
+    def send(self, psn: int, ev: int, payload_bytes: int, sent_ns: int) -> None:
         """Takes note that `next_to_send` left on *ev*."""
         plane = self.plane_of(ev)
         assert ev in self.planes[plane].active
-        if psn == self.next_psn:
-            self.next_psn += 1
-            self.packets[psn] = Packet(ev, self.acked_total)
-            self.has_asked = False
-            return
-        if psn not in self.packets:
+        if psn != self.next_psn and psn not in self.packets:
             self.has_asked = True
             return
-        self.packets[psn] = Packet(ev, self.acked_total, self.packets[psn].copies + 1)
+        copies = self.packets[psn].copies if psn in self.packets else 0
+        if not copies:
+            self.next_psn += 1
+            self.has_asked = False
+        size = write_nominal_bytes(payload_bytes)
+        # What the window was when it was decided: counting the packet does not change it.
+        window = min(self.nscc.cwnd_bytes >> self.attributes.pmtu_bytes.bit_length() - 1, Limit.PSN_RING)
+        path = self.path_of[ev]
+        if path not in self.busy_paths:
+            self.busy_paths.append(path)
+            self.heard_acks[path] = self.acked_total
+            self.passed[path] = 0
+        self.history[psn] = self.packets[psn] = Packet(
+            ev, path, self.acked_total, window, self.sent_order, size, sent_ns, copies + 1
+        )
+        self.sent_order += 1
+        self.nscc.on_send(size)
+
+    def oldest_on(self, path: int) -> int | None:
+        """The PSN under way on a path whose copy left first."""
+        under_way = [
+            psn for psn, packet in self.packets.items() if packet.path == path and not packet.is_lost
+        ]
+        return min(under_way, key=lambda psn: self.packets[psn].order, default=None)
 
     # -- hearing ----------------------------------------------------------------------------------
 
-    def hear(self, seth: Seth) -> bool:
+    def hear(self, seth: Seth, state: CcState, now_ns: int, *, is_retransmission: bool) -> bool:
         """Takes note of a SACK; false if it is stale."""
         cack_psn = psn_expand(self.oldest_psn, Psn(seth.cack_psn))
         if cack_psn >= self.next_psn:
             return False
         self.peer_next_psn = max(self.peer_next_psn, cack_psn + 1)
-        self._acknowledge(cack_psn + seth.ack_psn_offset)
-        reported = (cack_psn + seth.sack_offset + bit for bit in range(64) if seth.sack_bitmap >> bit & 1)
-        for psn in [psn for psn in reported if psn in self.packets][:BITMAP_NEWS_MAX]:
-            self._acknowledge(psn)
-        self._conclude()
+        cause = self.packets.get(cack_psn + seth.ack_psn_offset)
+        is_sample = cause is not None and cause.copies == 1 and not is_retransmission
+        rtt_ns = now_ns - cause.sent_ns if cause is not None and is_sample else None
+        bits = range(64)
+        reported = [cack_psn + seth.sack_offset + bit for bit in bits if seth.sack_bitmap >> bit & 1]
+        holes = {cack_psn + seth.sack_offset + bit for bit in bits} - set(reported)
+        psn = cack_psn + seth.ack_psn_offset
+        passing = self._certain_copy(psn, seth.entropy, is_retransmission=is_retransmission)
+        self._acknowledge(psn)
+        has_passed = passing is not None and self._notice_passing(passing, holes)
+        is_marked = seth.advice is PathAdvice.SKIP_ONCE
+        self._note(self.nscc.on_sack(SackNews(now_ns, state.received_units, rtt_ns, is_marked)))
+        for told in [told for told in reported if told in self.packets][:BITMAP_NEWS_MAX]:
+            self._acknowledge(told)
+        self._settle()
+        while passing is not None and has_passed and self._is_passed(passing, holes):
+            self._lose(passing.path)
+        self._declare_silent()
         return True
 
-    def hear_ack(self, ack: MessagesDone) -> None:
-        """Takes note of a transport ACK."""
-        self.peer_next_psn = max(self.peer_next_psn, psn_expand(self.oldest_psn, Psn(ack.psn)) + 1)
+    def _certain_copy(self, psn: int, entropy: int, *, is_retransmission: bool) -> Packet | None:
+        """What was sent last of *psn*, if it surely is what caused a SACK."""
+        packet = self.history.get(psn)
+        if packet is None or self.attributes.evs[packet.ev] != entropy:
+            return None
+        return packet if packet.copies - 1 == is_retransmission else None
+
+    def _is_passed(self, passing: Packet, holes: set[int]) -> bool:
+        psn = self.oldest_on(passing.path)
+        if psn is None or psn not in holes:
+            return False
+        packet = self.packets[psn]
+        return packet.order < passing.order and packet.sent_ns <= passing.sent_ns
+
+    def _notice_passing(self, passing: Packet, holes: set[int]) -> bool:
+        if not self._is_passed(passing, holes):
+            return False
+        self.passed[passing.path] += 1
+        return self.passed[passing.path] > self.attributes.reorder_packets
+
+    def hear_ack(self, ack: MessagesDone, entropy: int, now_ns: int) -> None:
+        """Takes note of a transport ACK that came on the EV *entropy*."""
+        psn = psn_expand(self.oldest_psn, Psn(ack.psn))
+        cause = self.packets.get(psn)
+        is_sample = cause is not None and cause.copies == 1 and self.attributes.evs[cause.ev] == entropy
+        rtt_ns = now_ns - cause.sent_ns if cause is not None and is_sample else None
+        self.peer_next_psn = max(self.peer_next_psn, psn + 1)
         while self.completed < ack.count:
             self.message_ends.pop(0)
             self.completed += 1
             self.has_asked = False
-        self._conclude()
+        self._settle()
+        units = received_units(self.acked_nominal_bytes)
+        self._note(self.nscc.on_sack(SackNews(now_ns, units, rtt_ns)))
+        self._declare_silent()
 
-    def _conclude(self) -> None:
+    def hear_trim(self, psn: int, entropy: int, now_ns: int) -> bool:
+        """Takes note of a NACK that says a packet was trimmed; false if it is stale."""
+        packet = self.packets.get(psn_expand(self.oldest_psn, Psn(psn)))
+        if packet is None or packet.is_lost or self.attributes.evs[packet.ev] != entropy:
+            return False
+        self._unlink(psn_expand(self.oldest_psn, Psn(psn)))
+        packet.is_lost = True
+        self._hear_of(packet.path)
+        self._note(self.nscc.on_nack(now_ns, packet.nominal_bytes, is_trimmed=True))
+        self._settle()
+        self._declare_silent()
+        return True
+
+    def _note(self, reason: NsccReason) -> None:
+        if reason:
+            self.window_changes[reason] += 1
+
+    def _settle(self) -> None:
         for psn in [psn for psn in self.packets if psn < self.peer_next_psn]:
             self._acknowledge(psn)
         self.oldest_psn = min(self.packets, default=self.next_psn)
-        for psn in self._overdue():
-            self.packets[psn].is_lost = True
-            self._leave(self.packets[psn].ev)
+
+    def _declare_silent(self) -> None:
+        """While the path not heard of for longest owes too much, its oldest packet is lost."""
+        while self.busy_paths:
+            path = self.busy_paths[0]
+            psn = self.oldest_on(path)
+            assert psn is not None
+            packet = self.packets[psn]
+            limit = min(3 * packet.window_packets + 8, self.attributes.loss_threshold_acks)
+            if (
+                min(self.acked_total - packet.acked_at_send, self.acked_total - self.heard_acks[path])
+                <= limit
+            ):
+                return
+            self._lose(path)
+
+    def _lose(self, path: int) -> None:
+        """Gives up the oldest packet of a path, which is then the last to have its turn again."""
+        psn = self.oldest_on(path)
+        assert psn is not None
+        packet = self.packets[psn]
+        self._unlink(psn)
+        packet.is_lost = True
+        if path in self.busy_paths:
+            self.busy_paths.append(self.busy_paths.pop(self.busy_paths.index(path)))
+        self._note(self.nscc.on_inferred_loss(packet.nominal_bytes))
+        self._leave(packet.ev)
+
+    def _unlink(self, psn: int) -> None:
+        """A packet under way no longer is; to be called while it still counts as such."""
+        path = self.packets[psn].path
+        if self.oldest_on(path) == psn:
+            self.passed[path] = 0
+        if sum(packet.path == path and not packet.is_lost for packet in self.packets.values()) == 1:
+            self.busy_paths.remove(path)
+
+    def _hear_of(self, path: int) -> None:
+        self.heard_acks[path] = self.acked_total
+        if path in self.busy_paths:
+            self.busy_paths.append(self.busy_paths.pop(self.busy_paths.index(path)))
 
     def _acknowledge(self, psn: int) -> None:
-        if self.packets.pop(psn, None) is not None:
-            self.acked_total += 1
-
-    def _overdue(self) -> list[int]:
-        """Packets passed by more than the threshold of acknowledgements: new ones first, as they left."""
-        overdue = [
-            (packet.copies > 1, packet.acked_at_send, psn)
-            for psn, packet in self.packets.items()
-            if not packet.is_lost
-            and self.acked_total - packet.acked_at_send > self.attributes.loss_threshold_acks
-        ]
-        return [psn for *_, psn in sorted(overdue)]
+        packet = self.packets.get(psn)
+        if packet is None:
+            return
+        self.acked_total += 1
+        self.acked_nominal_bytes += packet.nominal_bytes
+        if packet.is_lost:
+            self.nscc.on_false_loss(packet.nominal_bytes)
+        else:
+            self._unlink(psn)
+        del self.packets[psn]
+        self._hear_of(packet.path)
 
     # -- EVs --------------------------------------------------------------------------------------
 

@@ -24,10 +24,16 @@ class MessagesDone:
     Attributes:
         psn: wire PSN of the last packet of the last message completed in order.
         count: messages completed, modulo 2^24.
+        stands_for_another: another packet caused it than the first transmission of that one.
     """
 
     psn: int
     count: int
+    stands_for_another: bool = False
+
+
+class ReverseProbe:
+    """An EV probe goes instead of a SACK, to find out where answers arrive."""
 
 
 @dataclass(slots=True)
@@ -44,6 +50,8 @@ class ReferenceResponder:
         done: messages complete, with all before them.
         done_psn: counter of the last packet of the last of them.
         owes_ack: messages are done that no ACK has told of.
+        probes_reverse: every so many packets that no answer hurries for, a reverse probe is sent.
+        since_probe: such packets since the last one.
     """
 
     next_psn: int = 0
@@ -55,6 +63,8 @@ class ReferenceResponder:
     done: int = 0
     done_psn: int = -1
     owes_ack: bool = False
+    probes_reverse: bool = False
+    since_probe: int = 0
 
     @classmethod
     def starting_at(cls, first_psn: int) -> "ReferenceResponder":
@@ -78,7 +88,8 @@ class ReferenceResponder:
         timestamp: int,
         ends_message: bool = False,
         is_marked: bool = False,
-    ) -> tuple[Seth, CcState] | MessagesDone:
+        is_retransmission: bool = False,
+    ) -> tuple[Seth, CcState] | MessagesDone | ReverseProbe:
         """The headers of the SACK, or the content of the ACK, for a packet inside the window, new or not."""
         is_new = not self.has(psn)
         if is_new:
@@ -95,7 +106,13 @@ class ReferenceResponder:
                 self.next_psn += 1
         if (self.owes_ack and not is_marked) or (not is_new and self.done and psn <= self.done_psn):
             self.owes_ack = False
-            return MessagesDone(wire_psn(self.done_psn), self.done % (1 << 24))
+            is_another = is_retransmission or not is_new or psn != self.done_psn
+            return MessagesDone(wire_psn(self.done_psn), self.done % (1 << 24), is_another)
+        if self.probes_reverse and is_new and not is_marked and not is_retransmission:
+            self.since_probe += 1
+            if self.since_probe == Limit.REVERSE_SPACING:
+                self.since_probe = 0
+                return ReverseProbe()
         self.sack_count += 1
         return self._sack(psn, entropy, timestamp)
 

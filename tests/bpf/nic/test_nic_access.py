@@ -5,7 +5,7 @@ from dataclasses import replace
 from ipaddress import IPv6Address
 
 import pytest
-from far_end import FarEnd
+from far_end import FarEnd, packet_of
 from frame_offsets import BTH_AT, INNER_AT, OUTER_AT, patched
 from nic_bench import MEMORY_BYTES, NicBench, Verdict
 from write_target import REGION_OFFSET, REGION_SLOT, WriteTarget, random_bytes
@@ -14,7 +14,9 @@ from agents.wire_abi import Limit, NicCounter, QpState
 from testbed.topology.usid import Role, Usid, pack_carrier
 from testbed.wire.frame import Frame, decode_frame, encode_frame
 from testbed.wire.opcode import Opcode
-from testbed.wire.packet import Acknowledge
+from testbed.wire.packet import Acknowledge, Nack
+from testbed.wire.psn import wire_psn
+from testbed.wire.reliability_header import NackReason
 from testbed.wire.transport_header import Aeth, Bth, NakCode
 
 pytestmark = pytest.mark.root
@@ -107,11 +109,23 @@ def test_unknown_qp(target: WriteTarget, good: Frame, qpn: int) -> None:
     target.refuse(frame, NicCounter.DROP_UNKNOWN_QP)
 
 
-@pytest.mark.parametrize("state", [QpState.RESET, QpState.INIT, QpState.ERROR])
+@pytest.mark.parametrize("state", [QpState.RESET, QpState.INIT])
 def test_qp_in_a_state_that_does_not_receive(target: WriteTarget, good: Frame, state: QpState) -> None:
     with target.nic.editing_qp() as qp:
         qp.state = state
     target.refuse(encode_frame(good), NicCounter.DROP_QP_STATE)
+
+
+def test_qp_in_error_tells_the_peer_so_but_not_for_every_packet(target: WriteTarget, good: Frame) -> None:
+    with target.nic.editing_qp() as qp:
+        qp.state = QpState.ERROR
+    first, second = (target.nic.receive(encode_frame(good), 0) for _ in range(2))
+    nack = packet_of(first.frame, Nack)
+    assert (nack.bth.destination_qpn, nack.neth.reason) == (target.far.peer_qpn, NackReason.UNEXPECTED_EVENT)
+    assert nack.neth.nack_psn == wire_psn(0)
+    assert first.counters == {NicCounter.DROP_QP_STATE: 1, NicCounter.TX_NACK: 1}
+    assert second.counters[NicCounter.DROP_QP_STATE] == 1
+    target.check_memory()
 
 
 def test_qp_in_rtr_receives(target: WriteTarget) -> None:
@@ -170,7 +184,7 @@ def test_packet_of_another_partition(target: WriteTarget, good: Frame) -> None:
     target.refuse(patched(encode_frame(good), BTH_AT + 2, 0x7FFF, width=2), NicCounter.DROP_NOT_OURS)
 
 
-@pytest.mark.parametrize(("at", "protocol"), [(OUTER_AT + 6, 17), (OUTER_AT + 6, 43), (INNER_AT + 6, 6)])
+@pytest.mark.parametrize(("at", "protocol"), [(OUTER_AT + 6, 17), (OUTER_AT + 6, 43), (INNER_AT + 6, 58)])
 def test_other_protocol_inside(target: WriteTarget, good: Frame, at: int, protocol: int) -> None:
     target.refuse(patched(encode_frame(good), at, protocol), NicCounter.DROP_NOT_OURS)
 

@@ -152,7 +152,7 @@ def test_backup_falls_when_a_packet_from_its_former_life_proves_lost(nic: NicBen
     assert late, "no packet on the dead EV that is found lost later than the first"
     (frame,) = nic.probe([dead])
     response = distant.probe_response(packet_of(frame, EndpointRequest).bth.psn)
-    nic.receive(distant.arriving_octets(response, 1), 1)
+    nic.receive(distant.arriving_octets(response, 1, source.attributes.evs[dead]), 1)
     assert ev_partition(nic.qp())[1] == PlanePartition(
         frozenset({substitute}), frozenset({dead}), frozenset()
     )

@@ -1,11 +1,12 @@
 """States of EVs without a loss: marks and the turn they cost, advice for good, the administrator's word."""
 
 import pytest
+from ev_partition import ev_partition
 from far_end import FarEnd
 from nic_bench import NicBench
 from write_source import Sent, WriteSource
 
-from agents.wire_abi import Command, EventKind, EvReason, EvState, QpState, Status
+from agents.wire_abi import Command, EventKind, EvReason, EvState, Limit, QpState, Status
 from testbed.wire.reliability_header import PathAdvice, Seth
 
 pytestmark = pytest.mark.root
@@ -153,6 +154,58 @@ def test_denial_goes_below_the_floor_but_never_takes_the_last(source: WriteSourc
     assert len({packet.plane for packet in source.send(20)}) == 4
 
 
+def test_a_controller_sets_any_state(source: WriteSource) -> None:
+    ev = source.send(1)[0].ev
+    for command, state in (
+        (Command.ASSUMED_BAD, EvState.ASSUMED_BAD),
+        (Command.DENY, EvState.DENIED),
+        (Command.ASSUMED_BAD, EvState.ASSUMED_BAD),
+        (Command.GOOD, EvState.GOOD),
+        (Command.GOOD, EvState.GOOD),
+        (Command.DENY, EvState.DENIED),
+        (Command.GOOD, EvState.GOOD),
+    ):
+        assert source.nic.command(command, source.index, ev)
+        assert state_of(source, ev) == (state, EvReason.ADMIN)
+        ev_partition(source.nic.qp(source.index))
+
+
+def test_allowing_is_for_denied_evs_alone(source: WriteSource) -> None:
+    ev = source.send(1)[0].ev
+    source.nic.command(Command.ASSUMED_BAD, source.index, ev)
+    assert not source.nic.command(Command.ALLOW, source.index, ev)
+    assert state_of(source, ev)[0] == EvState.ASSUMED_BAD
+
+
+@pytest.mark.parametrize("command", [None, Command.DENY, Command.ASSUMED_BAD])
+def test_an_ev_that_replaces_another_is_as_good_as_new(source: WriteSource, command: Command | None) -> None:
+    packets = source.send(12)
+    old = packets[5].ev
+    if command is not None:
+        source.nic.command(command, source.index, old)
+    other = source.attributes.evs[old] ^ 0x77
+    assert source.nic.command(Command.REPLACE, source.index, old, other, 255)
+    ev = source.nic.qp(source.index).evs[old]
+    assert (ev.entropy, ev.state, ev.reason) == (other, EvState.GOOD, EvReason.ADMIN)
+    assert (ev.tx_packets, ev.lost_packets, ev.marks, ev.rtt_ns) == (0, 0, 0, 0)
+    assert ev.path == 255
+    ev_partition(source.nic.qp(source.index))
+    # What was under way on the old one still counts as arrived, and says nothing about the new one.
+    before = source.nic.qp(source.index)
+    source.nic.config.port_up_mask = 0
+    assert source.deliver(packets[5]) is None
+    after = source.nic.qp(source.index)
+    assert after.acked_total == before.acked_total + 1
+    assert after.evs[old].marks == 0
+
+
+def test_commands_about_evs_that_are_not_there(source: WriteSource) -> None:
+    count = len(source.attributes.evs)
+    for index in (count, Limit.EV_MAX, 2**32 - 1):
+        for command in (Command.DENY, Command.ASSUMED_BAD, Command.REPLACE):
+            assert not source.nic.command(command, source.index, index, 1)
+
+
 # -- states of the QP ----------------------------------------------------------------------------------------
 
 
@@ -162,7 +215,7 @@ def test_qp_moves_to_rts_by_command_and_takes_the_negotiated_range(source: Write
     assert source.send() == []
     assert source.nic.command(Command.RTS, source.index, 128, 0)
     with source.nic.editing_qp(source.index) as qp:
-        qp.window_packets = 1024
+        qp.nscc.cwnd_bytes = 1 << 30
     assert len(source.send()) == 128
 
 

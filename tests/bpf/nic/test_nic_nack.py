@@ -91,7 +91,7 @@ def test_psn_beyond_the_window_is_refused_but_not_each_of_a_burst(target: WriteT
 def test_negotiated_range_bounds_the_window(nic: NicBench, distant: FarEnd) -> None:
     target = WriteTarget(nic, distant)
     with nic.editing_qp() as qp:
-        qp.mpr_dest_psns = 128
+        qp.mpr_dest_psns = qp.tracked_psns = 128
     outcome = nic.receive(distant.arriving_octets(target.packet(128, b"far"), 0), 0)
     assert outcome.counters == {NicCounter.DROP_OUT_OF_WINDOW: 1, NicCounter.TX_NACK: 1}
     target.deliver(target.packet(127, b"last"), 127)

@@ -106,10 +106,12 @@ def test_no_more_probes_leave_than_were_asked_for(source: WriteSource) -> None:
     assert (outcome.verdict, outcome.counters) == (Verdict.DROP, {})
 
 
-def answer(source: WriteSource, request_id: int) -> Outcome:
-    """The peer's answer to a request comes in."""
+def answer(source: WriteSource, request_id: int, ev: int | None = None) -> Outcome:
+    """The peer's answer to a request comes in, on the EV that was probed or another."""
+    entropy = source.nic.probe_under_way(request_id).entropy if ev is None else ev
+    plane = entropy >> 28
     response = source.far.probe_response(request_id)
-    return source.nic.receive(source.far.arriving_octets(response, 0), 0)
+    return source.nic.receive(source.far.arriving_octets(response, plane, entropy), plane)
 
 
 def probe_and_answer(source: WriteSource, ev: int) -> None:
@@ -228,3 +230,70 @@ def test_returned_ev_that_falls_again_has_to_earn_its_return_again(nic: NicBench
     assert nic.qp().evs[ev].bad_count == 2
     probe_and_answer(source, ev)
     assert nic.qp().evs[ev].state == EvState.ASSUMED_BAD
+
+
+# -- exact matching ------------------------------------------------------------------------------------------
+
+
+def test_answer_on_another_ev_than_the_probe_is_none(source: WriteSource) -> None:
+    (frame,) = source.nic.probe([6])
+    request_id = packet_of(frame, EndpointRequest).bth.psn
+    for other in (source.attributes.evs[7], source.attributes.evs[6] ^ 1):
+        assert answer(source, request_id, other).counters == {NicCounter.DROP_STALE_PROBE: 1}
+    assert answer(source, request_id).counters == {NicCounter.RX_PROBE_ANSWER: 1}
+
+
+def test_answer_of_another_host_is_none(source: WriteSource) -> None:
+    (frame,) = source.nic.probe([0])
+    request_id = packet_of(frame, EndpointRequest).bth.psn
+    stranger = replace(source.far, peer=5)
+    octets = stranger.arriving_octets(stranger.probe_response(request_id), 0, source.attributes.evs[0])
+    assert source.nic.receive(octets, 0).counters == {NicCounter.DROP_STALE_PROBE: 1}
+    assert answer(source, request_id).counters == {NicCounter.RX_PROBE_ANSWER: 1}
+
+
+def test_answer_to_another_qp_than_the_endpoint(source: WriteSource) -> None:
+    (frame,) = source.nic.probe([0])
+    request_id = packet_of(frame, EndpointRequest).bth.psn
+    response = source.far.probe_response(request_id)
+    astray = replace(response, bth=replace(response.bth, destination_qpn=source.far.qpn))
+    octets = source.far.arriving_octets(astray, 0, source.attributes.evs[0])
+    assert source.nic.receive(octets, 0).counters == {NicCounter.DROP_UNKNOWN_QP: 1}
+
+
+# -- probes of no QP -----------------------------------------------------------------------------------------
+
+
+def probe_paths(nic: NicBench, far: FarEnd, evs: list[int]) -> list[bytes]:
+    return nic.probe_paths(far.peer, evs)
+
+
+def test_path_probe_needs_no_qp(nic: NicBench, distant: FarEnd) -> None:
+    evs = [0x00010000, 0x10020001, 0x30030000]
+    for number, (frame, ev) in enumerate(zip(probe_paths(nic, distant, evs), evs, strict=True)):
+        request = packet_of(frame, EndpointRequest)
+        assert (request.bth.psn, nic.probe_ids[number]) == (number, number)
+        expected = distant.leaving(
+            replace(distant.probe_request(number), erth=request.erth), ev >> 28, ev >> 16 & 0xFFF, ev
+        )
+        assert frame == encode_frame(expected)
+
+
+def test_path_probe_to_a_neighbour_stays_at_the_t0(nic: NicBench, neighbour: FarEnd) -> None:
+    (frame,) = probe_paths(nic, neighbour, [0x20000005])
+    request = packet_of(frame, EndpointRequest)
+    expected = neighbour.leaving(replace(neighbour.probe_request(0), erth=request.erth), 2, 0, 0x20000005)
+    assert frame == encode_frame(expected)
+
+
+def test_answer_to_a_path_probe_is_told_once_with_its_rtt(nic: NicBench, distant: FarEnd) -> None:
+    ev = 0x10020001
+    probe_paths(nic, distant, [0x00010000, ev])
+    octets = distant.arriving_octets(distant.probe_response(1), 1, ev)
+    assert nic.receive(octets, 1).counters == {NicCounter.RX_PROBE_ANSWER: 1}
+    assert nic.receive(octets, 1).counters == {NicCounter.DROP_STALE_PROBE: 1}
+    (event,) = nic.events()
+    assert (event.kind, event.a, event.c, event.d) == (EventKind.PROBE, 1, ev, distant.peer)
+    assert event.b > 0
+    other = distant.arriving_octets(distant.probe_response(0), 0, 0x00010001)
+    assert nic.receive(other, 0).counters == {NicCounter.DROP_STALE_PROBE: 1}

@@ -167,3 +167,69 @@ def test_update_tells_the_state_of_all_ports_and_its_answer_is_reported(source: 
     source.nic.receive(source.far.arriving_octets(answer, 0, source.attributes.evs[0]), 0)
     (event,) = [event for event in source.nic.events() if event.kind == EventKind.PORT_STATUS]
     assert (event.qp_index, event.a) == (source.index, 0b1011)
+
+
+# -- ports in SACKs ------------------------------------------------------------------------------------------
+
+
+def test_sack_names_the_ports_that_are_down(nic: NicBench, distant: FarEnd) -> None:
+    target = WriteTarget(nic, distant)
+    nic.config.port_up_mask = 0b1011
+    outcome = nic.receive(distant.arriving_octets(target.packet(0, b"x"), 0), 0)
+    sack = decode_frame(outcome.frame).packet
+    assert isinstance(sack, Sack)
+    assert (sack.seth.ports_down, sack.seth.cack_psn) == (0b0100, 0)
+
+
+def planes_in_use(source: WriteSource) -> set[int]:
+    return {packet.plane for packet in source.send(8)}
+
+
+def hear(source: WriteSource, cack: int, ports_down: int) -> None:
+    """A SACK with news of ports comes in; the frame is not given back."""
+    ev = source.attributes.evs[0]
+    source.try_feed(Seth(cack_psn=cack, entropy=ev, ack_psn_offset=0, ports_down=ports_down))
+
+
+def test_requestor_leaves_a_plane_with_the_first_sack_and_returns_with_the_next(
+    nic: NicBench, distant: FarEnd
+) -> None:
+    source = WriteSource(nic, distant)
+    source.post(2048 * 200)
+    assert planes_in_use(source) == {0, 1, 2, 3}
+    hear(source, 0, 0b0110)
+    assert planes_in_use(source) == {0, 3}
+    hear(source, 1, 0)
+    assert planes_in_use(source) == {0, 1, 2, 3}
+
+
+def test_old_sack_says_nothing_of_ports(nic: NicBench, distant: FarEnd) -> None:
+    source = WriteSource(nic, distant)
+    source.post(2048 * 200)
+    source.send(8)
+    hear(source, 3, 0b0001)
+    hear(source, 2, 0)
+    assert planes_in_use(source) == {1, 2, 3}
+
+
+def test_neither_sack_nor_update_overrules_the_other(nic: NicBench, distant: FarEnd) -> None:
+    source = WriteSource(nic, distant)
+    source.post(2048 * 200)
+    source.send(8)
+    nic.receive(distant.arriving_octets(port_update(0b0111, 1), 0), 0)
+    hear(source, 0, 0b0001)
+    assert planes_in_use(source) == {1, 2}
+    hear(source, 1, 0)  # of a peer that never fills the field
+    assert planes_in_use(source) == {0, 1, 2}
+    nic.receive(distant.arriving_octets(port_update(0b1111, 2), 0), 0)
+    assert planes_in_use(source) == {0, 1, 2, 3}
+
+
+def test_update_is_newer_than_any_sack_before_it(nic: NicBench, distant: FarEnd) -> None:
+    source = WriteSource(nic, distant)
+    source.post(2048 * 200)
+    source.send(8)
+    hear(source, 0, 0b1110)
+    assert planes_in_use(source) == {0}
+    nic.receive(distant.arriving_octets(port_update(0b1111, 1), 0), 0)
+    assert planes_in_use(source) == {0, 1, 2, 3}

@@ -199,7 +199,9 @@ def test_next_work_may_begin_although_the_one_before_fills_its_depth(source: Wri
 
 
 def test_psn_range_limits_how_far_ahead_of_a_hole_packets_run(nic: NicBench, distant: FarEnd) -> None:
-    attributes = distant.attributes(window_packets=Limit.PSN_RING, loss_threshold_acks=1 << 20)
+    attributes = distant.attributes(
+        window_packets=Limit.PSN_RING, loss_threshold_acks=1 << 20, reorder_packets=Limit.PSN_RING
+    )
     source = WriteSource(nic, distant, attributes)
     source.post(64 * 1200, iterations=1, depth=1)
     with nic.editing_qp() as qp:

@@ -1,7 +1,9 @@
 """The requestor against its reference, over a network that loses, delays, doubles and reorders in any way."""
 
+import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 
 import pytest
 from ev_partition import ev_partition
@@ -14,13 +16,26 @@ from reference_responder import MessagesDone
 from write_source import Sent, WriteSource
 from write_target import MESSAGE_ENDS
 
-from agents.wire_abi import EventKind, EvState, NicCounter
-from testbed.wire.packet import EndpointRequest
-from testbed.wire.reliability_header import Seth
+from agents.wire_abi import EventKind, EvLayout, EvState, Limit, NicCounter
+from testbed.wire.cc_profile import CcLink, NsccParameters, Setting, derive_profile
+from testbed.wire.nscc import Nscc, NsccReason
+from testbed.wire.packet import EndpointRequest, Packet
+from testbed.wire.psn import wire_psn
+from testbed.wire.received_bytes import write_nominal_bytes
+from testbed.wire.reliability_header import CcState, NackReason, PathAdvice, Seth
 
 pytestmark = pytest.mark.root
 
 PMTU_BYTES = 256
+BASE_RTT_NS = 1_000_000
+CC_SETTINGS: dict[str, st.SearchStrategy[Setting]] = {
+    "qa_threshold": st.none() | st.integers(0, 3 * BASE_RTT_NS),
+    "qa_gate": st.integers(0, 4),
+    "disable_qa": st.booleans(),
+    "no_delay": st.integers(0, BASE_RTT_NS // 4),
+    "adjust_bytes_threshold": st.integers(0, 4000),
+    "max_cwnd": st.integers(256, 6000),
+}
 OPERATIONS = {
     "post": 2,
     "kick": 2,
@@ -30,6 +45,9 @@ OPERATIONS = {
     "lose": 3,
     "lose newest": 3,
     "lose a plane": 1,
+    "mark": 3,
+    "trim": 2,
+    "wait": 2,
     "hear": 3,
     "hear twice": 1,
     "mute": 1,
@@ -47,6 +65,22 @@ STEPS = st.lists(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Trimmed:
+    """A NACK for a packet that a switch has trimmed."""
+
+    psn: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the responder said of a packet that came on the EV *entropy*."""
+
+    said: tuple[Seth, CcState] | MessagesDone | Trimmed
+    entropy: int
+    is_retransmission: bool
+
+
 class Network:
     """The NIC, its reference, and what is on its way between them and the responder."""
 
@@ -54,10 +88,18 @@ class Network:
         self.source = source
         partition = ev_partition(source.nic.qp())
         self.reference = ReferenceRequestor(
-            source.attributes, list(partition), first_psn, first_psn, first_psn, peer_next_psn=first_psn
+            source.attributes,
+            list(partition),
+            Nscc.start(source.attributes.congestion),
+            first_psn,
+            first_psn,
+            first_psn,
+            peer_next_psn=first_psn,
         )
+        self.now_ns = time.monotonic_ns()
+        self.counters = source.nic.counters()
         self.packets: list[Sent] = []
-        self.sacks: list[tuple[Seth | MessagesDone, bool]] = []
+        self.answers: list[Answer] = []
         self.probes: list[tuple[int, int]] = []
         self.completed = 0
         self.fallen: list[int] = []
@@ -68,6 +110,9 @@ class Network:
             "post": self._post,
             "kick": self._kick,
             "flow": self._flow,
+            "mark": lambda place: self._arrive(place, stays=False, is_marked=True),
+            "trim": self._trim,
+            "wait": self._wait,
             "arrive": lambda place: self._arrive(place, stays=False),
             "arrive twice": lambda place: self._arrive(place, stays=True),
             "lose": self._lose,
@@ -97,7 +142,7 @@ class Network:
 
     def _flow(self, choice: int) -> None:
         for _ in range(1 + choice % 30):
-            if not self.packets and not self.sacks:
+            if not self.packets and not self.answers:
                 self._kick(3)
             self._arrive(0, stays=False)
             self._hear(0, stays=False)
@@ -105,10 +150,20 @@ class Network:
 
     def _take_note(self, sent: list[Sent]) -> None:
         for packet in sent:
-            self.reference.send(packet.psn, packet.ev)
+            slot = self.source.nic.qp().tx[packet.psn % Limit.PSN_RING]
+            self.reference.send(packet.psn, packet.ev, len(packet.write.payload), slot.sent_ns)
             self.packets.append(packet)
 
-    def _arrive(self, place: int, *, stays: bool) -> None:
+    def _wait(self, choice: int) -> None:
+        self.now_ns += choice * (BASE_RTT_NS // 250)
+
+    def _trim(self, place: int) -> None:
+        if self.packets:
+            packet = self.packets.pop(place % len(self.packets))
+            entropy = self.source.attributes.evs[packet.ev]
+            self.answers.append(Answer(Trimmed(wire_psn(packet.psn)), entropy, is_retransmission=False))
+
+    def _arrive(self, place: int, *, stays: bool, is_marked: bool = False) -> None:
         if not self.packets:
             return
         packet = self.packets[place % len(self.packets)]
@@ -121,9 +176,11 @@ class Network:
             entropy=entropy,
             timestamp=0,
             ends_message=packet.write.bth.opcode in MESSAGE_ENDS,
+            is_marked=is_marked,
         )
-        answer = said if isinstance(said, MessagesDone) else said[0]
-        self.sacks.append((answer, packet.write.bth.is_retransmission))
+        if is_marked and not isinstance(said, MessagesDone):
+            said = replace(said[0], advice=PathAdvice.SKIP_ONCE), said[1]
+        self.answers.append(Answer(said, entropy, packet.write.bth.is_retransmission))
 
     def _lose(self, place: int) -> None:
         if self.packets:
@@ -133,22 +190,27 @@ class Network:
         self.packets = [packet for packet in self.packets if packet.plane != choice % 4]
 
     def _hear(self, place: int, *, stays: bool) -> None:
-        if not self.sacks:
+        if not self.answers:
             return
-        sack = self.sacks[place % len(self.sacks)]
+        answer = self.answers[place % len(self.answers)]
         if not stays:
-            self.sacks.remove(sack)
-        said, is_retransmission = sack
+            self.answers.remove(answer)
+        said, entropy, far, now_ns = answer.said, answer.entropy, self.source.far, self.now_ns
         if isinstance(said, MessagesDone):
-            self.reference.hear_ack(said)
+            self.reference.hear_ack(said, entropy, now_ns)
             is_fresh, heard = True, NicCounter.RX_ACK
-            outcome, sent = self.source.try_packet(
-                self.source.far.ack(said.psn, said.count), plane=0, entropy=0
-            )
+            packet: Packet = far.ack(said.psn, said.count)
+        elif isinstance(said, Trimmed):
+            is_fresh = self.reference.hear_trim(said.psn, entropy, now_ns)
+            heard = NicCounter.RX_NACK if is_fresh else NicCounter.DROP_STALE_NACK
+            packet = far.nack(said.psn, NackReason.TRIMMED, entropy)
         else:
-            is_fresh = self.reference.hear(said)
+            is_retransmission = answer.is_retransmission
+            is_fresh = self.reference.hear(*said, now_ns, is_retransmission=is_retransmission)
             heard = NicCounter.RX_SACK if is_fresh else NicCounter.DROP_STALE_SACK
-            outcome, sent = self.source.try_feed(said, is_retransmission=is_retransmission)
+            packet = far.sack(*said, is_retransmission=is_retransmission)
+        plane = entropy >> EvLayout.PLANE_SHIFT
+        outcome, sent = self.source.try_packet(packet, plane=plane, entropy=entropy, model_ns=now_ns)
         assert outcome.counters[heard] == 1
         self.reference.adopt(ev_partition(self.source.nic.qp()))
         expected = self.reference.next_to_send() if is_fresh else None
@@ -156,8 +218,8 @@ class Network:
         self._take_note([] if sent is None else [sent])
 
     def _mute(self, place: int) -> None:
-        if self.sacks:
-            self.sacks.pop(place % len(self.sacks))
+        if self.answers:
+            self.answers.pop(place % len(self.answers))
 
     def _probe(self, choice: int) -> None:
         fallen = sorted(ev for part in self.reference.planes for ev in part.bad)
@@ -172,7 +234,9 @@ class Network:
         request_id, ev = self.probes.pop(place % len(self.probes))
         self.reference.hear_answer(ev)
         far = self.source.far
-        outcome = self.source.nic.receive(far.arriving_octets(far.probe_response(request_id), 0), 0)
+        entropy = self.source.attributes.evs[ev]
+        response = far.arriving_octets(far.probe_response(request_id), entropy >> 28, entropy)
+        outcome = self.source.nic.receive(response, entropy >> 28)
         assert outcome.counters == {NicCounter.RX_PROBE_ANSWER: 1}
 
     def _compare(self) -> None:
@@ -181,6 +245,14 @@ class Network:
         assert (qp.next_psn, qp.una_psn) == (mine.next_psn % 2**32, mine.oldest_psn % 2**32)
         assert (qp.inflight, qp.lost_count) == (mine.under_way, len(mine.lost_psns))
         assert qp.acked_total == mine.acked_total
+        state = {name: value for name, value in asdict(mine.nscc).items() if name != "parameters"}
+        assert {name: getattr(qp.nscc, name) for name in state} == state
+        changes = self.source.nic.counters()
+        for reason in NsccReason:
+            if reason:
+                counter = NicCounter[f"CWND_{reason.name}"]
+                assert changes[counter] - self.counters[counter] == mine.window_changes[reason]
+        assert changes[NicCounter.CC_DRIFT] == self.counters[NicCounter.CC_DRIFT]
         mine.adopt(ev_partition(qp))
         outstanding = Counter(mine.outstanding())
         for index in range(len(self.source.attributes.evs)):
@@ -203,6 +275,8 @@ class Network:
     spare_acks=st.integers(0, 10),
     backup_per_plane=st.integers(0, 3),
     min_active=st.integers(1, 12),
+    reorder_packets=st.integers(0, 3),
+    congestion=st.one_of(st.none(), st.fixed_dictionaries({}, optional=CC_SETTINGS)),
     steps=STEPS,
 )
 def test_any_network(
@@ -213,6 +287,8 @@ def test_any_network(
     spare_acks: int,
     backup_per_plane: int,
     min_active: int,
+    reorder_packets: int,
+    congestion: dict[str, Setting] | None,
     steps: list[tuple[str, int]],
 ) -> None:
     bench.reset()
@@ -223,7 +299,12 @@ def test_any_network(
         min_active=min_active,
         pmtu_bytes=PMTU_BYTES,
         probe_success_target=2,
+        reorder_packets=reorder_packets,
     )
+    if congestion is not None:
+        link = CcLink(window * write_nominal_bytes(PMTU_BYTES) * 8 * 1000, BASE_RTT_NS, PMTU_BYTES)
+        cc = NsccParameters.from_profile(derive_profile(link, congestion))
+        attributes = replace(attributes, cc=cc)
     network = Network(WriteSource(bench, distant, attributes, first_psn), first_psn)
     network.perform("post", 19)
     network.perform("kick", 3)

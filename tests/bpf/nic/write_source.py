@@ -15,7 +15,8 @@ from agents.wire_abi import Event, EventKind, Limit, NicCounter, Status, Work
 from testbed.wire.frame import decode_frame, encode_frame
 from testbed.wire.packet import Packet, Write
 from testbed.wire.psn import psn_expand, wire_psn
-from testbed.wire.reliability_header import Seth
+from testbed.wire.received_bytes import received_units, write_nominal_bytes
+from testbed.wire.reliability_header import CcState, Seth
 
 REMOTE_KEY: Final = 0xC0FFEE41
 UDP_OVERHEAD_BYTES: Final = 8 + 12 + 4 + 4 + 16 + 4
@@ -76,6 +77,7 @@ class WriteSource:
         self.index = far.qpn - Limit.QPN_BASE
         self.reference = ReferenceResponder.starting_at(first_psn)
         self.sent: list[Sent] = []
+        self._told: set[int] = set()
         nic.memory[:] = Random(4791).randbytes(MEMORY_BYTES)
         nic.create_qp(self.index, self.attributes, far.peer_qpn, first_psn=first_psn)
 
@@ -132,6 +134,7 @@ class WriteSource:
             return self.acknowledge(said.psn, said.count, plane=through, entropy=entropy)
         return self.feed(
             said[0],
+            said[1],
             plane=through,
             is_retransmission=packet.write.bth.is_retransmission,
         )
@@ -142,26 +145,59 @@ class WriteSource:
         assert outcome.counters[NicCounter.RX_ACK] == 1
         return sent
 
-    def try_packet(self, packet: Packet, *, plane: int, entropy: int) -> tuple[Outcome, Sent | None]:
-        """Lets any packet come in; the outcome, and what its frame turned into."""
+    def try_packet(
+        self, packet: Packet, *, plane: int, entropy: int, model_ns: int | None = None
+    ) -> tuple[Outcome, Sent | None]:
+        """Lets any packet come in, at *model_ns*; the outcome, and what its frame turned into."""
         before_ns = time.monotonic_ns()
-        outcome = self.nic.receive(self.far.arriving_octets(packet, plane, entropy), plane)
+        frame = self.far.arriving_octets(packet, plane, entropy)
+        outcome = self.nic.receive(frame, plane, model_ns=model_ns)
         if outcome.verdict is Verdict.DROP:
             return outcome, None
         return outcome, self._take(outcome, before_ns)
 
-    def feed(self, seth: Seth, *, plane: int = 0, is_retransmission: bool = False) -> Sent | None:
+    def feed(
+        self,
+        seth: Seth,
+        state: CcState | None = None,
+        *,
+        plane: int = 0,
+        is_retransmission: bool = False,
+    ) -> Sent | None:
         """Lets a SACK come in that the NIC accepts; what its frame turned into."""
-        outcome, sent = self.try_feed(seth, plane=plane, is_retransmission=is_retransmission)
+        outcome, sent = self.try_feed(seth, state, plane=plane, is_retransmission=is_retransmission)
         assert outcome.counters[NicCounter.RX_SACK] == 1
         return sent
 
     def try_feed(
-        self, seth: Seth, *, plane: int = 0, is_retransmission: bool = False
+        self,
+        seth: Seth,
+        state: CcState | None = None,
+        *,
+        plane: int = 0,
+        is_retransmission: bool = False,
     ) -> tuple[Outcome, Sent | None]:
-        """Lets any SACK come in; the outcome, and what its frame turned into."""
-        sack = self.far.sack(seth, is_retransmission=is_retransmission)
+        """Lets any SACK come in; the outcome, and what its frame turned into.
+
+        Without a *state* the bytes received are those of all packets that SACKs have told of so far.
+        """
+        told = self._note_told(seth)
+        sack = self.far.sack(
+            seth, state or CcState(0, received_units=told), is_retransmission=is_retransmission
+        )
         return self.try_packet(sack, plane=plane, entropy=seth.entropy)
+
+    def _note_told(self, seth: Seth) -> int:
+        """Books the packets that a SACK tells of; what CC_STATE says of all that were told of."""
+        cack = psn_expand(self.reference.next_psn, wire_psn(seth.cack_psn))
+        told = {cack + seth.sack_offset + bit for bit in range(64) if seth.sack_bitmap >> bit & 1}
+        if not seth.answers_probe:
+            told.add(cack + seth.ack_psn_offset)
+        sizes = {sent.psn: write_nominal_bytes(len(sent.write.payload)) for sent in self.sent}
+        self._told |= {psn for psn in sizes if psn <= cack or psn in told}
+        return received_units(
+            sum(sizes[psn] for psn in sizes if psn in self._told or self.reference.has(psn))
+        )
 
     def _take(self, outcome: Outcome, before_ns: int) -> Sent:
         """The data packet in *outcome*, all that surrounds it checked against the reference."""

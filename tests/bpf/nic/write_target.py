@@ -4,14 +4,14 @@ from dataclasses import replace
 from random import Random
 from typing import Final
 
-from far_end import FarEnd
+from far_end import FarEnd, packet_of
 from nic_bench import MEMORY_BYTES, NicBench, Outcome, Verdict
-from reference_responder import MessagesDone, ReferenceResponder
+from reference_responder import MessagesDone, ReferenceResponder, ReverseProbe
 
 from agents.wire_abi import Limit, NicCounter
 from testbed.wire.frame import decode_frame, encode_frame
 from testbed.wire.opcode import Opcode
-from testbed.wire.packet import Acknowledge, Sack, Write
+from testbed.wire.packet import Acknowledge, EndpointRequest, Sack, Write
 from testbed.wire.reliability_header import PathAdvice
 from testbed.wire.transport_header import Aeth, Bth
 
@@ -49,6 +49,7 @@ class WriteTarget:
         self.nic = nic
         self.far = far
         self.reference = ReferenceResponder.starting_at(first_psn)
+        self.reference.probes_reverse = True
         self.expected = bytearray(MEMORY_BYTES) if expected is None else expected
         self.r_key = nic.register(REGION_SLOT, REGION_OFFSET, MEMORY_BYTES - REGION_OFFSET)
         nic.create_qp(far.qpn - Limit.QPN_BASE, far.attributes(), far.peer_qpn, first_psn=first_psn)
@@ -80,8 +81,8 @@ class WriteTarget:
 
     def deliver(
         self, packet: Write, psn: int, *, plane: int = 0, ev: int | None = None, is_marked: bool = False
-    ) -> Sack | Acknowledge:
-        """The SACK or ACK for *packet*, once it, the memory and the counters are what they should be.
+    ) -> Sack | Acknowledge | EndpointRequest:
+        """The SACK or ACK for *packet*, or a reverse probe instead, once all else is as it should be.
 
         Args:
             packet: comes in.
@@ -96,15 +97,19 @@ class WriteTarget:
             start = REGION_OFFSET + packet.reth.va
             self.expected[start : start + len(packet.payload)] = packet.payload
         reply = self._expected_reply(packet, psn, entropy, is_marked=is_marked)
-        answer = self.far.leaving(reply, plane, entropy >> 16 & 0xFFF, entropy)
         arriving = self.far.arriving(packet, plane, entropy, is_marked=is_marked)
-
         outcome = self.nic.receive(encode_frame(arriving), plane)
+        if reply is None:
+            self._check_counters(outcome, NicCounter.TX_PROBE, len(packet.payload))
+            self.check_memory()
+            return packet_of(outcome.frame, EndpointRequest)
+        answer = self.far.leaving(reply, plane, entropy >> 16 & 0xFFF, entropy)
         assert decode_frame(outcome.frame) == answer
         assert outcome.frame == encode_frame(answer)
         assert outcome.verdict is Verdict.REDIRECT
         assert outcome.planes == (plane,)
-        self._check_counters(outcome, reply, len(packet.payload) if is_new else None)
+        sent = NicCounter.TX_SACK if isinstance(reply, Sack) else NicCounter.TX_ACK
+        self._check_counters(outcome, sent, len(packet.payload) if is_new else None)
         self.check_memory()
         return reply
 
@@ -118,7 +123,8 @@ class WriteTarget:
 
     def _expected_reply(
         self, packet: Write, psn: int, entropy: int, *, is_marked: bool
-    ) -> Sack | Acknowledge:
+    ) -> Sack | Acknowledge | None:
+        """None where a reverse probe takes its place."""
         assert packet.tseth is not None
         udp_bytes = UDP_OVERHEAD_BYTES + len(packet.payload) + packet.bth.pad_bytes
         timestamp = packet.tseth.tx_timestamp
@@ -129,9 +135,14 @@ class WriteTarget:
             timestamp=timestamp,
             ends_message=packet.bth.opcode in MESSAGE_ENDS,
             is_marked=is_marked,
+            is_retransmission=packet.bth.is_retransmission,
         )
+        if isinstance(said, ReverseProbe):
+            return None
         if isinstance(said, MessagesDone):
-            return Acknowledge(Bth(Opcode.ACKNOWLEDGE, self.far.peer_qpn, said.psn), Aeth.ack(said.count))
+            rtx = said.stands_for_another
+            bth = Bth(Opcode.ACKNOWLEDGE, self.far.peer_qpn, said.psn, is_retransmission=rtx)
+            return Acknowledge(bth, Aeth.ack(said.count))
         seth, state = said
         seth = replace(
             seth,
@@ -143,9 +154,8 @@ class WriteTarget:
         return Sack(Bth(Opcode.SACK, self.far.peer_qpn, seth.cack_psn, is_retransmission=rtx), seth, state)
 
     @staticmethod
-    def _check_counters(outcome: Outcome, reply: Sack | Acknowledge, placed_bytes: int | None) -> None:
-        expected = {NicCounter.RX_DATA: 1}
-        expected[NicCounter.TX_SACK if isinstance(reply, Sack) else NicCounter.TX_ACK] = 1
+    def _check_counters(outcome: Outcome, sent: NicCounter, placed_bytes: int | None) -> None:
+        expected = {NicCounter.RX_DATA: 1, sent: 1}
         if placed_bytes is None:
             expected[NicCounter.RX_DUPLICATE] = 1
         elif placed_bytes:

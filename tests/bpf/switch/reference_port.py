@@ -2,19 +2,35 @@
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 
 CONTROL, DATA = 0, 1
+_64_BITS = (1 << 64) - 1
+
+
+class Fate(Enum):
+    """What else became of a frame than being delivered as it came."""
+
+    MARKED = auto()
+    TRIMMED = auto()
+    DROPPED_DATA = auto()
+    DROPPED_CONTROL = auto()
+
+
+DROPS = {Fate.DROPPED_DATA, Fate.DROPPED_CONTROL}
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A frame that reaches the port at *time_ns*."""
+    """A frame that reaches the port at *time_ns*; *trimmed_bytes* is 0 if it is not to be trimmed."""
 
     time_ns: int
     traffic_class: int
     length_bytes: int
     label: int
+    is_ect: bool = False
+    trimmed_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,26 +42,69 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True)
+class Carried:
+    """Deliveries in order; by label, what else became of a frame; by class, how long frames waited."""
+
+    deliveries: list[Delivery]
+    fates: dict[int, Fate]
+    delays_ns: tuple[list[int], list[int]]
+
+
+def seeded_draw(seed: int, sequence: int) -> int:
+    """The sequence-th 32-bit number of a seed: finaliser of SplitMix64."""
+    x = sequence * 0x9E3779B97F4A7C15 + (seed << 32 | seed) & _64_BITS
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 & _64_BITS
+    x = (x ^ x >> 27) * 0x94D049BB133111EB & _64_BITS
+    return (x ^ x >> 31) >> 32
+
+
+@dataclass(frozen=True, slots=True)
+class Marking:
+    """Where marks begin, where they are certain, and how probable they are just below that."""
+
+    min_bytes: int = 0
+    max_bytes: int = 0
+    probability_q32: int = 0
+    seed: int = 0
+
+    def marks(self, backlog_bytes: int, draw: list[int]) -> bool:
+        """Whether the frame that makes the backlog *backlog_bytes* is marked; counts the draw it uses."""
+        if not self.max_bytes or backlog_bytes <= self.min_bytes:
+            return False
+        if backlog_bytes >= self.max_bytes:
+            return True
+        share = (backlog_bytes - self.min_bytes) * self.probability_q32 // (self.max_bytes - self.min_bytes)
+        draw[0] += 1
+        return seeded_draw(self.seed, draw[0] - 1) < share
+
+
+@dataclass(frozen=True, slots=True)
 class ReferencePort:
-    """Rate, delay and buffers of a port."""
+    """Rate, delay and queues of a port; a *trim_bytes* of 0 is no trimming."""
 
     rate_bps: int
     delay_ns: int
     buffer_bytes: tuple[int, int]  # by traffic class
+    trim_bytes: int = 0
+    marking: Marking = field(default_factory=Marking)
 
-    def carry(self, arrivals: Iterable[Arrival]) -> tuple[list[Delivery], set[int]]:
-        """Deliveries in order, and labels of the frames that found their buffer full.
+    def carry(self, arrivals: Iterable[Arrival], first_draw: int = 0) -> Carried:
+        """What becomes of frames.
 
         Args:
             arrivals: in order of time.
+            first_draw: random numbers that marking has used before.
         """
         waiting: tuple[deque[Arrival], deque[Arrival]] = (deque(), deque())
         deliveries: list[Delivery] = []
-        dropped: set[int] = set()
+        fates: dict[int, Fate] = {}
+        delays_ns: tuple[list[int], list[int]] = ([], [])
+        draw = [first_draw]
         free_ns = 0
 
         def send(frame: Arrival, start_ns: int) -> None:
             nonlocal free_ns
+            delays_ns[frame.traffic_class].append(start_ns - frame.time_ns)
             free_ns = start_ns + frame.length_bytes * 8 * 10**9 // self.rate_bps
             deliveries.append(Delivery(free_ns + self.delay_ns, frame.label))
 
@@ -58,14 +117,33 @@ class ReferencePort:
                 has_control = bool(waiting[CONTROL]) and waiting[CONTROL][0].time_ns <= start_ns
                 send(waiting[CONTROL if has_control else DATA].popleft(), start_ns)
 
+        def backlog_with(frame: Arrival) -> int:
+            return sum(f.length_bytes for f in (*waiting[frame.traffic_class], frame))
+
+        def admit(frame: Arrival) -> None:
+            backlog_bytes = backlog_with(frame)
+            is_too_much = backlog_bytes > self.buffer_bytes[frame.traffic_class]
+            if frame.traffic_class == CONTROL:
+                if is_too_much:
+                    fates[frame.label] = Fate.DROPPED_CONTROL
+                    return
+            elif frame.trimmed_bytes and self.trim_bytes and (is_too_much or backlog_bytes > self.trim_bytes):
+                cut = replace(frame, traffic_class=CONTROL, length_bytes=frame.trimmed_bytes)
+                admit(cut)
+                fates.setdefault(frame.label, Fate.TRIMMED)
+                return
+            elif is_too_much:
+                fates[frame.label] = Fate.DROPPED_DATA
+                return
+            elif frame.is_ect and self.marking.marks(backlog_bytes, draw):
+                fates[frame.label] = Fate.MARKED
+            waiting[frame.traffic_class].append(frame)
+
         for frame in arrivals:
             send_until(frame.time_ns)
-            queue = waiting[frame.traffic_class]
             if free_ns <= frame.time_ns and not waiting[CONTROL] and not waiting[DATA]:
                 send(frame, frame.time_ns)
-            elif sum(f.length_bytes for f in (*queue, frame)) > self.buffer_bytes[frame.traffic_class]:
-                dropped.add(frame.label)
             else:
-                queue.append(frame)
+                admit(frame)
         send_until(None)
-        return deliveries, dropped
+        return Carried(deliveries, fates, delays_ns)

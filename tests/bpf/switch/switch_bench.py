@@ -4,6 +4,7 @@ Port 0 is where frames come in; a frame whose uSID has index p leaves through po
 time in the model is what the metadata of the frames says, and the drainer's part is played by `drain`.
 """
 
+import ctypes
 import struct
 import time
 from contextlib import ExitStack
@@ -15,20 +16,28 @@ from typing import Self
 
 from agents.bpf.libbpf import BpfObject, attach_xdp, run_once
 from agents.bpf.maps import ArrayMap, MappedArray, PerCpuArray, map_update
+from agents.switch.queue_maps import QUEUE_PORT_MAPS
 from agents.wire_abi import (
     Dscp,
+    FabricConfig,
+    FaultAccounts,
+    FaultLimit,
     Limit,
     Port,
     PortCounter,
     PortCounters,
+    PortFault,
+    QueueDelays,
     QueueDrainer,
     QueueLimit,
     QueuePool,
     QueuePort,
+    QueueSettings,
     QueueState,
     TrafficClass,
     Usid,
 )
+from testbed.fabric.link import silence_interfaces
 from testbed.fabric.namespace import unnamed_namespace
 from testbed.fabric.netlink import RouteSocket, VethEnd, create_veth, set_link_up
 
@@ -36,9 +45,17 @@ FORWARD = Path(__file__).parents[3] / "agents" / "_objects" / "forward.bpf.o"
 SRV6_BLOCK = 0xFCBB0000
 NODE_ID = 1
 ETHERNET_AND_IPV6_BYTES = 54
-FRAME_TIME = struct.Struct("=QQ")
-FRAME_TIME_MAGIC = int.from_bytes(b"mrc-time", "big")
-PER_PORT_MAPS = ("port_table", "port_state", "port_counters", "port_devmap", "queue_ports", "queue_state")
+FRAME_TIME = struct.Struct("=QII")  # struct mrc_frame_time
+FRAME_TIME_MAGIC = int.from_bytes(b"mrct", "big")
+PER_PORT_MAPS = (
+    "port_table",
+    "port_fault",
+    "fault_accounts",
+    "fault_locks",
+    "port_counters",
+    "port_devmap",
+    *QUEUE_PORT_MAPS,
+)
 
 
 class Verdict(IntEnum):
@@ -56,6 +73,7 @@ class Departure:
     port_id: int
     arrival_ns: int
     frame: bytes
+    credit_bytes: int
 
 
 def mac_of(port_id: int) -> bytes:
@@ -63,14 +81,24 @@ def mac_of(port_id: int) -> bytes:
     return bytes.fromhex("024d52") + port_id.to_bytes(3, "big")
 
 
-def frame_for(port_id: int, length_bytes: int, *, traffic_class: TrafficClass, label: int = 0) -> bytes:
-    """A frame that leaves through *port_id*; its payload is made from *label*."""
-    dscp = Dscp.CONTROL if traffic_class == TrafficClass.CONTROL else Dscp.TRIMMABLE
+def frame_for(
+    port_id: int,
+    length_bytes: int,
+    *,
+    traffic_class: TrafficClass,
+    label: int = 0,
+    dscp: Dscp = Dscp.TRIMMABLE,
+    ecn: int = 0,
+    next_header: int = 0xFD,
+) -> bytes:
+    """A frame that leaves through *port_id*; its payload is made from *label*, *dscp* is that of data."""
+    if traffic_class == TrafficClass.CONTROL:
+        dscp = Dscp.CONTROL
     payload = struct.pack("=I", label) + bytes(i * 7 + label & 0xFF for i in range(length_bytes))
-    header = (6 << 28 | dscp << 22).to_bytes(4, "big") + bytes((0, 0, 0xFD, 64)) + bytes(16)
+    header = (6 << 28 | dscp << 22 | ecn << 20).to_bytes(4, "big") + bytes((0, 0, next_header, 64))
     usid = Usid.T0 << Usid.ROLE_SHIFT | port_id
     carrier = SRV6_BLOCK.to_bytes(4, "big") + usid.to_bytes(2, "big") + bytes(10)
-    frame = bytes(12) + b"\x86\xdd" + header + carrier + payload
+    frame = bytes(12) + b"\x86\xdd" + header + bytes(16) + carrier + payload
     return frame[:length_bytes]
 
 
@@ -90,11 +118,17 @@ class SwitchBench:
     def __enter__(self) -> Self:
         with ExitStack() as undo:
             namespace_fd = undo.enter_context(unnamed_namespace())
+            silence_interfaces()  # a frame of the kernel's own would be counted
             entries = dict.fromkeys(PER_PORT_MAPS, self.port_count)
-            entries |= {"fib": Limit.FIB_STRIDE * (NODE_ID + 1), "queue_frames": self._pool_frames}
-            rodata = struct.pack("=I", SRV6_BLOCK)
+            entries |= {"fib": Limit.FIB_STRIDE * (NODE_ID + 2), "queue_frames": self._pool_frames}
+            entries["fault_lines"] = FaultLimit.LINES * self.port_count
+            rodata = bytes(FabricConfig(srv6_block=SRV6_BLOCK, is_shaped=1))
             self.switch = undo.enter_context(BpfObject(FORWARD, rodata=rodata, max_entries=entries))
             self.port_table = MappedArray(self.switch.map_fd("port_table"), Port)
+            self.port_fault = MappedArray(self.switch.map_fd("port_fault"), PortFault)
+            self.settings = MappedArray(self.switch.map_fd("queue_settings"), QueueSettings)
+            self.delays = MappedArray(self.switch.map_fd("queue_delays"), QueueDelays)
+            self.fault_accounts = MappedArray(self.switch.map_fd("fault_accounts"), FaultAccounts)
             self.state = MappedArray(self.switch.map_fd("queue_state"), QueueState)
             self.drainer = MappedArray(self.switch.map_fd("queue_drainer"), QueueDrainer)[0]
             self.ports = ArrayMap(self.switch.map_fd("queue_ports"), QueuePort, locked=True)
@@ -125,6 +159,11 @@ class SwitchBench:
             fib_index = NODE_ID * Limit.FIB_STRIDE + (Usid.T0 << Usid.PLANE_SHIFT | port_id)
             map_update(self.switch.map_fd("fib"), c_uint32(fib_index), c_uint32(port_id + 1))
 
+    def route(self, node_id: int, usid_index: int, egress_id: int) -> None:
+        """Sends what a node gets for a uSID out of a port."""
+        fib_index = node_id * Limit.FIB_STRIDE + (Usid.T0 << Usid.PLANE_SHIFT | usid_index)
+        map_update(self.switch.map_fd("fib"), c_uint32(fib_index), c_uint32(egress_id + 1))
+
     def shape(
         self,
         port_id: int,
@@ -136,16 +175,39 @@ class SwitchBench:
         """Sets rate, delay and buffers (control, data) of a port."""
         port = self.port_table[port_id]
         port.delay_ns = delay_ns
-        port.control_buffer_bytes, port.data_buffer_bytes = buffer_bytes
+        queue = self.settings[port_id]
+        queue.control_buffer_bytes, queue.data_buffer_bytes = buffer_bytes
         port.rate_bps = rate_bps
 
-    def receive(self, frame: bytes, arrival_ns: int | None = None) -> Verdict:
+    def mark(
+        self, port_id: int, *, min_bytes: int, max_bytes: int, probability_q32: int = 1 << 32, seed: int = 0
+    ) -> None:
+        """Sets where a port marks."""
+        queue = self.settings[port_id]
+        queue.ecn_min_bytes, queue.ecn_max_bytes = min_bytes, max_bytes
+        queue.ecn_probability_q32, queue.seed = probability_q32, seed
+
+    def forget_delays(self, port_id: int) -> None:
+        """Empties the histograms of a port's queueing delays."""
+        ctypes.memset(ctypes.addressof(self.delays[port_id]), 0, ctypes.sizeof(QueueDelays))
+
+    def receive(
+        self, frame: bytes, arrival_ns: int | None = None, *, ingress: int = 0, credit_bytes: int = 0
+    ) -> Verdict:
         """Lets *frame* come in, at *arrival_ns* in the model; without it, from an unshaped link."""
-        metadata = b"" if arrival_ns is None else FRAME_TIME.pack(arrival_ns, FRAME_TIME_MAGIC)
+        metadata = b"" if arrival_ns is None else FRAME_TIME.pack(arrival_ns, FRAME_TIME_MAGIC, credit_bytes)
         verdict, _ = run_once(
-            self.switch.program_fd("forward"), frame, ingress_ifindex=Limit.IFINDEX_BASE, metadata=metadata
+            self.switch.program_fd("forward"),
+            frame,
+            ingress_ifindex=Limit.IFINDEX_BASE + ingress,
+            metadata=metadata,
         )
         return Verdict(verdict)
+
+    def pass_through(self, frame: bytes) -> tuple[Verdict, bytes]:
+        """What becomes of *frame* that comes in from an unshaped link, and how it is then."""
+        verdict, left = run_once(self.switch.program_fd("forward"), frame, ingress_ifindex=Limit.IFINDEX_BASE)
+        return Verdict(verdict), left
 
     def drain_one(self) -> Departure | None:
         """One run of the drainer: the next due frame, if there is one."""
@@ -154,10 +216,10 @@ class SwitchBench:
         if verdict == Verdict.DROP:
             return None
         assert verdict == Verdict.REDIRECT
-        arrival_ns, magic = FRAME_TIME.unpack_from(left)
+        arrival_ns, magic, credit_bytes = FRAME_TIME.unpack_from(left)
         assert magic == FRAME_TIME_MAGIC
         frame = left[FRAME_TIME.size :]
-        return Departure(int.from_bytes(frame[9:12], "big"), arrival_ns, frame)
+        return Departure(int.from_bytes(frame[9:12], "big"), arrival_ns, frame, credit_bytes)
 
     def drain(self) -> list[Departure]:
         """Runs the drainer until the pool is empty; all frames must be due."""

@@ -49,6 +49,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
         "MRC_TESTBED_STATE_DIR": str(tmp_path / "state"),
         "MRC_TESTBED_NAME": f"docs{os.getpid()}",
         "MRC_TESTBED_RUNTIME": "netns",
+        "DOCKER_HOST": f"unix://{tmp_path}/no-engine.sock",
     }
 
 
@@ -57,8 +58,9 @@ def environment(tmp_path: Path) -> dict[str, str]:
     ("document", "headings"),
     [
         ("README.md", ["By hand"]),
-        ("docs/guide/getting-started.md", ["The first lab", "Break something", "A scenario"]),
+        ("docs/guide/getting-started.md", ["The first lab", "Break something", "A scenario", "Watch it"]),
         ("docs/guide/getting-started.md", ["A lab of your own"]),
+        ("docs/guide/observability.md", ["Start"]),
     ],
 )
 def test_commands_of_the_documents_work(
@@ -82,4 +84,5 @@ def test_commands_of_the_documents_work(
             if "mrc-testbed run " in script:
                 assert (tmp_path / "runs/t0-t1-flap/latest/report.html").is_file()
     finally:
-        subprocess.run(["mrc-testbed", "down"], env=environment, check=True, capture_output=True)
+        for command in (["down"], ["observe", "down"]):
+            subprocess.run(["mrc-testbed", *command], env=environment, check=True, capture_output=True)

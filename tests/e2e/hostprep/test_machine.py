@@ -1,11 +1,15 @@
 """`host prepare` and `image build` on this machine, which `make test` has prepared."""
 
+import shutil
 import subprocess
 
 import pytest
 
-from testbed.hostprep import build_image, image_name, observe_image, prepare_host
+from testbed.hostprep import build_image, image_name, observe_image, prepare_host, prepare_observability
 from testbed.hostprep.image import ImageState
+
+NO_IMAGE = "localhost:1/none:none"
+"""Of a registry that never answers."""
 
 
 def docker(*arguments: str) -> str:
@@ -18,6 +22,13 @@ def test_preparing_a_prepared_machine_changes_nothing() -> None:
     prepare_host(with_test_tools=True)
     assert prepare_host(with_test_tools=True).changes == ()
     assert prepare_host(with_test_tools=True, check=True).changes == ()
+
+
+@pytest.mark.root
+def test_preparing_observability_changes_nothing_twice_and_needs_no_registry() -> None:
+    prepare_observability(NO_IMAGE)
+    assert prepare_observability(NO_IMAGE).changes == ()
+    assert shutil.which("prometheus")
 
 
 @pytest.mark.docker

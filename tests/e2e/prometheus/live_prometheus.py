@@ -50,6 +50,18 @@ class Prometheus:
             result: list[dict[str, Any]] = json.load(answer)["data"]["result"]
         return [(element["metric"], float(element["value"][1])) for element in result]
 
+    def query_range(
+        self, expression: str, start_s: float, end_s: float
+    ) -> list[tuple[dict[str, str], list[tuple[float, float]]]]:
+        """Labels, and time and value once a second, of each series of the result."""
+        asked = urlencode({"query": expression, "start": start_s, "end": end_s, "step": "1s"})
+        with urlopen(f"{self.url}/api/v1/query_range?{asked}", timeout=20) as answer:  # noqa: S310
+            result: list[dict[str, Any]] = json.load(answer)["data"]["result"]
+        return [
+            (element["metric"], [(float(time_s), float(value)) for time_s, value in element["values"]])
+            for element in result
+        ]
+
     def wait_for(self, expression: str, is_met: Callable[[float], bool]) -> float:
         """The value of *expression*, which has one element, once it is as wanted.
 

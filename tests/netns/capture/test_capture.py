@@ -19,10 +19,12 @@ from testbed.capture.selection import Selection, select_ports
 from testbed.capture.tap import Tap
 from testbed.capture.tshark import tshark_arguments
 from testbed.errors import FabricError, UsageError
+from testbed.fabric.fault_log import FaultLog
 from testbed.fabric.live import Lab
 from testbed.faults.by_hand import LabFaults, parse_fault
+from testbed.faults.ledger import Ledger
 from testbed.workloads.bench import run_bench
-from testbed.workloads.load import build_load
+from testbed.workloads.load import build_loads
 from testbed.workloads.spec import WriteBw
 
 pytestmark = pytest.mark.root
@@ -44,7 +46,7 @@ FIELDS = (
 def write_bw(live: Lab, messages: int = 20) -> None:
     values = {"name": "bench", "kind": "write-bw", "from": "h0", "to": "h2", "size": 64 << 10}
     workload = WriteBw.model_validate({**values, "iterations": messages})
-    report = run_bench(live, build_load(workload, live.clos), duration_ns=None, seed=1)
+    report = run_bench(live, build_loads(workload, live.clos)[0], duration_ns=None, seed=1)
     assert report.messages == messages
     assert report.has_passed
 
@@ -75,7 +77,8 @@ def assert_all_decoded(packets: list[Mapping[str, str]]) -> None:
 def recorded(live: Lab, selection: Selection, into: io.BytesIO) -> Iterator[CaptureCount]:
     """Records while the block runs; the ring holds all of it."""
     with Tap(live, selection, SNAP_BYTES) as tap:
-        recording = Recording(tap, selection, into, SNAP_BYTES)
+        faults = FaultLog(Ledger(live.paths.faults).events_path)
+        recording = Recording(tap, selection, into, SNAP_BYTES, faults)
         yield recording.count
         until_quiet(live)
         recording.finish()
@@ -147,8 +150,34 @@ def test_frame_that_a_fault_takes_is_there_with_the_reason(
     dropped = (counted(live, counter) - before).total()
     packets = decode(file.getvalue(), tmp_path)
     assert_all_decoded(packets)
-    assert [packet["frame.comment"] for packet in packets].count(comment) == dropped
+    comments = [packet["frame.comment"] for packet in packets]
+    assert comments[0].startswith(f"fault f1 ({kind}) acts already")
+    assert sum(comment in said for said in comments) == dropped
     assert count.lost_on_the_way == dropped > 0
+
+
+def test_packets_say_when_a_fault_begins_and_ends(live: Lab, tmp_path: Path) -> None:
+    file = io.BytesIO()
+    faults = LabFaults(live.name)
+    values = {"id": "gray1", "until": "cleared", "ratio": "30%"}
+    try:
+        with recorded(live, select_ports(live.clos, ["p0-t0-0:2"]), file):
+            write_bw(live)
+            faults.add(parse_fault("loss", LINK, values, ()), 1)
+            write_bw(live)
+            faults.clear_all()
+            write_bw(live)
+    finally:
+        faults.clear_all()
+        faults.close()
+    packets = decode(file.getvalue(), tmp_path)
+    assert_all_decoded(packets)
+    comments = [packet["frame.comment"] for packet in packets]
+    (begin,) = [place for place, said in enumerate(comments) if f"fault gray1 (loss) begins: {LINK}" in said]
+    (end,) = [place for place, said in enumerate(comments) if f"fault gray1 (loss) ends: {LINK}" in said]
+    lost = [place for place, said in enumerate(comments) if "lost here" in said]
+    assert 0 < begin <= lost[0]
+    assert lost[-1] <= end < len(comments)
 
 
 def test_reading_ends_though_frames_keep_coming(live: Lab) -> None:

@@ -5,14 +5,16 @@ from pathlib import Path
 import pytest
 from lab_leftovers import SMALL
 
-from agents.wire_abi import PortCounter
+from agents.wire_abi import DrainerMode, PortCounter
 from testbed.errors import UsageError
 from testbed.fabric import lab
 from testbed.fabric.build import Progress
 from testbed.fabric.process import find_marked
+from testbed.fabric.queue_engine import QueueEngine
 from testbed.fabric.state import Phase, RuntimeName, lab_paths, read_state
 from testbed.topology.addressing import INTERFACE_MTU_BYTES
 from testbed.topology.clos import Clos
+from testbed.topology.queue_spec import QueueSpec
 from testbed.topology.spec import PATH_MTUS, NicSpec, TopologySpec
 from testbed.topology.timing import full_frame_bytes
 
@@ -31,6 +33,12 @@ def test_a_lab_comes_up_and_carries_packets_through_every_plane(small_lab: str) 
         # Two hosts, one packet and one SACK each per plane, over the single uplink of each T0.
         assert [now - then for now, then in zip(after, before, strict=True)] == [2, 2, 2, 2]
         assert live.agent("h1").hello()["host_index"] == 1
+
+
+def test_a_lab_of_small_packets_sends_one_through_every_plane_too(lab_name: str) -> None:
+    small = TopologySpec(planes=4, t0=2, t1=1, hosts_per_t0=1, nic=NicSpec(path_mtu=256))
+    assert lab.up(small, name=lab_name, runtime="netns").is_healthy
+    lab.down(lab_name)
 
 
 def test_up_reports_every_step_to_its_end(lab_name: str) -> None:
@@ -110,6 +118,25 @@ def test_a_shaped_lab_runs_one_drainer(lab_name: str) -> None:
     assert state is not None
     assert sorted(process.node or "" for process in state.processes) == ["", "h0", "h1"]
     assert lab.status(lab_name).problems == ()
+    lab.down(lab_name)
+
+
+def test_a_shaped_lab_is_served_as_its_topology_says(lab_name: str) -> None:
+    queue = QueueSpec(drainer="eco", drainers=2, links="direct")
+    lab.up(
+        SMALL.model_copy(update={"port_rate": 100_000_000, "queue": queue}), name=lab_name, runtime="netns"
+    )
+    assert lab.status(lab_name).problems == ()
+    with QueueEngine(lab_paths(lab_name)) as engine:
+        state = engine.state()
+        assert (state.drainer, state.drainer_count) == ("eco", 2)
+        assert state.direct_port_count == state.port_count
+        engine.set_drainer(DrainerMode.AUTO)
+        engine.set_direct([0, 1], is_direct=False)
+        changed = engine.state()
+    assert (changed.drainer, changed.direct_port_count) == ("auto", state.port_count - 2)
+    with lab.attach(lab_name) as live:
+        live.prove_planes()
     lab.down(lab_name)
 
 

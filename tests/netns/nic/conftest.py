@@ -12,6 +12,7 @@ from nic_lab import SPEC
 from testbed.fabric import lab
 from testbed.fabric.live import Lab
 from testbed.fabric.namespace import namespace_names
+from testbed.fabric.port_fault import write_port_fault
 from testbed.fabric.process import find_marked
 
 
@@ -42,11 +43,17 @@ def doomed(lab_name: str) -> Iterator[Lab]:
 
 @pytest.fixture
 def live(doomed: Lab) -> Iterator[Lab]:
-    """The lab; whatever faults a test injects are taken back, and no agent may have died or stumbled."""
+    """The lab; whatever faults a test injects are taken back, and no agent may have died or stumbled.
+
+    Nor may a NIC have counted bytes as under way when nothing was: what is sent, lost, refused and
+    acknowledged must add up, whatever the test has done to the packets.
+    """
     yield doomed
-    for port in doomed.port_table:
-        port.fault_flags = port.loss_q32 = 0
+    for port in doomed.clos.ports():
+        write_port_fault(doomed, port.id)
     assert lab.status(doomed.name).problems == ()
     for host in doomed.clos.hosts():
         log = doomed.paths.agent_log(host.name).read_text()
         assert "Traceback" not in log, log
+        with doomed.agent(host.name) as agent:
+            assert agent.counters()["cc_drift"] == 0

@@ -8,8 +8,8 @@ from typing import Any, Final, Self
 
 from agents.nic.client import AgentClient
 from agents.nic.pattern import seed_at
-from agents.wire_abi import PortFault
 from testbed.fabric.live import Lab
+from testbed.fabric.port_fault import write_port_fault
 from testbed.topology.element import Link
 from testbed.topology.spec import TopologySpec
 
@@ -24,14 +24,12 @@ _BACKGROUND_SEED: Final = 1
 def set_link_down(live: Lab, link: Link, *, is_down: bool) -> None:
     """Cuts or mends a link, both ways."""
     for port in (link.lower, link.upper):
-        live.port_table[port.id].fault_flags = PortFault.FAULT_DOWN if is_down else 0
+        write_port_fault(live, port.id, is_down=is_down)
 
 
 def set_loss(live: Lab, port_id: int, ratio: float) -> None:
     """Lets frames that leave a port be lost at random."""
-    port = live.port_table[port_id]
-    port.loss_seed = 4791
-    port.loss_q32 = int(ratio * (1 << 32))
+    write_port_fault(live, port_id, loss_q32=int(ratio * (1 << 32)), loss_seed=4791)
 
 
 class WritePair:
@@ -52,7 +50,13 @@ class WritePair:
     MARGIN_BYTES: Final = 1009
 
     def __init__(
-        self, live: Lab, hosts: tuple[str, str], length: int = 64 << 10, *, seed: int = 7, **attributes: int
+        self,
+        live: Lab,
+        hosts: tuple[str, str],
+        length: int = 64 << 10,
+        *,
+        seed: int = 7,
+        **attributes: object,
     ) -> None:
         self.live = live
         self.length = length

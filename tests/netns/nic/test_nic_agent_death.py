@@ -1,14 +1,20 @@
 """An agent that is killed while its NIC works: the data plane is the kernel's, the error says who died."""
 
 import os
+import select
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
-from nic_lab import DEADLINE_NS, DISTANT, LAP, WritePair
+from nic_lab import DEADLINE_NS, DISTANT, LAP, SPEC, WritePair
 
+from agents.bpf.libbpf import open_pinned
+from agents.bpf.maps import MappedArray, RingBuffer
 from agents.nic.client import AgentClient
-from testbed.errors import AgentError
+from agents.wire_abi import Event, EventKind, NicConfig, QpState, Status
+from testbed.errors import AgentError, UsageError
 from testbed.fabric import lab
 from testbed.fabric.folder_watch import FolderWatch
 from testbed.fabric.live import Lab
@@ -58,3 +64,87 @@ def test_client_of_a_killed_agent_is_told_and_waits_no_longer(doomed: Lab) -> No
         assert pair.target.hello()["host"] == "h2"
         # What did arrive went where it was allowed to: nothing around the target was touched.
         assert pair.margin_errors() == 0
+
+
+@pytest.fixture
+def healed(doomed: Lab) -> Iterator[Lab]:
+    """The lab with all its agents, whomever the tests before killed."""
+    lab.restart(doomed.name)
+    with lab.attach(doomed.name) as attached:
+        yield attached
+
+
+@contextmanager
+def pinned(live: Lab, host: str, name: str) -> Iterator[int]:
+    """Descriptor of a map of a NIC."""
+    descriptor = open_pinned(live.paths.node_pins(host) / name)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def await_kernel_event(live: Lab, host: str, kind: EventKind) -> Event:
+    """The next event of a kind that the NIC of a host without an agent reports."""
+    deadline_ns = time.monotonic_ns() + DEADLINE_NS
+    with pinned(live, host, "nic_events") as descriptor:
+        ring = RingBuffer(descriptor)
+        try:
+            while True:
+                for record in ring.drain():
+                    event = Event.from_buffer_copy(record)
+                    if event.kind == kind:
+                        return event
+                left_seconds = (deadline_ns - time.monotonic_ns()) / 1e9
+                assert left_seconds > 0, "no event came"
+                select.select([ring.fileno()], [], [], left_seconds)
+        finally:
+            ring.close()
+
+
+def test_qp_stops_once_its_agent_has_been_silent_for_too_long(healed: Lab) -> None:
+    """Nobody is left who could end its work, of which there is more than a test could wait for."""
+    with WritePair(healed, DISTANT) as pair:
+        pair.post(1 << 30)
+        kill_agent(healed, "h0")
+        with pinned(healed, "h0", "nic_config") as descriptor:
+            config = MappedArray(descriptor, NicConfig)[0]
+            limit_ns = config.heartbeat_limit_ns
+            assert limit_ns > 1_000_000_000
+            config.heartbeat_limit_ns = 1
+            event = await_kernel_event(healed, "h0", EventKind.QP_STATE)
+            config.heartbeat_limit_ns = limit_ns
+        assert (event.a, event.b, event.c) == (QpState.RTS, QpState.ERROR, Status.FLUSHED)
+
+
+def test_agents_that_died_are_started_anew_and_begin_with_nothing(healed: Lab) -> None:
+    with WritePair(healed, DISTANT):
+        kill_agent(healed, "h0")
+        kill_agent(healed, "h2")
+    assert lab.restart(healed.name) == ("h0", "h2")
+    assert lab.status(healed.name).problems == ()
+    with lab.attach(healed.name) as attached:
+        assert attached.agent("h0").list_qps() == []
+        with WritePair(attached, DISTANT) as pair:
+            pair.write(BURST)
+            assert pair.wrong_bytes() == 0
+    assert lab.restart(healed.name) == ()
+
+
+def test_an_agent_that_lives_is_started_anew_when_it_is_named(healed: Lab) -> None:
+    with AgentClient(healed.paths.agent_socket("h1")) as client:
+        client.register_memory(4096)
+        assert lab.restart(healed.name, ["h1"]) == ("h1",)
+        with pytest.raises(AgentError, match=r"h1/agent\.sock (died|is gone)"):
+            client.hello()
+    assert lab.status(healed.name).problems == ()
+
+
+def test_up_starts_anew_what_died_of_a_lab_that_is_up(healed: Lab) -> None:
+    kill_agent(healed, "h3")
+    assert lab.up(SPEC, name=healed.name, runtime="netns").problems == ()
+
+
+def test_a_switch_has_no_agent_to_restart(healed: Lab) -> None:
+    with pytest.raises(UsageError, match="p0-t0-0 is a switch"):
+        lab.restart(healed.name, ["p0-t0-0"])

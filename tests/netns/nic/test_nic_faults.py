@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 from nic_lab import DISTANT, LAP, WritePair, set_link_down, set_loss
 
+from agents.wire_abi import PortCounter
 from testbed.fabric.live import Lab
+from testbed.fabric.port_fault import write_port_fault
 from testbed.faults.lab_target import LabTarget
 from testbed.topology.ev import decode_ev
 
@@ -167,3 +169,20 @@ def test_all_ports_gone_and_back_again(live: Lab, lab_name: str) -> None:
             target.close()
         assert pair.complete(work_id)["status"] == "success"
         assert pair.wrong_bytes() == 0
+
+
+def test_answers_leave_a_path_that_fails_one_way_only(live: Lab) -> None:
+    """Sent back as data came, half of the answers of the plane would be lost."""
+    plane, uplink = 2, 1
+    with WritePair(live, DISTANT) as pair:
+        pair.write(BURST)
+        answers_port = live.clos.fabric_link(plane, 1, uplink).lower.id
+        write_port_fault(live, answers_port, is_down=True)
+        pair.write(BURST)
+        lost = live.port_counters.sum(answers_port)[PortCounter.DROP_LINK_DOWN]
+        sent = pair.sent_by_plane()[plane]
+        pair.write(BURST)
+        lost = live.port_counters.sum(answers_port)[PortCounter.DROP_LINK_DOWN] - lost
+        sent = pair.sent_by_plane()[plane] - sent
+        assert 0 < lost < sent / 8
+        assert (pair.state, pair.wrong_bytes()) == ("RTS", 0)

@@ -208,3 +208,35 @@ def test_coalesced_sacks_carry_a_message_as_well(lab: Lab, sack_every: int) -> N
     assert pair.far.verify(pair.target["offset"], 1 << 18, 1) == 0
     pair.near.close()
     pair.far.close()
+
+
+def test_work_posted_without_waiting_is_carried_out_and_a_refusal_of_it_is_an_event(pair: Pair) -> None:
+    pair.connect()
+    pair.far.post_receive(pair.peer_qpn, 3)
+    pair.far.subscribe("receive")
+    pair.near.subscribe("qp_state")
+    for immediate in (7, 8, 9):
+        pair.near.cast(
+            "post_write",
+            qpn=pair.qpn,
+            length=4096,
+            local_offset=pair.source["offset"],
+            remote_offset=0,
+            r_key=pair.target["r_key"],
+            immediate=immediate,
+        )
+    arrived = [pair.far.next_event(TEN_SECONDS_NS) for _ in range(3)]
+    assert [(event["event"], event["immediate"]) for event in arrived] == [
+        ("receive", 7),
+        ("receive", 8),
+        ("receive", 9),
+    ]
+    pair.near.cast("post_write", qpn=pair.qpn, length=-1, local_offset=0, remote_offset=0, r_key=0)
+    refused = pair.near.next_event(TEN_SECONDS_NS)  # completions came before it, and were not asked for
+    assert (refused["event"], refused["verb"]) == ("refused", "post_write")
+    assert "length: -1" in refused["error"]
+
+
+def test_an_event_that_does_not_exist_cannot_be_subscribed_to(pair: Pair) -> None:
+    with pytest.raises(UsageError, match=r"no event 'recieve'; known: completion, ev_state, "):
+        pair.far.subscribe("recieve")

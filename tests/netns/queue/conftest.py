@@ -1,5 +1,6 @@
 """Shaped lines, and a BPF file system for their pins."""
 
+import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from itertools import count
@@ -21,14 +22,23 @@ def bpffs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture
-def make_line(bpffs: Path, tmp_path: Path) -> Iterator[LineFactory]:
+def make_line(bpffs: Path) -> Iterator[LineFactory]:
     """Makes shaped lines that are gone after the test."""
     numbers = count()
     lines: list[ShapedLine] = []
 
-    def make(links: Sequence[LinkShape], *, pool_frames: int = 4096) -> ShapedLine:
-        name = f"mrcq-{tmp_path.name[-20:]}-{next(numbers)}"
-        lines.append(ShapedLine(name, links, bpffs, pool_frames=pool_frames))
+    def make(
+        links: Sequence[LinkShape],
+        *,
+        pool_frames: int = 4096,
+        drainer_count: int = 1,
+        is_direct: bool = False,
+    ) -> ShapedLine:
+        name = f"mrcq-{os.getpid()}-{next(numbers)}"
+        line = ShapedLine(
+            name, links, bpffs, pool_frames=pool_frames, drainer_count=drainer_count, is_direct=is_direct
+        )
+        lines.append(line)
         return lines[-1]
 
     try:

@@ -2,6 +2,7 @@
 
 import random
 import socket
+import threading
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,9 @@ from agents.wire_abi import Dscp
 BLOCK_AT = 38  # offset of the IPv6 destination in a frame
 LABEL_AT = 54
 PACKET_OUTGOING = 4
+BURST_MAX = 240
+"""Frames that may be sent at once: a veth takes 256 for an end that has not looked at them yet, and on a busy
+machine that may be all there are. More are lost in the kernel, which no test here is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +49,35 @@ def equal_frames(count: int, usid: int, payload_bytes: int) -> list[Frame]:
     return [Frame(usid, is_control=False, label=label, filler=bytes(payload_bytes)) for label in range(count)]
 
 
-def send(outlet: socket.socket, frames: Iterable[Frame]) -> None:
-    """Sends all *frames* at once."""
+class Window:
+    """Frames of one direction on the line: BURST_MAX at most."""
+
+    def __init__(self) -> None:
+        self._free = threading.Semaphore(BURST_MAX)
+
+    def enter(self) -> None:
+        """Waits until there is room for one more."""
+        if not self._free.acquire(timeout=30):
+            raise TimeoutError("nothing has left the line for 30 s")
+
+    def leave(self) -> None:
+        """One has arrived."""
+        self._free.release()
+
+
+def send(outlet: socket.socket, frames: Sequence[Frame], window: Window | None = None) -> None:
+    """Sends all *frames* at once, or as *window* has room for them."""
+    if window is None and len(frames) > BURST_MAX:
+        raise ValueError(f"{len(frames)} frames at once")
     for frame in frames:
+        if window is not None:
+            window.enter()
         outlet.send(frame.encode())
 
 
-def receive(inlet: socket.socket, count: int, *, deadline_seconds: float = 30) -> list[bytes]:
+def receive(
+    inlet: socket.socket, count: int, *, deadline_seconds: float = 30, window: Window | None = None
+) -> list[bytes]:
     """The next *count* frames of the line, fewer when the deadline passes."""
     end = time.monotonic() + deadline_seconds
     received: list[bytes] = []
@@ -64,6 +90,8 @@ def receive(inlet: socket.socket, count: int, *, deadline_seconds: float = 30) -
         is_ours = frame[BLOCK_AT : BLOCK_AT + 4] == SRV6_BLOCK.to_bytes(4, "big")
         if is_ours and address[2] != PACKET_OUTGOING:
             received.append(frame)
+            if window is not None:
+                window.leave()
     return received
 
 

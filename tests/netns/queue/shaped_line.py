@@ -3,7 +3,8 @@
     near end -- link 0 -- switch 1 -- link 1 -- switch 2 ... link n-1 -- far end
 
 Link i has port 2 * i on the near side and 2 * i + 1 on the far side. A frame whose active uSID is
-`TO_FAR` travels to the far end, one with `TO_NEAR` to the near end.
+`TO_FAR` travels to the far end, one with `TO_NEAR` to the near end. Copies of the line run through the same
+namespaces: the ports of copy c are higher by c times those of a line, its uSIDs by 2 * c.
 """
 
 import os
@@ -19,8 +20,10 @@ from pathlib import Path
 from agents import wire_abi
 from agents.bpf.libbpf import BpfObject, attach_xdp, pin
 from agents.bpf.maps import ArrayMap, MappedArray, PerCpuArray, map_update
+from agents.switch.queue_maps import QUEUE_DRAINER_MAPS, QUEUE_PORT_MAPS
 from testbed.fabric.namespace import create_namespace, delete_namespace, entered, namespace_path
 from testbed.fabric.netlink import RouteSocket, VethEnd, create_veth, set_link_up
+from testbed.fabric.ring_drops import parse_dropped
 
 OBJECTS = Path(__file__).parents[3] / "agents" / "_objects"
 DRAINER = OBJECTS / "drainer"
@@ -65,6 +68,10 @@ class ShapedLine:
         links: one shape per link, near end first.
         bpffs: a folder on a bpffs.
         pool_frames: size of the frame pool.
+        drainer_count: processes that send; link i belongs to number i modulo that.
+        is_direct: between switches, frames do not cross the veths.
+        copies: lines beside one another; with several, it is copy c that belongs to drainer c modulo their
+            number.
         end_object: object attached at both ends, its maps shared with the switches; by default the switch
             program, which passes all it receives there to the kernel.
     """
@@ -76,13 +83,20 @@ class ShapedLine:
         bpffs: Path,
         *,
         pool_frames: int = 4096,
+        drainer_count: int = 1,
+        is_direct: bool = False,
+        copies: int = 1,
         end_object: tuple[Path, bytes, str] | None = None,
     ) -> None:
         self.links = tuple(links)
         self.pins = bpffs / name
-        self.port_count = 2 * len(links)
+        self.ports_per_line = 2 * len(links)
+        self.copies = copies
+        self.port_count = self.ports_per_line * copies
         self.namespaces = [f"{name}-{index}" for index in range(len(links) + 1)]
-        self.drainer: subprocess.Popen[bytes] | None = None
+        self.drainer_count = drainer_count
+        self._is_direct = is_direct
+        self.drainers: list[subprocess.Popen[bytes]] = []
         self._stack = ExitStack()
         with ExitStack() as undo:
             undo.callback(self.close)
@@ -93,13 +107,23 @@ class ShapedLine:
             undo.pop_all()
 
     def _load(self, pool_frames: int) -> None:
-        per_port = ("port_table", "port_state", "port_counters", "port_devmap", "queue_ports", "queue_state")
+        per_port = (
+            "port_table",
+            "port_fault",
+            "fault_accounts",
+            "fault_locks",
+            "port_counters",
+            "port_devmap",
+            *QUEUE_PORT_MAPS,
+        )
         entries = dict.fromkeys(per_port, self.port_count)
+        entries |= dict.fromkeys(QUEUE_DRAINER_MAPS, self.drainer_count)
         entries |= {"queue_frames": pool_frames, "fib": wire_abi.Limit.FIB_STRIDE * (len(self.links) + 1)}
-        rodata = SRV6_BLOCK.to_bytes(4, "little")
+        rodata = bytes(wire_abi.FabricConfig(srv6_block=SRV6_BLOCK, is_shaped=1))
         self.switch = BpfObject(OBJECTS / "forward.bpf.o", max_entries=entries, rodata=rodata)
         self._stack.callback(self.switch.close)
         self.port_table = MappedArray(self.switch.map_fd("port_table"), wire_abi.Port)
+        self.settings = MappedArray(self.switch.map_fd("queue_settings"), wire_abi.QueueSettings)
         self.state = MappedArray(self.switch.map_fd("queue_state"), wire_abi.QueueState)
         self.drainer_state = MappedArray(self.switch.map_fd("queue_drainer"), wire_abi.QueueDrainer)
         self.lateness = MappedArray(self.switch.map_fd("queue_lateness"), wire_abi.Histogram)
@@ -114,28 +138,32 @@ class ShapedLine:
             self._stack.callback((self.pins / pin_name).unlink, missing_ok=True)
 
     def _fill_tables(self) -> None:
-        for index, shape in enumerate(self.links):
-            for end in (0, 1):
-                port_id = 2 * index + end
-                port = self.port_table[port_id]
-                port.node_id = index + end
-                port.peer_port = port_id ^ 1
-                port.kind = wire_abi.PortKind.T0_UP
-                port.mac[:] = list(mac_of(port_id))
-                port.peer_mac[:] = list(mac_of(port_id ^ 1))
-                port.rate_bps = shape.rate_bps
-                port.delay_ns = shape.delay_ns
-                port.data_buffer_bytes = shape.data_buffer_bytes
-                port.control_buffer_bytes = shape.control_buffer_bytes
-                # the ends' own ports are no switch ports: what arrives there is passed up
-                port.is_configured = 0 < port_id < self.port_count - 1
+        for port_id in range(self.port_count):
+            copy, local = divmod(port_id, self.ports_per_line)
+            shape = self.links[local // 2]
+            port, settings = self.port_table[port_id], self.settings[port_id]
+            port.node_id = (local + 1) // 2
+            port.peer_port = port_id ^ 1
+            port.kind = wire_abi.PortKind.T0_UP
+            port.mac[:] = list(mac_of(port_id))
+            port.peer_mac[:] = list(mac_of(port_id ^ 1))
+            port.rate_bps = shape.rate_bps
+            port.delay_ns = shape.delay_ns
+            settings.data_buffer_bytes = shape.data_buffer_bytes
+            settings.control_buffer_bytes = shape.control_buffer_bytes
+            settings.drainer = (copy if self.copies > 1 else local // 2) % self.drainer_count
+            settings.is_direct = self._is_direct
+            # the ends' own ports are no switch ports: what arrives there is passed up
+            port.is_configured = 0 < local < self.ports_per_line - 1
         fib = self.switch.map_fd("fib")
-        for node in range(1, len(self.links)):
-            for usid, egress in ((TO_FAR, 2 * node), (TO_NEAR, 2 * node - 1)):
-                index = usid >> wire_abi.Usid.ROLE_SHIFT << wire_abi.Usid.PLANE_SHIFT
-                index |= usid & wire_abi.Usid.INDEX_MASK
-                key = node * wire_abi.Limit.FIB_STRIDE + index
-                map_update(fib, c_uint32(key), c_uint32(egress + 1))
+        for copy in range(self.copies):
+            first = copy * self.ports_per_line
+            for node in range(1, len(self.links)):
+                for usid, egress in ((TO_FAR, 2 * node), (TO_NEAR, 2 * node - 1)):
+                    index = usid >> wire_abi.Usid.ROLE_SHIFT << wire_abi.Usid.PLANE_SHIFT
+                    index |= (usid & wire_abi.Usid.INDEX_MASK) + 2 * copy
+                    key = node * wire_abi.Limit.FIB_STRIDE + index
+                    map_update(fib, c_uint32(key), c_uint32(first + egress + 1))
 
     def _create_links(self) -> None:
         descriptors = []
@@ -146,14 +174,14 @@ class ShapedLine:
                 descriptors.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
                 opened.callback(os.close, descriptors[-1])
             ends = [
-                VethEnd(descriptors[(port + 1) // 2], f"port{port}", IFINDEX_BASE + port, mac_of(port))
+                VethEnd(descriptors[self._node_of(port)], f"port{port}", IFINDEX_BASE + port, mac_of(port))
                 for port in range(self.port_count)
             ]
             with RouteSocket() as route:
                 route.perform(
                     [
                         create_veth(f"link {index}", ends[2 * index], ends[2 * index + 1], MTU)
-                        for index in range(len(self.links))
+                        for index in range(self.port_count // 2)
                     ]
                 )
         devmap_fd = self.switch.map_fd("port_devmap")
@@ -172,7 +200,7 @@ class ShapedLine:
             self._stack.callback(self.end.close)
             end_program = self.end.program_fd(program)
         for port_id in range(self.port_count):
-            is_end = port_id in {0, self.port_count - 1}
+            is_end = port_id % self.ports_per_line in {0, self.ports_per_line - 1}
             program_fd = end_program if is_end else self.switch.program_fd("forward")
             with self.at_port(port_id):
                 attach_xdp(IFINDEX_BASE + port_id, program_fd)
@@ -180,24 +208,44 @@ class ShapedLine:
     @contextmanager
     def at_port(self, port_id: int) -> Iterator[None]:
         """Runs the body with the calling thread in the port's namespace."""
-        with entered(namespace_path(self.namespaces[(port_id + 1) // 2])):
+        with entered(namespace_path(self.namespaces[self._node_of(port_id)])):
             yield
+
+    def _node_of(self, port_id: int) -> int:
+        """Which namespace a port is in, counted from the near end."""
+        return (port_id % self.ports_per_line + 1) // 2
+
+    def ring_drops(self) -> int:
+        """Frames that receive rings of veths have lost: a busy machine's doing, not the queue engine's."""
+        dropped = 0
+        for namespace in self.namespaces:
+            with entered(namespace_path(namespace)):
+                dropped += parse_dropped(Path("/proc/thread-self/net/dev").read_text())
+        return dropped
 
     def close_pins(self) -> None:
         """Removes the pins, as `down` does."""
         for entry in self.pins.iterdir():
             entry.unlink()
 
+    @property
+    def drainer(self) -> subprocess.Popen[bytes]:
+        """The first drainer process."""
+        return self.drainers[0]
+
     def start_drainer(self) -> None:
-        """Starts the drainer process."""
-        self.drainer = subprocess.Popen([DRAINER, "--pins", self.pins], start_new_session=True)
+        """Starts the drainer processes."""
+        for index in range(self.drainer_count):
+            command = [DRAINER, "--pins", self.pins, "--index", str(index)]
+            self.drainers.append(subprocess.Popen(command, start_new_session=True))
 
     def stop_drainer(self, signal_number: int = signal.SIGTERM) -> int:
-        """Ends the drainer process; returns its exit status."""
-        assert self.drainer is not None
-        self.drainer.send_signal(signal_number)
-        status = self.drainer.wait(timeout=10)
-        self.drainer = None
+        """Ends the drainer processes; returns the exit status, which is that of all of them."""
+        for drainer in self.drainers:
+            drainer.send_signal(signal_number)
+        statuses = {drainer.wait(timeout=10) for drainer in self.drainers}
+        self.drainers = []
+        (status,) = statuses
         return status
 
     def socket_at(self, port_id: int) -> socket.socket:
@@ -214,7 +262,7 @@ class ShapedLine:
 
     def close(self) -> None:
         """Stops the drainer and removes everything."""
-        if self.drainer:
+        if self.drainers:
             self.stop_drainer()
         self._stack.close()
 

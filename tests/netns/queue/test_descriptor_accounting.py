@@ -10,37 +10,13 @@ from threading import Event
 import pytest
 from line_traffic import random_frames, receive
 from shaped_line import TO_FAR, TO_NEAR, LineFactory, LinkShape, ShapedLine
+from soak import DROPS, Soaked, assert_nothing_is_lost, soak_round
 
-from agents.bpf.maps import ArrayMap, MappedArray
-from agents.wire_abi import PortCounter, QueueDescriptors, QueuePort
+from agents.wire_abi import PortCounter
 
 pytestmark = pytest.mark.root
 
 MBIT = 10**6
-DROPS = (PortCounter.DROP_QUEUE_FULL, PortCounter.DROP_POOL_EMPTY)
-
-
-def free_ids(line: ShapedLine) -> list[int]:
-    """Ids on the pool's free list, newest first; one that runs in a circle is cut after twice its length."""
-    descriptors = MappedArray(line.switch.map_fd("queue_descriptors"), QueueDescriptors)[0]
-    pool = line.pool.read(0)
-    ids: list[int] = []
-    next_id = pool.free
-    while next_id and len(ids) <= 2 * pool.fresh:
-        ids.append(next_id)
-        next_id = descriptors.entry[next_id - 1].next
-    return ids
-
-
-def assert_nothing_is_lost(line: ShapedLine) -> None:
-    pool = line.pool.read(0)
-    assert pool.used == 0
-    assert sorted(free_ids(line)) == list(range(1, pool.fresh + 1))
-    ports = ArrayMap(line.switch.map_fd("queue_ports"), QueuePort, locked=True)
-    for port_id in range(line.port_count):
-        port = ports.read(port_id)
-        assert (list(port.head), port.wire_head, port.is_scheduled) == ([0, 0], 0, 0)
-        assert list(line.state[port_id].depth_bytes) == [0, 0]
 
 
 def flood(outlet: socket.socket, frames: list[bytes], cpu: int) -> None:
@@ -63,11 +39,24 @@ KILLS_MAX = 5
 BETWEEN_KILLS_SECONDS = 0.2
 
 
-@pytest.mark.parametrize("pool_frames", [48, 4096])
-def test_storm_from_both_ends_loses_no_descriptor(make_line: LineFactory, pool_frames: int) -> None:
-    """Two CPUs, overflowing buffers, an empty pool, and a drainer that is killed on the way."""
+@pytest.mark.parametrize(
+    ("pool_frames", "trim_bytes", "drainer_count", "is_direct"),
+    [
+        (48, 0, 1, False),
+        (48, 0, 2, True),
+        (4096, 0, 1, False),
+        (4096, 10_000, 1, True),
+        (4096, 10_000, 2, False),
+    ],
+)
+def test_storm_from_both_ends_loses_no_descriptor(
+    make_line: LineFactory, pool_frames: int, trim_bytes: int, drainer_count: int, is_direct: bool
+) -> None:
+    """Two CPUs, overflowing buffers, trims, an empty pool, and drainers that are killed on the way."""
     shape = LinkShape(300 * MBIT, delay_ns=50_000, data_buffer_bytes=30_000, control_buffer_bytes=3_000)
-    line = make_line([shape] * 3, pool_frames=pool_frames)
+    line = make_line([shape] * 3, pool_frames=pool_frames, drainer_count=drainer_count, is_direct=is_direct)
+    for settings in line.settings:
+        settings.trim_bytes = trim_bytes
     cpus = sorted(os.sched_getaffinity(0))
     there = [frame.encode() for frame in random_frames(6000, TO_FAR, seed=6)]
     back = [frame.encode() for frame in random_frames(6000, TO_NEAR, seed=7)]
@@ -90,4 +79,19 @@ def test_storm_from_both_ends_loses_no_descriptor(make_line: LineFactory, pool_f
     left = line.counter(4, PortCounter.TX_PACKETS) + line.counter(1, PortCounter.TX_PACKETS)
     assert dropped > 0
     assert left > 0
-    assert left + dropped == entered
+    assert (sum(line.counter(port_id, PortCounter.TRIMS) for port_id in range(6)) > 0) == bool(trim_bytes)
+    assert left + dropped + line.ring_drops() == entered
+
+
+@pytest.mark.parametrize("drainer_count", [1, 2])
+def test_a_soak_loses_no_descriptor_and_no_byte(make_line: LineFactory, drainer_count: int) -> None:
+    """The short version of `python -m benchmarks queue_soak`."""
+    shape = LinkShape(200 * MBIT, delay_ns=20_000, data_buffer_bytes=40_000, control_buffer_bytes=10_000)
+    line = make_line([shape] * 3, pool_frames=512, drainer_count=drainer_count)
+    line.start_drainer()
+    total = Soaked()
+    with line.socket_at(0) as near, line.socket_at(5) as far:
+        for seed in range(12):
+            soak_round(line, (near, far), seed, total)
+    assert total.wrong == 0
+    assert min(total.received, total.dropped, total.trimmed) > 0

@@ -5,7 +5,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from line_traffic import Frame, assert_same_frames, equal_frames, labels, random_frames, receive, send
+from line_traffic import Frame, Window, assert_same_frames, equal_frames, labels, random_frames, receive, send
 from shaped_line import TO_FAR, TO_NEAR, LineFactory, LinkShape
 
 from agents.wire_abi import PortCounter
@@ -16,26 +16,43 @@ MBIT = 10**6
 HEADER_BYTES = 58  # Ethernet, IPv6, label
 
 
-def test_every_frame_arrives_once_with_exact_length_and_bytes(make_line: LineFactory) -> None:
-    line = make_line([LinkShape(200 * MBIT, delay_ns=5_000)] * 4)
+@pytest.mark.parametrize("is_direct", [False, True])
+def test_every_frame_arrives_once_with_exact_length_and_bytes(
+    make_line: LineFactory, is_direct: bool
+) -> None:
+    line = make_line([LinkShape(200 * MBIT, delay_ns=5_000)] * 4, is_direct=is_direct)
     line.start_drainer()
-    sent = random_frames(600, TO_FAR, seed=1)
-    with line.socket_at(0) as outlet, line.socket_at(7) as inlet:
-        send(outlet, sent)
-        assert_same_frames(sent, receive(inlet, len(sent)))
+    sent, window = random_frames(600, TO_FAR, seed=1), Window()
+    with line.socket_at(0) as outlet, line.socket_at(7) as inlet, ThreadPoolExecutor(1) as threads:
+        sender = threads.submit(send, outlet, sent, window)
+        assert_same_frames(sent, receive(inlet, len(sent), window=window))
+        sender.result()
     for port_id in (2, 4, 6):
         assert line.counter(port_id, PortCounter.TX_PACKETS) == len(sent)
     assert line.pool.read(0).used == 0
 
 
-def test_both_directions_share_the_pool_without_loss(make_line: LineFactory) -> None:
-    line = make_line([LinkShape(400 * MBIT, delay_ns=20_000)] * 4)
+@pytest.mark.parametrize(("drainer_count", "is_direct"), [(1, False), (2, False), (2, True)])
+def test_both_directions_share_the_pool_without_loss(
+    make_line: LineFactory, drainer_count: int, is_direct: bool
+) -> None:
+    """With two drainers, every hop hands over from one to the other."""
+    shape = LinkShape(400 * MBIT, delay_ns=20_000)
+    line = make_line([shape] * 4, drainer_count=drainer_count, is_direct=is_direct)
     line.start_drainer()
     there, back = random_frames(800, TO_FAR, seed=2), random_frames(800, TO_NEAR, seed=3)
+    windows = [Window(), Window()]
     with line.socket_at(0) as near, line.socket_at(7) as far, ThreadPoolExecutor(4) as threads:
-        receivers = [threads.submit(receive, far, len(there)), threads.submit(receive, near, len(back))]
-        threads.submit(send, near, there).result()
-        threads.submit(send, far, back).result()
+        receivers = [
+            threads.submit(receive, far, len(there), window=windows[0]),
+            threads.submit(receive, near, len(back), window=windows[1]),
+        ]
+        senders = [
+            threads.submit(send, near, there, windows[0]),
+            threads.submit(send, far, back, windows[1]),
+        ]
+        for sender in senders:
+            sender.result()
         assert_same_frames(there, receivers[0].result())
         assert_same_frames(back, receivers[1].result())
     assert line.pool.read(0).used == 0
@@ -95,7 +112,7 @@ def test_full_buffer_drops_and_counts(make_line: LineFactory) -> None:
 def test_killed_drainer_loses_nothing(make_line: LineFactory) -> None:
     line = make_line([LinkShape(20 * MBIT)] * 3)
     line.start_drainer()
-    sent = random_frames(300, TO_FAR, seed=4)
+    sent = random_frames(240, TO_FAR, seed=4)
     with line.socket_at(0) as outlet, line.socket_at(5) as inlet:
         send(outlet, sent)
         received = receive(inlet, 20)
@@ -130,3 +147,23 @@ def test_empty_pool_is_counted_and_nothing_else_is_lost(make_line: LineFactory) 
         assert labels(receive(inlet, 16)) == list(range(16))
         send(outlet, equal_frames(16, TO_FAR, 500))
         assert labels(receive(inlet, 16)) == list(range(16))
+
+
+def test_links_change_their_mode_under_traffic(make_line: LineFactory) -> None:
+    """A frame may overtake one that still crosses a veth; none is lost or changed."""
+    line = make_line([LinkShape(40 * MBIT, delay_ns=20_000)] * 4)
+    line.start_drainer()
+    sent = random_frames(240, TO_FAR, seed=12)
+    received: list[bytes] = []
+    with line.socket_at(0) as outlet, line.socket_at(7) as inlet:
+        send(outlet, sent)
+        for turn in range(8):
+            for settings in line.settings:
+                settings.is_direct = turn % 2 == 0
+            received += receive(inlet, 30)
+    assert sorted(labels(received)) == list(range(240))
+    for frame in received:
+        expected = sent[labels([frame])[0]].encode()
+        assert len(frame) == len(expected)
+        assert frame[HEADER_BYTES - 4 :] == expected[HEADER_BYTES - 4 :]
+    assert line.pool.read(0).used == 0

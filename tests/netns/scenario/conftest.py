@@ -30,3 +30,12 @@ def live_lab(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         shutil.rmtree(folder)
     assert not [namespace for namespace in namespace_names() if namespace.startswith(f"mrc-{name}-")]
     assert not list(find_marked(name))
+
+
+@pytest.fixture
+def state_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A state folder of the test's own."""
+    folder = Path(tempfile.mkdtemp(prefix="mrc-"))  # short enough for the path of a socket
+    monkeypatch.setenv("MRC_TESTBED_STATE_DIR", str(folder))
+    yield folder
+    shutil.rmtree(folder)

@@ -58,6 +58,17 @@ PORT = (
     - qp_errors == 0
 """
 )
+KILL = (
+    HEAD
+    + """\
+  faults:
+    - {id: kill1, at: 300ms, for: 200ms, kind: nic-agent-kill, select: {nodes: h1}}
+  expect:
+    - goodput(main) before kill1 > 1Mbit
+    - goodput(main) after kill1 < 1Mbit
+    - wrong_bytes == 0
+"""
+)
 
 
 def run(name: str, text: str, runs: Path, progress: Callable[[str], None] = lambda _: None) -> FinishedRun:
@@ -68,7 +79,7 @@ def run(name: str, text: str, runs: Path, progress: Callable[[str], None] = lamb
 def assert_no_fault_is_left(name: str) -> None:
     assert not Ledger(lab_paths(name).faults).entries()
     with lab.attach(name) as attached:
-        assert not any(port.fault_flags or port.loss_q32 for port in attached.port_table)
+        assert not any(port.is_faulted for port in attached.port_table)
 
 
 def test_a_flap_is_noticed_avoided_and_recovered_from(live_lab: str, tmp_path: Path) -> None:
@@ -95,6 +106,21 @@ def test_a_nic_sees_its_port_go_and_come_back(live_lab: str, tmp_path: Path) -> 
     ports = [event for event in finished.result.recording.nic_events if isinstance(event, PortTransition)]
     assert [(event.host, event.plane, event.is_up) for event in ports] == [("h0", 1, False), ("h0", 1, True)]
     assert_no_fault_is_left(live_lab)
+
+
+def test_an_agent_that_a_fault_kills_ends_its_flows_and_not_the_run(live_lab: str, tmp_path: Path) -> None:
+    finished = run(live_lab, KILL, tmp_path)
+    recording = finished.result.recording
+    assert [outcome.reason for outcome in finished.result.verdict.outcomes if not outcome.has_passed] == []
+    assert [change.action for change in recording.fault_changes] == ["applied", "cleared"]
+    [outcome] = recording.outcomes
+    assert outcome.error is not None
+    assert outcome.error.startswith("the NIC agent of h1 is lost: ")
+    acknowledged = [sum(reading.acknowledged_bytes.values()) for reading in recording.flow_readings]
+    assert acknowledged == sorted(acknowledged), "an agent that is new knows no QP of old"
+    assert_no_fault_is_left(live_lab)
+    again = run(live_lab, PORT, tmp_path)
+    assert [outcome.reason for outcome in again.result.verdict.outcomes if not outcome.has_passed] == []
 
 
 def test_a_signal_in_mid_fault_reverts_it_and_keeps_the_results(live_lab: str, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from shared_lab import SPEC, unhealthy_ports
+from typed_command import Command
 
 from testbed.fabric import lab
 from testbed.fabric.live import Lab
@@ -17,8 +18,8 @@ from testbed.faults.by_hand import LabFaults
 
 
 @pytest.fixture(scope="module")
-def lab_name() -> Iterator[str]:
-    """Name of a lab of spec SPEC that is up, under a state folder of its own."""
+def lab_name(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Name of a lab that is up, of the module's own LAB_SPEC or of SPEC, under a state folder of its own."""
     folder = Path(tempfile.mkdtemp(prefix="mrc-"))  # short enough for the path of a socket
     name = f"u{os.getpid()}"
     with pytest.MonkeyPatch.context() as patch:
@@ -27,7 +28,7 @@ def lab_name() -> Iterator[str]:
         patch.setenv("MRC_TESTBED_STATE_DIR", str(folder))
         patch.setenv("DOCKER_HOST", f"unix://{folder}/no-engine.sock")
         try:
-            lab.up(SPEC, name=name, runtime="netns")
+            lab.up(getattr(request.module, "LAB_SPEC", SPEC), name=name, runtime="netns")
             yield name
         finally:
             lab.down(name)
@@ -63,3 +64,8 @@ def faults(lab_name: str, live: Lab) -> Iterator[Callable[[], LabFaults]]:
     open_faults().clear_all()
     for each in opened:
         each.close()
+
+
+@pytest.fixture
+def command(lab_name: str, capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(lab_name, capsys)

@@ -7,29 +7,24 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import pytest
+from fault_traffic import DEADLINE_NS, send
 from shared_lab import unhealthy_ports
 
 from agents.nic.client import AgentClient
 from agents.wire_abi import PortCounter
 from testbed.fabric.folder_watch import FolderWatch
 from testbed.fabric.live import Lab
+from testbed.fabric.port_fault import read_account
 from testbed.fabric.process import ProcessIdentity, find_marked, observe_process
 from testbed.fabric.state import lab_paths
 from testbed.faults.by_hand import LabFaults, parse_fault
 from testbed.faults.ledger import Ledger
-from testbed.workloads.engine import QpShape, WorkloadEngine
-from testbed.workloads.flow import Flow
-from testbed.workloads.load import Load
-from testbed.workloads.outcome import FlowOutcome
 
 pytestmark = pytest.mark.root
 
-DEADLINE_NS = 20 * 10**9
-SECOND_NS = 10**9
 LINK = "p0-t0-0:2~p0-t1-0:0"
 
 OpenFaults = Callable[[], LabFaults]
@@ -55,19 +50,6 @@ def _fault_drops(live: Lab, port_id: int) -> int:
 
 def new_drops(live: Lab, before: dict[str, int]) -> set[str]:
     return {name for name, count in drops(live).items() if count > before.get(name, 0)}
-
-
-def send(live: Lab, seconds: float, source: str = "h0", target: str = "h2") -> FlowOutcome:
-    """Writes from one host to the other for a while."""
-    engine = WorkloadEngine(live.clos, lambda host: AgentClient(live.paths.agent_socket(host)))
-    with closing(engine):
-        flows = (Flow("main", source, target, 0),)
-        engine.prepare([Load("main", 64 << 10, 4, None, flows)], QpShape(), 1)
-        engine.start("main")
-        engine.wait(time.monotonic_ns() + int(seconds * SECOND_NS))
-        engine.stop("main")
-        [outcome] = engine.collect(time.monotonic_ns() + DEADLINE_NS)
-    return outcome
 
 
 def await_no_entry(lab_name: str) -> None:
@@ -102,10 +84,11 @@ def test_a_link_that_is_down_loses_frames_both_ways_and_no_other_link_does(
     assert (outcome.wrong_bytes, outcome.error) == (0, None)
     event = faults_now.clear("f1")
     assert unhealthy_ports(live) == []
-    assert {live.clos.port(each.port_id).name for each in event.drops if each.count} == new_drops(
+    assert {live.clos.port(each.port_id).name for each in event.accounts if each.count} == new_drops(
         live, before
     )
-    assert all(event.before_ns > each.last_ns >= each.first_ns > 0 for each in event.drops if each.data_count)
+    hit = [each for each in event.accounts if each.data_count]
+    assert all(event.before_ns > each.last_ns >= each.first_ns > 0 for each in hit)
 
 
 @pytest.mark.parametrize(("direction", "port"), [("a-to-b", "p0-t0-0:2"), ("b-to-a", "p0-t1-0:0")])
@@ -124,8 +107,8 @@ def test_loss_takes_its_share_of_frames(live: Lab, faults: OpenFaults) -> None:
     outcome = send(live, 1.5)
     assert new_drops(live, before) == {"h0:0", "h0:1"}
     for name in ("h0:0", "h0:1"):
-        state = live.port_state[live.clos.port(name).id]
-        drawn, lost = state.loss_sequence, state.fault_drops
+        account = read_account(live, live.clos.port(name).id, 0)
+        drawn, lost = account.met_frames, account.hit_frames
         assert drawn > 200
         assert abs(lost - 0.2 * drawn) < 5 * math.sqrt(drawn * 0.2 * 0.8)
     assert (outcome.wrong_bytes, outcome.error) == (0, None)
@@ -138,7 +121,8 @@ def test_a_seed_takes_the_same_frames_again(live: Lab, faults: OpenFaults) -> No
     for _ in range(2):
         faults_now = faults()
         add(faults_now, "loss", "h0:0", ratio="1%", direction="a-to-b")
-        starts.append((live.port_table[port_id].loss_seed, live.port_state[port_id].loss_sequence))
+        account = read_account(live, port_id, 0)
+        starts.append((live.port_fault[port_id].rule[0].seed, account.met_frames))
         send(live, 0.2)
         faults_now.clear("f1")
     assert starts[0] == starts[1]
@@ -171,11 +155,11 @@ def test_a_nic_port_that_is_down_is_noticed_by_its_nic_and_comes_back_with_its_a
 def test_overlapping_faults_are_cleared_one_by_one(live: Lab, faults: OpenFaults) -> None:
     faults_now = faults()
     faults_now.add(parse_fault("loss", LINK, {"id": "a", "ratio": "50%", "until": "cleared"}, ()), 1)
-    faults_now.add(parse_fault("loss", LINK, {"id": "b", "ratio": "50%", "until": "cleared"}, ()), 2)
-    port = live.port_table[live.clos.link(LINK).lower.id]
-    assert port.loss_q32 == 3 << 30
+    faults_now.add(parse_fault("loss", LINK, {"id": "b", "ratio": "25%", "until": "cleared"}, ()), 2)
+    fault = live.port_fault[live.clos.link(LINK).lower.id]
+    assert [rule.chance_q32 for rule in fault.rule[:3]] == [1 << 31, 1 << 30, 0]
     faults_now.clear("a")
-    assert port.loss_q32 == 1 << 31
+    assert [rule.chance_q32 for rule in fault.rule[:3]] == [0, 1 << 30, 0]
     faults_now.clear("b")
     assert unhealthy_ports(live) == []
 
@@ -202,10 +186,12 @@ def test_a_flap_by_hand_goes_down_and_up_and_ends(live: Lab, faults: OpenFaults,
 RUNNER = """
 import sys
 from testbed.faults.occurrence import FaultOccurrence
+from testbed.faults.rule import FrameRule
 from testbed.faults.session import FaultSession
 
 session = FaultSession(sys.argv[1])
-session.apply(FaultOccurrence("f1", 0, "link-down", (sys.argv[2],), "both", 0, None, None, 1))
+down = FrameRule(action="down")
+session.apply(FaultOccurrence(fault_id="f1", kind="link-down", seed=1, links=(sys.argv[2],), rule=down))
 print("applied", flush=True)
 sys.stdin.read()
 """

@@ -8,15 +8,15 @@ from contextlib import closing
 
 import pytest
 
-from agents.nic.client import AgentClient
 from testbed.errors import AgentError, UsageError
 from testbed.fabric import lab
 from testbed.fabric.live import Lab
 from testbed.faults.by_hand import LabFaults, parse_fault
 from testbed.workloads.bench import run_bench
-from testbed.workloads.engine import QpShape, WorkloadEngine
+from testbed.workloads.engine import WorkloadEngine
 from testbed.workloads.flow import Flow
-from testbed.workloads.load import Load, build_load
+from testbed.workloads.load import Load, build_loads
+from testbed.workloads.mrc_transport import QpShape, open_mrc
 from testbed.workloads.perftest import BenchReport
 from testbed.workloads.spec import SendRecv, Workload, WriteBw, WriteLat
 
@@ -27,7 +27,7 @@ DEADLINE_NS = 20 * SECOND_NS
 
 
 def bench(live: Lab, workload: Workload) -> BenchReport:
-    return run_bench(live, build_load(workload, live.clos), duration_ns=workload.duration_ns, seed=1)
+    return run_bench(live, build_loads(workload, live.clos)[0], duration_ns=workload.duration_ns, seed=1)
 
 
 def write_bw(**fields: object) -> WriteBw:
@@ -100,9 +100,9 @@ def test_a_host_that_is_cut_off_fails_the_flow_and_says_so(
     live: Lab, faults: Callable[[], LabFaults]
 ) -> None:
     open_faults = faults()
-    engine = WorkloadEngine(live.clos, lambda host: AgentClient(live.paths.agent_socket(host)))
+    engine = WorkloadEngine(open_mrc(live, QpShape()))
     with closing(engine):
-        engine.prepare([Load("main", 4096, 1, None, (Flow("main", "h0", "h2", 0),))], QpShape(), 1)
+        engine.prepare([Load("main", 4096, 1, None, (Flow("main", "h0", "h2", 0),))], 1)
         engine.start("main")
         fields = {"id": "cut", "until": "cleared"}
         open_faults.add(parse_fault("link-down", "h2:*", fields, ()), 1)
@@ -127,9 +127,9 @@ def test_a_qp_too_many_is_refused_and_the_others_are_given_back(live: Lab) -> No
 def test_an_agent_killed_in_mid_run_is_named(lab_name: str) -> None:
     """The last test of the module: the lab has one agent less from now on."""
     with lab.attach(lab_name) as live:
-        engine = WorkloadEngine(live.clos, lambda host: AgentClient(live.paths.agent_socket(host)))
+        engine = WorkloadEngine(open_mrc(live, QpShape()))
         with closing(engine):
-            engine.prepare([Load("main", 4096, 1, None, (Flow("main", "h0", "h2", 0),))], QpShape(), 1)
+            engine.prepare([Load("main", 4096, 1, None, (Flow("main", "h0", "h2", 0),))], 1)
             engine.start("main")
             [agent] = [process for process in live.state.processes if process.node == "h2"]
             os.kill(agent.pid, signal.SIGKILL)

@@ -1,23 +1,48 @@
 """A NIC without a kernel: the agent's maps are plain memory, and frames that it lends are only noted."""
 
 import ctypes
+from typing import Generic, TypeVar
 
-from agents.wire_abi import Command, Limit, NicConfig, NicCounter, ProbeKind, Qp, QpState, Region, WorkRing
+from agents.wire_abi import (
+    Command,
+    EvState,
+    Limit,
+    NicConfig,
+    NicCounter,
+    ProbeKind,
+    Qp,
+    QpState,
+    RcQp,
+    Region,
+    Stream,
+    StreamAccount,
+    WorkRing,
+)
 from testbed.topology.clos import Clos
 from testbed.topology.usid import BLOCK
 
+_EV_STATES = {
+    Command.DENY: EvState.DENIED,
+    Command.ALLOW: EvState.GOOD,
+    Command.GOOD: EvState.GOOD,
+    Command.ASSUMED_BAD: EvState.ASSUMED_BAD,
+}
 
-class PlainQps:
-    """The map of QPs."""
+AnyQp = TypeVar("AnyQp", bound=ctypes.Structure)
 
-    def __init__(self, count: int) -> None:
-        self._values = [Qp() for _ in range(count)]
 
-    def read(self, index: int) -> Qp:
-        return Qp.from_buffer_copy(self._values[index])
+class PlainQps(Generic[AnyQp]):
+    """A map of QPs."""
 
-    def write(self, index: int, value: Qp) -> None:
-        self._values[index] = Qp.from_buffer_copy(value)
+    def __init__(self, kind: type[AnyQp], count: int) -> None:
+        self._kind = kind
+        self._values = [kind() for _ in range(count)]
+
+    def read(self, index: int) -> AnyQp:
+        return self._kind.from_buffer_copy(self._values[index])
+
+    def write(self, index: int, value: AnyQp) -> None:
+        self._values[index] = self._kind.from_buffer_copy(value)
 
 
 class PlainMemory:
@@ -46,11 +71,16 @@ class PlainDevice:
             plane_count=spec.planes,
             hosts_per_t0=spec.hosts_per_t0,
             uplinks_per_pair=spec.uplinks_per_pair,
+            uplink_count=clos.numbering.uplink_count,
             srv6_block=BLOCK,
             port_up_mask=0b0101,
         )
         self.qp_count = qp_count
-        self.qps = PlainQps(qp_count)
+        self.qps = PlainQps(Qp, qp_count)
+        self.rc_qps = PlainQps(RcQp, qp_count)
+        self.reliable_connections: set[int] = set()
+        self.streams = [Stream() for _ in range(qp_count)]
+        self.stream_account = StreamAccount()
         self.work = [WorkRing() for _ in range(qp_count)]
         self.regions = [Region() for _ in range(64)]
         self.memory = PlainMemory(memory_bytes)
@@ -68,6 +98,22 @@ class PlainDevice:
     def command(self, command: Command, qp_index: int, *arguments: int) -> bool:
         """Changes of state alone, as the kernel makes them."""
         qp = self.qps.read(qp_index)
+        if command in _EV_STATES:
+            ev = qp.evs[arguments[0]]
+            if command == Command.ALLOW and ev.state != EvState.DENIED:
+                return False
+            ev.state = _EV_STATES[command]
+            self.qps.write(qp_index, qp)
+            return True
+        if command in {Command.TRACK, Command.PENALTY}:
+            qp.tracked_psns = arguments[0] if command == Command.TRACK else qp.tracked_psns
+            qp.penalty = arguments[0] if command == Command.PENALTY else qp.penalty
+            self.qps.write(qp_index, qp)
+            return True
+        if command == Command.REPLACE:
+            qp.evs[arguments[0]].entropy, qp.evs[arguments[0]].path = arguments[1:]
+            self.qps.write(qp_index, qp)
+            return True
         if command == Command.RTS and qp.state == QpState.RTR:
             qp.state, (qp.mpr_psns, qp.max_wimm) = QpState.RTS, arguments
         elif command == Command.ERROR and qp.state not in {QpState.RESET, QpState.ERROR}:

@@ -217,3 +217,30 @@ def test_wait_gives_the_agent_its_own_time_on_top(path: Path) -> None:
 
     with scripted_agent(path, script), AgentClient(path, LONG_NS) as client:
         assert client.wait(256, 2 * SHORT_NS) == [{"work_id": 1}]
+
+
+def test_cast_does_not_wait_and_a_refusal_of_it_comes_back_as_an_event(path: Path) -> None:
+    def script(connection: socket.socket, requests: Requests) -> None:
+        assert next(requests) == {"verb": "post_write", "arguments": {"qpn": 256}}
+        send(connection, {"event": "refused", "verb": "post_write", "error": "no QP 256"})
+        request = next(requests)
+        send(connection, answer(request, None))
+
+    with scripted_agent(path, script), AgentClient(path, LONG_NS) as client:
+        client.cast("post_write", qpn=256)
+        client.subscribe("receive")
+        assert client.next_event(LONG_NS) == {
+            "event": "refused",
+            "verb": "post_write",
+            "error": "no QP 256",
+        }
+
+
+def test_subscribe_names_the_kinds_it_wants(path: Path) -> None:
+    def script(connection: socket.socket, requests: Requests) -> None:
+        request = next(requests)
+        assert request["arguments"] == {"kinds": ["receive", "qp_state"]}
+        send(connection, answer(request, None))
+
+    with scripted_agent(path, script), AgentClient(path, LONG_NS) as client:
+        client.subscribe("receive", "qp_state")

@@ -50,6 +50,32 @@ def report(verbs: Verbs, kind: EventKind, qpn: int, *values: int) -> dict[str, A
     return verbs.take_event(Event(time_ns=5, kind=kind, qp_index=qpn - Limit.QPN_BASE, a=a, b=b, c=c, d=d))
 
 
+def test_receiver_asks_for_less(verbs: Verbs, device: PlainDevice, qpn: int) -> None:
+    verbs.adjust_qp(qpn, mpr_dest=2, receiver_penalty=64)
+    qp = device.qps.read(qpn - Limit.QPN_BASE)
+    assert (qp.tracked_psns, qp.penalty) == (256, 64)
+
+
+@pytest.mark.parametrize(
+    ("asked", "complaint"),
+    [
+        ({"mpr_dest": 0}, "mpr_dest: 0; 1 to 8 is accepted"),
+        ({"mpr_dest": 9}, "mpr_dest: 9; 1 to 8 is accepted"),
+        ({"receiver_penalty": 128}, "receiver_penalty: 128; 0 to 127 is accepted"),
+        ({"receiver_penalty": -1}, "receiver_penalty: -1; 0 to 127 is accepted"),
+    ],
+)
+def test_what_a_receiver_cannot_ask(verbs: Verbs, qpn: int, asked: dict[str, int], complaint: str) -> None:
+    with pytest.raises(UsageError, match=complaint):
+        verbs.adjust_qp(qpn, **asked)
+
+
+def test_only_a_connected_qp_asks_its_peer(verbs: Verbs) -> None:
+    unconnected = verbs.create_qp(PEER, EVS)
+    with pytest.raises(UsageError, match="is in state INIT; adjust_qp needs RTR or RTS"):
+        verbs.adjust_qp(unconnected, receiver_penalty=1)
+
+
 # -- queue pairs ---------------------------------------------------------------------------------------------
 
 
@@ -57,7 +83,7 @@ def test_new_qp_gets_the_defaults_of_the_nic(verbs: Verbs, device: PlainDevice) 
     qpn = verbs.create_qp(PEER, EVS)
     qp = device.qps.read(qpn - Limit.QPN_BASE)
     assert (qp.state, qp.qpn, qp.peer_host) == (QpState.INIT, qpn, PEER)
-    assert (qp.window_packets, qp.loss_threshold_acks, qp.pmtu_bytes) == (64, 128, 2048)
+    assert (qp.cc.max_cwnd_bytes, qp.loss_threshold_acks, qp.pmtu_bytes) == (64 * 2136 - 255, 128, 2048)
     assert (qp.rto_ns, qp.retry_limit) == (7_000_000, 9)
     assert [qp.planes[plane].backup_count for plane in range(4)] == [1, 1, 1, 1]
 
@@ -65,7 +91,7 @@ def test_new_qp_gets_the_defaults_of_the_nic(verbs: Verbs, device: PlainDevice) 
 def test_attributes_replace_defaults(verbs: Verbs, device: PlainDevice) -> None:
     qpn = verbs.create_qp(PEER, EVS, window_packets=10, backup_per_plane=0)
     qp = device.qps.read(qpn - Limit.QPN_BASE)
-    assert (qp.window_packets, qp.loss_threshold_acks) == (10, 20)
+    assert (qp.cc.max_cwnd_bytes, qp.loss_threshold_acks) == (10 * 2136 - 255, 20)
     assert qp.planes[0].backup_count == 0
 
 

@@ -12,7 +12,9 @@ from testbed.capture.tshark import tshark_arguments
 _SEPARATOR: Final = "\x1f"
 
 
-def run_tshark(frames: Sequence[bytes], *arguments: str, kept_bytes: int | None = None) -> str:
+def run_tshark(
+    frames: Sequence[bytes], *arguments: str, kept_bytes: int | None = None, forwarding: str = "srv6"
+) -> str:
     """What tshark prints about *frames*, of each of which *kept_bytes* were captured."""
     blocks = [section_header("test"), interface_block("p0-t0-0:4", "T0 up", kept_bytes or 0)]
     blocks += [
@@ -22,19 +24,21 @@ def run_tshark(frames: Sequence[bytes], *arguments: str, kept_bytes: int | None 
     with tempfile.NamedTemporaryFile(suffix=".pcapng") as file:
         Path(file.name).write_bytes(b"".join(blocks))
         return subprocess.run(
-            ["tshark", *tshark_arguments(), "-n", "-r", file.name, *arguments],
+            ["tshark", *tshark_arguments(forwarding), "-n", "-r", file.name, *arguments],
             capture_output=True,
             text=True,
             check=True,
         ).stdout
 
 
-def fields(frames: Sequence[bytes], names: Sequence[str], **more: int) -> list[Mapping[str, list[str]]]:
+def fields(
+    frames: Sequence[bytes], names: Sequence[str], *, forwarding: str = "srv6", **more: int
+) -> list[Mapping[str, list[str]]]:
     """All values of the fields *names*, by name, of each frame."""
     options = ["-T", "fields", "-E", f"separator={_SEPARATOR}", "-E", "aggregator=|"]
     for name in names:
         options += ["-e", name]
-    rows = run_tshark(frames, *options, **more).split("\n")[:-1]
+    rows = run_tshark(frames, *options, forwarding=forwarding, **more).split("\n")[:-1]
     assert len(rows) == len(frames)
     return [
         {

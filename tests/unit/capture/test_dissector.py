@@ -15,11 +15,13 @@ from testbed.topology.usid import Role, unpack_carrier
 from testbed.wire.endpoint_header import Eeth, EndpointOperation, Erth
 from testbed.wire.frame import Route, build_frame, encode_frame, trim_frame
 from testbed.wire.layout import RESERVED, Header, Layout
+from testbed.wire.link_probe_header import Lph
 from testbed.wire.opcode import Opcode
 from testbed.wire.packet import (
     Acknowledge,
     EndpointRequest,
     EndpointResponse,
+    LinkProbe,
     Nack,
     Packet,
     Probe,
@@ -43,6 +45,7 @@ HEADERS: dict[str, type[Header]] = {
     "ccstate": CcState,
     "neth": Neth,
     "peth": Peth,
+    "lph": Lph,
     "erth": Erth,
     "eeth": Eeth,
 }
@@ -98,6 +101,7 @@ CONTROL: list[Packet] = [
     ),
     Nack(Bth(Opcode.NACK, 0x456, 1), Neth(0x77, 1, 2, 3)),
     Probe(Bth(Opcode.PROBE, 0x456), Peth(0xBEEF, 0x1234, 1, 2, 3, is_coarse=True)),
+    LinkProbe(Bth(Opcode.LINK_PROBE, 2), Lph(71, 0xFEDCBA98, 0x0123_4567_89AB_CDEF)),
 ]
 
 
@@ -223,6 +227,26 @@ def test_ends_ev_and_carrier_are_decoded(is_tunnelled: bool) -> None:
     assert [number(text) for text in row["mrc.usid.plane"]] == [usid.plane for usid in expected]
     assert [number(text) for text in row["mrc.usid.index"]] == [usid.index for usid in expected]
     assert row["mrc.carrier"] == ([" ".join(map(str, expected))] if is_tunnelled else [])
+
+
+@pytest.mark.parametrize(
+    ("forwarding", "parts", "text"),
+    [
+        ("srv6", {"uplink": "1", "copy": "43981"}, "EV 2:1:43981"),
+        ("stev", {"uplink": "1", "lane": "171", "copy": "205"}, "EV 2:1:171:205"),
+        ("ecmp", {"hashed": str(0x001ABCD)}, "EV 2:109517"),
+    ],
+)
+def test_parts_of_an_ev_are_those_of_the_fabrics_mode(
+    forwarding: str, parts: dict[str, str], text: str
+) -> None:
+    frame = encode_frame(build_frame(replace(ROUTE, carrier=None), WRITES[0]))
+    names = ["plane", "uplink", "lane", "copy", "hashed"]
+    fields_of_ev = [f"mrc.ev.{name}" for name in names]
+    [row] = fields([frame], [*fields_of_ev, "_ws.col.Info"], forwarding=forwarding)
+    found = {name: row[field][0] for name, field in zip(names, fields_of_ev, strict=True) if row[field]}
+    assert found == {"plane": "2", **parts}
+    assert f"{text} " in row["_ws.col.Info"][0]
 
 
 def test_source_port_that_is_a_service_elsewhere_is_still_half_an_ev() -> None:

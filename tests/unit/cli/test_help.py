@@ -1,6 +1,8 @@
 """Help that teaches: every command shows itself, with examples, within 80 columns."""
 
 import inspect
+import subprocess
+import sys
 
 import pytest
 
@@ -9,19 +11,41 @@ from testbed.cli.app import MODULES, build_app, run
 WIDTH = 78
 
 COMMANDS = [
+    "bench all-gather",
+    "bench all-reduce",
+    "bench all-to-all",
+    "bench broadcast",
+    "bench incast",
+    "bench permutation",
+    "bench reduce-scatter",
     "bench sendrecv",
+    "bench training",
     "bench write-bw",
     "bench write-lat",
+    "campaign list",
+    "campaign report",
+    "campaign resume",
+    "campaign run",
+    "campaign show",
     "capture",
+    "compare",
     "completion",
+    "dashboards annotate",
+    "dashboards open",
+    "dashboards push",
+    "dashboards remove",
     "demo",
     "doctor",
     "down",
+    "ev allow",
+    "ev deny",
     "ev explain",
     "ev list",
+    "ev probe",
     "exec",
     "fault add",
     "fault clear",
+    "fault kinds",
     "fault list",
     "graph",
     "host prepare",
@@ -29,12 +53,22 @@ COMMANDS = [
     "inspect",
     "logs",
     "metrics serve",
+    "observe down",
+    "observe open",
+    "observe scrape-config",
+    "observe status",
+    "observe up",
     "plan",
+    "probe links",
+    "queues",
     "report",
+    "restart",
     "run",
     "schema",
+    "serve",
     "shell",
     "status",
+    "top",
     "up",
     "validate",
     "version",
@@ -73,9 +107,13 @@ def test_a_value_that_looks_like_a_command_hides_no_command(words):
     [
         ("be", ["bench"]),
         ("bench w", ["write-bw", "write-lat"]),
+        ("bench all-", ["all-reduce", "all-gather", "all-to-all"]),
+        ("bench all-reduce --dtype f", ["float32", "float64"]),
+        ("bench training --collective b", ["broadcast"]),
+        ("bench incast h", [f"h{index}" for index in range(8)]),
         ("bench write-bw h", [f"h{index}" for index in range(8)]),
         ("exec p3-t1", ["p3-t1-0", "p3-t1-1"]),
-        ("fault add n", ["nic-port-down"]),
+        ("fault add nic-p", ["nic-port-down"]),
         ("fault add loss --link h7:3", ["h7:3~p3-t0-1:3"]),
         ("completion ", ["bash", "zsh", "fish"]),
     ],
@@ -148,3 +186,9 @@ def test_a_wrong_command_line_says_what_and_where_to_look(mrc_testbed, arguments
     assert finished.stdout == ""
     assert message in finished.stderr
     assert "--help" in finished.stderr
+
+
+def test_no_command_imports_numpy_to_be_parsed():
+    """It takes a tenth of a second, and only collectives compute."""
+    asked = "import sys; from testbed.cli.app import build_app; build_app(); sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", asked], check=False).returncode == 0

@@ -13,9 +13,10 @@ from testbed.cli.interruption import CommandTimeoutError, deadline
 DEADLINE_S = 20
 
 SCRIPT = """
-import select, sys
+import select, signal, sys
 from testbed.cli.exit_codes import run_to_exit_code
-from testbed.cli.interruption import signals_force, signals_interrupt
+from testbed.cli.interruption import force_end, signals_interrupt
+from testbed.scenario.signal_clock import catching_signals
 
 def command():
     try:
@@ -28,7 +29,8 @@ def command():
         print("clean", flush=True)
 
 def with_own_handling():
-    with signals_force():
+    with catching_signals(force_end):
+        signal.raise_signal(signal.SIGINT)
         command()
 
 work = with_own_handling if "force" in sys.argv else command
@@ -81,12 +83,13 @@ def test_the_second_signal_ends_at_once(start):
     assert "mrc-testbed down" in err
 
 
-def test_work_that_takes_the_first_signal_itself_leaves_the_second_to_force(start):
+def test_work_that_took_the_first_signal_itself_is_forced_by_the_second(start):
     process = start("force")
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=DEADLINE_S)
+    out, err = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 130
     assert "clean" not in out
+    assert "forced" in err
 
 
 def test_a_command_over_its_time_says_what_it_was_at():

@@ -85,7 +85,9 @@ def test_ev_explain_walks_a_path_hop_by_hop(mrc_testbed):
     ("ev", "message"),
     [
         ("1:x", "'1:x' is no EV"),
-        ("16:0", "'16:0' is no EV"),
+        ("16:0", "plane 16 does not exist"),
+        ("0:4096", "uplink 4096 does not exist"),
+        ("0:0:65536", "copy 65536 does not fit"),
         ("0xf0000000", "plane"),
         ("0x100000000", "EVs have 32 bits"),
     ],

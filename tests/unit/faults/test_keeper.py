@@ -12,13 +12,15 @@ from testbed.faults.effect import Fault, PortEffect
 from testbed.faults.flap import Flap
 from testbed.faults.injector import Injector
 from testbed.faults.keeper import keep
+from testbed.faults.rule import FrameRule
 
 DEADLINE_S = 10
 MS = 1_000_000
 
 
 def loss(fault_id: str, port_id: int) -> Fault:
-    return Fault(fault_id, "loss", 1, ("l",), (PortEffect(port_id, loss_ratio=0.5),))
+    effects = (PortEffect(port_id, FrameRule(action="lose", ratio=0.5)),)
+    return Fault(fault_id=fault_id, kind="loss", seed=1, links=("l",), effects=effects)
 
 
 @pytest.fixture

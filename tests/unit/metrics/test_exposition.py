@@ -1,16 +1,16 @@
 """The text format, read back by the Prometheus client's own parser."""
 
-import math
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from testbed.metrics.buckets import octaves
-from testbed.metrics.catalogue import FAULT_ACTIVE, METRICS, PACKET_RTT_SECONDS, Metric, MetricType
+from testbed.metrics.catalogue import METRICS
 from testbed.metrics.exposition import Samples, TextWriter
+from testbed.metrics.fabric_metrics import FAULT_ACTIVE
 from testbed.metrics.histogram import Histogram
+from testbed.metrics.metric import Metric, MetricType
 
 TIMES = Metric("mrc_test_seconds", MetricType.HISTOGRAM, "seconds", ("lab",), "Times.", octaves(10, 12))
 COUNT = Metric("mrc_test_packets_total", MetricType.COUNTER, "packets", ("lab", "node"), "Packets.")
@@ -29,7 +29,7 @@ def parse(page: bytes) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
 def test_a_page_has_help_type_and_samples_in_the_order_of_the_metrics() -> None:
     samples: Samples = {LEVEL.name: [((), 0.25)], COUNT.name: [(("l", "h0"), 7), (("l", "h1"), 2**64 - 1)]}
     assert TextWriter(WRITER_METRICS).write(samples).decode() == (
-        "# HELP mrc_test_packets_total Packets.\n"
+        "# HELP mrc_test_packets_total Packets. Unit: packets.\n"
         "# TYPE mrc_test_packets_total counter\n"
         'mrc_test_packets_total{lab="l",node="h0"} 7\n'
         'mrc_test_packets_total{lab="l",node="h1"} 18446744073709551615\n'
@@ -84,20 +84,3 @@ def test_labels_that_do_not_fit_the_metric_are_refused() -> None:
 def test_a_histogram_without_buckets_is_refused() -> None:
     with pytest.raises(TypeError, match="buckets"):
         TextWriter(WRITER_METRICS).write({COUNT.name: [(("l", "h0"), Histogram())]})
-
-
-@given(st.lists(st.integers(2_000, 10**9), min_size=1, max_size=200), st.sampled_from([0.5, 0.99, 0.999]))
-def test_a_quantile_from_classic_buckets_is_near_the_fine_one(times_ns: list[int], ratio: float) -> None:
-    histogram = Histogram.from_times(times_ns)
-    fine = histogram.percentiles_ns((ratio,))
-    classic = PACKET_RTT_SECONDS.buckets
-    assert fine is not None
-    assert classic is not None
-    reached = histogram.cumulative(classic.indices)
-    rank = ratio * histogram.count
-    # what histogram_quantile() of Prometheus does
-    index = next(index for index, count in enumerate(reached) if count >= rank)
-    lower_ns, upper_ns = classic.bounds_ns[index - 1], classic.bounds_ns[index]
-    inside = (rank - reached[index - 1]) / (reached[index] - reached[index - 1])
-    quantile_ns = lower_ns + inside * (upper_ns - lower_ns)
-    assert math.isclose(quantile_ns, fine[0], rel_tol=0.104)

@@ -7,10 +7,13 @@ import pytest
 from testbed.faults.effect import Fault, PortEffect
 from testbed.faults.injector import FaultEvent
 from testbed.faults.ledger import Entry, Ledger, Phase
+from testbed.faults.rule import FrameRule
 from testbed.metrics.fault_record import ActiveFault, FaultRecord
+from testbed.metrics.run_info import RunInfo
 
 LINK = "h0:0~p0-t0-0:0"
 OTHER = "p0-t0-0:4~p0-t1-0:0"
+SECOND = 10**9
 
 
 @pytest.fixture
@@ -21,7 +24,8 @@ def ledger(tmp_path: Path) -> Ledger:
 
 
 def entry(fault_id: str, kind: str, phase: Phase = Phase.ON) -> Entry:
-    return Entry(Fault(fault_id, kind, 1, (LINK,), (PortEffect(3, is_down=True),)), 5, phase=phase)
+    effects = (PortEffect(3, FrameRule(action="down")),)
+    return Entry(Fault(fault_id=fault_id, kind=kind, seed=1, links=(LINK,), effects=effects), 5, phase=phase)
 
 
 def event(action: str, kind: str, *links: str) -> dict[str, object]:
@@ -76,3 +80,40 @@ def test_damaged_lines_are_passed_over(tmp_path: Path, ledger: Ledger) -> None:
     ledger.events_path.write_text('{"event": "fault-applied"}\n[]\nnonsense\n')
     ledger.record(event("applied", "loss", LINK))
     assert FaultRecord(tmp_path).totals().injected == {"loss": 1}
+
+
+def applied(action: str, time_ns: int) -> dict[str, object]:
+    """An event of a flap."""
+    event = f"fault-{action}"
+    return {"event": event, "fault_id": "f", "kind": "link-flap", "links": [LINK], "time_ns": time_ns}
+
+
+def test_a_short_fault_is_shown_until_every_scrape_has_seen_it(tmp_path: Path, ledger: Ledger) -> None:
+    ledger.record(applied("applied", 10 * SECOND))
+    ledger.record(applied("cleared", 10 * SECOND + 1))
+    record = FaultRecord(tmp_path)
+    assert record.shown(None, 11 * SECOND) == {ActiveFault("f", "link-flap")}
+    assert record.shown(None, 11 * SECOND + 1) == set()
+
+
+def test_a_flap_of_a_run_is_shown_between_its_outages(tmp_path: Path, ledger: Ledger) -> None:
+    earlier = RunInfo("s", "a", 1, {"f": 5 * SECOND}, 0)
+    run = RunInfo("s", "b", 1, {"f": 10 * SECOND}, 20 * SECOND)
+    for begin in (1, 21, 25):
+        ledger.record(applied("applied", begin * SECOND))
+        ledger.record(applied("cleared", begin * SECOND + 1))
+    record = FaultRecord(tmp_path)
+    assert record.shown(run, 28 * SECOND) == {ActiveFault("f", "link-flap")}
+    assert record.shown(run, 31 * SECOND) == set()
+    assert record.shown(earlier, 28 * SECOND) == set()
+    assert record.shown(None, 28 * SECOND) == set()  # the run was killed
+    assert record.between_outages(run, 28 * SECOND) == {ActiveFault("f", "link-flap"): (LINK,)}
+    assert record.between_outages(run, 31 * SECOND) == {}
+    assert record.between_outages(None, 28 * SECOND) == {}
+
+
+def test_a_flap_that_acts_is_not_between_its_outages(tmp_path: Path, ledger: Ledger) -> None:
+    run = RunInfo("s", "a", 1, {"f": 10 * SECOND}, 0)
+    ledger.write(entry("f", "link-flap"))
+    ledger.record(applied("applied", SECOND))
+    assert FaultRecord(tmp_path).between_outages(run, 2 * SECOND) == {}

@@ -1,32 +1,15 @@
-"""The machine's CPU time from /proc/stat, and when a run is not to be trusted."""
+"""When a run is not to be trusted, and what is said then."""
 
-import threading
-import time
+from dataclasses import replace
 
 import pytest
 
-from testbed.metrics.fidelity import (
-    CpuReading,
-    CpuTimes,
-    CpuUse,
-    FidelityLimits,
-    RecentCpuUse,
-    is_saturated,
-    judge,
-    parse_cpu_times,
-    read_cpus,
-    split_windows,
-)
+from testbed.metrics.cpu_use import CpuReading, CpuTimes
+from testbed.metrics.fidelity import Evidence, FidelityLimits, LatenessReading, judge, limits_for
 from testbed.metrics.histogram import Histogram
 
 SECOND_NS = 10**9
-STAT = """\
-cpu  300 20 100 5000 40 0 60 10 5 0
-cpu0 200 10 60 2000 10 0 50 10 5 0
-cpu12 100 10 40 3000 30 0 10 0 0 0
-intr 12345 0 9
-softirq 99 1 2
-"""
+LIMITS = FidelityLimits()
 
 
 def reading(second: float, *busy_softirq_steal: tuple[float, float, float]) -> CpuReading:
@@ -39,100 +22,99 @@ def reading(second: float, *busy_softirq_steal: tuple[float, float, float]) -> C
     return CpuReading(round(second * SECOND_NS), tuple(cpus))
 
 
-def test_cpus_are_read_from_proc_stat() -> None:
-    first, second = parse_cpu_times(STAT)
-    # guest time is part of user time and must not count twice
-    assert first == CpuTimes("0", total=2340, idle=2010, softirq=50, steal=10)
-    assert second == CpuTimes("12", total=3190, idle=3030, softirq=10, steal=0)
+def readings(*busy_softirq_steal: tuple[float, float, float]) -> list[CpuReading]:
+    return [reading(second, *busy_softirq_steal) for second in range(1, 12)]
 
 
-def test_use_is_what_changed_between_two_readings() -> None:
-    then = CpuTimes("0", total=1000, idle=900, softirq=10, steal=0)
-    now = CpuTimes("0", total=1200, idle=950, softirq=90, steal=20)
-    assert now.since(then) == CpuUse("0", busy_ratio=0.75, softirq_ratio=0.4, steal_ratio=0.1)
+IDLE = Evidence(cpus=readings((0.5, 0.3, 0.01), (0.2, 0, 0)), pause_ns=2_000_000, is_shaped=True)
+POLLING = Evidence(cpus=readings((0.2, 0, 0), (1.0, 0.1, 0)), pause_ns=0, is_shaped=True)
 
 
-def test_use_without_a_tick_in_between_is_zero() -> None:
-    times = CpuTimes("0", 1000, 900, 10, 0)
-    assert times.since(times) == CpuUse("0", 0.0, 0.0, 0.0)
+def lateness(*seconds: list[int]) -> list[LatenessReading]:
+    """Readings a second apart; each second adds frames that were so late, in ns."""
+    taken = [LatenessReading(SECOND_NS, Histogram.from_times([]))]
+    times: list[int] = []
+    for second, late_ns in enumerate(seconds, start=2):
+        times += late_ns
+        taken.append(LatenessReading(second * SECOND_NS, Histogram.from_times(times)))
+    return taken
 
 
-def test_a_cpu_that_came_online_later_is_left_out() -> None:
-    assert [use.cpu for use in reading(2, (0, 0, 0), (0, 0, 0)).since(reading(1, (0, 0, 0)))] == ["0"]
+def reasons(evidence: Evidence, limits: FidelityLimits = LIMITS) -> list[str]:
+    return [finding.reason for finding in judge(evidence, limits) if finding.reason is not None]
 
 
-def test_one_busy_cpu_saturates_the_machine() -> None:
-    limits = FidelityLimits()
-    assert is_saturated([CpuUse("0", 0.2, 0, 0), CpuUse("1", 0.99, 0.9, 0)], limits)
-    assert not is_saturated([CpuUse("0", 0.9, 0, 0), CpuUse("1", 0.97, 0.9, 0)], limits)
-
-
-def test_windows_are_at_least_a_second_and_lose_no_time() -> None:
-    readings = [reading(1 + tenth / 10, (0.5, 0, 0)) for tenth in range(26)]
-    windows = split_windows(readings, SECOND_NS)
-    assert len(windows) == 2
-    assert windows[-1][0].busy_ratio == pytest.approx(0.5, abs=0.05)
-    assert split_windows(readings[:1], SECOND_NS) == []
-    assert len(split_windows(readings[:3], SECOND_NS)) == 1
-
-
-def test_an_idle_machine_is_trusted() -> None:
-    readings = [reading(second, (0.5, 0.3, 0.01), (0.2, 0, 0)) for second in range(1, 12)]
-    assert judge(readings, 2_000_000, is_shaped=True) == ()
+def test_an_idle_machine_is_trusted_and_says_what_it_looked_at() -> None:
+    assert reasons(IDLE) == []
+    looked_at = {finding.what: (finding.measured, finding.limit) for finding in judge(IDLE, LIMITS)}
+    assert looked_at["seconds with a saturated CPU"] == ("0 of 10", "10%")
+    assert looked_at["CPU time taken by the hypervisor"] == ("1.0%", "5%")
+    assert looked_at["longest standstill of the machine"] == ("0.00 s", "0.50 s")
 
 
 def test_a_saturated_cpu_spoils_a_shaped_run_and_is_named() -> None:
-    readings = [reading(second, (0.2, 0, 0), (1.0, 0.85, 0)) for second in range(1, 12)]
-    (reason,) = judge(readings, 0, is_shaped=True)
+    (reason,) = reasons(replace(IDLE, cpus=readings((0.2, 0, 0), (1.0, 0.85, 0))))
     assert reason.startswith("a CPU was saturated in 10 of 10 s (CPU 1: 100% busy, 85% in softirqs;")
 
 
 def test_a_saturated_cpu_is_no_reproach_to_an_unshaped_run() -> None:
-    readings = [reading(second, (1.0, 0.9, 0)) for second in range(1, 12)]
-    assert judge(readings, 0, is_shaped=False) == ()
+    assert reasons(replace(IDLE, cpus=readings((1.0, 0.9, 0)), is_shaped=False)) == []
 
 
 def test_stolen_time_and_a_pause_spoil_any_run() -> None:
-    readings = [reading(second, (0.5, 0, 0.2)) for second in range(1, 12)]
-    stolen, paused = judge(readings, 700_000_000, is_shaped=False)
+    stolen, paused = reasons(
+        replace(IDLE, cpus=readings((0.5, 0, 0.2)), pause_ns=700_000_000, is_shaped=False)
+    )
     assert stolen == "the hypervisor took 20% of a CPU's time (limit: 5%)"
     assert paused == "the machine stood still for 0.70 s (limit: 0.50 s)"
 
 
 def test_no_readings_give_no_reasons() -> None:
-    assert judge([], 0, is_shaped=True) == ()
-
-
-def test_this_machine_counts_the_time_a_busy_thread_takes() -> None:
-    before = read_cpus(time.monotonic_ns())
-    begun_ns = time.thread_time_ns()
-    while time.thread_time_ns() - begun_ns < 100_000_000:  # ten ticks of CPU time
-        threading.get_ident()
-    use = read_cpus(time.monotonic_ns()).since(before)
-    assert any(cpu.busy_ratio > 0 for cpu in use)
-    assert all(0 <= cpu.busy_ratio <= 1 for cpu in use)
-
-
-def test_recent_use_waits_for_a_second_of_ticks() -> None:
-    recent = RecentCpuUse(reading(1, (1.0, 0, 0)))
-    assert recent.update(reading(1.5, (1.0, 0, 0))) == ()
-    (cpu,) = recent.update(reading(2, (1.0, 0, 0)))
-    assert cpu.busy_ratio == 1.0
-    # a scrape that follows at once shows the same, another scraper does not shorten the stretch
-    assert recent.update(reading(2.1, (0.0, 0, 0))) == (cpu,)
-
-
-def _polling() -> list[CpuReading]:
-    return [reading(second, (0.2, 0, 0), (1.0, 0.1, 0)) for second in range(1, 12)]
+    assert reasons(Evidence(cpus=[], pause_ns=0, is_shaped=True)) == []
 
 
 def test_a_busy_drainer_is_no_reproach_while_frames_leave_in_time() -> None:
-    on_time = Histogram.from_times([20_000] * 1000)
-    assert judge(_polling(), 0, is_shaped=True, queue_lateness=on_time) == ()
+    assert reasons(replace(POLLING, lateness=lateness([20_000] * 1000))) == []
 
 
 def test_frames_that_leave_late_spoil_a_shaped_run() -> None:
-    late = Histogram.from_times([20_000] * 900 + [3_000_000] * 100)
-    (reason,) = judge(_polling(), 0, is_shaped=True, queue_lateness=late)
+    (reason,) = reasons(replace(POLLING, lateness=lateness([20_000] * 900 + [3_000_000] * 100)))
     assert reason.startswith("frames left their queues late: p99 3.0")
     assert reason.endswith("(limit: 0.50 ms)")
+
+
+def test_late_seconds_spoil_a_run_whose_p99_is_good() -> None:
+    busy, late = [20_000] * 1000, [20_000] * 10 + [9_000_000] * 4
+    evidence = replace(POLLING, lateness=lateness(busy, busy, late, late, busy))
+    (reason,) = reasons(evidence)
+    assert reason.startswith("frames left their queues late in 2 of 5 s, p99 9.")
+    assert reasons(replace(POLLING, lateness=lateness(busy, late, busy))) == []
+    assert reasons(replace(POLLING, lateness=lateness(*[busy] * 20, late, late))) == []
+
+
+def test_a_second_without_frames_is_not_late() -> None:
+    evidence = replace(POLLING, lateness=lateness([20_000] * 10, [], [20_000] * 10))
+    assert reasons(evidence) == []
+    assert {finding.what: finding.measured for finding in judge(evidence, LIMITS)}[
+        "seconds with a p99 beyond that"
+    ] == "0 of 2"
+
+
+def test_overflowing_rings_spoil_a_run() -> None:
+    (reason,) = reasons(replace(IDLE, data_packets=10_000, ring_drops=11))
+    assert reason.startswith("the links' receive rings overflowed: 11 frames lost, 0.11% of the data packets")
+    assert reasons(replace(IDLE, data_packets=10_000, ring_drops=10)) == []
+    assert reasons(replace(IDLE, data_packets=0, ring_drops=1)) != []
+
+
+def test_lost_events_and_an_empty_pool_spoil_a_run() -> None:
+    pool, events = reasons(replace(IDLE, pool_empty_drops=3, events_lost=2))
+    assert pool.startswith("3 frames found the queue engine's frame pool empty")
+    assert events.startswith("2 NIC events were lost")
+
+
+@pytest.mark.parametrize(
+    ("base_rtt_ns", "lateness_ns"), [(0, 100_000), (150_000, 100_000), (600_000, 300_000), (10**8, 500_000)]
+)
+def test_lateness_is_judged_by_the_idle_rtt(base_rtt_ns: int, lateness_ns: int) -> None:
+    assert limits_for(base_rtt_ns).lateness_ns == lateness_ns

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from agents.wire_abi import EvState
-from testbed.metrics.fidelity import CpuReading, CpuTimes
+from testbed.metrics.cpu_use import CpuReading, CpuTimes
 from testbed.metrics.histogram import Histogram
 from testbed.metrics.series import HostCounts, Reading, add_hosts, summarize
 
@@ -17,6 +17,9 @@ EARLY = Reading(
     ev_states={(0, EvState.GOOD): 32},
     plane_tx_bytes=(1000, 0),
     port_drops={"loss": 2, "queue_full": 0},
+    deepest_queue_bytes={"t0_down": 5000},
+    ecn_marks=7,
+    trims=1,
     cpus=CpuReading(1_000_000_000, (CpuTimes("0", 100, 50, 0, 0),)),
 )
 LATE = Reading(
@@ -30,6 +33,9 @@ LATE = Reading(
     ev_states={(0, EvState.GOOD): 31, (0, EvState.ASSUMED_BAD): 1},
     plane_tx_bytes=(3000, 500),
     port_drops={"loss": 5, "queue_full": 1},
+    deepest_queue_bytes={"t0_down": 300},
+    ecn_marks=10,
+    trims=1,
     cpus=CpuReading(1_100_000_000, (CpuTimes("0", 110, 55, 1, 0),)),
 )
 
@@ -45,6 +51,8 @@ def test_an_interval_is_the_difference_of_its_readings() -> None:
     assert interval.plane_tx_bytes == (2000, 500)
     assert interval.port_drops == {"loss": 3, "queue_full": 1}
     assert interval.cpu_use[0].busy_ratio == 0.5
+    assert interval.deepest_queue_bytes == {"t0_down": 300}
+    assert (interval.ecn_marks, interval.trims) == (3, 0)
 
 
 def test_goodput_is_payload_per_second_over_all_hosts() -> None:
@@ -68,6 +76,17 @@ def test_hosts_add_up_field_by_field() -> None:
     total = add_hosts(LATE.hosts.values())
     assert total == HostCounts(goodput_bytes=250_100, tx_data_packets=15, retransmits_sack=2)
     assert add_hosts([]) == HostCounts()
+
+
+def test_every_reason_to_send_again_counts() -> None:
+    each = HostCounts(
+        retransmits_sack=1,
+        retransmits_timeout=2,
+        retransmits_nack=4,
+        retransmits_ack=8,
+        retransmits_tail=16,
+    )
+    assert each.retransmits == 31
 
 
 def test_nothing_recorded_has_no_latency() -> None:

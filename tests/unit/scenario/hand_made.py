@@ -1,14 +1,15 @@
 """Readings and recordings made by hand, for tests that need exact numbers."""
 
+from collections import Counter
 from collections.abc import Mapping
 
 from agents.wire_abi import EvState
-from testbed.metrics.fidelity import CpuReading, CpuTimes
+from testbed.metrics.cpu_use import CpuReading, CpuTimes
 from testbed.metrics.histogram import Histogram
 from testbed.metrics.series import HostCounts, Reading
 from testbed.scenario.event import EvTransition, FaultChange
 from testbed.scenario.load import load_scenario
-from testbed.scenario.recording import Recording
+from testbed.scenario.recording import FlowReading, Recording
 from testbed.scenario.resolve import resolve
 
 ZERO_NS = 1_000_000_000_000
@@ -45,6 +46,15 @@ def recording(text: str, readings: list[Reading], *, end_ns: int | None = None) 
     """A recording of the scenario *text*, whole unless *end_ns* (on the run's axis) is None."""
     plan = resolve(load_scenario(text))
     made = Recording(plan, start_ns=ZERO_NS + plan.start_ns, zero_ns=ZERO_NS, readings=readings)
+    flows = [flow for workload in plan.workloads for flow in workload.flows]
+    senders = Counter(flow.source for flow in flows)
+    made.flow_readings = [
+        FlowReading(
+            each.time_ns,
+            {flow: each.hosts[flow.source].acknowledged_bytes // senders[flow.source] for flow in flows},
+        )
+        for each in readings
+    ]
     if end_ns is not None:
         made.end_ns = ZERO_NS + end_ns
         made.workload_ends = {workload.name: ZERO_NS + end_ns for workload in plan.workloads}

@@ -7,7 +7,7 @@ repair; counters are the integral of rates; no message is lost, no byte is wrong
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -16,15 +16,17 @@ from functools import cache
 from agents.wire_abi import EvState
 from testbed.errors import CleanupError, FaultError
 from testbed.faults.occurrence import FaultOccurrence
-from testbed.metrics.fidelity import CpuReading, CpuTimes
+from testbed.metrics.cpu_use import CpuReading, CpuTimes
 from testbed.metrics.histogram import Histogram
 from testbed.metrics.series import HostCounts, Reading
 from testbed.scenario.event import EvTransition, FaultChange, NicEvent
-from testbed.scenario.plan import Plan, PlannedTransport, PlannedWorkload
+from testbed.scenario.plan import Plan, PlannedFault, PlannedTransport, PlannedWorkload
+from testbed.scenario.recovery import Recovery
 from testbed.scenario.runner import World
 from testbed.topology.clos import Clos
 from testbed.topology.ev import decode_ev
 from testbed.workloads.flow import Flow
+from testbed.workloads.operation_record import OperationRecord
 from testbed.workloads.outcome import FlowOutcome
 
 PACKET_BYTES = 2048
@@ -129,6 +131,7 @@ class SimulatedLab:
         self.calls: list[str] = []
         self.wrong_bytes = 0
         self.events_lost = 0
+        self.records: dict[str, list[OperationRecord]] = {}
         self.fail: dict[str, Exception] = {}
         self._random = random.Random(7)
         self._scheduled: list[EvTransition] = []
@@ -144,12 +147,19 @@ class SimulatedLab:
         self._paths: dict[tuple[str, str, int], frozenset[str]] = {}
 
     @contextmanager
-    def announced(self, scenario: str, run_id: str, seed: int) -> Iterator[None]:
-        self.calls.append(f"announce {scenario}/{run_id} {seed}")
+    def announced(self, plan: Plan, run_id: str) -> Iterator[None]:
+        self.calls.append(f"announce {plan.scenario}/{run_id} {plan.seed}")
         yield
         self.calls.append("announcement over")
 
+    def show_recovery(self, recoveries: Sequence[Recovery]) -> None:
+        self.calls += [f"recovery {recovery.fault_id}" for recovery in recoveries]
+
     # ---- FaultInjector
+
+    def make_ready(self, faults: Sequence[PlannedFault]) -> None:
+        assert tuple(faults) == self.plan.faults
+        assert not self.active
 
     def apply(self, occurrence: FaultOccurrence) -> FaultChange:
         self._called(f"apply {occurrence.fault_id}")
@@ -159,8 +169,8 @@ class SimulatedLab:
         self.active[occurrence.fault_id] = (occurrence, before_ns)
         for flow, entropy in self._hit(occurrence):
             lost = 1 + self._random.randrange(4)
-            if occurrence.loss_ratio is None or flow.is_sending:
-                self._fault_drops["link_down" if occurrence.loss_ratio is None else "loss"] += lost
+            if occurrence.kind != "loss" or flow.is_sending:
+                self._fault_drops["loss" if occurrence.kind == "loss" else "link_down"] += lost
                 self._retransmits[flow.flow.source] += lost
             self._schedule(
                 before_ns + self._random.randrange(60_000, self.detect_ns), flow, entropy, EvState.ASSUMED_BAD
@@ -221,6 +231,13 @@ class SimulatedLab:
     def is_finished(self, name: str) -> bool:
         self._advance()
         return not any(flow.is_sending for flow in self._of(name))
+
+    def acknowledged_bytes(self) -> Mapping[Flow, int]:
+        self._advance()
+        return {flow.flow: int(flow.acked_bytes) for flow in self.flows}
+
+    def operations(self, name: str) -> Sequence[OperationRecord]:
+        return self.records.get(name, ())
 
     def collect(self, deadline_ns: int) -> Sequence[FlowOutcome]:
         self._called("collect")
@@ -283,6 +300,10 @@ class SimulatedLab:
             },
             cpus=CpuReading(self.clock.now_ns(), cpus),
         )
+
+    def ring_drops(self) -> int:
+        self._called("ring_drops")
+        return 7 * self.calls.count("ring_drops")
 
     def drain_events(self) -> Sequence[NicEvent]:
         self._advance()

@@ -12,14 +12,16 @@ from testbed.scenario.quantity import QUANTITIES, Dimension, percentile_ratio
 
 REFUSED = {
     "goodputt(main) > 1Gbit": "column 1: nothing measured is called 'goodputt'; did you mean 'goodput'? "
-    "(known: goodput, p<N>, mean, max, messages, retransmits, fault_drops, queue_drops, assumed_bad, "
-    "qp_errors, wrong_bytes, detect, avoid, restore)",
+    "(known: goodput, slowest_flow, fastest_flow, lowest_goodput, interruption, fairness, algbw, busbw, "
+    "job_throughput, operations, p<N>, mean, max, messages, retransmits, fault_drops, queue_drops, pauses, "
+    "paused_time, stalled_time, deadlocked_ports, lowest_plane_share, highest_plane_share, assumed_bad, "
+    "qp_errors, wrong_bytes, lost, detect, localise, avoid, restore)",
     "p100(packet_rtt) < 1s": "column 1: 'p100' is not a percentile; write one above p0 and below p100, "
     "such as p99.9",
     "p0(packet_rtt) < 1s": "column 1: 'p0' is not a percentile; write one above p0 and below p100, "
     "such as p99.9",
     "p99(packet_rt) < 1s": "column 5: p99 has no 'packet_rt'; did you mean 'packet_rtt'? "
-    "(known: message_completion, packet_rtt)",
+    "(known: message_completion, packet_rtt, step_time, collective_time)",
     "goodput(main) >= 10": "column 15: a rate cannot be compared with a count; write the number like 100Mbit",
     "p99(packet_rtt) < 3Mbit": "column 17: a time cannot be compared with a rate; write the number like 5ms",
     "goodput(main) >= 97 of goodput(main)": "column 18: only a ratio such as 97% can be taken of something, "
@@ -27,8 +29,14 @@ REFUSED = {
     "detect(f) < 5msec": "column 13: unknown unit 'msec' in '5msec'; did you mean 'ms'? "
     "(known: %, ns, us, ms, s, m, h, bit, kbit, Mbit, Gbit, B, KB, KiB, MB, MiB, GB, GiB)",
     "goodput(main) durign f > 1bit": "column 15: expected a comparison, an operator or a window "
-    "(before, during, after), found 'durign'; did you mean 'during'?",
+    "(before, during, after, from), found 'durign'; did you mean 'during'?",
     "goodput(main) during > 1bit": "column 22: expected the id of a fault after 'during', found '>'",
+    "goodput(main) from 4 to 5s > 1bit": "column 20: expected a time such as 4s after 'from', found '4'",
+    "goodput(main) from 4s > 1bit": "column 23: expected 'to' and a time after '4s', found '>'",
+    "goodput(main) from 4s to 5Mbit > 1bit": "column 26: expected a time such as 4s after 'to', "
+    "found '5Mbit'",
+    "goodput(main) from 4s to 4s > 1bit": "column 20: the window ends before it begins",
+    "detect(f) from 4s to 5s < 5ms": "column 11: detect is one value for the whole run and has no 'from'",
     "detect(f) during f < 5ms": "column 11: detect is one value for the whole run and has no 'during'",
     "goodput > 1Gbit": "column 9: expected '(' and the name of a workload after goodput, found '>'",
     "goodput(main > 3bit": "column 14: expected ')', found '>'",
@@ -131,6 +139,7 @@ _WORDS = st.sampled_from(
         ")",
         "(main)",
         "(packet_rtt)",
+        "(step_time(main))",
         "(f)",
         "f",
         "5ms",
@@ -158,3 +167,18 @@ def _parse_or_refuse(text: str) -> None:
         return
     assert (match := re.match(r"column (\d+): ", message)) is not None
     assert 1 <= int(match.group(1)) <= len(text) + 1
+
+
+def test_times_of_a_workload_name_it_within() -> None:
+    [quantity] = parse_expectation("p99.9(step_time(job)) during flap1 < 80ms").quantities()
+    assert (quantity.argument, quantity.workload, quantity.fault_id) == ("step_time", "job", "flap1")
+    assert str(quantity) == "p99.9(step_time(job)) during flap1"
+    assert quantity.needs_operations
+
+
+def test_wrong_bytes_are_those_of_all_workloads_or_of_one() -> None:
+    whole, one = (
+        next(parse_expectation(f"{text} == 0").quantities()) for text in ("wrong_bytes", "wrong_bytes(a)")
+    )
+    assert (whole.workload, one.workload) == (None, "a")
+    assert (str(whole), str(one)) == ("wrong_bytes", "wrong_bytes(a)")

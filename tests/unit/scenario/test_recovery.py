@@ -1,3 +1,4 @@
+import pytest
 from hand_made import MS, ZERO_NS, S, applied, back, cleared, left, reading, recording
 from scenario_text import scenario
 
@@ -163,3 +164,86 @@ def test_a_nic_notices_its_own_carrier_before_any_ev_leaves() -> None:
         back(310 * MS, OTHER_PLANE),
     ]
     assert recovery(run).detect == Phase(700_000)
+
+
+def with_fault(fault: str, changes: list[FaultChange], events: list[NicEvent]) -> Recovery:
+    """Recovery from *fault* (its keys but id, at and for) in a run of one second."""
+    text = scenario(f"  faults: [{{id: f, at: 100ms, for: 200ms, {fault}}}]\n")
+    run = recording(text, [reading(0), reading(S)], end_ns=S)
+    run.fault_changes, run.nic_events = changes, events
+    return recovery(run)
+
+
+def test_a_fault_of_one_ev_is_left_by_that_ev_alone() -> None:
+    found = with_fault(
+        f'kind: ev-loss, ev: "0x{ON_PATH:08x}", select: {{links: "{LINK}"}}',
+        [applied("f", 100 * MS), cleared("f", 300 * MS, lost=3, last_lost_ns=101 * MS)],
+        [left(101 * MS, ON_PATH_TOO), left(105 * MS, ON_PATH), back(320 * MS, ON_PATH)],
+    )
+    assert (found.detect, found.left_evs, found.restore) == (Phase(5 * MS), 1, Phase(20 * MS))
+
+
+@pytest.mark.parametrize(
+    ("fault", "plane"),
+    [("kind: switch-down, select: {nodes: p1-t0-0}", 1), ("kind: plane-down, select: {planes: 1}", 1)],
+)
+def test_nodes_and_planes_are_left_by_every_ev_through_them(fault: str, plane: int) -> None:
+    found = with_fault(
+        fault,
+        [applied("f", 100 * MS), cleared("f", 300 * MS, lost=3, last_lost_ns=101 * MS)],
+        [left(101 * MS, ON_PATH), left(104 * MS, OTHER_PLANE), back(350 * MS, OTHER_PLANE)],
+    )
+    assert (found.detect, found.left_evs, found.restore) == (Phase(4 * MS), 1, Phase(50 * MS))
+
+
+def port_change(at_ns: int, *, is_up: bool) -> PortTransition:
+    return PortTransition(ZERO_NS + at_ns, "h0", 1, is_up)
+
+
+def test_full_width_is_back_with_the_carrier_of_the_last_port() -> None:
+    found = with_fault(
+        'kind: nic-port-down, select: {links: "h0:1"}',
+        [applied("f", 100 * MS), cleared("f", 300 * MS, lost=3, last_lost_ns=101 * MS)],
+        [
+            PortTransition(ZERO_NS + 102 * MS, "h0", 1, False),
+            PortTransition(ZERO_NS + 307 * MS, "h0", 1, True),
+        ],
+    )
+    assert (found.detect, found.restore) == (Phase(2 * MS), Phase(7 * MS))
+
+
+def test_what_loses_nothing_is_not_avoided() -> None:
+    found = with_fault(
+        "kind: host-pause, select: {nodes: h0}",
+        [applied("f", 100 * MS), cleared("f", 300 * MS)],
+        [],
+    )
+    assert found.avoid == Phase(None, "it loses no packet")
+    assert found.detect == Phase(None, "it took no packet, so there was nothing to notice")
+    assert found.restore == Phase(0)
+
+
+def test_what_another_fault_breaks_later_is_not_charged_to_the_first() -> None:
+    text = scenario(
+        "  faults:\n"
+        f'    - {{id: f, at: 100ms, for: 100ms, kind: link-down, select: {{links: "{LINK}"}}}}\n'
+        f'    - {{id: g, at: 400ms, for: 100ms, kind: link-down, select: {{links: "{LINK}"}}}}\n'
+    )
+    run = recording(text, [reading(0), reading(S)], end_ns=S)
+    run.fault_changes = [
+        applied("f", 100 * MS),
+        cleared("f", 200 * MS, lost=2, last_lost_ns=101 * MS),
+        applied("g", 400 * MS),
+        cleared("g", 500 * MS, lost=2, last_lost_ns=401 * MS),
+    ]
+    run.nic_events = [
+        left(102 * MS, ON_PATH),
+        left(210 * MS, ON_PATH_TOO),  # missed after the repair
+        back(230 * MS, ON_PATH_TOO),
+        back(240 * MS, ON_PATH),
+        left(403 * MS, ON_PATH),
+        back(550 * MS, ON_PATH),
+    ]
+    first, second = (measure_recovery(run, fault) for fault in run.plan.faults)
+    assert (first.detect, first.left_evs, first.restore) == (Phase(2 * MS), 2, Phase(40 * MS))
+    assert (second.detect, second.left_evs, second.restore) == (Phase(3 * MS), 1, Phase(50 * MS))

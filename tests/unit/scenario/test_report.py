@@ -9,6 +9,8 @@ import pytest
 from scenario_text import FLAP
 from simulated_lab import SimulatedLab
 
+from agents.wire_abi import EvState
+from testbed.metrics.histogram import merge
 from testbed.scenario.execution import execute
 from testbed.scenario.load import load_scenario
 from testbed.scenario.report import build_report
@@ -21,8 +23,11 @@ from testbed.scenario.report_axis import (
     linear_axis,
     log_axis,
 )
+from testbed.scenario.report_distribution import build_distributions
+from testbed.scenario.report_fabric import fabric_drawing
 from testbed.scenario.report_figure import Band, Frame, Panel, Series, draw_panel
-from testbed.scenario.report_panel import POINTS_MAX, shown_intervals
+from testbed.scenario.report_panel import POINTS_MAX, build_panels, shown_intervals
+from testbed.scenario.report_table import transition_table
 from testbed.scenario.resolve import resolve
 from testbed.scenario.result import RunResult
 from testbed.scenario.verdict import Ending, Status, decide
@@ -75,7 +80,8 @@ def test_the_page_is_well_formed_and_has_every_panel(result: RunResult) -> None:
 
 def test_every_panel_shades_every_occurrence_and_names_the_fault(result: RunResult) -> None:
     page = Page(build_report(result))
-    assert page.classes("fault") == 4 * len(PANELS)
+    shades = [attributes["d"] for _, attributes in page.tags if attributes.get("class") == "fault"]
+    assert [(shade or "").count("M") for shade in shades] == [4] * len(PANELS)
     assert page.classes("fault-bar") == len(PANELS)
     assert "".join(page.text).count("flap1") >= len(PANELS)
 
@@ -94,9 +100,84 @@ def test_the_page_asks_nobody_for_anything(result: RunResult) -> None:
 
 def test_a_panel_describes_itself_in_words(result: RunResult) -> None:
     page = Page(build_report(result))
-    labels = [a["aria-label"] for tag, a in page.tags if tag == "svg" and a.get("role") == "img"]
-    assert len(labels) == len(PANELS)
-    assert all(label and " over time: " in label for label in labels)
+    labels = [
+        a["aria-label"]
+        for tag, a in page.tags
+        if tag == "svg" and a.get("role") == "img" and (a["class"] or "").startswith("panel")
+    ]
+    assert len(labels) == len(PANELS) + 2
+    assert all(label and " over time: " in label for label in labels[: len(PANELS)])
+    assert all(label and ", histogram: no fault: p50 " in label for label in labels[len(PANELS) :])
+
+
+def test_every_panel_can_be_walked_with_the_keyboard(result: RunResult) -> None:
+    page = Page(build_report(result))
+    assert sum(a.get("tabindex") == "0" for tag, a in page.tags if tag == "svg") == len(PANELS)
+
+
+def test_queues_and_signals_are_drawn_where_ports_have_a_rate(tmp_path: Path) -> None:
+    shaped = FLAP.replace("  seed: 42\n", "  seed: 42\n  topology: {port_rate: 100Mbit, flow_control: pfc}\n")
+    lab = SimulatedLab(resolve(load_scenario(shaped)))
+    drawn = execute(lab.plan, shaped, lab.world, lab, tmp_path).result
+    page = Page(build_report(drawn))
+    panels = [attributes["id"] for tag, attributes in page.tags if attributes.get("class") == "panel"]
+    assert panels[-4:] == ["panel-queues", "panel-signals", "panel-held", "panel-senders"]
+
+
+def test_goodput_of_workloads_that_share_their_hosts_is_told_apart(tmp_path: Path) -> None:
+    first = "    - {name: main, kind: sendrecv, shift: 4, size: 1MiB, warmup: 500ms, duration: 4s}\n"
+    both = FLAP.replace(first, first + first.replace("main", "half").replace("duration: 4s", "duration: 2s"))
+    lab = SimulatedLab(resolve(load_scenario(both)))
+    recording = execute(lab.plan, both, lab.world, lab, tmp_path).result.recording
+    goodput = build_panels(recording, shown_intervals(recording.readings))[0]
+    assert [series.name for series in goodput.series] == ["all senders", "main", "half"]
+    ends = [[value for value in series.values if value is not None][-10] for series in goodput.series]
+    assert ends[0] == pytest.approx(ends[1], rel=0.01)
+    assert ends[2] == 0
+
+
+def test_each_plane_has_a_lane_of_its_ev_states(result: RunResult) -> None:
+    recording = result.recording
+    panel = next(
+        one for one in build_panels(recording, shown_intervals(recording.readings)) if one.key == "evs"
+    )
+    assert [lane.name for lane in panel.lanes] == ["plane 0", "plane 1", "plane 2", "plane 3"]
+    bad = [max(value or 0 for value in lane.series[0].values) for lane in panel.lanes]
+    assert bad[0] > 0
+    assert bad[1:] == [0, 0, 0]  # the fault was in plane 0
+    assert bad[0] < panel.lanes[0].full
+    assert max(value or 0 for value in panel.series[0].values) == bad[0]
+
+
+def test_why_evs_changed_is_counted_by_plane(result: RunResult) -> None:
+    events = list(result.recording.ev_transitions())
+    text = " ".join(Page(transition_table(result)).text)
+    left = sum(event.after is EvState.ASSUMED_BAD for event in events)
+    assert left > 0
+    assert re.search(rf"GOOD \u2192 ASSUMED_BAD\s+loss\s+{left}\s+\u2013\s+\u2013\s+\u2013\s+{left}\b", text)
+
+
+def test_histograms_tell_times_during_faults_from_others(result: RunResult) -> None:
+    recording = result.recording
+    rtt, message = build_distributions(recording)
+    assert (rtt.key, message.key) == ("rtt-histogram", "message-histogram")
+    span = recording.measured_span()
+    everything = merge(recording.interval(span).packet_rtt).count
+    counts = [int(outline.name.split(", ")[-1].split()[0].replace(",", "")) for outline in rtt.outlines]
+    assert len(counts) == 2
+    assert sum(counts) == pytest.approx(everything, rel=0.05)
+    for outline in rtt.outlines:
+        assert sum(share for _, _, share in outline.bars) == pytest.approx(1)
+        assert all(low < high for low, high, _ in outline.bars)
+
+
+def test_links_that_faults_hit_stand_out_in_the_fabric(result: RunResult) -> None:
+    page = Page(fabric_drawing(result))
+    (fault,) = result.plan.faults
+    marked = {a["data-name"] for _, a in page.tags if a.get("class") == "link marked"}
+    assert marked == set(fault.links)
+    assert "".join(page.text).count("flap1 (link-flap)") == len(fault.links)
+    assert len(page.open) == 0
 
 
 def test_every_expectation_stands_with_its_reason(result: RunResult) -> None:

@@ -8,7 +8,8 @@ from scenario_text import FLAP, HEAD, scenario
 from testbed.errors import UsageError
 from testbed.scenario.load import load_scenario
 from testbed.scenario.plan import dump_plan, load_plan
-from testbed.scenario.resolve import derive_seed, resolve
+from testbed.scenario.resolve import resolve
+from testbed.scenario.seed import derive_seed
 from testbed.scenario.timeline import (
     ChangeFault,
     EndWarmup,
@@ -17,6 +18,7 @@ from testbed.scenario.timeline import (
     build_timeline,
     format_plan,
 )
+from testbed.topology.congestion import CongestionControl
 
 PLAN_42_LINKS = ("p0-t0-0:4~p0-t1-0:0", "p0-t0-1:4~p0-t1-0:1")
 PLAN_42_PERIODS = (
@@ -136,9 +138,39 @@ def test_qps_come_from_the_workload_or_else_from_the_transport() -> None:
 def test_transport_defaults_are_those_of_the_topology() -> None:
     topology = "  topology: {planes: 2, nic: {evs: 64, window_packets: 32}}\n"
     plan = resolve(load_scenario(scenario(topology)))
-    assert (plan.transport.evs, plan.transport.window_packets) == (64, 32)
+    assert (plan.transport.evs, plan.transport.congestion) == (64, CongestionControl("fixed", 32))
     plan = resolve(load_scenario(scenario(topology + "  transport: {evs: 16, window: 8}\n")))
-    assert (plan.transport.evs, plan.transport.window_packets) == (16, 8)
+    assert (plan.transport.evs, plan.transport.congestion) == (16, CongestionControl("fixed", 8))
+
+
+def test_congestion_control_is_nscc_where_ports_have_a_rate_unless_a_window_is_given() -> None:
+    shaped = "  topology: {port_rate: 100Mbit}\n"
+    chosen = resolve(load_scenario(scenario(shaped))).transport.congestion
+    assert (chosen.algorithm, chosen.window_packets) == ("nscc", 27)
+    fixed = resolve(load_scenario(scenario(shaped + "  transport: {window: 8}\n"))).transport.congestion
+    assert fixed == CongestionControl("fixed", 8)
+    profile = "  transport: {cc_profile: {max_cwnd: 20000}}\n"
+    chosen = resolve(load_scenario(scenario(shaped + profile))).transport.congestion
+    assert (chosen.algorithm, chosen.settings) == ("nscc", {"max_cwnd": 20000})
+    assert chosen.describe() == "nscc, window of up to 10 packets"
+
+
+@pytest.mark.parametrize(
+    ("topology", "transport", "message"),
+    [
+        ("{}", "{cc: nscc}", "cc: nscc needs ports with a rate"),
+        ("{port_rate: 100Mbit}", "{cc: nscc, window: 8}", "window: it is for cc: fixed"),
+        ("{port_rate: 100Mbit}", "{cc: fixed, cc_profile: {gamma: 0.5}}", "cc_profile: parameters of nscc"),
+        ("{port_rate: 100Mbit}", "{cc_profile: {gama: 0.5}}", "there is no gama"),
+        ("{port_rate: 100Mbit}", "{cc_profile: {gamma: 1.5}}", "gamma is 1.5, expected 0 to 1"),
+    ],
+)
+def test_congestion_control_that_does_not_fit_is_refused(topology: str, transport: str, message: str) -> None:
+    text = scenario(f"  topology: {topology}\n  transport: {transport}\n")
+    with pytest.raises(UsageError) as refusal:
+        resolve(load_scenario(text))
+    assert message in refusal.value.message
+    assert "transport" in refusal.value.message
 
 
 def test_a_fault_until_cleared_has_no_end() -> None:
@@ -166,9 +198,9 @@ def test_a_saved_plan_is_read_back_as_it_was(tmp_path_factory: pytest.TempPathFa
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("{", "not a plan of schema version 1: : Invalid JSON"),
-        ("{}", "not a plan of schema version 1: schema_version: Field required"),
-        ('{"schema_version": 2}', "not a plan of schema version 1: schema_version: Input should be 1"),
+        ("{", "not a plan of schema version 2: : Invalid JSON"),
+        ("{}", "not a plan of schema version 2: schema_version: Field required"),
+        ('{"schema_version": 1}', "not a plan of schema version 2: schema_version: Input should be 2"),
     ],
 )
 def test_what_is_no_plan_is_refused(tmp_path: Path, content: str, reason: str) -> None:
@@ -232,3 +264,15 @@ def test_an_occurrence_without_an_end_is_not_cleared_by_the_timeline() -> None:
 
 def test_dry_run_text() -> None:
     assert format_plan(resolve(load_scenario(FLAP))) == DRY_RUN
+
+
+def test_a_clear_ends_a_fault_before_its_time_and_a_flap_between_outages() -> None:
+    faults = """
+  faults:
+    - {id: gray, at: 100ms, until: cleared, kind: loss, ratio: 1%, select: {links: "h0:0"}}
+    - {id: flap, at: 100ms, for: 800ms, kind: link-flap, every: 100ms, down: 20ms, select: {links: "h0:1"}}
+    - {kind: clear, at: 350ms, faults: [gray, flap]}
+"""
+    gray, flap = resolve(load_scenario(scenario(faults))).faults
+    assert gray.periods == ((100_000_000, 350_000_000),)
+    assert [start_ns for start_ns, _ in flap.periods] == [100_000_000, 200_000_000, 300_000_000]

@@ -88,6 +88,8 @@ def test_manifest_of_a_failed_run(finished: FinishedRun) -> None:
     assert (manifest["status"], manifest["exit_code"], manifest["trusted"]) == ("failed", 4, True)
     assert [entry["passed"] for entry in manifest["expectations"]] == [True, True, False, True]
     assert manifest["workloads"][0]["wrong_bytes"] == 3
+    rings = next(entry for entry in manifest["fidelity"] if entry["what"] == "frames lost in receive rings")
+    assert rings["measured"].startswith("7 ")
     assert manifest["faults"][0]["occurrences"] == 4
     assert manifest["started_utc"] == "2026-11-21T17:00:00Z"
 
@@ -135,7 +137,7 @@ def test_series_has_a_row_per_interval_and_units_in_its_columns(finished: Finish
     series = rows(finished.folder / "series.csv")
     assert tuple(series[0]) == series_columns(finished.result.plan)
     assert len(series) >= 45
-    counts = re.compile(r"messages|retransmits_\w+|qp_errors|\w+_drops|ev_\w+_plane\d")
+    counts = re.compile(r"messages|retransmits_\w+|qp_errors|\w+_drops|ev_\w+_plane\d|ecn_marks|trims")
     units = {name.rpartition("_")[2] for name in series[0] if not counts.fullmatch(name)}
     assert units == {"ns", "bps", "bytes", "ratio"}
     times = [int(row["time_ns"]) for row in series]
@@ -147,6 +149,15 @@ def test_rates_of_hosts_add_up_to_the_goodput(finished: FinishedRun) -> None:
     for row in rows(finished.folder / "series.csv"):
         hosts = sum(int(row[f"goodput_h{host}_bps"]) for host in range(8))
         assert hosts == pytest.approx(int(row["goodput_bps"]), abs=8)
+
+
+def test_goodput_of_a_workload_is_a_column(finished: FinishedRun) -> None:
+    series = rows(finished.folder / "series.csv")
+    total, own = (
+        sum(float(row[column]) * int(row["interval_ns"]) for row in series)
+        for column in ("goodput_bps", "goodput_of_main_bps")
+    )
+    assert own == pytest.approx(total, rel=0.01)
 
 
 def test_ev_states_of_the_series_follow_the_fault(finished: FinishedRun) -> None:

@@ -1,7 +1,7 @@
 """Runs in a simulated lab: what is done, in which order, and what is left when something goes wrong."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from testbed.scenario.execution import FinishedRun, execute
 from testbed.scenario.load import load_scenario
 from testbed.scenario.resolve import resolve
 from testbed.scenario.verdict import Status
+from testbed.workloads.flow import Flow
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -51,14 +52,17 @@ def test_the_order_of_a_run(tmp_path: Path) -> None:
     steps = [call for call in lab.calls if call != "read" and not call.startswith("announce ")]
     assert steps == [
         "prepare",
+        "ring_drops",
         "start main",
         *["apply flap1", "clear flap1"] * 4,
         "stop main",
         "clear_all",
         "collect",
+        "ring_drops",
         "clear_all",
         "close",
         "announcement over",
+        "recovery flap1",
     ]
 
 
@@ -92,7 +96,7 @@ def test_a_run_is_announced_while_it_lasts(tmp_path: Path) -> None:
     lab, finished = run(FLAP, tmp_path)
     announced = next(call for call in lab.calls if call.startswith("announce "))
     assert announced == f"announce trial/{finished.folder.name} 42"
-    assert lab.calls[-1] == "announcement over"
+    assert lab.calls[-2:] == ["announcement over", "recovery flap1"]
 
 
 def test_a_missed_expectation_fails_the_run(tmp_path: Path) -> None:
@@ -287,3 +291,22 @@ def test_progress_is_told_in_words(tmp_path: Path) -> None:
         "comparing received memory",
         "run is over",
     ]
+
+
+def test_flows_that_take_long_to_read_are_read_less_often_but_at_every_edge(tmp_path: Path) -> None:
+    def slow(lab: SimulatedLab) -> None:
+        plain = lab.acknowledged_bytes
+
+        def acknowledged_bytes() -> Mapping[Flow, int]:
+            lab.clock.take(15 * MS)
+            return plain()
+
+        lab.acknowledged_bytes = acknowledged_bytes  # type: ignore[method-assign]
+
+    _, finished = run(FLAP, tmp_path, slow)
+    recording = finished.result.recording
+    assert len(recording.flow_readings) < len(recording.readings) * 2 / 3
+    for change in (recording.fault_changes[0], recording.fault_changes[-1]):
+        nearest_ns = min(abs(reading.time_ns - change.after_ns) for reading in recording.flow_readings)
+        assert nearest_ns <= 2 * CALL_NS
+    assert finished.result.goodput_bps["main"] == pytest.approx(8 * 3.2e9, rel=0.05)

@@ -54,6 +54,15 @@ def test_the_second_signal_goes_to_the_handler_of_before() -> None:
         assert clock.interruption() == "SIGINT"
 
 
+def test_only_the_second_signal_forces() -> None:
+    forced = []
+    with catching_signals(lambda: forced.append("now")) as clock:
+        signal.raise_signal(signal.SIGINT)
+        assert (clock.interruption(), forced) == ("SIGINT", [])
+        signal.raise_signal(signal.SIGTERM)
+        assert (clock.interruption(), forced) == ("SIGINT", ["now"])
+
+
 def test_handlers_are_given_back() -> None:
     before = signal.getsignal(signal.SIGTERM)
     with catching_signals():

@@ -26,6 +26,7 @@ def test_summary_says_sizes_and_theory() -> None:
         "port rate": "100Mbit",
         "link delay": "5us",
         "buffer per port": "137KiB for data",
+        "T0-T1 links": "mark above 6.84KiB, all above 27.4KiB; trim above 34.2KiB",
         "idle RTT in theory": "790.1us",
     }
 

@@ -4,7 +4,7 @@ import pytest
 
 from testbed.topology import timing
 from testbed.topology.clos import Clos
-from testbed.topology.spec import NicSpec, QueueSpec, TopologySpec
+from testbed.topology.spec import NicSpec, TopologySpec
 
 MBIT = 10**6
 
@@ -40,34 +40,7 @@ def test_serialisation_is_rounded_to_the_nearest_nanosecond() -> None:
     assert timing.serialisation_ns(2, 3 * 10**9) == 5
 
 
-def test_a_slow_port_holds_a_window() -> None:
-    assert Clos(TopologySpec(port_rate=100 * MBIT)).data_buffer_bytes == 64 * 2190
-
-
-def test_a_port_with_a_long_link_holds_five_bandwidth_delay_products() -> None:
-    clos = Clos(TopologySpec(port_rate=1000 * MBIT, link_delay=1_000_000))
-    rtt_ns = 4 * (17_520 + 1_232) + 8_000_000
-    assert clos.data_buffer_bytes == 5 * (rtt_ns // 8)
-
-
 def test_a_smaller_path_mtu_makes_shorter_frames() -> None:
     clos = Clos(TopologySpec(port_rate=100 * MBIT, nic=NicSpec(path_mtu=256)))
     assert timing.full_frame_bytes(clos) == 398
     assert clos.expected_rtt_ns(0, 5) == 4 * (31_840 + 12_320)
-
-
-def test_buffers_are_what_the_user_said() -> None:
-    queue = QueueSpec(data_buffer=50_000, control_buffer=7_000)
-    clos = Clos(TopologySpec(port_rate=100 * MBIT, queue=queue))
-    assert (clos.data_buffer_bytes, clos.control_buffer_bytes) == (50_000, 7_000)
-
-
-def test_control_packets_have_room_for_a_thousand_sacks() -> None:
-    assert Clos(TopologySpec(port_rate=100 * MBIT)).control_buffer_bytes == 1024 * 154
-
-
-def test_a_nic_port_holds_the_windows_of_all_its_qps() -> None:
-    clos = Clos(TopologySpec(port_rate=100_000_000))
-    nic = clos.spec.nic
-    assert timing.nic_buffer_bytes(clos) >= nic.qps_max * nic.window_packets * timing.full_frame_bytes(clos)
-    assert timing.nic_buffer_bytes(Clos(TopologySpec())) == 0

@@ -2,6 +2,7 @@
 
 from testbed.wire.endpoint_header import Eeth, EndpointOperation, Erth
 from testbed.wire.layout import Header
+from testbed.wire.link_probe_header import Lph
 from testbed.wire.opcode import Opcode
 from testbed.wire.reliability_header import CcState, NackReason, Neth, PathAdvice, Peth, Seth
 from testbed.wire.transport_header import Aeth, Bth, FormatType, ImmDt, Meth, NakCode, Reth, Tseth
@@ -118,5 +119,10 @@ GOLDEN: list[tuple[str, Header, str]] = [
         "EETH answering an EV probe",
         Eeth(EndpointOperation.EV_PROBE, 0x1234),
         "00 04 00 00" + " 00" * 24 + " 12 34" + " 00" * 6,
+    ),
+    (
+        "LPH: round 5 on path 3",
+        Lph(3, 5, 0x0102030405060708),
+        "00 00 00 03 00 00 00 05 01 02 03 04 05 06 07 08",
     ),
 ]

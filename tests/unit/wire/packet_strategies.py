@@ -8,12 +8,14 @@ from hypothesis import strategies as st
 from testbed.wire.endpoint_header import Eeth, Erth
 from testbed.wire.frame import Frame
 from testbed.wire.layout import RESERVED, Field, Header
+from testbed.wire.link_probe_header import Lph
 from testbed.wire.network_header import Ethernet, Ipv6, Udp
 from testbed.wire.opcode import Opcode
 from testbed.wire.packet import (
     Acknowledge,
     EndpointRequest,
     EndpointResponse,
+    LinkProbe,
     Nack,
     Packet,
     Probe,
@@ -26,7 +28,7 @@ from testbed.wire.traffic_class import Dscp
 from testbed.wire.transport_header import Aeth, Bth, ImmDt, Meth, Reth, Tseth
 
 HEADERS: list[type[Header]] = [
-    Aeth, Bth, CcState, Eeth, Erth, Ethernet, ImmDt, Meth, Neth, Peth, Reth, Seth, Tseth, Udp
+    Aeth, Bth, CcState, Eeth, Erth, Ethernet, ImmDt, Lph, Meth, Neth, Peth, Reth, Seth, Tseth, Udp
 ]  # fmt: skip
 
 AnyHeader = TypeVar("AnyHeader", bound=Header)
@@ -82,6 +84,7 @@ def packets() -> st.SearchStrategy[Packet]:
         st.builds(Sack, bths(Opcode.SACK), headers(Seth), headers(CcState)),
         st.builds(Nack, bths(Opcode.NACK), headers(Neth)),
         st.builds(Probe, bths(Opcode.PROBE), headers(Peth)),
+        st.builds(LinkProbe, bths(Opcode.LINK_PROBE), headers(Lph)),
         st.builds(EndpointRequest, bths(Opcode.ENDPOINT_REQUEST), headers(Erth)),
         st.builds(EndpointResponse, bths(Opcode.ENDPOINT_RESPONSE), headers(Eeth)),
     )

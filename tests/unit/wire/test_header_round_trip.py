@@ -14,7 +14,7 @@ each_header = pytest.mark.parametrize("header", HEADERS, ids=lambda header: head
 
 SIZES_BYTES = {
     "Bth": 12, "Meth": 4, "Tseth": 4, "Reth": 16, "ImmDt": 4, "Aeth": 4, "Seth": 28, "CcState": 8,
-    "Neth": 20, "Peth": 16, "Erth": 16, "Eeth": 36, "Ethernet": 14, "Udp": 8,
+    "Neth": 20, "Peth": 16, "Erth": 16, "Eeth": 36, "Lph": 16, "Ethernet": 14, "Udp": 8,
 }  # fmt: skip
 
 

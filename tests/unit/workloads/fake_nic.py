@@ -2,12 +2,14 @@
 
 import ctypes
 import socket
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from agents.nic.pattern import count_wrong, fill
 from testbed.errors import AgentError, UsageError
+from testbed.topology.clos import Clos
+from testbed.workloads.mrc_transport import MrcTransport, QpShape
 
 MEMORY_BYTES = 1 << 20
 
@@ -26,6 +28,15 @@ class Qp:
     evs: list[int]
     peer_qpn: int | None = None
     posted: list[Work] = field(default_factory=list)
+    acknowledged_bytes: int = 0
+    receives: int = 0
+    arrived: int = 0
+    polls: int = 0
+
+
+def fake_transport(clos: Clos, nics: list["FakeNic"], shape: QpShape = QpShape()) -> MrcTransport:  # noqa: B008
+    """The transport over these NICs, h0 first."""
+    return MrcTransport(clos, lambda host: nics[int(host[1:])], lambda host: nics[int(host[1:])], shape)
 
 
 class FakeNic:
@@ -45,6 +56,7 @@ class FakeNic:
         self._numbers = iter(range(1, 1 << 20))
         self._time_ns = 0
         self.is_closed = False
+        self.kinds: set[str] = set()
 
     # what the engine calls
 
@@ -54,8 +66,31 @@ class FakeNic:
     def hello(self) -> dict[str, Any]:
         return {"memory_bytes": MEMORY_BYTES}
 
-    def subscribe(self) -> None:
+    def subscribe(self, *kinds: str) -> None:
         self._check()
+        self.kinds = set(kinds)
+
+    @property
+    def memory_address(self) -> int:
+        return ctypes.addressof(self.memory)
+
+    def acknowledged_bytes(self, qpn: int) -> int:
+        return self.qps[qpn].acknowledged_bytes
+
+    def cast(self, verb: str, **arguments: Any) -> None:
+        try:
+            getattr(self, verb)(**arguments)
+        except UsageError as error:
+            self.tell(event="refused", verb=verb, qpn=arguments["qpn"], error=error.message)
+
+    def post_receive(self, qpn: int, count: int = 1) -> None:
+        self.qps[qpn].receives += count
+
+    def poll(self, qpn: int) -> None:
+        self.qps[qpn].polls += 1
+
+    def poll_receive(self, qpn: int) -> None:
+        self.qps[qpn].polls += 1
 
     def drain_events(self) -> Iterator[dict[str, Any]]:
         self._check()
@@ -79,13 +114,6 @@ class FakeNic:
     def deregister_memory(self, r_key: int) -> None:
         self._check()
         del self.regions[r_key]
-
-    def fill(self, offset: int, length: int, seed: int) -> None:
-        fill(ctypes.addressof(self.memory) + offset, length, seed)
-
-    def verify(self, offset: int, length: int, seed: int) -> int:
-        self._check()
-        return count_wrong(ctypes.addressof(self.memory) + offset, length, seed)
 
     def create_qp(self, peer_host: int, evs: list[int], **attributes: int) -> int:
         self._check()
@@ -130,10 +158,13 @@ class FakeNic:
             source = its["local_offset"] + i % its["local_slots"] * length
             place = region + its["remote_offset"] + i % its["remote_slots"] * length
             qp.peer.memory[place : place + length] = self.memory[source : source + length]
+            qp.acknowledged_bytes += length
         if self.corrupt_byte is not None:
             place = region + its["remote_offset"] + self.corrupt_byte
             qp.peer.memory[place] = bytes([qp.peer.memory[place][0] ^ 0xFF])
         self._time_ns += 1_000_000
+        if "immediate" in its and qp.peer_qpn is not None:
+            qp.peer.receive(qp.peer_qpn, its["immediate"], length, count)
         self.tell(
             event="completion",
             qpn=qpn,
@@ -143,7 +174,24 @@ class FakeNic:
             time_ns=self._time_ns,
         )
 
+    def receive(self, qpn: int, immediate: int, length: int, count: int) -> None:
+        """Tells of messages with an immediate that have arrived."""
+        qp = self.qps[qpn]
+        for _ in range(count):
+            assert qp.arrived < qp.receives
+            qp.arrived += 1
+            self.tell(
+                event="receive",
+                qpn=qpn,
+                number=qp.arrived,
+                immediate=immediate,
+                length=length,
+                time_ns=time.monotonic_ns(),
+            )
+
     def tell(self, **event: Any) -> None:
+        if event["event"] not in self.kinds | {"refused"}:
+            return
         self._events.append(event)
         self._far.send(b"!")
 

@@ -3,14 +3,16 @@
 import time
 
 import pytest
-from fake_nic import FakeNic
+from fake_nic import FakeNic, fake_transport
 
 from testbed.errors import AgentError, UsageError
 from testbed.topology.clos import Clos
+from testbed.topology.congestion import CongestionControl
 from testbed.topology.spec import TopologySpec
-from testbed.workloads.engine import QpShape, WorkloadEngine
+from testbed.workloads.engine import WorkloadEngine
 from testbed.workloads.flow import Flow
 from testbed.workloads.load import Load
+from testbed.workloads.mrc_transport import QpShape
 
 SECOND_NS = 10**9
 CLOS = Clos(TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1))
@@ -31,7 +33,7 @@ def nics():
 
 @pytest.fixture
 def engine(nics):
-    engine = WorkloadEngine(CLOS, lambda host: nics[int(host[1:])])
+    engine = WorkloadEngine(fake_transport(CLOS, nics))
     yield engine
     engine.close()
 
@@ -42,7 +44,7 @@ def load(name="main", iterations=None, flows=None):
 
 
 def test_a_workload_by_iterations_ends_by_itself(engine, nics):
-    engine.prepare([load(iterations=1234)], QpShape(), 1)
+    engine.prepare([load(iterations=1234)], 1)
     engine.start("main")
     assert engine.wait(in_seconds(30))
     assert engine.is_finished("main")
@@ -54,7 +56,7 @@ def test_a_workload_by_iterations_ends_by_itself(engine, nics):
 
 
 def test_an_endless_workload_ends_when_it_is_stopped(engine):
-    engine.prepare([load()], QpShape(), 1)
+    engine.prepare([load()], 1)
     engine.start("main")
     assert not engine.wait(time.monotonic_ns() + 20_000_000)
     assert not engine.is_finished("main")
@@ -65,7 +67,7 @@ def test_an_endless_workload_ends_when_it_is_stopped(engine):
 
 
 def test_two_workloads_share_the_memory_of_a_nic(engine):
-    engine.prepare([load("a", 10), load("b", 20)], QpShape(), 1)
+    engine.prepare([load("a", 10), load("b", 20)], 1)
     engine.start("a")
     engine.start("b")
     outcomes = engine.collect(in_seconds(30))
@@ -74,7 +76,7 @@ def test_two_workloads_share_the_memory_of_a_nic(engine):
 
 def test_messages_that_do_not_complete_in_time_are_an_error_of_their_flow(engine, nics):
     nics[0].is_instant = False
-    engine.prepare([load(iterations=5)], QpShape(), 1)
+    engine.prepare([load(iterations=5)], 1)
     engine.start("main")
     outcomes = {outcome.flow.source: outcome for outcome in engine.collect(time.monotonic_ns() + 50_000_000)}
     assert outcomes["h0"].error == "messages were still under way when the run ended"
@@ -84,7 +86,7 @@ def test_messages_that_do_not_complete_in_time_are_an_error_of_their_flow(engine
 
 def test_an_agent_that_dies_ends_the_run_with_its_name(engine, nics):
     nics[0].is_instant = nics[1].is_instant = False
-    engine.prepare([load()], QpShape(), 1)
+    engine.prepare([load()], 1)
     engine.start("main")
     nics[1].die()
     assert engine.wait(in_seconds(30))
@@ -92,22 +94,26 @@ def test_an_agent_that_dies_ends_the_run_with_its_name(engine, nics):
         engine.collect(in_seconds(0))
 
 
-def test_every_qp_gets_the_shape_of_the_run(engine, nics):
-    engine.prepare([load()], QpShape(evs=32, window_packets=16), 1)
+def test_every_qp_gets_the_shape_of_the_run(nics):
+    engine = WorkloadEngine(
+        fake_transport(CLOS, nics, QpShape(evs=32, congestion=CongestionControl("fixed", 16)))
+    )
+    engine.prepare([load()], 1)
     qp = next(iter(nics[0].qps.values()))
     assert len(qp.evs) == 32
     assert [ev >> 28 for ev in qp.evs] == [0] * 16 + [1] * 16
     assert qp.attributes["window_packets"] == 16
     assert qp.attributes["pmtu_bytes"] == 2048
     assert qp.attributes["backup_per_plane"] == 4
+    engine.close()
 
 
 def test_a_seed_repeats_every_choice():
     def choices(seed):
         made: list[FakeNic] = []
         made += [FakeNic("h0", made), FakeNic("h1", made)]
-        engine = WorkloadEngine(CLOS, lambda host: made[int(host[1:])])
-        engine.prepare([load()], QpShape(), seed)
+        engine = WorkloadEngine(fake_transport(CLOS, made))
+        engine.prepare([load()], seed)
         found = [(qp.evs, qp.attributes) for nic in made for qp in nic.qps.values()]
         engine.close()
         return found
@@ -119,12 +125,29 @@ def test_a_seed_repeats_every_choice():
 def test_a_workload_that_does_not_fit_is_refused_and_leaves_nothing(engine, nics):
     big = Load("main", size_bytes=1 << 20, depth=1, iterations=1, flows=(Flow("main", "h0", "h1", 0),))
     with pytest.raises(UsageError, match="messages of 1MiB need"):
-        engine.prepare([big], QpShape(), 1)
+        engine.prepare([big], 1)
     engine.close()
     assert all(nic.qps == {} and nic.regions == {} for nic in nics)
 
 
 def test_closing_twice_is_as_good_as_once(engine):
-    engine.prepare([load()], QpShape(), 1)
+    engine.prepare([load()], 1)
     engine.close()
+    engine.close()
+
+
+def test_an_agent_that_a_fault_kills_takes_its_flows_and_no_other(nics):
+    nics.append(FakeNic("h2", nics))
+    clos = Clos(TopologySpec(planes=2, t0=3, t1=1, hosts_per_t0=1))
+    engine = WorkloadEngine(fake_transport(clos, nics), is_killed=lambda host: host == "h2")
+    flows = (Flow("main", "h0", "h1", 0), Flow("main", "h0", "h2", 0))
+    engine.prepare([load(flows=flows)], 1)
+    engine.start("main")
+    nics[2].die()
+    assert not engine.wait(time.monotonic_ns() + 20_000_000)
+    engine.stop("main")
+    outcomes = {outcome.flow.target: outcome for outcome in engine.collect(in_seconds(30))}
+    assert outcomes["h2"].error is not None
+    assert outcomes["h2"].error.startswith("the NIC agent of h2 is lost: ")
+    assert (outcomes["h1"].error, outcomes["h1"].wrong_bytes) == (None, 0)
     engine.close()

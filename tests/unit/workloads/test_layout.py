@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.wire_abi import Limit
 from testbed.errors import UsageError
 from testbed.workloads.flow import Flow
 from testbed.workloads.layout import LAP_BYTES_MAX, PAGE_BYTES, Layout, plan_layout
@@ -54,6 +55,20 @@ def test_a_message_that_never_came_is_noticed(layout, lap, passes):
         before = found(layout, lap + layout.halves, messages)
     assert set(before) == set(after)
     assert all(before[place] != after[place] for place in after)
+
+
+@given(st.integers(1, 8 << 20), st.integers(1, 64), st.integers(1, 64))
+def test_no_two_messages_outstanding_write_the_same_slot_at_once(size_bytes, slots, wanted):
+    """Packets further apart than the PSN range are not under way together, whatever the depth."""
+    layout = Layout(size_bytes, slots, halves=2)
+    depth = layout.depth(wanted)
+    assert 1 <= depth <= wanted
+    assert depth <= slots or slots * size_bytes >= Limit.PSN_RING * Limit.PMTU_MAX
+
+
+def test_a_roomy_lap_leaves_the_depth_alone():
+    assert Layout(4 << 20, slots=1, halves=2).depth(16) == 16
+    assert Layout(65536, slots=4, halves=2).depth(16) == 4
 
 
 def test_laps_alternate_between_the_halves():

@@ -1,14 +1,19 @@
 """One flow: laps posted, compared, stopped, failed."""
 
+from dataclasses import replace
+
 import pytest
-from fake_nic import FakeNic
+from fake_nic import FakeNic, fake_transport
 
 from testbed.errors import AgentError
+from testbed.topology.clos import Clos
+from testbed.topology.spec import TopologySpec
 from testbed.workloads.flow import Flow
 from testbed.workloads.layout import Layout
-from testbed.workloads.sender import FlowSender, QpEnd
+from testbed.workloads.sender import FlowSender
 
 SIZE = 100
+CLOS = Clos(TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1))
 TWO_HALVES = Layout(SIZE, slots=4, halves=2)
 
 
@@ -22,12 +27,18 @@ def nics():
 
 
 @pytest.fixture
-def make_sender(nics):
+def transport(nics):
+    opened = fake_transport(CLOS, nics)
+    opened.open(["h0", "h1"])
+    return opened
+
+
+@pytest.fixture
+def make_sender(transport):
     def make(layout=TWO_HALVES):
         sender = FlowSender(
             Flow("main", "h0", "h1", 0),
-            QpEnd(nics[0], 1, (1, 2), {"window_packets": 64}),
-            QpEnd(nics[1], 0, (3, 4), {"window_packets": 32}),
+            transport,
             layout,
             depth=3,
             seed=5,
@@ -38,23 +49,26 @@ def make_sender(nics):
     return make
 
 
-def feed(sender, nic):
-    for event in nic.drain_events():
-        sender.take_event(event)
+@pytest.fixture
+def feed(transport):
+    def take(sender):
+        for event in transport.events():
+            sender.take(event)
+
+    return take
 
 
 def posted(nic, sender):
-    return [work.arguments for work in nic.qps[sender.qpn].posted]
+    return [work.arguments for work in nic.qps[sender.end.number].posted]
 
 
 def test_both_ends_get_a_qp_with_their_own_evs_towards_each_other(make_sender, nics):
     sender = make_sender()
     [near] = nics[0].qps.values()
     [far] = nics[1].qps.values()
-    assert (near.evs, near.attributes) == ([1, 2], {"window_packets": 64})
-    assert (far.evs, far.attributes) == ([3, 4], {"window_packets": 32})
+    assert near.attributes["seed"] != far.attributes["seed"]
     assert near.peer is nics[1]
-    assert nics[1].qps[near.peer_qpn].peer_qpn == sender.qpn
+    assert nics[1].qps[near.peer_qpn].peer_qpn == sender.end.number
 
 
 def test_two_laps_are_posted_each_on_its_own_half(make_sender, nics):
@@ -68,54 +82,54 @@ def test_two_laps_are_posted_each_on_its_own_half(make_sender, nics):
     assert (first["local_slots"], first["remote_slots"]) == (5, 4)
 
 
-def test_a_finished_lap_is_compared_before_its_half_is_written_again(make_sender, nics):
+def test_a_finished_lap_is_compared_before_its_half_is_written_again(make_sender, nics, feed):
     sender = make_sender()
     sender.start(None)
-    nics[0].carry_out(sender.qpn)
-    feed(sender, nics[0])
+    nics[0].carry_out(sender.end.number)
+    feed(sender)
     outcome = sender.outcome()
     assert (outcome.messages, outcome.compared_bytes, outcome.wrong_bytes) == (4, 4 * SIZE, 0)
     assert [work["remote_offset"] for work in posted(nics[0], sender)] == [4 * SIZE, 0]
 
 
-def test_many_laps_leave_no_wrong_byte(make_sender, nics):
+def test_many_laps_leave_no_wrong_byte(make_sender, nics, feed):
     sender = make_sender()
     sender.start(None)
     for _ in range(50):
-        nics[0].carry_out(sender.qpn)
-        feed(sender, nics[0])
+        nics[0].carry_out(sender.end.number)
+        feed(sender)
     assert sender.outcome().wrong_bytes == 0
     assert sender.outcome().compared_bytes == 50 * 4 * SIZE
 
 
-def test_a_wrong_byte_is_counted(make_sender, nics):
+def test_a_wrong_byte_is_counted(make_sender, nics, feed):
     sender = make_sender()
     sender.start(None)
     nics[0].corrupt_byte = 7
-    nics[0].carry_out(sender.qpn)
-    feed(sender, nics[0])
+    nics[0].carry_out(sender.end.number)
+    feed(sender)
     assert sender.outcome().wrong_bytes == 1
 
 
-def test_messages_that_were_acknowledged_but_never_written_are_noticed(make_sender, nics):
+def test_messages_that_were_acknowledged_but_never_written_are_noticed(make_sender, nics, transport):
     sender = make_sender()
     sender.start(None)
-    qp = nics[0].qps[sender.qpn]
+    qp = nics[0].qps[sender.end.number]
     work = qp.posted[0]
     work.arguments = {**work.arguments, "iterations": 3}  # the fourth message is only claimed
-    nics[0].carry_out(sender.qpn)
-    [event] = nics[0].drain_events()
-    sender.take_event({**event, "iterations": 4})
+    nics[0].carry_out(sender.end.number)
+    [event] = transport.events()
+    sender.take(replace(event, messages=4))
     assert sender.outcome().wrong_bytes >= SIZE * 0.9
 
 
 @pytest.mark.parametrize("messages", [1, 3, 4, 5, 8, 9, 17])
-def test_a_number_of_messages_is_sent_exactly(make_sender, nics, messages):
+def test_a_number_of_messages_is_sent_exactly(make_sender, nics, messages, feed):
     sender = make_sender()
     sender.start(messages)
     while not sender.is_idle:
-        nics[0].carry_out(sender.qpn)
-        feed(sender, nics[0])
+        nics[0].carry_out(sender.end.number)
+        feed(sender)
     outcome = sender.outcome()
     assert outcome.messages == messages
     assert outcome.payload_bytes == messages * SIZE
@@ -123,46 +137,48 @@ def test_a_number_of_messages_is_sent_exactly(make_sender, nics, messages):
     assert sum(lap.messages for lap in sender.laps) == messages
 
 
-def test_stopping_books_what_had_been_sent(make_sender, nics):
+def test_stopping_books_what_had_been_sent(make_sender, nics, feed):
     sender = make_sender()
     sender.start(None)
-    nics[0].carry_out(sender.qpn, messages=3)
-    feed(sender, nics[0])
+    nics[0].carry_out(sender.end.number, messages=3)
+    feed(sender)
     sender.stop()
     while not sender.is_idle:
-        feed(sender, nics[0])
+        feed(sender)
     outcome = sender.outcome()
     assert outcome.messages == 3
     assert outcome.compared_bytes == 3 * SIZE
     assert outcome.error is None
 
 
-def test_with_a_single_half_the_next_lap_waits_for_the_comparison(make_sender, nics):
+def test_with_a_single_half_the_next_lap_waits_for_the_comparison(make_sender, nics, feed):
     sender = make_sender(Layout(SIZE, slots=4, halves=1))
     sender.start(None)
     assert len(posted(nics[0], sender)) == 1
     for _ in range(5):
-        nics[0].carry_out(sender.qpn)
-        feed(sender, nics[0])
+        nics[0].carry_out(sender.end.number)
+        feed(sender)
         assert len(posted(nics[0], sender)) == 1
     assert sender.outcome().wrong_bytes == 0
 
 
-def test_a_failed_qp_fails_the_flow_with_the_reason(make_sender, nics):
+def test_a_failed_qp_fails_the_flow_with_the_reason(make_sender, nics, feed):
     sender = make_sender()
     sender.start(None)
-    nics[0].tell(event="qp_state", qpn=sender.qpn, **{"from": "RTS", "to": "ERROR"}, status="retry_exceeded")
-    feed(sender, nics[0])
+    nics[0].tell(
+        event="qp_state", qpn=sender.end.number, **{"from": "RTS", "to": "ERROR"}, status="retry_exceeded"
+    )
+    feed(sender)
     assert sender.is_idle
-    assert sender.outcome().error == f"QP {sender.qpn} of h0 failed: retry_exceeded"
+    assert sender.outcome().error == f"QP {sender.end.number} of h0 failed: retry_exceeded"
 
 
-def test_a_completion_in_error_fails_the_flow(make_sender, nics):
+def test_a_completion_in_error_fails_the_flow(make_sender, nics, feed):
     sender = make_sender()
     sender.start(None)
-    nics[0].carry_out(sender.qpn, messages=1, status="remote_access")
-    feed(sender, nics[0])
-    assert sender.outcome().error == f"QP {sender.qpn} of h0 failed: remote_access"
+    nics[0].carry_out(sender.end.number, messages=1, status="remote_access")
+    feed(sender)
+    assert sender.outcome().error == f"QP {sender.end.number} of h0 failed: remote_access"
     assert sender.is_idle
 
 
@@ -182,12 +198,11 @@ def test_closing_gives_the_one_end_back_when_the_other_is_dead(make_sender, nics
     assert nics[1].regions == {}
 
 
-def test_a_refused_preparation_leaves_nothing(nics, monkeypatch):
+def test_a_refused_preparation_leaves_nothing(nics, transport, monkeypatch):
     monkeypatch.setattr(nics[0], "create_qp", lambda *_, **__: nics[0].refuse())
     sender = FlowSender(
         Flow("main", "h0", "h1", 0),
-        QpEnd(nics[0], 1, (), {}),
-        QpEnd(nics[1], 0, (), {}),
+        transport,
         Layout(SIZE, 4, 2),
         depth=1,
         seed=1,

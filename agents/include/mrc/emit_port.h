@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * How a frame leaves any port: faults of the link, queue engine or plain redirect. Faults and
+ * engine are most of what the verifier has to look at, so only programs that a lab loads once have
+ * them: a NIC's program hands such a frame on to one of these.
+ */
+#ifndef MRC_EMIT_PORT_H
+#define MRC_EMIT_PORT_H
+
+#include <mrc/emit.h>
+#include <mrc/fabric_config.h>
+#include <mrc/link_fault.h>
+#include <mrc/queue.h>
+
+/*
+ * Sends the frame, already rewritten for departure, out of port_id. Returns the XDP verdict. The
+ * frame is counted as sent when it is redirected, or, on a port with a rate, when its transmission
+ * ends.
+ */
+static __always_inline int port_emit(struct xdp_md *ctx, __u32 port_id, struct mrc_port *port,
+				     __u32 traffic_class)
+{
+	__u32 fault = 0;
+
+	if (fabric_config.is_shaped && port->rate_bps)
+		return queue_enqueue(ctx, port_id, traffic_class);
+	if (port->is_faulted)
+		fault = link_fault_meet(ctx, port_id, traffic_class);
+	if (!fault)
+		return emit_plainly(ctx, port_id, port);
+	if (port->capture_bytes)
+		capture_frame(ctx, port_id, bpf_ktime_get_ns(), fault);
+	return XDP_DROP;
+}
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* What every program of a lab is told at load, and how switches choose a way. */
+#ifndef MRC_FABRIC_ABI_H
+#define MRC_FABRIC_ABI_H
+
+#include <linux/types.h>
+
+/* docs/protocol.md, "Forwarding modes" */
+enum mrc_forwarding {
+	MRC_FORWARDING_SRV6 = 0, /* the carrier in the outer header */
+	MRC_FORWARDING_STEV = 1, /* fields of the EV, per tier; no outer header */
+	MRC_FORWARDING_ECMP = 2, /* a hash per switch; no outer header */
+};
+
+/* How a switch without source routes chooses among equal links; needs ecmp. */
+enum mrc_uplink_choice {
+	MRC_UPLINK_CHOICE_HASH = 0,
+	MRC_UPLINK_CHOICE_ADAPTIVE = 1, /* per packet, the one with the least to send */
+};
+
+/* fabric_config, read-only data of every object, the same in the whole lab. */
+struct mrc_fabric_config {
+	__u64 inner_prefix; /* first 64 bits of NIC addresses with plane 0; plane is added */
+	__u32 srv6_block;   /* first 32 bits of every carrier */
+	__u32 forwarding;   /* enum mrc_forwarding */
+	__u32 host_count;
+	__u32 hosts_per_t0;
+	__u32 uplinks_per_pair;
+	__u32 uplink_count;  /* of a T0 */
+	__u32 hash_seed;     /* of the lab; a switch's own is made from it and the node id */
+	__u32 is_shaped;     /* ports have rates, and with them queues */
+	__u32 uplink_choice; /* enum mrc_uplink_choice */
+	__u32 pad0;
+};
+
+#endif

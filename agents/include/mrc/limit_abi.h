@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Sizes that everything else in the ABI is built from. */
+#ifndef MRC_LIMIT_ABI_H
+#define MRC_LIMIT_ABI_H
+
+enum mrc_limit {
+	MRC_PLANE_MAX = 16,	      /* 4 plane bits in every uSID */
+	MRC_EV_MAX = 256,	      /* EVs per QP: the spec's typical 128-256 */
+	MRC_PSN_RING = 1024,	      /* PSNs a QP tracks */
+	MRC_MPR_UNIT = 128,	      /* PSNs in one unit of a maximum PSN range */
+	MRC_MPR_MAX = 8,	      /* MRC_PSN_RING / MRC_MPR_UNIT */
+	MRC_WIMM_MAX = 128,	      /* WRITEs with immediate a responder can hold back */
+	MRC_PSN_WORDS = 16,	      /* MRC_PSN_RING / 64 */
+	MRC_REVERSE_SPACING = 64,     /* packets a responder takes between two reverse probes */
+	MRC_RESTORE_SACKS = 64,	      /* SACKs that say that a receiver penalty has ended */
+	MRC_PENALTY_MAX = 127,	      /* receiver penalty, in 1/128 of the bytes received */
+	MRC_WORK_RING = 64,	      /* work requests a QP can hold */
+	MRC_PROBE_RING = 1024,	      /* outstanding EV probes per NIC */
+	MRC_KICK_PROBES = 64,	      /* EV probes one kick can send */
+	MRC_LINK_PROBE_ROUNDS = 64,   /* whose answers are remembered; one bit each */
+	MRC_MEMORY_SEGMENT = 1048576, /* bytes per element of the memory map */
+	MRC_PMTU_MAX = 2048,	      /* payload bytes per packet */
+	MRC_HEADER_BYTES =
+	    138, /* Ethernet .. RETH of a data packet over SRv6, before the payload */
+	MRC_FRAME_BYTES_MAX = 2304,   /* largest frame, with room to spare */
+	MRC_QPN_BASE = 256,	      /* QP number = base + index; 2 is the endpoint's */
+	MRC_IFINDEX_BASE = 1000,      /* a port's ifindex = base + its lab-wide port id */
+	MRC_FIB_STRIDE = 4096,	      /* FIB entries per switch: role 2 bits, index 10 bits */
+	MRC_HISTOGRAM_BUCKETS = 1024, /* see histogram.h */
+};
+
+#endif

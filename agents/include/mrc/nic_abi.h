@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* A NIC: configuration, memory regions, work, probes, events and counters; QPs are in qp_abi.h. */
+#ifndef MRC_NIC_ABI_H
+#define MRC_NIC_ABI_H
+
+#include <linux/types.h>
+#include <mrc/limit_abi.h>
+
+enum mrc_icrc_mode {
+	MRC_ICRC_OFF = 0, /* four zeros, not looked at */
+	MRC_ICRC_FILL =
+	    1,		 /* sent, not checked: on the way from off to on, so that nothing is lost */
+	MRC_ICRC_ON = 2, /* sent and checked */
+};
+
+/* nic_config[0], mmapable array, written by the control plane only. */
+struct mrc_nic_config {
+	__u32 host_index;
+	__u32 plane_count;
+	__u32 hosts_per_t0;
+	__u32 uplinks_per_pair;
+	__u32 udp_port;	    /* 4791 */
+	__u32 srv6_block;   /* first 32 bits of every carrier, host order */
+	__u64 inner_prefix; /* first 64 bits of inner addresses with plane 0; plane is added */
+	__u32 port_up_mask; /* bit i: carrier of the port to plane i */
+	__u32 downlink;	    /* host_index % hosts_per_t0: the NIC's own uSID index */
+	__u32 port_id[MRC_PLANE_MAX];
+	__u32 icrc_mode;    /* enum mrc_icrc_mode; may change at any time */
+	__u32 uplink_count; /* of a T0: what EVs of the NIC's own making are spread over */
+	/*
+	 * CLOCK_MONOTONIC of the agent's last sign of life; 0: there has been none. A QP whose
+	 * agent has been silent for longer than the limit goes to ERROR, for nobody is left to end
+	 * it. Limit 0: never.
+	 */
+	__u64 heartbeat_ns;
+	__u64 heartbeat_limit_ns;
+};
+
+/*
+ * A work request: an RDMA WRITE carried out `iterations` times. Iteration i reads local_offset +
+ * (i % local_slots) * length and writes remote_offset + (i % remote_slots) * length, so that
+ * coprime slot counts give each lap over the target other bytes. At most `depth` iterations are
+ * outstanding at once.
+ */
+struct mrc_work {
+	__u32 id;
+	__u32 length;
+	__u32 iterations;
+	__u32 local_offset;
+	__u32 local_slots;
+	__u32 remote_offset;
+	__u32 remote_slots;
+	__u32 r_key;
+	__u32 depth;
+	__u32 stop; /* user space sets it to end the request before its last iteration */
+	__u32 has_immediate;
+	__u32 immediate;
+};
+
+/* work_ring[qp index], mmapable array: user space fills entries, then stores the new tail. */
+struct mrc_work_ring {
+	__u32 tail;	    /* free-running */
+	__u32 receive_tail; /* receives posted for WRITEs with immediate; free-running */
+	struct mrc_work entries[MRC_WORK_RING];
+};
+
+/* regions[r_key & 63], mmapable array, written by user space; valid when r_key matches. */
+struct mrc_region {
+	__u32 r_key; /* 0: none */
+	__u32 is_remote_writable;
+	__u32 offset; /* in the NIC's memory */
+	__u32 length;
+};
+
+enum mrc_probe_kind {
+	MRC_PROBE_EV = 0,	   /* EV probe: endpoint request, any EV */
+	MRC_PROBE_RELIABILITY = 1, /* asks the peer's QP for a SACK */
+	MRC_PROBE_PORT_STATUS = 2, /* endpoint request that tells which ports work */
+	MRC_PROBE_PATH = 3,	   /* EV probe of no QP: kick names host and EV themselves */
+	MRC_PROBE_REVERSE = 4,	   /* EV probe that a responder sends to find out where to answer */
+};
+
+/* probes[probe id % MRC_PROBE_RING] */
+struct mrc_probe {
+	__u64 is_pending;
+	__u64 sent_ns;
+	__u32 probe_id;
+	__u32 qp_index;
+	__u32 ev_index;
+	__u32 kind; /* enum mrc_probe_kind */
+	__u32 port_status_mask;
+	__u32 entropy; /* this and peer_host: of the answer, exactly */
+	__u32 peer_host;
+	__u32 pad0;
+};
+
+enum mrc_kick_mode {
+	MRC_KICK_DATA = 0,  /* repeat = packets wanted from qp_index */
+	MRC_KICK_PROBE = 1, /* repeat = probe_count */
+	MRC_KICK_COMMAND =
+	    2,		 /* repeat = 1: sends nothing, changes the QP qp_index under its lock */
+	MRC_KICK_RC = 3, /* as DATA, for the reliable connection qp_index */
+	MRC_KICK_LINK_PROBE = 4, /* repeat = probe_count: the paths from probe_cursor on */
+};
+
+enum mrc_command {
+	MRC_COMMAND_RTS = 0,   /* RTR to RTS; argument: mpr_psns, max_wimm */
+	MRC_COMMAND_ERROR = 1, /* any state to ERROR */
+	MRC_COMMAND_DENY = 2,  /* argument: EV index */
+	MRC_COMMAND_ALLOW = 3, /* argument: EV index */
+	MRC_COMMAND_ARGUMENTS = 4,
+	MRC_COMMAND_GOOD = 5,	     /* argument: EV index, DENIED or ASSUMED_BAD until now */
+	MRC_COMMAND_ASSUMED_BAD = 6, /* argument: EV index */
+	MRC_COMMAND_REPLACE = 7, /* arguments: EV index, the EV that is to stand there, its path */
+	MRC_COMMAND_TRACK = 8,	 /* argument: PSNs above cack_psn that are tracked from now on */
+	MRC_COMMAND_PENALTY = 9, /* argument: receiver penalty; 0 ends it */
+};
+
+/* kick[0], mmapable array: what the next BPF_PROG_TEST_RUN call is to send. */
+struct mrc_kick {
+	__u32 mode;
+	__u32 qp_index;
+	__u32 command;
+	__u32 argument[MRC_COMMAND_ARGUMENTS];
+	__u32 result;	   /* 1: the command was carried out */
+	__u32 frames_left; /* of this call, counted down by BPF */
+	__u32 probe_count;
+	__u32 probe_cursor;		 /* advanced by BPF */
+	__u32 next_probe_id;		 /* advanced by BPF; the wire carries the low 16 bits */
+	__u32 probe_ev[MRC_KICK_PROBES]; /* index of the EV; MRC_PROBE_PATH: the EV itself */
+	__u32
+	    probe_qp[MRC_KICK_PROBES]; /* index of the QP; MRC_PROBE_PATH: the peer's host index */
+	__u32 probe_id[MRC_KICK_PROBES]; /* filled in by BPF */
+	__u32 probe_kind;		 /* of all of them */
+};
+
+enum mrc_event_kind {
+	MRC_EVENT_COMPLETION = 1, /* a = work id, b = iterations done, c = status, d = its length */
+	MRC_EVENT_EV_STATE = 2,	  /* a = EV index, b = from, c = to, d = reason */
+	MRC_EVENT_KICK = 3,	  /* a = packets that may be sent */
+	MRC_EVENT_QP_STATE = 4,	  /* a = from, b = to, c = status */
+	MRC_EVENT_PORT_STATUS = 6, /* a = mask, which the peer of the QP now knows */
+	MRC_EVENT_PEER_PORTS = 7,  /* a = peer host, b = its mask; of no QP */
+	MRC_EVENT_PROBE =
+	    8, /* a = request id, b = RTT in ns, c = EV, d = host that answered; of no QP */
+	MRC_EVENT_RECEIVE = 5, /* a = its number, from 1, b = immediate, d = bytes */
+};
+
+enum mrc_status {
+	MRC_STATUS_SUCCESS = 0,
+	MRC_STATUS_REMOTE_ACCESS = 1,
+	MRC_STATUS_RETRY_EXCEEDED = 2,
+	MRC_STATUS_FLUSHED = 3,
+	MRC_STATUS_REMOTE_OPERATION = 4,
+	MRC_STATUS_REMOTE_INVALID_REQUEST = 5,
+};
+
+/* A record of the nic_events ring buffer. */
+struct mrc_event {
+	__u64 time_ns;
+	__u32 kind;
+	__u32 qp_index;
+	__u32 a, b, c, d;
+	__u32 drop_count; /* events lost before this one for want of room */
+	__u32 pad0;
+};
+
+enum mrc_nic_counter {
+	MRC_NC_TX_DATA = 0,
+	MRC_NC_TX_RETRANSMIT_SACK,
+	MRC_NC_TX_RETRANSMIT_TIMEOUT,
+	MRC_NC_TX_RETRANSMIT_NACK,
+	MRC_NC_TX_RETRANSMIT_ACK,  /* to ask for a transport ACK */
+	MRC_NC_TX_RETRANSMIT_TAIL, /* to hear what arrived, after a silence */
+	MRC_NC_TX_SACK,
+	MRC_NC_TX_ACK,
+	MRC_NC_TX_NAK,
+	MRC_NC_TX_NACK,
+	MRC_NC_TX_CNP,	 /* reliable connections only, as RX_CNP and DROP_OUT_OF_ORDER */
+	MRC_NC_TX_PROBE, /* EV probes and reliability probes */
+	MRC_NC_TX_LINK_PROBE,
+	MRC_NC_TX_PORT_STATUS,
+	MRC_NC_TX_PROBE_ANSWER,
+	MRC_NC_RX_DATA,
+	MRC_NC_RX_DUPLICATE,
+	MRC_NC_RX_PLACED_BYTES, /* payload placed for the first time */
+	MRC_NC_RX_SACK,
+	MRC_NC_RX_ACK,
+	MRC_NC_RX_NAK,
+	MRC_NC_RX_NACK,
+	MRC_NC_RX_CNP,
+	MRC_NC_RX_TRIMMED,
+	MRC_NC_RX_PROBE, /* reliability probes */
+	MRC_NC_RX_PROBE_ANSWER,
+	MRC_NC_RX_LINK_PROBE,
+	MRC_NC_RX_PORT_STATUS,
+	MRC_NC_CWND_PERIODIC_INCREASE, /* windows changed, by enum mrc_nscc_reason, in its order */
+	MRC_NC_CWND_PROPORTIONAL_INCREASE,
+	MRC_NC_CWND_FAIR_INCREASE,
+	MRC_NC_CWND_FAST_INCREASE,
+	MRC_NC_CWND_MULTIPLICATIVE_DECREASE,
+	MRC_NC_CWND_QUICK_ADAPT,
+	MRC_NC_CWND_TRIM,
+	MRC_NC_CWND_LOSS,
+	MRC_NC_CWND_PENALTY,
+	MRC_NC_CWND_RESTORE,
+	MRC_NC_CWND_BASE_RTT,
+	MRC_NC_CC_DRIFT, /* bytes counted as under way where nothing was */
+	MRC_NC_ACKED_PACKETS,
+	MRC_NC_ACKED_BYTES, /* payload acknowledged for the first time: goodput of the sender */
+	MRC_NC_MESSAGES,    /* messages completed by this requestor */
+	MRC_NC_QP_ERRORS,
+	MRC_NC_KICK_PACKETS,
+	MRC_NC_CLOCK_RESTARTS, /* clocks found to have stopped with packets under way */
+	MRC_NC_EVENT_LOST,     /* ring buffer full */
+	MRC_NC_DROP_MALFORMED,
+	MRC_NC_DROP_NOT_OURS,
+	MRC_NC_DROP_UNKNOWN_QP,
+	MRC_NC_DROP_QP_STATE,
+	MRC_NC_DROP_OUT_OF_WINDOW,
+	MRC_NC_DROP_R_KEY,
+	MRC_NC_DROP_BOUNDS,
+	MRC_NC_DROP_LENGTH,
+	MRC_NC_DROP_STALE_SACK,
+	MRC_NC_DROP_STALE_ACK,
+	MRC_NC_DROP_STALE_NACK,
+	MRC_NC_DROP_NO_RECEIVE, /* WRITE with immediate that nobody waits for */
+	MRC_NC_DROP_STALE_PROBE,
+	MRC_NC_DROP_NO_EV,
+	MRC_NC_DROP_OPCODE,
+	MRC_NC_DROP_ICRC,
+	MRC_NC_DROP_OUT_OF_ORDER,
+	MRC_NC_COUNT,
+};
+
+/* nic_counters[0], per-CPU array. */
+struct mrc_nic_counters {
+	__u64 value[MRC_NC_COUNT];
+};
+
+/* Log-linear histogram, per-CPU array value; the bucket index is histogram.h's. */
+struct mrc_histogram {
+	__u64 sum_ns;
+	__u64 max_ns;
+	__u64 buckets[MRC_HISTOGRAM_BUCKETS];
+};
+
+#endif

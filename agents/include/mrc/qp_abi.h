@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* A QP of a NIC, requestor and responder, with its EVs. */
+#ifndef MRC_QP_ABI_H
+#define MRC_QP_ABI_H
+
+#include <linux/types.h>
+#include <linux/bpf.h>
+#include <mrc/limit_abi.h>
+#include <mrc/nscc_abi.h>
+
+enum mrc_qp_state {
+	MRC_QP_RESET = 0,
+	MRC_QP_INIT = 1,
+	MRC_QP_RTR = 2,
+	MRC_QP_RTS = 3,
+	MRC_QP_ERROR = 4,
+};
+
+enum mrc_ev_state {
+	MRC_EV_UNUSED = 0,
+	MRC_EV_GOOD = 1,
+	MRC_EV_SKIP = 2,
+	MRC_EV_ASSUMED_BAD = 3,
+	MRC_EV_DENIED = 4,
+	MRC_EV_STATE_COUNT = 5,
+};
+
+enum mrc_ev_reason {
+	MRC_REASON_NONE = 0,
+	MRC_REASON_LOSS = 1,	/* later acknowledgements passed a packet on it */
+	MRC_REASON_TIMEOUT = 2, /* retransmission time-out */
+	MRC_REASON_PROBE = 3,	/* enough EV probes answered in a row */
+	MRC_REASON_ECN = 4,
+	MRC_REASON_TRIM = 5,
+	MRC_REASON_ADMIN = 6,
+	MRC_REASON_ADVICE = 7, /* SACK with ALWAYS_SKIP */
+	MRC_REASON_TURN = 8,   /* its turn came: one turn lost */
+	MRC_REASON_COUNT = 9,
+};
+
+struct mrc_ev {
+	__u32 entropy;
+	__u8 state; /* enum mrc_ev_state */
+	__u8 reason;
+	__u8 plane;
+	__u8 probe_successes;
+	__u32 position;	 /* where order[] holds this EV */
+	__u32 bad_count; /* times it became ASSUMED_BAD */
+	__u64 changed_ns;
+	__u64 tx_packets;
+	__u64 lost_packets;
+	__u64 marks;
+	__u32 rtt_ns;		/* last sample */
+	__u32 is_probe_pending; /* the last EV probe on it has not been answered */
+	__u32 outstanding;	/* packets on it neither acknowledged nor declared lost */
+	__u32 path;		/* that it names, paths[]; several EVs may name one */
+};
+
+/*
+ * ev_transitions[plane], per-CPU array: how often an EV went from one state to another for a
+ * reason, at (from * MRC_EV_STATE_COUNT + to) * MRC_REASON_COUNT + reason.
+ */
+struct mrc_ev_transitions {
+	__u64 value[MRC_EV_STATE_COUNT * MRC_EV_STATE_COUNT * MRC_REASON_COUNT];
+};
+
+/*
+ * EVs of one plane occupy order[plane * evs_per_plane ...): first active_count active ones, then
+ * backup_count GOOD spares, then the rest (ASSUMED_BAD, DENIED).
+ */
+struct mrc_ev_plane {
+	__u16 active_count;
+	__u16 backup_count;
+	__u16 cursor;
+	__u16 target_active;
+	__u64 suspect_uplinks; /* bit uplink % 64: an EV on it fell and none has come back since */
+};
+
+/*
+ * A path, and its packets that are under way. Head and tail are slots of tx[], older and newer
+ * paths; none of the four means anything while nothing is outstanding.
+ */
+struct mrc_path {
+	__u16 head;  /* sent first */
+	__u16 tail;  /* sent last */
+	__u16 older; /* neighbours in the list of paths in use, by when they were heard of */
+	__u16 newer;
+	__u32 outstanding;
+	__u32 heard_acks; /* qp.acked_total when it was last heard of, or first used since */
+	__u16 passed;	  /* packets sent after the head that arrived while the head is missing */
+	__u16 is_dead;	  /* found silent, and nothing heard of it since */
+};
+
+/* One outstanding packet, tx[psn % MRC_PSN_RING]. */
+struct mrc_tx_slot {
+	__u64 sent_ns;
+	__u32 acked_at_send; /* qp.acked_total when it left */
+	__u32 local_offset;  /* in the NIC's memory */
+	__u32 remote_offset; /* RETH.va */
+	__u16 length;
+	__u16 msn;
+	__u8 work_index;
+	__u8 ev_index;
+	__u8 opcode;
+	__u8 retransmissions;
+	__u8 loss; /* enum mrc_loss: how the last loss was found */
+	__u8 path; /* that its EV named when it left */
+	__u16 rqmsn;
+	__u16 path_prev; /* slots: neighbours among the packets under way on its path */
+	__u16 path_next;
+	__u16 window_packets; /* that the window let go when it left */
+	__u16 order;	      /* of all packets sent, modulo 2^16 */
+};
+
+enum mrc_tail_probe {
+	MRC_TAIL_NONE = 0,
+	MRC_TAIL_ASKED = 1, /* the clock has asked for a frame */
+	MRC_TAIL_SENT = 2,
+};
+
+/* Why a packet is sent again. */
+enum mrc_loss {
+	MRC_LOSS_NONE = 0,
+	MRC_LOSS_SACK,	  /* later acknowledgements passed it */
+	MRC_LOSS_TIMEOUT, /* nothing was acknowledged for too long */
+	MRC_LOSS_NACK,	  /* the responder refused it */
+	MRC_LOSS_ACK,	  /* not lost: it is sent again to ask for a transport ACK */
+	MRC_LOSS_TAIL,	  /* perhaps lost: it is sent again to hear what arrived */
+};
+
+/* A WRITE with immediate that has arrived whole, by its number % MRC_WIMM_MAX. */
+struct mrc_immediate {
+	__u32 immediate;
+	__u32 length;
+};
+
+/* An EV of one plane on which the peer is known to be reached. */
+struct mrc_reverse_ev {
+	__u32 entropy;
+	__u32 is_good; /* else none is known */
+	__u32 probe;   /* id of the probe under way, + 1 << 16; 0: none */
+	__u32 probed;  /* the EV that it is on */
+};
+
+/*
+ * A QP, requestor and responder. Everything below `lock` changes only while it is held, but for the
+ * fields that say otherwise; user space writes a QP only in RESET.
+ */
+struct mrc_qp {
+	struct bpf_spin_lock lock;
+	__u32 state;
+	struct bpf_timer timer;
+
+	/* identity and parameters, fixed from INIT on */
+	__u32 qpn;
+	__u32 peer_qpn;
+	__u32 peer_host;
+	__u32 is_local;	   /* both hosts on the same T0 */
+	__u64 template_hi; /* carrier with plane and uplink 0; see carrier_fill() */
+	__u64 template_lo;
+	__u32 pmtu_bytes;
+	__u32 pmtu_shift;	   /* log2 of pmtu_bytes */
+	__u32 loss_threshold_acks; /* other acknowledgements that prove a packet lost */
+	__u32 reorder_packets;	   /* that may overtake another on one path */
+	__u32 pad3;
+	__u64 rto_ns;
+	__u64 tail_ns; /* silence after which a tail probe is sent; 0: never */
+	__u32 retry_limit;
+	__u32 probe_success_target;
+	__u32 evs_per_plane;
+	__u32 plane_count;
+	__u32 min_active; /* EVs never fall below this many active ones */
+	__u32 active_total;
+	__u32 active_planes;	 /* bit i: plane i has active EVs */
+	__u32 mpr_psns;		 /* requestor: PSNs above the left edge that may be used */
+	__u32 mpr_dest_psns;	 /* responder: PSNs above cack_psn that are tracked */
+	__u32 dynamic_mpr;	 /* SACKs tell mpr_dest, and change mpr */
+	__u32 max_wimm;		 /* requestor: WRITEs with immediate that may be outstanding */
+	__u32 max_wimm_dest;	 /* responder: WRITEs with immediate that are held back */
+	__u32 linear_count;	 /* time-outs in a row before the time-out doubles */
+	__u32 exponential_count; /* times it doubles at most */
+	__u32 sack_every;	 /* responder: packets per SACK */
+	__u32 asks_sack;	 /* requestor: set BTH.a where it would run dry */
+	__u32 peer_port_mask;	 /* bit i: the peer says that its port to plane i works */
+	__u32 peer_sack_down;	 /* bit i: its newest SACK says that its port to plane i does not */
+	__u32 peer_port_update;	 /* request id of the update that said so, + 1 << 16; 0: none */
+
+	/* congestion control */
+	struct mrc_nscc_parameters cc;
+	__u32 pad2;
+	struct mrc_nscc nscc;
+	__u64 acked_nominal_bytes; /* what CC_STATE would count of the packets known to be there */
+
+	/* requestor */
+	__u32 next_psn; /* free-running; the wire carries the low 24 bits */
+	__u32 una_psn;	/* oldest unacknowledged */
+	__u32 inflight; /* packets sent, neither acknowledged nor declared lost */
+	__u32 lost_count;
+	__u32 acked_total;
+	__u32 is_ack_asked;   /* a packet was sent again to ask for the ACK that is missing */
+	__u32 peer_cack_next; /* one above the highest cumulative acknowledgement seen */
+	__u32 next_plane;     /* may equal plane_count or more: wraps */
+	__u32 retries;
+	__u32 kick_asked; /* frames have been asked for, or are being lent right now */
+	__u32 timer_armed;
+	__u64 acked_bytes;	    /* payload */
+	__u64 progress_ns;	    /* last acknowledgement of something new */
+	__u64 clock_ns;		    /* when the clock last ticked or was started */
+	__u64 clock_kick_ns;	    /* when it last asked for frames */
+	__u32 work_head;	    /* first work request not yet completed; free-running */
+	__u32 work_next;	    /* work request whose packets are being sent */
+	__u32 work_iteration;	    /* iteration of work_next being sent */
+	__u32 work_local_slot;	    /* work_iteration % local_slots */
+	__u32 work_remote_slot;	    /* work_iteration % remote_slots */
+	__u32 work_sent_bytes;	    /* bytes of that iteration already sent */
+	__u32 completed_iterations; /* of work_head */
+	__u32 outstanding_messages;
+	__u32 next_msn;
+	__u32 acked_msn;	/* messages acknowledged by a transport ACK, 16 bits */
+	__u32 done_msn;		/* messages completed; free-running */
+	__u32 next_rqmsn;	/* WRITEs with immediate begun; free-running */
+	__u32 outstanding_wimm; /* of them, not yet acknowledged */
+	__u32 overdue;		/* lost packets that may leave though the window is full */
+	__u64 wimm_messages;	/* bit msn % 64: the message has an immediate */
+	__u32 work_started[MRC_WORK_RING];     /* iterations of a request, once it is sent whole */
+	__u64 message_start_ns[MRC_WORK_RING]; /* by msn */
+	__u64 acked_bits[MRC_PSN_WORDS];       /* by psn % ring: acknowledged */
+	__u64 lost_bits[MRC_PSN_WORDS];	       /* by psn % ring: to be retransmitted */
+	struct mrc_tx_slot tx[MRC_PSN_RING];
+
+	/* paths */
+	__u32 busy_paths; /* with packets under way */
+	__u16 path_oldest;
+	__u16 path_newest;
+	__u32 sent_order; /* packets sent, retransmissions among them; free-running */
+	__u32 tail_probe; /* enum mrc_tail_probe, since something was last acknowledged */
+	struct mrc_path paths[MRC_EV_MAX];
+
+	/* EVs */
+	struct mrc_ev_plane planes[MRC_PLANE_MAX];
+	__u8 order[MRC_EV_MAX];
+	struct mrc_ev evs[MRC_EV_MAX];
+
+	/* responder */
+	__u32 cack_next; /* first PSN not yet received; cack_psn = cack_next - 1 */
+	__u32 max_received;
+	__u64 received_bytes; /* nominal bytes */
+	__u32 received_above; /* packets received above cack_psn */
+	__u32 sack_count;
+	__u32 unsacked;		   /* packets received since the last SACK */
+	__u32 is_ack_owed;	   /* messages completed that no ACK has told of */
+	__u32 completed_messages;  /* in order, free-running */
+	__u32 completed_psn;	   /* last PSN of the last of them */
+	__u32 completed_wimm;	   /* of them, those with immediate; free-running */
+	__u32 delivered_wimm;	   /* of those, told to the agent */
+	__u64 refused_ns;	   /* when a packet was last refused as not expected */
+	__u64 reverse_asked_ns;	   /* when MRC_REVERSE_SPACING packets had come last */
+	__u32 reverse_rtt_ns;	   /* of the last reverse probe; 0: none was answered */
+	__u32 reverse_turn;	   /* plane of the next one; may be one too high: wraps */
+	__u32 since_reverse_probe; /* packets */
+	__u32 tracked_psns;	   /* above cack_psn: what bitmap there is, at most mpr_dest_psns */
+	__u32 tracked_from_psn;	   /* cack_next from which on no more are tracked */
+	__u32 penalty;		   /* that SACKs ask for, in 1/128 of the bytes received */
+	__u32 restores_left;	   /* SACKs that are still to say that a penalty has ended */
+	__u32 is_mpr_dynamic;	   /* both ends change the PSN range by SACK.mpr */
+	struct mrc_reverse_ev reverse[MRC_PLANE_MAX];
+	__u64 received_bits[MRC_PSN_WORDS];
+	__u64 end_bits[MRC_PSN_WORDS];	/* by psn % ring: received, and the last of its message */
+	__u64 wimm_bits[MRC_PSN_WORDS]; /* of these: with immediate */
+	struct mrc_immediate immediates[MRC_WIMM_MAX];
+};
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Credits of one link, as InfiniBand has them: the sender begins a data frame only when the ingress
+ * buffer of the far end has room for all of it. Credit comes back one propagation delay after the
+ * frame began to leave that buffer, at once where it never entered it.
+ * All under the lock of the sending port.
+ */
+#ifndef MRC_QUEUE_CREDIT_H
+#define MRC_QUEUE_CREDIT_H
+
+#include <linux/types.h>
+#include <mrc/queue_news.h>
+
+static __always_inline int credit_is_short(const struct mrc_lossless_settings *settings,
+					   const struct mrc_lossless_link *link, __u32 bytes)
+{
+	return link->used_bytes + bytes > settings->buffer_bytes;
+}
+
+static __always_inline void credit_release(struct mrc_lossless_link *link, __u32 bytes,
+					   __u64 news_ns)
+{
+	struct mrc_lossless_news *last;
+
+	if (news_free(link)) {
+		news_append(link, news_ns, bytes);
+		return;
+	}
+	/* so much is under way that the latest takes this along */
+	last = news_at(link, link->news_tail - 1);
+	if (news_ns > last->time_ns)
+		last->time_ns = news_ns;
+	last->value += bytes;
+}
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What nscc.h is fed with: nominal sizes of packets, and what a transport ACK tells, which has no
+ * CC_STATE (docs/protocol.md, "Congestion control").
+ */
+#ifndef MRC_CONGESTION_H
+#define MRC_CONGESTION_H
+
+#include <mrc/nscc.h>
+#include <mrc/wire.h>
+#include "frame.h"
+#include "nic_maps.h"
+
+/* What a data packet with a timestamp counts for; what the responder adds to CC_STATE. */
+static __always_inline __u32 nominal_bytes(__u32 payload_bytes, __u32 opcode)
+{
+	return nscc_nominal_bytes(write_header_bytes(opcode) - offsetof(struct wire_stack, udp) +
+				  ((payload_bytes + 3) & ~3U) + WIRE_ICRC_BYTES);
+}
+
+static __always_inline __u32 slot_nominal_bytes(const struct mrc_tx_slot *slot)
+{
+	return nominal_bytes(slot->length, slot->opcode);
+}
+
+/* Frames worth lending to a QP: full packets that its window lets go. */
+static __always_inline __u32 frames_allowed(const struct mrc_qp *qp)
+{
+	__u32 packets =
+	    nscc_packets_allowed(&qp->nscc, nominal_bytes(qp->pmtu_bytes, WIRE_WRITE_MIDDLE));
+
+	return packets < MRC_PSN_RING ? packets : MRC_PSN_RING;
+}
+
+/* Counts a change of a window. Called without the lock; 0 is none. */
+static __always_inline void cwnd_changed(__u32 reason)
+{
+	if (reason)
+		nic_count(MRC_NC_CWND_PERIODIC_INCREASE + reason - MRC_NSCC_PERIODIC_INCREASE, 1);
+}
+
+/*
+ * Under the lock, with no packet under way: what was counted as such goes. Returns whether that was
+ * more than rounding, which it never is unless something has been counted wrongly.
+ */
+static __always_inline int congestion_drained(struct mrc_qp *qp)
+{
+	const __s64 rounding = 1 << MRC_NSCC_UNIT_SHIFT;
+	__s64 left = qp->nscc.inflight_bytes;
+
+	nscc_on_drained(&qp->nscc);
+	if (qp->lost_count)
+		return 0;
+	nscc_on_idle(&qp->nscc);
+	return left >= rounding || left <= -rounding;
+}
+
+/*
+ * A transport ACK, once all that it acknowledges is accounted for. The responder had received at
+ * least that; whatever more it had, the next SACK tells.
+ */
+static __noinline int congestion_acknowledged(__u32 qp_index, __u64 now_ns, __s64 rtt_ns)
+{
+	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
+	struct nscc_sack news = {.now_ns = now_ns, .rtt_ns = rtt_ns};
+	__u32 reason;
+
+	if (!qp)
+		return 0;
+	bpf_spin_lock(&qp->lock);
+	news.received_units =
+	    (qp->acked_nominal_bytes + (1 << MRC_NSCC_UNIT_SHIFT) - 1) >> MRC_NSCC_UNIT_SHIFT &
+	    ((1U << MRC_NSCC_UNIT_BITS) - 1);
+	reason = nscc_on_sack(&qp->nscc, &qp->cc, &news);
+	bpf_spin_unlock(&qp->lock);
+	cwnd_changed(reason);
+	return 0;
+}
+
+#endif

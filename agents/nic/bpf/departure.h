@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The last step of every frame that leaves the NIC. Handlers only say through which port: what
+ * comes here needs stack of its own, which must not be added to theirs.
+ */
+#ifndef MRC_DEPARTURE_H
+#define MRC_DEPARTURE_H
+
+#include <mrc/emit.h>
+#include "icrc.h"
+#include "nic_maps.h"
+#include "tunnel.h"
+
+enum {
+	DEPARTURE = 256, /* verdicts of XDP are smaller */
+	DEPARTURE_CLASS_SHIFT = 4,
+};
+
+/* What a handler returns when the frame is complete but for its iCRC. */
+static __always_inline int depart(__u32 plane, __u32 traffic_class)
+{
+	return DEPARTURE | traffic_class << DEPARTURE_CLASS_SHIFT | (plane & (MRC_PLANE_MAX - 1));
+}
+
+/* What leave() returns when the frame is to be handed on to the program for such ports. */
+#define HAND_ON (-16)
+
+/* Completes the frame; returns the XDP verdict, or HAND_ON when its port has a rate or a fault. */
+__noinline int leave(struct xdp_md *ctx, __u32 departure)
+{
+	__u32 traffic_class = departure >> DEPARTURE_CLASS_SHIFT & 15;
+	struct mrc_nic_config *config = lookup0(&nic_config);
+	struct emit_request *request;
+	struct mrc_port *port;
+	__u32 port_id;
+
+	if (!config)
+		return XDP_DROP;
+	port_id = nic_port_id(config, departure);
+	port = bpf_map_lookup_elem(&port_table, &port_id);
+	if (!port || write_icrc(ctx, config))
+		return nic_drop(MRC_NC_DROP_LENGTH);
+	if (tunnel_leave(ctx, port))
+		return nic_drop(MRC_NC_DROP_LENGTH);
+	if (!port->rate_bps && !port->is_faulted)
+		return emit_plainly(ctx, port_id, port);
+	request = lookup0(&emit_requests);
+	if (!request)
+		return XDP_DROP;
+	request->port_id = port_id;
+	request->traffic_class = traffic_class;
+	return HAND_ON;
+}
+
+/* Sends the frame that a handler has completed; returns the XDP verdict. */
+static __always_inline int send(struct xdp_md *ctx, __u32 departure)
+{
+	int verdict = leave(ctx, departure);
+
+	if (verdict != HAND_ON)
+		return verdict;
+	bpf_tail_call(ctx, &fabric_programs, FABRIC_PROGRAM_EMIT);
+	return XDP_DROP; /* never: every lab has that program */
+}
+
+#endif

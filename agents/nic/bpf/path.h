@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The paths of a QP (docs/protocol.md, "Loss"). Several EVs may name one; packets on it stay in the
+ * order they were sent in, which those on different paths do not. All under the QP's lock.
+ *
+ * A path chains its packets under way through tx[], the oldest at its head. Paths that have any
+ * form a list by when they were last heard of:
+ *
+ *    path_oldest --newer--> ... --newer--> path_newest
+ */
+#ifndef MRC_PATH_H
+#define MRC_PATH_H
+
+#include <mrc/abi.h>
+#include <mrc/psn.h>
+
+#define PATH(qp, i)    (&(qp)->paths[(i) & (MRC_EV_MAX - 1)])
+#define TX_SLOT(qp, i) (&(qp)->tx[(i) & (MRC_PSN_RING - 1)])
+
+enum {
+	LOSS_ROUND_TRIPS = 3, /* of acknowledgements that prove a packet lost, where windows are */
+	LOSS_ACKS_MIN = 8,    /* small; with these on top */
+};
+
+static __always_inline void path_dequeue(struct mrc_qp *qp, __u32 index)
+{
+	__u16 older = PATH(qp, index)->older, newer = PATH(qp, index)->newer;
+
+	if (qp->path_oldest == index)
+		qp->path_oldest = newer;
+	else
+		PATH(qp, older)->newer = newer;
+	if (qp->path_newest == index)
+		qp->path_newest = older;
+	else
+		PATH(qp, newer)->older = older;
+	qp->busy_paths--;
+}
+
+static __always_inline void path_enqueue(struct mrc_qp *qp, __u32 index)
+{
+	if (qp->busy_paths) {
+		PATH(qp, qp->path_newest)->newer = index;
+		PATH(qp, index)->older = qp->path_newest;
+	} else {
+		qp->path_oldest = index;
+	}
+	qp->path_newest = index;
+	qp->busy_paths++;
+}
+
+/* A packet leaves on a path. */
+static __always_inline void path_sent(struct mrc_qp *qp, __u32 index, __u32 psn)
+{
+	struct mrc_path *path = PATH(qp, index);
+	__u16 slot = psn & (MRC_PSN_RING - 1);
+
+	if (path->outstanding) {
+		TX_SLOT(qp, path->tail)->path_next = slot;
+		TX_SLOT(qp, slot)->path_prev = path->tail;
+	} else {
+		path->head = slot;
+		path->heard_acks = qp->acked_total;
+		path->passed = 0;
+		path_enqueue(qp, index);
+	}
+	path->tail = slot;
+	path->outstanding++;
+}
+
+/* A packet is no longer under way on its path: acknowledged, refused, or given up. */
+static __always_inline void path_unlink(struct mrc_qp *qp, __u32 index, __u32 psn)
+{
+	struct mrc_path *path = PATH(qp, index);
+	__u16 slot = psn & (MRC_PSN_RING - 1);
+	__u16 prev = TX_SLOT(qp, slot)->path_prev, next = TX_SLOT(qp, slot)->path_next;
+
+	if (path->head == slot) {
+		path->head = next;
+		path->passed = 0;
+	} else {
+		TX_SLOT(qp, prev)->path_next = next;
+	}
+	if (path->tail == slot)
+		path->tail = prev;
+	else
+		TX_SLOT(qp, next)->path_prev = prev;
+	if (!--path->outstanding)
+		path_dequeue(qp, index);
+}
+
+/* Something that was sent on a path has been answered. */
+static __always_inline void path_heard(struct mrc_qp *qp, __u32 index)
+{
+	struct mrc_path *path = PATH(qp, index);
+
+	path->heard_acks = qp->acked_total;
+	path->is_dead = 0;
+	if (!path->outstanding || qp->path_newest == index)
+		return;
+	path_dequeue(qp, index);
+	path_enqueue(qp, index);
+}
+
+/* The PSN in a slot that is under way. */
+static __always_inline __u32 slot_psn(const struct mrc_qp *qp, __u32 slot)
+{
+	return qp->una_psn + ((slot - qp->una_psn) & (MRC_PSN_RING - 1));
+}
+
+/*
+ * Whether a path loses its turns: it was found dead, or its oldest packet is late, more than a
+ * window, and a quarter, of acknowledgements having come since it left. Nothing is proven by that,
+ * but so a dead path takes few packets, and a slow one no more than it carries.
+ */
+static __always_inline int path_is_late(const struct mrc_qp *qp, __u32 index)
+{
+	const struct mrc_path *path = PATH(qp, index);
+	const struct mrc_tx_slot *slot = TX_SLOT(qp, path->head);
+
+	if (path->is_dead)
+		return 1;
+	return path->outstanding && qp->acked_total - slot->acked_at_send >
+					slot->window_packets + slot->window_packets / 4;
+}
+
+/*
+ * Whether a path is dead: so many acknowledgements have come that not only its oldest packet is
+ * long due, but nothing at all was heard of the path for as long.
+ */
+static __always_inline int path_is_silent(const struct mrc_qp *qp, __u32 index)
+{
+	const struct mrc_path *path = PATH(qp, index);
+	const struct mrc_tx_slot *slot = TX_SLOT(qp, path->head);
+	__u32 limit = LOSS_ROUND_TRIPS * slot->window_packets + LOSS_ACKS_MIN;
+
+	if (limit > qp->loss_threshold_acks)
+		limit = qp->loss_threshold_acks;
+	return (__s32)(qp->acked_total - slot->acked_at_send) > (__s32)limit &&
+	       (__s32)(qp->acked_total - path->heard_acks) > (__s32)limit;
+}
+
+#endif

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * A reliable connection in XDP, as RoCEv2 has it: one path per QP, in order, go-back-N, DCQCN; with
+ * several EVs the same over sprayed packets (docs/transports.md). The NIC's program calls this one
+ * for packets with opcodes of the reliable connection, and for frames that the agent lends to such
+ * a QP.
+ */
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_endian.h>
+#include <mrc/abi.h>
+#include <mrc/wire.h>
+#include <mrc/usid.h>
+#include <mrc/psn.h>
+#include <mrc/histogram.h>
+#include <mrc/fabric_maps.h>
+#include <mrc/emit.h>
+#include "rc_maps.h"
+#include "frame.h"
+#include "departure.h"
+#include "rc_requestor.h"
+#include "rc_responder.h"
+
+enum {
+	LOOPBACK_IFINDEX = 1,
+};
+
+static __always_inline int rc_on_kick(void)
+{
+	struct mrc_kick *request = lookup0(&kick);
+	struct rc_plan *plan = lookup0(&rc_plans);
+	struct mrc_rc_qp *qp;
+
+	if (!request || !plan)
+		return XDP_DROP;
+	qp = rc_find(request->qp_index);
+	if (!qp)
+		return XDP_DROP;
+	request->frames_left--;
+	qp->kick_asked = request->frames_left != 0;
+	if (!request->frames_left)
+		rc_clock_check(request->qp_index);
+	plan->now_ns = bpf_ktime_get_ns();
+	plan->model_ns = plan->now_ns;
+	if (!rc_plan_next(request->qp_index)) {
+		qp->kick_asked = 0;
+		return XDP_DROP;
+	}
+	nic_count(MRC_NC_KICK_PACKETS, 1);
+	return RC_SEND_PLANNED;
+}
+
+/* The NIC's program has checked the stack, up to and including its lengths. */
+static __always_inline int rc_on_frame(struct xdp_md *ctx)
+{
+	__u32 ingress_id = ctx->ingress_ifindex - MRC_IFINDEX_BASE;
+	struct mrc_port *port = bpf_map_lookup_elem(&port_table, &ingress_id);
+	struct wire_stack *head = frame_head(ctx, sizeof(*head));
+
+	if (!port || !head)
+		return nic_drop(MRC_NC_DROP_MALFORMED);
+	switch (head->bth.opcode) {
+	case RC_WRITE_FIRST:
+	case RC_WRITE_MIDDLE:
+	case RC_WRITE_LAST:
+	case RC_WRITE_LAST_IMMEDIATE:
+	case RC_WRITE_ONLY:
+	case RC_WRITE_ONLY_IMMEDIATE:
+		return rc_on_write(ctx, port->plane);
+	case RC_ACKNOWLEDGE:
+		return rc_on_acknowledge(ctx, 0);
+	case RC_CNP:
+		return rc_on_acknowledge(ctx, 1);
+	default:
+		return nic_drop(MRC_NC_DROP_OPCODE);
+	}
+}
+
+SEC("xdp")
+int rc(struct xdp_md *ctx)
+{
+	int verdict = ctx->ingress_ifindex == LOOPBACK_IFINDEX ? rc_on_kick() : rc_on_frame(ctx);
+
+	if (verdict == RC_SEND_PLANNED)
+		verdict = rc_send(ctx);
+	else if (verdict == RC_SEND_ANSWER)
+		verdict = rc_send_answer(ctx);
+	return verdict >= DEPARTURE ? send(ctx, verdict) : verdict;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

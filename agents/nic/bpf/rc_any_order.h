@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The responder of a reliable connection whose packets switches send by different ways: each says
+ * where it goes, is placed as it comes, and is acknowledged when all before it are there. A gap is
+ * no loss; what is lost the requestor's clock finds.
+ */
+#ifndef MRC_RC_ANY_ORDER_H
+#define MRC_RC_ANY_ORDER_H
+
+#include <mrc/psn.h>
+#include "frame.h"
+#include "memory.h"
+#include "rc_answer.h"
+
+/* Under the lock: a packet that had not been taken before has been placed. */
+static __always_inline void rc_receive_any_order(struct mrc_rc_qp *qp, __u32 psn)
+{
+	ring_set(qp->received_bits, psn);
+	for (int i = 0; i <= MRC_PSN_WORDS; i++) {
+		__u32 run = trailing_zeros(~ring_window(qp->received_bits, qp->expected_psn));
+		__u32 in_word = 64 - (qp->expected_psn & 63);
+		__u64 mask;
+
+		if (run > in_word)
+			run = in_word;
+		if (!run)
+			break;
+		mask = (~0ULL >> (64 - run)) << (qp->expected_psn & 63);
+		qp->received_bits[ring_word(qp->expected_psn)] &= ~mask;
+		qp->completed_messages += run; /* on the wire every packet is one */
+		qp->expected_psn += run;
+	}
+}
+
+/* Tells the agent of the next immediate below which nothing is missing; whether there was one. */
+__noinline int rc_tell_immediate(__u32 qp_index)
+{
+	struct mrc_rc_qp *qp = rc_find(qp_index);
+	struct mrc_immediate entry = {};
+	__u32 number = 0;
+
+	if (!qp)
+		return 0;
+	bpf_spin_lock(&qp->lock);
+	for (int i = 0; i <= MRC_PSN_WORDS && !number; i++) {
+		__s32 left = psn_distance(qp->expected_psn, qp->told_psn);
+		__u32 step = trailing_zeros(ring_window(qp->immediate_bits, qp->told_psn));
+
+		if (left <= 0)
+			break;
+		if (step >= 64 || (__s32)step >= left) {
+			qp->told_psn += left < 64 ? left : 64;
+			continue;
+		}
+		qp->told_psn += step;
+		ring_clear(qp->immediate_bits, qp->told_psn);
+		entry = qp->immediates[qp->told_psn & (MRC_PSN_RING - 1)];
+		qp->told_psn++;
+		qp->waiting_immediates--;
+		number = ++qp->delivered;
+	}
+	bpf_spin_unlock(&qp->lock);
+	if (number)
+		nic_event(MRC_EVENT_RECEIVE, qp_index, number, entry.immediate, entry.length);
+	return number != 0;
+}
+
+/*
+ * A data packet for the QP that the answer names, its PSN expanded and its length checked. Returns
+ * a verdict or RC_SEND_ANSWER.
+ */
+__noinline int rc_on_write_any_order(struct xdp_md *ctx, __u32 psn, __u32 length)
+{
+	struct wire_stack *stack = frame_head(ctx, sizeof(*stack));
+	struct rc_answer *answer = lookup0(&rc_answers);
+	__u32 qp_index, has_immediate, head_bytes, dmalen, is_new, is_moving = 0;
+	struct mrc_work_ring *ring;
+	struct rc_reth reth;
+	__be32 immediate = 0;
+	struct mrc_rc_qp *qp;
+	__s64 offset;
+	__u64 now_ns;
+
+	if (!stack || !answer)
+		return XDP_DROP;
+	qp_index = answer->qp_index;
+	qp = rc_find(qp_index);
+	ring = bpf_map_lookup_elem(&work_ring, &qp_index);
+	if (!qp || !ring)
+		return XDP_DROP;
+	head_bytes = rc_header_bytes(stack->bth.opcode);
+	has_immediate = rc_has_immediate(stack->bth.opcode);
+	if (!rc_has_reth(stack->bth.opcode) || !rc_ends_message(stack->bth.opcode))
+		return rc_answer_with(answer, RC_NAK_INVALID_REQUEST, psn, qp->completed_messages);
+	if (psn_distance(psn, qp->told_psn) >= MRC_PSN_RING)
+		return nic_drop(MRC_NC_DROP_OUT_OF_ORDER);
+	if (psn_distance(psn, qp->expected_psn) < 0 || ring_test(qp->received_bits, psn)) {
+		nic_count(MRC_NC_RX_DATA, 1);
+		nic_count(MRC_NC_RX_DUPLICATE, 1);
+		return rc_answer_with(answer, WIRE_AETH_ACK, qp->expected_psn - 1,
+				      qp->completed_messages);
+	}
+	if (bpf_xdp_load_bytes(ctx, sizeof(*stack), &reth, sizeof(reth)))
+		return nic_drop(MRC_NC_DROP_LENGTH);
+	dmalen = bpf_ntohl(reth.dmalen);
+	if (length > dmalen || (!length && dmalen))
+		return rc_answer_with(answer, RC_NAK_INVALID_REQUEST, psn, qp->completed_messages);
+	if (has_immediate) {
+		if ((__s32)(ring->receive_tail - qp->delivered - qp->waiting_immediates) <= 0) {
+			nic_count(MRC_NC_DROP_NO_RECEIVE, 1);
+			return rc_answer_with(answer, RC_RNR_TIMER, qp->expected_psn,
+					      qp->completed_messages);
+		}
+		if (bpf_xdp_load_bytes(ctx, sizeof(*stack) + sizeof(reth), &immediate,
+				       sizeof(immediate)))
+			return nic_drop(MRC_NC_DROP_LENGTH);
+	}
+	offset =
+	    length ? region_resolve(bpf_ntohl(reth.r_key), bpf_be64_to_cpu(reth.va), length) : 0;
+	if (offset < 0)
+		return rc_answer_with(answer, RC_NAK_REMOTE_ACCESS, psn, qp->completed_messages);
+	asm volatile("" : "+r"(length)); /* or the verifier loses what is checked of it */
+	if (memory_transfer(ctx, head_bytes, offset, length, FRAME_TO_MEMORY))
+		return nic_drop(MRC_NC_DROP_BOUNDS);
+	now_ns = bpf_ktime_get_ns();
+
+	bpf_spin_lock(&qp->lock);
+	/* unless another CPU has just taken a copy of it */
+	is_new = psn_distance(psn, qp->expected_psn) >= 0 && !ring_test(qp->received_bits, psn);
+	if (is_new) {
+		if (has_immediate) {
+			struct mrc_immediate *entry = &qp->immediates[psn & (MRC_PSN_RING - 1)];
+
+			entry->immediate = bpf_ntohl(immediate);
+			entry->length = dmalen;
+			ring_set(qp->immediate_bits, psn);
+			qp->waiting_immediates++;
+		}
+		is_moving = psn == qp->expected_psn;
+		rc_receive_any_order(qp, psn);
+	}
+	answer->is_cnp =
+	    answer->is_marked && (__s64)(now_ns - qp->cnp_ns) >= (__s64)qp->cnp_interval_ns;
+	if (answer->is_cnp)
+		qp->cnp_ns = now_ns;
+	rc_answer_with(answer, WIRE_AETH_ACK, qp->expected_psn - 1, qp->completed_messages);
+	bpf_spin_unlock(&qp->lock);
+	nic_count(MRC_NC_RX_DATA, 1);
+	nic_count(is_new ? MRC_NC_RX_PLACED_BYTES : MRC_NC_RX_DUPLICATE, is_new ? length : 1);
+	for (int i = 0; is_moving && i < MRC_WORK_RING; i++) {
+		if (!rc_tell_immediate(qp_index))
+			break;
+	}
+	return RC_SEND_ANSWER;
+}
+
+#endif

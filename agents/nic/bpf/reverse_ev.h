@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The reverse EVs of a QP: for each plane one on which a packet of ours is known to have reached
+ * the peer lately, so that answers take it (docs/protocol.md, "Reverse EVs"). A QP that sends
+ * learns them from the SACKs for its own data. One that only receives turns one frame in so many
+ * into an EV probe instead of a SACK, and the probe's answer into the SACK that was left out.
+ */
+#ifndef MRC_REVERSE_EV_H
+#define MRC_REVERSE_EV_H
+
+#include <mrc/psn.h>
+#include "answer.h"
+#include "ev_set.h"
+#include "frame.h"
+#include "nic_maps.h"
+
+enum {
+	REVERSE_IS_UNDER_WAY = 1 << 16, /* in mrc_reverse_ev.probe, beside the id */
+};
+
+/*
+ * Where the answer to a packet goes: on the plane it came by, unless that has lost a port, and
+ * there on the reverse EV. As long as none is known, on the packet's own EV, whose path works at
+ * least in the other direction.
+ */
+static __always_inline void reverse_target(const struct mrc_nic_config *config, struct mrc_qp *qp,
+					   const struct received *packet, struct frame_target *to)
+{
+	__u32 usable = usable_planes(config, qp), plane = PLANE_INDEX(packet->plane);
+	const struct mrc_reverse_ev *known;
+	__u32 entropy = packet->entropy;
+
+	if (usable && !(usable >> plane & 1)) {
+		plane = PLANE_INDEX(trailing_zeros(usable));
+		entropy = qp->evs[EV_INDEX(qp->order[EV_INDEX(plane * qp->evs_per_plane)])].entropy;
+	}
+	known = &qp->reverse[plane];
+	if (known->is_good)
+		entropy = known->entropy;
+	to->to = carrier_fill(qp->template_hi, qp->template_lo, qp->is_local, plane,
+			      entropy_uplink(entropy), config->uplinks_per_pair);
+	to->peer_host = qp->peer_host;
+	to->peer_qpn = qp->peer_qpn;
+	to->plane = plane;
+	to->entropy = entropy;
+}
+
+/* Under the lock: a packet on one of the QP's own EVs has arrived. */
+static __always_inline void reverse_heard(struct mrc_qp *qp, const struct mrc_ev *ev)
+{
+	struct mrc_reverse_ev *known = &qp->reverse[PLANE_INDEX(ev->plane)];
+
+	known->entropy = ev->entropy;
+	known->is_good = 1;
+	qp->since_reverse_probe = 0;
+}
+
+/* Under the lock: what is known is of another time. */
+static __always_inline void reverse_forget(struct mrc_qp *qp)
+{
+	for (int plane = 0; plane < MRC_PLANE_MAX; plane++)
+		qp->reverse[plane].is_good = 0;
+}
+
+/*
+ * Under the lock: a packet on `plane` was sent again, so answers may have been lost on that plane's
+ * reverse EV. It is not left to the next probe: a sender whose answers are all lost sends too
+ * little for one.
+ */
+static __always_inline void reverse_doubt(struct mrc_qp *qp, __u32 plane)
+{
+	qp->reverse[PLANE_INDEX(plane)].is_good = 0;
+}
+
+/*
+ * Under the lock: whether a probe is to take the place of a SACK that may wait. `now_ns` is 0 until
+ * the packets since the last probe are MRC_REVERSE_SPACING.
+ *
+ * A sender that has only a packet or two under way would wait for that very SACK: it is recognised
+ * by how long so many packets took, and gets its answers on the EVs that its packets came by.
+ */
+static __always_inline int reverse_is_due(struct mrc_qp *qp, __u64 now_ns)
+{
+	__u64 since_ns = now_ns - qp->reverse_asked_ns;
+
+	if (++qp->since_reverse_probe < MRC_REVERSE_SPACING || !now_ns)
+		return 0;
+	qp->since_reverse_probe = 0;
+	qp->reverse_asked_ns = now_ns;
+	if (qp->reverse_rtt_ns &&
+	    since_ns > (__u64)qp->reverse_rtt_ns * (MRC_REVERSE_SPACING / 2)) {
+		reverse_forget(qp);
+		return 0;
+	}
+	return 1;
+}
+
+/*
+ * Under the lock: the EV to be probed next, of the plane whose turn it is; the planes of `usable`,
+ * which is not 0, take turns. Any EV in use or in reserve, at random; but if the last one did not
+ * answer, the reverse EV itself, which then stands or falls.
+ */
+static __always_inline __u32 reverse_candidate(struct mrc_qp *qp, __u32 usable, __u32 random)
+{
+	__u32 from_turn = usable & ~0U << PLANE_INDEX(qp->reverse_turn);
+	__u32 plane = PLANE_INDEX(trailing_zeros(from_turn ? from_turn : usable));
+	const struct mrc_reverse_ev *known = &qp->reverse[plane];
+	struct mrc_ev_plane *set = &qp->planes[plane];
+	__u32 count = set->active_count + set->backup_count;
+	__u8 chosen;
+
+	qp->reverse_turn = plane + 1;
+	if (known->probe && known->is_good)
+		return known->entropy;
+	chosen = qp->order[EV_INDEX(plane * qp->evs_per_plane + random % (count ? count : 1))];
+	return qp->evs[EV_INDEX(chosen)].entropy;
+}
+
+/* Under the lock: a probe on `entropy` leaves, and the last one of its plane is given up. */
+static __always_inline void reverse_asked(struct mrc_qp *qp, __u32 entropy, __u32 id)
+{
+	struct mrc_reverse_ev *known = &qp->reverse[PLANE_INDEX(entropy >> MRC_EV_PLANE_SHIFT)];
+
+	if (known->probe && known->probed == known->entropy)
+		known->is_good = 0;
+	known->probe = id | REVERSE_IS_UNDER_WAY;
+	known->probed = entropy;
+}
+
+/* Under the lock: the probe `id` has been answered; only the last one of a plane counts. */
+static __always_inline void reverse_answered(struct mrc_qp *qp, __u32 entropy, __u32 id,
+					     __u64 rtt_ns)
+{
+	__u32 plane = PLANE_INDEX(entropy >> MRC_EV_PLANE_SHIFT);
+	struct mrc_reverse_ev *known = &qp->reverse[plane];
+
+	qp->reverse_rtt_ns = rtt_ns < ~0U ? rtt_ns : ~0U;
+	if (known->probe != (id | REVERSE_IS_UNDER_WAY))
+		return;
+	known->probe = 0;
+	known->entropy = entropy;
+	known->is_good = 1;
+}
+
+#endif

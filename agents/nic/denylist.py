@@ -1,0 +1,54 @@
+"""Paths that no QP of a NIC is to use: whole planes, or single uplinks, to one host or to all.
+
+Source: docs/protocol.md, "EV states"; the denylist of the paper, section 4.
+"""
+
+from dataclasses import dataclass
+
+from agents.wire_abi import EvLayout
+
+
+@dataclass(frozen=True, slots=True)
+class DeniedPath:
+    """What is denied.
+
+    Attributes:
+        plane: of the path.
+        uplink: of the T0 of this host; None for all of the plane.
+        peer_host: index of the host it leads to; None for all.
+    """
+
+    plane: int
+    uplink: int | None = None
+    peer_host: int | None = None
+
+    def covers(self, ev: int, peer_host: int) -> bool:
+        """Whether an EV of a QP to *peer_host* takes the path."""
+        return (
+            self.plane == ev >> EvLayout.PLANE_SHIFT
+            and self.uplink in {None, ev >> EvLayout.UPLINK_SHIFT & EvLayout.UPLINK_MASK}
+            and self.peer_host in {None, peer_host}
+        )
+
+
+class Denylist:
+    """The denied paths of a NIC, in the order they were added."""
+
+    def __init__(self) -> None:
+        self.paths: list[DeniedPath] = []
+
+    def add(self, path: DeniedPath) -> None:
+        """Denies a path; one already denied stays so."""
+        if path not in self.paths:
+            self.paths.append(path)
+
+    def remove(self, path: DeniedPath) -> bool:
+        """Allows a path again; whether it was on the list."""
+        was_denied = path in self.paths
+        if was_denied:
+            self.paths.remove(path)
+        return was_denied
+
+    def covers(self, ev: int, peer_host: int) -> bool:
+        """Whether an EV of a QP to *peer_host* takes any of the paths."""
+        return any(path.covers(ev, peer_host) for path in self.paths)

@@ -1,0 +1,267 @@
+"""Verbs about queue pairs: creating them, changing their state, what they are."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from agents.nic.cc_profile_verbs import CcProfileVerbs
+from agents.nic.qp import (
+    CONNECTED,
+    PSN_MASK,
+    TRANSITIONS,
+    QpAttributes,
+    QueuePair,
+    attribute_ranges,
+    build_qp,
+    largest_window_packets,
+)
+from agents.wire_abi import Command, Limit, NsccFormat, NsccReason, QpState
+from testbed.errors import UsageError
+from testbed.wire.cc_profile import CC_ALGORITHMS, NsccParameters, Setting
+
+_FIXED_WINDOW_PACKETS = 64
+_LOSS_WINDOWS = 2
+_BACKUP_SHARE = 4
+_FLOOR_SHARE = 4
+
+
+class QueuePairVerbs(CcProfileVerbs):
+    """QPs from INIT to their end."""
+
+    def create_qp(
+        self,
+        peer_host: int,
+        evs: list[int] | None = None,
+        ev_profile: int | None = None,
+        cc: str | None = None,
+        cc_profile: Mapping[str, Any] | int | None = None,
+        **attributes: int,
+    ) -> int:
+        """A QP in state INIT; returns its number. EVs on paths that are denied begin as DENIED.
+
+        Args:
+            peer_host: index of the far host.
+            evs: EVs, plane by plane; or
+            ev_profile: id of a profile that is ONLINE, whose EVs it gets.
+            cc: congestion control, `nscc` or `fixed`. Left out: `nscc` where ports have a rate, unless
+                window_packets is given, the size of a fixed window.
+            cc_profile: parameters of `nscc` by standard name, or the id of a CC profile that is ONLINE; the
+                others follow from rate and base RTT.
+            attributes: any of the other QpAttributes; what is left out gets the NIC's default.
+        """
+        profile = None if ev_profile is None else self._profile(ev_profile)
+        if (evs is None) == (profile is None):
+            raise UsageError("evs, ev_profile: one of them is accepted, and needed")
+        chosen = evs or []
+        if profile is not None:
+            chosen = profile.usable_evs()
+            if profile.min_active is not None:
+                attributes = {"min_active": profile.min_active} | attributes
+        known = {field.name for field in fields(QpAttributes)} - {"peer_host", "evs", "cc"}
+        unknown = sorted(set(attributes) - known)
+        if unknown:
+            raise UsageError(f"create_qp: no attribute {unknown[0]}; known: {', '.join(sorted(known))}")
+        pmtu_bytes = attributes.get("pmtu_bytes", int(Limit.PMTU_MAX))
+        settings = self._usable_cc_config(cc_profile) if isinstance(cc_profile, int) else cc_profile
+        congestion = self._congestion(cc, settings, pmtu_bytes, attributes.get("window_packets"))
+        window = attributes.get("window_packets", _FIXED_WINDOW_PACKETS)
+        if congestion is not None:
+            window = largest_window_packets(congestion)
+        per_plane = len(chosen) // self._device.config.plane_count
+        defaults = {
+            "backup_per_plane": per_plane // _BACKUP_SHARE,
+            "min_active": max(1, len(chosen) // _FLOOR_SHARE),
+            "window_packets": window,
+            "loss_threshold_acks": _LOSS_WINDOWS * window,
+            "pmtu_bytes": int(Limit.PMTU_MAX),
+            "rto_ns": self._config.rto_ns,
+            "tail_ns": self._config.tail_ns,
+            "evs_name_paths": int(self._config.evs_name_paths),
+            "reorder_packets": self._config.reorder_packets,
+            "retry_limit": self._config.retry_limit,
+            "probe_success_target": self._config.probe_success_target,
+            "seed": 0,
+        }
+        checked = QpAttributes(
+            peer_host=peer_host, evs=tuple(chosen), cc=congestion, **(defaults | attributes)
+        )
+        checked.check(self._device.config)
+        index = self._free_index()
+        qp = QueuePair(index, checked)
+        self._device.work[index].tail = 0
+        self._device.work[index].receive_tail = 0
+        self._device.qps.write(index, build_qp(qp, self._device.config))
+        qp.ev_profile = ev_profile
+        self._qps[index] = qp
+        for place, ev in enumerate(checked.evs):
+            if self._denylist.covers(ev, peer_host) or (profile is not None and ev in profile.denied):
+                self._device.command(Command.DENY, index, place)
+        return qp.qpn
+
+    def _congestion(
+        self, cc: str | None, settings: Mapping[str, Setting] | None, pmtu_bytes: int, window: int | None
+    ) -> NsccParameters | None:
+        """Parameters of a new QP's congestion control; None: its window is fixed."""
+        config = self._config
+        is_adaptive = settings is not None or (config.rate_bps > 0 and window is None)
+        chosen = cc or ("nscc" if is_adaptive else "fixed")
+        if chosen not in CC_ALGORITHMS:
+            raise UsageError(f"cc: {cc!r}; {' or '.join(CC_ALGORITHMS)} is accepted")
+        if chosen == "fixed":
+            if settings is not None:
+                raise UsageError(
+                    "cc_profile: parameters of nscc, but the window is fixed; use window_packets"
+                )
+            return None
+        if window is not None:
+            raise UsageError("window_packets: it is for a fixed window; nscc has max_cwnd in its cc_profile")
+        return self._nscc(settings, pmtu_bytes)
+
+    def modify_qp(self, qpn: int, state: str, **attributes: int) -> None:
+        """Moves a QP from one state to another, and sets what goes with that.
+
+        Args:
+            qpn: the QP.
+            state: RTR, from INIT: it receives. RTS, from RTR: it sends as well. ERROR, from any: what it had
+                to do completes as flushed. RESET, from any; INIT, from RESET: as new.
+            attributes: to RTR `peer_qpn`, and where they differ from what the QP was created with `mpr_dest`,
+                `max_wimm_dest`, `dynamic_mpr` and
+                `peer_first_psn`; to RTS `mpr` and `max_wimm` likewise.
+        """
+        qp = self._find(qpn)
+        self._check_transition(qp, state, attributes)
+        target = QpState[state]
+        if target == QpState.RTR:
+            self._to_rtr(qp, attributes)
+        elif target == QpState.RTS:
+            qp.attributes = changed = qp.attributes.changed(attributes)
+            changed.check(self._device.config)
+            self._command(Command.RTS, qp, changed.mpr * Limit.MPR_UNIT, changed.max_wimm)
+        elif target == QpState.ERROR:
+            self._command(Command.ERROR, qp)
+        else:
+            value = build_qp(qp, self._device.config)
+            value.state = target
+            self._device.work[qp.index].tail = 0
+            self._device.work[qp.index].receive_tail = 0
+            self._device.qps.write(qp.index, value)
+            qp.forget_work()
+        qp.state = target
+
+    @staticmethod
+    def _check_transition(qp: QueuePair, state: str, attributes: dict[str, int]) -> None:
+        if state not in TRANSITIONS:
+            raise UsageError(f"state: {state}; {', '.join(TRANSITIONS)} are accepted")
+        rule = TRANSITIONS[state]
+        if qp.state not in rule.before:
+            names = " or ".join(before.name for before in rule.before)
+            raise UsageError(f"QP {qp.qpn} is in state {qp.state.name}; {state} follows {names}")
+        for name in sorted(set(attributes) - rule.attributes):
+            known = ", ".join(sorted(rule.attributes)) or "none"
+            raise UsageError(f"{name}: not an attribute of the change to {state}; {known} may be given")
+
+    def _to_rtr(self, qp: QueuePair, attributes: dict[str, int]) -> None:
+        peer_qpn = attributes.pop("peer_qpn", 0)
+        if not Limit.QPN_BASE <= peer_qpn <= PSN_MASK:
+            raise UsageError(f"peer_qpn: {peer_qpn}; {int(Limit.QPN_BASE)} to {PSN_MASK} is accepted")
+        changed = qp.attributes.changed(attributes)
+        changed.check(self._device.config)
+        qp.attributes = changed
+        value = build_qp(qp, self._device.config)
+        value.peer_qpn = peer_qpn
+        value.state = QpState.RTR
+        self._device.qps.write(qp.index, value)
+
+    def _command(self, command: Command, qp: QueuePair, *arguments: int) -> None:
+        if not self._device.command(command, qp.index, *arguments):
+            raise UsageError(f"QP {qp.qpn} is in state {qp.state.name}; {command.name} was refused")
+
+    def connect_qp(self, qpn: int, peer_qpn: int) -> None:
+        """Moves a QP through RTR to RTS towards the peer's QP."""
+        qp = self._find(qpn)
+        if qp.state != QpState.INIT:
+            raise UsageError(f"QP {qpn} is in state {qp.state.name}; connect_qp needs INIT")
+        self.modify_qp(qpn, QpState.RTR.name, peer_qpn=peer_qpn)
+        self.modify_qp(qpn, QpState.RTS.name)
+
+    def adjust_qp(self, qpn: int, mpr_dest: int | None = None, receiver_penalty: int | None = None) -> None:
+        """Changes what a QP that receives asks of its peer.
+
+        Args:
+            qpn: the QP, in RTR or RTS.
+            mpr_dest: PSN range it tracks from now on, in units of 128, at most what was negotiated. Nothing
+                that may be under way is retracted. The peer hears of it if `dynamic_mpr` is set at both ends.
+            receiver_penalty: bytes that the peer's window is to lose, in 1/128 of the bytes received; 64 for
+                a round trip halves it. 0 ends it, and gives the window back.
+        """
+        qp = self._find(qpn)
+        if qp.state not in CONNECTED:
+            raise UsageError(f"QP {qpn} is in state {qp.state.name}; adjust_qp needs RTR or RTS")
+        for name, value, low, high in (
+            ("mpr_dest", mpr_dest, 1, qp.attributes.mpr_dest),
+            ("receiver_penalty", receiver_penalty, 0, int(Limit.PENALTY_MAX)),
+        ):
+            if value is not None and not low <= value <= high:
+                raise UsageError(f"{name}: {value}; {low} to {high} is accepted")
+        if mpr_dest is not None:
+            self._command(Command.TRACK, qp, mpr_dest * Limit.MPR_UNIT)
+        if receiver_penalty is not None:
+            self._command(Command.PENALTY, qp, receiver_penalty)
+
+    def destroy_qp(self, qpn: int) -> None:
+        """Takes a QP out of use; packets for it are dropped from now on."""
+        qp = self._find(qpn)
+        value = build_qp(qp, self._device.config)
+        value.state = QpState.RESET
+        value.qpn = 0
+        self._device.qps.write(qp.index, value)
+        del self._qps[qp.index]
+
+    def query_qp(self, qpn: int) -> dict[str, Any]:
+        """Attributes and state of a QP: what its peer has to be told before they connect, among them.
+
+        Args:
+            qpn: the QP.
+        """
+        qp = self._find(qpn)
+        attributes = qp.attributes
+        numbers = attribute_ranges(self._device.config, len(attributes.evs))
+        return {
+            "qpn": qp.qpn,
+            "state": qp.state.name,
+            "status": qp.status,
+            "host": int(self._device.config.host_index),
+            "ev_profile": qp.ev_profile,
+            "evs": list(attributes.evs),
+            **{name: getattr(attributes, name) for name in numbers},
+        }
+
+    def list_qps(self) -> list[dict[str, Any]]:
+        """Every QP: number, state, peer, and what is under way."""
+        rows = []
+        for qp in self._qps.values():
+            value = self._device.qps.read(qp.index)
+            rows.append(
+                {
+                    "qpn": qp.qpn,
+                    "peer_qpn": value.peer_qpn,
+                    "peer_host": value.peer_host,
+                    "state": QpState(value.state).name,
+                    "status": qp.status,
+                    "inflight": value.inflight,
+                    "next_psn": value.next_psn,
+                    "una_psn": value.una_psn,
+                    "lost_waiting": value.lost_count,
+                    "active_evs": value.active_total,
+                    "cc": "fixed" if value.cc.is_fixed else "nscc",
+                    "cwnd_bytes": value.nscc.cwnd_bytes,
+                    "max_wnd_bytes": value.nscc.max_wnd_bytes,
+                    "inflight_bytes": value.nscc.inflight_bytes,
+                    "avg_delay_ns": value.nscc.avg_delay_q8 >> NsccFormat.DELAY_SHIFT,
+                    "target_delay_ns": value.cc.target_delay_ns,
+                    "base_rtt_ns": value.nscc.base_rtt_ns,
+                    "mpr_psns": value.mpr_psns,
+                    "cwnd_reason": NsccReason(value.nscc.reason).name.lower(),
+                }
+            )
+        return rows

@@ -1,0 +1,120 @@
+"""Queue pairs of the reliable connection: attributes, and the kernel's QP built from them."""
+
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from agents.nic.qp import PSN_MASK, carrier_template
+from agents.nic.work_queue import WorkQueue
+from agents.wire_abi import DcqcnParameters as KernelParameters
+from agents.wire_abi import EvLayout, Limit, NicConfig, QpState, RcQp, Usid
+from testbed.errors import UsageError
+from testbed.wire.dcqcn import Dcqcn, DcqcnParameters
+
+_U32_MAX: Final = (1 << 32) - 1
+_POSITIVE: Final = frozenset(
+    {"line_kbps", "min_kbps", "alpha_ns", "rate_ns", "counter_bytes", "mtu_bytes", "base_rtt_ns"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RcAttributes:
+    """What a reliable connection is created with; docs/transports.md says what follows from each.
+
+    Attributes:
+        peer_host: index of the host at the far end.
+        evs: one EV: the path of all packets. Several: packets take them in turn.
+        window_packets: packets under way at most, whatever the rate allows.
+        pmtu_bytes: payload of a packet.
+        rto_ns: retransmission time-out.
+        retry_limit: time-outs in a row without progress before the QP fails.
+        cnp_interval_ns: as responder, least time between two congestion notifications.
+        cc: DCQCN's parameters.
+        first_psn: PSN of the first packet sent.
+        peer_first_psn: PSN of the first packet expected.
+        any_order: 1: packets may overtake one another, as where switches choose the way of each; every packet
+            says where it goes and is placed as it comes. Both ends must agree.
+    """
+
+    peer_host: int
+    evs: tuple[int, ...]
+    window_packets: int
+    pmtu_bytes: int
+    rto_ns: int
+    retry_limit: int
+    cnp_interval_ns: int
+    cc: DcqcnParameters
+    first_psn: int = 0
+    peer_first_psn: int = 0
+    any_order: int = 0
+
+    @property
+    def max_wimm(self) -> int:
+        """WRITEs with immediate that may be outstanding: as many as messages."""
+        return int(Limit.WORK_RING)
+
+    def check(self, config: NicConfig) -> None:
+        """Raises UsageError, naming the attribute and its range, when one does not fit the NIC."""
+        if not 1 <= len(self.evs) <= Limit.EV_MAX:
+            raise UsageError(f"evs: {len(self.evs)} of them; 1 to {Limit.EV_MAX} are accepted")
+        for ev in self.evs:
+            if ev >> EvLayout.PLANE_SHIFT >= config.plane_count:
+                raise UsageError(f"evs: {ev:#x} names no plane of this NIC")
+        rows = (Usid.INDEX_MASK + 1) // config.uplinks_per_pair
+        for name, value, low, high in (
+            ("peer_host", self.peer_host, 0, rows * config.hosts_per_t0 - 1),
+            ("window_packets", self.window_packets, 1, Limit.PSN_RING),
+            ("pmtu_bytes", self.pmtu_bytes, 256, Limit.PMTU_MAX),
+            ("rto_ns", self.rto_ns, 100_000, 60_000_000_000),
+            ("retry_limit", self.retry_limit, 0, 1000),
+            ("cnp_interval_ns", self.cnp_interval_ns, 0, _U32_MAX),
+            ("first_psn", self.first_psn, 0, PSN_MASK),
+            ("peer_first_psn", self.peer_first_psn, 0, PSN_MASK),
+            ("any_order", self.any_order, 0, 1),
+        ):
+            if not low <= value <= high:
+                raise UsageError(f"{name}: {value}; {low} to {high} is accepted")
+        for name, parameter in asdict(self.cc).items():
+            low = int(name in _POSITIVE)
+            if not low <= parameter <= _U32_MAX:
+                raise UsageError(f"cc.{name}: {parameter}; {low} to {_U32_MAX} is accepted")
+
+
+@dataclass(slots=True)
+class RcQueuePair(WorkQueue):
+    """The agent's side of a reliable connection."""
+
+    attributes: RcAttributes
+
+
+def build_rc_qp(qp: RcQueuePair, config: NicConfig, now_ns: int) -> RcQp:
+    """The kernel's QP in state INIT; *now_ns* is CLOCK_MONOTONIC."""
+    attributes = qp.attributes
+    hi, lo, is_local = carrier_template(config, attributes.peer_host)
+    value = RcQp(
+        state=QpState.INIT,
+        qpn=qp.qpn,
+        peer_host=attributes.peer_host,
+        is_local=is_local,
+        template_hi=hi,
+        template_lo=lo,
+        pmtu_bytes=attributes.pmtu_bytes,
+        window_packets=attributes.window_packets,
+        rto_ns=attributes.rto_ns,
+        retry_limit=attributes.retry_limit,
+        cnp_interval_ns=attributes.cnp_interval_ns,
+        ev_count=len(attributes.evs),
+        cc=KernelParameters(**asdict(attributes.cc)),
+        next_psn=attributes.first_psn,
+        max_psn=attributes.first_psn,
+        una_psn=attributes.first_psn,
+        acked_psn=attributes.first_psn,
+        expected_psn=attributes.peer_first_psn,
+        told_psn=attributes.peer_first_psn,
+        is_any_order=attributes.any_order,
+    )
+    for name, start in asdict(Dcqcn.start(attributes.cc, now_ns)).items():
+        if name != "parameters":
+            setattr(value.dcqcn, name, start)
+    for place, ev in enumerate(attributes.evs):
+        value.evs[place] = ev
+    return value

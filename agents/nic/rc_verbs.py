@@ -1,0 +1,98 @@
+"""Verbs about reliable connections: RoCEv2 and what differs from it in one respect (docs/transports.md)."""
+
+import time
+from dataclasses import fields
+from typing import Any
+
+from agents.nic.qp import PSN_MASK
+from agents.nic.qp_verbs import QueuePairVerbs
+from agents.nic.rc_qp import RcAttributes, RcQueuePair, build_rc_qp
+from agents.wire_abi import Limit, QpState, RcQp
+from testbed.errors import UsageError
+from testbed.wire.dcqcn import DcqcnParameters
+
+
+class RcVerbs(QueuePairVerbs):
+    """QPs of both transports; what is said of an MRC QP elsewhere holds for the others where it can."""
+
+    def create_rc_qp(self, peer_host: int, evs: list[int], cc: dict[str, int], **attributes: int) -> int:
+        """A reliable connection in state INIT; returns its number.
+
+        Args:
+            peer_host: index of the far host.
+            evs: one EV: its path carries all packets. Several: packets take them in turn.
+            cc: DCQCN's parameters, by name; all of them.
+            attributes: any of the other RcAttributes; what is left out gets the NIC's default.
+        """
+        known = {each.name for each in fields(RcAttributes)} - {"peer_host", "evs", "cc"}
+        unknown = sorted(set(attributes) - known)
+        if unknown:
+            raise UsageError(f"create_rc_qp: no attribute {unknown[0]}; known: {', '.join(sorted(known))}")
+        names = {each.name for each in fields(DcqcnParameters)}
+        if cc.keys() != names:
+            wrong = sorted(cc.keys() ^ names)[0]
+            raise UsageError(
+                f"cc: {wrong} is missing or unknown; all of {', '.join(sorted(names))} are needed"
+            )
+        defaults = {
+            "window_packets": 64,
+            "pmtu_bytes": int(Limit.PMTU_MAX),
+            "rto_ns": self._config.rto_ns,
+            "retry_limit": self._config.retry_limit,
+            "cnp_interval_ns": 0,
+        }
+        checked = RcAttributes(
+            peer_host=peer_host, evs=tuple(evs), cc=DcqcnParameters(**cc), **(defaults | attributes)
+        )
+        checked.check(self._device.config)
+        qp = RcQueuePair(self._free_index(), checked)
+        ring = self._device.work[qp.index]
+        ring.tail = ring.receive_tail = 0
+        self._device.rc_qps.write(qp.index, build_rc_qp(qp, self._device.config, time.monotonic_ns()))
+        self._device.reliable_connections.add(qp.index)
+        self._rc_qps[qp.index] = qp
+        return qp.qpn
+
+    def connect_qp(self, qpn: int, peer_qpn: int) -> None:
+        """Moves a QP through RTR to RTS towards the peer's QP."""
+        qp = self._rc_qps.get(qpn - Limit.QPN_BASE)
+        if qp is None:
+            super().connect_qp(qpn, peer_qpn)
+            return
+        if qp.state != QpState.INIT:
+            raise UsageError(f"QP {qpn} is in state {qp.state.name}; connect_qp needs INIT")
+        if not Limit.QPN_BASE <= peer_qpn <= PSN_MASK:
+            raise UsageError(f"peer_qpn: {peer_qpn}; {int(Limit.QPN_BASE)} to {PSN_MASK} is accepted")
+        value = build_rc_qp(qp, self._device.config, time.monotonic_ns())
+        value.peer_qpn = peer_qpn
+        value.state = qp.state = QpState.RTS
+        self._device.rc_qps.write(qp.index, value)
+
+    def destroy_qp(self, qpn: int) -> None:
+        """Takes a QP out of use; packets for it are dropped from now on."""
+        qp = self._rc_qps.pop(qpn - Limit.QPN_BASE, None)
+        if qp is None:
+            super().destroy_qp(qpn)
+            return
+        self._device.rc_qps.write(qp.index, RcQp(state=QpState.RESET))
+        self._device.reliable_connections.discard(qp.index)
+
+    def list_qps(self) -> list[dict[str, Any]]:
+        """Every QP: number, state, peer, and what is under way."""
+        return [*super().list_qps(), *(self._rc_row(qp) for qp in self._rc_qps.values())]
+
+    def _rc_row(self, qp: RcQueuePair) -> dict[str, Any]:
+        value = self._device.rc_qps.read(qp.index)
+        return {
+            "qpn": qp.qpn,
+            "peer_qpn": value.peer_qpn,
+            "peer_host": value.peer_host,
+            "state": QpState(value.state).name,
+            "status": qp.status,
+            "inflight": value.next_psn - value.acked_psn,
+            "next_psn": value.next_psn,
+            "una_psn": value.acked_psn,
+            "lost_waiting": value.max_psn - value.next_psn,
+            "active_evs": value.ev_count,
+            "rate_bps": value.dcqcn.rate_kbps * 1000,
+        }

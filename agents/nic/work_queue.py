@@ -1,0 +1,79 @@
+"""What a QP of any transport has as the agent keeps it: a state, work posted, completions, arrivals."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from agents.wire_abi import Limit, QpState
+
+
+class SenderAttributes(Protocol):
+    """Attributes that posting work depends on."""
+
+    @property
+    def peer_host(self) -> int:
+        """Index of the host at the far end."""
+
+    @property
+    def window_packets(self) -> int:
+        """Packets under way at most."""
+
+    @property
+    def pmtu_bytes(self) -> int:
+        """Payload of a packet."""
+
+    @property
+    def max_wimm(self) -> int:
+        """WRITEs with immediate that may be outstanding."""
+
+
+class Completion(NamedTuple):
+    """A finished work request: its id, iterations done, and a status name (`success`)."""
+
+    work_id: int
+    iterations: int
+    status: str
+    time_ns: int
+
+
+class Arrival(NamedTuple):
+    """A WRITE with immediate that has arrived whole: its number, from 1, the immediate and its bytes."""
+
+    number: int
+    immediate: int
+    length: int
+    time_ns: int
+
+
+@dataclass(slots=True)
+class WorkQueue:
+    """A QP of any transport."""
+
+    index: int
+    attributes: SenderAttributes
+    state: QpState = QpState.INIT
+    status: str = "success"
+    posted: deque[int] = field(default_factory=deque)
+    completions: deque[Completion] = field(default_factory=deque)
+    arrivals: dict[int, Arrival] = field(default_factory=dict)
+    next_arrival: int = 1
+
+    def take_arrivals(self) -> Iterator[Arrival]:
+        """Those that are next in order; CPUs may report them in another."""
+        while (arrival := self.arrivals.pop(self.next_arrival, None)) is not None:
+            self.next_arrival += 1
+            yield arrival
+
+    def forget_work(self) -> None:
+        """Makes it as new: nothing posted, nothing completed, nothing arrived."""
+        self.status = "success"
+        self.posted.clear()
+        self.completions.clear()
+        self.arrivals.clear()
+        self.next_arrival = 1
+
+    @property
+    def qpn(self) -> int:
+        """QP number on the wire."""
+        return self.index + Limit.QPN_BASE

@@ -1,0 +1,63 @@
+"""Collectives: how fast one process drives the ranks, and how much of a shaped fabric they use.
+
+Unshaped, an all-reduce of a few bytes is nothing but reactions: 14 messages one after the other through eight
+ranks, each from the kernel to an agent, to the process that drives the ranks, and back to another agent. The
+operations per second are what that process can do; messages are all ranks' together.
+
+Shaped at 25 Mbit/s ports, the bus bandwidth of large all-reduces is compared with what the busiest NIC's
+ports carry of payload (2048 of 2174 bytes per packet): the rest are SACKs of what comes in by the same ports,
+and reaction time that slices did not hide.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from benchmarks.figure import Figure
+from benchmarks.transfer import live_lab
+from testbed.fabric.live import Lab
+from testbed.topology.spec import TopologySpec
+from testbed.workloads.bench import run_collective
+from testbed.workloads.load import build_loads
+from testbed.workloads.nccl import CollectiveResult
+from testbed.workloads.spec import CollectiveSpec
+
+REPETITIONS: Final = 5
+PORT_RATE_BPS: Final = 25_000_000
+PAYLOAD_SHARE: Final = 2048 / 2174
+
+
+def run() -> Iterator[Figure]:
+    with live_lab(TopologySpec()) as lab:
+        results = [_all_reduce(lab, 4096, iterations=100) for _ in range(REPETITIONS)]
+        ranks = len(results[0].collective.ranks)
+        messages = ranks * 2 * (ranks - 1)
+        per_second = tuple(1e9 / result.operation.mean_ns for result in results if result.operation)
+        what = f"all-reduce of 4KiB, {ranks} ranks, unshaped"
+        yield Figure("collective", f"{what}: operations", "op/s", per_second)
+        yield Figure("collective", f"{what}: messages", "message/s", tuple(messages * x for x in per_second))
+        reactions = tuple(result.reaction_ns / 1e3 for result in results)
+        yield Figure("collective", f"{what}: mean reaction", "us", reactions)
+        yield Figure("collective", f"{what}: wrong bytes", "B", (_wrong(results),), "0")
+    spec = TopologySpec(port_rate=PORT_RATE_BPS, t1=4, hosts_per_t0=2)
+    with live_lab(spec) as lab:
+        yield from _shaped(lab, spec)
+
+
+def _shaped(lab: Lab, spec: TopologySpec) -> Iterator[Figure]:
+    line_bytes_per_s = spec.planes * PORT_RATE_BPS / 8 * PAYLOAD_SHARE
+    for size_bytes in (256 << 10, 1 << 20, 4 << 20):
+        results = [_all_reduce(lab, size_bytes, iterations=4) for _ in range(3)]
+        shares = tuple(100 * result.bus_bytes_per_s / line_bytes_per_s for result in results)
+        what = f"all-reduce of {size_bytes >> 10}KiB, 4 ranks, 25 Mbit/s ports"
+        yield Figure("collective", f"{what}: busbw of the line's payload rate", "%", shares)
+        yield Figure("collective", f"{what}: wrong bytes", "B", (_wrong(results),), "0")
+
+
+def _all_reduce(lab: Lab, size_bytes: int, *, iterations: int) -> CollectiveResult:
+    values = {"name": "bench", "kind": "all-reduce", "size": size_bytes, "iterations": iterations + 1}
+    [load] = build_loads(CollectiveSpec.model_validate(values), lab.clos)
+    return run_collective(lab, load, warmup_operations=1, duration_ns=None, seed=1)
+
+
+def _wrong(results: list[CollectiveResult]) -> int:
+    return sum(result.wrong_bytes for result in results)

@@ -1,0 +1,90 @@
+"""A large fabric: how long it takes to be up and gone, and what a packet costs in it.
+
+Eight planes of 8 T0 and 8 T1; 8 to 64 hosts, each of which writes to the host at the same place of the next
+T0, so that every packet crosses three switches. A delivered packet is one acknowledged for the first time;
+its cost is what the machine was busy for meanwhile, everything included, divided by their number.
+
+What grows with hosts is what a core must have at hand: every host has a NIC program, ports and QPs of its
+own, and packets under way. With the same window for each QP these grow as well; with as many packets under
+way in all, only the hosts do.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+
+from benchmarks.cpu_time import busy_s
+from benchmarks.figure import Figure
+from benchmarks.transfer import LAB_NAME, Transfer, pause
+from testbed.fabric import lab as labs
+from testbed.fabric.live import Lab
+from testbed.topology.spec import TopologySpec
+
+HOSTS_PER_T0 = (1, 2, 4, 8)
+REPETITIONS = 3
+SECONDS = 1.0
+WARM_UP_S = 2.0
+WINDOW_PACKETS = 16
+IN_FLIGHT_PACKETS = 1024
+
+
+def run(sizes: Sequence[int] = HOSTS_PER_T0) -> Iterator[Figure]:
+    costs: dict[tuple[int, bool], float] = {}
+    for hosts_per_t0 in sizes:
+        spec = TopologySpec(planes=8, t0=8, t1=8, hosts_per_t0=hosts_per_t0)
+        hosts = spec.numbering.host_count
+        start_ns = time.monotonic_ns()
+        labs.up(spec, name=LAB_NAME, runtime="netns")
+        up_s = (time.monotonic_ns() - start_ns) / 1e9
+        try:
+            with labs.attach(LAB_NAME) as lab:
+                for window, is_same_in_all in ((WINDOW_PACKETS, False), (IN_FLIGHT_PACKETS // hosts, True)):
+                    packets, micros, wrong = _measure(lab, window)
+                    what = f"{hosts} hosts send, window {window}:"
+                    yield Figure("scale", f"{what} delivered", "packet/s", packets)
+                    figure = Figure("scale", f"{what} CPU per delivered packet", "us", micros)
+                    costs[hosts, is_same_in_all] = figure.median
+                    yield figure
+                    yield Figure("scale", f"{what} wrong bytes", "B", (wrong,), "0")
+        finally:
+            start_ns = time.monotonic_ns()
+            labs.down(LAB_NAME)
+            down_s = (time.monotonic_ns() - start_ns) / 1e9
+        size = f"128 switches, {hosts} hosts, {spec.numbering.link_count} links"
+        yield Figure("scale", f"{size}: up", "s", (up_s,))
+        yield Figure("scale", f"{size}: down", "s", (down_s,))
+    few, many = min(costs)[0], max(costs)[0]
+    for is_same_in_all, what in ((False, "the same window each"), (True, "as many packets under way in all")):
+        ratio = costs[many, is_same_in_all] / costs[few, is_same_in_all]
+        name = f"CPU per packet, {many} hosts / {few} hosts, {what}"
+        yield Figure("scale", name, "ratio", (ratio,), "0.8 to 1.2")
+
+
+PARTS = {"ends": partial(run, (HOSTS_PER_T0[0], HOSTS_PER_T0[-1]))}
+
+
+def _measure(lab: Lab, window_packets: int) -> tuple[tuple[float, ...], tuple[float, ...], int]:
+    """Packets per second and microseconds of CPU per packet, one each per repetition, and wrong bytes."""
+    step, count = lab.spec.hosts_per_t0, lab.clos.numbering.host_count
+    rates, micros = [], []
+    with ExitStack() as opened:
+        transfers = [
+            opened.enter_context(Transfer(lab, host, (host + step) % count, window_packets=window_packets))
+            for host in range(count)
+        ]
+        for transfer in transfers:
+            transfer.start()
+        pause(WARM_UP_S)
+        for _ in range(REPETITIONS):
+            packets, spent_s, start_ns = _acked(transfers), busy_s(), time.monotonic_ns()
+            pause(SECONDS)
+            packets, spent_s = _acked(transfers) - packets, busy_s() - spent_s
+            rates.append(packets * 1e9 / (time.monotonic_ns() - start_ns))
+            micros.append(spent_s * 1e6 / packets)
+        wrong = sum(transfer.finish() for transfer in transfers)
+    return tuple(rates), tuple(micros), wrong
+
+
+def _acked(transfers: list[Transfer]) -> int:
+    return sum(int(transfer.near.counters()["acked_packets"]) for transfer in transfers)

@@ -1,0 +1,1 @@
+"""Many runs as one: scenarios times a matrix times seeds, in sequence, with a journal and one summary."""

@@ -1,0 +1,158 @@
+"""Carries a campaign out: run after run, on labs that runs of one topology share; keeps what was measured."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, Protocol
+
+from testbed.campaign.folder import CampaignFolder, RunEntry
+from testbed.campaign.plan import PlannedRun
+from testbed.campaign.row import NOT_RUN
+from testbed.campaign.summary import summarize_campaign, write_summary
+from testbed.errors import CleanupError, FabricError, TestbedError
+from testbed.scenario.execution import FinishedRun, execute
+from testbed.scenario.live import LiveLab, live_world
+from testbed.scenario.signal_clock import catching_signals
+from testbed.scenario.stage import lab_for_run
+from testbed.scenario.verdict import Status
+from testbed.topology.spec import TopologySpec
+
+Progress = Callable[[str], None]
+RunOnLab = Callable[[PlannedRun, Path, Progress], FinishedRun]
+"""Carries out one run on a lab that is up, its results below a folder."""
+
+
+class Stage(Protocol):
+    """Where runs take place."""
+
+    def __call__(self, topology: TopologySpec) -> AbstractContextManager[RunOnLab]:
+        """A lab of that topology for as long as the context lasts."""
+
+
+_CODES: Final = (
+    ("error", 1),
+    ("failed", Status.FAILED.exit_code),
+    ("aborted", Status.ABORTED.exit_code),
+    ("untrusted", Status.UNTRUSTED.exit_code),
+)
+"""Statuses in the order in which the exit code of a campaign heeds them."""
+
+
+def execute_campaign(
+    folder: CampaignFolder,
+    stage: Stage,
+    *,
+    progress: Progress,
+    retry: frozenset[str] = frozenset(),
+    is_out_of_time: Callable[[], bool] = lambda: False,
+) -> int:
+    """The exit code of the campaign; runs that are finished are skipped, the summary is written in any case.
+
+    Args:
+        folder: of the campaign.
+        stage: where runs take place.
+        progress: called with each step, in words.
+        retry: statuses of finished runs that are done again.
+        is_out_of_time: asked after each run; once it is so, none is begun any more.
+
+    Raises:
+        TestbedError: the machine cannot do it, a lab could not be removed, or results cannot be written.
+    """
+    pending = folder.pending(retry)
+    try:
+        is_whole = _carry_out(folder, stage, pending, progress, is_out_of_time)
+    except KeyboardInterrupt:
+        is_whole = False
+    finally:
+        write_summary(folder)
+    return exit_code(folder) if is_whole else Status.INTERRUPTED.exit_code
+
+
+def exit_code(folder: CampaignFolder) -> int:
+    """What all rows of the summary come to: the worst of them; 0 when all have passed."""
+    statuses = {row.status for row in summarize_campaign(folder).rows}
+    if statuses & {Status.INTERRUPTED.value, NOT_RUN}:
+        return Status.INTERRUPTED.exit_code
+    return next((code for status, code in _CODES if status in statuses), 0)
+
+
+def _carry_out(
+    folder: CampaignFolder,
+    stage: Stage,
+    pending: list[PlannedRun],
+    progress: Progress,
+    is_out_of_time: Callable[[], bool],
+) -> bool:
+    """Whether it went through to the end, or was interrupted."""
+    total = len(folder.plan.runs)
+    while pending:
+        topology = pending[0].plan.topology
+        try:
+            with stage(topology) as run_on_lab:
+                while pending and pending[0].plan.topology == topology:
+                    run = pending.pop(0)
+                    progress(f"run {run.index} of {total}: {run.key}")
+                    entry = _one(folder, run, run_on_lab, progress)
+                    folder.note(entry)
+                    progress(f"{run.key}: {entry.status}")
+                    if entry.status == Status.INTERRUPTED.value or (pending and is_out_of_time()):
+                        return False
+                    if entry.status == Status.ERROR.value:
+                        break  # whatever broke, the next run gets a lab of its own
+        except CleanupError:
+            raise
+        except FabricError as error:
+            # Every run of this topology would end the same way.
+            while pending and pending[0].plan.topology == topology:
+                folder.note(_error_entry(pending.pop(0), error))
+    return True
+
+
+def _one(folder: CampaignFolder, run: PlannedRun, run_on_lab: RunOnLab, progress: Progress) -> RunEntry:
+    try:
+        finished = run_on_lab(run, folder.runs, lambda step: progress(f"{run.index}: {step}"))
+    except TestbedError as error:
+        return _error_entry(run, error)
+    verdict = finished.result.verdict
+    path = finished.folder.resolve().relative_to(folder.path.resolve())
+    return RunEntry(run.key, verdict.status.value, verdict.exit_code, verdict.reason, str(path), _now_utc())
+
+
+def _error_entry(run: PlannedRun, error: TestbedError) -> RunEntry:
+    return RunEntry(run.key, Status.ERROR.value, error.exit_code, error.message, None, _now_utc())
+
+
+def _now_utc() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def live_stage(
+    *,
+    name: str,
+    runtime: str | None,
+    force: Callable[[], object],
+    progress: Progress,
+) -> Stage:
+    """Labs of this machine.
+
+    Args:
+        name: of the lab; one of that name that is up is used for runs of its topology.
+        runtime: for labs that are made; None: as `up` chooses.
+        force: called at the second signal during a run.
+        progress: hears what is going on.
+    """
+
+    @contextmanager
+    def stage(topology: TopologySpec) -> Iterator[RunOnLab]:
+        with lab_for_run(topology, name=name, runtime=runtime, progress=progress) as lab:
+
+            def run_on_lab(run: PlannedRun, runs: Path, say: Progress) -> FinishedRun:
+                with ExitStack() as stack:
+                    clock = stack.enter_context(catching_signals(force))
+                    world = stack.enter_context(live_world(lab, clock))
+                    return execute(run.plan, run.source, world, LiveLab(lab), runs, say)
+
+            yield run_on_lab
+
+    return stage

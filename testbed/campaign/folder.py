@@ -1,0 +1,261 @@
+"""The folder of a campaign: its plan, a journal that survives anything, the runs' own folders, the summary.
+
+campaigns/<name>/<UTC>-<id>/    campaign.yaml   as it was written
+plan.json       the runs, in order
+plans/          each run's plan and scenario: what a resume carries out
+journal.jsonl   one line per finished run, the last of a run counts
+runs/           result folders, as `run` writes them
+summary.md, summary.json, junit.xml, report.html
+variants/       a page and a figure for each scenario with variants; of one alone, the report itself
+"""
+
+import csv
+import json
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Self
+
+from testbed.campaign.plan import CampaignPlan, PlannedRun
+from testbed.document import Metadata
+from testbed.errors import TestbedError, UsageError
+from testbed.scenario.plan import dump_plan, load_plan
+
+SCHEMA_VERSION: Final = 2
+LATEST: Final = "latest"
+_ID_BYTES: Final = 3
+
+FINISHED: Final = frozenset({"passed", "failed", "aborted", "untrusted"})
+"""Statuses of runs that a resume does not repeat; `error` and `interrupted` are not among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunEntry:
+    """A line of the journal.
+
+    Attributes:
+        key: which run.
+        status: as in its manifest.
+        exit_code: of the command that would have run it alone.
+        reason: one sentence.
+        folder: its result folder, from the campaign's own; None when it did not get that far.
+        ended_utc: when.
+    """
+
+    key: str
+    status: str
+    exit_code: int
+    reason: str
+    folder: str | None
+    ended_utc: str
+
+
+class CampaignFolder:
+    """One execution of a campaign on disk.
+
+    Args:
+        path: the folder, which exists.
+        plan: of the campaign.
+    """
+
+    def __init__(self, path: Path, plan: CampaignPlan) -> None:
+        self.path = path
+        self.plan = plan
+        self._entries: dict[str, RunEntry] = {}
+        for entry in _read_journal(path / "journal.jsonl"):
+            self._entries[entry.key] = entry
+
+    @classmethod
+    def create(cls, campaigns: Path, plan: CampaignPlan) -> Self:
+        """A new folder for *plan* below *campaigns*.
+
+        Raises:
+            TestbedError: it cannot be written.
+        """
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+        path = campaigns / plan.name / f"{stamp}-{secrets.token_hex(_ID_BYTES)}"
+        try:
+            (path / "plans").mkdir(parents=True)
+            (path / "campaign.yaml").write_text(plan.source, encoding="utf-8")
+            for run in plan.runs:
+                (path / _plan_name(run.index)).write_text(dump_plan(run.plan), encoding="utf-8")
+                (path / _source_name(run.index)).write_text(run.source, encoding="utf-8")
+            (path / "plan.json").write_text(_dump(plan), encoding="utf-8")
+            (path / "journal.jsonl").touch()
+            link = path.parent / f".{LATEST}.{path.name}"
+            link.symlink_to(path.name)
+            link.replace(path.parent / LATEST)
+        except OSError as error:
+            raise TestbedError(
+                f"the campaign cannot be written to {path}: {error.strerror or error}",
+                hint="free some space or choose another folder with --campaigns",
+            ) from error
+        return cls(path, plan)
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """The folder of a campaign that was begun before.
+
+        Raises:
+            UsageError: there is none, or not of this schema version.
+        """
+        try:
+            found = json.loads((path / "plan.json").read_text(encoding="utf-8"))
+            if found["schema_version"] != SCHEMA_VERSION:
+                raise UsageError(f"{path}: a campaign of schema version {found['schema_version']}")
+            runs = tuple(_load_run(path, each) for each in found["runs"])
+            source = (path / "campaign.yaml").read_text(encoding="utf-8")
+        except OSError as error:
+            raise UsageError(
+                f"there is no campaign at {path}: {error.strerror}",
+                hint="`mrc-testbed campaign list` shows those that were begun",
+            ) from error
+        except (ValueError, KeyError, TypeError) as error:
+            if isinstance(error, UsageError):
+                raise
+            raise UsageError(f"{path / 'plan.json'}: not the plan of a campaign: {error}") from error
+        return cls(path, CampaignPlan(found["name"], found["description"], source, runs))
+
+    @property
+    def runs(self) -> Path:
+        """Where its runs' result folders are."""
+        return self.path / "runs"
+
+    def entry(self, run: PlannedRun) -> RunEntry | None:
+        """The journal's last word on a run; None before its first end."""
+        return self._entries.get(run.key)
+
+    def pending(self, retry: frozenset[str] = frozenset()) -> list[PlannedRun]:
+        """Runs that are not finished, in order; those that ended with a status of *retry* are not either."""
+        return [
+            run
+            for run in self.plan.runs
+            if (entry := self.entry(run)) is None or entry.status not in FINISHED - retry
+        ]
+
+    def note(self, entry: RunEntry) -> None:
+        """Appends to the journal, and sees to it that the line is on the disk.
+
+        Raises:
+            TestbedError: it cannot be written.
+        """
+        self._entries[entry.key] = entry
+        try:
+            with (self.path / "journal.jsonl").open("a", encoding="utf-8") as journal:
+                journal.write(json.dumps(asdict(entry), ensure_ascii=False) + "\n")
+                journal.flush()
+                os.fsync(journal.fileno())
+        except OSError as error:
+            raise TestbedError(f"{self.path}: the journal cannot be written: {error.strerror}") from error
+
+    def manifest(self, run: PlannedRun) -> Mapping[str, Any] | None:
+        """manifest.json of a run that ended; None when it has none."""
+        entry = self.entry(run)
+        if entry is None or entry.folder is None:
+            return None
+        try:
+            found: Mapping[str, Any] = json.loads(
+                (self.path / entry.folder / "manifest.json").read_text(encoding="utf-8")
+            )
+        except (OSError, ValueError):
+            return None  # somebody removed it: the journal still tells the status
+        return found
+
+    def flows(self, run: PlannedRun) -> dict[str, float]:
+        """Goodput (bit/s) of each flow of a run that ended, all its QPs together; empty when it has none."""
+        entry = self.entry(run)
+        path = None if entry is None or entry.folder is None else self.path / entry.folder / "flows.csv"
+        found: dict[str, float] = {}
+        if path is not None and path.is_file():
+            with path.open(encoding="utf-8", newline="") as stream:
+                for row in csv.DictReader(stream):
+                    name = f"{row['source']} to {row['target']}"
+                    found[name] = found.get(name, 0.0) + float(row["goodput_bps"])
+        return found
+
+    def write(self, name: str, text: str) -> None:
+        """Writes one of the summary's files in one step.
+
+        Raises:
+            TestbedError: it cannot be written.
+        """
+        path = self.path / name
+        draft = path.with_name(f".{path.name}.draft")
+        try:
+            path.parent.mkdir(exist_ok=True)
+            draft.write_text(text, encoding="utf-8")
+            draft.replace(path)
+        except OSError as error:
+            raise TestbedError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def find_campaign(campaigns: Path, name: str) -> Path:
+    """The folder that *name* means: a path, or the latest execution of the campaign of that name."""
+    given = Path(name)
+    return given if (given / "plan.json").is_file() else campaigns / name / LATEST
+
+
+def all_campaigns(campaigns: Path) -> list[Path]:
+    """Folders of all executions below *campaigns*, oldest first."""
+    found = {path.parent.resolve() for path in campaigns.glob("*/*/plan.json")}
+    return sorted(found, key=lambda path: (path.name, path.parent.name))
+
+
+def _read_journal(path: Path) -> Iterator[RunEntry]:
+    """The lines of a journal; one that a crash cut short is passed over."""
+    if not path.is_file():
+        return
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            yield RunEntry(**json.loads(line))
+        except (ValueError, TypeError):
+            continue
+
+
+def _plan_name(index: int) -> str:
+    return f"plans/{index:04d}.json"
+
+
+def _source_name(index: int) -> str:
+    return f"plans/{index:04d}.yaml"
+
+
+def _dump(plan: CampaignPlan) -> str:
+    runs = [
+        {
+            "index": run.index,
+            "key": run.key,
+            "scenario": run.scenario,
+            "varied": dict(run.varied),
+            "axes": dict(run.axes),
+            "expect": list(run.expect),
+            "compare": list(run.compare),
+            "metadata": run.metadata.model_dump(mode="json"),
+            "plan": _plan_name(run.index),
+        }
+        for run in plan.runs
+    ]
+    whole = {
+        "schema_version": SCHEMA_VERSION,
+        "name": plan.name,
+        "description": plan.description,
+        "runs": runs,
+    }
+    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+
+
+def _load_run(path: Path, found: Mapping[str, Any]) -> PlannedRun:
+    return PlannedRun(
+        index=found["index"],
+        scenario=found["scenario"],
+        varied=found["varied"],
+        axes=found["axes"],
+        expect=tuple(found["expect"]),
+        compare=tuple(found["compare"]),
+        metadata=Metadata.model_validate_json(json.dumps(found["metadata"])),
+        plan=load_plan(path / found["plan"]),
+        source=(path / _source_name(found["index"])).read_text(encoding="utf-8"),
+    )

@@ -1,0 +1,78 @@
+"""A campaign's summary as Markdown: the table of all rows, variants side by side, what did not pass."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from testbed.campaign.row import NOT_RUN, Summary, SummaryRow
+from testbed.errors import UsageError
+
+
+def build_markdown(summary: Summary) -> str:
+    """summary.md: a title, and the body."""
+    lines = [f"# {summary.name}", ""]
+    lines += [summary.description, ""] if summary.description else []
+    return "\n".join([*lines, *_body(summary, level=2)]) + "\n"
+
+
+def put_into(path: Path, summary: Summary) -> None:
+    """Replaces what stands in a Markdown file between `<!-- campaign NAME -->` and `<!-- end -->`.
+
+    The body comes without a title, its sections one level further down than in summary.md.
+
+    Raises:
+        UsageError: the file has no such lines, or cannot be read or written.
+    """
+    begin, end = f"<!-- campaign {summary.name} -->\n", "<!-- end -->"
+    try:
+        before, found, rest = path.read_text(encoding="utf-8").partition(begin)
+        _, found_end, after = rest.partition(end)
+        if not found or not found_end:
+            raise UsageError(f"{path}: has no line {begin.strip()!r} with a line {end!r} after it")
+        body = "\n".join(_body(summary, level=3))
+        path.write_text(f"{before}{begin}{body}\n{end}{after}", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+
+
+def _body(summary: Summary, level: int) -> Iterator[str]:
+    yield f"{summary.headline}."
+    yield ""
+    yield from _table(summary)
+    for row in summary.rows:
+        if row.variants:
+            yield from ("", f"{'#' * level} {row.key}", "")
+            yield from _variants(row)
+    for row in summary.rows:
+        if row.status not in ("passed", NOT_RUN):
+            yield from ("", f"{'#' * level} {row.key}: {row.status}", "", f"{row.reason}.")
+            for each in row.expectations:
+                if not each["passed"]:
+                    yield f"* `{each['text']}`: {each['reason']}"
+
+
+def _table(summary: Summary) -> Iterator[str]:
+    heads = ["scenario", *summary.varied, "seed"]
+    has_figures = any(row.figure for row in summary.rows)
+    heads += ["figure"] if has_figures else []
+    heads += ["claim", "measured", "verdict", "fidelity"]
+    yield from _head(heads)
+    for row in summary.rows:
+        cells = [row.scenario, *(row.varied.get(key, "") for key in summary.varied), str(row.seed)]
+        cells += [row.figure] if has_figures else []
+        verdict = row.status if row.status == "passed" else f"**{row.status}**"
+        yield _line([*cells, row.claim, row.measured, verdict, row.fidelity])
+
+
+def _variants(row: SummaryRow) -> Iterator[str]:
+    axes = list(row.variants[0].values)
+    yield from _head([*axes, *(f"`{quantity}`" for quantity in row.compare)])
+    for run in row.variants:
+        yield _line([*run.values.values(), *(run.shown(quantity) for quantity in row.compare)])
+
+
+def _head(heads: Sequence[str]) -> tuple[str, str]:
+    return _line(heads), _line(["---"] * len(heads))
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"

@@ -1,0 +1,216 @@
+"""From a Campaign file to the runs it stands for, in the order in which they are done.
+
+Runs on the same topology come one after the other, so that they can share a lab; otherwise the order is that
+of the file: scenarios, then combinations of the matrix with its first key varying slowest, then seeds.
+"""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed import document
+from testbed.campaign.spec import RUNS_MAX, CampaignSpec, ScenarioEntry
+from testbed.document import Document, Kind, Location, Metadata, Problem, Tree
+from testbed.errors import UsageError
+from testbed.scenario.load import Scenario, build_scenario, scenario_variants
+from testbed.scenario.plan import Plan
+from testbed.scenario.resolve import resolve
+from testbed.scenario.spec import compared_quantities
+from testbed.scenario.variation import vary
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """One run of a campaign.
+
+    Attributes:
+        index: its number in the order of the file, from 1.
+        scenario: name of the scenario.
+        varied: dotted key -> value, as text for people.
+        axes: axis of the scenario's variants -> value; empty without variants.
+        metadata: of the scenario.
+        plan: what it does.
+        source: text of the scenario file.
+        expect: all expectations of the scenario, those across variants too; empty without variants.
+        compare: quantities that its variants are compared by.
+    """
+
+    index: int
+    scenario: str
+    varied: Mapping[str, str]
+    axes: Mapping[str, str]
+    metadata: Metadata
+    plan: Plan
+    source: str
+    expect: tuple[str, ...]
+    compare: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """What tells it from the other runs of the campaign, such as `flap transport.window=32 seed=7`."""
+        variant = "" if self.plan.variant is None else f" {self.plan.variant}"
+        return f"{self.scenario}{variant}{self._varied} seed={self.plan.seed}"
+
+    @property
+    def group(self) -> str:
+        """The same for all variants that are compared with one another."""
+        return f"{self.scenario}{self._varied} seed={self.plan.seed}"
+
+    @property
+    def _varied(self) -> str:
+        return "".join(f" {key}={value}" for key, value in self.varied.items())
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignPlan:
+    """All runs of a campaign.
+
+    Attributes:
+        name, description: of its file.
+        source: text of the file.
+        runs: in the order in which they are done.
+    """
+
+    name: str
+    description: str
+    source: str
+    runs: tuple[PlannedRun, ...]
+
+
+def plan_campaign(path: Path, *, seed: int | None = None) -> CampaignPlan:
+    """The plan of the Campaign file at *path*.
+
+    Args:
+        path: the file.
+        seed: in place of all seeds that the file gives.
+
+    Raises:
+        UsageError: lists what is wrong with the file, or with a scenario as it is varied, with its line.
+    """
+    loaded = document.load(path, Kind.CAMPAIGN)
+    spec = document.validate(loaded, CampaignSpec)
+    runs: list[PlannedRun] = []
+    problems: list[Problem] = []
+    for place, entry in enumerate(spec.entries()):
+        location: Location = ("spec", "scenarios", place)
+        try:
+            scenario = document.load(path.parent / entry.path, Kind.SCENARIO)
+        except UsageError as error:
+            problems.append(Problem(location, error.message))
+            continue
+        runs += _runs_of(scenario, spec, entry, seed, len(runs), location, problems)
+        if len(runs) > RUNS_MAX:
+            problems.append(Problem(("spec",), f"more than {RUNS_MAX} runs"))
+            break
+    problems += _same_keys(runs)
+    if problems:
+        raise loaded.usage_error(problems)
+    metadata = loaded.metadata
+    return CampaignPlan(metadata.name, metadata.description, path.read_text(encoding="utf-8"), _grouped(runs))
+
+
+def plan_variants(scenario: Scenario, *, seed: int | None = None) -> CampaignPlan:
+    """The plan of a scenario's variants, as a campaign of that scenario alone.
+
+    Args:
+        scenario: with variants.
+        seed: in place of the file's.
+
+    Raises:
+        UsageError: lists what is wrong with a variant, with its line.
+    """
+    path = scenario.document.path
+    source = "" if path is None else path.read_text(encoding="utf-8")
+    runs = [
+        _planned(number, variant, {}, resolve(variant, seed=seed), source)
+        for number, variant in enumerate(scenario_variants(scenario), start=1)
+    ]
+    metadata = scenario.metadata
+    return CampaignPlan(metadata.name, metadata.description, source, _grouped(runs))
+
+
+def _runs_of(
+    scenario: Document,
+    spec: CampaignSpec,
+    entry: ScenarioEntry,
+    seed: int | None,
+    done: int,
+    location: Location,
+    problems: list[Problem],
+) -> list[PlannedRun]:
+    seeds: Sequence[int | None] = entry.seeds or spec.seeds or (None,)
+    if seed is not None:
+        seeds = (seed,)
+    runs: list[PlannedRun] = []
+    source = scenario.path.read_text(encoding="utf-8") if scenario.path else ""
+    for values in _combinations({**spec.matrix, **entry.matrix}):
+        try:
+            varied = build_scenario(vary(scenario, values))
+            plans = [
+                (variant, resolve(variant, seed=each))
+                for each in seeds
+                for variant in scenario_variants(varied)
+            ]
+        except UsageError as error:
+            shown = ", ".join(f"{key}={_text(value)}" for key, value in values.items())
+            where = f"with {shown}: " if shown else ""
+            problems.append(Problem(location, f"{where}{error.message}"))
+            continue
+        runs += [
+            _planned(done + len(runs) + number, variant, values, plan, source)
+            for number, (variant, plan) in enumerate(plans, start=1)
+        ]
+    return runs
+
+
+def _planned(
+    index: int, scenario: Scenario, values: Mapping[str, Tree], plan: Plan, source: str
+) -> PlannedRun:
+    return PlannedRun(
+        index=index,
+        scenario=scenario.metadata.name,
+        varied={key: _text(value) for key, value in values.items()},
+        axes={} if scenario.variant is None else scenario.variant.values,
+        metadata=scenario.metadata,
+        plan=plan,
+        source=source,
+        expect=() if scenario.variant is None else tuple(scenario.spec.expect),
+        compare=compared_quantities(scenario.spec),
+    )
+
+
+def _combinations(matrix: Mapping[str, list[Tree]]) -> Iterator[dict[str, Tree]]:
+    for chosen in itertools.product(*matrix.values()):
+        yield dict(zip(matrix, chosen, strict=True))
+
+
+def _text(value: Tree) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_text(entry)}" for key, entry in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_text(entry) for entry in value) + "]"
+    return str(value)
+
+
+def _same_keys(runs: list[PlannedRun]) -> list[Problem]:
+    """Two runs that nothing tells apart: the same file twice, or a value twice."""
+    seen: set[str] = set()
+    problems = []
+    for run in runs:
+        if run.key in seen:
+            message = f"two runs are {run.key!r}; name each scenario and value once"
+            problems.append(Problem(("spec",), message))
+        seen.add(run.key)
+    return problems
+
+
+def _grouped(runs: list[PlannedRun]) -> tuple[PlannedRun, ...]:
+    """Runs of one topology side by side, topologies in the order in which they first occur."""
+    topologies = []
+    for run in runs:
+        if run.plan.topology not in topologies:
+            topologies.append(run.plan.topology)
+    return tuple(sorted(runs, key=lambda run: topologies.index(run.plan.topology)))

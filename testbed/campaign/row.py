@@ -1,0 +1,107 @@
+"""One row of a campaign's summary: a run, or the variants of a scenario together. Pure."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from testbed.campaign.side_by_side import VariantRun
+from testbed.scenario.expectation import format_value
+from testbed.scenario.quantity import Dimension
+
+NOT_RUN: Final = "not run"
+
+_WHOLE: Final = ("passed", "failed", "untrusted")
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRow:
+    """One run, or all variants of a scenario.
+
+    Attributes:
+        index: its number in the order of the file, from 1.
+        key: what tells it from the others.
+        scenario: name of the scenario.
+        varied: dotted key -> value.
+        seed: of the run.
+        figure: the published result it reproduces; empty for none.
+        claim: what it is to show; the description of a scenario without one.
+        status: of the run; `not run` before it.
+        reason: one sentence; empty before it.
+        folder: its result folder, from the campaign's own; None without one, and for variants.
+        expectations: as in its manifest; of variants, as judged across them.
+        variants: the runs of a scenario with variants; empty for one without.
+        compare: quantities that they are compared by.
+    """
+
+    index: int
+    key: str
+    scenario: str
+    varied: Mapping[str, str]
+    seed: int
+    figure: str
+    claim: str
+    status: str
+    reason: str
+    folder: str | None
+    expectations: tuple[Mapping[str, Any], ...]
+    variants: tuple[VariantRun, ...] = ()
+    compare: tuple[str, ...] = ()
+
+    @property
+    def page(self) -> str | None:
+        """Its report, from the campaign's own folder; None without one."""
+        if self.variants:
+            return f"variants/{self.index:04d}-{self.scenario}.html"
+        return None if self.folder is None else f"{self.folder}/report.html"
+
+    @property
+    def fidelity(self) -> str:
+        """Whether the testbed kept within its limits: `trusted`, `UNTRUSTED`, or a dash before the end."""
+        if self.status in ("passed", "failed"):
+            return "trusted"
+        return "UNTRUSTED" if self.status == "untrusted" else "-"
+
+    @property
+    def measured(self) -> str:
+        """The first expectation that failed, else the first, which a scenario is about, with its numbers.
+
+        Of a run that did not come to its end, why.
+        """
+        if not self.expectations or self.status not in _WHOLE:
+            return self.reason
+        failed = [each for each in self.expectations if not each["passed"]]
+        shown = failed[0] if failed else self.expectations[0]
+        held = f" ({len(self.expectations) - len(failed)} of {len(self.expectations)} held)" if failed else ""
+        if shown["left"] is None or shown["right"] is None:
+            return f"{shown['reason']}{held}"
+        dimension = Dimension(shown["dimension"])
+        left, right = (format_value(float(shown[side]), dimension) for side in ("left", "right"))
+        return f"{shown['text']}: {left} against {right}{held}"
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A campaign, summed up.
+
+    Attributes:
+        name, description: of the campaign.
+        varied: dotted keys that are varied, in the order in which they first occur.
+        rows: one per run, or per scenario with variants, in the order of the file.
+    """
+
+    name: str
+    description: str
+    varied: tuple[str, ...]
+    rows: tuple[SummaryRow, ...]
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many runs have each status, most frequent first."""
+        return dict(Counter(row.status for row in self.rows).most_common())
+
+    @property
+    def headline(self) -> str:
+        """Such as `12 runs: 11 passed, 1 failed`."""
+        counted = ", ".join(f"{count} {status}" for status, count in self.counts.items())
+        return f"{len(self.rows)} run{'' if len(self.rows) == 1 else 's'}: {counted}"

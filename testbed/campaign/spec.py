@@ -1,0 +1,65 @@
+"""Campaigns as a user writes them. Pure; `testbed.campaign.plan` reads the scenarios, lays out the runs."""
+
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag
+
+from testbed.document import Kind, json_schema
+from testbed.scenario.spec import SEED_MAX
+from testbed.scenario.variant import VariedKey
+
+RUNS_MAX: Final = 1000
+"""Of one campaign: more is an accident of a matrix, not a wish."""
+
+_STRICT: Final = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+def _form(value: object) -> str:
+    return "path" if isinstance(value, str) else "mapping"
+
+
+Matrix = dict[VariedKey, Annotated[list[JsonValue], Field(min_length=1)]]
+Seeds = Annotated[list[Annotated[int, Field(ge=0, le=SEED_MAX)]], Field(min_length=1)]
+
+
+class ScenarioEntry(BaseModel):
+    """A scenario with a matrix or seeds of its own."""
+
+    model_config = _STRICT
+
+    path: str = Field(min_length=1, description="Scenario file, relative to this file.")
+    matrix: Matrix = Field(default={}, description="Varied for this scenario alone, too.")
+    seeds: Seeds | None = Field(default=None, description="In place of the common seeds.")
+
+
+ScenarioOrPath = Annotated[
+    Annotated[Annotated[str, Field(min_length=1)], Tag("path")] | Annotated[ScenarioEntry, Tag("mapping")],
+    Discriminator(_form),
+]
+
+
+class CampaignSpec(BaseModel):
+    """Scenarios, what is varied in them, and how often each is repeated."""
+
+    model_config = _STRICT
+
+    scenarios: Annotated[list[ScenarioOrPath], Field(min_length=1)] = Field(
+        description="Scenario files, relative to this file."
+    )
+    matrix: Matrix = Field(
+        default={},
+        description="Dotted key of a scenario, such as transport.window, topology.port_rate, "
+        "workloads.main.size or faults.flap1.down, to the values that it takes; every combination is run.",
+    )
+    seeds: Seeds | None = Field(
+        default=None, description="Each combination is run with each of them; left out, with the scenario's."
+    )
+
+    def entries(self) -> list[ScenarioEntry]:
+        """The scenarios, each as a mapping."""
+        return [ScenarioEntry(path=entry) if isinstance(entry, str) else entry for entry in self.scenarios]
+
+
+def campaign_schema() -> dict[str, Any]:
+    """JSON Schema of a Campaign file, for editors and for `mrc-testbed schema Campaign`."""
+    return json_schema(Kind.CAMPAIGN, CampaignSpec)

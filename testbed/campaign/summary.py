@@ -1,0 +1,177 @@
+"""What a campaign came to: one row per run, as Markdown, JSON, JUnit and HTML."""
+
+import json
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from testbed.campaign.folder import SCHEMA_VERSION, CampaignFolder
+from testbed.campaign.markdown import build_markdown
+from testbed.campaign.page import build_page
+from testbed.campaign.plan import PlannedRun
+from testbed.campaign.row import NOT_RUN, Summary, SummaryRow
+from testbed.campaign.side_by_side import VariantRun, judge_across, reason_of, worst_status
+from testbed.campaign.variant_page import build_variant_figure, build_variant_page
+from testbed.scenario.result_text import printable
+
+
+def summarize_campaign(folder: CampaignFolder) -> Summary:
+    """The summary of a campaign as its journal has it now."""
+    runs = sorted(folder.plan.runs, key=lambda run: run.index)
+    keys = dict.fromkeys(key for run in runs for key in run.varied)
+    groups: dict[str, list[PlannedRun]] = {}
+    for run in runs:
+        groups.setdefault(run.group, []).append(run)
+    rows = (
+        _row(folder, group[0]) if group[0].plan.variant is None else _row_of_variants(folder, group)
+        for group in groups.values()
+    )
+    return Summary(folder.plan.name, folder.plan.description, tuple(keys), tuple(rows))
+
+
+def write_summary(folder: CampaignFolder) -> Summary:
+    """Writes summary.md, summary.json, junit.xml and report.html; returns what they say.
+
+    Raises:
+        TestbedError: a file cannot be written.
+    """
+    summary = summarize_campaign(folder)
+    folder.write("summary.md", build_markdown(summary))
+    folder.write("summary.json", json.dumps(summary_document(summary), indent=2, ensure_ascii=False) + "\n")
+    folder.write("junit.xml", build_junit(summary))
+    _write_pages(folder, summary)
+    return summary
+
+
+def _write_pages(folder: CampaignFolder, summary: Summary) -> None:
+    """report.html, and for each scenario with variants a page and a figure of its own."""
+    descriptions = {run.group: run.metadata.description for run in folder.plan.runs}
+    for row in summary.rows:
+        if row.variants and row.page is not None:
+            page = build_variant_page(row, descriptions[row.key], base="../")
+            folder.write(row.page, page)
+            figure = build_variant_figure(row)
+            if figure is not None:
+                folder.write(row.page.removesuffix(".html") + ".svg", figure)
+    if len(summary.rows) == 1 and summary.rows[0].variants:
+        report = build_variant_page(summary.rows[0], summary.description, base="")
+    else:
+        report = build_page(summary.name, summary.description, summary.headline, summary.rows)
+    folder.write("report.html", report)
+
+
+def summary_document(summary: Summary) -> dict[str, Any]:
+    """The summary for programs."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "campaign": summary.name,
+        "description": summary.description,
+        "counts": dict(summary.counts),
+        "runs": [
+            {
+                "index": row.index,
+                "key": row.key,
+                "scenario": row.scenario,
+                "varied": dict(row.varied),
+                "seed": row.seed,
+                "figure": row.figure,
+                "claim": row.claim,
+                "status": row.status,
+                "reason": row.reason,
+                "folder": row.folder,
+                "fidelity": row.fidelity,
+                "expectations": [dict(each) for each in row.expectations],
+                "variants": [
+                    {
+                        "variant": run.name,
+                        "values": dict(run.values),
+                        "status": run.status,
+                        "folder": run.folder,
+                        "measures": {name: run.value(name) for name in run.measures},
+                    }
+                    for run in row.variants
+                ],
+            }
+            for row in summary.rows
+        ],
+    }
+
+
+def build_junit(summary: Summary) -> str:
+    """junit.xml: the campaign is one suite per run, each expectation a case; what has not run is skipped."""
+    suites = ET.Element("testsuites", name=summary.name)
+    for row in summary.rows:
+        is_broken = row.status not in ("passed", "failed", NOT_RUN)
+        failures = sum(not each["passed"] for each in row.expectations)
+        suite = ET.SubElement(
+            suites,
+            "testsuite",
+            name=printable(row.key),
+            tests=str(len(row.expectations) + 1),
+            failures=str(failures),
+            errors=str(int(is_broken)),
+            skipped=str(int(row.status == NOT_RUN)),
+        )
+        run = ET.SubElement(suite, "testcase", classname=row.scenario, name="run")
+        if row.status == NOT_RUN:
+            ET.SubElement(run, "skipped", message="the campaign ended before it")
+        elif is_broken:
+            ET.SubElement(run, "error", type=row.status, message=printable(row.reason))
+        for each in row.expectations:
+            case = ET.SubElement(suite, "testcase", classname=row.scenario, name=printable(each["text"]))
+            if not each["passed"]:
+                ET.SubElement(case, "failure", type="expectation", message=printable(each["reason"]))
+    ET.indent(suites)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(suites, encoding="unicode") + "\n"
+
+
+def _row(folder: CampaignFolder, run: PlannedRun) -> SummaryRow:
+    entry, manifest = folder.entry(run), folder.manifest(run)
+    return SummaryRow(
+        index=run.index,
+        key=run.key,
+        scenario=run.scenario,
+        varied=run.varied,
+        seed=run.plan.seed,
+        figure=run.metadata.paper or "",
+        claim=run.metadata.claim or run.metadata.description,
+        status=NOT_RUN if entry is None else entry.status,
+        reason="" if entry is None else entry.reason,
+        folder=None if entry is None else entry.folder,
+        expectations=() if manifest is None else tuple(manifest.get("expectations", ())),
+    )
+
+
+def _row_of_variants(folder: CampaignFolder, group: list[PlannedRun]) -> SummaryRow:
+    first = group[0]
+    runs = tuple(_variant_run(folder, run) for run in group)
+    expectations = judge_across(first.expect, runs) if all(run.measures for run in runs) else ()
+    status = worst_status(runs, expectations)
+    return SummaryRow(
+        index=first.index,
+        key=first.group,
+        scenario=first.scenario,
+        varied=first.varied,
+        seed=first.plan.seed,
+        figure=first.metadata.paper or "",
+        claim=first.metadata.claim or first.metadata.description,
+        status=status,
+        reason=reason_of(status, runs, expectations),
+        folder=None,
+        expectations=expectations,
+        variants=runs,
+        compare=first.compare,
+    )
+
+
+def _variant_run(folder: CampaignFolder, run: PlannedRun) -> VariantRun:
+    entry, manifest = folder.entry(run), folder.manifest(run) or {}
+    return VariantRun(
+        name=run.plan.variant or "",
+        values=run.axes,
+        status=NOT_RUN if entry is None else entry.status,
+        reason="" if entry is None else entry.reason,
+        folder=None if entry is None else entry.folder,
+        expectations=tuple(manifest.get("expectations", ())),
+        measures={each["quantity"]: each for each in manifest.get("measures", ())},
+        flows=folder.flows(run) if any(each.kind == "per-flow" for each in run.plan.figure) else {},
+    )

@@ -1,0 +1,346 @@
+"""bench all-reduce | reduce-scatter | all-gather | all-to-all | broadcast | training, as nccl-tests shows."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from testbed.cli.bench_options import (
+    DEFAULT_SEED,
+    CcOption,
+    TransportChoice,
+    TransportOption,
+    WindowOption,
+    choose_transport,
+    listed_hosts,
+)
+from testbed.cli.exit_codes import ExitCode
+from testbed.cli.options import Settings, command
+from testbed.cli.render import bad, good, plain_table, show
+from testbed.document import Tree, validate_values
+from testbed.errors import UsageError
+from testbed.fabric import lab
+from testbed.units import (
+    format_duration_ns,
+    format_rate_bps,
+    format_size_bytes,
+    parse_duration_ns,
+    parse_size_bytes,
+)
+from testbed.workloads.bench import run_collective
+from testbed.workloads.element_type import DTYPES
+from testbed.workloads.load import build_loads
+from testbed.workloads.nccl import CollectiveResult, Durations, sweep_sizes
+from testbed.workloads.schedule import COLLECTIVE_KINDS
+from testbed.workloads.spec import CollectiveSpec, Training
+
+SCHEMA_VERSION: Final = 1
+DEFAULT_ITERATIONS: Final = 20
+DEFAULT_WARMUP: Final = 2
+
+_SUMMARIES: Final = {
+    "all-reduce": "Every rank ends with the sum of all ranks' data: ring of reduce-scatter and all-gather.",
+    "reduce-scatter": "Every rank ends with its share of the sum of all ranks' data: ring.",
+    "all-gather": "Every rank ends with all ranks' shares: ring.",
+    "all-to-all": "Every rank sends each other rank a share of its data, all at once.",
+    "broadcast": "Every rank ends with the first rank's data: pipeline down the ring.",
+}
+
+SizeFrom = Annotated[str, typer.Option("--min-size", "-b", metavar="SIZE", help="Data of a rank, smallest.")]
+SizeTo = Annotated[
+    str | None, typer.Option("--max-size", "-e", metavar="SIZE", help="Largest; left out, the smallest.")
+]
+Factor = Annotated[
+    int, typer.Option("--factor", "-f", min=2, metavar="NUMBER", help="From one size to the next.")
+]
+Iterations = Annotated[
+    int, typer.Option("--iterations", "-i", min=1, metavar="NUMBER", help="Operations of each size, timed.")
+]
+Warmup = Annotated[
+    int, typer.Option("--warmup", "-w", min=0, metavar="NUMBER", help="Operations before them, not timed.")
+]
+Hosts = Annotated[
+    str, typer.Option("--hosts", metavar="LIST", help="The ranks: host names with commas, or all.")
+]
+Qps = Annotated[
+    int, typer.Option("--qps", min=1, metavar="NUMBER", help="QPs per pair of ranks; each carries a share.")
+]
+DTypeOption = Annotated[
+    str,
+    typer.Option(
+        "--dtype",
+        metavar="TYPE",
+        autocompletion=lambda: DTYPES,
+        help="uint8, int32, int64, float32, float64.",
+    ),
+]
+Reduce = Annotated[str, typer.Option("--reduce", metavar="OPERATION", help="sum, min or max.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds a command for each collective, and training, to *app*."""
+    for kind, summary in _SUMMARIES.items():
+        command(app, kind, heeds=("name", "seed"), needs_root=True)(_collective_command(kind, summary))
+    command(app, "training", heeds=("name", "seed"), needs_root=True)(training)
+
+
+def _collective_command(kind: str, summary: str) -> Callable[..., int]:
+    def run(
+        settings: Settings,
+        smallest: SizeFrom = "1MiB",
+        largest: SizeTo = None,
+        factor: Factor = 2,
+        iterations: Iterations = DEFAULT_ITERATIONS,
+        warmup: Warmup = DEFAULT_WARMUP,
+        hosts: Hosts = "all",
+        qps: Qps = 1,
+        dtype: DTypeOption = "float32",
+        reduce: Reduce = "sum",
+        transport: TransportOption = "mrc",
+        cc: CcOption = None,
+        window: WindowOption = None,
+    ) -> int:
+        first = parse_size_bytes(smallest)
+        last = first if largest is None else parse_size_bytes(largest)
+        if last < first:
+            raise UsageError(f"--max-size {largest} is less than --min-size {smallest}")
+        values: dict[str, Tree] = {
+            "name": "bench",
+            "kind": kind,
+            "iterations": warmup + iterations,
+            "hosts": listed_hosts(hosts),
+            "qps": qps,
+            "dtype": dtype,
+            "reduce": reduce,
+        }
+        workloads = [
+            validate_values({**values, "size": f"{size}B"}, CollectiveSpec, "command line")
+            for size in sweep_sizes(first, last, factor)
+        ]
+        return _bench(settings, workloads, warmup, None, choose_transport(transport, cc, window))
+
+    run.__doc__ = f"""{summary}
+
+    Sums are computed in the NICs' memory, and every result is compared: `#wrong`
+    counts bytes. busbw is what the busiest NIC had to send per second: compare it
+    with the rate of its ports. The exit status is 1 when a byte is wrong.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed bench {kind} -b 4KiB -e 4MiB -f 4
+      mrc-testbed bench {kind} -b 1MiB --hosts h0,h1,h4,h5 -o json
+      mrc-testbed bench {kind} --transport rocev2 --qps 4
+    """
+    return run
+
+
+def training(
+    settings: Settings,
+    compute: Annotated[
+        str, typer.Option("--compute", metavar="TIME", help="Computing of each step.")
+    ] = "50ms",
+    size: Annotated[str, typer.Option("--size", metavar="SIZE", help="Data of a rank.")] = "1MiB",
+    collective: Annotated[
+        str,
+        typer.Option(
+            "--collective", metavar="KIND", autocompletion=lambda: COLLECTIVE_KINDS, help="What ends a step."
+        ),
+    ] = "all-reduce",
+    duration: Annotated[str, typer.Option("--duration", "-d", metavar="TIME", help="Train for.")] = "5s",
+    hosts: Hosts = "all",
+    qps: Qps = 1,
+    dtype: DTypeOption = "float32",
+    transport: TransportOption = "mrc",
+    cc: CcOption = None,
+    window: WindowOption = None,
+) -> int:
+    """Synchronous training steps: every rank computes, then all carry out a collective together.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed bench training --compute 100ms --size 4MiB
+      mrc-testbed bench training --collective all-to-all --duration 20s
+    """
+    values: dict[str, Tree] = {
+        "name": "bench",
+        "kind": "training",
+        "compute": compute,
+        "size": size,
+        "collective": collective,
+        "duration": duration,
+        "hosts": listed_hosts(hosts),
+        "qps": qps,
+        "dtype": dtype,
+    }
+    workload = validate_values(values, Training, "command line")
+    chosen = choose_transport(transport, cc, window)
+    return _bench(settings, [workload], 0, parse_duration_ns(duration), chosen)
+
+
+def _bench(
+    settings: Settings,
+    workloads: Sequence[CollectiveSpec | Training],
+    warmup: int,
+    duration_ns: int | None,
+    transport: TransportChoice,
+) -> int:
+    seed = DEFAULT_SEED if settings.seed is None else settings.seed
+    results = []
+    with lab.attach(settings.name) as attached:
+        congestion = transport.congestion(attached.clos)
+        loads = [build_loads(workload, attached.clos, seed=seed)[0] for workload in workloads]
+        for load in loads:
+            results.append(
+                run_collective(
+                    attached,
+                    load,
+                    warmup_operations=warmup,
+                    duration_ns=duration_ns,
+                    seed=seed,
+                    transport=transport.kind,
+                    congestion=congestion,
+                    progress=settings.progress,
+                )
+            )
+            if not results[-1].has_passed:
+                break
+    has_passed = all(result.has_passed for result in results)
+    document: dict[str, Any] = {
+        "workload": workloads[0].kind,
+        "lab": settings.name,
+        "seed": seed,
+        "transport": transport.kind,
+        "cc": congestion.algorithm,
+        "ranks": list(results[0].collective.ranks),
+        "qps": results[0].collective.channels,
+        "passed": has_passed,
+        "sizes": [_size_document(result) for result in results],
+    }
+    heading = f"{transport.kind}, {congestion.describe()}"
+    show(
+        settings, "CollectiveBench", SCHEMA_VERSION, document, lambda: _table(results, heading), lines="sizes"
+    )
+    return ExitCode.PASS if has_passed else ExitCode.ERROR
+
+
+def _size_document(result: CollectiveResult) -> dict[str, Any]:
+    collective = result.collective
+    return {
+        "collective": collective.kind,
+        "size_bytes": collective.size_bytes,
+        "count": collective.count,
+        "dtype": collective.dtype,
+        "reduce": _reduction(result),
+        "compute_ns": collective.compute_ns,
+        "algbw_bytes_per_s": result.algorithm_bytes_per_s,
+        "busbw_bytes_per_s": result.bus_bytes_per_s,
+        "operation_ns": _durations(result.operation),
+        "step_ns": _durations(result.step),
+        "reaction_ns": result.reaction_ns,
+        "compared_bytes": result.compared_bytes,
+        "wrong_bytes": result.wrong_bytes,
+        "errors": list(result.errors),
+    }
+
+
+def _durations(durations: Durations | None) -> Mapping[str, float] | None:
+    if durations is None:
+        return None
+    return {
+        "count": durations.count,
+        "mean": durations.mean_ns,
+        "p50": durations.p50_ns,
+        "p99": durations.p99_ns,
+        "p99.9": durations.p999_ns,
+        "max": durations.max_ns,
+    }
+
+
+def _reduction(result: CollectiveResult) -> str | None:
+    reduces = result.collective.kind in ("all-reduce", "reduce-scatter")
+    return result.collective.reduction if reduces else None
+
+
+def _table(results: Sequence[CollectiveResult], heading: str) -> RenderableType:
+    is_training = results[0].step is not None or results[0].collective.is_training
+    units = "us" if not is_training else "ms"
+    times = [f"{name}({units})" for name in ("time", "p50", "p99", "p99.9", "max")]
+    right = ["size(B)", "count", times[0], "algbw(GB/s)", "busbw(GB/s)", "#wrong", *times[1:]]
+    if is_training:
+        right = ["size(B)", "count", "steps/s", "busbw(GB/s)", "#wrong", *times[1:]]
+    table = plain_table(*right[:2], "type", "redop", *right[2:], right=right)
+    for result in results:
+        collective = result.collective
+        shown = result.step if is_training else result.operation
+        cells = [str(collective.size_bytes), str(collective.count), collective.dtype]
+        cells.append(_reduction(result) or "none")
+        if shown is None:
+            table.add_row(*cells, *["-"] * 4)
+            continue
+        scale = 1e6 if is_training else 1e3
+        figures = [shown.p50_ns, shown.p99_ns, shown.p999_ns, shown.max_ns]
+        if is_training:
+            cells.append(f"{1e9 / shown.mean_ns:.3f}")
+        else:
+            cells += [f"{shown.mean_ns / scale:.1f}", f"{result.algorithm_bytes_per_s / 1e9:.4f}"]
+        wrong = Text(str(result.wrong_bytes), style="red bold" if result.wrong_bytes else "green")
+        table.add_row(
+            *cells,
+            f"{result.bus_bytes_per_s / 1e9:.4f}",
+            wrong,
+            *(f"{figure / scale:.1f}" for figure in figures),
+        )
+    return Group(_heading(results[0], heading), table, *_footer(results))
+
+
+def collective_table(collectives: Mapping[str, CollectiveResult]) -> RenderableType:
+    """The collectives of a run, by workload; of training, times are those of whole steps."""
+    right = ("operations", "busbw", "p50", "p99", "p99.9", "max")
+    table = plain_table("collective", "what", *right, right=right)
+    for name, found in collectives.items():
+        times = found.step or found.operation
+        what = f"{format_size_bytes(found.collective.size_bytes)} {found.collective.kind}"
+        if found.collective.compute_ns is not None:
+            what = f"steps of {format_duration_ns(found.collective.compute_ns)} and {what}"
+        cells = [name, what, str(times.count if times else 0)]
+        cells.append(format_rate_bps(round(found.bus_bytes_per_s * 8), 4))
+        figures = (times.p50_ns, times.p99_ns, times.p999_ns, times.max_ns) if times else ()
+        table.add_row(*cells, *(format_duration_ns(round(figure), 4) for figure in figures))
+    return table
+
+
+def _heading(result: CollectiveResult, transport: str) -> Text:
+    collective = result.collective
+    ranks = collective.ranks
+    shown = ", ".join(ranks) if len(ranks) <= 8 else f"{ranks[0]} .. {ranks[-1]}"
+    qps = f"{collective.channels} QP{'s' if collective.channels > 1 else ''}"
+    compute = (
+        "" if collective.compute_ns is None else f", computing {format_duration_ns(collective.compute_ns)}"
+    )
+    return Text(
+        f"# {collective.kind}, {len(ranks)} ranks ({shown}), {qps} per pair{compute}; {transport}",
+        style="dim",
+    )
+
+
+def _footer(results: Sequence[CollectiveResult]) -> list[Text]:
+    compared = format_size_bytes(sum(result.compared_bytes for result in results), 3)
+    wrong = sum(result.wrong_bytes for result in results)
+    average = sum(result.bus_bytes_per_s for result in results) / len(results)
+    reaction = max(result.reaction_ns for result in results)
+    lines = [
+        Text(f"# average busbw {average / 1e9:.4f} GB/s", style="dim"),
+        Text(
+            f"# of the times, up to {format_duration_ns(round(reaction), 3)} per step of the ring are this "
+            "process, which drives all ranks",
+            style="dim",
+        ),
+    ]
+    lines.append(
+        bad(f"{wrong} bytes of the {compared} compared are wrong")
+        if wrong
+        else good(f"{compared} of results compared, all right")
+    )
+    return lines + [bad(error) for result in results for error in result.errors]

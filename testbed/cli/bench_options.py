@@ -1,0 +1,98 @@
+"""What the commands of `bench` have in common: options, hosts by name, and the transport asked for."""
+
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+import typer
+
+from testbed.cli.suggestion import hosts as host_names
+from testbed.document import Tree
+from testbed.errors import UsageError, did_you_mean
+from testbed.topology.clos import Clos
+from testbed.topology.transport_kind import (
+    ANY_ALGORITHMS,
+    TRANSPORT_KINDS,
+    AnyCongestion,
+    TransportKind,
+    choose_congestion,
+)
+
+DEFAULT_SEED: Final = 1
+DEFAULT_DURATION: Final = "3s"
+
+Source = Annotated[str, typer.Argument(metavar="FROM", autocompletion=host_names, help="Sending host.")]
+Target = Annotated[str, typer.Argument(metavar="TO", autocompletion=host_names, help="Receiving host.")]
+SizeOption = Annotated[str, typer.Option("--size", metavar="SIZE", help="Payload of a message.")]
+QpsOption = Annotated[int, typer.Option("--qps", min=1, metavar="NUMBER", help="QPs per pair of hosts.")]
+DepthOption = Annotated[
+    int, typer.Option("--depth", min=1, metavar="NUMBER", help="Messages outstanding per QP.")
+]
+IterationsOption = Annotated[
+    int | None, typer.Option("--iterations", "-i", min=1, metavar="NUMBER", help="Messages per QP.")
+]
+DurationOption = Annotated[
+    str | None,
+    typer.Option("--duration", "-d", metavar="TIME", help=f"Send for; left out, {DEFAULT_DURATION}."),
+]
+TransportOption = Annotated[
+    str,
+    typer.Option(
+        "--transport",
+        metavar="KIND",
+        autocompletion=lambda: TRANSPORT_KINDS,
+        help="What carries the messages: mrc, rocev2, infiniband, spray-gbn, tcp, mptcp.",
+    ),
+]
+CcOption = Annotated[
+    str | None,
+    typer.Option(
+        "--cc",
+        metavar="NAME",
+        autocompletion=lambda: ANY_ALGORITHMS,
+        help="Congestion control: nscc, dcqcn, fixed, cubic, reno, dctcp, bbr; left out, what fits transport "
+        "and fabric.",
+    ),
+]
+WindowOption = Annotated[
+    int | None,
+    typer.Option(
+        "--window", min=1, max=1024, metavar="PACKETS", help="Fixed window; left out, as the topology says."
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class TransportChoice:
+    """What --transport, --cc and --window ask for."""
+
+    kind: TransportKind
+    cc: str | None = None
+    window_packets: int | None = None
+
+    def congestion(self, clos: Clos) -> AnyCongestion:
+        """The congestion control on that fabric.
+
+        Raises:
+            UsageError: it does not go together.
+        """
+        return choose_congestion(clos, self.kind, self.cc, window_packets=self.window_packets)
+
+
+def choose_transport(transport: str, cc: str | None, window: int | None) -> TransportChoice:
+    """What was asked for.
+
+    Raises:
+        UsageError: there is no such transport.
+    """
+    for kind in TRANSPORT_KINDS:
+        if kind == transport:
+            return TransportChoice(kind, cc, window)
+    known = ", ".join(TRANSPORT_KINDS)
+    raise UsageError(
+        f"--transport: {transport!r}; {known} are accepted{did_you_mean(transport, TRANSPORT_KINDS)}"
+    )
+
+
+def listed_hosts(hosts: str) -> Tree:
+    """Host names with commas in between, or `all`, as a workload has them."""
+    return hosts if hosts == "all" else [host.strip() for host in hosts.split(",")]

@@ -1,0 +1,285 @@
+"""campaign run | list | show | resume | report, and compare: many runs, and two side by side."""
+
+import json
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from testbed.campaign.comparison import compare_runs
+from testbed.campaign.execution import execute_campaign, exit_code, live_stage
+from testbed.campaign.folder import FINISHED, CampaignFolder, all_campaigns, find_campaign
+from testbed.campaign.markdown import put_into
+from testbed.campaign.plan import CampaignPlan, plan_campaign
+from testbed.campaign.row import Summary
+from testbed.campaign.summary import summarize_campaign, summary_document, write_summary
+from testbed.cli.campaign_table import plan_document, plan_table, summary_table
+from testbed.cli.interruption import force_end
+from testbed.cli.options import Settings, command
+from testbed.cli.render import plain_table, show
+from testbed.errors import UsageError
+from testbed.fabric.state import RuntimeName
+from testbed.scenario.result_folder import LATEST
+
+SCHEMA_VERSION: Final = 1
+PANEL: Final = "Scenarios"
+
+app = typer.Typer(no_args_is_help=True, help="Many runs: scenarios x matrix x seeds, resumed, summed up.")
+
+CampaignFile = Annotated[Path, typer.Argument(metavar="CAMPAIGN", help="Campaign file.")]
+CampaignsFolder = Annotated[
+    Path, typer.Option("--campaigns", metavar="FOLDER", help="Where folders of campaigns are.")
+]
+CampaignName = Annotated[
+    str, typer.Argument(metavar="CAMPAIGN", help="Folder of a campaign, or its name for its latest.")
+]
+RuntimeOption = Annotated[
+    RuntimeName | None,
+    typer.Option("--runtime", help="What nodes are made of; left out, docker where it is ready, else netns."),
+]
+
+_CAMPAIGNS: Final = Path("campaigns")
+
+
+def register(root: typer.Typer) -> None:
+    """Adds the commands of this module to *root*."""
+    root.add_typer(app, name="campaign", rich_help_panel=PANEL)
+    command(root, "compare", panel=PANEL)(compare)
+
+
+@command(app, "run", heeds=("name", "dry_run", "seed"), needs_root=True)
+def run(
+    settings: Settings,
+    path: CampaignFile,
+    runtime: RuntimeOption = None,
+    campaigns: CampaignsFolder = _CAMPAIGNS,
+) -> int:
+    """Run every combination of a Campaign file, one after the other, and sum them up.
+
+    Runs on the same topology share a lab. A run that breaks does not end the
+    campaign; Ctrl-C does, and keeps what was measured: `campaign resume` goes on.
+    The exit status is that of the worst run: 1 an error, 4 an expectation failed,
+    5 aborted, 7 UNTRUSTED, 0 all passed.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed campaign run scenarios/campaigns/port-rate.yaml --dry-run
+      mrc-testbed campaign run scenarios/campaigns/port-rate.yaml
+    """
+    plan = plan_campaign(path, seed=settings.seed)
+    if settings.is_dry_run:
+        show_plan(settings, plan)
+        return 0
+    return run_campaign(settings, CampaignFolder.create(campaigns, plan), runtime, frozenset())
+
+
+@command(app, "resume", heeds=("name",), needs_root=True)
+def resume(
+    settings: Settings,
+    what: CampaignName,
+    retry: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--retry",
+            metavar="STATUS",
+            help="Run those again, too: failed, aborted or untrusted; may repeat.",
+        ),
+    ] = None,
+    runtime: RuntimeOption = None,
+    campaigns: CampaignsFolder = _CAMPAIGNS,
+) -> int:
+    """Go on with a campaign: runs that finished are skipped, those in error or interrupted are repeated.
+
+    What is run is what was planned then, whatever has become of the files since.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed campaign resume port-rate
+      mrc-testbed campaign resume port-rate --retry untrusted
+    """
+    chosen = frozenset(retry or ())
+    if unknown := sorted(chosen - FINISHED):
+        raise UsageError(f"--retry {unknown[0]}: {', '.join(sorted(FINISHED))} are accepted")
+    folder = CampaignFolder.open(find_campaign(campaigns, what))
+    return run_campaign(settings, folder, runtime, chosen)
+
+
+@command(app, "list")
+def list_campaigns(settings: Settings, campaigns: CampaignsFolder = _CAMPAIGNS) -> None:
+    """Campaigns that were begun, and how far they came.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed campaign list
+    """
+    summaries = {path: summarize_campaign(CampaignFolder.open(path)) for path in all_campaigns(campaigns)}
+    document = {
+        "campaigns": [
+            {"folder": str(path), "campaign": summary.name, "counts": dict(summary.counts)}
+            for path, summary in summaries.items()
+        ]
+    }
+
+    def table() -> RenderableType:
+        if not summaries:
+            return Text(f"no campaign in {campaigns}")
+        shown = plain_table("campaign", "begun", "came to")
+        for path, summary in summaries.items():
+            shown.add_row(summary.name, path.name, summary.headline)
+        return shown
+
+    show(settings, "CampaignList", SCHEMA_VERSION, document, table, lines="campaigns")
+
+
+@command(app, "show")
+def show_campaign(settings: Settings, what: CampaignName, campaigns: CampaignsFolder = _CAMPAIGNS) -> int:
+    """What a campaign has come to, also while it goes on. The exit status is the campaign's.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed campaign show port-rate
+    """
+    folder = CampaignFolder.open(find_campaign(campaigns, what))
+    show_summary(settings, folder, summarize_campaign(folder))
+    return exit_code(folder)
+
+
+@command(app, "report")
+def report(
+    settings: Settings,
+    what: CampaignName,
+    into: Annotated[
+        Path | None,
+        typer.Option(
+            "--into",
+            metavar="FILE",
+            help="Markdown file in which the tables replace what stands between the lines "
+            "`<!-- campaign NAME -->` and `<!-- end -->`.",
+        ),
+    ] = None,
+    campaigns: CampaignsFolder = _CAMPAIGNS,
+) -> None:
+    """Write the summary's files again: Markdown, JSON, JUnit, HTML.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed campaign report port-rate
+      mrc-testbed campaign report paper --into docs/paper.md
+    """
+    folder = CampaignFolder.open(find_campaign(campaigns, what))
+    summary = write_summary(folder)
+    if into is not None:
+        put_into(into, summary)
+    show_summary(settings, folder, summary)
+
+
+def compare(
+    settings: Settings,
+    before: Annotated[
+        str, typer.Argument(metavar="A", help="Result folder, or a scenario's name for its latest.")
+    ],
+    after: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    runs: Annotated[Path, typer.Option("--runs", metavar="FOLDER", help="Where result folders are.")] = Path(
+        "runs"
+    ),
+) -> None:
+    """Two runs side by side: everything that both measured, and the ratio of the second to the first.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed compare runs/t0-t1-flap/20261121T170000Z-3fa2b1 t0-t1-flap
+    """
+    manifests = [_manifest(runs, what) for what in (before, after)]
+    figures = compare_runs(*manifests)
+    names = [f"{manifest['scenario']} {manifest['run']}" for manifest in manifests]
+    document = {
+        "before": manifests[0]["run"],
+        "after": manifests[1]["run"],
+        "figures": [
+            {
+                "name": figure.name,
+                "dimension": figure.dimension.value,
+                "before": figure.before,
+                "after": figure.after,
+                "ratio": figure.ratio,
+            }
+            for figure in figures
+        ],
+    }
+
+    def table() -> RenderableType:
+        shown = plain_table("", *"AB", "B/A", right=("A", "B", "B/A"))
+        for figure in figures:
+            ratio = "-" if figure.ratio is None else f"{figure.ratio:.3f}"
+            shown.add_row(figure.name, figure.shown(figure.before), figure.shown(figure.after), ratio)
+        heads = [
+            Text(f"{letter}  {name}: {manifest['status']}")
+            for letter, name, manifest in zip("AB", names, manifests, strict=True)
+        ]
+        return Group(*heads, Text(), shown)
+
+    show(settings, "Comparison", SCHEMA_VERSION, document, table, lines="figures")
+
+
+def _manifest(runs: Path, what: str) -> Mapping[str, Any]:
+    folder = Path(what) if (Path(what) / "manifest.json").is_file() else runs / what / LATEST
+    try:
+        found: Mapping[str, Any] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(
+            f"there is no run at {what} or {folder}: {error.strerror}",
+            hint="name a result folder, or a scenario and the folder of its --runs",
+        ) from error
+    if "expectations" not in found:
+        raise UsageError(f"{folder}: the run has not ended, or was killed")
+    return found
+
+
+def run_campaign(
+    settings: Settings, folder: CampaignFolder, runtime: RuntimeName | None, retry: frozenset[str]
+) -> int:
+    """Carries out what is pending in *folder* and shows the summary; the exit status of the campaign."""
+    stage = live_stage(
+        name=settings.name if settings.names_lab else f"campaign-{os.getpid()}",
+        runtime=runtime,
+        force=force_end,
+        progress=settings.progress,
+    )
+    has_limit = signal.getitimer(signal.ITIMER_REAL)[0] > 0
+    status = execute_campaign(
+        folder,
+        stage,
+        progress=settings.progress,
+        retry=retry,
+        # --timeout ends the run that is under way when it rings, and rings once
+        is_out_of_time=lambda: has_limit and signal.getitimer(signal.ITIMER_REAL)[0] == 0,
+    )
+    show_summary(settings, folder, summarize_campaign(folder))
+    return status
+
+
+def show_plan(settings: Settings, plan: CampaignPlan) -> None:
+    """Prints what a campaign would run."""
+    show(
+        settings, "CampaignPlan", SCHEMA_VERSION, plan_document(plan), lambda: plan_table(plan), lines="runs"
+    )
+
+
+def show_summary(settings: Settings, folder: CampaignFolder, summary: Summary) -> None:
+    """Prints the summary of a campaign."""
+    path = folder.path.resolve()
+    document = summary_document(summary) | {"folder": str(path)}
+    document.pop("schema_version")
+    show(
+        settings,
+        "CampaignSummary",
+        SCHEMA_VERSION,
+        document,
+        lambda: summary_table(summary, path),
+        lines="runs",
+    )

@@ -1,0 +1,116 @@
+"""Tables of campaigns for people: the plan, the summary, the variants of a scenario side by side."""
+
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from testbed.campaign.plan import CampaignPlan
+from testbed.campaign.row import Summary, SummaryRow
+from testbed.cli.render import plain_table
+from testbed.units import format_duration_ns
+
+_STYLES: Final = {"passed": "green", "failed": "bold red", "error": "bold red"}
+
+
+def summary_table(summary: Summary, path: Path) -> RenderableType:
+    """A row per run, or per scenario with variants; of one such scenario alone, its variants.
+
+    Args:
+        summary: of the campaign.
+        path: its folder.
+    """
+    if len(summary.rows) == 1 and summary.rows[0].variants:
+        return _variants(summary.rows[0], path)
+    figures = ("figure",) if any(row.figure for row in summary.rows) else ()
+    table = plain_table(
+        "", "scenario", *summary.varied, "seed", *figures, "measured", "fidelity", right=("seed",)
+    )
+    for row in summary.rows:
+        table.add_row(
+            Text(row.status, style=_STYLES.get(row.status, "yellow")),
+            row.scenario,
+            *(row.varied.get(key, "") for key in summary.varied),
+            str(row.seed),
+            *((row.figure,) if figures else ()),
+            Text(row.measured),
+            row.fidelity,
+        )
+    return Group(
+        Text.assemble((summary.name, "bold"), f"  {summary.headline}"),
+        Text(),
+        table,
+        Text(),
+        Text(f"report   {path / 'report.html'}"),
+        Text(f"results  {path}"),
+    )
+
+
+def _variants(row: SummaryRow, path: Path) -> RenderableType:
+    head = Text.assemble(
+        (row.scenario, "bold"),
+        "  ",
+        (row.status.upper(), _STYLES.get(row.status, "bold yellow")),
+        f"  {row.reason}",
+    )
+    expectations = plain_table("", "expectation", "because")
+    for each in row.expectations:
+        held = Text("held", style="green") if each["passed"] else Text("no", style="bold red")
+        expectations.add_row(held, Text(each["text"]), Text(each["reason"]))
+    compared = plain_table("variant", "run", *row.compare, right=row.compare)
+    for run in row.variants:
+        status = Text(run.status, style=_STYLES.get(run.status, "yellow"))
+        compared.add_row(run.name, status, *(run.shown(quantity) for quantity in row.compare))
+    parts: list[RenderableType] = [head, Text()]
+    parts += [expectations, Text()] if row.expectations else []
+    parts += [compared, Text(), Text(f"report   {path / 'report.html'}"), Text(f"results  {path}")]
+    return Group(*parts)
+
+
+def plan_document(plan: CampaignPlan) -> dict[str, Any]:
+    """The plan for programs."""
+    return {
+        "campaign": plan.name,
+        "description": plan.description,
+        "runs": [
+            {
+                "index": run.index,
+                "key": run.key,
+                "scenario": run.scenario,
+                "varied": dict(run.varied),
+                "variant": run.plan.variant,
+                "seed": run.plan.seed,
+                "length_ns": None if run.plan.end_ns is None else run.plan.end_ns - run.plan.start_ns,
+            }
+            for run in plan.runs
+        ],
+    }
+
+
+def plan_table(plan: CampaignPlan) -> RenderableType:
+    """The runs in the order in which they are done, and how long sending takes."""
+    keys = list(dict.fromkeys(key for run in plan.runs for key in run.varied))
+    variants = ("variant",) if any(run.plan.variant for run in plan.runs) else ()
+    table = plain_table(
+        "lab", "scenario", *variants, *keys, "seed", "length", right=("lab", "seed", "length")
+    )
+    labs, before, total_ns, is_open = 0, None, 0, False
+    for run in plan.runs:
+        labs += run.plan.topology != before
+        before = run.plan.topology
+        length_ns = None if run.plan.end_ns is None else run.plan.end_ns - run.plan.start_ns
+        total_ns += length_ns or 0
+        is_open = is_open or length_ns is None
+        table.add_row(
+            str(labs),
+            run.scenario,
+            *((run.plan.variant or "",) if variants else ()),
+            *(run.varied.get(key, "") for key in keys),
+            str(run.plan.seed),
+            "by iterations" if length_ns is None else format_duration_ns(length_ns),
+        )
+    more = ", and those by iterations" if is_open else ""
+    plural = "" if labs == 1 else "s"
+    total = f"{len(plan.runs)} runs on {labs} lab{plural}; sending takes {format_duration_ns(total_ns)}{more}"
+    return Group(Text(plan.name, style="bold"), Text(), table, Text(), Text(total))

@@ -1,0 +1,163 @@
+"""dashboards push | annotate | remove | open: a Grafana of the user's own."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from testbed.cli.observe import OVERVIEW, open_address
+from testbed.cli.observe_options import GrafanaUrl, PrometheusUrl, TokenFile, read_token
+from testbed.cli.options import Settings, command
+from testbed.cli.render import show
+from testbed.errors import UsageError
+from testbed.observe.grafana_api import Grafana
+from testbed.observe.run_windows import read_run_windows
+from testbed.observe.state import (
+    ADDRESS,
+    DEFAULT_PROMETHEUS_PORT,
+    ServiceName,
+    StackState,
+    read_stack,
+    stack_paths,
+)
+
+SCHEMA_VERSION: Final = 1
+
+app = typer.Typer(no_args_is_help=True, help="The dashboards in a Grafana of your own.")
+
+
+def register(root: typer.Typer) -> None:
+    """Adds the group of this module to *root*."""
+    root.add_typer(app, name="dashboards", rich_help_panel="Use")
+
+
+@command(app, "push")
+def push(
+    settings: Settings,
+    grafana_url: GrafanaUrl = None,
+    prometheus_url: PrometheusUrl = None,
+    token_file: TokenFile = None,
+) -> None:
+    """Put data source, folder and dashboards into a Grafana, or bring them up to date.
+
+    Left out, the addresses are those that `observe up` was given. The token is
+    of a service account with role Admin, which data sources need.
+
+    [bold]Examples[/bold]
+
+      export MRC_TESTBED_GRAFANA_TOKEN=glsa_...
+      mrc-testbed dashboards push --grafana-url http://127.0.0.1:3000
+    """
+    state = read_stack(stack_paths())
+    prometheus = state.service(ServiceName.PROMETHEUS) if state is not None else None
+    source = prometheus_url or (prometheus.url if prometheus is not None else _usual_prometheus())
+    with _grafana(settings, state, grafana_url, token_file) as grafana:
+        pushed = grafana.push(source)
+        item: dict[str, Any] = {
+            "grafana": grafana.url,
+            "version": grafana.version,
+            "source": pushed.source,
+            "prometheus": source,
+            "dashboards": [grafana.url + path for path in pushed.dashboards],
+        }
+
+    def table() -> RenderableType:
+        return Group(
+            *(Text(url) for url in item["dashboards"]),
+            Text(f"data source {pushed.source}: {source}"),
+        )
+
+    show(settings, "DashboardsPushed", SCHEMA_VERSION, item, table)
+
+
+@command(app, "annotate")
+def annotate(
+    settings: Settings,
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Result folder, like runs/t0-t1-flap/latest.")],
+    grafana_url: GrafanaUrl = None,
+    token_file: TokenFile = None,
+) -> None:
+    """Add the fault windows of a run to a Grafana, with their exact times.
+
+    Windows that are there already are left alone.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed dashboards annotate runs/t0-t1-flap/latest
+    """
+    windows = read_run_windows(run)
+    with _grafana(settings, read_stack(stack_paths()), grafana_url, token_file) as grafana:
+        added = grafana.annotate(windows.windows, windows.run)
+        item: dict[str, Any] = {
+            "grafana": grafana.url,
+            "run": windows.run,
+            "windows": len(windows.windows),
+            "added": added,
+        }
+    text = f"{added} of the {len(windows.windows)} fault windows of {windows.run} added"
+    show(settings, "RunAnnotated", SCHEMA_VERSION, item, lambda: Text(text))
+
+
+@command(app, "remove")
+def remove(settings: Settings, grafana_url: GrafanaUrl = None, token_file: TokenFile = None) -> None:
+    """Take folder, dashboards and data source out of a Grafana. Annotations stay.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed dashboards remove --grafana-url http://127.0.0.1:3000
+    """
+    with _grafana(settings, read_stack(stack_paths()), grafana_url, token_file) as grafana:
+        existed = grafana.remove()
+        item: dict[str, Any] = {"grafana": grafana.url, "existed": existed}
+    text = "the dashboards are removed" if existed else "there were no dashboards of ours"
+    show(settings, "DashboardsRemoved", SCHEMA_VERSION, item, lambda: Text(text))
+
+
+@command(app, "open")
+def open_dashboards(settings: Settings, grafana_url: GrafanaUrl = None) -> None:
+    """Print where the dashboards are, and open them in a browser if there is one.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed dashboards open --grafana-url http://127.0.0.1:3000
+    """
+    open_address(settings, _address(read_stack(stack_paths()), grafana_url) + OVERVIEW)
+
+
+@contextmanager
+def _grafana(
+    settings: Settings, state: StackState | None, given: str | None, token_file: Path | None
+) -> Iterator[Grafana]:
+    url = _address(state, given)
+    service = state.service(ServiceName.GRAFANA) if state is not None else None
+    if service is not None and service.url == url and service.kind != "own":
+        password = stack_paths().password_file.read_text(encoding="ascii")
+        credential: str | tuple[str, str] = ("admin", password)
+    else:
+        credential = read_token(token_file)
+    settings.progress(f"asking Grafana at {url}")
+    grafana = Grafana(url, credential)
+    try:
+        yield grafana
+    finally:
+        grafana.close()
+
+
+def _address(state: StackState | None, given: str | None) -> str:
+    if given is not None:
+        return given.rstrip("/")
+    service = state.service(ServiceName.GRAFANA) if state is not None else None
+    if service is None:
+        raise UsageError(
+            "which Grafana? The stack has none",
+            hint="give its address with --grafana-url, or start one: mrc-testbed observe up",
+        )
+    return service.url
+
+
+def _usual_prometheus() -> str:
+    return f"http://{ADDRESS}:{DEFAULT_PROMETHEUS_PORT}"

@@ -1,0 +1,78 @@
+"""How EVs, paths and planes are written on the command line."""
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+import typer
+
+from testbed.cli.suggestion import hosts
+from testbed.errors import UsageError
+from testbed.topology.clos import Clos
+
+Source = Annotated[str, typer.Argument(metavar="FROM", autocompletion=hosts, help="Sending host.")]
+Target = Annotated[str, typer.Argument(metavar="TO", autocompletion=hosts, help="Receiving host.")]
+
+_PATH_FORM: Final = re.compile(r"(\d+):(\d+)(?::(\d+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class EvChoice:
+    """What somebody means by a word: a whole plane, a path in it, or one EV.
+
+    Attributes:
+        text: as written.
+        plane: number.
+        uplink: number at the sender's T0; None for the whole plane.
+        ev: 32 bits; None for a plane or a path.
+    """
+
+    text: str
+    plane: int
+    uplink: int | None = None
+    ev: int | None = None
+
+
+def parse_ev(clos: Clos, source: int, target: int, text: str) -> int:
+    """The EV that *text* names between two hosts.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if match := _PATH_FORM.fullmatch(text):
+        return clos.ev_of_path(source, target, *(int(part or 0) for part in match.groups()))
+    try:
+        return int(text, 0)
+    except ValueError as error:
+        raise UsageError(
+            f"{text!r} is no EV: write 32 bits, like 0x10010000, or plane:uplink[:copy], like 1:1"
+        ) from error
+
+
+def parse_choice(clos: Clos, text: str) -> EvChoice:
+    """What *text* means: `2` plane 2, `2:1` its uplink 1, `0x20010003` one EV.
+
+    Raises:
+        UsageError: it is none of them, or not in this fabric.
+    """
+    planes, uplinks = clos.spec.planes, clos.numbering.uplink_count
+    if text.isdecimal():
+        choice = EvChoice(text, int(text))
+    elif match := re.fullmatch(r"(\d+):(\d+)", text):
+        choice = EvChoice(text, int(match[1]), int(match[2]))
+        if clos.spec.forwarding == "ecmp":
+            raise UsageError(
+                f"{text!r}: switches of this fabric hash, no EV has an uplink of its own",
+                hint="name a plane, or one EV by its 32 bits",
+            )
+    elif re.fullmatch(r"0x[0-9a-fA-F]{1,8}", text):
+        choice = EvChoice(text, int(text, 16) >> 28, None, int(text, 16))
+    else:
+        raise UsageError(
+            f"{text!r} is no EV: write a plane, like 1, a path, like 1:1, or 32 bits, like 0x10010000"
+        )
+    if choice.plane >= planes:
+        raise UsageError(f"{text!r}: plane {choice.plane}; 0 to {planes - 1} are there")
+    if choice.uplink is not None and choice.uplink >= uplinks:
+        raise UsageError(f"{text!r}: uplink {choice.uplink}; a T0 has 0 to {uplinks - 1}")
+    return choice

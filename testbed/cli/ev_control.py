@@ -1,0 +1,194 @@
+"""ev deny | allow | probe: what an administrator does to EVs."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import RenderableType
+
+from agents.nic.client import AgentClient
+from testbed.cli.ev_argument import EvChoice, Source, Target, parse_choice, parse_ev
+from testbed.cli.options import Settings, command
+from testbed.cli.render import bad, good, plain_table, show
+from testbed.errors import UsageError
+from testbed.fabric import lab
+from testbed.topology.clos import Clos
+from testbed.topology.element import Node
+from testbed.units import format_duration_ns, parse_duration_ns
+
+SCHEMA_VERSION: Final = 1
+EVERY_HOST: Final = "all"
+
+Choices = Annotated[
+    list[str],
+    typer.Argument(metavar="EV...", help="A plane (1), a path plane:uplink (1:0), or 32 bits (0x10000003)."),
+]
+AnyTarget = Annotated[str, typer.Argument(metavar="TO", help="Receiving host, or `all`.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this module to the group *app*."""
+    command(app, "deny", heeds=("name",), needs_root=True)(deny)
+    command(app, "allow", heeds=("name",), needs_root=True)(allow)
+    command(app, "probe", heeds=("name", "seed"), needs_root=True)(probe)
+
+
+def deny(settings: Settings, source: Source, target: AnyTarget, choices: Choices) -> None:
+    """Take EVs out of use until they are allowed again: no packet of the sender takes them.
+
+    A plane or a path stays denied for QPs to come as well; a single EV for
+    those that are up. The last active EV of a QP stays in use.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed ev deny h0 h5 1:0         uplink 1 of plane 0, towards h5
+      mrc-testbed ev deny h0 all 2          plane 2, to wherever
+      mrc-testbed ev deny h0 h5 0x10000003  one EV
+    """
+    _order(settings, source, target, choices, is_denied=True)
+
+
+def allow(settings: Settings, source: Source, target: AnyTarget, choices: Choices) -> None:
+    """Give EVs back that `ev deny` took, written as they were there.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed ev allow h0 h5 1:0
+      mrc-testbed ev allow h0 all 2
+    """
+    _order(settings, source, target, choices, is_denied=False)
+
+
+def _order(settings: Settings, source: str, target: str, choices: Sequence[str], *, is_denied: bool) -> None:
+    with lab.attach(settings.name) as attached:
+        near = attached.clos.node(source)
+        far = None if target == EVERY_HOST else attached.clos.node(target)
+        agent = attached.agent(near.name)
+        wanted = [parse_choice(attached.clos, text) for text in choices]
+        items = [
+            {"ev": choice.text, "changed": _carry_out(agent, choice, far, is_denied=is_denied)}
+            for choice in wanted
+        ]
+    verb = "denied" if is_denied else "allowed"
+    show(
+        settings,
+        "EvOrder",
+        SCHEMA_VERSION,
+        {"from": near.name, "to": target, "order": verb, "evs": items},
+        lambda: "\n".join(
+            f"{item['ev']}: {verb}; that changed {item['changed']} EVs of QPs that are up" for item in items
+        ),
+        lines="evs",
+    )
+
+
+def _carry_out(agent: AgentClient, choice: EvChoice, far: Node | None, *, is_denied: bool) -> int:
+    """EVs of live QPs whose state changed."""
+    peer = None if far is None else far.index
+    if choice.ev is None:
+        path = {"plane": choice.plane, "uplink": choice.uplink, "peer_host": peer}
+        if not is_denied and path not in agent.call("denied_paths"):
+            towards = "all hosts" if far is None else far.name
+            raise UsageError(
+                f"{choice.text!r} is not denied towards {towards}", hint="write it as `ev deny` was given it"
+            )
+        return int(agent.call("deny_path" if is_denied else "allow_path", **path))
+    changed = 0
+    for qp in agent.list_qps():
+        if peer not in {None, qp["peer_host"]}:
+            continue
+        rows = [row for row in agent.ev_list(qp["qpn"]) if row["entropy"] == choice.ev]
+        chosen = [row["index"] for row in rows if (row["state"] == "DENIED") is not is_denied]
+        (agent.ev_deny if is_denied else agent.ev_allow)(qp["qpn"], chosen)
+        changed += len(chosen)
+    return changed
+
+
+# -- probes --------------------------------------------------------------------------------------------------
+
+
+def probe(
+    settings: Settings,
+    source: Source,
+    target: Target,
+    evs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[EV...]", help="32 bits, or plane:uplink[:copy]; left out, every path."),
+    ] = None,
+    count: Annotated[int, typer.Option("--count", min=1, max=1000, help="Probes on each.")] = 3,
+    wait: Annotated[str, typer.Option("--wait", metavar="TIME", help="How long an answer may take.")] = "1s",
+) -> None:
+    """Probe paths from one host to another without a QP, and print the RTT of each.
+
+    A probe is an Endpoint Request on the EV; the far NIC answers on the same
+    path. Only an answer with the same request id, host and EV counts.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed ev probe h0 h5
+      mrc-testbed ev probe h0 h5 1:0 0x20010003 --count 10
+    """
+    wait_ns = parse_duration_ns(wait)
+    with lab.attach(settings.name) as attached:
+        clos = attached.clos
+        near, far = clos.node(source), clos.node(target)
+        clos.carrier(near.index, far.index, 0, 0)
+        chosen = [parse_ev(clos, near.index, far.index, text) for text in evs or ()]
+        for ev in chosen:
+            clos.explain_ev(ev, near.index, far.index)
+        chosen = chosen or _one_per_path(clos, near, far)
+        agent = attached.agent(near.name)
+        rounds = [agent.probe_evs(far.index, chosen, wait_ns) for _ in range(count)]
+    items = [_outcome(clos, near, far, ev, rounds) for ev in dict.fromkeys(chosen)]
+    document: dict[str, Any] = {"from": near.name, "to": far.name, "count": count, "evs": items}
+    show(settings, "EvProbes", SCHEMA_VERSION, document, lambda: _probe_table(items), lines="evs")
+
+
+def _one_per_path(clos: Clos, near: Node, far: Node) -> list[int]:
+    """An EV for each path, or, where switches hash, the EVs that a QP would get."""
+    if clos.spec.forwarding == "ecmp":
+        return list(clos.ev_set(near.index, far.index))
+    is_local = clos.is_local(near.index, far.index)
+    uplinks = 1 if is_local else clos.numbering.uplink_count
+    return [
+        clos.ev_of_path(near.index, far.index, plane, uplink, 0)
+        for plane in range(clos.spec.planes)
+        for uplink in range(uplinks)
+    ]
+
+
+def _outcome(
+    clos: Clos, near: Node, far: Node, ev: int, rounds: Sequence[Sequence[dict[str, Any]]]
+) -> dict[str, Any]:
+    path = clos.explain_ev(ev, near.index, far.index)
+    sent = [answer for answers in rounds for answer in answers if answer["ev"] == ev]
+    rtts_ns = [answer["rtt_ns"] for answer in sent if answer["rtt_ns"] is not None]
+    return {
+        "ev": f"{ev:#010x}",
+        "plane": ev >> 28,
+        "uplink": path.uplink,
+        "t1": path.t1.name if path.t1 else None,
+        "sent": len(sent),
+        "answered": len(rtts_ns),
+        "rtt_min_ns": min(rtts_ns, default=None),
+        "rtt_avg_ns": sum(rtts_ns) // len(rtts_ns) if rtts_ns else None,
+        "rtt_max_ns": max(rtts_ns, default=None),
+    }
+
+
+def _probe_table(items: Sequence[dict[str, Any]]) -> RenderableType:
+    right = ("plane", "uplink", "sent", "answered", "RTT min", "avg", "max")
+    table = plain_table("EV", "plane", "uplink", "T1", *right[2:], right=right)
+    for item in items:
+        answered = f"{item['answered']}"
+        rtts = (item["rtt_min_ns"], item["rtt_avg_ns"], item["rtt_max_ns"])
+        table.add_row(
+            item["ev"],
+            str(item["plane"]),
+            str(item["uplink"]),
+            item["t1"] or "-",
+            str(item["sent"]),
+            good(answered) if item["answered"] == item["sent"] else bad(answered),
+            *("-" if rtt_ns is None else format_duration_ns(rtt_ns, 3) for rtt_ns in rtts),
+        )
+    return table

@@ -1,0 +1,198 @@
+"""serve | top: a lab as it is this second, in a browser or a terminal."""
+
+import sys
+import threading
+from dataclasses import replace
+from typing import Annotated, Final
+
+import typer
+from rich.console import Group
+from rich.live import Live
+from rich.text import Text
+
+from testbed.cli.options import AddressOption, PortOption, Settings, command
+from testbed.cli.render import say, show, write_out
+from testbed.errors import FabricError, TestbedError, UsageError
+from testbed.live.control import ClearRequest, FaultRequest, LabControl
+from testbed.live.feed import DEFAULT_INTERVAL_NS, Feed, Update
+from testbed.live.keyboard import keyboard
+from testbed.live.page_data import update_document
+from testbed.live.server import live_server
+from testbed.live.terminal import KEYS, SORTS, View, render, sorted_links
+from testbed.metrics.local_server import DEFAULT_ADDRESS
+from testbed.units import format_duration_ns, parse_duration_ns
+
+SCHEMA_VERSION: Final = 1
+PANEL: Final = "Use"
+_FLAP_S: Final = 5.0
+_KEY_WAIT_S: Final = 0.25
+_ROWS_BESIDE_LINKS: Final = 26
+_PATIENCE_S: Final = 60.0
+_INTERVAL_MIN_NS: Final = 100_000_000
+_INTERVAL_MAX_NS: Final = 60_000_000_000
+
+IntervalOption = Annotated[
+    int | None,
+    typer.Option(
+        "--interval",
+        "-i",
+        parser=parse_duration_ns,
+        metavar="TIME",
+        help="Between two looks at the lab.",
+        show_default=format_duration_ns(DEFAULT_INTERVAL_NS),
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this module to *app*."""
+    command(app, "top", heeds=("name",), panel=PANEL, needs_root=True)(top)
+    command(app, "serve", heeds=("name",), panel=PANEL, needs_root=True)(serve)
+
+
+def serve(
+    settings: Settings,
+    address: AddressOption = DEFAULT_ADDRESS,
+    port: PortOption = 0,
+    interval: IntervalOption = None,
+) -> None:
+    """Show a running lab in a browser, live, until interrupted.
+
+    The fabric with the load and state of each link, goodput, RTT percentiles,
+    EV states, faults and events. Choose a link to break it, two hosts to see
+    the paths between them. Needs no Grafana and nothing from the Internet.
+
+    The address is printed on stdout. Behind its # is a token: whoever has it
+    may inject faults, everybody else at this machine may only look.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed serve
+      mrc-testbed serve --port 8000 --interval 500ms
+      ssh -L 8000:127.0.0.1:8000 lab-machine    then serve there with --port 8000
+    """
+    with (
+        Feed(settings.name, checked_interval_ns(interval)) as feed,
+        live_server(feed, address, port) as server,
+    ):
+        say(settings.stderr, f"lab {settings.name} is shown at (Ctrl-C ends)")
+        write_out(settings, f"{server.url}\n")
+        threading.Event().wait()
+
+
+def top(
+    settings: Settings,
+    once: Annotated[bool, typer.Option("--once", help="Print one picture and end.")] = False,
+    interval: IntervalOption = None,
+) -> None:
+    """Show a running lab in the terminal, live.
+
+    Links with state and load, goodput of hosts, EV states per plane, RTT,
+    faults and events. Keys: q quits, p pauses, s sorts links, the arrows
+    choose one, f flaps it for 5 s, c clears the faults injected by hand.
+
+    Without a terminal, or with --once, one picture is printed.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed top
+      mrc-testbed top --once
+      mrc-testbed top --once -o json
+    """
+    with Feed(settings.name, checked_interval_ns(interval)) as feed:
+        if once or not (settings.stdout.is_terminal and sys.stdin.isatty()):
+            update = _first_picture(feed)
+            whole = View(links_shown=len(update.snapshot.links) if update.snapshot else 0)
+            document = update_document(update, with_history=False)
+            show(
+                settings, "LabPicture", SCHEMA_VERSION, document, lambda: render(settings.name, update, whole)
+            )
+        else:
+            _watch(settings, feed)
+
+
+def _first_picture(feed: Feed) -> Update:
+    seen = 0
+    while True:
+        update = feed.wait(seen, _PATIENCE_S)
+        if update is None or update.problem is not None:
+            why = "nothing was read from it" if update is None else update.problem
+            raise FabricError(f"lab {feed.lab!r} cannot be shown: {why}")
+        if update.snapshot is not None:
+            return update
+        seen = update.number
+
+
+def _watch(settings: Settings, feed: Feed) -> None:
+    control, view, shown = LabControl(feed.lab), View(), feed.latest
+    settings.progress.hide()
+    with (
+        Live(console=settings.stdout, screen=True, auto_refresh=False) as screen,
+        keyboard(sys.stdin.fileno()) as keys,
+    ):
+        while True:
+            if not view.is_paused:
+                shown = feed.latest
+            room = max(3, settings.stdout.height - _ROWS_BESIDE_LINKS - feed.clos.spec.planes * 2)
+            view = replace(view, links_shown=room)
+            picture = Group(render(feed.lab, shown, view), Text(KEYS, style="dim"))
+            screen.update(picture, refresh=True)
+            key = keys.key(_KEY_WAIT_S)
+            if key == "q":
+                return
+            if key is not None:
+                view = _obey(key, view, shown, control)
+
+
+def _obey(key: str, view: View, shown: Update, control: LabControl) -> View:
+    """The view after a key."""
+    match key:
+        case "p":
+            return replace(view, is_paused=not view.is_paused)
+        case "s":
+            return replace(view, sort=SORTS[(SORTS.index(view.sort) + 1) % len(SORTS)])
+        case "up" | "down":
+            return replace(view, chosen=_neighbour(view, shown, 1 if key == "down" else -1))
+        case "f" | "c":
+            return replace(view, answer=_change(key, view, control))
+        case _:
+            return view
+
+
+def _neighbour(view: View, shown: Update, step: int) -> str:
+    if shown.snapshot is None:
+        return view.chosen
+    names = [link.name for link in sorted_links(shown.snapshot, view.sort)]
+    if view.chosen not in names:
+        return names[0]
+    return names[max(0, min(len(names) - 1, names.index(view.chosen) + step))]
+
+
+def _change(key: str, view: View, control: LabControl) -> str:
+    """What to tell the user about the change that a key asked for."""
+    try:
+        if key == "c":
+            cleared = control.clear(ClearRequest())
+            return f"cleared {', '.join(cleared)}" if cleared else "no fault by hand was active"
+        if not view.chosen:
+            return "choose a link with the arrows first"
+        wanted = FaultRequest(kind="link-flap", link=view.chosen, seconds=_FLAP_S)
+        return f"fault {control.inject(wanted)} added: {view.chosen} flaps for {_FLAP_S:.0f} s"
+    except TestbedError as error:
+        return error.message
+
+
+def checked_interval_ns(interval_ns: int | None) -> int:
+    """The interval of an option.
+
+    Raises:
+        UsageError: it is too short or too long.
+    """
+    if interval_ns is None:
+        return DEFAULT_INTERVAL_NS
+    if not _INTERVAL_MIN_NS <= interval_ns <= _INTERVAL_MAX_NS:
+        raise UsageError(
+            f"--interval {format_duration_ns(interval_ns)} is not between "
+            f"{format_duration_ns(_INTERVAL_MIN_NS)} and {format_duration_ns(_INTERVAL_MAX_NS)}"
+        )
+    return interval_ns

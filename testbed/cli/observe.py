@@ -1,0 +1,276 @@
+"""observe up | down | status | open | scrape-config: Prometheus and Grafana beside the labs."""
+
+import os
+import webbrowser
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+import yaml
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from testbed.cli.exit_codes import ExitCode
+from testbed.cli.observe_options import GrafanaUrl, PrometheusUrl, TokenFile, read_token
+from testbed.cli.options import Settings, command
+from testbed.cli.render import bad, good, plain_table, say, show, write_out
+from testbed.cli.stack_text import describe_stack
+from testbed.errors import FabricError
+from testbed.metrics.exporter import DEFAULT_PORT
+from testbed.observe import stack
+from testbed.observe.prometheus import scrape_config
+from testbed.observe.state import (
+    DEFAULT_DISK_BYTES,
+    DEFAULT_GRAFANA_PORT,
+    DEFAULT_OBJECTIVE_NS,
+    DEFAULT_PROMETHEUS_PORT,
+    DEFAULT_RETENTION_NS,
+    ServiceName,
+    StackSettings,
+    StackState,
+    read_stack,
+    stack_paths,
+)
+from testbed.observe.status import StackStatus
+from testbed.observe.status import status as stack_status
+from testbed.units import format_duration_ns, format_size_bytes, parse_duration_ns, parse_size_bytes
+
+SCHEMA_VERSION: Final = 1
+OVERVIEW: Final = "/d/mrc-overview"
+
+app = typer.Typer(no_args_is_help=True, help="Prometheus and Grafana beside the labs.")
+
+
+def register(root: typer.Typer) -> None:
+    """Adds the group of this module to *root*."""
+    root.add_typer(app, name="observe", rich_help_panel="Use")
+
+
+def _port(option: str, what: str) -> Any:
+    return typer.Option(option, min=1, max=65535, metavar="NUMBER", help=f"TCP port of {what}.")
+
+
+@command(app, "up", needs_root=True)
+def up(
+    settings: Settings,
+    grafana_url: GrafanaUrl = None,
+    prometheus_url: PrometheusUrl = None,
+    token_file: TokenFile = None,
+    exporter_port: Annotated[int, _port("--exporter-port", "the exporter")] = DEFAULT_PORT,
+    prometheus_port: Annotated[int, _port("--prometheus-port", "Prometheus")] = DEFAULT_PROMETHEUS_PORT,
+    grafana_port: Annotated[int, _port("--grafana-port", "Grafana")] = DEFAULT_GRAFANA_PORT,
+    retention: Annotated[
+        int | None,
+        typer.Option(
+            "--retention",
+            parser=parse_duration_ns,
+            metavar="TIME",
+            help="How long samples are kept.",
+            show_default=format_duration_ns(DEFAULT_RETENTION_NS),
+        ),
+    ] = None,
+    disk: Annotated[
+        int | None,
+        typer.Option(
+            "--disk",
+            parser=parse_size_bytes,
+            metavar="SIZE",
+            help="How much disk they may take.",
+            show_default=format_size_bytes(DEFAULT_DISK_BYTES),
+        ),
+    ] = None,
+    p99_objective: Annotated[
+        int | None,
+        typer.Option(
+            "--p99-objective",
+            parser=parse_duration_ns,
+            metavar="TIME",
+            help="Alert when p99 of message completion is above.",
+            show_default=format_duration_ns(DEFAULT_OBJECTIVE_NS),
+        ),
+    ] = None,
+) -> None:
+    """Start the exporter, Prometheus and Grafana with the dashboards.
+
+    They show all labs, those to come too, and run until `observe down`.
+    Everything listens on 127.0.0.1 only. Prometheus and Grafana are the
+    programs of this machine where installed, else containers. Without
+    Grafana all the rest works. What died is started again.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed observe up
+      mrc-testbed observe up --retention 2h --disk 512MiB
+      mrc-testbed observe up --grafana-url http://10.0.0.5:3000
+    """
+    wanted = StackSettings(
+        exporter_port=exporter_port,
+        prometheus_port=prometheus_port,
+        grafana_port=grafana_port,
+        prometheus_url=prometheus_url,
+        grafana_url=grafana_url,
+        retention_ns=DEFAULT_RETENTION_NS if retention is None else retention,
+        disk_bytes=DEFAULT_DISK_BYTES if disk is None else disk,
+        p99_objective_ns=DEFAULT_OBJECTIVE_NS if p99_objective is None else p99_objective,
+    )
+    item = bring_up(settings, wanted, token_file)
+    show(settings, "StackUp", SCHEMA_VERSION, item, lambda: describe_stack(item))
+
+
+@command(app, "down", needs_root=True)
+def down(settings: Settings) -> None:
+    """Stop the stack and remove everything of it, stored samples too. Labs stay.
+
+    Removing what does not exist is a success. What was put into a Grafana
+    of your own stays there; `dashboards remove` takes it away.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed observe down
+    """
+    state = read_stack(stack_paths())
+    existed = stack.down(progress=settings.progress)
+    own = state.settings.grafana_url if state is not None else None
+    if own is not None:
+        say(settings.stderr, f"the dashboards stay in Grafana at {own}: mrc-testbed dashboards remove")
+    text = "the stack is removed" if existed else "there was no stack"
+    show(settings, "StackRemoved", SCHEMA_VERSION, {"existed": existed}, lambda: Text(text))
+
+
+@command(app, "status")
+def status(settings: Settings) -> int:
+    """How the stack does: what runs, whether it answers, whether labs are scraped.
+
+    The exit status is 1 when anything is wrong.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed observe status
+      mrc-testbed observe status -o json
+    """
+    found = stack_status()
+    item: dict[str, Any] = {
+        "up": found.state is not None,
+        "services": [
+            {**service.record.model_dump(mode="json"), "version": service.version}
+            for service in found.services
+        ],
+        "without": dict(found.state.without) if found.state else {},
+        "problems": list(found.problems),
+    }
+    show(settings, "StackStatus", SCHEMA_VERSION, item, lambda: _status_table(found))
+    return ExitCode.PASS if not found.problems else ExitCode.ERROR
+
+
+@command(app, "open")
+def open_stack(settings: Settings) -> None:
+    """Print where the dashboards are, and open them in a browser if there is one.
+
+    Without Grafana it is the page of Prometheus.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed observe open
+    """
+    open_address(settings, _first_address())
+
+
+@command(app, "scrape-config")
+def print_scrape_config(settings: Settings) -> None:
+    """Print what a Prometheus of your own needs in its configuration to scrape the labs.
+
+    Rules for it are in dashboards/rules/mrc-testbed.yaml.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed observe scrape-config
+    """
+    state = read_stack(stack_paths())
+    config = scrape_config(state.settings if state is not None else StackSettings())
+    write_out(settings, yaml.safe_dump(config, sort_keys=False))
+
+
+def bring_up(settings: Settings, wanted: StackSettings, token_file: Path | None) -> dict[str, Any]:
+    """What is up now, for programs; dashboards are in the user's own Grafana too.
+
+    Raises:
+        TestbedError: as `stack.up` and `Grafana` do.
+    """
+    token = read_token(token_file) if wanted.grafana_url is not None else ""
+    state = stack.up(wanted, progress=settings.progress)
+    pushed = _push(settings, state, token) if wanted.grafana_url is not None else None
+    return stack_document(state, pushed)
+
+
+def known_settings(grafana_url: str | None, prometheus_url: str | None) -> StackSettings:
+    """Settings of the stack that is up, or the usual ones, with the given addresses."""
+    state = read_stack(stack_paths())
+    if state is not None and grafana_url is None and prometheus_url is None:
+        return state.settings
+    return StackSettings(grafana_url=grafana_url, prometheus_url=prometheus_url)
+
+
+def stack_document(state: StackState, pushed: int | None) -> dict[str, Any]:
+    """The stack for programs."""
+    grafana = state.service(ServiceName.GRAFANA)
+    return {
+        "exporter": _address(state, ServiceName.EXPORTER),
+        "prometheus": _address(state, ServiceName.PROMETHEUS),
+        "grafana": None if grafana is None else grafana.url + OVERVIEW,
+        "without": {str(name): reason for name, reason in state.without.items()},
+        "admin_password_file": (
+            str(stack_paths().password_file) if grafana is not None and grafana.kind != "own" else None
+        ),
+        "pushed_dashboards": pushed,
+    }
+
+
+def open_address(settings: Settings, url: str) -> None:
+    """Prints an address, and opens it in a browser if there is one."""
+    write_out(settings, f"{url}\n")
+    has_display = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+    if not (settings.stdout.is_terminal and has_display and webbrowser.open(url)):
+        say(settings.stderr, "there is no browser to start here: open the address in one")
+
+
+def _push(settings: Settings, state: StackState, token: str) -> int:
+    """How many dashboards are in the user's own Grafana now."""
+    from testbed.observe.grafana_api import Grafana  # noqa: PLC0415 - a third of a second to import
+
+    grafana, prometheus = state.service(ServiceName.GRAFANA), state.service(ServiceName.PROMETHEUS)
+    if grafana is None or prometheus is None:
+        raise FabricError("the stack has no Grafana to put dashboards into")
+    settings.progress("putting dashboards into Grafana")
+    client = Grafana(grafana.url, token)
+    try:
+        return len(client.push(prometheus.url).dashboards)
+    finally:
+        client.close()
+
+
+def _address(state: StackState, name: ServiceName) -> str | None:
+    service = state.service(name)
+    return None if service is None else service.url
+
+
+def _first_address() -> str:
+    state = read_stack(stack_paths())
+    for name in (ServiceName.GRAFANA, ServiceName.PROMETHEUS):
+        service = state.service(name) if state is not None else None
+        if service is not None:
+            return service.url + (OVERVIEW if name is ServiceName.GRAFANA else "/graph")
+    raise FabricError("there is no stack", hint="start it: mrc-testbed observe up")
+
+
+def _status_table(found: StackStatus) -> RenderableType:
+    if found.state is None:
+        return Text("there is no stack; `mrc-testbed observe up` starts one")
+    table = plain_table("part", "state", "version", "address", "as")
+    for service in found.services:
+        health = bad("no answer") if service.version is None else good("answers")
+        record = service.record
+        kind = {"own": "your own", "container": "container", "process": f"pid {record.pid}"}[record.kind]
+        table.add_row(record.name, health, service.version or "-", record.url, kind)
+    for name, reason in found.state.without.items():
+        table.add_row(name, "none", "-", reason, "-")
+    return Group(table, *(Text(f"! {problem}", style="red") for problem in found.problems))

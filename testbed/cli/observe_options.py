@@ -1,0 +1,50 @@
+"""Options of the observability stack that more than one command has."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from testbed.errors import UsageError
+
+_TOKEN_VARIABLE: Final = "MRC_TESTBED_GRAFANA_TOKEN"  # noqa: S105 - its name, not a token
+
+GrafanaUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--grafana-url", metavar="URL", help="Use this Grafana; its token is in MRC_TESTBED_GRAFANA_TOKEN."
+    ),
+]
+PrometheusUrl = Annotated[
+    str | None,
+    typer.Option("--prometheus-url", metavar="URL", help="Use this Prometheus, which scrapes by itself."),
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option("--token-file", metavar="FILE", help="File with the token for --grafana-url."),
+]
+
+
+def read_token(file: Path | None) -> str:
+    """The token for a Grafana of the user's own, from *file* or the environment.
+
+    It is no option by itself: everybody on the machine can read command lines.
+
+    Raises:
+        UsageError: there is none, or it cannot be one.
+    """
+    hint = f"put it into {_TOKEN_VARIABLE}, or into a file that --token-file names"
+    if file is None:
+        token, where = os.environ.get(_TOKEN_VARIABLE, "").strip(), _TOKEN_VARIABLE
+    else:
+        where = str(file)
+        try:
+            token = file.read_text(encoding="ascii").strip()
+        except (OSError, ValueError) as error:
+            raise UsageError(f"no token can be read from {file}: {error}", hint=hint) from error
+    if not token:
+        raise UsageError("a Grafana of your own wants a token, and there is none", hint=hint)
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise UsageError(f"{where} holds no token: it has spaces or unprintable characters", hint=hint)
+    return token

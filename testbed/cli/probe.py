@@ -1,0 +1,190 @@
+"""probe links: which links of a running lab lose packets, told by packets that hosts send to themselves."""
+
+from collections.abc import Mapping
+from threading import Event
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from testbed.cli.interruption import signals_stop
+from testbed.cli.options import Settings, command
+from testbed.cli.render import bad, good, key_values, plain_table, show
+from testbed.errors import UsageError
+from testbed.fabric import lab
+from testbed.fabric.link_probes import LinkProbeCounts, link_probes_running
+from testbed.fabric.live import Lab
+from testbed.faults.broken_links import links_broken_by
+from testbed.faults.ledger import Ledger, Phase
+from testbed.probing.avoidance import paths_around
+from testbed.probing.grading import Grade, grade_links
+from testbed.probing.localisation import Diagnosis, LinkHealth, localise
+from testbed.topology.clos import Clos
+from testbed.topology.probe_outcome import since
+from testbed.topology.probing_spec import INTERVAL_MIN_NS, ProbingSpec
+from testbed.units import format_duration_ns, parse_duration_ns
+
+SCHEMA_VERSION: Final = 1
+DEFAULT_DURATION: Final = "2s"
+
+app = typer.Typer(no_args_is_help=True, help="Probe the links of a running lab, whatever its traffic.")
+
+
+def register(root: typer.Typer) -> None:
+    """Adds the group of this module to *root*."""
+    root.add_typer(app, name="probe", rich_help_panel="Use")
+
+
+@command(app, "links", heeds=("name",), needs_root=True)
+def probe_links(
+    settings: Settings,
+    duration: Annotated[
+        str, typer.Option("--duration", "-d", metavar="TIME", help="Probe for.")
+    ] = DEFAULT_DURATION,
+    interval: Annotated[
+        str | None, typer.Option("--interval", metavar="TIME", help="From one round to the next.")
+    ] = None,
+    deny: Annotated[
+        bool,
+        typer.Option("--deny", show_default=False, help="Have hosts deny the paths across what is found."),
+    ] = False,
+) -> None:
+    """Find the links that lose packets.
+
+    Every host sends probes to its T0s and T1s that come back to itself by their
+    source route; what gets lost tells which link, or switch, it was. Where
+    faults are injected the answer is graded against them. Losses under about
+    3 probes, or half a percent, are not told from chance: probe for longer.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed probe links
+      mrc-testbed probe links --duration 10s --interval 5ms -o json
+      mrc-testbed probe links --deny               and keep traffic away from them
+    """
+    duration_ns = parse_duration_ns(duration)
+    interval_ns = None if interval is None else parse_duration_ns(interval)
+    if interval_ns is not None and interval_ns < INTERVAL_MIN_NS:
+        raise UsageError(f"--interval: at least {format_duration_ns(INTERVAL_MIN_NS)} between two rounds")
+    with lab.attach(settings.name) as attached:
+        diagnosis, probing, count = _diagnose(settings, attached, duration_ns, interval_ns)
+        clos = attached.clos
+        found = [clos.link(link).name for link in sorted(diagnosis.suspects)]
+        grade = grade_links(found, _broken_links(attached))
+        denied = _deny(attached, diagnosis) if deny else None
+    document: dict[str, Any] = {
+        "probes": count,
+        "interval_ns": probing.interval,
+        "timeout_ns": probing.timeout,
+        "nodes": list(diagnosis.nodes),
+        "suspects": [_link_document(clos, link, diagnosis) for link in sorted(diagnosis.suspects)],
+        "grade": _grade_document(grade),
+        "denied_evs": denied,
+        "links": [_link_document(clos, link, diagnosis) for link in sorted(diagnosis.health)],
+    }
+    show(
+        settings,
+        "LinkHealth",
+        SCHEMA_VERSION,
+        document,
+        lambda: _table(clos, diagnosis, grade, count, probing, denied),
+        lines="links",
+    )
+
+
+def _diagnose(
+    settings: Settings, attached: Lab, duration_ns: int, interval_ns: int | None
+) -> tuple[Diagnosis, ProbingSpec, int]:
+    """What the probes of *duration_ns* say, how they were sent, and how many were judged."""
+    ended = Event()
+    with (
+        LinkProbeCounts(attached.paths, attached.clos) as counts,
+        link_probes_running(attached, interval_ns) as probing,
+        signals_stop(ended.set),
+    ):
+        # probes judged at first were sent before this command, under whatever faults there were then
+        ended.wait((probing.timeout + probing.interval) / 1e9)
+        before = counts.read()
+        settings.progress(f"probing for {format_duration_ns(duration_ns)}")
+        ended.wait(duration_ns / 1e9)
+        outcomes = since(counts.read(), before)
+    judged = sum(outcome.passed + outcome.failed for outcome in outcomes)
+    if not judged:
+        raise UsageError(
+            f"no probe was judged in {format_duration_ns(duration_ns)}",
+            hint=f"--duration must exceed the time-out, {format_duration_ns(probing.timeout)}",
+        )
+    return localise(attached.clos, outcomes), probing, judged
+
+
+def _broken_links(attached: Lab) -> frozenset[str]:
+    """Names of the links that lose packets by an injected fault now."""
+    entries = Ledger(attached.paths.faults).entries().values()
+    acting = [entry.fault for entry in entries if entry.phase is Phase.ON]
+    return frozenset(link for fault in acting for link in links_broken_by(attached.clos, fault))
+
+
+def _deny(attached: Lab, diagnosis: Diagnosis) -> int:
+    """Keeps QPs, also those to come, away from the suspects; the number of EVs denied now."""
+    denied = 0
+    for host, paths in paths_around(attached.clos, diagnosis.suspects).items():
+        agent = attached.agent(attached.clos.host(host).name)
+        denied += sum(int(agent.call("deny_path", **path._asdict())) for path in paths)
+    return denied
+
+
+def _link_document(clos: Clos, link_id: int, diagnosis: Diagnosis) -> dict[str, Any]:
+    health = diagnosis.health.get(link_id, LinkHealth())
+    return {
+        "link": clos.link(link_id).name,
+        "plane": clos.link(link_id).plane,
+        "suspect": link_id in diagnosis.suspects,
+        "probes": health.probes,
+        "loss": health.loss,
+    }
+
+
+def _grade_document(grade: Grade) -> Mapping[str, Any] | None:
+    if not grade.broken:
+        return None
+    return {"broken": list(grade.broken), "precision": grade.precision, "recall": grade.recall}
+
+
+def _table(
+    clos: Clos,
+    diagnosis: Diagnosis,
+    grade: Grade,
+    count: int,
+    probing: ProbingSpec,
+    denied: int | None,
+) -> RenderableType:
+    unknown = [link for link, health in diagnosis.health.items() if not health.probes]
+    healthy = len(diagnosis.health) - len(diagnosis.suspects) - len(set(unknown) - diagnosis.suspects)
+    facts: list[tuple[str, RenderableType]] = [
+        ("probes", f"{count:,}, a round every {format_duration_ns(probing.interval)}"),
+        ("links", f"{healthy} healthy, {len(diagnosis.suspects)} suspected, {len(unknown)} out of sight"),
+    ]
+    if diagnosis.nodes:
+        facts.append(("nodes", bad(", ".join(diagnosis.nodes))))
+    if grade.broken:
+        facts.append(("graded", _grade_text(grade)))
+    if denied is not None:
+        facts.append(("denied", f"{denied} EVs of QPs that are up; `ev allow` gives them back"))
+    if not diagnosis.suspects:
+        verdict = "no link in sight loses probes" if unknown else "no link loses probes"
+        return Group(key_values(facts), good(verdict))
+    table = plain_table("link", "plane", "lost", "of probes", right=("plane", "lost", "of probes"))
+    for link_id in sorted(diagnosis.suspects):
+        row = _link_document(clos, link_id, diagnosis)
+        lost = "-" if row["loss"] is None else f"{row['loss']:.1%}"
+        table.add_row(
+            bad(row["link"]), str(row["plane"]), lost, f"{row['probes']:,}" if row["probes"] else "-"
+        )
+    return Group(key_values(facts), Text(), table)
+
+
+def _grade_text(grade: Grade) -> str:
+    precision = "-" if grade.precision is None else f"{grade.precision:.0%}"
+    recall = "-" if grade.recall is None else f"{grade.recall:.0%}"
+    return f"{len(grade.broken)} links are broken: precision {precision}, recall {recall}"

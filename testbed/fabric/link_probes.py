@@ -1,0 +1,103 @@
+"""The link probes of a live lab: starting them where the topology has none, and reading their counts."""
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import TracebackType
+from typing import Self
+
+from agents.bpf.libbpf import open_pinned
+from agents.bpf.maps import MappedArray
+from agents.nic.client import AgentClient
+from agents.wire_abi import LinkProbePath
+from testbed.errors import UsageError
+from testbed.fabric.live import Lab
+from testbed.fabric.state import LabPaths
+from testbed.topology.clos import Clos
+from testbed.topology.probe_outcome import PathOutcome
+from testbed.topology.probe_path import ProbePath, probe_paths
+from testbed.topology.probing_spec import LAG_ROUNDS_MAX, ProbingSpec
+
+
+class LinkProbeCounts:
+    """Reads what became of the link probes of all hosts; to be entered as a context, or closed.
+
+    Args:
+        paths: of a lab that is up.
+        clos: its fabric.
+    """
+
+    def __init__(self, paths: LabPaths, clos: Clos) -> None:
+        self._tables: list[tuple[tuple[ProbePath, ...], MappedArray[LinkProbePath]]] = []
+        with ExitStack() as opened:
+            for host in clos.hosts():
+                descriptor = open_pinned(paths.node_pins(host.name) / "link_probe_paths")
+                opened.callback(os.close, descriptor)
+                table = MappedArray(descriptor, LinkProbePath)
+                self._tables.append((probe_paths(clos, host.index), table))
+            self._opened = opened.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Gives the maps up."""
+        self._opened.close()
+
+    def read(self) -> tuple[PathOutcome, ...]:
+        """The counts since the lab was made, host by host in the order of `probe_paths`."""
+        return tuple(
+            PathOutcome(path, entry.passed, entry.failed, entry.late, entry.rtt_sum_ns)
+            for paths, table in self._tables
+            for path, entry in zip(paths, table, strict=False)  # a map has one entry at least
+        )
+
+
+@contextmanager
+def link_probes_running(lab: Lab, interval_ns: int | None = None) -> Iterator[ProbingSpec]:
+    """While the context lasts, all hosts send link probes; afterwards as the topology has it.
+
+    Args:
+        lab: a lab that is up.
+        interval_ns: from one round to the next; None: as the topology has it, or the default.
+
+    Yields:
+        How they probe.
+
+    Raises:
+        UsageError: the fabric has no source routes, or the interval is too short.
+    """
+    if lab.spec.forwarding != "srv6":
+        raise UsageError(
+            f"lab {lab.name!r} forwards by {lab.spec.forwarding}: link probes are source routes",
+            hint="use a topology with forwarding: srv6",
+        )
+    usual = lab.spec.probing
+    probing = usual or ProbingSpec()
+    if interval_ns is not None:
+        timeout_ns = min(max(probing.timeout, interval_ns), LAG_ROUNDS_MAX * interval_ns)
+        probing = probing.model_copy(update={"interval": interval_ns, "timeout": timeout_ns})
+    if probing == usual:
+        yield probing
+        return
+    with ExitStack() as opened:
+        agents = []
+        for host in lab.clos.hosts():
+            agent = opened.enter_context(AgentClient(lab.paths.agent_socket(host.name)))
+            opened.callback(_as_usual, agent, usual)
+            agents.append(agent)
+        for agent in agents:
+            agent.start_link_probes(probing.interval, probing.lag_rounds)
+        yield probing
+
+
+def _as_usual(agent: AgentClient, usual: ProbingSpec | None) -> None:
+    if usual is None:
+        agent.stop_link_probes()
+    else:
+        agent.start_link_probes(usual.interval, usual.lag_rounds)

@@ -1,0 +1,136 @@
+"""What one fault does to the frames that leave one port, as the data plane's rules say it. Pure.
+
+The numbers are those of struct mrc_fault_rule (agents/include/mrc/fault_abi.h), which tells how chances are
+drawn.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from agents.wire_abi import FaultAction, FaultRule, TrafficClass
+from testbed.units import format_duration_ns, format_ratio
+
+Action = Literal["down", "lose", "corrupt", "duplicate", "delay", "reorder"]
+Traffic = Literal["all", "data", "control"]
+
+LOSING_ACTIONS: Final = frozenset({"down", "lose", "corrupt"})
+"""Of these the receiver gets nothing that it can use."""
+
+QUEUE_ACTIONS: Final = frozenset({"duplicate", "delay", "reorder"})
+"""These take room and time at the port, hence a shaped fabric."""
+
+CERTAIN_Q32: Final = 1 << 32
+"""Chance 1 in the 32-bit fixed point of the rules."""
+
+EV_MASK_ALL: Final = 0xFFFF_FFFF
+
+_CLASSES: Final[dict[str, int]] = {
+    "all": 1 << TrafficClass.CONTROL | 1 << TrafficClass.DATA,
+    "data": 1 << TrafficClass.DATA,
+    "control": 1 << TrafficClass.CONTROL,
+}
+_MIX_MULTIPLIER: Final = 0x9E3779B97F4A7C15
+_MASK_64: Final = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameRule:
+    """What is done to which frames.
+
+    Attributes:
+        action: what is done to a frame that is hit.
+        ratio: chance of a frame to be hit, 0 to 1.
+        burst_ratio: the chance while a burst lasts.
+        burst_begins, burst_ends: chances that a burst begins or ends with a frame; 0: there are none.
+        traffic: frames of other classes are left alone.
+        ev: frames with other EVs, compared under `ev_mask`, are left alone; None: all EVs.
+        ev_mask: bits of the EV that are compared.
+        time_ns: of delay and reorder: how much later the frame arrives.
+        jitter_ns: of delay: up to this much less or more.
+        flipped_bits: of corrupt: neighbouring bits flipped.
+    """
+
+    action: Action
+    ratio: float = 1.0
+    burst_ratio: float = 0.0
+    burst_begins: float = 0.0
+    burst_ends: float = 0.0
+    traffic: Traffic = "all"
+    ev: int | None = None
+    ev_mask: int = EV_MASK_ALL
+    time_ns: int = 0
+    jitter_ns: int = 0
+    flipped_bits: int = 0
+
+    @property
+    def needs_queue(self) -> bool:
+        """Whether it works at ports with a rate only."""
+        return self.action in QUEUE_ACTIONS
+
+    @property
+    def mean_ratio(self) -> float:
+        """Share of frames hit in the long run, bursts included."""
+        if not self.burst_begins:
+            return self.ratio
+        in_burst = self.burst_begins / (self.burst_begins + self.burst_ends)
+        return in_burst * self.burst_ratio + (1.0 - in_burst) * self.ratio
+
+
+def as_abi(rule: FrameRule, seed: int) -> FaultRule:
+    """The rule as the data plane takes it, but for its id.
+
+    Args:
+        rule: what to do.
+        seed: 32 bits, from `mix_seed`.
+    """
+    return FaultRule(
+        action=FaultAction[rule.action.upper()],
+        seed=seed,
+        classes=_CLASSES[rule.traffic],
+        ev_value=0 if rule.ev is None else rule.ev & rule.ev_mask,
+        ev_mask=0 if rule.ev is None else rule.ev_mask,
+        chance_q32=chance_q32(rule.ratio),
+        burst_chance_q32=chance_q32(rule.burst_ratio),
+        burst_begins_q32=chance_q32(rule.burst_begins),
+        burst_ends_q32=chance_q32(rule.burst_ends),
+        time_ns=rule.time_ns,
+        jitter_ns=rule.jitter_ns,
+        flipped_bits=rule.flipped_bits,
+    )
+
+
+def chance_q32(ratio: float) -> int:
+    """*ratio* (0 to 1) as a fraction of 2**32; a positive ratio never becomes zero."""
+    if ratio <= 0.0:
+        return 0
+    return max(1, min(CERTAIN_Q32, round(ratio * CERTAIN_Q32)))
+
+
+def mix_seed(seed: int, port_id: int) -> int:
+    """A 32-bit seed for one port: equal seeds hit different frames on different ports.
+
+    Source: the finaliser of SplitMix64, as seeded_draw() of the data plane.
+    """
+    word = (seed + (port_id + 1) * _MIX_MULTIPLIER) & _MASK_64
+    word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & _MASK_64
+    word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & _MASK_64
+    return (word ^ (word >> 31)) >> 32
+
+
+def describe_rule(rule: FrameRule) -> str:
+    """What tells it from others of its action, such as `5% of data`; empty when there is nothing to tell."""
+    words = []
+    if rule.action not in {"down", "delay"}:
+        words.append(format_ratio(rule.mean_ratio, 3))
+    if rule.burst_begins:
+        words.append(f"in bursts of {1 / rule.burst_ends:.3g} packets")
+    if rule.traffic != "all":
+        words.append(f"of {rule.traffic}")
+    if rule.ev is not None:
+        one = f"of EV 0x{rule.ev:08x}"
+        words.append(one if rule.ev_mask == EV_MASK_ALL else f"of EVs 0x{rule.ev >> 16:04x}....")
+    if rule.time_ns:
+        words.append(f"by {format_duration_ns(rule.time_ns)}")
+    if rule.jitter_ns:
+        words.append(f"+-{format_duration_ns(rule.jitter_ns)}")
+    return " ".join(words)

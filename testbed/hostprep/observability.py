@@ -1,0 +1,33 @@
+"""What the observability stack needs of the machine: Prometheus, and Grafana's image where Docker answers."""
+
+import os
+
+from testbed.errors import PreflightError
+from testbed.hostprep.playbook import PlaybookReport, Progress, find_in_clone, log_of, run_playbook
+
+
+def prepare_observability(
+    grafana_image: str, *, check: bool = False, progress: Progress | None = None
+) -> PlaybookReport:
+    """What was changed so that `observe up` finds what it starts; nothing on a ready machine.
+
+    Args:
+        grafana_image: pulled where a Docker Engine answers; where no registry has it, that is no failure.
+        check: change nothing, only report what would change.
+        progress: hears the name of each step.
+
+    Raises:
+        PreflightError: not root, or a package that could not be installed.
+    """
+    if os.geteuid() != 0:
+        raise PreflightError(
+            "preparing the machine needs root: it installs packages",
+            hint="run it as root: sudo .venv/bin/mrc-testbed host prepare --with-observability",
+        )
+    return run_playbook(
+        find_in_clone("playbooks/observability.yaml"),
+        {"grafana_image": grafana_image},
+        log=log_of("observability"),
+        check=check,
+        progress=progress,
+    )

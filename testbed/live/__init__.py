@@ -1,0 +1,1 @@
+"""A lab as it is this second, without Prometheus and Grafana: what `top` and `serve` show."""

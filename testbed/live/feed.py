@@ -1,0 +1,206 @@
+"""Watches one lab in a thread of its own and hands its snapshots to whoever waits for them.
+
+The lab may go and come back under its name: then the maps are opened anew, and the first snapshot follows an
+interval later.
+"""
+
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final, Self
+
+from testbed.errors import TestbedError
+from testbed.fabric.fault_log import FaultLog, FaultWindow
+from testbed.fabric.state import lab_paths
+from testbed.faults.ledger import Ledger
+from testbed.live.observation import observe
+from testbed.live.snapshot import Observation, Snapshot, build_snapshot
+from testbed.metrics.fault_record import FaultRecord
+from testbed.metrics.lab_watch import StateMark, open_reader, state_mark
+from testbed.metrics.reader import LabReader
+from testbed.metrics.run_info import read_run
+from testbed.topology.clos import Clos
+
+DEFAULT_INTERVAL_NS: Final = 1_000_000_000
+_HISTORY_NS: Final = 300 * 1_000_000_000
+_QP_SEARCH_READINGS: Final = 2
+_TAIL_LINES: Final = 40
+_HISTORY_POINTS: Final = 1200
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A snapshot's place in a plot.
+
+    Attributes:
+        time_ns: CLOCK_MONOTONIC.
+        goodput_bps: over all hosts.
+        p50_ns, p99_ns: of the RTT of data packets; None without any.
+    """
+
+    time_ns: int
+    goodput_bps: float
+    p50_ns: float | None
+    p99_ns: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TailLine:
+    """An event.
+
+    Attributes:
+        clock: local time of day.
+        text: what happened.
+    """
+
+    clock: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What there is to show.
+
+    Attributes:
+        number: grows by one with each update.
+        problem: why there is nothing new; None: all is well.
+        clos: topology of the lab; None before it was read once.
+        snapshot: the latest; None before the first, and while there is a problem.
+        points: for plots, oldest first.
+        windows: of faults, oldest first.
+        tail: events, oldest first.
+    """
+
+    number: int
+    problem: str | None
+    clos: Clos | None
+    snapshot: Snapshot | None
+    points: tuple[Point, ...]
+    windows: tuple[FaultWindow, ...]
+    tail: tuple[TailLine, ...]
+
+
+class Feed:
+    """Snapshots of a lab, one per interval, while the context lasts.
+
+    Args:
+        lab: its name.
+        interval_ns: between two snapshots.
+
+    Raises:
+        FabricError: the lab is not up, or cannot be read.
+        UsageError: no lab can have this name.
+    """
+
+    def __init__(self, lab: str, interval_ns: int = DEFAULT_INTERVAL_NS) -> None:
+        self.lab = lab
+        self.interval_ns = interval_ns
+        self._paths = lab_paths(lab)
+        self._ledger = Ledger(self._paths.faults)
+        self._log = FaultLog(self._ledger.events_path)
+        self._record = FaultRecord(self._paths.faults)
+        self._mark: StateMark | None = None
+        self._reader: LabReader | None = None
+        self._before: Observation | None = None
+        self._points: deque[Point] = deque(maxlen=_HISTORY_POINTS)
+        self._tail: deque[TailLine] = deque(maxlen=_TAIL_LINES)
+        self._changed = threading.Condition()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="live-feed", daemon=True)
+        self._latest = Update(0, None, None, None, (), (), ())
+        self.clos: Clos = self._open().clos
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        with self._changed:
+            self._changed.notify_all()
+        self._thread.join()
+        self._close()
+
+    @property
+    def latest(self) -> Update:
+        """What there is to show now."""
+        with self._changed:
+            return self._latest
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no update will come any more."""
+        return self._stop.is_set()
+
+    def wait(self, after: int, timeout_s: float) -> Update | None:
+        """The latest update with a number above *after*; None when none came in time or the feed is over."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._latest.number > after or self._stop.is_set(), timeout_s)
+            return self._latest if self._latest.number > after else None
+
+    def _run(self) -> None:
+        due_ns = time.monotonic_ns()
+        while True:
+            try:
+                snapshot, problem = self._step(), None
+            except TestbedError as error:
+                self._close()
+                snapshot, problem = None, error.message
+            self._publish(snapshot, problem)
+            now_ns = time.monotonic_ns()
+            due_ns = max(due_ns + self.interval_ns, now_ns)
+            if self._stop.wait((due_ns - now_ns) / 1e9):
+                return
+
+    def _step(self) -> Snapshot | None:
+        reader = self._reader
+        if reader is None or state_mark(self._paths) != self._mark:
+            self._close()
+            reader = self._open()
+        seen = observe(reader, self._ledger, self._record, read_run(self._paths.folder))
+        before = self._before
+        self._before = seen
+        return None if before is None else build_snapshot(self.clos, before, seen)
+
+    def _publish(self, snapshot: Snapshot | None, problem: str | None) -> None:
+        now_ns = time.monotonic_ns()
+        lines = [(line.time_ns, line.text) for line in self._log.news()]
+        self._log.forget_before(now_ns - _HISTORY_NS)
+        if snapshot is not None:
+            lines += [(snapshot.time_ns, text) for text in snapshot.news]
+            rtt = snapshot.rtt
+            p50_ns, p99_ns = (None, None) if rtt is None else (rtt.p50_ns, rtt.p99_ns)
+            self._points.append(Point(snapshot.time_ns, snapshot.goodput_bps, p50_ns, p99_ns))
+        while self._points and self._points[0].time_ns < now_ns - _HISTORY_NS:
+            self._points.popleft()
+        if problem is not None and problem != self._latest.problem:
+            lines.append((now_ns, problem))
+        for time_ns, text in sorted(lines):
+            moment = datetime.now().astimezone().timestamp() - (now_ns - time_ns) / 1e9
+            self._tail.append(TailLine(datetime.fromtimestamp(moment).astimezone().strftime("%X"), text))
+        with self._changed:
+            self._latest = Update(
+                number=self._latest.number + 1,
+                problem=problem,
+                clos=self.clos,
+                snapshot=snapshot,
+                points=tuple(self._points),
+                windows=tuple(replace(window) for window in self._log.windows),
+                tail=tuple(self._tail),
+            )
+            self._changed.notify_all()
+
+    def _open(self) -> LabReader:
+        self._mark = state_mark(self._paths)
+        self._record = FaultRecord(self._paths.faults)
+        self._reader = open_reader(self.lab, qp_search_readings=_QP_SEARCH_READINGS)
+        self._before = None
+        self.clos = self._reader.clos
+        return self._reader
+
+    def _close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None

@@ -1,0 +1,71 @@
+"""What the page asks for, as JSON values. Pure."""
+
+from dataclasses import asdict
+from typing import Any, Final
+
+from testbed.live.feed import Update
+from testbed.topology.clos import Clos
+from testbed.topology.drawing import graph_svg
+from testbed.topology.graph import headline
+from testbed.topology.palette import plane_colour, plane_is_dashed
+
+_PATHS_PER_PLANE: Final = 16
+
+
+def fabric_document(lab: str, clos: Clos, interval_ns: int) -> dict[str, Any]:
+    """The fabric itself, which does not change while a lab is up."""
+    return {
+        "lab": lab,
+        "headline": headline(clos),
+        "svg": graph_svg(clos),
+        "interval_ns": interval_ns,
+        "hosts": [host.name for host in clos.hosts()],
+        "links": [link.name for link in clos.links()],
+        "planes": [
+            {"plane": plane, "colour": plane_colour(plane), "dashed": plane_is_dashed(plane)}
+            for plane in range(clos.spec.planes)
+        ],
+    }
+
+
+def update_document(update: Update, *, with_history: bool) -> dict[str, Any]:
+    """An update; its plots whole, or the last point only."""
+    return {
+        "number": update.number,
+        "problem": update.problem,
+        "snapshot": None if update.snapshot is None else asdict(update.snapshot),
+        "points": [asdict(point) for point in (update.points if with_history else update.points[-1:])],
+        "windows": [asdict(window) for window in update.windows],
+        "tail": [asdict(line) for line in update.tail],
+    }
+
+
+def paths_document(clos: Clos, source: str, target: str) -> dict[str, Any]:
+    """The paths between two hosts, at most 16 in each plane.
+
+    Raises:
+        UsageError: there is no such host, or both are the same.
+    """
+    near, far = clos.node(source), clos.node(target)
+    count = 1 if clos.is_local(near.index, far.index) else clos.numbering.uplink_count
+    paths = [
+        clos.path(near.index, far.index, plane, uplink)
+        for plane in range(clos.spec.planes)
+        for uplink in range(min(count, _PATHS_PER_PLANE))
+    ]
+    return {
+        "from": near.name,
+        "to": far.name,
+        "left_out": clos.spec.planes * count - len(paths),
+        "paths": [
+            {
+                "plane": path.plane,
+                "uplink": path.uplink,
+                "t1": None if path.t1 is None else path.t1.name,
+                "carrier": None if path.carrier is None else str(path.carrier),
+                "links": [link.name for link in path.links],
+                "hops": [{"node": hop.node.name, "why": hop.reason} for hop in path.hops],
+            }
+            for path in paths
+        ],
+    }

@@ -1,0 +1,246 @@
+"""The live page: a web server for one lab and the people at this machine.
+
+GET  /               the page; GET /assets/NAME its parts
+GET  /api/fabric     the drawing and what it is of
+GET  /api/paths      ?from=h0&to=h3: the paths between two hosts
+GET  /api/events     server-sent events: an update per interval, the first with the history for plots
+POST /api/fault      {kind, link, seconds}: injects; needs the token
+POST /api/clear      {id}: takes back, all faults by hand without an id; needs the token
+"""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from importlib.resources import files
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+from pydantic import ValidationError
+
+from testbed.errors import TestbedError, UsageError
+from testbed.live.control import ClearRequest, FaultRequest, LabControl
+from testbed.live.feed import Feed
+from testbed.live.page_data import fabric_document, paths_document, update_document
+from testbed.live.request_guard import PERMIT_HEADER, Refusal, new_token, refuse_change, refuse_request
+from testbed.metrics.local_server import DEFAULT_ADDRESS, LocalServer, url_host
+
+_ASSETS: Final = {
+    "/": ("index.html", "text/html; charset=utf-8"),
+    "/assets/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/assets/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/assets/fabric.js": ("fabric.js", "text/javascript; charset=utf-8"),
+    "/assets/plot.js": ("plot.js", "text/javascript; charset=utf-8"),
+}
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_ANY: Final = ("", "0.0.0.0", "::")  # noqa: S104 - to refuse them
+_BODY_BYTES_MAX: Final = 4096
+_LISTENERS_MAX: Final = 16
+_KEEP_ALIVE_S: Final = 15.0
+
+
+class LiveServer(LocalServer):
+    """Serves one lab's page.
+
+    Args:
+        feed: watches the lab.
+        address: where to listen, IPv4 or IPv6.
+        port: TCP port; 0: any free one.
+
+    Attributes:
+        token: what a request that changes something must carry.
+
+    Raises:
+        PreflightError: the port is in use, or the address is not one of this machine.
+        UsageError: the address stands for all addresses.
+    """
+
+    client_gone = (ConnectionError, TimeoutError)
+
+    def __init__(self, feed: Feed, address: str, port: int) -> None:
+        self.feed = feed
+        self.control = LabControl(feed.lab)
+        self.token = new_token()
+        self.listeners = threading.BoundedSemaphore(_LISTENERS_MAX)
+        if address in _ANY:
+            raise UsageError(
+                f"the page is served at one address, not at all of them ({address})",
+                hint="leave --address out, and reach the page from elsewhere by ssh -L",
+            )
+        super().__init__(
+            _Handler,
+            address,
+            port,
+            what=f"the page at {address} port {port}",
+            other_port="leave --port out for any free one",
+        )
+        bound, number = self.server_address[:2]
+        self.host = f"{url_host(str(bound))}:{number}"
+        self.hosts = frozenset({self.host, f"localhost:{number}"})
+
+    @property
+    def url(self) -> str:
+        """Address of the page with its token, which a browser keeps to itself: it stands behind a `#`."""
+        return f"http://{self.host}/#{self.token}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: LiveServer
+    protocol_version = "HTTP/1.1"
+    timeout = 60  # seconds that a client may take to send or to read
+
+    def do_GET(self) -> None:
+        refusal = self._refusal()
+        if refusal is not None:
+            self._refuse(refusal)
+            return
+        url = urlsplit(self.path)
+        if url.path in _ASSETS:
+            name, content_type = _ASSETS[url.path]
+            self._answer(
+                HTTPStatus.OK, files("testbed.live").joinpath("assets", name).read_bytes(), content_type
+            )
+        elif url.path == "/api/events":
+            self._stream()
+        elif url.path in ("/api/fabric", "/api/paths"):
+            self._try(lambda: self._read(url.path, url.query))
+        else:
+            self._refuse(Refusal(HTTPStatus.NOT_FOUND, "there is nothing here; see /"))
+
+    def do_POST(self) -> None:
+        body = self._body()
+        if body is None:
+            return
+        refusal = self._refusal() or refuse_change(
+            self.server.token, self.headers.get(PERMIT_HEADER), self.headers.get("Content-Type")
+        )
+        if refusal is not None:
+            self._refuse(refusal)
+        elif self.path == "/api/fault":
+            self._try(lambda: {"id": self.server.control.inject(FaultRequest.model_validate_json(body))})
+        elif self.path == "/api/clear":
+            self._try(lambda: {"ids": self.server.control.clear(ClearRequest.model_validate_json(body))})
+        else:
+            self._refuse(Refusal(HTTPStatus.NOT_FOUND, "there is nothing here; see /"))
+
+    def _refusal(self) -> Refusal | None:
+        headers = self.headers
+        return refuse_request(
+            self.server.hosts, headers.get("Host"), headers.get("Origin"), headers.get("Sec-Fetch-Site")
+        )
+
+    def _body(self) -> bytes | None:
+        """The request's body; None when it was refused for its length."""
+        text = self.headers.get("Content-Length", "")
+        if not (text.isascii() and text.isdigit() and int(text) <= _BODY_BYTES_MAX):
+            self.close_connection = True
+            self._refuse(
+                Refusal(
+                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                    f"a body has at most {_BODY_BYTES_MAX} bytes",
+                )
+            )
+            return None
+        return self.rfile.read(int(text))
+
+    def _read(self, path: str, query: str) -> dict[str, Any]:
+        feed = self.server.feed
+        clos = feed.clos
+        if path == "/api/fabric":
+            return fabric_document(feed.lab, clos, feed.interval_ns)
+        given = parse_qs(query)
+        try:
+            [source], [target] = given["from"], given["to"]
+        except (KeyError, ValueError) as error:
+            raise UsageError("give two hosts, like ?from=h0&to=h1") from error
+        return paths_document(clos, source, target)
+
+    def _try(self, answer: Any) -> None:
+        try:
+            self._json(HTTPStatus.OK, answer())
+        except ValidationError as error:
+            reasons = "; ".join(
+                f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}" for each in error.errors()
+            )
+            self._refuse(Refusal(HTTPStatus.BAD_REQUEST, reasons))
+        except UsageError as error:
+            self._refuse(Refusal(HTTPStatus.BAD_REQUEST, error.message))
+        except TestbedError as error:
+            self._refuse(Refusal(HTTPStatus.CONFLICT, error.message))
+
+    def _stream(self) -> None:
+        if not self.server.listeners.acquire(blocking=False):
+            self._refuse(Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many pages are open"))
+            return
+        try:
+            self.close_connection = True
+            self.send_response(HTTPStatus.OK)
+            self._headers("text/event-stream")
+            self.send_header("Connection", "close")
+            self.end_headers()
+            for text in self._updates():
+                self.wfile.write(text.encode())
+        finally:
+            self.server.listeners.release()
+
+    def _updates(self) -> Iterator[str]:
+        feed, seen = self.server.feed, 0
+        while not feed.is_over:
+            update = feed.wait(seen, _KEEP_ALIVE_S)
+            if update is None:
+                yield ": still here\n\n"
+                continue
+            document = update_document(update, with_history=seen == 0)
+            seen = update.number
+            yield f"data: {json.dumps(document, separators=(',', ':'))}\n\n"
+
+    def _json(self, status: HTTPStatus, document: dict[str, Any]) -> None:
+        self._answer(status, json.dumps(document).encode(), "application/json")
+
+    def _refuse(self, refusal: Refusal) -> None:
+        self._json(refusal.status, {"error": refusal.reason})
+
+    def _answer(self, status: HTTPStatus, body: bytes, content_type: str) -> None:
+        self.send_response(status)
+        self._headers(content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _headers(self, content_type: str) -> None:
+        self.send_header("Content-Type", content_type)
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("Content-Security-Policy", _POLICY)
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Referrer-Policy", "no-referrer")
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
+        """A line per request is of no use to anybody."""
+
+
+@contextmanager
+def live_server(feed: Feed, address: str = DEFAULT_ADDRESS, port: int = 0) -> Iterator[LiveServer]:
+    """A server that answers in a thread of this process as long as the context lasts.
+
+    Args:
+        feed: watches the lab, begun already.
+        address: where to listen.
+        port: TCP port; 0: any free one.
+
+    Raises:
+        PreflightError: the port is in use, or the address is not one of this machine.
+        UsageError: the address stands for all addresses.
+    """
+    with LiveServer(feed, address, port) as server:
+        thread = threading.Thread(target=server.serve_forever, name="live-page", daemon=True)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,310 @@
+"""What `top` and `serve` show of a lab, built from two observations of it. Pure."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from agents.wire_abi import EvReason, EvState
+from testbed.faults.ledger import Entry, Phase
+from testbed.metrics.fault_record import ActiveFault
+from testbed.metrics.series import EV_STATES, Interval, Latency, Reading, summarize
+from testbed.topology.clos import Clos
+from testbed.topology.port_selection import port_rates_bps
+
+LinkState = Literal["up", "impaired", "down"]
+
+_NS_PER_SECOND: Final = 1e9
+_OUT_OF_USE: Final = (EvState.ASSUMED_BAD, EvState.DENIED)
+"""States worth a line when EVs enter or leave them; turns skipped for a mark are too many to tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A lab at one moment, link by link.
+
+    Attributes:
+        reading: its counters.
+        ports_up: whether each port can send: (port_count,).
+        tx_bytes: sent by each port since the lab was made: (port_count,).
+        dropped: frames that each port has lost since then: (port_count,).
+        queue_bytes: data that waits at each port: (port_count,); empty in an unshaped lab.
+        transitions: EVs of all hosts that changed their state: (before, after, reason, plane) -> count.
+        faults: what is injected, oldest first.
+        resting: flaps of a run between two of their outages -> their links.
+    """
+
+    reading: Reading
+    ports_up: tuple[bool, ...]
+    tx_bytes: tuple[int, ...]
+    dropped: tuple[int, ...]
+    queue_bytes: tuple[int, ...]
+    transitions: Mapping[tuple[EvState, EvState, EvReason, int], int]
+    faults: tuple[Entry, ...]
+    resting: Mapping[ActiveFault, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkView:
+    """A link.
+
+    Attributes:
+        name: of both ports.
+        plane: its plane.
+        state: down when either end cannot send, impaired when a fault acts on it otherwise.
+        load_ratio: of its busier direction, of its rate; without a rate, of the busiest link now.
+        up_bps, down_bps: sent away from the hosts and towards them.
+        queue_bytes: data that waits at both ends.
+        dropped: frames lost at both ends within the interval.
+        faults: ids of those that act on it.
+    """
+
+    name: str
+    plane: int
+    state: LinkState
+    load_ratio: float
+    up_bps: float
+    down_bps: float
+    queue_bytes: int
+    dropped: int
+    faults: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HostView:
+    """A host.
+
+    Attributes:
+        name: its name.
+        goodput_bps: payload placed in its memory for the first time.
+        sent_bps: payload of its own that was acknowledged.
+        retransmits: packets it sent again within the interval.
+    """
+
+    name: str
+    goodput_bps: float
+    sent_bps: float
+    retransmits: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlaneView:
+    """A plane.
+
+    Attributes:
+        plane: its number.
+        ev_states: EVs of connected QPs by name of their state.
+        tx_bps: what hosts send into it, headers included.
+        rtt: of data packets; None without any.
+    """
+
+    plane: int
+    ev_states: Mapping[str, int]
+    tx_bps: float
+    rtt: Latency | None
+
+
+@dataclass(frozen=True, slots=True)
+class FaultView:
+    """A fault that is injected.
+
+    Attributes:
+        id: its name.
+        kind: its kind.
+        detail: what tells it from others of its kind.
+        places: links or nodes.
+        is_acting: not between two outages of a flap.
+        left_ns: until it ends by itself; None: until cleared.
+        is_by_hand: not part of a run.
+    """
+
+    id: str
+    kind: str
+    detail: str
+    places: tuple[str, ...]
+    is_acting: bool
+    left_ns: int | None
+    is_by_hand: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A lab over one interval.
+
+    Attributes:
+        time_ns: CLOCK_MONOTONIC of its end.
+        interval_ns: its length.
+        goodput_bps: of all hosts together.
+        retransmits: packets sent again.
+        dropped: frames lost, by reason; none that are zero.
+        rtt: of data packets, over all planes; None without any.
+        completion: of messages; None without any.
+        hosts, planes: in order.
+        links: by link id.
+        faults: oldest first.
+        news: what changed within the interval, a line each.
+    """
+
+    time_ns: int
+    interval_ns: int
+    goodput_bps: float
+    retransmits: int
+    dropped: Mapping[str, int]
+    rtt: Latency | None
+    completion: Latency | None
+    hosts: tuple[HostView, ...]
+    planes: tuple[PlaneView, ...]
+    links: tuple[LinkView, ...]
+    faults: tuple[FaultView, ...]
+    news: tuple[str, ...]
+
+
+def build_snapshot(clos: Clos, earlier: Observation, later: Observation) -> Snapshot:
+    """What happened between two observations of a lab, and how it is now.
+
+    Args:
+        clos: its topology.
+        earlier: taken first.
+        later: taken after some time.
+
+    Raises:
+        ValueError: a count went down, so the two are of different labs.
+    """
+    interval = later.reading.since(earlier.reading)
+    hosts = _hosts(interval)
+    return Snapshot(
+        time_ns=interval.end_ns,
+        interval_ns=interval.end_ns - interval.start_ns,
+        goodput_bps=interval.goodput_bps,
+        retransmits=sum(host.retransmits for host in hosts),
+        dropped={reason: count for reason, count in interval.port_drops.items() if count},
+        rtt=interval.packet_rtt_overall(),
+        completion=summarize(interval.message_completion),
+        hosts=hosts,
+        planes=_planes(interval),
+        links=_links(clos, earlier, later),
+        faults=_faults(later, interval.end_ns),
+        news=(*_link_news(clos, earlier, later), *_ev_news(earlier, later)),
+    )
+
+
+def _bps(count_bytes: int, duration_ns: int) -> float:
+    return count_bytes * 8 * _NS_PER_SECOND / duration_ns
+
+
+def _hosts(interval: Interval) -> tuple[HostView, ...]:
+    duration_ns = interval.end_ns - interval.start_ns
+    return tuple(
+        HostView(
+            name=name,
+            goodput_bps=_bps(counts.goodput_bytes, duration_ns),
+            sent_bps=_bps(counts.acknowledged_bytes, duration_ns),
+            retransmits=counts.retransmits,
+        )
+        for name, counts in interval.hosts.items()
+    )
+
+
+def _planes(interval: Interval) -> tuple[PlaneView, ...]:
+    duration_ns = interval.end_ns - interval.start_ns
+    return tuple(
+        PlaneView(
+            plane=plane,
+            ev_states={state.name: interval.ev_states.get((plane, state), 0) for state in EV_STATES},
+            tx_bps=_bps(tx_bytes, duration_ns),
+            rtt=summarize(interval.packet_rtt[plane]),
+        )
+        for plane, tx_bytes in enumerate(interval.plane_tx_bytes)
+    )
+
+
+def _links(clos: Clos, earlier: Observation, later: Observation) -> tuple[LinkView, ...]:
+    duration_ns = later.reading.time_ns - earlier.reading.time_ns
+    port_bps = [
+        _bps(now - then, duration_ns) for now, then in zip(later.tx_bytes, earlier.tx_bytes, strict=True)
+    ]
+    busiest_bps = max(port_bps) or 1.0
+    full_bps = [rate_bps or busiest_bps for rate_bps in port_rates_bps(clos)]
+    acting = _acting_faults(later.faults)
+    views = []
+    for link in clos.links():
+        lower, upper = link.lower.id, link.upper.id
+        faults = tuple(acting.get(link.name, ()))
+        views.append(
+            LinkView(
+                name=link.name,
+                plane=link.plane,
+                state=_link_state(later, lower, upper, is_faulted=bool(faults)),
+                load_ratio=min(1.0, max(port_bps[port] / full_bps[port] for port in (lower, upper))),
+                up_bps=port_bps[lower],
+                down_bps=port_bps[upper],
+                queue_bytes=later.queue_bytes[lower] + later.queue_bytes[upper] if later.queue_bytes else 0,
+                dropped=sum(later.dropped[port] - earlier.dropped[port] for port in (lower, upper)),
+                faults=faults,
+            )
+        )
+    return tuple(views)
+
+
+def _link_state(seen: Observation, lower: int, upper: int, *, is_faulted: bool) -> LinkState:
+    if not (seen.ports_up[lower] and seen.ports_up[upper]):
+        return "down"
+    return "impaired" if is_faulted else "up"
+
+
+def _acting_faults(entries: Iterable[Entry]) -> dict[str, list[str]]:
+    """Ids of the faults that act on each link."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for entry in entries:
+        if entry.phase is Phase.ON:
+            for link in entry.fault.links:
+                found[link].append(entry.fault.fault_id)
+    return found
+
+
+def _faults(seen: Observation, now_ns: int) -> tuple[FaultView, ...]:
+    resting = (
+        FaultView(fault.fault_id, fault.kind, "between outages", links, False, None, False)
+        for fault, links in seen.resting.items()
+    )
+    return (*(_fault(entry, now_ns) for entry in seen.faults), *resting)
+
+
+def _fault(entry: Entry, now_ns: int) -> FaultView:
+    fault = entry.fault
+    return FaultView(
+        id=fault.fault_id,
+        kind=fault.kind,
+        detail=fault.detail,
+        places=fault.nodes or fault.links,
+        is_acting=entry.phase is Phase.ON,
+        left_ns=None if entry.expires_ns is None else max(0, entry.expires_ns - now_ns),
+        is_by_hand=entry.owner is None,
+    )
+
+
+def _link_news(clos: Clos, earlier: Observation, later: Observation) -> list[str]:
+    changed: dict[bool, list[str]] = {False: [], True: []}
+    for link in clos.links():
+        before, after = (
+            seen.ports_up[link.lower.id] and seen.ports_up[link.upper.id] for seen in (earlier, later)
+        )
+        if before != after:
+            changed[after].append(link.name)
+    lines = []
+    for is_up, names in changed.items():
+        if names:
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            lines.append(f"link {'up' if is_up else 'down'}: {', '.join(names[:3])}{more}")
+    return lines
+
+
+def _ev_news(earlier: Observation, later: Observation) -> list[str]:
+    lines = []
+    for key, count in later.transitions.items():
+        before, after, reason, plane = key
+        changed = count - earlier.transitions.get(key, 0)
+        if changed and (before in _OUT_OF_USE or after in _OUT_OF_USE):
+            evs = "1 EV" if changed == 1 else f"{changed:,} EVs"
+            lines.append(f"plane {plane}: {evs} {before.name} to {after.name} ({reason.name.lower()})")
+    return lines

@@ -1,0 +1,126 @@
+"""What this machine can carry: measured by `mrc-testbed doctor --calibrate`, kept, and held against a demand.
+
+A measurement is of one machine and one version of the data plane; on any other it does not count.
+"""
+
+import json
+import logging
+import os
+import platform
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from testbed.errors import FabricError
+
+ASSUMED_FRAME_HOPS_PER_S: Final = 600_000.0
+"""Of a shaped lab on two cores, where nothing was measured; see docs/fidelity.md."""
+
+_FILE: Final = "calibration.json"
+_CACHE: Final = Path("/var/cache/mrc-testbed")
+_CPU_INFO: Final = Path("/proc/cpuinfo")
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a measurement is valid for."""
+
+    cpu: str
+    cpu_count: int
+    kernel: str
+    mrc_testbed: str
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What a machine was found to carry.
+
+    Attributes:
+        machine: where.
+        taken: date and time, ISO 8601 in UTC.
+        frame_hops_per_s: frames that leave ports of a shaped lab per second while 99 of 100 are in time.
+        most_frame_hops_per_s: the same with no regard to lateness.
+        unshaped_packets_per_s: data packets delivered across T1s, each acknowledged, in an unshaped lab.
+    """
+
+    machine: Machine
+    taken: str
+    frame_hops_per_s: float
+    most_frame_hops_per_s: float
+    unshaped_packets_per_s: float
+
+
+_ADAPTER: Final = TypeAdapter(Capacity)
+
+
+def this_machine() -> Machine:
+    """The machine this process runs on."""
+    lines = _CPU_INFO.read_text(encoding="utf-8").splitlines()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith(("model name", "CPU part")))
+    return Machine(
+        next(names, platform.machine()), os.cpu_count() or 1, platform.release(), version("mrc-testbed")
+    )
+
+
+def calibration_file() -> Path:
+    """Where the measurement is kept: /var/cache/mrc-testbed, or the folder MRC_TESTBED_CACHE_DIR."""
+    return Path(os.environ.get("MRC_TESTBED_CACHE_DIR") or _CACHE) / _FILE
+
+
+def known_capacity() -> Capacity | None:
+    """What was measured on this machine with this version; None if nothing was."""
+    path = calibration_file()
+    try:
+        capacity = _ADAPTER.validate_json(path.read_bytes(), strict=True)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValidationError) as error:
+        logger.warning("%s is passed over: %s", path, error)
+        return None
+    return capacity if capacity.machine == this_machine() else None
+
+
+def keep_capacity(capacity: Capacity) -> Path:
+    """Writes the measurement down; the file it is in.
+
+    Raises:
+        FabricError: the file cannot be written.
+    """
+    path = calibration_file()
+    draft = path.with_suffix(".new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(json.dumps(asdict(capacity), indent=2) + "\n", encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        raise FabricError(f"{path} cannot be written: {error.strerror}") from error
+    return path
+
+
+def overload_warning(needed_frame_hops_per_s: float, who: str) -> str | None:
+    """What to tell who is about to ask more of a shaped lab than the machine can carry; None if it can.
+
+    Args:
+        needed_frame_hops_per_s: at most, by the ports' rates.
+        who: what asks for it, such as "all 8 hosts sending at once".
+    """
+    known = known_capacity()
+    limit = ASSUMED_FRAME_HOPS_PER_S if known is None else known.frame_hops_per_s
+    if needed_frame_hops_per_s <= limit:
+        return None
+    how = "assumed; doctor --calibrate measures it" if known is None else f"measured {known.taken[:10]}"
+    return (
+        f"{who} can need {format_frames(needed_frame_hops_per_s)} frame hops/s; this machine carries about"
+        f" {format_frames(limit)} ({how}). Beyond {limit / needed_frame_hops_per_s:.0%} of that load frames"
+        " leave late and a run is UNTRUSTED: lower port_rate, or use fewer hosts"
+    )
+
+
+def format_frames(count: float) -> str:
+    """A count of frames per second for people: 1.25 M, 830 k."""
+    return f"{count / 1e6:.2f} M" if count >= 1e6 else f"{count / 1e3:.0f} k"

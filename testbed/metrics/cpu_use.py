@@ -1,0 +1,133 @@
+"""How the machine's CPUs spent their time: /proc/stat, its differences, and windows of a run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, Self
+
+PROC_STAT: Final = Path("/proc/stat")
+
+USE_WINDOW_NS: Final = 1_000_000_000
+"""Time over which use is averaged; ticks of 10 ms make less than a second meaningless."""
+
+SATURATED_BUSY_RATIO: Final = 0.98
+"""A CPU as busy as this over a window is saturated."""
+
+_USER, _NICE, _SYSTEM, _IDLE, _IOWAIT, _IRQ, _SOFTIRQ, _STEAL = range(8)
+_FIELD_COUNT: Final = 8  # guest times, which follow, are contained in user and nice
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTimes:
+    """Clock ticks one CPU has spent since boot.
+
+    Attributes:
+        cpu: name as in /proc/stat without its `cpu`: `0`, `1`, ...
+        total, idle, softirq, steal: ticks; idle includes waiting for disks.
+    """
+
+    cpu: str
+    total: int
+    idle: int
+    softirq: int
+    steal: int
+
+    def since(self, earlier: Self) -> "CpuUse":
+        """How the CPU was used between *earlier* and now; all zero without a tick in between."""
+        total = max(1, self.total - earlier.total)
+        busy = self.total - earlier.total - (self.idle - earlier.idle)
+        return CpuUse(
+            self.cpu,
+            # idle time may step back by a tick when the kernel corrects it
+            busy_ratio=min(1.0, max(0.0, busy / total)),
+            softirq_ratio=max(0.0, (self.softirq - earlier.softirq) / total),
+            steal_ratio=max(0.0, (self.steal - earlier.steal) / total),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CpuUse:
+    """Shares of an interval, 0 to 1.
+
+    Attributes:
+        cpu: as in CpuTimes.
+        busy_ratio: not idle.
+        softirq_ratio: in softirqs, where XDP and the queue engine run.
+        steal_ratio: taken away by a hypervisor.
+    """
+
+    cpu: str
+    busy_ratio: float
+    softirq_ratio: float
+    steal_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class CpuReading:
+    """The CPUs at one moment.
+
+    Attributes:
+        time_ns: CLOCK_MONOTONIC.
+        cpus: one per CPU that is online.
+    """
+
+    time_ns: int
+    cpus: tuple[CpuTimes, ...]
+
+    def since(self, earlier: Self) -> tuple[CpuUse, ...]:
+        """Use of each CPU that was online at both moments."""
+        before = {times.cpu: times for times in earlier.cpus}
+        return tuple(times.since(before[times.cpu]) for times in self.cpus if times.cpu in before)
+
+
+def parse_cpu_times(text: str) -> tuple[CpuTimes, ...]:
+    """The CPUs of /proc/stat's *text*, without the line that adds them up."""
+    cpus = []
+    for line in text.splitlines():
+        name, _, numbers = line.partition(" ")
+        cpu = name.removeprefix("cpu")
+        if cpu == name or not cpu:
+            continue
+        fields = [int(number) for number in numbers.split()[:_FIELD_COUNT]]
+        idle = fields[_IDLE] + fields[_IOWAIT]
+        cpus.append(CpuTimes(cpu, sum(fields), idle, fields[_SOFTIRQ], fields[_STEAL]))
+    return tuple(cpus)
+
+
+def read_cpus(time_ns: int, path: Path = PROC_STAT) -> CpuReading:
+    """The machine's CPUs now, which the caller's clock calls *time_ns*."""
+    return CpuReading(time_ns, parse_cpu_times(path.read_text(encoding="ascii")))
+
+
+def is_saturated(use: Sequence[CpuUse]) -> bool:
+    """Whether a CPU had next to no idle time: one is enough, for a flow stays on the core that started it."""
+    return any(cpu.busy_ratio >= SATURATED_BUSY_RATIO for cpu in use)
+
+
+def split_windows(readings: Sequence[CpuReading], window_ns: int = USE_WINDOW_NS) -> list[tuple[CpuUse, ...]]:
+    """Use of the CPUs over consecutive windows of at least *window_ns*; a shorter rest joins the last one."""
+    if len(readings) < 2:
+        return []
+    edges = [readings[0]]
+    for reading in readings[1:]:
+        if reading.time_ns - edges[-1].time_ns >= window_ns:
+            edges.append(reading)
+    if edges[-1] is not readings[-1]:
+        edges[max(1, len(edges) - 1) :] = [readings[-1]]
+    return [later.since(earlier) for earlier, later in pairwise(edges)]
+
+
+class RecentCpuUse:
+    """Use of the CPUs over the last second or more; shorter stretches say little, for ticks last 10 ms."""
+
+    def __init__(self, first: CpuReading) -> None:
+        self._last = first
+        self._use: tuple[CpuUse, ...] = ()
+
+    def update(self, reading: CpuReading) -> tuple[CpuUse, ...]:
+        """The use up to about *reading*; empty in the first second."""
+        if reading.time_ns - self._last.time_ns >= USE_WINDOW_NS:
+            self._use = reading.since(self._last)
+            self._last = reading
+        return self._use

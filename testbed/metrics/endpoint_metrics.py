@@ -1,0 +1,171 @@
+"""Metrics of hosts: messages, packets, EVs, congestion windows, collectives. Pure."""
+
+from typing import Final
+
+from testbed.metrics.buckets import COLLECTIVE, MESSAGE_COMPLETION, PACKET_RTT
+from testbed.metrics.metric import Metric, MetricType
+
+_COUNTER: Final = MetricType.COUNTER
+_GAUGE: Final = MetricType.GAUGE
+_NODE: Final = ("lab", "node")
+
+MESSAGE_COMPLETION_SECONDS: Final = Metric(
+    "mrc_message_completion_seconds",
+    MetricType.HISTOGRAM,
+    "seconds",
+    _NODE,
+    "Time from the first packet of a message to the acknowledgement of its last, at the requestor.",
+    MESSAGE_COMPLETION,
+)
+PACKET_RTT_SECONDS: Final = Metric(
+    "mrc_packet_rtt_seconds",
+    MetricType.HISTOGRAM,
+    "seconds",
+    ("lab", "plane"),
+    "Time from the sending of a data packet to its acknowledgement, by the plane it took, over all hosts.",
+    PACKET_RTT,
+)
+COLLECTIVE_DURATION_SECONDS: Final = Metric(
+    "mrc_collective_duration_seconds",
+    MetricType.HISTOGRAM,
+    "seconds",
+    ("lab", "kind"),
+    "Time of a collective, from its first message to the last one's arrival and reduction at all ranks.",
+    COLLECTIVE,
+)
+COLLECTIVE_BUS_BYTES: Final = Metric(
+    "mrc_collective_bus_bytes_total",
+    _COUNTER,
+    "bytes",
+    ("lab", "kind"),
+    "Data of collectives times their bus factor; divided by their time it is the bus bandwidth.",
+)
+TRAINING_STEP_SECONDS: Final = Metric(
+    "mrc_training_step_seconds",
+    MetricType.HISTOGRAM,
+    "seconds",
+    ("lab", "kind"),
+    "Time of a synchronous training step, its computing and its collective.",
+    COLLECTIVE,
+)
+GOODPUT_BYTES: Final = Metric(
+    "mrc_goodput_bytes_total",
+    _COUNTER,
+    "bytes",
+    _NODE,
+    "Payload placed for the first time in the memory of the node.",
+)
+ACKNOWLEDGED_BYTES: Final = Metric(
+    "mrc_acknowledged_bytes_total",
+    _COUNTER,
+    "bytes",
+    _NODE,
+    "Payload that the node sent, acknowledged for the first time: goodput as the sender sees it.",
+)
+MESSAGES_COMPLETED: Final = Metric(
+    "mrc_messages_completed_total",
+    _COUNTER,
+    "messages",
+    _NODE,
+    "Messages that the node sent and that were acknowledged whole.",
+)
+TX_PACKETS: Final = Metric(
+    "mrc_tx_packets_total",
+    _COUNTER,
+    "packets",
+    (*_NODE, "kind"),
+    "Packets that the NIC sent, by kind.",
+)
+RX_PACKETS: Final = Metric(
+    "mrc_rx_packets_total",
+    _COUNTER,
+    "packets",
+    (*_NODE, "kind"),
+    "Packets that the NIC received and accepted, by kind.",
+)
+RETRANSMITS: Final = Metric(
+    "mrc_retransmits_total",
+    _COUNTER,
+    "packets",
+    (*_NODE, "reason"),
+    "Data packets sent again, by what gave them up for lost.",
+)
+QP_ERRORS: Final = Metric(
+    "mrc_qp_errors_total", _COUNTER, "QPs", _NODE, "QPs that went into the ERROR state."
+)
+EVENTS_LOST: Final = Metric(
+    "mrc_events_lost_total", _COUNTER, "events", _NODE, "Events that found the NIC's event ring full."
+)
+NIC_DROPS: Final = Metric(
+    "mrc_nic_drops_total",
+    _COUNTER,
+    "packets",
+    (*_NODE, "reason"),
+    "Packets that the NIC received and refused, by reason.",
+)
+EV_STATE: Final = Metric(
+    "mrc_ev_state",
+    _GAUGE,
+    "EVs",
+    (*_NODE, "plane", "state"),
+    "EVs of the node's connected QPs in each state.",
+)
+EV_TRANSITIONS: Final = Metric(
+    "mrc_ev_transitions_total",
+    _COUNTER,
+    "transitions",
+    ("lab", "plane", "from", "to", "reason"),
+    "Changes of an EV's state, over all hosts.",
+)
+SENDING_QPS: Final = Metric(
+    "mrc_sending_qps", _GAUGE, "QPs", _NODE, "QPs of the node with packets that wait for acknowledgement."
+)
+CWND_BYTES: Final = Metric(
+    "mrc_cwnd_bytes",
+    _GAUGE,
+    "bytes",
+    _NODE,
+    "Congestion windows of the node's sending QPs, added up; a mean with mrc_sending_qps.",
+)
+CWND_MAX_BYTES: Final = Metric(
+    "mrc_cwnd_max_bytes",
+    _GAUGE,
+    "bytes",
+    _NODE,
+    "Largest windows that congestion control allows the node's sending QPs, added up.",
+)
+INFLIGHT_BYTES: Final = Metric(
+    "mrc_inflight_bytes",
+    _GAUGE,
+    "bytes",
+    _NODE,
+    "Bytes that congestion control counts as under way, added up over the node's sending QPs.",
+)
+QUEUEING_DELAY_SECONDS: Final = Metric(
+    "mrc_queueing_delay_seconds",
+    _GAUGE,
+    "seconds",
+    _NODE,
+    "Average queueing delay as congestion control sees it, mean of the node's sending QPs; 0 without any.",
+)
+CWND_CHANGES: Final = Metric(
+    "mrc_cwnd_changes_total",
+    _COUNTER,
+    "changes",
+    (*_NODE, "reason"),
+    "Changes of a congestion window, by what made them.",
+)
+CONGESTION_DRIFTS: Final = Metric(
+    "mrc_congestion_drifts_total",
+    _COUNTER,
+    "times",
+    _NODE,
+    "Times that bytes were counted as under way when nothing was: a fault of the testbed if it is not 0.",
+)
+REORDER_DEPTH: Final = Metric(
+    "mrc_reorder_depth_packets",
+    _GAUGE,
+    "packets",
+    _NODE,
+    "Packets that have arrived above the first missing one, of the node's QP that has most of them.",
+)

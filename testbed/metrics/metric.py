@@ -1,0 +1,35 @@
+"""What a metric family is. Pure."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from testbed.metrics.buckets import ClassicBuckets
+
+
+class MetricType(StrEnum):
+    """Type of a metric in the Prometheus text format."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric family.
+
+    Attributes:
+        name: as it stands in the exposition, with `_total` for a counter.
+        type: its type.
+        unit: what one of it is, for people; empty for a yes or no.
+        labels: names of its labels.
+        help: what it counts or tells.
+        buckets: bounds of a histogram.
+    """
+
+    name: str
+    type: MetricType
+    unit: str
+    labels: tuple[str, ...]
+    help: str
+    buckets: ClassicBuckets | None = None

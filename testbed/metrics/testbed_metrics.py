@@ -1,0 +1,49 @@
+"""Metrics of the testbed itself: labs, runs, the machine, the exporter. Pure."""
+
+from typing import Final
+
+from testbed.metrics.buckets import LATENESS
+from testbed.metrics.metric import Metric, MetricType
+
+_COUNTER: Final = MetricType.COUNTER
+_GAUGE: Final = MetricType.GAUGE
+
+LAB_UP: Final = Metric("mrc_testbed_lab_up", _GAUGE, "", ("lab",), "1 when the lab is up and readable.")
+RUN_INFO: Final = Metric(
+    "mrc_testbed_run_info",
+    _GAUGE,
+    "",
+    ("lab", "scenario", "run", "seed"),
+    "1 while a run uses the lab; the labels name it.",
+)
+BUILD_INFO: Final = Metric(
+    "mrc_testbed_build_info", _GAUGE, "", ("version", "python", "kernel"), "1; the labels tell versions."
+)
+HOST_SATURATED: Final = Metric(
+    "mrc_testbed_host_saturated",
+    _GAUGE,
+    "",
+    (),
+    "1 when a CPU had next to no idle time lately: what a shaped lab shows is not to be trusted then.",
+)
+QUEUE_LATENESS_SECONDS: Final = Metric(
+    "mrc_testbed_queue_lateness_seconds",
+    MetricType.HISTOGRAM,
+    "seconds",
+    ("lab",),
+    "How much later than they should frames left their queues; shaped labs only.",
+    LATENESS,
+)
+CPU_BUSY_RATIO: Final = Metric(
+    "mrc_testbed_cpu_busy_ratio", _GAUGE, "ratio", ("cpu",), "Share of recent time the CPU was not idle."
+)
+CPU_SOFTIRQ_RATIO: Final = Metric(
+    "mrc_testbed_cpu_softirq_ratio", _GAUGE, "ratio", ("cpu",), "Share of recent time spent in softirqs."
+)
+COLLECT_SECONDS: Final = Metric(
+    "mrc_testbed_collect_seconds_total",
+    _COUNTER,
+    "seconds",
+    (),
+    "CPU time that the exporter spent on scrapes before this one.",
+)

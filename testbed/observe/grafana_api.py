@@ -1,0 +1,261 @@
+"""A Grafana over its HTTP API: data source, folder, dashboards, annotations. The only place that talks to it.
+
+Whatever it refuses becomes an error that says what to do; what was put there before the refusal stays, and
+pushing again completes it.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+from grafana_client import GrafanaApi
+from grafana_client.client import GrafanaClientError, GrafanaException, GrafanaTimeoutError
+from niquests.exceptions import JSONDecodeError, RequestException
+
+from testbed.errors import FabricError, PreflightError, UsageError
+from testbed.hostprep.playbook import find_in_clone
+from testbed.observe.grafana_server import DASHBOARDS, FOLDER_TITLE, FOLDER_UID, SOURCE_UID, data_source
+
+VERSION_MIN: Final = (10, 0)
+TAG: Final = "mrc-testbed"
+
+_TIMEOUT_S: Final = 10.0
+_UNAUTHORIZED: Final = 401
+_FORBIDDEN: Final = 403
+_NOT_FOUND: Final = 404
+_CONFLICTS: Final = (409, 412)
+_ACCESS_HINT: Final = (
+    "make a service account with role Admin in Grafana (Administration > Users and access > Service"
+    " accounts), and give its token in MRC_TESTBED_GRAFANA_TOKEN or with --token-file"
+)
+
+Credential = str | tuple[str, str] | None
+"""A token, or user and password."""
+
+Answer = TypeVar("Answer")
+
+
+class FaultWindow(NamedTuple):
+    """A time in which a fault acted: UTC in ms, its id, and what is said about it."""
+
+    start_ms: int
+    end_ms: int
+    fault_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """What is in Grafana now.
+
+    Attributes:
+        source: `created` or `updated`: the data source.
+        dashboards: their paths below Grafana's address.
+    """
+
+    source: str
+    dashboards: tuple[str, ...]
+
+
+class Grafana:
+    """A Grafana server.
+
+    Args:
+        url: its address, with the path prefix if it has one.
+        credential: who asks.
+
+    Attributes:
+        version: what it says it is.
+
+    Raises:
+        UsageError: the address is none, or the credential is refused.
+        PreflightError: it is older than VERSION_MIN.
+        FabricError: nobody answers there, or it is no Grafana.
+    """
+
+    def __init__(self, url: str, credential: Credential) -> None:
+        self.url = url.rstrip("/")
+        parts = urlsplit(self.url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise UsageError(
+                f"{url!r} is no address of a Grafana", hint="give one like http://127.0.0.1:3000"
+            )
+        prefix = f"{parts.path.strip('/')}/" if parts.path.strip("/") else ""
+        self._api = GrafanaApi(
+            credential,
+            host=parts.hostname,
+            port=parts.port,
+            url_path_prefix=prefix,
+            protocol=parts.scheme,
+            timeout=_TIMEOUT_S,
+        )
+        try:
+            self.version = self._asked_version()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Gives the connection up."""
+        self._api.client.s.close()
+
+    def push(self, prometheus_url: str) -> Pushed:
+        """Puts data source, folder and dashboards there, or brings them up to date.
+
+        Raises:
+            UsageError: the credential does not allow it.
+            FabricError: something else is in the way.
+        """
+        source = self._push_source(prometheus_url)
+        with self._told(f"the folder {FOLDER_TITLE!r}"):
+            if _found(lambda: self._api.folder.get_folder(FOLDER_UID)) is None:
+                self._api.folder.create_folder(FOLDER_TITLE, uid=FOLDER_UID)
+        pushed = []
+        for dashboard in checked_in_dashboards():
+            with self._told(f"the dashboard {dashboard['title']!r}"):
+                answer = self._api.dashboard.update_dashboard(
+                    {
+                        "dashboard": {**dashboard, "id": None},
+                        "folderUid": FOLDER_UID,
+                        "overwrite": True,
+                        "message": "mrc-testbed",
+                    }
+                )
+                pushed.append(str(answer["url"]))
+        return Pushed(source, tuple(pushed))
+
+    def annotate(self, windows: Sequence[FaultWindow], run: str) -> int:
+        """How many of the windows of a run were added; those that are there already are left alone.
+
+        Raises:
+            UsageError: the credential does not allow it.
+            FabricError: Grafana refuses for another reason.
+        """
+        with self._told("annotations"):
+            tag = f"run:{run}"
+            known = {
+                (entry["time"], entry["timeEnd"], entry["text"])
+                for entry in self._api.annotations.find_annotations(tags=[tag], limit=len(windows) + 1000)
+            }
+            added = [
+                window for window in windows if (window.start_ms, window.end_ms, window.text) not in known
+            ]
+            for window in added:
+                self._api.annotations.add_annotation(
+                    time_from=window.start_ms,
+                    time_to=window.end_ms,
+                    tags=[TAG, tag, f"fault:{window.fault_id}"],
+                    text=window.text,
+                )
+        return len(added)
+
+    def remove(self) -> bool:
+        """Whether anything of ours was there; afterwards folder, dashboards and data source are gone.
+
+        Raises:
+            UsageError: the credential does not allow it.
+            FabricError: Grafana refuses for another reason.
+        """
+        with self._told("what mrc-testbed put there"):
+            folder = _found(lambda: self._api.folder.delete_folder(FOLDER_UID))
+            source = _found(lambda: self._api.datasource.delete_datasource_by_uid(SOURCE_UID))
+        return folder is not None or source is not None
+
+    def _asked_version(self) -> str:
+        with self._told("the settings"):
+            settings = self._api.client.GET("/frontend/settings")
+        build = settings.get("buildInfo") if isinstance(settings, dict) else None
+        version = str(build.get("version", "")) if isinstance(build, dict) else ""
+        numbers = re.match(r"(\d+)\.(\d+)", version)
+        if numbers is None:
+            raise FabricError(
+                f"what answers at {self.url} is no Grafana", hint="look at the address and its prefix"
+            )
+        if (int(numbers[1]), int(numbers[2])) < VERSION_MIN:
+            wanted = ".".join(map(str, VERSION_MIN))
+            raise PreflightError(f"Grafana {version} at {self.url} is too old: {wanted} or newer is needed")
+        return version
+
+    def _push_source(self, prometheus_url: str) -> str:
+        wanted = data_source(prometheus_url)
+        with self._told("the data source"):
+            if _found(lambda: self._api.datasource.get_datasource_by_uid(SOURCE_UID)) is None:
+                self._api.datasource.create_datasource(wanted)
+                return "created"
+            self._api.datasource.update_datasource_by_uid(SOURCE_UID, wanted)
+            return "updated"
+
+    @contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        """Turns what goes wrong with *what* into an error that says what to do."""
+        try:
+            yield
+        except GrafanaTimeoutError as error:
+            raise FabricError(f"Grafana at {self.url} does not answer in {_TIMEOUT_S:g} s") from error
+        except GrafanaException as error:
+            raise self._refusal(what, error) from error
+        except (JSONDecodeError, KeyError) as error:
+            raise FabricError(
+                f"what answers at {self.url} is no Grafana: {error}",
+                hint="look at the address and its prefix",
+            ) from error
+        except RequestException as error:
+            raise FabricError(
+                f"no Grafana answers at {self.url}: {_reason(error)}",
+                hint="look at the address; is it running?",
+            ) from error
+
+    def _refusal(self, what: str, error: GrafanaException) -> Exception:
+        said = _message(error)
+        if error.status_code == _UNAUTHORIZED:
+            return UsageError(f"Grafana at {self.url} does not accept the token: {said}", hint=_ACCESS_HINT)
+        if error.status_code == _FORBIDDEN:
+            return UsageError(
+                f"the token may not change {what} in Grafana at {self.url}: {said}", hint=_ACCESS_HINT
+            )
+        if error.status_code in _CONFLICTS:
+            return FabricError(
+                f"Grafana at {self.url} has something else where {what} belongs: {said}",
+                hint="rename or remove what has that name there, then push again",
+            )
+        if isinstance(error, GrafanaClientError) and "provisioned" in said:
+            return FabricError(
+                f"{what} in Grafana at {self.url} is provisioned from files: {said}",
+                hint="what `mrc-testbed observe up` starts is up to date by itself and needs no push",
+            )
+        return FabricError(f"Grafana at {self.url} refuses {what}: {said} (status {error.status_code})")
+
+
+def checked_in_dashboards() -> list[dict[str, Any]]:
+    """The dashboards of the clone, in the order of their files.
+
+    Raises:
+        PreflightError: mrc-testbed was installed without its clone.
+    """
+    return [json.loads(path.read_text()) for path in sorted(find_in_clone(DASHBOARDS).glob("*.json"))]
+
+
+def _found(ask: Callable[[], Answer]) -> Answer | None:
+    """The answer; None when Grafana does not know what is asked for."""
+    try:
+        return ask()
+    except GrafanaClientError as error:
+        if error.status_code == _NOT_FOUND:
+            return None
+        raise
+
+
+def _message(error: GrafanaException) -> str:
+    response = error.response
+    return str(response["message"]) if isinstance(response, dict) and "message" in response else error.message
+
+
+def _reason(error: BaseException) -> str:
+    """The innermost cause in words: the outer ones repeat it with addresses of objects."""
+    while error.__cause__ is not None or error.__context__ is not None:
+        error = error.__cause__ or error.__context__ or error
+    return str(error)

@@ -1,0 +1,151 @@
+"""Grafana: its configuration, what it is provisioned with, and the command that runs it.
+
+The same files serve a container and a local server: paths are the same in both.
+"""
+
+import os
+import secrets
+import shutil
+from collections.abc import Sequence
+from configparser import RawConfigParser
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from testbed.hostprep.playbook import find_in_clone
+from testbed.observe.state import ADDRESS, ServiceName, StackPaths, StackSettings
+
+IMAGE: Final = "grafana/grafana:11.6.14"
+"""As new as the schema that the dashboards are built by (pyproject.toml: grafana-foundation-sdk)."""
+
+HOME_PATHS: Final = ("/usr/share/grafana", "/usr/local/share/grafana")
+SOURCE_UID: Final = "mrc-testbed-prometheus"
+FOLDER_UID: Final = "mrc-testbed"
+FOLDER_TITLE: Final = "MRC testbed"
+DASHBOARDS: Final = "dashboards/json"
+HOME_DASHBOARD: Final = "overview.json"
+REFRESH: Final = "1s"
+
+
+def write_grafana_config(paths: StackPaths, settings: StackSettings, prometheus_url: str) -> Path:
+    """Writes grafana.ini, the provisioning files and, where there is none, a random admin password.
+
+    Returns:
+        The path of grafana.ini.
+    """
+    folder = paths.config(ServiceName.GRAFANA)
+    provisioning = folder / "provisioning"
+    for kind in ("datasources", "dashboards", "plugins", "alerting"):
+        (provisioning / kind).mkdir(parents=True, exist_ok=True)
+    _write_password(paths.password_file)
+    dashboards = folder / "dashboards"  # a copy: Grafana's user may not be able to enter the clone
+    shutil.copytree(find_in_clone(DASHBOARDS), dashboards, dirs_exist_ok=True)
+    _write_yaml(
+        provisioning / "datasources" / "mrc-testbed.yaml",
+        {"apiVersion": 1, "datasources": [{**data_source(prometheus_url), "editable": False}]},
+    )
+    provider = {
+        "name": "mrc-testbed",
+        "type": "file",
+        "folder": FOLDER_TITLE,
+        "folderUid": FOLDER_UID,
+        "disableDeletion": True,
+        "allowUiUpdates": False,
+        "options": {"path": str(dashboards)},
+    }
+    _write_yaml(provisioning / "dashboards" / "mrc-testbed.yaml", {"apiVersion": 1, "providers": [provider]})
+    path = folder / "grafana.ini"
+    config = RawConfigParser()
+    config.read_dict(_settings(paths, settings, provisioning, dashboards / HOME_DASHBOARD))
+    with path.open("w", encoding="utf-8") as stream:
+        config.write(stream)
+    return path
+
+
+def data_source(prometheus_url: str) -> dict[str, object]:
+    """The data source of the dashboards, as provisioning and the HTTP API want it."""
+    return {
+        "name": "mrc-testbed",
+        "uid": SOURCE_UID,
+        "type": "prometheus",
+        "access": "proxy",
+        "url": prometheus_url,
+        "isDefault": False,
+        # the interval tells Grafana how short a window of rate() may be
+        "jsonData": {"timeInterval": REFRESH, "httpMethod": "POST", "manageAlerts": False},
+    }
+
+
+def local_command(config: Path) -> Sequence[str]:
+    """The installed Grafana with its arguments; empty where none is installed."""
+    homes = (Path(path) for path in HOME_PATHS)
+    home = next((path for path in homes if (path / "conf/defaults.ini").is_file()), None)
+    if home is None:
+        return ()
+    arguments = [f"--config={config}", f"--homepath={home}"]
+    for words in (["grafana-server"], ["grafana", "server"]):  # its former and its present name
+        program = shutil.which(words[0])
+        if program is not None:
+            return [program, *words[1:], *arguments]
+    return ()
+
+
+def container_environment(paths: StackPaths, config: Path) -> dict[str, str]:
+    """The image's own variables, which go before what grafana.ini says, with our paths."""
+    data = paths.data / ServiceName.GRAFANA
+    return {
+        "GF_PATHS_CONFIG": str(config),
+        "GF_PATHS_DATA": str(data),
+        "GF_PATHS_LOGS": str(data / "log"),
+        "GF_PATHS_PLUGINS": str(data / "plugins"),
+        "GF_PATHS_PROVISIONING": str(config.parent / "provisioning"),
+    }
+
+
+def _settings(
+    paths: StackPaths, settings: StackSettings, provisioning: Path, home_dashboard: Path
+) -> dict[str, dict[str, object]]:
+    data = paths.data / ServiceName.GRAFANA
+    return {
+        "paths": {
+            "data": data,
+            "logs": data / "log",
+            "plugins": data / "plugins",
+            "provisioning": provisioning,
+        },
+        "server": {"http_addr": ADDRESS, "http_port": settings.grafana_port},
+        "security": {
+            "admin_user": "admin",
+            "admin_password": f"$__file{{{paths.password_file}}}",
+            "disable_gravatar": "true",
+        },
+        "auth.anonymous": {"enabled": "true", "org_role": "Viewer"},
+        "users": {"allow_sign_up": "false"},
+        "dashboards": {"min_refresh_interval": REFRESH, "default_home_dashboard_path": home_dashboard},
+        # nothing that leaves this machine
+        "analytics": {
+            "reporting_enabled": "false",
+            "check_for_updates": "false",
+            "check_for_plugin_updates": "false",
+            "feedback_links_enabled": "false",
+        },
+        "news": {"news_feed_enabled": "false"},
+        "plugins": {"preinstall_disabled": "true", "plugin_admin_enabled": "false"},
+        "unified_alerting": {"enabled": "false"},
+        "log": {"mode": "console", "level": "warn"},
+    }
+
+
+def _write_password(path: Path) -> None:
+    """Makes a password, readable by its owner only, unless there is one."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return
+    with os.fdopen(descriptor, "w", encoding="ascii") as stream:
+        stream.write(secrets.token_urlsafe(24))
+
+
+def _write_yaml(path: Path, content: object) -> None:
+    path.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")

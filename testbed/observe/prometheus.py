@@ -1,0 +1,86 @@
+"""Prometheus: its configuration, its rules, and the command that runs it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from testbed.hostprep.playbook import find_in_clone
+from testbed.observe.state import ADDRESS, ServiceName, StackPaths, StackSettings
+
+PROGRAM: Final = "prometheus"
+IMAGE: Final = "prom/prometheus:v2.53.4"
+JOB: Final = "mrc-testbed"
+OBJECTIVE_RECORD: Final = "mrc:message_completion_p99_objective:seconds"
+
+_RULES: Final = "dashboards/rules/mrc-testbed.yaml"
+_SCRAPE_INTERVAL: Final = "1s"
+_LATE_SAMPLES: Final = "30m"
+"""When the clock is set back, samples of times that it has shown before are stored, not refused."""
+
+_BLOCK: Final = "15m"
+"""Blocks are deleted whole, and the newest is not counted: with the usual two hours no bound would hold."""
+
+
+def write_prometheus_config(paths: StackPaths, settings: StackSettings) -> Path:
+    """Writes configuration and rules.
+
+    Returns:
+        The configuration's file.
+    """
+    folder = paths.config(ServiceName.PROMETHEUS)
+    folder.mkdir(parents=True, exist_ok=True)
+    rules = folder / "rules.yaml"
+    rules.write_text(_rules(settings), encoding="utf-8")
+    config = {
+        "global": {
+            "scrape_interval": _SCRAPE_INTERVAL,
+            "scrape_timeout": _SCRAPE_INTERVAL,
+            "evaluation_interval": _SCRAPE_INTERVAL,
+        },
+        "storage": {"tsdb": {"out_of_order_time_window": _LATE_SAMPLES}},
+        "rule_files": [str(rules)],
+        **scrape_config(settings),
+    }
+    path = folder / "prometheus.yml"
+    path.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+    return path
+
+
+def scrape_config(settings: StackSettings) -> dict[str, Any]:
+    """What a Prometheus has to be told to scrape the exporter: one target, whatever labs come and go."""
+    target = f"{ADDRESS}:{settings.exporter_port}"
+    return {
+        "scrape_configs": [
+            {
+                "job_name": JOB,
+                "scrape_interval": _SCRAPE_INTERVAL,
+                "scrape_timeout": _SCRAPE_INTERVAL,
+                "static_configs": [{"targets": [target]}],
+            }
+        ]
+    }
+
+
+def prometheus_arguments(config: Path, data: Path, settings: StackSettings) -> Sequence[str]:
+    """Arguments of the program, in a container or not."""
+    return [
+        f"--config.file={config}",
+        f"--storage.tsdb.path={data}",
+        f"--storage.tsdb.retention.time={settings.retention_ns // 10**9}s",
+        f"--storage.tsdb.retention.size={settings.disk_bytes >> 10}KB",
+        f"--storage.tsdb.min-block-duration={_BLOCK}",
+        f"--storage.tsdb.max-block-duration={_BLOCK}",
+        f"--web.listen-address={ADDRESS}:{settings.prometheus_port}",
+    ]
+
+
+def _rules(settings: StackSettings) -> str:
+    """The rules of the clone with the objective of the settings."""
+    rules = yaml.safe_load(find_in_clone(_RULES).read_text(encoding="utf-8"))
+    for group in rules["groups"]:
+        for rule in group["rules"]:
+            if rule.get("record") == OBJECTIVE_RECORD:
+                rule["expr"] = f"vector({settings.p99_objective_ns / 1e9!r})"
+    return yaml.safe_dump(rules, sort_keys=False, width=1000)

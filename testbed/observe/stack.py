@@ -1,0 +1,176 @@
+"""The stack as a whole: up, down."""
+
+import shutil
+from functools import partial
+from typing import Final
+
+from testbed.errors import CleanupError, PreflightError, TestbedError, UsageError
+from testbed.fabric.engine_socket import is_engine_listening
+from testbed.fabric.lock import exclusive
+from testbed.fabric.process import find_marked
+from testbed.fabric.process import stop_processes as end_processes
+from testbed.observe.launch import Progress, is_running
+from testbed.observe.local_service import GRACE_NS
+from testbed.observe.server import start_exporter, start_grafana, start_prometheus
+from testbed.observe.state import (
+    ServiceName,
+    ServiceRecord,
+    StackPaths,
+    StackSettings,
+    StackState,
+    read_stack,
+    stack_paths,
+    write_stack,
+)
+from testbed.units import format_duration_ns, format_size_bytes
+
+_SUBJECT: Final = "the observability stack"
+
+
+def up(settings: StackSettings, *, progress: Progress) -> StackState:
+    """The stack as *settings* want it; parts that run are left alone, parts that died are started again.
+
+    Args:
+        settings: how it is to be.
+        progress: hears what is done.
+
+    Raises:
+        UsageError: it runs with other settings.
+        PreflightError: a port is in use, Prometheus is missing, or the disk is full.
+        FabricError: a part did not start; a stack that this call began is taken away again.
+    """
+    paths = stack_paths()
+    with exclusive(paths.lock_file, "observe up", subject=_SUBJECT):
+        try:
+            return _bring_up(paths, read_stack(paths), settings, progress)
+        except BaseException:
+            if not paths.state_file.exists():
+                _take_away(paths)
+            raise
+
+
+def down(*, progress: Progress) -> bool:
+    """Whether there was a stack; afterwards nothing of it is left, stored samples neither.
+
+    Finds processes and containers by their marks, so it works on a half-built stack and without its state.
+
+    Raises:
+        CleanupError: something stays.
+    """
+    paths = stack_paths()
+    existed = bool(find_marked(paths.mark) or _containers(paths) or paths.folder.exists())
+    if existed:
+        progress("removing Prometheus, Grafana and what they stored")
+        with exclusive(paths.lock_file, "observe down", subject=_SUBJECT):
+            _take_away(paths)
+    return existed
+
+
+def _bring_up(
+    paths: StackPaths, known: StackState | None, settings: StackSettings, progress: Progress
+) -> StackState:
+    if known is None:
+        _require_room(paths, settings)
+    elif known.settings != settings:
+        raise UsageError(
+            f"the stack runs with other settings: {_differences(known.settings, settings)}",
+            hint="take it down first: mrc-testbed observe down",
+        )
+    alive = tuple(service for service in known.services if is_running(service)) if known else ()
+    state = StackState(settings=settings, services=alive)
+    try:
+        for name, start in (
+            (ServiceName.EXPORTER, start_exporter),
+            (ServiceName.PROMETHEUS, start_prometheus),
+        ):
+            if state.service(name) is None:
+                state = _with(state, start(paths, settings, progress))
+        prometheus = state.service(ServiceName.PROMETHEUS)
+        if state.service(ServiceName.GRAFANA) is None and prometheus is not None:
+            try:
+                state = _with(state, start_grafana(paths, settings, prometheus.url, progress))
+            except PreflightError as error:
+                # Grafana is the one part that need not be there
+                state = state.model_copy(update={"without": {ServiceName.GRAFANA: error.message}})
+    except BaseException:
+        if known is not None:
+            write_stack(paths, state)
+        raise
+    write_stack(paths, state)
+    return state
+
+
+def _with(state: StackState, service: ServiceRecord) -> StackState:
+    return state.model_copy(update={"services": (*state.services, service)})
+
+
+def _differences(known: StackSettings, wanted: StackSettings) -> str:
+    before, after = known.model_dump(), wanted.model_dump()
+    differing = [key for key in before if before[key] != after[key]]
+    return ", ".join(
+        f"{_flag(key)} {_text(key, before[key])}, not {_text(key, after[key])}" for key in differing
+    )
+
+
+def _flag(key: str) -> str:
+    """The option that sets it."""
+    return "--" + key.removesuffix("_ns").removesuffix("_bytes").replace("_", "-")
+
+
+def _text(key: str, value: int | str | None) -> str:
+    """A setting as one types it."""
+    if isinstance(value, int) and key.endswith("_ns"):
+        return format_duration_ns(value)
+    if isinstance(value, int) and key.endswith("_bytes"):
+        return format_size_bytes(value)
+    return "none" if value is None else str(value)
+
+
+def _require_room(paths: StackPaths, settings: StackSettings) -> None:
+    """Raises PreflightError when the disk cannot hold what Prometheus may store."""
+    paths.data.mkdir(parents=True, exist_ok=True)
+    free_bytes = shutil.disk_usage(paths.data).free
+    if settings.prometheus_url is None and free_bytes < settings.disk_bytes:
+        raise PreflightError(
+            f"{paths.data} has {format_size_bytes(free_bytes)} free, Prometheus may store"
+            f" {format_size_bytes(settings.disk_bytes)}",
+            hint="make room, or give it less with --disk",
+        )
+
+
+def _containers(paths: StackPaths) -> tuple[str, ...]:
+    """Ids of the stack's containers; without a Docker Engine its SDK, which takes long, is not imported."""
+    if not is_engine_listening():
+        return ()
+    from testbed.observe.container import stack_containers  # noqa: PLC0415
+
+    return stack_containers(paths.mark)
+
+
+def _take_away(paths: StackPaths) -> None:
+    def stop() -> None:
+        end_processes(find_marked(paths.mark), GRACE_NS)
+
+    def remove_containers() -> None:
+        for container_id in _containers(paths):
+            from testbed.observe.container import remove_container  # noqa: PLC0415 - see _containers
+
+            remove_container(container_id)
+
+    failures = []
+    for step in (stop, remove_containers, partial(_remove, paths)):
+        try:
+            step()
+        except (TestbedError, OSError) as error:
+            failures.append(str(error))
+    if failures:
+        raise CleanupError(f"{_SUBJECT} is not removed completely: {'; '.join(failures)}")
+
+
+def _remove(paths: StackPaths) -> None:
+    for folder in (paths.data, paths.folder):
+        if folder.exists():
+            shutil.rmtree(folder)
+    above = paths.data.parent
+    if above.is_dir() and not any(above.iterdir()):
+        above.rmdir()

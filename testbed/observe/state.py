@@ -1,0 +1,181 @@
+"""What is known of the stack between two commands, and where its files are.
+
+<root>/.observe/            no lab can have this name
+    stack.json              StackState
+    lock                    held by the command that changes the stack
+    exporter.log
+    prometheus/             prometheus.yml, rules.yaml, prometheus.log
+    grafana/                grafana.ini, admin-password (0600), provisioning/, grafana.log
+<data>/prometheus, grafana  what they store; /var/lib/mrc-testbed/observe, for /run is memory
+"""
+
+import hashlib
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from testbed.fabric.process import ProcessIdentity
+from testbed.fabric.state import state_root
+from testbed.fabric.state_file import read_record, write_record
+from testbed.metrics.exporter import DEFAULT_PORT
+
+ADDRESS: Final = "127.0.0.1"
+"""All of the stack listens here only; who wants to see it from elsewhere forwards the ports."""
+
+DEFAULT_PROMETHEUS_PORT: Final = 9848
+DEFAULT_GRAFANA_PORT: Final = 9849
+DEFAULT_RETENTION_NS: Final = 6 * 3600 * 10**9
+DEFAULT_DISK_BYTES: Final = 1 << 30
+DEFAULT_OBJECTIVE_NS: Final = 100_000_000
+
+_FOLDER: Final = ".observe"
+_USUAL_ROOT: Final = Path("/run/mrc-testbed")
+_USUAL_DATA: Final = Path("/var/lib/mrc-testbed/observe")
+
+
+class ServiceName(StrEnum):
+    """The parts of the stack, in the order in which they start."""
+
+    EXPORTER = "exporter"
+    PROMETHEUS = "prometheus"
+    GRAFANA = "grafana"
+
+
+class StackSettings(BaseModel):
+    """What a stack is asked to be.
+
+    Attributes:
+        exporter_port, prometheus_port, grafana_port: TCP ports on ADDRESS.
+        prometheus_url, grafana_url: servers of the user's own, which are then not started; None to start one.
+        retention_ns: how long samples are kept.
+        disk_bytes: how much of the disk they may take.
+        p99_objective_ns: message completion p99 above which an alert fires.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    exporter_port: int = DEFAULT_PORT
+    prometheus_port: int = DEFAULT_PROMETHEUS_PORT
+    grafana_port: int = DEFAULT_GRAFANA_PORT
+    prometheus_url: str | None = None
+    grafana_url: str | None = None
+    retention_ns: int = DEFAULT_RETENTION_NS
+    disk_bytes: int = DEFAULT_DISK_BYTES
+    p99_objective_ns: int = DEFAULT_OBJECTIVE_NS
+
+
+class ServiceRecord(BaseModel):
+    """One running part of the stack.
+
+    Attributes:
+        name: which.
+        kind: a process of this machine, a container, or a server of the user's own.
+        url: where people find it.
+        pid, start_ticks: of a process.
+        container_id: of a container.
+        log: what it says; None for a server of the user's own.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: ServiceName
+    kind: Literal["process", "container", "own"]
+    url: str
+    pid: int = 0
+    start_ticks: int = 0
+    container_id: str = ""
+    log: str | None = None
+
+    @property
+    def identity(self) -> ProcessIdentity:
+        """The process as testbed.fabric.process knows it."""
+        return ProcessIdentity(self.pid, self.start_ticks)
+
+
+class StackState(BaseModel):
+    """The content of stack.json.
+
+    Attributes:
+        settings: what was asked for.
+        services: what was started, in order.
+        without: part of the stack that is not there -> why.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format_version: Literal[1] = 1
+    settings: StackSettings
+    services: tuple[ServiceRecord, ...] = ()
+    without: dict[ServiceName, str] = {}
+
+    def service(self, name: ServiceName) -> ServiceRecord | None:
+        """The part *name*; None when it is not there."""
+        return next((service for service in self.services if service.name is name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class StackPaths:
+    """Where the files of the stack are."""
+
+    root: Path
+
+    @property
+    def folder(self) -> Path:
+        """State, configuration and logs."""
+        return self.root / _FOLDER
+
+    @property
+    def state_file(self) -> Path:
+        """StackState as JSON."""
+        return self.folder / "stack.json"
+
+    @property
+    def lock_file(self) -> Path:
+        """Locked by the command that changes the stack."""
+        return self.folder / "lock"
+
+    @property
+    def data(self) -> Path:
+        """What Prometheus and Grafana store; beside the labs when those are not in their usual place."""
+        return _USUAL_DATA if self.root == _USUAL_ROOT else self.folder / "data"
+
+    @property
+    def mark(self) -> str:
+        """What the stack's processes and containers are recognised by; no lab can have this name."""
+        return f"{_FOLDER}:{hashlib.sha256(str(self.root.resolve()).encode()).hexdigest()[:12]}"
+
+    def config(self, name: ServiceName) -> Path:
+        """Folder of the configuration of one part."""
+        return self.folder / name
+
+    def log(self, name: ServiceName) -> Path:
+        """What one part says."""
+        return self.folder / f"{name}.log"
+
+    @property
+    def password_file(self) -> Path:
+        """The password of Grafana's user `admin`."""
+        return self.config(ServiceName.GRAFANA) / "admin-password"
+
+
+def stack_paths() -> StackPaths:
+    """The paths of the stack of this machine, or of the state folder that is set."""
+    return StackPaths(state_root())
+
+
+def write_stack(paths: StackPaths, state: StackState) -> None:
+    """Replaces stack.json in one step."""
+    write_record(paths.state_file, state)
+
+
+def read_stack(paths: StackPaths) -> StackState | None:
+    """The recorded state; None if there is no stack.
+
+    Raises:
+        FabricError: the file is damaged, or of another version's format.
+    """
+    what, remedy = "the state of the observability stack", "remove the stack: mrc-testbed observe down"
+    return read_record(paths.state_file, StackState, what=what, remedy=remedy)

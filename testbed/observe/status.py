@@ -1,0 +1,112 @@
+"""How the stack does: what runs, what answers, what is scraped, and what is wrong."""
+
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import yaml
+
+from testbed.observe.launch import is_running, log_end, title
+from testbed.observe.local_service import answer_of, json_of
+from testbed.observe.prometheus import JOB
+from testbed.observe.state import ServiceName, ServiceRecord, StackPaths, StackState, read_stack, stack_paths
+from testbed.units import format_size_bytes
+
+_ROOM_MIN_BYTES: Final = 64 << 20
+_CLOCK_TOLERANCE_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceStatus:
+    """One part of the stack.
+
+    Attributes:
+        record: what was started.
+        version: what it says it is; None when it does not answer.
+    """
+
+    record: ServiceRecord
+    version: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StackStatus:
+    """The stack.
+
+    Attributes:
+        state: what was started; None when there is no stack.
+        services: its parts.
+        problems: one sentence each; empty when all is well.
+    """
+
+    state: StackState | None
+    services: tuple[ServiceStatus, ...]
+    problems: tuple[str, ...]
+
+
+def status() -> StackStatus:
+    """How the stack of this machine does."""
+    paths = stack_paths()
+    state = read_stack(paths)
+    if state is None:
+        return StackStatus(None, (), ())
+    services = tuple(ServiceStatus(record, _version(record)) for record in state.services)
+    return StackStatus(state, services, tuple(_problems(paths, state, services)))
+
+
+def _version(record: ServiceRecord) -> str | None:
+    if not is_running(record):
+        return None
+    match record.name:
+        case ServiceName.EXPORTER:
+            return None if answer_of(record.url) is None else ""
+        case ServiceName.PROMETHEUS:
+            told = json_of(f"{record.url}/api/v1/status/buildinfo")
+            return None if told is None else str(told.get("data", {}).get("version", ""))
+        case ServiceName.GRAFANA:
+            told = json_of(f"{record.url}/api/health")
+            return None if told is None else str(told.get("version", ""))
+
+
+def _problems(paths: StackPaths, state: StackState, services: tuple[ServiceStatus, ...]) -> Iterator[str]:
+    for service in services:
+        if not is_running(service.record):
+            yield f"{title(service.record.name)} has ended{log_end(service.record)}"
+        elif service.version is None:
+            url, end = service.record.url, log_end(service.record)
+            yield f"{title(service.record.name)} does not answer at {url}{end}"
+    for name in ServiceName:
+        if state.service(name) is None and name not in state.without:
+            yield f"{title(name)} was never started; `mrc-testbed observe up` starts it"
+    answering = {service.record.name for service in services if service.version is not None}
+    prometheus = state.service(ServiceName.PROMETHEUS)
+    if prometheus is not None and ServiceName.PROMETHEUS in answering:
+        yield from _scrape_problems(prometheus.url)
+    free_bytes = shutil.disk_usage(paths.data).free if paths.data.is_dir() else _ROOM_MIN_BYTES
+    if prometheus is not None and prometheus.kind != "own" and free_bytes < _ROOM_MIN_BYTES:
+        yield (
+            f"{paths.data} has only {format_size_bytes(free_bytes)} free: Prometheus stops storing when it is"
+            " full; runs and their results do not need it"
+        )
+
+
+def _scrape_problems(url: str) -> Iterator[str]:
+    config = json_of(f"{url}/api/v1/status/config")
+    jobs = yaml.safe_load(config["data"]["yaml"]).get("scrape_configs", []) if config else []
+    if all(job["job_name"] != JOB for job in jobs):
+        yield f"Prometheus at {url} has no job {JOB!r}: `mrc-testbed observe scrape-config` prints it"
+    told = json_of(f"{url}/api/v1/targets", state="active")
+    targets = told["data"]["activeTargets"] if told else []
+    for target in [target for target in targets if target["labels"].get("job") == JOB]:
+        if target["health"] == "down":
+            yield f"Prometheus cannot scrape {target['scrapeUrl']}: {target['lastError']}"
+    newest = json_of(f"{url}/api/v1/query", query=f'timestamp(up{{job="{JOB}"}})')
+    for element in [] if newest is None else newest["data"]["result"]:
+        behind_s = time.time() - float(element["value"][1])
+        if abs(behind_s) > _CLOCK_TOLERANCE_S:
+            yield (
+                f"the newest sample is {behind_s:.0f} s from this machine's clock: was the clock set?"
+                " Panels show the present again when time has caught up"
+            )

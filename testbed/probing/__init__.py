@@ -1,0 +1,1 @@
+"""Link probes: what their outcomes say about the health of links, and how right that is."""

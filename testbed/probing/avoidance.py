@@ -1,0 +1,52 @@
+"""Which paths each host must deny so that nothing crosses given links. Pure.
+
+host h's link in plane p     h: all of plane p;  all others: plane p to h
+uplink u of T0 s, plane p    hosts of s: uplink u of p;  all others: uplink u of p to each host of s
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from testbed.topology.clos import Clos
+from testbed.topology.numbering import HostLinkPlace
+
+
+class PathToDeny(NamedTuple):
+    """Paths of a host, as its agent's `deny_path` takes them.
+
+    Attributes:
+        plane: number.
+        uplink: of the host's T0; None for all.
+        peer_host: index of the host they lead to; None for all.
+    """
+
+    plane: int
+    uplink: int | None
+    peer_host: int | None
+
+
+def paths_around(clos: Clos, links: Iterable[int]) -> dict[int, tuple[PathToDeny, ...]]:
+    """By host index, the paths that cross any of *links*; hosts that have none are left out."""
+    denied: dict[int, dict[PathToDeny, None]] = {}
+
+    def deny(host: int, plane: int, uplink: int | None, peer: int | None) -> None:
+        denied.setdefault(host, {})[PathToDeny(plane, uplink, peer)] = None
+
+    hosts = range(clos.numbering.host_count)
+    for link_id in sorted(set(links)):
+        place = clos.numbering.link_place(link_id)
+        if isinstance(place, HostLinkPlace):
+            deny(place.host, place.plane, None, None)
+            for other in hosts:
+                if other != place.host:
+                    deny(other, place.plane, None, place.host)
+            continue
+        uplink = place.t1 * clos.spec.uplinks_per_pair + place.lane
+        behind = [host for host in hosts if clos.numbering.row(host) == place.t0]
+        for host in hosts:
+            if host in behind:
+                deny(host, place.plane, uplink, None)
+            else:
+                for peer in behind:
+                    deny(host, place.plane, uplink, peer)
+    return {host: tuple(paths) for host, paths in sorted(denied.items())}

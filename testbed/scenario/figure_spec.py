@@ -1,0 +1,75 @@
+"""What `figure:` of a scenario may say: which curves figure.svg draws. Pure."""
+
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from testbed.units import Duration
+
+FigureKind = Literal[
+    "goodput-over-time",
+    "plane-share",
+    "loss-rate",
+    "step-time",
+    "job-throughput",
+    "per-flow",
+    "by-size",
+]
+Grouping = Literal["total", "workload", "host", "flow"]
+
+OF_OPERATIONS: Final[tuple[FigureKind, ...]] = ("step-time", "job-throughput")
+"""Kinds that draw operations, which only collectives and training have."""
+
+EVERY_NS: Final = 200_000_000
+"""Distance of two values of a curve over time, as in the paper's plots of bandwidth."""
+
+
+class FigureSpec(BaseModel):
+    """A drawing of the run for figure.svg and the top of report.html, shaped like the published figure.
+
+    Over time: `goodput-over-time`, `plane-share` (of the bytes that hosts send), `loss-rate` (packets lost
+    and sent again per second), `step-time` (a dot per step or collective), `job-throughput` (steps per
+    second). Over the whole run: `per-flow` (a bar of goodput each), `by-size` (bus bandwidth of collectives,
+    goodput of others, over the message sizes of the workloads).
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    kind: FigureKind = Field(description="What is drawn; see above.")
+    title: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None, description="Heading; left out, one that says the kind."
+    )
+    workloads: Annotated[list[str], Field(min_length=1)] | None = Field(
+        default=None, description="Names of the workloads drawn; left out, all that have such values."
+    )
+    by: Grouping | None = Field(
+        default=None,
+        description="What a curve of goodput-over-time is of: the total, a workload, a sending host or a "
+        "flow; `workload` when left out.",
+    )
+    every_ns: Annotated[Duration, Field(ge=100_000_000)] | None = Field(
+        default=None,
+        alias="every",
+        description="Distance of two values of a curve over time, at least 100ms, the pace of readings; "
+        "200ms when left out.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFigure:
+    """A drawing with nothing left open.
+
+    Attributes:
+        kind: what is drawn.
+        title: heading; empty for the usual one of the kind.
+        workloads: names of those drawn, in the order of the plan.
+        by: what a curve is of.
+        every_ns: distance of two values of a curve over time.
+    """
+
+    kind: FigureKind
+    title: str
+    workloads: tuple[str, ...]
+    by: Grouping
+    every_ns: int

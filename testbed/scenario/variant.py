@@ -1,0 +1,79 @@
+"""Variants: one scenario run several times with some fields changed, and compared. Pure.
+
+    variants:
+      transport:
+        mrc: {}
+        roce: {transport.kind: rocev2, topology.planes: 1}
+      size:
+        64KiB: {workloads.ring.size: 64KiB}
+        4MiB: {workloads.ring.size: 4MiB}
+
+Every value of an axis is combined with every value of the others; `roce-4MiB` is one of these four.
+"""
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field, JsonValue
+
+from testbed.errors import UsageError, did_you_mean
+
+VARIANTS_MAX: Final = 64
+"""Of one scenario: more is a campaign's matrix."""
+
+ROOTS: Final = ("topology", "transport", "workloads", "faults")
+"""Parts of a scenario that can be varied; `workloads` and `faults` are followed by a name or an id."""
+
+AXIS_PATTERN: Final = r"^[a-z][a-z0-9_]{0,31}$"
+VALUE_PATTERN: Final = r"^[A-Za-z0-9]+([.-][A-Za-z0-9]+)*$"
+
+
+def _check_key(key: str) -> str:
+    root, *rest = key.split(".")
+    if root not in ROOTS:
+        raise UsageError(f"{key}: begins with {', '.join(ROOTS)}{did_you_mean(root, ROOTS)}")
+    named = root in ("workloads", "faults")
+    if len(rest) < (2 if named else 1) or not all(rest):
+        example = "faults.flap1.down" if root == "faults" else "workloads.main.size"
+        raise UsageError(f"{key}: names no field; write it like {example if named else f'{root}.planes'}")
+    return key
+
+
+VariedKey = Annotated[str, AfterValidator(_check_key)]
+Changes = dict[VariedKey, JsonValue]
+Axis = Annotated[dict[Annotated[str, Field(pattern=VALUE_PATTERN)], Changes], Field(min_length=1)]
+Axes = dict[Annotated[str, Field(pattern=AXIS_PATTERN)], Axis]
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One of the runs that a scenario with variants stands for.
+
+    Attributes:
+        values: axis -> value, in the order of the file.
+        changes: dotted key -> what stands there in place of what the file says.
+    """
+
+    values: Mapping[str, str]
+    changes: Mapping[str, JsonValue]
+
+    @property
+    def name(self) -> str:
+        """Its values, joined: `roce-4MiB`."""
+        return "-".join(self.values.values())
+
+
+def variants_of(axes: Mapping[str, Mapping[str, Changes]]) -> tuple[Variant, ...]:
+    """Every combination, the first axis varying slowest; empty for no axes."""
+    if not axes:
+        return ()
+    variants = []
+    for values in itertools.product(*axes.values()):
+        chosen = dict(zip(axes, values, strict=True))
+        changes: Changes = {}
+        for axis, value in chosen.items():
+            changes |= axes[axis][value]
+        variants.append(Variant(chosen, changes))
+    return tuple(variants)

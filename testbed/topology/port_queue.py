@@ -1,0 +1,173 @@
+"""What the queues of a port are set to: buffers, and where marking and trimming begin.
+
+Thresholds are shares of the bandwidth-delay product of a plane, as real switches have them:
+
+    0         0.2          0.8    1.0       1.5             5
+    |----------|------------|------|---------|----------//---|   x BDP of waiting data
+      no mark   some marked  all    trimmed   trimmed to      dropped, where nothing
+                                    in fabric  hosts          is trimmed
+
+A software fabric at a low rate has a product of a few packets, where a share of it would be less than one
+packet; then it is taken as 16 packets.
+
+Source: docs/protocol.md, "Switch"; UEC 3.6.17 for the shares.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from testbed.topology import timing
+from testbed.topology.element import Port, PortKind
+from testbed.topology.flow_control import switch_room_bytes
+from testbed.topology.port_selection import overrides_by_port
+from testbed.topology.queue_spec import QueueOverride
+
+if TYPE_CHECKING:
+    from testbed.topology.clos import Clos
+
+_BUFFER_RTTS: Final = 5
+_CONTROL_PACKETS: Final = 1024
+_PRODUCT_PACKETS_MIN: Final = 16
+_ECN_MIN_SHARE: Final = 0.2
+_ECN_MAX_SHARE: Final = 0.8
+_TRIM_SHARE: Final = 1.0
+_TRIM_SHARE_LAST_HOP: Final = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class PortQueue:
+    """Settings of the two queues of a port.
+
+    Attributes:
+        data_buffer_bytes: what may wait of data.
+        control_buffer_bytes: what may wait of control, trimmed packets among it.
+        trim_bytes: waiting data above which packets are trimmed; 0 for no trimming.
+        ecn_min_bytes: waiting data up to which nothing is marked.
+        ecn_max_bytes: waiting data from which all is marked; 0 for no marking.
+        ecn_probability: of a mark just below ecn_max_bytes, 0 to 1.
+        is_direct: where the far end is a switch, frames go on without crossing the link's interfaces.
+    """
+
+    data_buffer_bytes: int
+    control_buffer_bytes: int
+    trim_bytes: int = 0
+    ecn_min_bytes: int = 0
+    ecn_max_bytes: int = 0
+    ecn_probability: float = 0.0
+    is_direct: bool = False
+
+
+def port_queues(clos: "Clos") -> tuple[PortQueue, ...]:
+    """The settings of every port, by port id; all 0 in an unshaped fabric.
+
+    A NIC's own port neither marks nor trims: what waits there has not been sent yet.
+    """
+    overrides = overrides_by_port(clos)
+    usual = {kind: _port_queue(clos, kind, ()) for kind in PortKind}
+    return tuple(
+        _port_queue(clos, port.kind, overrides[port.id]) if port.id in overrides else usual[port.kind]
+        for port in clos.ports()
+    )
+
+
+def _port_queue(clos: "Clos", kind: PortKind, overrides: tuple[QueueOverride, ...]) -> PortQueue:
+    given: dict[str, Any] = clos.spec.queue.settings()
+    for override in overrides:
+        given |= override.settings()
+    control_bytes = given.get("control_buffer", control_buffer_bytes(clos))
+    if kind is PortKind.NIC or not clos.spec.is_shaped:
+        own = [override for override in overrides if override.data_buffer is not None]
+        data_bytes = own[-1].data_buffer or 0 if own else nic_buffer_bytes(clos)
+        return PortQueue(data_bytes, control_bytes, is_direct=given.get("links") == "direct")
+    is_direct = given.get("links") == "direct"
+    is_last_hop = kind is PortKind.T0_DOWN
+    product_bytes = threshold_unit_bytes(clos)
+    trim_bytes = 0
+    if given.get("trim.enabled", is_lossy(clos)):
+        share = _TRIM_SHARE_LAST_HOP if is_last_hop else _TRIM_SHARE
+        trim_bytes = given.get("trim.threshold", round(share * product_bytes))
+    data_bytes = max(given.get("data_buffer", data_buffer_bytes(clos)), trim_bytes)
+    if clos.spec.flow_control != "none":
+        data_bytes = data_buffer_bytes(clos)
+    marks = given.get("ecn.enabled", is_lossy(clos)) and (not is_last_hop or given.get("ecn.last_hop", False))
+    if not marks:
+        return PortQueue(data_bytes, control_bytes, trim_bytes, is_direct=is_direct)
+    min_bytes, max_bytes = _mark_thresholds(given.get("ecn.min"), given.get("ecn.max"), product_bytes)
+    probability = given.get("ecn.probability", 1.0)
+    return PortQueue(data_bytes, control_bytes, trim_bytes, min_bytes, max_bytes, probability, is_direct)
+
+
+def _mark_thresholds(min_bytes: int | None, max_bytes: int | None, product_bytes: int) -> tuple[int, int]:
+    """What is left out keeps its distance from what is given."""
+    if max_bytes is None:
+        max_bytes = max(round(_ECN_MAX_SHARE * product_bytes), 2 * (min_bytes or 0))
+    if min_bytes is None:
+        min_bytes = min(round(_ECN_MIN_SHARE * product_bytes), max_bytes // 2)
+    return min_bytes, max_bytes
+
+
+def drainer_of(clos: "Clos", port: Port) -> int:
+    """Index of the drainer that sends what leaves by *port*: planes are shared out, or else links."""
+    count = clos.spec.queue.drainers
+    return (port.plane if clos.spec.planes >= count else port.link_id) % count
+
+
+def is_lossy(clos: "Clos") -> bool:
+    """Whether switches mark and trim unless told otherwise: not where flow control holds packets back."""
+    return clos.spec.is_shaped and clos.spec.flow_control == "none"
+
+
+def largest_data_buffer_bytes(clos: "Clos") -> int:
+    """Room for data packets at the switch port that has most; 0 if unshaped."""
+    given = [override.data_buffer or 0 for override in clos.spec.queue.overrides]
+    return max([data_buffer_bytes(clos), *given])
+
+
+def threshold_unit_bytes(clos: "Clos") -> int:
+    """The bandwidth-delay product of a plane, and at least 16 full packets; 0 if unshaped."""
+    if clos.spec.port_rate is None:
+        return 0
+    return max(_bandwidth_delay_bytes(clos), _PRODUCT_PACKETS_MIN * timing.full_frame_bytes(clos))
+
+
+def _bandwidth_delay_bytes(clos: "Clos") -> int:
+    return (clos.spec.port_rate or 0) * timing.base_rtt_ns(clos) // (8 * 10**9)
+
+
+def data_buffer_bytes(clos: "Clos") -> int:
+    """Room for data packets at a switch port; 0 if unshaped.
+
+    Under flow control what may wait is limited where it came in, and a port takes it all. Else by default 5
+    bandwidth-delay products of a plane, the upper end of what is usual where packets are dropped and not
+    trimmed, and at least a QP's window, which a lone QP with a fixed window can then never overflow.
+    """
+    if not clos.spec.is_shaped:
+        return 0
+    if clos.spec.flow_control != "none":
+        return switch_room_bytes(clos)
+    if clos.spec.queue.data_buffer is not None:
+        return clos.spec.queue.data_buffer
+    return max(
+        _BUFFER_RTTS * _bandwidth_delay_bytes(clos),
+        clos.spec.nic.window_packets * timing.full_frame_bytes(clos),
+    )
+
+
+def nic_buffer_bytes(clos: "Clos") -> int:
+    """Room for data packets at a NIC's own port; 0 if unshaped.
+
+    A NIC does not lose what it sends itself: there is room for the windows of all its QPs.
+    """
+    if not clos.spec.is_shaped:
+        return 0
+    nic = clos.spec.nic
+    return max(data_buffer_bytes(clos), nic.qps_max * nic.window_packets * timing.full_frame_bytes(clos))
+
+
+def control_buffer_bytes(clos: "Clos") -> int:
+    """Room for SACKs, probes and trimmed packets at a port; 0 if unshaped."""
+    if not clos.spec.is_shaped:
+        return 0
+    if clos.spec.queue.control_buffer is not None:
+        return clos.spec.queue.control_buffer
+    return _CONTROL_PACKETS * timing.control_frame_bytes(clos)

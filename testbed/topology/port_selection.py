@@ -1,0 +1,86 @@
+"""Which ports and links the overrides of a topology are for.
+
+`pick: random` in an override draws by its place in the list, so that a spec always means the same links.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from testbed.errors import UsageError
+from testbed.topology.element import PortKind
+from testbed.topology.limit import LimitProblems, Location
+from testbed.topology.naming import Tier
+from testbed.topology.queue_spec import QueueOverride
+from testbed.topology.selector import LinkSelector, select_links
+from testbed.units import format_rate_bps
+
+if TYPE_CHECKING:
+    from testbed.topology.clos import Clos
+
+_TIER_OF_PORT = {
+    PortKind.NIC: Tier.HOST,
+    PortKind.T0_DOWN: Tier.T0,
+    PortKind.T0_UP: Tier.T0,
+    PortKind.T1_DOWN: Tier.T1,
+}
+
+
+def overriding_delays_ns(clos: "Clos") -> Mapping[int, int]:
+    """By link id, the delay of the links that have one of their own."""
+    delays_ns: dict[int, int] = {}
+    for place, entry in enumerate(clos.spec.link_delays):
+        delays_ns |= {link.id: entry.delay for link in select_links(clos, entry.select, place)}
+    return delays_ns
+
+
+def overrides_by_port(clos: "Clos") -> Mapping[int, tuple[QueueOverride, ...]]:
+    """By port id, the overrides that are for it, in their order; ports without any are left out."""
+    found: dict[int, tuple[QueueOverride, ...]] = {}
+    for place, override in enumerate(clos.spec.queue.overrides):
+        for port_id in _port_ids(clos, override, place):
+            found[port_id] = (*found.get(port_id, ()), override)
+    return found
+
+
+def port_rates_bps(clos: "Clos") -> tuple[int, ...]:
+    """What each port sends at, by port id; 0 where the fabric is unshaped."""
+    rates = [clos.spec.port_rate or 0] * clos.numbering.port_count
+    if any(override.rate for override in clos.spec.queue.overrides):
+        for port_id, overrides in overrides_by_port(clos).items():
+            for override in overrides:
+                rates[port_id] = override.rate or rates[port_id]
+    return tuple(rates)
+
+
+def check_selections(clos: "Clos", problems: LimitProblems) -> None:
+    """Adds to *problems* every override that is for no port, or for no link."""
+    for place, entry in enumerate(clos.spec.link_delays):
+        _check_links(clos, entry.select, place, ("link_delays", place, "select"), problems)
+    for place, override in enumerate(clos.spec.queue.overrides):
+        where: Location = ("queue", "overrides", place)
+        if override.rate and override.rate > (clos.spec.port_rate or override.rate):
+            fastest = format_rate_bps(clos.spec.port_rate or 0)
+            problems.add((*where, "rate"), override.rate, f"rate must be port_rate, {fastest}, or less")
+        select = override.select
+        if select is not None and not _check_links(clos, select, place, (*where, "select"), problems):
+            continue
+        if not any(True for _ in _port_ids(clos, override, place)):
+            problems.add((*where, "at"), override.at, f"none of these links ends at a {override.at}")
+
+
+def _check_links(
+    clos: "Clos", selector: LinkSelector, seed: int, where: Location, problems: LimitProblems
+) -> bool:
+    try:
+        return bool(select_links(clos, selector, seed))
+    except UsageError as error:
+        problems.add(where, selector, error.message)
+        return False
+
+
+def _port_ids(clos: "Clos", override: QueueOverride, seed: int) -> Iterator[int]:
+    links = clos.links() if override.select is None else select_links(clos, override.select, seed)
+    for link in links:
+        for port in link.ports:
+            if override.at is None or _TIER_OF_PORT[port.kind] is override.at:
+                yield port.id

@@ -1,0 +1,49 @@
+"""What became of the link probes of one path, counted since the NIC was loaded or over an interval."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from testbed.topology.probe_path import ProbePath
+
+
+@dataclass(frozen=True, slots=True)
+class PathOutcome:
+    """Link probes of one path whose time was up.
+
+    Attributes:
+        path: their way.
+        passed: came back in time.
+        failed: did not.
+        late: of those that failed, how many came back after all: a slow machine, not a broken link.
+        rtt_sum_ns: round-trip times of those that passed, added up.
+    """
+
+    path: ProbePath
+    passed: int
+    failed: int
+    late: int = 0
+    rtt_sum_ns: int = 0
+
+    @property
+    def returned(self) -> int:
+        """Probes that the fabric brought back."""
+        return self.passed + min(self.late, self.failed)
+
+    @property
+    def lost(self) -> int:
+        """Probes that never came back."""
+        return self.failed - min(self.late, self.failed)
+
+
+def since(later: Sequence[PathOutcome], earlier: Sequence[PathOutcome]) -> tuple[PathOutcome, ...]:
+    """What happened between two counts of the same paths."""
+    return tuple(
+        PathOutcome(
+            new.path,
+            new.passed - old.passed,
+            new.failed - old.failed,
+            new.late - old.late,
+            new.rtt_sum_ns - old.rtt_sum_ns,
+        )
+        for new, old in zip(later, earlier, strict=True)
+    )

@@ -1,0 +1,122 @@
+"""The link probes of a host: source routes that lead to a switch and back.
+
+    to a T0    T0 : downlink of the host                 crosses the host's link twice
+    to a T1    T0 : T1 : T0, lane : downlink             crosses the host's link and an uplink twice
+
+Hosts of one T0 share its uplinks out: each takes a run of them that begins at its own place, so that together
+they probe every uplink, most of them more than once.
+
+Source: docs/protocol.md, "Link probes"; the paper, section 4 (Clustermapper).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from ipaddress import IPv6Address
+from math import ceil
+from typing import TYPE_CHECKING
+
+from testbed.topology.limit import LimitProblems
+from testbed.topology.probing_spec import ProbingSpec
+from testbed.topology.timing import base_rtt_ns
+from testbed.topology.usid import Role, Usid, pack_carrier
+from testbed.units import format_duration_ns
+
+if TYPE_CHECKING:
+    from testbed.topology.clos import Clos
+    from testbed.topology.spec import TopologySpec
+
+
+@dataclass(frozen=True, slots=True)
+class ProbePath:
+    """The way of one link probe.
+
+    Attributes:
+        host: who sends it.
+        plane: it stays in.
+        uplink: of the host's T0, that it goes up by; None if it turns round at the T0.
+        carrier: its outer destination address.
+        links: ids of the links it crosses, there and back: the host's, and the uplink if there is one.
+    """
+
+    host: int
+    plane: int
+    uplink: int | None
+    carrier: IPv6Address
+    links: tuple[int, ...]
+
+
+def probed_uplinks(spec: "TopologySpec", probing: ProbingSpec, downlink: int) -> tuple[int, ...]:
+    """The uplinks that the host at *downlink* of a T0 probes in every plane, in rising order."""
+    count = spec.numbering.uplink_count
+    first = downlink * count // spec.hosts_per_t0
+    return tuple(sorted((first + i) % count for i in range(_uplinks_per_host(count, probing))))
+
+
+def probe_paths(clos: "Clos", host: int, probing: ProbingSpec | None = None) -> tuple[ProbePath, ...]:
+    """The link probes of a round of *host*, plane by plane, that to the T0 first; none without source routes.
+
+    Args:
+        clos: the fabric.
+        host: number.
+        probing: that of the topology by default, or the default one.
+
+    Raises:
+        UsageError: no such host.
+    """
+    if clos.spec.forwarding != "srv6":
+        return ()
+    probing = probing or clos.spec.probing or ProbingSpec()
+    uplinks = probed_uplinks(clos.spec, probing, clos.numbering.downlink(clos.host(host).index))
+    return tuple(
+        path for plane in range(clos.spec.planes) for path in _paths_in_plane(clos, host, plane, uplinks)
+    )
+
+
+def check_probing(spec: "TopologySpec", problems: LimitProblems) -> None:
+    """Notes what keeps the probes of a spec from reaching every link."""
+    probing = spec.probing
+    if probing is None:
+        return
+    if spec.forwarding != "srv6":
+        problems.add("probing", None, f"link probes are source routes: they need srv6, not {spec.forwarding}")
+    count = spec.numbering.uplink_count
+    if _uplinks_per_host(count, probing) * spec.hosts_per_t0 < count:
+        problems.add(
+            "probing.t1_share",
+            probing.t1_share,
+            f"{spec.hosts_per_t0} hosts of a T0 that probe {probing.t1_share:.0%} of its {count} uplinks "
+            f"leave some unprobed; use at least {ceil(100 / spec.hosts_per_t0)}%",
+        )
+
+
+def check_time_out(clos: "Clos", problems: LimitProblems) -> None:
+    """Notes a time-out that probes could not meet even in an idle fabric."""
+    probing = clos.spec.probing
+    if probing is None:
+        return
+    rtt_ns = base_rtt_ns(clos)
+    if probing.timeout <= rtt_ns:
+        problems.add(
+            "probing.timeout",
+            probing.timeout,
+            f"a time-out of {format_duration_ns(probing.timeout)}, but a round trip in the idle fabric takes "
+            f"up to {format_duration_ns(rtt_ns, 3)}; use several times that",
+        )
+
+
+def _uplinks_per_host(uplink_count: int, probing: ProbingSpec) -> int:
+    return min(uplink_count, ceil(probing.t1_share * uplink_count))
+
+
+def _paths_in_plane(clos: "Clos", host: int, plane: int, uplinks: tuple[int, ...]) -> Iterator[ProbePath]:
+    lanes, row = clos.spec.uplinks_per_pair, clos.numbering.row(host)
+    own = clos.numbering.host_link_id(host, plane)
+    t0 = Usid(Role.T0, plane, row * lanes)
+    home = Usid(Role.DOWNLINK, plane, clos.numbering.downlink(host))
+    yield ProbePath(host, plane, None, pack_carrier((t0, home)), (own,))
+    for uplink in uplinks:
+        back = Usid(Role.T0, plane, row * lanes + uplink % lanes)
+        carrier = pack_carrier((t0, Usid(Role.T1, plane, uplink), back, home))
+        yield ProbePath(
+            host, plane, uplink, carrier, (own, clos.numbering.fabric_link_id(plane, row, uplink))
+        )

@@ -1,0 +1,53 @@
+"""What a user writes about link probes: packets that hosts send to switches and back to themselves."""
+
+from typing import Final, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from testbed.topology.limit import LimitProblems
+from testbed.units import Duration, Ratio
+
+LAG_ROUNDS_MAX: Final = 63
+"""Rounds that a probe may take to return; MRC_LINK_PROBE_ROUNDS of the data plane, less one."""
+
+INTERVAL_MIN_NS: Final = 1_000_000
+
+
+class ProbingSpec(BaseModel):
+    """Link probes of every host: in each round one to each of its T0s, and one to a share of the T1s."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    interval: Duration = Field(
+        default=20_000_000, ge=INTERVAL_MIN_NS, description="From one round to the next, at least 1ms."
+    )
+    timeout: Duration = Field(
+        default=60_000_000,
+        gt=0,
+        description="A probe that is not back by then has failed; at most 63 intervals. Where ports have a "
+        "rate it must exceed the round-trip time.",
+    )
+    t1_share: Ratio = Field(
+        default=0.5,
+        gt=0,
+        le=1,
+        description="Share of its T0s' uplinks that a host probes. The hosts of a T0 must together probe all "
+        "of them.",
+    )
+
+    @property
+    def lag_rounds(self) -> int:
+        """Rounds that a probe has to return, at least one."""
+        return max(1, -(-self.timeout // self.interval))
+
+    @model_validator(mode="after")
+    def _check_lag(self) -> Self:
+        problems = LimitProblems()
+        if self.lag_rounds > LAG_ROUNDS_MAX:
+            problems.add(
+                "timeout",
+                self.timeout,
+                f"a time-out of {self.lag_rounds} intervals: answers are remembered for {LAG_ROUNDS_MAX}",
+            )
+        problems.raise_if_any("probing")
+        return self

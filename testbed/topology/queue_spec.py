@@ -1,0 +1,178 @@
+"""What a user writes about the queues and delays of ports: for the whole fabric, by tier, by link.
+
+    queue:
+      ecn: {max: 40KiB}                            every port that marks
+      overrides:
+        - at: t1                                   ports of T1 switches
+          data_buffer: 200KiB
+        - select: {links: h0:2}                    one link, at one of its ends
+          at: t0
+          ecn: {last_hop: true}
+    link_delays:
+      - select: {links: {plane: 0, between: [t0, t1]}}
+        delay: 50us
+
+A key that is left out has the value of an earlier override, then of the fabric, then the default.
+"""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from testbed.topology.limit import LimitProblems
+from testbed.topology.naming import Tier
+from testbed.topology.selector import LinkSelector
+from testbed.units import Duration, Rate, Ratio, Size
+
+_CONFIG = ConfigDict(extra="forbid", frozen=True, strict=True)
+_SomeBytes = Annotated[Size, Field(gt=0)]
+
+
+class EcnSpec(BaseModel):
+    """Congestion marks on data packets: none up to `min` waiting bytes, all from `max` on, in between at
+    random with a probability that grows linearly.
+    """
+
+    model_config = _CONFIG
+
+    enabled: bool | None = Field(
+        default=None, description="Whether ports mark at all. Left out: true, unless there is flow control."
+    )
+    min: Size | None = Field(
+        default=None,
+        description="Waiting data up to which no packet is marked. Left out: 0.2 times the bandwidth-delay "
+        "product.",
+    )
+    max: _SomeBytes | None = Field(
+        default=None,
+        description="Waiting data from which every packet is marked. Left out: 0.8 times the bandwidth-delay "
+        "product.",
+    )
+    probability: Ratio | None = Field(
+        default=None, description="Share of packets marked just below `max`. Left out: 100%."
+    )
+    last_hop: bool | None = Field(
+        default=None,
+        description="Whether T0 ports to hosts mark too. Left out: false, or an incast would be taken for a "
+        "congested path.",
+    )
+
+
+class TrimSpec(BaseModel):
+    """Trimming: a data packet that finds too much waiting is cut to its headers, which go on as control."""
+
+    model_config = _CONFIG
+
+    enabled: bool | None = Field(
+        default=None,
+        description="Whether switch ports trim; else they drop at data_buffer. Left out: true, unless there "
+        "is flow control.",
+    )
+    threshold: _SomeBytes | None = Field(
+        default=None,
+        description="Waiting data above which packets are trimmed. Left out: the bandwidth-delay product, "
+        "1.5 times that on T0 ports to hosts.",
+    )
+
+
+class PortQueueSpec(BaseModel):
+    """What can be set for the queues of a port."""
+
+    model_config = _CONFIG
+
+    data_buffer: _SomeBytes | None = Field(
+        default=None,
+        description="Room for data packets at a port. Left out: 5 times port_rate times the idle RTT across "
+        "a T1, and at least one window of full packets.",
+    )
+    control_buffer: _SomeBytes | None = Field(
+        default=None,
+        description="Room for SACKs, probes and trimmed packets at a port. Left out: 1024 SACKs.",
+    )
+    links: Literal["veth", "direct"] | None = Field(
+        default=None,
+        description="How frames get to a switch: through the interfaces, or inside the queue engine, which "
+        "takes half the work. Captured and faulted links are veth while they are. Left out: veth.",
+    )
+    ecn: EcnSpec = Field(default=EcnSpec(), description="Congestion marks of switch ports.")
+    trim: TrimSpec = Field(default=TrimSpec(), description="Trimming of switch ports.")
+
+    def settings(self) -> dict[str, Any]:
+        """The keys that were given, dotted, with their values."""
+        buffers = {
+            "data_buffer": self.data_buffer,
+            "control_buffer": self.control_buffer,
+            "links": self.links,
+        }
+        marks = {f"ecn.{key}": value for key, value in self.ecn}
+        trims = {f"trim.{key}": value for key, value in self.trim}
+        return {key: value for key, value in (buffers | marks | trims).items() if value is not None}
+
+    @model_validator(mode="after")
+    def _check_thresholds(self) -> Self:
+        problems = LimitProblems()
+        if self.ecn.min is not None and self.ecn.max is not None and self.ecn.min >= self.ecn.max:
+            problems.add("ecn.min", self.ecn.min, "ecn.min must be less than ecn.max")
+        if self.data_buffer is not None and (self.trim.threshold or 0) > self.data_buffer:
+            problems.add("trim.threshold", self.trim.threshold, "trim.threshold must be at most data_buffer")
+        problems.raise_if_any("queue")
+        return self
+
+
+class QueueOverride(PortQueueSpec):
+    """Other settings for some ports: those of the links that `select` means, at the end that `at` names."""
+
+    select: LinkSelector | None = Field(default=None, description="Links. Left out: all.")
+    at: Tier | None = Field(
+        default=None, description="Which end of a link, by the node it is on: host, t0 or t1. Left out: both."
+    )
+    rate: Rate | None = Field(
+        default=None,
+        description="What these ports send at, port_rate at most. Theory, buffers and congestion control "
+        "still go by port_rate. Left out: port_rate.",
+    )
+
+    def settings(self) -> dict[str, Any]:
+        """The keys that were given, dotted, with their values."""
+        rate = {} if self.rate is None else {"rate": self.rate}
+        return super().settings() | rate
+
+    @model_validator(mode="after")
+    def _check_something_is_selected(self) -> Self:
+        if self.select is None and self.at is None:
+            raise ValueError("an override needs the ports it is for: give select, at or both")
+        if not self.settings():
+            raise ValueError("an override without a setting changes nothing")
+        return self
+
+
+class QueueSpec(PortQueueSpec):
+    """The two queues of every port of a shaped fabric, control before data. The bandwidth-delay product is
+    port_rate times the idle RTT across a T1, taken as 16 full packets where it is less.
+    """
+
+    drainer: Literal["auto", "precise", "eco"] = Field(
+        default="auto",
+        description="How the process that sends frames waits for them. auto: it sleeps when it can. precise: "
+        "never, so it needs a core of its own. eco: it wakes every 100us at most: frames leave up to that "
+        "late, and most of a core is saved.",
+    )
+    drainers: int = Field(
+        default=1,
+        ge=1,
+        le=8,
+        description="Processes that send frames, each on a core of its own; planes are shared out, or links.",
+    )
+    overrides: list[QueueOverride] = Field(
+        default_factory=list,
+        description="Ports with other settings; of several that select a port, the last holds, key by key.",
+    )
+
+
+class LinkDelay(BaseModel):
+    """Another propagation delay for some links."""
+
+    model_config = _CONFIG
+
+    select: LinkSelector = Field(description="The links.")
+    delay: Duration = Field(description="Propagation delay, one way.")

@@ -1,0 +1,89 @@
+"""What a collective workload does, with hosts bound: which ranks, how much, how often. Pure."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from testbed.errors import UsageError
+from testbed.units import format_size_bytes
+from testbed.workloads.element_type import ELEMENT_BYTES, DType, ReduceOp
+from testbed.workloads.schedule import (
+    CollectiveKind,
+    Schedule,
+    build_schedule,
+    bus_factor,
+    needs_receive_memory,
+)
+
+PAGE_BYTES: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """An operation that ranks carry out together, over and over.
+
+    Attributes:
+        kind: which.
+        ranks: hosts, in the order of the ring.
+        size_bytes: data of each rank.
+        dtype: of its elements.
+        reduction: of all-reduce and reduce-scatter.
+        channels: parallel connections between two ranks.
+        root: rank that a broadcast starts from.
+        compute_ns: a training step's time before its collective; None: operations follow one another.
+    """
+
+    kind: CollectiveKind
+    ranks: tuple[str, ...]
+    size_bytes: int
+    dtype: DType
+    reduction: ReduceOp
+    channels: int
+    root: int = 0
+    compute_ns: int | None = None
+
+    @property
+    def count(self) -> int:
+        """Elements of a rank's data."""
+        return self.size_bytes // ELEMENT_BYTES[self.dtype]
+
+    @property
+    def bus_factor(self) -> float:
+        """What bandwidth is multiplied with to give that of the busiest link."""
+        return bus_factor(self.kind, len(self.ranks))
+
+    @property
+    def is_training(self) -> bool:
+        """Whether it is the steps of a job."""
+        return self.compute_ns is not None
+
+    def schedule(self) -> Schedule:
+        """The transfers of one operation."""
+        return build_schedule(
+            self.kind,
+            ranks=len(self.ranks),
+            count=self.count,
+            element_bytes=ELEMENT_BYTES[self.dtype],
+            channels=self.channels,
+            root=self.root,
+        )
+
+    def memory_bytes(self) -> int:
+        """Memory that each rank needs, whole pages."""
+        length = self.size_bytes * (2 if needs_receive_memory(self.kind) else 1)
+        return -(-length // PAGE_BYTES) * PAGE_BYTES
+
+    def check(self) -> None:
+        """Raises UsageError when the data cannot be shared out."""
+        element_bytes = ELEMENT_BYTES[self.dtype]
+        if self.size_bytes % element_bytes:
+            raise UsageError(
+                f"size: {self.size_bytes} bytes are no whole number of {self.dtype} elements "
+                f"({element_bytes} bytes each)"
+            )
+        least = len(self.ranks) * self.channels
+        if self.count < least:
+            raise UsageError(
+                f"size: {format_size_bytes(self.size_bytes)} are {self.count} elements, too few for "
+                f"{len(self.ranks)} hosts x {self.channels} QPs; give at least "
+                f"{format_size_bytes(least * element_bytes)}"
+            )

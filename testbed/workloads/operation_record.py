@@ -1,0 +1,49 @@
+"""What is written down of each operation of a collective workload. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class OperationRecord:
+    """One operation that all ranks have completed; times are CLOCK_MONOTONIC.
+
+    Attributes:
+        step_begin_ns: when the step began to compute; without training, as begin_ns.
+        begin_ns: when its first message was posted.
+        end_ns: when its last message had arrived and been reduced.
+        reaction_ns: mean time from a message's arrival in the kernel until the driver had dealt with it.
+        compared_bytes: of the results of all ranks.
+        wrong_bytes: of those, how many are not what they must be.
+    """
+
+    step_begin_ns: int
+    begin_ns: int
+    end_ns: int
+    reaction_ns: int
+    compared_bytes: int
+    wrong_bytes: int
+
+    @property
+    def duration_ns(self) -> int:
+        """How long the collective took."""
+        return self.end_ns - self.begin_ns
+
+    @property
+    def step_ns(self) -> int:
+        """How long the step took, computing included."""
+        return self.end_ns - self.step_begin_ns
+
+
+def percentile_ns(times_ns: Sequence[int], ratio: float) -> float:
+    """The time below which a share of all lies, between neighbours on a straight line.
+
+    Args:
+        times_ns: at least one, in any order.
+        ratio: from 0 to 1.
+    """
+    ordered = sorted(times_ns)
+    place = ratio * (len(ordered) - 1)
+    lower = int(place)
+    upper = min(lower + 1, len(ordered) - 1)
+    return ordered[lower] + (place - lower) * (ordered[upper] - ordered[lower])

@@ -1,0 +1,342 @@
+"""A collective on a transport: all its ranks, driven from this process by the arrival of their messages.
+
+Nothing is copied on the way: messages go from one NIC's memory into another's, and what arrives is reduced
+where it lies. An operation begins when the one before it has ended at all ranks and was compared; comparing
+and writing new inputs is not part of its time. In training they are done while the step computes.
+"""
+
+import enum
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from random import Random
+from typing import Final
+
+import numpy as np
+
+from testbed.errors import TestbedError
+from testbed.workloads.collective import Collective
+from testbed.workloads.element import Array, Inputs, reduce_into
+from testbed.workloads.flow import Flow
+from testbed.workloads.load import Load
+from testbed.workloads.operation_record import OperationRecord
+from testbed.workloads.outcome import FlowOutcome
+from testbed.workloads.schedule import arrivals_by_connection, first_transfers, followers
+from testbed.workloads.sender import LapRecord
+from testbed.workloads.shown_operations import OperationListener
+from testbed.workloads.transport import (
+    ARRIVALS_MAX,
+    Arrived,
+    End,
+    Event,
+    Failed,
+    Message,
+    Region,
+    Transport,
+)
+
+_IMMEDIATE_MASK: Final = 0xFFFFFFFF
+
+
+class _Phase(enum.Enum):
+    PREPARED = enum.auto()
+    COMPUTING = enum.auto()
+    COMMUNICATING = enum.auto()
+    OVER = enum.auto()
+
+
+class RunningCollective:
+    """A collective workload.
+
+    Args:
+        load: what it is; its flows are the schedule's connections.
+        collective: the same as ranks see it.
+        transport: what carries it.
+        seed: of inputs and connections.
+        on_operation: is told each operation that all ranks have completed.
+    """
+
+    def __init__(
+        self,
+        load: Load,
+        collective: Collective,
+        transport: Transport,
+        seed: int,
+        on_operation: OperationListener | None = None,
+    ) -> None:
+        self.load = load
+        self._collective = collective
+        self._transport = transport
+        self._random = Random(seed)
+        self._schedule = collective.schedule()
+        self._carried = arrivals_by_connection(self._schedule)
+        self._followers = followers(self._schedule)
+        self._first = tuple(first_transfers(self._schedule))
+        self._held = ExitStack()
+        self._regions: list[Region] = []
+        self._memory: list[Array] = []
+        self._near: list[End] = []
+        self._connection_of: dict[End, int] = {}
+        self._inputs: Inputs | None = None
+        self._phase = _Phase.PREPARED
+        self._left: int | None = None
+        self._operation = 0
+        self._outstanding = 0
+        self._step_begin_ns = self._begin_ns = self._end_ns = 0
+        self._first_begin_ns = 0
+        self._reaction_ns = 0
+        self._records: list[OperationRecord] = []
+        self._on_operation = on_operation
+        count = len(self._schedule.connections)
+        self._compared_bytes = [0] * count
+        self._wrong_bytes = [0] * count
+        self._errors: dict[int, str] = {}
+
+    # ---- set-up and removal
+
+    def prepare(self) -> None:
+        """Registers each rank's memory and connects the ranks."""
+        collective, schedule = self._collective, self._schedule
+        for host in collective.ranks:
+            region = self._transport.register(host, collective.memory_bytes())
+            self._held.callback(region.close)
+            self._regions.append(region)
+            memory = np.frombuffer(region.view, dtype=collective.dtype)
+            self._memory.append(memory[: schedule.memory_count])
+        for index, between in enumerate(schedule.connections):
+            source, target = collective.ranks[between.source], collective.ranks[between.target]
+            near, far = self._transport.connect(source, target, self._random.getrandbits(31))
+            self._held.callback(far.close)
+            self._held.callback(near.close)
+            far.accept(ARRIVALS_MAX)
+            self._near.append(near)
+            self._connection_of[near] = self._connection_of[far] = index
+        self._inputs = Inputs(
+            len(collective.ranks), collective.dtype, collective.reduction, self._random.getrandbits(31)
+        )
+
+    def close(self) -> list[TestbedError]:
+        """Gives memory and connections back, all that can be."""
+        try:
+            self._held.close()
+        except TestbedError as error:
+            return [error]
+        return []
+
+    # ---- what it is
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all its operations have ended, or it has failed."""
+        return self._phase is _Phase.OVER
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether it was started and is not over."""
+        return self._phase in (_Phase.COMPUTING, _Phase.COMMUNICATING)
+
+    @property
+    def deadline_ns(self) -> int | None:
+        """When the step has computed."""
+        if self._phase is not _Phase.COMPUTING:
+            return None
+        return self._step_begin_ns + (self._collective.compute_ns or 0)
+
+    def ends(self) -> Iterable[End]:
+        """Both ends of every connection."""
+        return self._connection_of
+
+    def senders(self) -> Mapping[Flow, End]:
+        """The sending end of each flow."""
+        return dict(zip(self.load.flows, self._near, strict=True))
+
+    # ---- what the engine asks
+
+    def start(self) -> None:
+        """Begins the first step."""
+        self._left = self.load.iterations
+        self._first_begin_ns = self._end_ns = time.monotonic_ns()
+        self._begin_step()
+
+    def stop(self) -> None:
+        """Lets the operation under way end, and begins no other."""
+        self._left = 0
+        if self._phase is _Phase.COMPUTING:
+            self._phase = _Phase.OVER
+
+    def give_up(self, reason: str) -> None:
+        """Fails the operation that is under way."""
+        if self.is_under_way:
+            self._fail(0, reason)
+
+    def take(self, event: Event) -> None:
+        """Books an arrival, or the failure of a connection."""
+        if not self.is_under_way:
+            return
+        match event:
+            case Arrived():
+                self._arrive(event)
+            case Failed(end=end, reason=reason):
+                self._fail(self._connection_of[end], reason)
+
+    def lose(self, host: str, reason: str) -> None:
+        """Fails the workload if one of its ranks is on that host."""
+        for index, flow in enumerate(self.load.flows):
+            if host in (flow.source, flow.target) and self.is_under_way:
+                self._fail(index, reason)
+
+    def advance(self, now_ns: int) -> None:
+        """Begins to communicate when the step has computed."""
+        deadline_ns = self.deadline_ns
+        if deadline_ns is not None and now_ns >= deadline_ns:
+            self._communicate()
+
+    # ---- results
+
+    def outcomes(self) -> list[FlowOutcome]:
+        """What became of each connection so far."""
+        done = len(self._records)
+        return [
+            FlowOutcome(
+                flow=flow,
+                qpn=self._near[index].number if self._near else 0,
+                start_ns=self._first_begin_ns,
+                end_ns=self._end_ns,
+                messages=done * len(self._carried[index]),
+                payload_bytes=done * self._carried_bytes(index),
+                compared_bytes=self._compared_bytes[index],
+                wrong_bytes=self._wrong_bytes[index],
+                error=self._errors.get(index),
+            )
+            for index, flow in enumerate(self.load.flows)
+        ]
+
+    def laps(self) -> Mapping[Flow, Sequence[LapRecord]]:
+        """None: only independent flows have laps."""
+        return {}
+
+    def operations(self) -> Sequence[OperationRecord]:
+        """Operations completed, oldest first."""
+        return list(self._records)
+
+    def _carried_bytes(self, connection: int) -> int:
+        elements = sum(self._schedule.transfers[index].count for index in self._carried[connection])
+        return elements * self._item_bytes
+
+    @property
+    def _item_bytes(self) -> int:
+        return self._memory[0].itemsize if self._memory else 0
+
+    # ---- one step after the other
+
+    def _begin_step(self) -> None:
+        if self._left == 0:
+            self._phase = _Phase.OVER
+            return
+        if self._left is not None:
+            self._left -= 1
+        self._step_begin_ns = self._end_ns
+        for rank, start, count in self._schedule.inputs:
+            self._require_inputs().fill(
+                self._memory[rank][start : start + count], start, rank, self._operation
+            )
+        if self._collective.is_training:
+            self._phase = _Phase.COMPUTING
+        else:
+            self._communicate()
+
+    def _communicate(self) -> None:
+        self._phase = _Phase.COMMUNICATING
+        self._outstanding = len(self._schedule.transfers)
+        self._reaction_ns = 0
+        self._begin_ns = time.monotonic_ns()
+        if not self._collective.is_training:
+            self._step_begin_ns = self._begin_ns
+        for index in self._first:
+            self._send(index)
+
+    def _send(self, index: int) -> None:
+        transfer = self._schedule.transfers[index]
+        between = self._schedule.connections[transfer.connection]
+        message = Message(
+            length=transfer.count * self._item_bytes,
+            source_offset=transfer.source_start * self._item_bytes,
+            target_offset=transfer.target_start * self._item_bytes,
+            immediate=self._operation & _IMMEDIATE_MASK,
+        )
+        try:
+            self._near[transfer.connection].send(
+                message, self._regions[between.source], self._regions[between.target]
+            )
+        except TestbedError as error:
+            self._fail(transfer.connection, error.message)
+
+    def _arrive(self, event: Arrived) -> None:
+        connection = self._connection_of[event.end]
+        carried = self._carried[connection]
+        place = event.number - 1 - self._operation * len(carried)
+        if not 0 <= place < len(carried):
+            self._fail(connection, f"message {event.number} came in operation {self._operation}")
+            return
+        index = carried[place]
+        transfer = self._schedule.transfers[index]
+        length = transfer.count * self._item_bytes
+        if (event.immediate, event.length) != (self._operation & _IMMEDIATE_MASK, length):
+            self._fail(
+                connection,
+                f"message {event.number} has {event.length} bytes and immediate {event.immediate}; "
+                f"{length} and {self._operation} were sent",
+            )
+            return
+        end_ns = event.time_ns
+        if transfer.reduce_start is not None:
+            memory = self._memory[self._schedule.connections[connection].target]
+            reduce_into(
+                memory[transfer.reduce_start : transfer.reduce_start + transfer.count],
+                memory[transfer.target_start : transfer.target_start + transfer.count],
+                self._collective.reduction,
+            )
+            end_ns = time.monotonic_ns()
+        for follower in self._followers[index]:
+            self._send(follower)
+        self._reaction_ns += time.monotonic_ns() - event.time_ns
+        self._end_ns = max(self._end_ns, end_ns)
+        self._outstanding -= 1
+        if not self._outstanding and self.is_under_way:
+            self._finish_operation()
+
+    def _finish_operation(self) -> None:
+        compared_bytes = wrong_bytes = 0
+        for stretch in self._schedule.results:
+            found = self._memory[stretch.rank][stretch.start : stretch.start + stretch.count]
+            wrong = self._require_inputs().count_wrong(
+                found, stretch.origin_start, stretch.origin, self._operation
+            )
+            compared_bytes += found.nbytes
+            wrong_bytes += wrong
+            self._compared_bytes[stretch.connection] += found.nbytes
+            self._wrong_bytes[stretch.connection] += wrong
+        self._records.append(
+            OperationRecord(
+                step_begin_ns=self._step_begin_ns,
+                begin_ns=self._begin_ns,
+                end_ns=self._end_ns,
+                reaction_ns=self._reaction_ns // len(self._schedule.transfers),
+                compared_bytes=compared_bytes,
+                wrong_bytes=wrong_bytes,
+            )
+        )
+        if self._on_operation is not None:
+            self._on_operation(self._collective, self._records[-1])
+        self._operation += 1
+        self._begin_step()
+
+    def _fail(self, connection: int, reason: str) -> None:
+        self._errors.setdefault(connection, reason)
+        self._end_ns = max(self._end_ns, time.monotonic_ns())
+        self._phase = _Phase.OVER
+
+    def _require_inputs(self) -> Inputs:
+        if self._inputs is None:
+            raise ValueError("not prepared")
+        return self._inputs

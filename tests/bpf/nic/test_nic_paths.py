@@ -1,0 +1,331 @@
+"""Packets that stay in order on their path: what one that arrives, or a path that is silent, proves."""
+
+from collections import deque
+from dataclasses import replace
+
+import pytest
+from ev_partition import ev_partition
+from far_end import FarEnd, packet_of
+from nic_bench import NicBench
+from write_source import Sent, WriteSource
+
+from agents.wire_abi import EventKind, EvLayout, EvState, Limit, NicCounter, QpState
+from testbed.topology.ev import Ev
+from testbed.wire.cc_profile import CcLink, NsccParameters, derive_profile
+from testbed.wire.packet import EndpointRequest
+
+pytestmark = pytest.mark.root
+
+WINDOW = 24
+NEVER_ACKS = 1 << 20
+TAIL_NS = 50_000_000
+
+
+def on_uplinks(far: FarEnd, *uplinks: int) -> tuple[int, ...]:
+    """EVs of all planes, the same in each: one for each of *uplinks*, equal ones as copies."""
+    return tuple(
+        Ev(plane, uplink, copy).value
+        for plane in range(far.clos.spec.planes)
+        for copy, uplink in enumerate(uplinks)
+    )
+
+
+def path_of(source: WriteSource, packet: Sent) -> int:
+    """Plane and uplink of a packet's EV."""
+    return source.attributes.evs[packet.ev] >> 16
+
+
+@pytest.fixture
+def source(nic: NicBench, distant: FarEnd) -> WriteSource:
+    """Two EVs on each of two paths per plane, and losses that nothing but the order on a path can prove."""
+    attributes = distant.attributes(
+        evs=on_uplinks(distant, 0, 1, 0, 1), window_packets=WINDOW, loss_threshold_acks=NEVER_ACKS
+    )
+    source = WriteSource(nic, distant, attributes)
+    source.post(2048 * 400)
+    return source
+
+
+def share_a_path(source: WriteSource, packets: list[Sent], count: int) -> list[Sent]:
+    """The first *count* packets that took one path, that of the first packet of which there are so many."""
+    for first in packets:
+        same = [packet for packet in packets if path_of(source, packet) == path_of(source, first)]
+        if len(same) >= count:
+            return same[:count]
+    raise AssertionError("no path has so many packets")
+
+
+def test_packet_that_a_later_one_on_its_path_has_passed_is_lost(source: WriteSource) -> None:
+    lost, later = share_a_path(source, source.send(), 2)
+    again = source.deliver(later)
+    assert again is not None
+    assert (again.psn, again.write.bth.is_retransmission) == (lost.psn, True)
+    assert source.nic.qp().evs[lost.ev].state == EvState.ASSUMED_BAD
+
+
+def test_packets_on_other_paths_prove_nothing(source: WriteSource) -> None:
+    packets = source.send()
+    held = packets[0]
+    for packet in packets:
+        if path_of(source, packet) != path_of(source, held):
+            following = source.deliver(packet)
+            assert following is None or not following.write.bth.is_retransmission
+    assert all(not part.bad for part in ev_partition(source.nic.qp()))
+
+
+def test_packets_may_overtake_as_far_as_the_attribute_says(nic: NicBench, distant: FarEnd) -> None:
+    attributes = distant.attributes(
+        evs=on_uplinks(distant, 0),
+        backup_per_plane=0,
+        window_packets=WINDOW,
+        loss_threshold_acks=NEVER_ACKS,
+        reorder_packets=2,
+    )
+    source = WriteSource(nic, distant, attributes)
+    source.post(2048 * 400)
+    held, *later = share_a_path(source, source.send(), 4)
+    for packet in later[:2]:
+        following = source.deliver(packet)
+        assert following is not None
+        assert not following.write.bth.is_retransmission
+    again = source.deliver(later[2])
+    assert again is not None
+    assert (again.psn, again.write.bth.is_retransmission) == (held.psn, True)
+
+
+def test_burst_lost_on_a_path_is_found_by_the_first_packet_behind_it(source: WriteSource) -> None:
+    packets = source.send()
+    path = path_of(source, packets[0])
+    *lost, last = [packet for packet in packets if path_of(source, packet) == path]
+    assert len(lost) >= 2
+    first = source.deliver(last)
+    again = [] if first is None else [first]
+    again += [packet for packet in source.send() if packet.write.bth.is_retransmission]
+    assert [packet.psn for packet in again] == [packet.psn for packet in lost]
+
+
+def test_retransmission_can_be_passed_as_well(source: WriteSource) -> None:
+    lost, later = share_a_path(source, source.send(), 2)
+    again = source.deliver(later)
+    assert again is not None
+    under_way = deque(packet for packet in source.sent if packet not in (lost, later, again))
+    copies = 1
+    while copies == 1:
+        following = source.deliver(under_way.popleft())
+        assert following is not None
+        copies += following.psn == lost.psn
+        under_way.append(following)
+    assert following.ev != again.ev
+    assert source.nic.qp().evs[again.ev].state == EvState.ASSUMED_BAD
+
+
+def test_slow_path_is_not_taken_for_a_dead_one(nic: NicBench, distant: FarEnd) -> None:
+    """It is late by many windows, but something is heard of it now and then."""
+    threshold = 2 * WINDOW
+    attributes = distant.attributes(
+        evs=on_uplinks(distant, 0, 1),
+        window_packets=WINDOW,
+        loss_threshold_acks=threshold,
+        backup_per_plane=0,
+    )
+    source = WriteSource(nic, distant, attributes)
+    source.post(2048 * 2000)
+    packets = source.send()
+    slow_path = path_of(source, packets[0])
+    slow = deque(packet for packet in packets if path_of(source, packet) == slow_path)
+    others = deque(packet for packet in packets if path_of(source, packet) != slow_path)
+    sent_on_it = len(slow)
+    for turn in range(20 * threshold):
+        is_slow_turn = turn % (threshold - 4) == 0 and bool(slow)
+        following = source.deliver(slow.popleft() if is_slow_turn else others.popleft())
+        if following is None:
+            continue
+        assert not following.write.bth.is_retransmission
+        (slow if path_of(source, following) == slow_path else others).append(following)
+        sent_on_it += path_of(source, following) == slow_path
+    assert all(not part.bad for part in ev_partition(nic.qp()))
+    # it takes no more than it carries
+    assert len(slow) < WINDOW // 2
+    assert sent_on_it < 20 * threshold // 8
+
+
+def test_late_path_gets_no_packets_whatever_ev_names_it(source: WriteSource) -> None:
+    packets = source.send()
+    dead = path_of(source, packets[0])
+    under_way = deque(packet for packet in packets if path_of(source, packet) != dead)
+    latest = 0
+    for _ in range(10 * WINDOW):
+        following = source.deliver(under_way.popleft())
+        if following is None:
+            continue
+        if path_of(source, following) == dead:
+            latest = source.nic.qp().acked_total
+        else:
+            under_way.append(following)
+    window = source.nic.qp().tx[packets[0].psn].window_packets
+    assert WINDOW <= window <= WINDOW + 2
+    assert latest <= window + window // 4 + 1
+
+
+def test_dead_path_gets_no_packets_until_an_ev_on_it_returns(nic: NicBench, distant: FarEnd) -> None:
+    """Its EVs that lost nothing stay in the set, but have no turn either."""
+    attributes = distant.attributes(
+        evs=on_uplinks(distant, 0, 1, 0, 1, 0, 1),
+        backup_per_plane=0,
+        window_packets=WINDOW,
+        loss_threshold_acks=2 * WINDOW,
+        probe_success_target=1,
+    )
+    source = WriteSource(nic, distant, attributes)
+    source.post(2048 * 2000)
+    packets = source.send()
+    dead = path_of(source, packets[0])
+    under_way = deque(packet for packet in packets if path_of(source, packet) != dead)
+    for _ in range(12 * WINDOW):
+        following = source.deliver(under_way.popleft()) if under_way else source.send(1)[0]
+        if following is not None and path_of(source, following) != dead:
+            under_way.append(following)
+    fallen = [index for part in ev_partition(nic.qp()) for index in part.bad]
+    assert fallen
+    assert all(attributes.evs[index] >> 16 == dead for index in fallen)
+    number = nic.qp().evs[fallen[0]].path
+    assert (nic.qp().paths[number].outstanding, nic.qp().paths[number].is_dead) == (0, 1)
+    assert all(path_of(source, packet) != dead for packet in source.sent[-4 * WINDOW :])
+
+    (probe,) = nic.probe([fallen[0]])
+    request_id = packet_of(probe, EndpointRequest).bth.psn
+    entropy = attributes.evs[fallen[0]]
+    plane = entropy >> EvLayout.PLANE_SHIFT
+    nic.receive(distant.arriving_octets(distant.probe_response(request_id), plane, entropy), plane)
+    assert nic.qp().paths[number].is_dead == 0
+    for _ in range(4 * WINDOW):
+        following = source.deliver(under_way.popleft())
+        under_way.extend(source.send() if following is None else [following])
+    assert any(path_of(source, packet) == dead for packet in source.sent[-4 * WINDOW :])
+
+
+def test_silent_tail_is_probed_and_the_answer_tells_what_is_lost(nic: NicBench, timed: FarEnd) -> None:
+    source = WriteSource(nic, timed, timed.attributes(tail_ns=TAIL_NS))
+    before = nic.counters()
+    source.post(2048 * 6)
+    packets = source.send()
+    for packet in packets[:3]:
+        source.deliver(packet)
+    probe: list[Sent] = []
+    while not probe:
+        nic.await_events()
+        probe = source.send()
+    assert [(packet.psn, packet.write.bth.is_retransmission) for packet in probe] == [(3, True)]
+    assert all(not part.bad for part in ev_partition(nic.qp(source.index)))
+    assert nic.qp(source.index).retries == 0
+
+    again = source.deliver(probe[0])
+    found = ([] if again is None else [again]) + source.send()
+    assert [(packet.psn, packet.write.bth.is_retransmission) for packet in found] == [(4, True), (5, True)]
+    assert nic.qp(source.index).evs[packets[4].ev].state == EvState.ASSUMED_BAD
+    for packet in found:
+        source.deliver(packet)
+    changed = {counter: count - before[counter] for counter, count in nic.counters().items()}
+    assert changed[NicCounter.TX_RETRANSMIT_TAIL] == 1
+    assert changed[NicCounter.TX_RETRANSMIT_SACK] == 2
+    assert changed[NicCounter.TX_RETRANSMIT_TIMEOUT] == 0
+    assert changed[NicCounter.MESSAGES] == 1
+
+
+def test_silence_is_probed_once(nic: NicBench, timed: FarEnd) -> None:
+    source = WriteSource(nic, timed, timed.attributes(tail_ns=TAIL_NS, rto_ns=4 * TAIL_NS, retry_limit=0))
+    source.post(2048 * 3)
+    source.send()
+    probes: list[Sent] = []
+    while nic.qp(source.index).state == QpState.RTS:
+        kinds = {event.kind for event in nic.await_events()}
+        if EventKind.KICK in kinds:
+            probes += source.send()
+    assert [packet.psn for packet in probes] == [0]
+
+
+def full_window(nic: NicBench, timed: FarEnd, **changes: int) -> WriteSource:
+    """A QP whose congestion window is full: nothing more leaves until something is heard."""
+    cc = NsccParameters.from_profile(derive_profile(CcLink(5 * 10**8, 750_000, 2048), {}))
+    attributes = replace(timed.attributes(**changes), cc=cc)
+    source = WriteSource(nic, timed, attributes)
+    source.post(2048 * 100)
+    source.send()
+    assert nic.qp(source.index).nscc.inflight_bytes >= nic.qp(source.index).nscc.cwnd_bytes
+    return source
+
+
+def test_a_tail_probe_leaves_though_the_window_is_full(nic: NicBench, timed: FarEnd) -> None:
+    """Nothing is heard of what fills the window, so nothing else would ever open it."""
+    source = full_window(nic, timed, tail_ns=TAIL_NS)
+    probe: list[Sent] = []
+    while not probe:
+        nic.await_events()
+        probe = source.send()
+    assert [(packet.psn, packet.write.bth.is_retransmission) for packet in probe] == [(0, True)]
+    assert nic.qp(source.index).overdue == 0
+
+
+def test_what_a_time_out_finds_lost_leaves_though_the_window_is_full(nic: NicBench, timed: FarEnd) -> None:
+    source = full_window(nic, timed, rto_ns=4 * TAIL_NS, retry_limit=1000)
+    again: list[Sent] = []
+    while not again:
+        nic.await_events()
+        again = source.send()
+    assert all(packet.write.bth.is_retransmission for packet in again)
+    assert nic.qp(source.index).overdue == 0
+    source.deliver(again[0])
+    assert nic.qp(source.index).retries == 0
+
+
+def test_evs_that_name_no_path_have_one_each(nic: NicBench, distant: FarEnd) -> None:
+    evs = on_uplinks(distant, 0, 0, 0, 0)
+    WriteSource(nic, distant, distant.attributes(evs=evs, evs_name_paths=0))
+    assert [ev.path for ev in nic.qp().evs][: len(evs)] == list(range(len(evs)))
+    nic.reset()
+    WriteSource(nic, distant, distant.attributes(evs=evs))
+    planes = distant.clos.spec.planes
+    assert [ev.path for ev in nic.qp().evs][: len(evs)] == [
+        plane for plane in range(planes) for _ in range(4)
+    ]
+
+
+def test_chains_hold_what_is_under_way_whatever_happens(source: WriteSource) -> None:
+    """Each path's chain, walked from its head, is its packets under way in the order they left."""
+    under_way = deque(source.send())
+    for turn in range(300):
+        place = turn * 7919 % len(under_way)
+        packet = under_way[place]
+        del under_way[place]
+        following = None if turn % 5 == 0 else source.deliver(packet)
+        under_way.extend([] if following is None else [following])
+        under_way.extend(source.send())
+        if not under_way:
+            break
+        check_chains(source)
+
+
+def check_chains(source: WriteSource) -> None:
+    """Fails where chains and slots disagree."""
+    qp = source.nic.qp()
+    walked = 0
+    for number, path in enumerate(qp.paths):
+        slot, previous, order = path.head, None, None
+        for _ in range(path.outstanding):
+            entry = qp.tx[slot]
+            assert qp.evs[entry.ev_index].path == number
+            assert previous is None or entry.path_prev == previous
+            assert order is None or (entry.order - order) % (1 << 16) < 1 << 15
+            previous, order = slot, entry.order
+            last, slot = slot, entry.path_next
+        if path.outstanding:
+            assert path.tail == last
+        walked += path.outstanding
+    assert walked == qp.inflight
+    place, seen = qp.path_oldest, []
+    for _ in range(qp.busy_paths):
+        seen.append(place)
+        place = qp.paths[place].newer
+    assert sorted(seen) == [number for number, path in enumerate(qp.paths) if path.outstanding]
+    assert not seen or seen[-1] == qp.path_newest
+    assert qp.inflight <= Limit.PSN_RING

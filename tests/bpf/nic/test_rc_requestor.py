@@ -1,0 +1,213 @@
+"""A reliable connection that sends: order, acknowledgements, going back, congestion notifications."""
+
+from random import Random
+
+import pytest
+from far_end import FarEnd
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from nic_bench import Verdict
+from rc_bench import NEVER_NS, Left, RcBench, RcSource, attributes
+
+from agents.wire_abi import DcqcnReason, EventKind, NicCounter, QpState, Status
+from testbed.wire.psn import wire_psn
+from testbed.wire.rc_packet import Cnp, RcAcknowledge, RcBth, RcOpcode
+from testbed.wire.transport_header import AckKind, Aeth, NakCode
+
+pytestmark = pytest.mark.root
+
+PATH = 0x0001_0007
+
+
+@pytest.fixture
+def source(rc_nic: RcBench, distant: FarEnd) -> RcSource:
+    return RcSource(rc_nic, distant, attributes(distant))
+
+
+def ack(source: RcSource, psn: int, messages: int = 0) -> RcAcknowledge:
+    return RcAcknowledge(RcBth(RcOpcode.ACKNOWLEDGE, source.far.qpn, wire_psn(psn)), Aeth.ack(messages))
+
+
+def nak(source: RcSource, psn: int, code: int, kind: AckKind = AckKind.NAK) -> RcAcknowledge:
+    return RcAcknowledge(RcBth(RcOpcode.ACKNOWLEDGE, source.far.qpn, wire_psn(psn)), Aeth(kind, code, 0))
+
+
+def test_a_message_is_cut_into_packets_of_one_path(source: RcSource) -> None:
+    source.post(2048 * 3 + 5)
+    left = source.send()
+    assert [packet.psn for packet in left] == [0, 1, 2, 3]
+    assert [packet.write.bth.opcode for packet in left] == [
+        RcOpcode.WRITE_FIRST,
+        RcOpcode.WRITE_MIDDLE,
+        RcOpcode.WRITE_MIDDLE,
+        RcOpcode.WRITE_LAST,
+    ]
+    assert {(packet.plane, packet.ev) for packet in left} == {(0, PATH)}
+    assert b"".join(packet.write.payload for packet in left) == bytes(source.nic.memory[: 2048 * 3 + 5])
+    first = left[0].write.reth
+    assert first is not None
+    assert (first.va, first.r_key, first.message_bytes) == (0, 0xC0FFEE41, 2048 * 3 + 5)
+
+
+def test_short_messages_are_single_packets_with_their_immediate(source: RcSource) -> None:
+    source.post(7, immediate=0xABCD)
+    (packet,) = source.send()
+    assert packet.write.bth.opcode is RcOpcode.WRITE_ONLY_IMMEDIATE
+    assert packet.write.immediate is not None
+    assert packet.write.immediate.immediate == 0xABCD
+    assert packet.write.bth.pad_bytes == 1
+
+
+def test_no_more_than_the_window_is_under_way_and_each_ack_lets_one_go(source: RcSource) -> None:
+    source.post(2048 * 200)
+    assert len(source.send()) == 64
+    outcome, packet = source.hear(ack(source, 0), 0, PATH)
+    assert outcome.counters[NicCounter.RX_ACK] == 1
+    assert packet is not None
+    assert packet.psn == 64
+
+
+def test_an_ack_covers_all_before_it_and_completes_messages(source: RcSource) -> None:
+    source.post(2048 * 2, iterations=3)
+    assert len(source.send()) == 6
+    source.hear(ack(source, 3), 0, PATH)
+    assert source.completions() == []
+    outcome, _ = source.hear(ack(source, 5, 3), 0, PATH)
+    assert outcome.counters[NicCounter.MESSAGES] == 1
+    assert source.completions() == [(3, 4096)]
+    assert source.nic.rc_qp().acked_bytes == 3 * 4096
+
+
+def test_sixty_messages_may_complete_at_once(source: RcSource) -> None:
+    source.post(1, iterations=60, depth=60)
+    assert len(source.send()) == 60
+    outcome, _ = source.hear(ack(source, 59, 60), 0, PATH)
+    assert outcome.counters[NicCounter.MESSAGES] == 60
+    assert source.completions() == [(60, 1)]
+
+
+def test_a_sequence_nak_sends_everything_from_there_again(source: RcSource) -> None:
+    source.post(2048 * 20)
+    first = source.send()
+    _, again = source.hear(nak(source, 5, NakCode.PSN_SEQUENCE_ERROR), 0, PATH)
+    assert again is not None
+    resent = [again, *source.send()]
+    assert [packet.psn for packet in resent] == list(range(5, 20))
+    assert [packet.write for packet in resent] == [packet.write for packet in first[5:]]
+    assert source.nic.rc_qp().acked_psn == 5
+
+
+def test_an_ack_that_names_what_was_never_sent_is_dropped(source: RcSource) -> None:
+    source.post(2048 * 4)
+    source.send()
+    for packet in (ack(source, 4), ack(source, -2), nak(source, 5, NakCode.PSN_SEQUENCE_ERROR)):
+        outcome, _ = source.hear(packet, 0, PATH)
+        assert outcome.verdict is Verdict.DROP
+        assert outcome.counters.keys() <= {NicCounter.DROP_STALE_ACK, NicCounter.DROP_STALE_NACK}
+    assert source.nic.rc_qp().acked_psn == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        (NakCode.REMOTE_ACCESS_ERROR, Status.REMOTE_ACCESS),
+        (NakCode.INVALID_REQUEST, Status.REMOTE_INVALID_REQUEST),
+        (NakCode.REMOTE_OPERATIONAL_ERROR, Status.REMOTE_OPERATION),
+    ],
+)
+def test_other_naks_end_the_connection(source: RcSource, code: NakCode, status: Status) -> None:
+    source.post(100)
+    source.send()
+    source.hear(nak(source, 0, code), 0, PATH)
+    assert source.nic.rc_qp().state == QpState.ERROR
+    (event,) = source.events()
+    assert (event.kind, event.b, event.c) == (EventKind.QP_STATE, QpState.ERROR, status)
+
+
+def test_nothing_leaves_while_the_peer_has_no_receive(source: RcSource) -> None:
+    source.post(10, iterations=5, immediate=1)
+    source.send()
+    _, packet = source.hear(nak(source, 0, 0x0E, AckKind.RNR_NAK), 0, PATH)
+    assert packet is None
+    assert source.send() == []
+    assert source.nic.rc_qp().is_held
+
+
+def test_a_time_out_goes_back_and_too_many_end_the_connection(rc_nic: RcBench, distant: FarEnd) -> None:
+    source = RcSource(rc_nic, distant, attributes(distant, rto_ns=150_000_000, retry_limit=1))
+    source.post(2048 * 3)
+    assert {packet.psn for packet in source.send()} == {0, 1, 2}
+    kinds: list[int] = []
+    while EventKind.QP_STATE not in kinds:
+        kinds += [event.kind for event in rc_nic.await_events()]
+    assert EventKind.KICK in kinds
+    assert rc_nic.rc_qp().state == QpState.ERROR
+
+
+def test_several_evs_take_turns_over_planes_that_work(rc_nic: RcBench, distant: FarEnd) -> None:
+    evs = tuple(plane << 28 | copy for copy in range(2) for plane in range(4))
+    source = RcSource(rc_nic, distant, attributes(distant, evs=evs))
+    rc_nic.config.port_up_mask = 0b1011
+    source.post(2048 * 24)
+    planes = [packet.plane for packet in source.send()]
+    assert len(planes) == 24
+    assert {plane: planes.count(plane) for plane in set(planes)} == {0: 8, 1: 8, 3: 8}
+
+
+def test_a_cnp_cuts_the_rate_and_acknowledges(rc_nic: RcBench, distant: FarEnd) -> None:
+    chosen = attributes(distant)
+    cc = type(chosen.cc).scaled(10**9, 750_000, 2190)
+    source = RcSource(rc_nic, distant, type(chosen)(distant.peer, chosen.evs, 64, 2048, NEVER_NS, 3, 0, cc))
+    source.post(2048 * 100)
+    assert len(source.send()) == 42  # rate x RTT in frames
+    cnp = Cnp(RcBth(RcOpcode.CNP, distant.qpn, 20, becn=True), Aeth.ack(0))
+    outcome, _ = source.hear(cnp, 0, PATH)
+    assert outcome.counters[NicCounter.RX_CNP] == 1
+    qp = rc_nic.rc_qp()
+    assert qp.acked_psn == 21
+    assert (qp.dcqcn.rate_kbps, qp.dcqcn.reason) == (500_000, DcqcnReason.CNP)
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    seed=st.integers(0, 2**32),
+    first_psn=st.sampled_from([0, 2**24 - 20]),
+    length=st.sampled_from([1, 2048, 9000, 30_000]),
+    loss=st.sampled_from([0.0, 0.05, 0.3]),
+    is_sprayed=st.booleans(),
+)
+def test_all_arrives_in_order_whatever_the_network_does(
+    rc_nic: RcBench, distant: FarEnd, seed: int, first_psn: int, length: int, loss: float, is_sprayed: bool
+) -> None:
+    """The network loses, delays and reorders in both directions; a stall is ended as the clock would."""
+    rc_nic.reset()
+    random = Random(seed)
+    evs = tuple(plane << 28 for plane in range(4)) if is_sprayed else (PATH,)
+    source = RcSource(rc_nic, distant, attributes(distant, evs=evs, first_psn=first_psn))
+    iterations = 4
+    source.post(length, iterations=iterations)
+    under_way: list[Left] = source.send()
+    stalls = 0
+    while not source.completions():
+        if not under_way:
+            stalls += 1
+            assert stalls < 200
+            value = rc_nic.rc_qp()
+            value.next_psn = value.acked_psn  # what a time-out does
+            rc_nic._rc_qps.write(0, value)
+            under_way = source.send()
+            continue
+        packet = under_way.pop(random.randrange(min(4, len(under_way))) if is_sprayed else 0)
+        if random.random() < loss:
+            continue
+        said = source.responder.receive(packet.psn, packet.write)
+        if said is None or random.random() < loss:
+            continue
+        _, following = source.hear(source.responder.answer(said, distant.qpn), packet.plane, packet.ev)
+        under_way += [following] if following else []
+        under_way += source.send(most=4)
+    packets = source.responder.taken
+    assert source.responder.messages == iterations
+    whole = b"".join(write.payload for write in packets)
+    assert whole == bytes(rc_nic.memory[:length]) * iterations
+    assert rc_nic.rc_qp().acked_psn == rc_nic.rc_qp().max_psn

@@ -1,0 +1,256 @@
+"""Each rule of a faulted port hits the frames that the reference says, no other, and is gone afterwards."""
+
+import math
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mrc_packet import BTH_END, IP_UDP_BTH_BYTES, Packet
+from reference_rules import ReferenceFaults, ReferenceRule
+from switch_bench import SwitchBench, Verdict
+
+from agents.wire_abi import FaultAction, FaultLimit, FaultRule, PortCounter, TrafficClass
+from testbed.fabric.port_fault import (
+    ALL_CLASSES,
+    CERTAIN_Q32,
+    clear_rule,
+    is_healthy,
+    read_account,
+    set_rule,
+)
+from testbed.faults.link_kinds import BurstLoss
+from testbed.faults.rule import as_abi
+from testbed.wire.icrc import icrc
+
+pytestmark = pytest.mark.root
+
+CONTROL, DATA = TrafficClass.CONTROL, TrafficClass.DATA
+OUT, OTHER = 1, 2
+PLAIN = Packet()
+EVS = (0x1002_0003, 0x1002_0004, 0x2001_0000)
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[SwitchBench]:
+    with SwitchBench(3) as switch:
+        yield switch
+
+
+@pytest.fixture(autouse=True)
+def healthy(bench: SwitchBench) -> Iterator[None]:
+    yield
+    for port_id in range(3):
+        for index in range(FaultLimit.RULES):
+            clear_rule(bench, port_id, index)
+        assert is_healthy(bench, port_id)
+
+
+def rule(action: FaultAction, ratio: float = 1.0, **fields: int) -> FaultRule:
+    given_fields = {"classes": ALL_CLASSES, "seed": 7, "chance_q32": round(ratio * CERTAIN_Q32), **fields}
+    return FaultRule(action=action, **given_fields)
+
+
+def send(bench: SwitchBench, packet: Packet = PLAIN, port_id: int = OUT) -> bytes | None:
+    """What leaves through the port; None when nothing does."""
+    verdict, left = bench.pass_through(packet.frame(port_id))
+    if verdict == Verdict.DROP:
+        return None
+    assert verdict == Verdict.REDIRECT
+    return left
+
+
+def lost(bench: SwitchBench, count: int, packet: Packet = PLAIN) -> list[int]:
+    """Which of *count* packets do not leave."""
+    return [number for number in range(count) if send(bench, packet) is None]
+
+
+def departed(packet: Packet, port_id: int = OUT) -> bytes:
+    """The packet as a healthy port sends it."""
+    frame = bytearray(packet.frame(port_id))
+    frame[6:12] = bytes.fromhex("024d52") + port_id.to_bytes(3, "big")
+    frame[21] -= 1
+    return bytes(frame)
+
+
+rules = st.builds(
+    FaultRule,
+    action=st.sampled_from([FaultAction.DOWN, FaultAction.LOSE, FaultAction.CORRUPT]),
+    seed=st.integers(0, 2**32 - 1),
+    classes=st.integers(1, ALL_CLASSES),
+    ev_mask=st.sampled_from([0, 0xFFFF_FFFF, 0xFFFF_0000]),
+    chance_q32=st.sampled_from([0, 1 << 30, 1 << 31, CERTAIN_Q32]),
+    burst_chance_q32=st.sampled_from([0, 1 << 31, CERTAIN_Q32]),
+    burst_begins_q32=st.sampled_from([0, 1 << 29, 1 << 31]),
+    burst_ends_q32=st.sampled_from([1 << 29, 1 << 31, CERTAIN_Q32]),
+    flipped_bits=st.integers(1, FaultLimit.FLIPPED_MAX),
+)
+packets = st.builds(
+    Packet,
+    traffic_class=st.sampled_from([CONTROL, DATA]),
+    entropy=st.sampled_from(EVS),
+    payload_bytes=st.sampled_from([0, 4, 64, 2048]),
+    is_trimmed=st.booleans(),
+    is_tunnelled=st.booleans(),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.dictionaries(st.integers(0, FaultLimit.RULES - 1), st.tuples(rules, st.sampled_from(EVS)), max_size=4),
+    st.lists(packets, max_size=40),
+)
+def test_frames_meet_the_fate_of_the_reference_under_any_rules(bench, chosen, sent) -> None:  # type: ignore[no-untyped-def]
+    reference = ReferenceFaults()
+    for index in range(FaultLimit.RULES):
+        clear_rule(bench, OUT, index)
+    for index, (each, entropy) in chosen.items():
+        each.ev_value = entropy & each.ev_mask
+        set_rule(bench, OUT, index, each)
+        reference.rules[index] = ReferenceRule(each)
+    for packet in sent:
+        traffic_class = CONTROL if packet.is_trimmed else packet.traffic_class
+        whole = departed(packet)
+        expected = reference.send(
+            whole, packet.begin, traffic_class, packet.entropy, has_icrc=not packet.is_trimmed
+        )
+        assert send(bench, packet) == expected
+    for index, each in reference.rules.items():
+        account = clear_rule(bench, OUT, index)
+        counts = (account.met_frames, account.hit_frames, account.hit_data_frames)
+        assert counts == (each.met, each.hit, each.hit_data)
+    assert is_healthy(bench, OUT)
+
+
+def test_a_healthy_port_changes_nothing_but_what_a_switch_does(bench: SwitchBench) -> None:
+    for packet in (Packet(), Packet(CONTROL), Packet(is_tunnelled=False)):
+        assert send(bench, packet) == departed(packet)
+
+
+def test_a_rule_acts_at_its_own_port_only(bench: SwitchBench) -> None:
+    set_rule(bench, OUT, 0, rule(FaultAction.DOWN))
+    assert send(bench) is None
+    assert send(bench, Packet(), OTHER) == departed(Packet(), OTHER)
+
+
+def test_a_seed_hits_the_same_frames_again_and_another_seed_others(bench: SwitchBench) -> None:
+    def losses(seed: int) -> list[int]:
+        set_rule(bench, OUT, 3, rule(FaultAction.LOSE, 0.2, seed=seed))
+        return lost(bench, 300)
+
+    assert losses(1) == losses(1)
+    assert losses(1) != losses(2)
+
+
+def test_a_rule_hits_the_same_frames_alone_and_among_others(bench: SwitchBench) -> None:
+    """Which of the frames it would hit others take first does not shift its sequence."""
+    set_rule(bench, OUT, 0, rule(FaultAction.LOSE, 0.3, seed=1))
+    alone = lost(bench, 300)
+    set_rule(bench, OUT, 0, rule(FaultAction.LOSE, 0.3, seed=1))
+    set_rule(bench, OUT, 1, rule(FaultAction.LOSE, 0.3, seed=2))
+    together = lost(bench, 300)
+    assert set(alone) < set(together)
+    assert read_account(bench, OUT, 0).hit_frames == len(alone)
+    clear_rule(bench, OUT, 1)
+    set_rule(bench, OUT, 0, rule(FaultAction.LOSE, 0.3, seed=1))
+    assert lost(bench, 300) == alone
+
+
+@pytest.mark.parametrize("ratio", [0.01, 0.2, 0.5])
+def test_loss_takes_its_share(bench: SwitchBench, ratio: float) -> None:
+    """Within five standard deviations of what independent chances give; and the counters agree."""
+    before = bench.counter(OUT, PortCounter.DROP_LOSS)
+    count = 4000
+    set_rule(bench, OUT, 0, rule(FaultAction.LOSE, ratio))
+    missing = len(lost(bench, count))
+    assert abs(missing - ratio * count) < 5 * math.sqrt(count * ratio * (1 - ratio))
+    account = read_account(bench, OUT, 0)
+    assert (account.met_frames, account.hit_frames) == (count, missing)
+    assert bench.counter(OUT, PortCounter.DROP_LOSS) == before + missing
+
+
+def test_two_losses_of_a_port_are_independent_chances(bench: SwitchBench) -> None:
+    count, combined = 4000, 1 - 0.7 * 0.6
+    set_rule(bench, OUT, 0, rule(FaultAction.LOSE, 0.3, seed=1))
+    set_rule(bench, OUT, 1, rule(FaultAction.LOSE, 0.4, seed=2))
+    missing = len(lost(bench, count))
+    assert abs(missing - combined * count) < 5 * math.sqrt(count * combined * (1 - combined))
+
+
+def test_losses_in_bursts_have_the_length_and_the_share_that_were_asked_for(bench: SwitchBench) -> None:
+    """Bursts are geometric: of 5 packets on average; the share has the variance of a Markov chain."""
+    fault = BurstLoss.model_validate(
+        {"id": "b", "kind": "burst-loss", "at": "0s", "until": "cleared", "select": {"links": "h0:0"},
+         "ratio": "20%", "burst": 5.0}
+    )  # fmt: skip
+    count, ratio, burst = 20_000, 0.2, 5
+    set_rule(bench, OUT, 0, as_abi(fault.rule(), 99))
+    missing = lost(bench, count)
+    correlation = 1 - 1 / burst - ratio / (1 - ratio) / burst
+    deviation = math.sqrt(count * ratio * (1 - ratio) * (1 + correlation) / (1 - correlation))
+    assert abs(len(missing) - ratio * count) < 5 * deviation
+    bursts = 1 + sum(after != before + 1 for before, after in pairwise(missing))
+    mean = len(missing) / bursts
+    assert abs(mean - burst) < 5 * math.sqrt(burst * (burst - 1) / bursts)
+
+
+def test_only_packets_of_one_ev_are_lost(bench: SwitchBench) -> None:
+    set_rule(bench, OUT, 0, rule(FaultAction.LOSE, ev_value=EVS[0], ev_mask=0xFFFF_FFFF))
+    survivors = [ev for ev in EVS if send(bench, Packet(entropy=ev)) is not None]
+    assert survivors == [EVS[1], EVS[2]]
+    set_rule(bench, OUT, 0, rule(FaultAction.LOSE, ev_value=EVS[0] & 0xFFFF_0000, ev_mask=0xFFFF_0000))
+    survivors = [ev for ev in EVS if send(bench, Packet(entropy=ev)) is not None]
+    assert survivors == [EVS[2]]
+    assert read_account(bench, OUT, 0).met_frames == 2
+
+
+def test_only_packets_of_one_class_are_lost(bench: SwitchBench) -> None:
+    set_rule(bench, OUT, 0, rule(FaultAction.LOSE, classes=1 << CONTROL))
+    assert send(bench, Packet(CONTROL)) is None
+    assert send(bench, Packet(is_trimmed=True)) is None
+    assert send(bench, Packet(DATA)) is not None
+    account = read_account(bench, OUT, 0)
+    assert (account.met_frames, account.hit_data_frames, account.last_hit_ns) == (2, 0, 0)
+
+
+def test_times_are_those_of_the_first_and_the_last_data_packet(bench: SwitchBench) -> None:
+    set_rule(bench, OUT, 0, rule(FaultAction.DOWN))
+    send(bench, Packet(DATA))
+    first_ns = read_account(bench, OUT, 0).first_hit_ns
+    send(bench, Packet(DATA))
+    send(bench, Packet(CONTROL))
+    account = read_account(bench, OUT, 0)
+    assert 0 < account.first_hit_ns == first_ns < account.last_hit_ns
+    assert account.hit_data_frames == 2
+
+
+@pytest.mark.parametrize("bits", [1, 7, 32])
+def test_corruption_flips_neighbouring_bits_behind_the_bth_and_the_icrc_tells(
+    bench: SwitchBench, bits: int
+) -> None:
+    set_rule(bench, OUT, 0, rule(FaultAction.CORRUPT, flipped_bits=bits))
+    packet = Packet()
+    whole = departed(packet)
+    places = set()
+    for _ in range(100):
+        left = send(bench, packet)
+        assert left is not None
+        assert left[:BTH_END] == whole[:BTH_END]
+        difference = int.from_bytes(left, "little") ^ int.from_bytes(whole, "little")
+        first = (difference & -difference).bit_length() - 1
+        assert difference == ((1 << bits) - 1) << first
+        places.add(first)
+        assert icrc(left[BTH_END - IP_UDP_BTH_BYTES : -4]) != left[-4:]
+    assert len(places) > 50
+
+
+def test_a_rule_put_in_place_again_begins_anew(bench: SwitchBench) -> None:
+    set_rule(bench, OUT, 0, rule(FaultAction.LOSE, 0.5))
+    first = lost(bench, 50)
+    account = clear_rule(bench, OUT, 0)
+    assert (account.met_frames, account.hit_frames) == (50, len(first))
+    assert lost(bench, 50) == []
+    set_rule(bench, OUT, 0, rule(FaultAction.LOSE, 0.5))
+    assert read_account(bench, OUT, 0).met_frames == 0
+    assert lost(bench, 50) == first

@@ -1,0 +1,208 @@
+"""The live page as people use it: links broken by mouse and keys, paths, colour schemes, no token."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from chromium import Browser, Scheme, browsing
+
+from testbed.fabric import lab
+from testbed.live.control import ClearRequest
+from testbed.live.feed import Feed
+from testbed.live.server import LiveServer, live_server
+from testbed.topology.spec import TopologySpec
+
+pytestmark = pytest.mark.root
+
+SPEC = TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=2)
+LINK = "p0-t0-0:2~p0-t1-0:0"
+ON_LINK = f'path.link[data-name="{LINK}"]'
+INTERVAL_NS = 100_000_000
+STOPS_MAX = 200
+CONTRAST_MIN = 4.5  # WCAG 2.1, 1.4.3
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[LiveServer]:
+    """The page of a lab of the module's own."""
+    folder = Path(tempfile.mkdtemp(prefix="mrc-"))  # short enough for the path of a socket
+    name = f"b{os.getpid()}"
+    with pytest.MonkeyPatch.context() as patch:
+        for variable in [variable for variable in os.environ if variable.startswith("MRC_TESTBED_")]:
+            patch.delenv(variable)
+        patch.setenv("MRC_TESTBED_STATE_DIR", str(folder))
+        try:
+            lab.up(SPEC, name=name, runtime="netns")
+            with Feed(name, INTERVAL_NS) as feed, live_server(feed) as server:
+                yield server
+        finally:
+            lab.down(name)
+            shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def program() -> Iterator[Browser]:
+    """A browser for all tests."""
+    with browsing() as browser:
+        yield browser
+
+
+@pytest.fixture
+def browser(program: Browser, served: LiveServer) -> Iterator[Browser]:
+    """A browser that meets no error and is sent nowhere else; the lab is left without faults."""
+    program.console.clear()
+    program.requested.clear()
+    yield program
+    served.control.clear(ClearRequest())
+    here = ("http://127.0.0.1:", "data:", "about:")
+    assert [url for url in program.requested if not url.startswith(here)] == []
+    assert program.console == []
+
+
+def open_page(browser: Browser, served: LiveServer, scheme: Scheme = "light", *, token: bool = True) -> None:
+    """Opens the page and waits for the first snapshot."""
+    browser.open(served.url if token else f"http://{served.host}/", scheme=scheme)
+    browser.wait_for("document.querySelectorAll('#fabric path.link[data-state]').length > 0")
+
+
+def wait_for_state(browser: Browser, state: str) -> None:
+    browser.wait_for(f"document.querySelector('{ON_LINK}').dataset.state === '{state}'")
+
+
+def text_of(browser: Browser, selector: str) -> str:
+    found: str = browser.value(f"document.querySelector('{selector}').textContent")
+    return found
+
+
+def tab_to(browser: Browser, selector: str) -> None:
+    """Presses Tab until the focus is there."""
+    for _ in range(STOPS_MAX):
+        browser.press("Tab")
+        if browser.value(f"document.activeElement.matches('{selector}')"):
+            return
+    pytest.fail(f"Tab does not reach {selector}")
+
+
+def test_a_link_is_cut_by_mouse_and_the_fault_taken_back(browser: Browser, served: LiveServer) -> None:
+    open_page(browser, served)
+    drawn = browser.value(
+        "[...document.querySelectorAll('#fabric path.link')].map(link => link.dataset.name).sort()"
+    )
+    assert drawn == sorted(link.name for link in served.feed.clos.links())
+    wait_for_state(browser, "up")
+    browser.click(ON_LINK)
+    assert browser.value("document.querySelector('#link').value") == LINK
+    assert f"{LINK}: up" in text_of(browser, "#link-facts")
+    browser.value("document.querySelector('#seconds').value = 300")
+    browser.click("#act button")
+    wait_for_state(browser, "down")
+    browser.wait_for("document.querySelector('#faults b')")
+    fault_id = text_of(browser, "#faults b")
+    assert text_of(browser, "#answer") == f"fault {fault_id} added"
+    assert LINK in text_of(browser, "#faults li")
+    browser.wait_for(f"document.querySelector('#tail').textContent.includes('fault {fault_id} (link-down)')")
+    browser.wait_for(f"document.querySelector('#goodput-plot .window title').textContent === '{fault_id}'")
+    assert text_of(browser, "text.sign.down") == "\u2715"
+    browser.click("#faults button")
+    wait_for_state(browser, "up")
+    browser.wait_for(f"document.querySelector('#answer').textContent === 'cleared {fault_id}'")
+
+
+def test_a_link_is_cut_with_the_keyboard_alone(browser: Browser, served: LiveServer) -> None:
+    open_page(browser, served)
+    tab_to(browser, ON_LINK)
+    assert browser.value("getComputedStyle(document.activeElement).filter") != "none"  # a ring of light
+    browser.press("Enter")
+    assert browser.value("document.querySelector('#link').value") == LINK
+    tab_to(browser, "#act button")
+    browser.press("Enter")
+    wait_for_state(browser, "down")
+    assert browser.value(f"document.querySelector('{ON_LINK}').getAttribute('aria-label')").endswith("down")
+    tab_to(browser, "#clear")
+    browser.press(" ")
+    wait_for_state(browser, "up")
+
+
+def test_two_hosts_show_the_paths_between_them(browser: Browser, served: LiveServer) -> None:
+    open_page(browser, served)
+    for host in ("h0", "h3"):
+        browser.click(f'g.node.host[data-name="{host}"]')
+    browser.wait_for("document.querySelectorAll('#paths li').length === 4")
+    traced = browser.value(
+        "[...document.querySelectorAll('path.link.traced')].map(link => link.dataset.name).sort()"
+    )
+    clos = served.feed.clos
+    near, far = clos.node("h0").index, clos.node("h3").index
+    paths = [clos.path(near, far, plane, uplink) for plane in range(2) for uplink in range(2)]
+    assert traced == sorted({link.name for path in paths for link in path.links})
+    browser.click("#paths button")
+    assert browser.value("document.querySelectorAll('path.link.traced').length") == len(paths[0].links)
+    browser.click("#unmark")
+    browser.wait_for("document.querySelectorAll('path.link.traced').length === 0")
+
+
+def test_without_the_token_the_page_only_shows(browser: Browser, served: LiveServer) -> None:
+    open_page(browser, served, token=False)
+    assert "lacks the token" in text_of(browser, "#answer")
+    browser.click("#act button")
+    browser.wait_for("document.querySelector('#answer').className === 'bad'")
+    assert "token" in text_of(browser, "#answer")
+    assert served.control.clear(ClearRequest()) == []
+    # what was refused is the only thing that went wrong
+    assert [line for line in browser.console if "401" not in line] == []
+    browser.console.clear()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_can_be_read_in_both_colour_schemes(
+    browser: Browser, served: LiveServer, scheme: Scheme
+) -> None:
+    open_page(browser, served, scheme)
+    pairs = browser.value(
+        """(() => {
+            const shown = [...document.querySelectorAll("body *")].filter(each =>
+                !(each instanceof SVGElement) && each.offsetParent && [...each.childNodes].some(
+                    node => node.nodeType === Node.TEXT_NODE && node.textContent.trim()));
+            const ground = (each) => {
+                for (; each; each = each.parentElement) {
+                    const colour = getComputedStyle(each).backgroundColor;
+                    if (!/, 0\\)$/.test(colour)) return colour;
+                }
+                return "rgb(255, 255, 255)";
+            };
+            return shown.map(each => [each.tagName, getComputedStyle(each).color, ground(each)]);
+        })()"""
+    )
+    assert len(pairs) > 20
+    poor = [each for each in pairs if contrast(each[1], each[2]) < CONTRAST_MIN]
+    assert poor == []
+    is_dark = luminance(browser.value("getComputedStyle(document.body).backgroundColor")) < 0.2
+    assert is_dark == (scheme == "dark")
+
+
+def contrast(one: str, other: str) -> float:
+    """Contrast ratio of two CSS colours. Source: WCAG 2.1, relative luminance and contrast ratio."""
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def luminance(colour: str) -> float:
+    channels = [float(each) / 255 for each in colour.partition("(")[2].rstrip(")").split(",")[:3]]
+    linear = [each / 12.92 if each <= 0.03928 else ((each + 0.055) / 1.055) ** 2.4 for each in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_a_page_goes_on_when_its_server_was_away(browser: Browser, served: LiveServer) -> None:
+    lab_name = served.feed.lab
+    with Feed(lab_name, INTERVAL_NS) as feed, live_server(feed) as first:
+        browser.open(first.url)
+        browser.wait_for("document.querySelector('#status').textContent === 'live'")
+        port = int(first.host.rpartition(":")[2])
+    browser.wait_for("document.querySelector('#status').textContent.includes('does not answer')")
+    with Feed(lab_name, INTERVAL_NS) as feed, live_server(feed, port=port):
+        browser.wait_for("document.querySelector('#status').textContent === 'live'")
+        open_page(browser, served)
+    browser.console.clear()  # of requests that nobody answered

@@ -1,0 +1,201 @@
+"""The commands as a user types them, a lab under a scenario with faults, and the stack that watches it."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from live_prometheus import Prometheus
+
+VERDICTS = (0, 7)
+"""Passed, or UNTRUSTED because the machine was busy with something else."""
+
+TOPOLOGY = {
+    "planes": 2,
+    "t0": 2,
+    "t1": 2,
+    "hosts_per_t0": 2,
+    "port_rate": "20Mbit",
+    "probing": {},
+    # small and eager, so that two senders to one receiver fill, mark and trim
+    "queue": {
+        "data_buffer": "64KiB",
+        "ecn": {"enabled": True, "last_hop": True, "min": "4KiB", "max": "16KiB"},
+        "trim": {"enabled": True, "threshold": "24KiB"},
+    },
+}
+LINK = "p0-t0-0:2"
+DEADLINE_S = 120
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run.
+
+    Attributes:
+        folder: its results.
+        start_s, end_s: UTC, around all of it.
+    """
+
+    folder: Path
+    start_s: float
+    end_s: float
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What it came to."""
+        content: dict[str, Any] = json.loads((self.folder / "manifest.json").read_text())
+        return content
+
+    def events(self, kind: str) -> Iterator[dict[str, Any]]:
+        """Its events of one kind."""
+        for line in (self.folder / "events.jsonl").read_text().splitlines():
+            event = json.loads(line)
+            if event["event"] == kind:
+                yield event
+
+
+@dataclass(frozen=True)
+class Command:
+    """mrc-testbed in an environment of its own.
+
+    Attributes:
+        folder: for its files.
+        environment: of the command.
+        lab: name of the lab.
+    """
+
+    folder: Path
+    environment: dict[str, str]
+    lab: str
+
+    def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """What it printed, and its status."""
+        return subprocess.run(
+            self.line(*arguments),
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+            check=False,
+        )
+
+    def line(self, *arguments: str) -> list[str]:
+        """The command line."""
+        return [sys.executable, "-m", "testbed.cli", *arguments]
+
+    def succeeds(self, *arguments: str) -> str:
+        """What it printed, its status being 0."""
+        finished = self(*arguments)
+        assert finished.returncode == 0, finished.stdout + finished.stderr
+        return finished.stdout
+
+    def write_scenario(
+        self, name: str, workloads: list[Any], faults: list[Any], congestion: str = "nscc"
+    ) -> Path:
+        """The path of a scenario file."""
+        document = {
+            "apiVersion": "mrc-testbed/v1",
+            "kind": "Scenario",
+            "metadata": {"name": name},
+            "spec": {
+                "seed": 3,
+                "topology": TOPOLOGY,
+                "transport": {"kind": "mrc", "cc": congestion},
+                "workloads": workloads,
+                "faults": faults,
+                "expect": ["wrong_bytes == 0"],
+            },
+        }
+        path = self.folder / f"{name}.yaml"
+        path.write_text(json.dumps(document))
+        return path
+
+    def run_line(self, scenario: Path) -> list[str]:
+        """The command line that runs a scenario on the lab."""
+        return self.line("run", str(scenario), "-n", self.lab, "--runs", str(self.folder / "runs"))
+
+    @contextmanager
+    def running(self, scenario: Path) -> Iterator["RunningScenario"]:
+        """A run of a scenario on the lab that has begun; it is ended when it outlives the context."""
+        start_s = time.time()
+        with subprocess.Popen(
+            self.run_line(scenario),
+            env=self.environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        ) as process:
+            try:
+                yield RunningScenario(process, self.folder / "runs" / scenario.stem / "latest", start_s)
+            finally:
+                process.terminate()
+
+    def run(self, scenario: Path) -> Run:
+        """The finished run of a scenario on the lab."""
+        start_s = time.time()
+        finished = subprocess.run(
+            self.run_line(scenario),
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+            check=False,
+        )
+        assert finished.returncode in VERDICTS, finished.stdout + finished.stderr
+        return Run(self.folder / "runs" / scenario.stem / "latest", start_s, time.time())
+
+
+@dataclass(frozen=True)
+class RunningScenario:
+    """A run that has begun.
+
+    Attributes:
+        process: the command.
+        folder: where its results will be.
+        start_s: UTC, before it.
+    """
+
+    process: subprocess.Popen[bytes]
+    folder: Path
+    start_s: float
+
+    def finished(self) -> Run:
+        """The run; it is over."""
+        return Run(self.folder, self.start_s, time.time())
+
+
+@dataclass(frozen=True)
+class ObservedLab:
+    """A lab and its stack.
+
+    Attributes:
+        command: what changes them.
+        prometheus: to be asked.
+        said: what `up --observe` printed.
+    """
+
+    command: Command
+    prometheus: Prometheus
+    said: str
+
+
+def clean_environment(folder: Path) -> dict[str, str]:
+    """The environment without our variables, without Docker, and with a state folder below *folder*."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MRC_TESTBED_")}
+    return kept | {
+        "MRC_TESTBED_STATE_DIR": str(folder / "state"),
+        "DOCKER_HOST": f"unix://{folder}/no-engine.sock",
+    }
+
+
+def write(source: str, target: str, duration: str) -> dict[str, Any]:
+    """A workload."""
+    name = f"{source}-{target}"
+    shape = {"size": "64KiB", "depth": 8, "duration": duration}
+    return {"name": name, "kind": "write-bw", "from": source, "to": target, **shape}

@@ -1,0 +1,152 @@
+"""A run as those see it who watch it: in a browser, with `top`, in Grafana, and afterwards in its report."""
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from chromium import Browser, browsing
+from dashboard_files import load_dashboards
+from observed_lab import DEADLINE_S, Command, ObservedLab, Run, write
+
+FLAP = "flap-of-cable-7"
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class ReportPage:
+    """A report as a browser shows it.
+
+    Attributes:
+        ids_by_panel: ids of faults over each panel.
+        rows: text of the rows of tables.
+        links: hints of the links in the picture of the fabric.
+        cursor_times: what the cursor says after the keys End and Home.
+        cursor_value: goodput under the cursor.
+        is_cursor_left: after the key Escape.
+        backgrounds: colours of the page, light and dark.
+        requested: addresses that it asked for.
+    """
+
+    ids_by_panel: list[list[str]]
+    rows: list[str]
+    links: list[str]
+    cursor_times: list[str]
+    cursor_value: str
+    is_cursor_left: bool
+    backgrounds: set[str]
+    requested: set[str]
+
+
+@dataclass(frozen=True)
+class WatchedRun:
+    """What was seen of a run.
+
+    Attributes:
+        run: what it left.
+        page_faults: ids in the page's list of faults.
+        page_windows: ids of the windows in the page's plot of goodput.
+        page_events: lines of the page's list of events.
+        top: the picture of `top --once -o json`.
+        windows: dashboard -> id and kind of the fault whose window it draws.
+        report: of the run.
+    """
+
+    run: Run
+    page_faults: list[str]
+    page_windows: list[str]
+    page_events: list[str]
+    top: dict[str, Any]
+    windows: dict[str, tuple[str, str]]
+    report: ReportPage
+
+
+def watch(observed: ObservedLab, link: str) -> WatchedRun:
+    """Runs a scenario in which *link* flaps, interrupts it when the flap was seen everywhere."""
+    command = observed.command
+    fault = {"id": FLAP, "at": "1s", "for": "600s", "kind": "link-flap", "every": "1s", "down": "300ms"}
+    scenario = command.write_scenario(
+        "watched", [write("h0", "h3", "610s")], [{**fault, "select": {"links": link}}]
+    )
+    with browsing() as browser, _serving(command) as url:
+        browser.open(url)
+        browser.wait_for("document.querySelector('#status').textContent === 'live'")
+        with command.running(scenario) as running:
+            browser.wait_for("document.querySelector('#faults b')")
+            top = command.succeeds("top", "--once", "-i", "100ms", "-n", command.lab, "-o", "json")
+            windows = _windows(observed)
+            browser.wait_for("document.querySelector('#goodput-plot .window')")
+            faults = _texts(browser, "#faults b")
+            plotted = _texts(browser, "#goodput-plot .window title")
+            events = _texts(browser, "#tail li")
+            running.process.send_signal(signal.SIGINT)
+            assert running.process.wait(DEADLINE_S) == INTERRUPTED
+        browser.wait_for("!document.querySelector('#faults b')")
+        assert browser.console == []
+        run = running.finished()
+        report = _read_report(browser, run.folder / "report.html")
+        assert browser.console == []
+    return WatchedRun(run, faults, plotted, events, json.loads(top), windows, report)
+
+
+def _windows(observed: ObservedLab) -> dict[str, tuple[str, str]]:
+    """What each dashboard asks Prometheus for to draw windows of faults, when there is one."""
+    found = {}
+    for name, dashboard in load_dashboards().items():
+        (annotation,) = dashboard["annotations"]["list"]
+        assert annotation["titleFormat"] == "{{fault_id}}"
+        expression = annotation["expr"].replace("$lab", observed.command.lab)
+        observed.prometheus.wait_for(expression, lambda value: value == 1)
+        ((labels, _),) = observed.prometheus.query(expression)
+        found[name] = labels["fault_id"], labels["kind"]
+    return found
+
+
+@contextmanager
+def _serving(command: Command) -> Iterator[str]:
+    """Address of the page, as long as the context lasts."""
+    with subprocess.Popen(
+        command.line("serve", "-n", command.lab),
+        env=command.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as server:
+        assert server.stdout is not None
+        try:
+            yield server.stdout.readline().strip()
+        finally:
+            server.terminate()
+
+
+def _texts(browser: Browser, selector: str) -> list[str]:
+    query = f"document.querySelectorAll({json.dumps(selector)})"
+    found: list[str] = browser.value(f"[...{query}].map(each => each.textContent)")
+    return found
+
+
+def _read_report(browser: Browser, path: Path) -> ReportPage:
+    browser.requested.clear()
+    browser.open(path.as_uri())
+    ids = browser.value(
+        """[...document.querySelectorAll("svg.panel:not(.plain)")].map(
+            panel => [...panel.querySelectorAll(".fault-id")].map(each => each.textContent))"""
+    )
+    rows, links = _texts(browser, "tbody tr"), _texts(browser, "svg.fabric title")
+    browser.value("document.querySelector('#panel-goodput').focus()")
+    times = []
+    for key in ("End", "Home"):
+        browser.press(key)
+        times += _texts(browser, "#panel-goodput .cursor-time")
+    (value, *_) = _texts(browser, "output[data-panel=goodput]")
+    browser.press("Escape")
+    is_left = browser.value("document.querySelector('.has-cursor') !== null")
+    background = "getComputedStyle(document.body).backgroundColor"
+    backgrounds = {browser.value(background)}
+    browser.emulate("dark")
+    backgrounds.add(browser.value(background))
+    return ReportPage(ids, rows, links, times, value, is_left, backgrounds, set(browser.requested))

@@ -1,0 +1,94 @@
+"""A campaign on real labs, as users type it: two labs, a signal in the middle, a resume, a summary."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from testbed.fabric.namespace import namespace_names
+
+pytestmark = pytest.mark.root
+
+SCENARIO = """\
+apiVersion: mrc-testbed/v1
+kind: Scenario
+metadata: {name: tiny, paper: "Fig. 0", claim: Bytes arrive.}
+spec:
+  topology: {planes: 2, t0: 2, t1: 1, hosts_per_t0: 1}
+  transport: {evs: 16}
+  workloads:
+    - {name: main, kind: all-reduce, size: 64KiB, duration: 600ms}
+  expect: ["operations(main) > 0", "wrong_bytes == 0"]
+"""
+CAMPAIGN = """\
+apiVersion: mrc-testbed/v1
+kind: Campaign
+metadata: {name: tiny}
+spec:
+  scenarios: [tiny.yaml]
+  matrix: {topology.planes: [2, 1]}
+  seeds: [1, 2]
+"""
+TIMEOUT_S = 120
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    (tmp_path / "tiny.yaml").write_text(SCENARIO)
+    (tmp_path / "campaign.yaml").write_text(CAMPAIGN)
+    state = Path(tempfile.mkdtemp(prefix="mrc-"))  # short enough for the path of a socket
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MRC_TESTBED_STATE_DIR", str(state))
+        yield tmp_path
+    assert not list(state.glob("*/lab.json"))
+    shutil.rmtree(state, ignore_errors=True)
+
+
+def begin(place: Path, *words: str) -> "subprocess.Popen[str]":
+    line = [sys.executable, "-m", "testbed.cli", "campaign", *words, "-n", f"c{os.getpid()}"]
+    return subprocess.Popen(
+        line, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
+    )
+
+
+def statuses(place: Path) -> list[str]:
+    journal = place / "campaigns" / "tiny" / "latest" / "journal.jsonl"
+    return [json.loads(line)["status"] for line in journal.read_text().splitlines()]
+
+
+def test_a_campaign_is_interrupted_and_resumed_and_leaves_nothing(place: Path) -> None:
+    running = begin(place, "run", "campaign.yaml", "--runtime", "netns", "-v")
+    assert running.stderr is not None
+    for line in running.stderr:  # ends with the process, at the latest
+        if "run 2 of 4" in line:
+            running.send_signal(signal.SIGINT)
+            break
+    out, _ = running.communicate(timeout=TIMEOUT_S)
+    assert running.returncode == 130, out
+    done = len([status for status in statuses(place) if status == "passed"])
+    assert 1 <= done <= 2
+    assert not [name for name in namespace_names() if name.startswith(f"mrc-c{os.getpid()}-")]
+
+    resumed = begin(place, "resume", "tiny", "--runtime", "netns", "-o", "json")
+    out, errors = resumed.communicate(timeout=TIMEOUT_S)
+    assert resumed.returncode == 0, errors
+    summary = json.loads(out)
+    assert summary["counts"] == {"passed": 4}
+    assert [run["varied"]["topology.planes"] for run in summary["runs"]] == ["2", "2", "1", "1"]
+    assert {run["figure"] for run in summary["runs"]} == {"Fig. 0"}
+    folder = Path(summary["folder"])
+    assert all((folder / run["folder"] / "report.html").is_file() for run in summary["runs"])
+    assert {path.name for path in folder.iterdir()} >= {
+        "summary.md",
+        "summary.json",
+        "junit.xml",
+        "report.html",
+    }
+    assert statuses(place).count("passed") == 4

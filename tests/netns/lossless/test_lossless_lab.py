@@ -1,0 +1,154 @@
+"""Labs with PFC and with credits under incast and under a pause storm, beside one that drops."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from agents.wire_abi import PortCounter
+from testbed.fabric import lab
+from testbed.fabric.live import Lab
+from testbed.fabric.lossless import LinkFlow, opened_lossless
+from testbed.faults.by_hand import LabFaults, parse_fault
+from testbed.scenario.execution import FinishedRun, execute
+from testbed.scenario.live import LiveLab, live_world
+from testbed.scenario.load import load_scenario
+from testbed.scenario.resolve import resolve
+from testbed.scenario.signal_clock import catching_signals
+
+pytestmark = pytest.mark.root
+
+EVERY_LAB = pytest.mark.parametrize("held_lab", ["none", "pfc", "credits"], indirect=True, scope="module")
+DROPS = (PortCounter.DROP_QUEUE_FULL, PortCounter.DROP_CONTROL_FULL, PortCounter.DROP_POOL_EMPTY)
+RAW_FRAMES = 300
+INCAST = """\
+apiVersion: mrc-testbed/v1
+kind: Scenario
+metadata: {{name: incast}}
+spec:
+  topology: {topology}
+  transport: {{kind: mrc, cc: fixed}}
+  workloads:
+    - {{name: main, kind: incast, from: [h0, h1, h2, h3], to: h4, size: 64KiB, depth: 6, iterations: 10}}
+  expect: [wrong_bytes == 0, deadlocked_ports == 0]
+"""
+
+
+def run(live: Lab, runs: Path) -> FinishedRun:
+    text = INCAST.format(topology=live.spec.model_dump_json(exclude_defaults=True))
+    with catching_signals() as clock, lab.attach(live.name) as attached, live_world(attached, clock) as world:
+        return execute(resolve(load_scenario(text)), text, world, LiveLab(attached), runs, lambda _: None)
+
+
+def drops_at_switches(live: Lab) -> int:
+    ports = [port.id for port in live.clos.ports() if port.node.is_switch]
+    return sum(live.port_counters.sum(port_id)[drop] for port_id in ports for drop in DROPS)
+
+
+def sent_by(live: Lab, port: str) -> int:
+    return live.port_counters.sum(live.clos.port(port).id)[PortCounter.TX_PACKETS]
+
+
+def flow_of(live: Lab) -> dict[str, LinkFlow]:
+    """What flow control did to each port, by name."""
+    with opened_lossless(live.clos, live.paths.fabric_pins) as lossless:
+        return {port.name: flow for port, flow in zip(live.clos.ports(), lossless.links(), strict=True)}
+
+
+def eventually(condition: Callable[[], bool], *, deadline_seconds: float = 30) -> bool:
+    """Whether *condition* came true; for state in mapped memory, whose changes nobody announces."""
+    end = time.monotonic() + deadline_seconds
+    pause = Event()
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        pause.wait(0.01)
+    return True
+
+
+@EVERY_LAB
+def test_four_windows_into_one_port_lose_nothing_under_flow_control(held_lab: Lab, tmp_path: Path) -> None:
+    before = drops_at_switches(held_lab)
+    result = run(held_lab, tmp_path).result
+    assert [outcome.reason for outcome in result.verdict.outcomes if not outcome.has_passed] == []
+    lost = drops_at_switches(held_lab) - before
+    flow = result.recording.readings[-1].since(result.recording.readings[0]).flow
+    if held_lab.spec.flow_control == "none":
+        assert lost > 0
+        assert flow.stalls == 0
+    else:
+        assert lost == 0
+        assert flow.stalls > 0
+        assert flow.stalled_ns > 0
+        assert (flow.pauses > 0) == (held_lab.spec.flow_control == "pfc")
+
+
+@EVERY_LAB
+def test_raw_traffic_of_four_hosts_into_one_port_loses_nothing_under_flow_control(held_lab: Lab) -> None:
+    """No transport holds this back: 40 Mb/s are offered to a port of 10."""
+    dropped_before = drops_at_switches(held_lab)
+    is_lossless = held_lab.spec.flow_control != "none"
+    before = flow_of(held_lab) if is_lossless else {}
+    nics = [f"h{host}:0" for host in range(4)]
+
+    def has_gone_back_to_every_nic() -> bool:
+        flows = flow_of(held_lab)
+        return all(flows[nic].stalls > before[nic].stalls for nic in nics)
+
+    faults = LabFaults(held_lab.name)
+    try:
+        fields = {"rate": "10Mbit", "towards": "h4", "direction": "a-to-b", "until": "cleared"}
+        where = "{links: {between: [host, t0], node: p0-t0-0}}"
+        faults.add(parse_fault("congestion", where, fields, ()), seed=1)
+        if is_lossless:
+            assert eventually(has_gone_back_to_every_nic)
+            arrived = sent_by(held_lab, "p0-t0-1:0")
+            assert eventually(lambda: sent_by(held_lab, "p0-t0-1:0") - arrived > RAW_FRAMES)
+        else:
+            assert eventually(lambda: drops_at_switches(held_lab) - dropped_before > RAW_FRAMES)
+    finally:
+        faults.clear_all()
+        faults.close()
+    if is_lossless:
+        assert drops_at_switches(held_lab) == dropped_before
+
+
+@pytest.mark.parametrize("held_lab", ["pfc", "credits"], indirect=True, scope="module")
+def test_a_pause_storm_spreads_to_the_nics_and_ends(held_lab: Lab) -> None:
+    assert eventually(lambda: not any(flow.is_stalled for flow in flow_of(held_lab).values()))
+    before = flow_of(held_lab)
+    lost_before = drops_at_switches(held_lab)
+
+    def has_spread() -> bool:
+        flows = flow_of(held_lab)
+        on_the_way = [name for name, flow in flows.items() if flow.is_stalled]
+        return {"h0:0", downlink} < set(on_the_way) and any("-t1-" in name for name in on_the_way)
+
+    faults = LabFaults(held_lab.name)
+    downlink, load = "p0-t0-1:0", {"rate": "4Mbit", "direction": "a-to-b", "until": "cleared"}
+    try:
+        storm = {"id": "storm", "direction": "b-to-a", "until": "cleared"}
+        faults.add(parse_fault("pause-storm", "h4:0", storm, ()), seed=1)
+        faults.add(parse_fault("congestion", "h0:0", {**load, "id": "guilty", "towards": "h4"}, ()), seed=1)
+        faults.add(parse_fault("congestion", "h0:0", {**load, "id": "victim", "towards": "h5"}, ()), seed=1)
+        assert eventually(has_spread)
+        # what the victim would leave by is free, and still it stands, at the NIC already
+        flows, standing = flow_of(held_lab), sent_by(held_lab, "p0-t0-1:1")
+        assert not flows["p0-t0-1:1"].is_stalled
+        assert not flows["h3:0"].is_stalled
+        assert has_spread()
+        assert sent_by(held_lab, "p0-t0-1:1") == standing
+        faults.clear("storm")
+        assert eventually(lambda: sent_by(held_lab, "p0-t0-1:1") > standing)
+        assert eventually(lambda: not flow_of(held_lab)[downlink].is_stalled)
+    finally:
+        faults.clear_all()
+        faults.close()
+    after = flow_of(held_lab)
+    assert after[downlink].stalled_ns > before[downlink].stalled_ns
+    if held_lab.spec.flow_control == "pfc":
+        assert after[downlink].pauses > before[downlink].pauses
+        assert after["h0:0"].paused_ns > before["h0:0"].paused_ns
+    assert drops_at_switches(held_lab) == lost_before

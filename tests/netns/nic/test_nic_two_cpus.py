@@ -1,0 +1,88 @@
+"""One QP whose packets and SACKs are handled by two CPUs at once, as those of several ports may be.
+
+Each port of the two hosts polls in a kernel thread of its own, those of even planes on one CPU and those of
+odd planes on another.
+"""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from nic_lab import DISTANT, LAP, WritePair, set_loss
+
+from agents.bpf.libbpf import open_pinned
+from agents.bpf.maps import PerCpuArray
+from agents.wire_abi import NicCounter, NicCounters
+from testbed.fabric import lab
+from testbed.fabric.live import Lab
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two CPUs"),
+]
+
+
+def napi_threads() -> dict[int, int]:
+    """Pid of each kernel thread that polls a NIC port, with the port's plane."""
+    found = {}
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit():
+            continue
+        try:
+            name = (process / "comm").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended meanwhile
+        if name.startswith("napi/plane"):
+            found[int(process.name)] = int(name.removeprefix("napi/plane").partition("-")[0])
+    return found
+
+
+def poll_in_threads(live: Lab, host: str) -> None:
+    """Gives each port of *host* a kernel thread; /sys of another namespace needs a mount of its own."""
+    ports = " ".join(f"/sys/class/net/plane{plane}/threaded" for plane in range(live.spec.planes))
+    script = f"mount -t sysfs sysfs /sys && for port in {ports}; do echo 1 > $port; done"
+    inside = ["nsenter", f"--net={live.namespace(host)}", "unshare", "--mount", "sh", "-ec", script]
+    subprocess.run(inside, check=True)
+
+
+@pytest.fixture(scope="module")
+def on_two_cpus(lab_name: str) -> None:
+    """Both ends of the pair are polled on two CPUs, for as long as the module's lab lives."""
+    before = napi_threads().keys()
+    with lab.attach(lab_name) as live:
+        for host in DISTANT:
+            poll_in_threads(live, host)
+        new = {pid: plane for pid, plane in napi_threads().items() if pid not in before}
+        assert len(new) >= 2 * live.spec.planes
+    for pid, plane in new.items():
+        os.sched_setaffinity(pid, {plane % 2})
+
+
+def counted_by_cpu(live: Lab, host: str, counter: NicCounter) -> list[int]:
+    """What each CPU has counted at a NIC."""
+    descriptor = open_pinned(live.paths.node_pins(host) / "nic_counters")
+    try:
+        return [values.value[counter] for values in PerCpuArray(descriptor, NicCounters).read(0)]
+    finally:
+        os.close(descriptor)
+
+
+@pytest.mark.usefixtures("on_two_cpus")
+@pytest.mark.parametrize("loss", [0.0, 0.02])
+def test_two_cpus_keep_one_qp_whole(live: Lab, loss: float) -> None:
+    for port in live.clos.ports_of(live.clos.node(DISTANT[0])):
+        set_loss(live, port.id, loss)
+    data_before = counted_by_cpu(live, DISTANT[1], NicCounter.RX_DATA)
+    sacks_before = counted_by_cpu(live, DISTANT[0], NicCounter.RX_SACK)
+    with WritePair(live, DISTANT, 50_000, window_packets=128) as pair:
+        pair.write(20 * LAP)
+        assert pair.wrong_bytes() == 0
+        (row,) = [row for row in pair.source.list_qps() if row["qpn"] == pair.qpn]
+        assert (row["inflight"], row["lost_waiting"]) == (0, 0)
+        assert row["una_psn"] == row["next_psn"]
+    # both CPUs worked on the responder's QP, and both on the requestor's
+    data = counted_by_cpu(live, DISTANT[1], NicCounter.RX_DATA)
+    sacks = counted_by_cpu(live, DISTANT[0], NicCounter.RX_SACK)
+    for now, then in ((data, data_before), (sacks, sacks_before)):
+        assert sum(after - before > 500 for after, before in zip(now, then, strict=True)) >= 2, (now, then)

@@ -1,0 +1,184 @@
+"""Link probes on a real fabric: they come back, and broken links are found among sound ones."""
+
+import json
+import time
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from testbed.cli.app import run
+from testbed.fabric import lab
+from testbed.fabric.link_probes import LinkProbeCounts, link_probes_running
+from testbed.fabric.live import Lab
+from testbed.faults.by_hand import LabFaults, parse_fault
+from testbed.metrics.collector import LabCollector
+from testbed.metrics.exposition import Samples
+from testbed.metrics.lab_watch import open_reader
+from testbed.probing.localisation import Diagnosis, localise
+from testbed.scenario.execution import execute
+from testbed.scenario.live import LiveLab, live_world
+from testbed.scenario.load import load_scenario
+from testbed.scenario.resolve import resolve
+from testbed.scenario.signal_clock import catching_signals
+from testbed.topology.probe_outcome import PathOutcome, since
+from testbed.topology.probe_path import probe_paths
+
+pytestmark = pytest.mark.root
+
+DEADLINE_NS = 30_000_000_000
+JUDGED_PER_PATH = 100
+LAG_ROUNDS = 50  # of the fastest rounds here, as many as fit into the time-out
+SCENARIO = """\
+apiVersion: mrc-testbed/v1
+kind: Scenario
+metadata: {name: probed}
+spec:
+  topology:
+    {planes: 2, t0: 2, t1: 2, hosts_per_t0: 2, probing: {interval: 5ms, timeout: 100ms, t1_share: 100%}}
+  workloads:
+    - {name: main, kind: write-bw, from: h0, to: h3, size: 64KiB, warmup: 100ms, duration: 2s}
+  faults:
+    - {id: cut, at: 200ms, for: 1500ms, kind: link-down, select: {links: "p1-t0-0:2~p1-t1-0:0"}}
+  expect:
+    - localise(cut) < 10s
+    - wrong_bytes == 0
+"""
+UPLINK, HOST_LINK = "p1-t0-0:2~p1-t1-0:0", "h3:0~p0-t0-1:1"
+
+
+def judged(counts: LinkProbeCounts, at_least: int = JUDGED_PER_PATH) -> list[PathOutcome]:
+    """What becomes of so many probes on every path that are sent from now on."""
+    await_judged(counts, LAG_ROUNDS + 1)
+    return await_judged(counts, at_least)
+
+
+def await_judged(counts: LinkProbeCounts, at_least: int) -> list[PathOutcome]:
+    """What becomes of so many probes on every path that are judged from now on."""
+    before = counts.read()
+    deadline_ns = time.monotonic_ns() + DEADLINE_NS
+    while True:
+        between = list(since(counts.read(), before))
+        if min(outcome.passed + outcome.failed for outcome in between) >= at_least:
+            return between
+        assert time.monotonic_ns() < deadline_ns, between
+        Event().wait(0.02)  # the kernel only counts: there is nothing to be woken by
+
+
+def diagnose(live: Lab) -> Diagnosis:
+    with LinkProbeCounts(live.paths, live.clos) as counts:
+        return localise(live.clos, judged(counts))
+
+
+def inject(live: Lab, kind: str, links: str, **fields: str) -> None:
+    faults = LabFaults(live.name)
+    try:
+        faults.add(parse_fault(kind, links, {"id": "f1", "until": "cleared", **fields}, ()), seed=1)
+    finally:
+        faults.close()
+
+
+def suspects(live: Lab, diagnosis: Diagnosis) -> set[str]:
+    return {live.clos.link(link).name for link in diagnosis.suspects}
+
+
+def test_every_host_probes_every_link_it_is_to(live: Lab) -> None:
+    with LinkProbeCounts(live.paths, live.clos) as counts:
+        paths = [outcome.path for outcome in counts.read()]
+    assert paths == [path for host in live.clos.hosts() for path in probe_paths(live.clos, host.index)]
+    diagnosis = diagnose(live)
+    assert diagnosis.health.keys() == {link.id for link in live.clos.links()}
+    assert suspects(live, diagnosis) == set()
+    assert all(health.probes >= JUDGED_PER_PATH for health in diagnosis.health.values())
+
+
+@pytest.mark.parametrize("link", [UPLINK, HOST_LINK])
+@pytest.mark.parametrize("direction", ["a-to-b", "b-to-a"])
+def test_dead_link_is_found(live: Lab, link: str, direction: str) -> None:
+    inject(live, "link-down", link, direction=direction)
+    diagnosis = diagnose(live)
+    assert suspects(live, diagnosis) == {link}
+    assert diagnosis.health[live.clos.link(link).id].loss == 1.0
+
+
+@pytest.mark.parametrize("link", [UPLINK, HOST_LINK])
+def test_lossy_link_is_found(live: Lab, link: str) -> None:
+    inject(live, "loss", link, ratio="30%")
+    diagnosis = diagnose(live)
+    assert suspects(live, diagnosis) == {link}
+    loss = diagnosis.health[live.clos.link(link).id].loss
+    assert loss is not None
+    assert 0.3 < loss < 0.75  # 51% are lost there and back
+
+
+def test_command_says_what_is_broken_and_how_right_it_is(
+    live: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inject(live, "link-down", UPLINK)
+    status = run(["probe", "links", "-n", live.name, "--duration", "1s", "-o", "json"])
+    found = json.loads(capsys.readouterr().out)
+    assert status == 0
+    assert [row["link"] for row in found["suspects"]] == [UPLINK]
+    assert found["grade"] == {"broken": [UPLINK], "precision": 1.0, "recall": 1.0}
+    assert len(found["links"]) == live.clos.numbering.link_count
+    assert found["interval_ns"] == 5_000_000
+
+
+def test_what_is_found_can_be_denied(live: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    inject(live, "link-down", UPLINK)
+    assert run(["probe", "links", "-n", live.name, "--duration", "1s", "--deny"]) == 0
+    assert "denied" in capsys.readouterr().out
+    denied = {host.name: live.agent(host.name).call("denied_paths") for host in live.clos.hosts()}
+    try:
+        assert denied["h0"] == denied["h1"] == [{"plane": 1, "uplink": 0, "peer_host": None}]
+        towards = [{"plane": 1, "uplink": 0, "peer_host": peer} for peer in (0, 1)]
+        assert denied["h2"] == denied["h3"] == towards
+    finally:
+        for host, paths in denied.items():
+            for path in paths:
+                live.agent(host).call("allow_path", **path)
+
+
+def test_probes_of_a_command_end_with_it_or_go_on_as_the_topology_has_them(live: Lab) -> None:
+    with LinkProbeCounts(live.paths, live.clos) as counts:
+        with link_probes_running(live, 2_000_000) as probing:
+            assert (probing.interval, probing.timeout) == (2_000_000, 100_000_000)
+            judged(counts, at_least=20)
+        judged(counts, at_least=20)
+
+
+def test_a_run_says_how_well_and_how_fast_links_were_found(lab_name: str, tmp_path: Path) -> None:
+    with catching_signals() as clock, lab.attach(lab_name) as attached, live_world(attached, clock) as world:
+        resolved = resolve(load_scenario(SCENARIO))
+        finished = execute(resolved, SCENARIO, world, LiveLab(attached), tmp_path, lambda _: None)
+    result = finished.result
+    assert [outcome.reason for outcome in result.verdict.outcomes if not outcome.has_passed] == []
+    assert result.link_finding is not None
+    assert result.link_finding.localise.keys() == {"cut"}
+    manifest = json.loads((finished.folder / "manifest.json").read_text())
+    assert result.link_finding.recall is not None
+    assert 0 < manifest["link_probes"]["recall"] == result.link_finding.recall <= 1
+    assert "Link probes: " in (finished.folder / "summary.md").read_text()
+
+
+def test_metrics_count_probes_and_name_the_suspect(live: Lab) -> None:
+    reader = open_reader(live.name)
+    collector = LabCollector(reader, live.paths)
+    try:
+        first: Samples = {}
+        collector.collect(first)
+        inject(live, "link-down", UPLINK)
+        diagnose(live)
+        second: Samples = {}
+        collector.collect(second)
+    finally:
+        collector.close()
+    before, after = (dict(samples["mrc_link_probes_total"]) for samples in (first, second))
+    assert before.keys() == after.keys()
+    labels = (live.name, "1", "h0", UPLINK)
+    assert after[*labels, "failed"] >= before[*labels, "failed"] + JUDGED_PER_PATH
+    sound = (live.name, "1", "h0", live.clos.host_link(0, 1).name)
+    assert after[*sound, "passed"] >= before[*sound, "passed"] + JUDGED_PER_PATH
+    suspects = {labels[-1] for labels, value in second["mrc_link_probe_suspect"] if value}
+    assert suspects == {UPLINK}
+    assert len(second["mrc_link_probe_suspect"]) == live.clos.numbering.link_count

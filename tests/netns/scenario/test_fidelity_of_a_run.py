@@ -1,0 +1,84 @@
+"""What the machine does wrong shows in the verdict of a run, or in what the run counts."""
+
+import os
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from agents.nic.client import AgentClient
+from testbed.fabric import lab as labs
+from testbed.fabric.live import Lab
+from testbed.fabric.ring_drops import ring_drops
+from testbed.metrics.reader import LabReader
+from testbed.metrics.sampler import take_reading
+from testbed.metrics.series import add_hosts
+from testbed.scenario.execution import execute
+from testbed.scenario.live import LiveLab, live_world
+from testbed.scenario.load import load_scenario
+from testbed.scenario.resolve import resolve
+from testbed.scenario.signal_clock import catching_signals
+from testbed.scenario.verdict import Status
+from testbed.topology.congestion import CongestionControl
+from testbed.topology.spec import TopologySpec
+from testbed.workloads.engine import WorkloadEngine
+from testbed.workloads.flow import Flow
+from testbed.workloads.load import Load
+from testbed.workloads.mrc_transport import QpShape, open_mrc
+
+pytestmark = pytest.mark.root
+
+OVERLOAD = """\
+apiVersion: mrc-testbed/v1
+kind: Scenario
+metadata: {name: overload}
+spec:
+  topology: {planes: 4, t0: 2, t1: 4, hosts_per_t0: 4, port_rate: 2Gbit}
+  workloads:
+    - {name: main, kind: sendrecv, size: 64KiB, shift: 4, duration: 1s, warmup: 100ms}
+  expect: [wrong_bytes == 0]
+"""
+
+
+def _agent(lab: Lab, host: str) -> AgentClient:
+    return AgentClient(lab.paths.agent_socket(host))
+
+
+def test_a_run_that_asks_too_much_of_the_machine_is_untrusted(state_dir: Path, tmp_path: Path) -> None:
+    plan = resolve(load_scenario(OVERLOAD))
+    name = f"f{os.getpid()}"
+    labs.up(plan.topology, name=name, runtime="netns")
+    try:
+        with catching_signals() as clock, labs.attach(name) as lab, live_world(lab, clock) as world:
+            result = execute(plan, OVERLOAD, world, LiveLab(lab), tmp_path).result
+    finally:
+        labs.down(name)
+    assert result.verdict.status is Status.UNTRUSTED
+    assert result.verdict.exit_code == 7
+    assert any("frames left their queues late" in reason for reason in result.verdict.untrusted)
+    assert any(finding.what == "frames lost in receive rings" for finding in result.fidelity)
+
+
+def test_every_frame_that_vanishes_between_nics_is_found_in_a_ring(state_dir: Path) -> None:
+    name = f"f{os.getpid()}"
+    labs.up(TopologySpec(planes=1, t0=2, t1=2, hosts_per_t0=4), name=name, runtime="netns")
+    flows = tuple(Flow("incast", f"h{source}", "h0", 0) for source in range(1, 8))
+    try:
+        with (
+            labs.attach(name) as lab,
+            closing(LabReader(name, lab.clos, lab.paths.fabric_pins, lab.paths.pins / "nodes")) as reader,
+        ):
+            before, lost_before = take_reading(reader), ring_drops(lab)
+            with closing(
+                WorkloadEngine(open_mrc(lab, QpShape(congestion=CongestionControl("fixed", 1024))))
+            ) as engine:
+                # seven windows of 1024 packets into a ring of 256
+                engine.prepare([Load("incast", 65536, 8, 40, flows)], seed=1)
+                engine.start("incast")
+                assert engine.wait(None)
+            counts = add_hosts(take_reading(reader).since(before).hosts.values())
+            lost = ring_drops(lab) - lost_before
+    finally:
+        labs.down(name)
+    assert counts.messages == 7 * 40
+    assert counts.tx_data_packets - counts.rx_data_packets <= lost

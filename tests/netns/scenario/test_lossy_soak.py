@@ -1,0 +1,36 @@
+"""scenarios/lossy-soak.yaml, short: loss, corruption, reordering on all links, and all bytes right."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from testbed.fabric import lab
+from testbed.scenario.execution import execute
+from testbed.scenario.live import LiveLab, live_world
+from testbed.scenario.load import load_scenario
+from testbed.scenario.resolve import resolve
+from testbed.scenario.signal_clock import catching_signals
+
+pytestmark = pytest.mark.root
+
+SCENARIO = Path(__file__).parents[3] / "scenarios" / "lossy-soak.yaml"
+
+
+@pytest.mark.usefixtures("state_dir")
+def test_every_byte_arrives(tmp_path: Path) -> None:
+    text = SCENARIO.read_text(encoding="utf-8").replace("iterations: 6", "iterations: 3")
+    plan = resolve(load_scenario(text))
+    name = f"soak{os.getpid()}"
+    lab.up(plan.topology, name=name, runtime="netns")
+    try:
+        with (
+            catching_signals() as clock,
+            lab.attach(name) as attached,
+            live_world(attached, clock) as world,
+        ):
+            result = execute(plan, text, world, LiveLab(attached), tmp_path).result
+    finally:
+        lab.down(name)
+    assert [outcome.reason for outcome in result.verdict.outcomes if not outcome.has_passed] == []
+    assert sum(outcome.messages for outcome in result.recording.outcomes) == 64 * 3

@@ -1,0 +1,35 @@
+"""Traffic for faults to act on."""
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+
+from testbed.fabric.live import Lab
+from testbed.workloads.engine import WorkloadEngine
+from testbed.workloads.flow import Flow
+from testbed.workloads.load import Load
+from testbed.workloads.mrc_transport import QpShape, open_mrc
+from testbed.workloads.outcome import FlowOutcome
+
+DEADLINE_NS = 20 * 10**9
+SECOND_NS = 10**9
+
+
+def send(
+    live: Lab,
+    seconds: float,
+    source: str = "h0",
+    target: str = "h2",
+    meanwhile: Callable[[], None] = lambda: None,
+) -> FlowOutcome:
+    """Writes from one host to the other for a while; *meanwhile* is called when that has begun."""
+    engine = WorkloadEngine(open_mrc(live, QpShape()))
+    with closing(engine):
+        flows = (Flow("main", source, target, 0),)
+        engine.prepare([Load("main", 64 << 10, 4, None, flows)], 1)
+        engine.start("main")
+        meanwhile()
+        engine.wait(time.monotonic_ns() + int(seconds * SECOND_NS))
+        engine.stop("main")
+        [outcome] = engine.collect(time.monotonic_ns() + DEADLINE_NS)
+    return outcome

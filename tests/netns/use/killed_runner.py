@@ -1,0 +1,43 @@
+"""A runner that injects one fault and is killed while it acts; the lab's keeper takes the fault back."""
+
+import json
+import subprocess
+import sys
+import time
+
+from fault_traffic import DEADLINE_NS
+
+from testbed.fabric.folder_watch import FolderWatch
+from testbed.fabric.state import lab_paths
+from testbed.faults.ledger import Ledger
+
+_RUNNER = """
+import json, sys
+from testbed.fabric import lab
+from testbed.faults.by_hand import parse_fault, plan_fault
+from testbed.faults.session import FaultSession
+
+name, kind, where, fields = sys.argv[1:]
+with lab.attach(name) as attached:
+    fault = parse_fault(kind, where, {"id": "f1", "until": "cleared", **json.loads(fields)}, ())
+    action = plan_fault(fault, attached.clos, 1)
+session = FaultSession(name)
+session.apply(action.occurrence(0, 0, None))
+print("applied", flush=True)
+sys.stdin.read()
+"""
+
+
+def kill_a_runner_with(lab_name: str, kind: str, where: str, fields: dict[str, str]) -> None:
+    """Returns when the fault of the dead runner is out of the ledger."""
+    command = [sys.executable, "-c", _RUNNER, lab_name, kind, where, json.dumps(fields)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as runner:
+        assert runner.stdout is not None
+        assert runner.stdout.readline() == "applied\n"
+        runner.kill()
+    ledger = Ledger(lab_paths(lab_name).faults)
+    deadline_ns = time.monotonic_ns() + DEADLINE_NS
+    with FolderWatch([ledger.active_folder]) as watch:
+        while ledger.entries():
+            assert time.monotonic_ns() < deadline_ns
+            watch.wait([], deadline_ns)

@@ -1,0 +1,101 @@
+"""CC profiles: their life, and the QPs created with them."""
+
+from typing import Any, cast
+
+import pytest
+from plain_device import PlainDevice
+
+from agents.nic.config import AgentConfig
+from agents.nic.device import NicDevice
+from agents.nic.verbs import Verbs
+from agents.wire_abi import Limit
+from testbed.errors import UsageError
+from testbed.topology.clos import Clos
+from testbed.topology.spec import TopologySpec
+
+FABRIC = Clos(TopologySpec(planes=4, t0=2, t1=2, hosts_per_t0=2))
+EVS = list(FABRIC.ev_set(0, 3, 16))
+RATE_BPS, RTT_NS = 400_000_000, 750_000
+
+
+@pytest.fixture
+def device() -> PlainDevice:
+    return PlainDevice(FABRIC, 0)
+
+
+def verbs_at(device: PlainDevice, folder: Any, rate_bps: int) -> Verbs:
+    config = AgentConfig(
+        "h0", folder, folder / "s", folder / "l", rate_bps=rate_bps, base_rtt_ns=RTT_NS if rate_bps else 0
+    )
+    return Verbs(config, cast("NicDevice", device))
+
+
+@pytest.fixture
+def verbs(device: PlainDevice, tmp_path: Any) -> Verbs:
+    return verbs_at(device, tmp_path, RATE_BPS)
+
+
+def online(verbs: Verbs, **config: Any) -> int:
+    number = verbs.create_cc_profile("uet-1.0-nscc")
+    verbs.modify_cc_profile(number, state="ONLINE", config=config)
+    return number
+
+
+def test_qp_gets_the_parameters_of_its_profile(verbs: Verbs, device: PlainDevice) -> None:
+    profile = online(verbs, max_cwnd=20_000, gamma=0.5)
+    qpn = verbs.create_qp(3, EVS, cc_profile=profile)
+    inline = verbs.create_qp(3, EVS, cc_profile={"max_cwnd": 20_000, "gamma": 0.5})
+    first, second = (device.qps.read(number - Limit.QPN_BASE) for number in (qpn, inline))
+    assert bytes(first.cc) == bytes(second.cc)
+    assert first.nscc.cwnd_bytes == 20_000
+    asked = verbs.query_cc_profile(profile)
+    assert (asked["state"], asked["max_cwnd_bytes"], asked["config"]) == (
+        "ONLINE",
+        20_000,
+        {"max_cwnd": 20_000, "gamma": 0.5},
+    )
+
+
+def test_profile_is_used_online_and_changed_offline(verbs: Verbs) -> None:
+    number = verbs.create_cc_profile("uet-1.0-nscc")
+    with pytest.raises(UsageError, match=f"cc_profile: {number} is OFFLINE; ONLINE is needed"):
+        verbs.create_qp(3, EVS, cc_profile=number)
+    verbs.modify_cc_profile(number, state="ONLINE")
+    with pytest.raises(UsageError, match="config: the profile is ONLINE"):
+        verbs.modify_cc_profile(number, config={"gamma": 0.5})
+    verbs.modify_cc_profile(number, state="OFFLINE")
+    verbs.modify_cc_profile(number, config={"gamma": 0.5})
+    verbs.destroy_cc_profile(number)
+    with pytest.raises(UsageError, match=f"cc_profile_id: no CC profile {number}"):
+        verbs.query_cc_profile(number)
+
+
+@pytest.mark.parametrize(
+    ("config", "complaint"),
+    [({"gama": 1}, "there is no gama"), ({"gamma": 2}, "gamma"), ({"max_cwnd": "x"}, "max_cwnd")],
+)
+def test_parameter_that_cannot_be_is_named_and_nothing_changes(
+    verbs: Verbs, config: dict[str, Any], complaint: str
+) -> None:
+    number = online(verbs, gamma=0.5)
+    verbs.modify_cc_profile(number, state="OFFLINE")
+    with pytest.raises(UsageError, match=complaint):
+        verbs.modify_cc_profile(number, state="ONLINE", config=config)
+    asked = verbs.query_cc_profile(number)
+    assert (asked["state"], asked["config"]) == ("OFFLINE", {"gamma": 0.5})
+
+
+def test_other_algorithms_and_too_many_profiles(verbs: Verbs) -> None:
+    with pytest.raises(UsageError, match=r"algorithm: dcqcn; uet-1\.0-nscc is accepted"):
+        verbs.create_cc_profile("dcqcn")
+    for _ in range(16):
+        verbs.create_cc_profile("uet-1.0-nscc")
+    with pytest.raises(UsageError, match="all 16 CC profiles of the NIC are in use"):
+        verbs.create_cc_profile("uet-1.0-nscc")
+
+
+def test_ports_without_a_rate_have_no_nscc(device: PlainDevice, tmp_path: Any) -> None:
+    verbs = verbs_at(device, tmp_path, 0)
+    number = verbs.create_cc_profile("uet-1.0-nscc")
+    with pytest.raises(UsageError, match="nscc needs ports with a rate"):
+        verbs.modify_cc_profile(number, config={})

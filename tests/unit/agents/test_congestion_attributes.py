@@ -1,0 +1,111 @@
+"""Congestion control as an attribute of QPs: what a NIC chooses, what it derives, what it refuses."""
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+from plain_device import PlainDevice
+
+from agents.nic.config import AgentConfig
+from agents.nic.device import NicDevice
+from agents.nic.qp import path_numbers, replacement_path
+from agents.nic.verbs import Verbs
+from agents.wire_abi import Limit, Qp
+from testbed.errors import UsageError
+from testbed.topology.clos import Clos
+from testbed.topology.ev import Ev
+from testbed.topology.spec import TopologySpec
+from testbed.wire.received_bytes import ROUNDING_MAX_BYTES, write_nominal_bytes
+
+FABRIC = Clos(TopologySpec(planes=4, t0=2, t1=2, hosts_per_t0=2))
+HOST, PEER = 0, 3
+EVS = list(FABRIC.ev_set(HOST, PEER, 16))
+
+
+@pytest.fixture
+def device() -> PlainDevice:
+    return PlainDevice(FABRIC, HOST)
+
+
+def verbs_of(device: PlainDevice, folder: Path, *, is_shaped: bool) -> Verbs:
+    rate = {"rate_bps": 400_000_000, "base_rtt_ns": 750_000} if is_shaped else {}
+    config = AgentConfig("h0", folder, folder / "s", folder / "l", **rate)
+    return Verbs(config, cast("NicDevice", device))
+
+
+def made(device: PlainDevice, qpn: int) -> Qp:
+    return device.qps.read(qpn - Limit.QPN_BASE)
+
+
+def test_nscc_where_ports_have_a_rate(device: PlainDevice, tmp_path: Path) -> None:
+    qp = made(device, verbs_of(device, tmp_path, is_shaped=True).create_qp(PEER, EVS))
+    assert (qp.cc.is_fixed, qp.cc.max_cwnd_bytes, qp.cc.base_rtt_ns) == (0, 56_250, 750_000)
+    assert (qp.nscc.cwnd_bytes, qp.nscc.max_wnd_bytes, qp.nscc.base_rtt_ns) == (56_250, 56_250, 750_000)
+    assert qp.loss_threshold_acks == 2 * 27
+
+
+@pytest.mark.parametrize("is_shaped", [False, True])
+@pytest.mark.parametrize("packets", [1, 10, 64])
+def test_fixed_window_lets_exactly_so_many_full_packets_go(
+    device: PlainDevice, tmp_path: Path, packets: int, is_shaped: bool
+) -> None:
+    qp = made(
+        device, verbs_of(device, tmp_path, is_shaped=is_shaped).create_qp(PEER, EVS, window_packets=packets)
+    )
+    full_bytes = write_nominal_bytes(2048)
+    assert qp.cc.is_fixed == 1
+    # whatever CC_STATE has rounded up, the last packet finds the window open and the next one finds it closed
+    assert (packets - 1) * full_bytes < qp.nscc.cwnd_bytes <= packets * full_bytes - ROUNDING_MAX_BYTES
+
+
+def test_profile_sets_parameters_by_standard_name(device: PlainDevice, tmp_path: Path) -> None:
+    profile = {"max_cwnd": 20_000, "gamma": 0.5, "disable_qa": True}
+    qp = made(device, verbs_of(device, tmp_path, is_shaped=True).create_qp(PEER, EVS, cc_profile=profile))
+    assert (qp.cc.max_cwnd_bytes, qp.cc.gamma_q16, qp.cc.disable_qa) == (20_000, 1 << 15, 1)
+
+
+@pytest.mark.parametrize(
+    ("is_shaped", "attributes", "message"),
+    [
+        (False, {"cc": "nscc"}, r"cc: nscc needs ports with a rate"),
+        (False, {"cc_profile": {}}, r"cc: nscc needs ports with a rate"),
+        (True, {"cc": "cubic"}, r"cc: 'cubic'; nscc or fixed is accepted"),
+        (True, {"cc": "nscc", "window_packets": 8}, r"window_packets: it is for a fixed window"),
+        (True, {"cc": "fixed", "cc_profile": {"gamma": 0.5}}, r"cc_profile: parameters of nscc"),
+        (True, {"cc_profile": {"gamma": 2}}, r"gamma is 2, expected 0 to 1"),
+        (True, {"cc_profile": {"gama": 0.5}}, r"there is no gama"),
+    ],
+)
+def test_what_does_not_go_together_is_refused_by_name(
+    device: PlainDevice, tmp_path: Path, is_shaped: bool, attributes: dict[str, object], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        verbs_of(device, tmp_path, is_shaped=is_shaped).create_qp(PEER, EVS, **attributes)  # type: ignore[arg-type]
+
+
+def test_list_tells_the_window_and_what_changed_it(device: PlainDevice, tmp_path: Path) -> None:
+    verbs = verbs_of(device, tmp_path, is_shaped=True)
+    verbs.create_qp(PEER, EVS)
+    (row,) = verbs.list_qps()
+    assert (row["cc"], row["cwnd_bytes"], row["cwnd_reason"], row["avg_delay_ns"]) == (
+        "nscc",
+        56_250,
+        "none",
+        0,
+    )
+
+
+def test_evs_of_one_uplink_share_a_path() -> None:
+    evs = [Ev(0, 0, 0).value, Ev(0, 1, 0).value, Ev(0, 0, 1).value, Ev(1, 0, 0).value]
+    assert path_numbers(evs, are_named=True) == [0, 1, 0, 2]
+    assert path_numbers(evs, are_named=False) == [0, 1, 2, 3]
+
+
+def test_ev_that_replaces_another_joins_the_path_it_names(device: PlainDevice, tmp_path: Path) -> None:
+    verbs = verbs_of(device, tmp_path, is_shaped=False)
+    qpn = verbs.create_qp(PEER, EVS)
+    qp, attributes = made(device, qpn), verbs._qps[qpn - Limit.QPN_BASE].attributes
+    other = next(index for index, ev in enumerate(EVS) if ev >> 16 != EVS[0] >> 16)
+    assert replacement_path(qp, attributes, 0, EVS[other] ^ 0x77) == qp.evs[other].path
+    unknown = replacement_path(qp, attributes, 0, 0x0FFF0000)
+    assert unknown not in {ev.path for ev in list(qp.evs)[: len(EVS)]}

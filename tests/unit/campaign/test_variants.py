@@ -1,0 +1,178 @@
+"""Scenarios with variants: what is run, what is compared, where it is shown."""
+
+import json
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from testbed.campaign.execution import execute_campaign
+from testbed.campaign.folder import CampaignFolder, find_campaign
+from testbed.campaign.markdown import put_into
+from testbed.campaign.plan import plan_campaign, plan_variants
+from testbed.campaign.summary import summarize_campaign
+from testbed.errors import UsageError
+from testbed.scenario.load import load_scenario
+
+SIDES = """\
+apiVersion: mrc-testbed/v1
+kind: Scenario
+metadata: {name: sides, description: Two planes against four., paper: "Fig. 0", claim: Four are faster.}
+spec:
+  seed: 5
+  topology: {planes: 4, t0: 2, t1: 2, hosts_per_t0: 1}
+  workloads:
+    - {name: main, kind: write-bw, from: h0, to: h1, size: 64KiB, duration: 1s}
+  variants:
+    planes:
+      two: {topology.planes: 2}
+      four: {}
+    size:
+      4KiB: {workloads.main.size: 4KiB}
+      64KiB: {}
+  compare: [goodput(main), messages]
+  figure: [{kind: per-flow}]
+  expect:
+    - messages in four-4KiB > messages in four-64KiB
+    - wrong_bytes == 0
+"""
+
+
+@pytest.fixture
+def scenario(tmp_path):
+    path = tmp_path / "sides.yaml"
+    path.write_text(SIDES)
+    return path
+
+
+def carried_out(path, stage):
+    folder = CampaignFolder.create(path.parent / "runs", plan_variants(load_scenario(path)))
+    execute_campaign(folder, stage, progress=lambda _: None)
+    return folder
+
+
+def refusal(path, old, new):
+    assert old in SIDES
+    path.write_text(SIDES.replace(old, new))
+    with pytest.raises(UsageError) as refused:
+        load_scenario(path)
+    return refused.value.message
+
+
+def test_every_combination_is_a_run_and_those_of_one_topology_share_a_lab(scenario, stage):
+    carried_out(scenario, stage)
+    names = ["two-4KiB", "two-64KiB", "four-4KiB", "four-64KiB"]
+    runs = [f"sides {name} seed=5" for name in names]
+    assert stage.events == ["up 2", *runs[:2], "down 2", "up 4", *runs[2:], "down 4"]
+
+
+def test_an_expectation_across_variants_is_judged_once_all_have_run(scenario, stage):
+    row = summarize_campaign(carried_out(scenario, stage)).rows[0]
+    across, in_each = row.expectations
+    assert row.status == "passed"
+    four = {run.name: run.value("messages") for run in row.variants if run.name.startswith("four")}
+    assert (across["left"], across["right"]) == (four["four-4KiB"], four["four-64KiB"])
+    assert in_each["reason"] == "held in each of 4 variants"
+    assert row.measured.startswith("messages in four-4KiB > messages in four-64KiB: ")
+
+
+def test_an_expectation_without_a_variant_must_hold_in_each(scenario, stage):
+    def damage(run, lab):
+        lab.wrong_bytes = 3 * (run.plan.variant == "two-64KiB")
+
+    stage.before_run = damage
+    row = summarize_campaign(carried_out(scenario, stage)).rows[0]
+    assert row.status == "failed"
+    failed = [each for each in row.expectations if not each["passed"]]
+    assert [each["text"] for each in failed] == ["wrong_bytes == 0"]
+    assert failed[0]["reason"].startswith("two-64KiB: ")
+
+
+def test_nothing_is_judged_across_variants_of_which_one_broke(scenario, stage):
+    def interrupt(run, lab):
+        if run.plan.variant == "four-64KiB":
+            lab.clock.interrupt_at_ns = lab.clock.time_ns + 10**8
+
+    stage.before_run = interrupt
+    row = summarize_campaign(carried_out(scenario, stage)).rows[0]
+    assert row.status == "interrupted"
+    assert not any(each["passed"] for each in row.expectations)
+
+
+def test_a_folder_read_again_tells_the_same(scenario, stage):
+    folder = carried_out(scenario, stage)
+    again = CampaignFolder.open(find_campaign(scenario.parent / "runs", "sides"))
+    assert again.plan.runs == folder.plan.runs
+    assert summarize_campaign(again) == summarize_campaign(folder)
+
+
+def test_one_page_and_one_figure_show_all_variants(scenario, stage):
+    folder = carried_out(scenario, stage)
+    page = (folder.path / "report.html").read_text()
+    row = summarize_campaign(folder).rows[0]
+    for run in row.variants:
+        assert f'href="{run.folder}/report.html">{run.name}</a>' in page
+        assert (folder.path / run.folder / "report.html").is_file()
+    drawn = (folder.path / row.page.replace(".html", ".svg")).read_text()
+    figure = ET.fromstring(drawn)  # noqa: S314 - we wrote it
+    texts = "".join(figure.itertext())
+    assert "goodput(main)" in texts
+    assert "4KiB" in texts
+
+
+def test_markdown_goes_into_another_file_between_two_lines(scenario, stage):
+    summary = summarize_campaign(carried_out(scenario, stage))
+    paper = scenario.parent / "paper.md"
+    paper.write_text("before\n<!-- campaign sides -->\nold\n<!-- end -->\nafter\n")
+    put_into(paper, summary)
+    once = paper.read_text()
+    put_into(paper, summary)
+    assert paper.read_text() == once
+    assert once.startswith("before\n<!-- campaign sides -->\n")
+    assert once.endswith("\n<!-- end -->\nafter\n")
+    assert "old" not in once
+    assert "| sides | 5 | Fig. 0 | Four are faster. |" in once
+    paper.write_text("no such lines\n")
+    with pytest.raises(UsageError, match="has no line '<!-- campaign sides -->'"):
+        put_into(paper, summary)
+    assert paper.read_text() == "no such lines\n"
+
+
+def test_variants_are_one_row_of_a_campaign(scenario, stage, files):
+    (files / "both.yaml").write_text(
+        "apiVersion: mrc-testbed/v1\nkind: Campaign\nmetadata: {name: all}\n"
+        "spec: {scenarios: [sides.yaml, plain.yaml]}\n"
+    )
+    folder = CampaignFolder.create(files / "campaigns", plan_campaign(files / "both.yaml"))
+    execute_campaign(folder, stage, progress=lambda _: None)
+    document = json.loads((folder.path / "summary.json").read_text())
+    assert [run["scenario"] for run in document["runs"]] == ["sides", "plain"]
+    assert [variant["variant"] for variant in document["runs"][0]["variants"]] == [
+        "two-4KiB",
+        "two-64KiB",
+        "four-4KiB",
+        "four-64KiB",
+    ]
+    assert all(variant["measures"]["messages"] > 0 for variant in document["runs"][0]["variants"])
+    suites = ET.fromstring((folder.path / "junit.xml").read_text())  # noqa: S314 - we wrote it
+    assert [suite.get("name") for suite in suites] == ["sides seed=5", "plain seed=1"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("in four-4KiB", "in for-4KiB", "there is no variant 'for-4KiB'; did you mean 'four-4KiB'?"),
+        ("in four-64KiB", "", "in which variant?"),
+        ("topology.planes: 2", "fabric.planes: 2", "begins with topology, transport, workloads, faults"),
+        ("[goodput(main), messages]", "[messages in four-4KiB]", "leave out `in`"),
+    ],
+)
+def test_what_is_wrong_with_variants_is_told_with_its_line(scenario, old, new, message):
+    told = refusal(scenario, old, new)
+    assert "sides.yaml:" in told
+    assert message in told
+
+
+def test_a_variant_that_does_not_fit_is_told_by_name(scenario):
+    scenario.write_text(SIDES.replace("two: {topology.planes: 2}", "two: {topology.planes: 99}"))
+    with pytest.raises(UsageError, match="two-4KiB"):
+        plan_variants(load_scenario(scenario))

@@ -1,0 +1,15 @@
+"""What /proc/net/dev says about receive rings."""
+
+from testbed.fabric.ring_drops import parse_dropped
+
+DEVICES = (
+    "Inter-|   Receive                      |  Transmit\n"
+    " face |bytes packets errs drop fifo ...|bytes packets errs drop ...\n"
+    "    lo:       0       0    0    9    0     0          0         0        0       0    0    0\n"
+    "plane0: 2298342    1046    0   17    0     0          0         0   161084    1046    0    5\n"
+    " down3:       1       1    0    4    0     0          0         0        0       0    0    0\n"
+)
+
+
+def test_frames_dropped_on_receipt_are_added_up() -> None:
+    assert parse_dropped(DEVICES) == 30

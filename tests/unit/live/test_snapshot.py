@@ -1,0 +1,154 @@
+"""Snapshots from two observations: rates, states, news."""
+
+import dataclasses
+
+import pytest
+
+from agents.wire_abi import EvReason, EvState
+from testbed.fabric.process import ProcessIdentity
+from testbed.faults.effect import Fault
+from testbed.faults.ledger import Entry, Phase
+from testbed.live.snapshot import Observation, build_snapshot
+from testbed.metrics.cpu_use import CpuReading, CpuTimes
+from testbed.metrics.fault_record import ActiveFault
+from testbed.metrics.histogram import Histogram
+from testbed.metrics.series import HostCounts, Reading
+from testbed.topology.clos import Clos
+from testbed.topology.spec import TopologySpec
+
+CLOS = Clos(TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1, port_rate=10_000_000))
+LINK = CLOS.link("p0-t0-0:1~p0-t1-0:0")
+PORTS = len(list(CLOS.ports()))
+
+
+def observation(time_ns: int, **changes: object) -> Observation:
+    reading = Reading(
+        time_ns=time_ns,
+        hosts={"h0": HostCounts(), "h1": HostCounts()},
+        packet_rtt=(Histogram(), Histogram()),
+        message_completion=Histogram(),
+        ev_states={},
+        plane_tx_bytes=(0, 0),
+        port_drops={"loss": 0},
+        cpus=CpuReading(time_ns, (CpuTimes("0", 0, 0, 0, 0),)),
+    )
+    known = {field.name for field in dataclasses.fields(Reading)}
+    reading = dataclasses.replace(reading, **{key: changes.pop(key) for key in known & changes.keys()})
+    seen = Observation(reading, (True,) * PORTS, (0,) * PORTS, (0,) * PORTS, (0,) * PORTS, {}, ())
+    return dataclasses.replace(seen, **changes)  # type: ignore[arg-type]
+
+
+def with_port(port_id: int, value: int, rest: int = 0) -> tuple[int, ...]:
+    return tuple(value if index == port_id else rest for index in range(PORTS))
+
+
+def entry(fault_id: str, links: tuple[str, ...], **changes: object) -> Entry:
+    fault = Fault(fault_id=fault_id, kind="loss", seed=1, detail="5%", links=links)
+    return dataclasses.replace(Entry(fault, added_ns=0), **changes)  # type: ignore[arg-type]
+
+
+EARLY = observation(1_000_000_000)
+
+
+def test_rates_are_of_the_interval() -> None:
+    late = observation(
+        1_500_000_000,
+        hosts={
+            "h0": HostCounts(acknowledged_bytes=1000, retransmits_sack=2),
+            "h1": HostCounts(goodput_bytes=1000),
+        },
+        plane_tx_bytes=(2000, 0),
+        packet_rtt=(Histogram.from_times([5000] * 3), Histogram()),
+        port_drops={"loss": 4},
+        ev_states={(0, EvState.GOOD): 3, (1, EvState.ASSUMED_BAD): 1},
+    )
+    seen = build_snapshot(CLOS, EARLY, late)
+    assert seen.interval_ns == 500_000_000
+    assert seen.goodput_bps == 16_000
+    assert [(host.goodput_bps, host.sent_bps, host.retransmits) for host in seen.hosts] == [
+        (0, 16_000, 2),
+        (16_000, 0, 0),
+    ]
+    assert [plane.tx_bps for plane in seen.planes] == [32_000, 0]
+    assert seen.planes[0].ev_states == {"GOOD": 3, "SKIP": 0, "ASSUMED_BAD": 0, "DENIED": 0}
+    assert seen.planes[0].rtt is not None
+    assert seen.planes[0].rtt.count == 3
+    assert seen.planes[1].rtt is None
+    assert seen.dropped == {"loss": 4}
+    assert seen.retransmits == 2
+
+
+def test_the_load_of_a_link_is_that_of_its_busier_direction() -> None:
+    late = observation(
+        2_000_000_000, tx_bytes=with_port(LINK.upper.id, 625_000), dropped=with_port(LINK.lower.id, 7)
+    )
+    [view] = [link for link in build_snapshot(CLOS, EARLY, late).links if link.name == LINK.name]
+    assert (view.up_bps, view.down_bps, view.load_ratio) == (0, 5_000_000, 0.5)
+    assert view.dropped == 7
+
+
+def test_without_rates_the_busiest_link_is_the_measure() -> None:
+    clos = Clos(TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1))
+    late = observation(2_000_000_000, tx_bytes=with_port(LINK.lower.id, 100, rest=25), queue_bytes=())
+    loads = {link.name: link.load_ratio for link in build_snapshot(clos, EARLY, late).links}
+    assert loads.pop(LINK.name) == 1.0
+    assert set(loads.values()) == {0.25}
+
+
+def test_an_idle_lab_without_rates_has_no_load() -> None:
+    clos = Clos(TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1))
+    seen = build_snapshot(clos, EARLY, observation(2_000_000_000))
+    assert {link.load_ratio for link in seen.links} == {0.0}
+
+
+@pytest.mark.parametrize("port_id", [LINK.lower.id, LINK.upper.id])
+def test_a_link_that_is_cut_one_way_is_down(port_id: int) -> None:
+    up = tuple(index != port_id for index in range(PORTS))
+    cut = observation(2_000_000_000, ports_up=up, faults=(entry("cut", (LINK.name,)),))
+    seen = build_snapshot(CLOS, EARLY, cut)
+    states = {link.name: link.state for link in seen.links}
+    assert states.pop(LINK.name) == "down"
+    assert set(states.values()) == {"up"}
+    assert seen.news == (f"link down: {LINK.name}",)
+    assert build_snapshot(CLOS, cut, observation(3_000_000_000)).news == (f"link up: {LINK.name}",)
+
+
+def test_a_fault_impairs_its_links_only_while_it_acts() -> None:
+    faults = (
+        entry("a", (LINK.name,)),
+        entry("b", (LINK.name,), phase=Phase.OFF, owner=ProcessIdentity(1, 2)),
+    )
+    seen = build_snapshot(CLOS, EARLY, observation(2_000_000_000, faults=faults))
+    [view] = [link for link in seen.links if link.state == "impaired"]
+    assert (view.name, view.faults) == (LINK.name, ("a",))
+    assert [(fault.is_acting, fault.is_by_hand) for fault in seen.faults] == [(True, True), (False, False)]
+
+
+def test_a_flap_of_a_run_is_there_between_its_outages_and_impairs_nothing() -> None:
+    flap = ActiveFault("flap1", "link-flap")
+    now = build_snapshot(CLOS, EARLY, observation(2_000_000_000, resting={flap: (LINK.name,)}))
+    (shown,) = now.faults
+    assert (shown.id, shown.kind, shown.places) == ("flap1", "link-flap", (LINK.name,))
+    assert not shown.is_acting
+    assert not shown.is_by_hand
+    assert {link.state for link in now.links} == {"up"}
+
+
+def test_the_time_a_fault_has_left_never_is_negative() -> None:
+    faults = (entry("a", (), expires_ns=2_500_000_000), entry("b", (), expires_ns=1), entry("c", ()))
+    seen = build_snapshot(CLOS, EARLY, observation(2_000_000_000, faults=faults))
+    assert [fault.left_ns for fault in seen.faults] == [500_000_000, 0, None]
+
+
+def test_only_evs_that_leave_use_or_return_are_news() -> None:
+    bad = (EvState.GOOD, EvState.ASSUMED_BAD, EvReason.LOSS, 1)
+    skipped = (EvState.GOOD, EvState.SKIP, EvReason.ECN, 0)
+    early = observation(1_000_000_000, transitions={bad: 2})
+    late = observation(2_000_000_000, transitions={bad: 5, skipped: 900})
+    assert build_snapshot(CLOS, early, late).news == ("plane 1: 3 EVs GOOD to ASSUMED_BAD (loss)",)
+
+
+def test_observations_of_different_labs_are_refused() -> None:
+    used = observation(1_000_000_000, packet_rtt=(Histogram.from_times([5000]), Histogram()))
+    with pytest.raises(ValueError, match="went down"):
+        build_snapshot(CLOS, used, observation(2_000_000_000))

@@ -1,0 +1,89 @@
+"""The terminal's picture of a snapshot."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from testbed.live.feed import TailLine, Update
+from testbed.live.snapshot import FaultView, HostView, LinkView, PlaneView, Snapshot
+from testbed.live.terminal import View, render, sorted_links
+from testbed.metrics.series import Latency
+from testbed.topology.clos import Clos
+from testbed.topology.spec import TopologySpec
+
+CLOS = Clos(TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1, port_rate=10_000_000))
+RTT = Latency(10, 1_500_000, 2_000_000, 3_250_000, 4_000_000, 5_000_000)
+
+
+def link_view(link_id: int, name: str) -> LinkView:
+    state = {"h0:0~p0-t0-0:0": "down", "h1:1~p1-t0-1:0": "impaired"}.get(name, "up")
+    load = 1.0 if name == "h0:1~p1-t0-0:0" else 0.0
+    faults = () if state == "up" else ("optic",)
+    return LinkView(name, CLOS.link(link_id).plane, state, load, load * 1e7, 0, 0, 0, faults)  # type: ignore[arg-type]
+
+
+SNAPSHOT = Snapshot(
+    time_ns=2,
+    interval_ns=1,
+    goodput_bps=12_300_000,
+    retransmits=17,
+    dropped={"link_down": 3},
+    rtt=RTT,
+    completion=None,
+    hosts=(HostView("h0", 0, 12_300_000, 17), HostView("h1", 12_300_000, 0, 0)),
+    planes=tuple(
+        PlaneView(plane, {"GOOD": 30, "SKIP": 0, "ASSUMED_BAD": 2 * plane, "DENIED": 0}, 1e6, None)
+        for plane in range(2)
+    ),
+    links=tuple(link_view(link.id, link.name) for link in CLOS.links()),
+    faults=(FaultView("optic", "link-down", "", ("h0:0~p0-t0-0:0",), True, 1_500_000_000, True),),
+    news=(),
+)
+UPDATE = Update(3, None, CLOS, SNAPSHOT, (), (), (TailLine("12:00:01", "link down: x"),))
+
+
+def text_of(update: Update, view: View) -> str:
+    console = Console(file=io.StringIO(), width=160, no_color=True)
+    with console.capture() as capture:
+        console.print(render("lab", update, view))
+    return capture.get()
+
+
+def test_the_picture_tells_figures_faults_and_events() -> None:
+    text = text_of(UPDATE, View())
+    for part in (
+        "goodput 12.3Mbit   RTT p50 1.5ms  p99 3.25ms  p99.9 4ms",
+        "sent again 17   lost 3 link_down",
+        "optic  link-down  1.5s  hand  h0:0~p0-t0-0:0",
+        "12:00:01  link down: x",
+    ):
+        assert part in text
+
+
+def test_the_map_has_a_cell_per_link_of_each_t0() -> None:
+    lines = text_of(UPDATE, View()).splitlines()
+    [top] = [at for at, line in enumerate(lines) if line.startswith("plane  T0 0")]
+    assert lines[top + 1].split() == ["0", "✕", "┊", "·", "·", "┊", "·"]
+    assert lines[top + 2].split() == ["1", "█", "┊", "·", "!", "┊", "·"]
+
+
+@pytest.mark.parametrize(
+    ("sort", "first"), [("load", "h0:1~p1-t0-0:0"), ("state", "h0:0~p0-t0-0:0"), ("name", "h0:0~p0-t0-0:0")]
+)
+def test_links_are_sorted(sort: str, first: str) -> None:
+    assert sorted_links(SNAPSHOT, sort)[0].name == first
+
+
+def test_the_chosen_link_is_marked_and_in_sight() -> None:
+    chosen = sorted_links(SNAPSHOT, "name")[-1].name
+    text = text_of(UPDATE, View(sort="name", chosen=chosen, links_shown=2))
+    assert any(line.startswith(">") and chosen in line for line in text.splitlines())
+
+
+def test_a_problem_is_told_and_so_is_a_pause() -> None:
+    away = Update(4, "lab 'lab' is not up", CLOS, None, (), (), ())
+    text = text_of(away, View(is_paused=True, answer="fault flap-1 added"))
+    assert "! lab 'lab' is not up" in text
+    assert "PAUSED" in text
+    assert "fault flap-1 added" in text

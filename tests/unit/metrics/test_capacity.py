@@ -1,0 +1,66 @@
+"""What is known of a machine's capacity, and who is warned."""
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from testbed.errors import FabricError
+from testbed.metrics.capacity import (
+    ASSUMED_FRAME_HOPS_PER_S,
+    Capacity,
+    calibration_file,
+    keep_capacity,
+    known_capacity,
+    overload_warning,
+    this_machine,
+)
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MRC_TESTBED_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def capacity() -> Capacity:
+    return Capacity(this_machine(), "2026-11-21T19:00:00+00:00", 1_000_000.0, 1_400_000.0, 500_000.0)
+
+
+def test_what_was_measured_is_known_later() -> None:
+    assert known_capacity() is None
+    assert keep_capacity(capacity()) == calibration_file()
+    assert known_capacity() == capacity()
+
+
+def test_a_measurement_of_another_machine_or_version_does_not_count() -> None:
+    keep_capacity(replace(capacity(), machine=replace(this_machine(), kernel="5.15.0")))
+    assert known_capacity() is None
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"machine": 3}'])
+def test_a_broken_file_is_passed_over_and_named(text: str, caplog: pytest.LogCaptureFixture) -> None:
+    keep_capacity(capacity()).write_text(text)
+    with caplog.at_level(logging.WARNING):
+        assert known_capacity() is None
+    assert str(calibration_file()) in caplog.text
+
+
+def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("MRC_TESTBED_CACHE_DIR", str(tmp_path / "file"))
+    with pytest.raises(FabricError, match="cannot be written"):
+        keep_capacity(capacity())
+
+
+def test_only_what_is_too_much_is_warned_of() -> None:
+    assert overload_warning(ASSUMED_FRAME_HOPS_PER_S, "it") is None
+    text = overload_warning(2 * ASSUMED_FRAME_HOPS_PER_S, "it")
+    assert text is not None
+    assert text.startswith("it can need 1.20 M frame hops/s; this machine carries about 600 k (assumed;")
+    assert "Beyond 50% of that load" in text
+    keep_capacity(capacity())
+    assert overload_warning(1_000_000, "it") is None
+    text = overload_warning(1_000_001, "it")
+    assert text is not None
+    assert "measured 2026-11-21" in text

@@ -1,0 +1,40 @@
+"""Fabrics whose links lose a known share of what crosses them, and what their probes then say."""
+
+from collections.abc import Mapping
+from random import Random
+
+from testbed.topology.clos import Clos
+from testbed.topology.probe_outcome import PathOutcome
+from testbed.topology.probe_path import ProbePath, probe_paths
+from testbed.topology.spec import TopologySpec
+
+
+def fabric(**changes: object) -> Clos:
+    """A small fabric, with *changes*."""
+    return Clos(TopologySpec.model_validate({"planes": 2, "t0": 2, "t1": 2, "hosts_per_t0": 2, **changes}))
+
+
+def all_paths(clos: Clos) -> list[ProbePath]:
+    """The probe paths of every host."""
+    return [path for host in clos.hosts() for path in probe_paths(clos, host.index)]
+
+
+def outcomes(
+    clos: Clos, losses: Mapping[int, float], probes: int = 200, seed: int | None = None
+) -> list[PathOutcome]:
+    """What becomes of *probes* on every path when links lose these shares, by link id, of what crosses them.
+
+    Without a seed the counts are the expected ones, rounded; with one they are drawn.
+    """
+    random = Random(seed)
+    found = []
+    for path in all_paths(clos):
+        passing = 1.0
+        for link in path.links:
+            passing *= (1 - losses.get(link, 0.0)) ** 2  # there and back
+        if seed is None:
+            passed = round(probes * passing)
+        else:
+            passed = sum(random.random() < passing for _ in range(probes))
+        found.append(PathOutcome(path, passed, probes - passed))
+    return found

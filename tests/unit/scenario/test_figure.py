@@ -1,0 +1,195 @@
+"""The figure of a run: every kind drawn and refused where it has nothing to draw."""
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from hand_made import MS, ZERO_NS, S, applied, cleared, reading, recording
+from scenario_text import FLAP
+from simulated_lab import SimulatedLab
+
+from testbed.errors import UsageError
+from testbed.metrics.series import HostCounts
+from testbed.scenario.chart import bar_chart, draw_figure, size_chart
+from testbed.scenario.execution import execute
+from testbed.scenario.figure import draw_run
+from testbed.scenario.load import load_scenario
+from testbed.scenario.plan import dump_plan, load_plan
+from testbed.scenario.recording import Recording
+from testbed.scenario.report_axis import format_rate
+from testbed.scenario.resolve import resolve
+from testbed.workloads.operation_record import OperationRecord
+
+TEXT = """\
+apiVersion: mrc-testbed/v1
+kind: Scenario
+metadata: {name: drawn}
+spec:
+  workloads:
+    - {name: job, kind: training, compute: 50ms, size: 1MiB, hosts: [h0, h1, h2, h3], duration: 4s}
+    - {name: flow, kind: write-bw, from: [h4, h5], to: [h6, h7], size: 64KiB, duration: 4s}
+    - {name: large, kind: write-bw, from: h6, to: h5, size: 1MiB, duration: 4s}
+  faults:
+    - {id: cut, at: 1s, for: 2s, kind: link-down, select: {links: {plane: 0}, pick: first}}
+  figure:
+    - FIGURE
+"""
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def run(figure: str) -> Recording:
+    """Four seconds, a reading each 100 ms; h4 sends 80 Mbit/s, h5 a tenth of it, h6 40 Mbit/s."""
+
+    def hosts(tenths: int) -> dict[str, HostCounts]:
+        rates = {"h4": 1_000_000, "h5": 100_000, "h6": 500_000}
+        return {name: HostCounts(acknowledged_bytes=tenths * rate) for name, rate in rates.items()}
+
+    made = recording(
+        TEXT.replace("FIGURE", figure),
+        [reading(at * S // 10, hosts=hosts(at), drops={"loss": 3 * at}) for at in range(41)],
+        end_ns=4 * S,
+    )
+    made.fault_changes = [applied("cut", S), cleared("cut", 3 * S)]
+    steps = [OperationRecord(ZERO_NS + at * MS, ZERO_NS + at * MS, ZERO_NS + (at + 100) * MS, 0, 1, 0)
+             for at in range(0, 4000, 100)]  # fmt: skip
+    made.operations = {"job": steps}
+    return made
+
+
+def drawn(figure: str) -> ET.Element:
+    text = draw_run(run(figure), is_file=True)
+    assert text is not None
+    return ET.fromstring(text)  # noqa: S314 - it is our own
+
+
+def texts(svg: ET.Element, style: str) -> list[str]:
+    return [each.text or "" for each in svg.iter(f"{SVG}text") if each.get("class") == style]
+
+
+def marks(svg: ET.Element, tag: str, style: str) -> list[ET.Element]:
+    return [each for each in svg.iter(f"{SVG}{tag}") if (each.get("class") or "").startswith(style)]
+
+
+def test_a_flow_over_time_is_drawn_at_the_pace_asked_for() -> None:
+    svg = drawn("{kind: goodput-over-time, workloads: [flow], every: 500ms}")
+    [line] = marks(svg, "path", "line")
+    assert len(re.findall(r"[ML]", line.get("d") or "")) == 8
+    assert (svg.get("aria-label") or "").startswith("Goodput: from 88 Mbit/s to 88 Mbit/s")
+
+
+@pytest.mark.parametrize(
+    ("by", "names"),
+    [
+        ("total", []),
+        ("workload", ["flow", "large"]),
+        ("host", ["h4", "h5", "h6"]),
+        ("flow", ["h4 to h6", "h5 to h7", "h6 to h5"]),
+    ],
+)
+def test_curves_of_goodput_are_of_what_was_asked_for(by: str, names: list[str]) -> None:
+    svg = drawn(f"{{kind: goodput-over-time, workloads: [flow, large], by: {by}}}")
+    assert texts(svg, "name") == names
+
+
+def test_a_figure_over_time_shows_its_faults() -> None:
+    svg = drawn("{kind: loss-rate, title: Packets lost}")
+    assert texts(svg, "title") == ["Packets lost"]
+    assert texts(svg, "fault-id") == ["cut"]
+    assert len(marks(svg, "path", "fault")) == 1
+    assert len(marks(svg, "rect", "fault-bar")) == 1
+    assert "lost to faults from 30 /s to 30 /s" in (svg.get("aria-label") or "")
+
+
+def test_planes_have_a_curve_each_also_while_nothing_is_sent() -> None:
+    svg = drawn("{kind: plane-share}")
+    assert texts(svg, "name") == [f"plane {plane}" for plane in range(4)]
+    assert "plane 0 nothing recorded" in (svg.get("aria-label") or "")
+
+
+def test_every_step_has_a_dot() -> None:
+    assert len(marks(drawn("{kind: step-time}"), "circle", "dot")) == 40
+
+
+def test_throughput_of_a_job_is_in_steps_per_second() -> None:
+    assert "from 10 /s to 10 /s" in (drawn("{kind: job-throughput, every: 1s}").get("aria-label") or "")
+
+
+def test_every_flow_has_a_bar() -> None:
+    svg = drawn("{kind: per-flow, workloads: [flow]}")
+    heights = [float(bar.get("height") or 0) for bar in marks(svg, "rect", "bar")]
+    assert heights[0] / heights[1] == pytest.approx(10, rel=0.01)
+    assert {"h4 to h6", "h5 to h7"} <= set(texts(svg, "tick"))
+
+
+def test_sizes_are_on_the_axis() -> None:
+    svg = drawn("{kind: by-size, workloads: [flow, large]}")
+    assert {"64KiB", "1MiB"} <= set(texts(svg, "tick"))
+    assert len(marks(svg, "circle", "dot")) == 2
+
+
+def test_charts_stand_one_above_the_other() -> None:
+    svg = drawn("{kind: step-time}\n    - {kind: loss-rate}")
+    assert texts(svg, "title") == ["Step time", "Packets lost and sent again, per second"]
+    height = float((svg.get("viewBox") or "").split()[-1])
+    assert height > 500
+
+
+def test_other_numbers_than_those_of_one_run_can_be_drawn() -> None:
+    sizes = size_chart("by size", {"mrc": {65536: 1e6, 1048576: 2e6}, "rocev2": {65536: 5e5}}, format_rate)
+    bars = bar_chart("bars", {"mrc": {"a": 1.0, "b": 2.0}, "rocev2": {"b": 1.0}}, format_rate)
+    svg = ET.fromstring(draw_figure([sizes, bars], is_file=True))  # noqa: S314 - it is our own
+    assert texts(svg, "name") == ["mrc", "rocev2", "mrc", "rocev2"]
+    assert len(marks(svg, "rect", "bar")) == 3 + 2  # and the samples of the legend
+
+
+def test_names_cannot_become_markup() -> None:
+    chart = bar_chart("<b>&", {"<i>": {'"<u>': 1.0}}, format_rate)
+    svg = ET.fromstring(draw_figure([chart], is_file=True))  # noqa: S314 - it is our own
+    assert texts(svg, "title") == ["<b>&"]
+
+
+def test_a_run_leaves_its_figure_and_shows_it_in_the_report(tmp_path: Path) -> None:
+    text = FLAP + "  figure: [{kind: goodput-over-time}]\n"
+    lab = SimulatedLab(resolve(load_scenario(text)))
+    finished = execute(lab.plan, text, lab.world, lab, tmp_path)
+    svg = ET.parse(finished.folder / "figure.svg").getroot()  # noqa: S314 - it is our own
+    assert svg.tag == f"{SVG}svg"
+    assert '<svg class="figure"' in (finished.folder / "report.html").read_text()
+    assert load_plan(finished.folder / "plan.json").figure == lab.plan.figure
+
+
+def test_a_scenario_without_a_figure_leaves_none(tmp_path: Path) -> None:
+    lab = SimulatedLab(resolve(load_scenario(FLAP)))
+    finished = execute(lab.plan, FLAP, lab.world, lab, tmp_path)
+    assert not (finished.folder / "figure.svg").exists()
+
+
+def test_a_plan_saved_before_there_were_figures_is_still_read(tmp_path: Path) -> None:
+    plan = resolve(load_scenario(FLAP))
+    text = dump_plan(plan).replace(',\n  "figure": []', "")
+    assert "figure" not in text
+    (tmp_path / "plan.json").write_text(text)
+    assert load_plan(tmp_path / "plan.json") == plan
+
+
+@pytest.mark.parametrize(
+    ("figure", "message"),
+    [
+        ("{kind: step-tim}", "did you mean 'step-time'?"),
+        ("{kind: step-time, workloads: [flow]}", "flow is write-bw, which has no operations to draw"),
+        ("{kind: per-flow, workloads: [flo]}", "there is no workload 'flo'; did you mean 'flow'?"),
+        ("{kind: per-flow, by: host}", "only goodput-over-time can be drawn by something, not per-flow"),
+        ("{kind: loss-rate, every: 10ms}", "every"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused_with_its_line(figure: str, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load_scenario(TEXT.replace("FIGURE", figure))
+    assert message in caught.value.message
+    assert "<text>:12: spec.figure[0]" in caught.value.message
+
+
+def test_steps_cannot_be_drawn_without_any() -> None:
+    with pytest.raises(UsageError, match="step-time draws operations; no workload is a collective"):
+        load_scenario(FLAP + "  figure: [{kind: step-time}]\n")

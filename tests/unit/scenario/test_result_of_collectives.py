@@ -1,0 +1,78 @@
+"""What the results of a run say about collectives and training."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from simulated_lab import SimulatedLab
+
+from testbed.scenario.execution import FinishedRun, execute
+from testbed.scenario.load import load_scenario
+from testbed.scenario.resolve import resolve
+from testbed.workloads.operation_record import OperationRecord
+
+MS = 1_000_000
+TEXT = """\
+apiVersion: mrc-testbed/v1
+kind: Scenario
+metadata: {name: job}
+spec:
+  topology: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 2}
+  workloads:
+    - {name: job, kind: training, compute: 60ms, size: 1MiB, warmup: 500ms, duration: 1s}
+    - {name: beside, kind: write-bw, from: h0, to: h1, size: 64KiB, duration: 1s}
+  expect: ["p99(step_time(job)) < 101ms", "job_throughput(job) > 9"]
+"""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
+    lab = SimulatedLab(resolve(load_scenario(TEXT)))
+    begun_ns = lab.clock.time_ns
+    # a step each 100 ms, from well before the run to well after it
+    lab.records["job"] = [
+        OperationRecord(
+            at, at + 60 * MS, at + 100 * MS, reaction_ns=7000, compared_bytes=4 << 20, wrong_bytes=0
+        )
+        for at in range(begun_ns, begun_ns + 3000 * MS, 100 * MS)
+    ]
+    return execute(lab.plan, TEXT, lab.world, lab, tmp_path_factory.mktemp("runs"))
+
+
+def test_expectations_on_steps_are_judged(finished: FinishedRun) -> None:
+    assert [outcome.has_passed for outcome in finished.result.verdict.outcomes] == [True, True]
+
+
+def test_the_manifest_tells_collectives_and_steps_apart(finished: FinishedRun) -> None:
+    job, beside = json.loads((finished.folder / "manifest.json").read_text())["workloads"]
+    assert (job["kind"], beside["kind"], beside["collective"]) == ("training", "write-bw", None)
+    found = job["collective"]
+    assert (found["kind"], found["size_bytes"], found["reaction_ns"]) == ("all-reduce", 1 << 20, 7000)
+    assert found["operation"]["p50_ns"] == 40 * MS
+    assert found["step"]["max_ns"] == 100 * MS
+    assert found["step"]["count"] in (9, 10)  # the measured second, without its warm-up
+    assert found["busbw_bps"] == pytest.approx((1 << 20) * 8 / 0.040 * 2 * 3 / 4, rel=1e-6)
+
+
+def test_every_operation_has_a_line_on_the_axis_of_the_run(finished: FinishedRun) -> None:
+    with (finished.folder / "operations.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == 30
+    assert {row["workload"] for row in rows} == {"job"}
+    assert [int(row["end_ns"]) - int(row["step_begin_ns"]) for row in rows] == [100 * MS] * 30
+    assert int(rows[0]["step_begin_ns"]) < 0
+
+
+def test_the_summary_has_a_table_of_collectives(finished: FinishedRun) -> None:
+    summary = (finished.folder / "summary.md").read_text()
+    [row] = [line for line in summary.splitlines() if line.startswith("| job | all-reduce")]
+    assert row.endswith("| 314.6Mbit | 100ms | 100ms | 100ms |")
+
+
+def test_a_run_without_collectives_has_no_file_of_operations(tmp_path: Path) -> None:
+    text = TEXT.replace("training, compute: 60ms,", "sendrecv,").split("  expect")[0]
+    lab = SimulatedLab(resolve(load_scenario(text)))
+    folder = execute(lab.plan, text, lab.world, lab, tmp_path).folder
+    assert not (folder / "operations.csv").exists()
+    assert "collective" not in (folder / "summary.md").read_text()

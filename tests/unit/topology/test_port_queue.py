@@ -1,0 +1,223 @@
+"""Settings of queues, worked out by hand: a full frame is 2190 bytes, a SACK 154."""
+
+from typing import Any
+
+import pytest
+
+from testbed.document import Tree, validate_values
+from testbed.errors import UsageError
+from testbed.topology import port_queue, timing
+from testbed.topology.clos import Clos
+from testbed.topology.element import PortKind
+from testbed.topology.port_queue import PortQueue
+from testbed.topology.port_selection import port_rates_bps
+from testbed.topology.queue_spec import EcnSpec, QueueSpec, TrimSpec
+from testbed.topology.spec import TopologySpec
+
+MBIT = 10**6
+FRAME_BYTES, SACK_BYTES = 2190, 154
+IDLE_RTT_NS = 4 * (175_200 + 12_320)
+PRODUCT_BYTES = 16 * FRAME_BYTES  # 100 Mb/s x 750 us is 9376, fewer than 16 packets
+UP, DOWN, T1, NIC = PortKind.T0_UP, PortKind.T0_DOWN, PortKind.T1_DOWN, PortKind.NIC
+
+
+def queue_of(kind: PortKind, **settings: Any) -> PortQueue:
+    clos = Clos(TopologySpec(port_rate=100 * MBIT, queue=QueueSpec(**settings)))
+    port = next(port for port in clos.ports() if port.kind is kind)
+    return port_queue.port_queues(clos)[port.id]
+
+
+def test_a_slow_port_holds_a_window() -> None:
+    assert Clos(TopologySpec(port_rate=100 * MBIT)).data_buffer_bytes == 64 * 2190
+
+
+def test_a_port_with_a_long_link_holds_five_bandwidth_delay_products() -> None:
+    clos = Clos(TopologySpec(port_rate=1000 * MBIT, link_delay=1_000_000))
+    rtt_ns = 4 * (17_520 + 1_232) + 8_000_000
+    assert clos.data_buffer_bytes == 5 * (rtt_ns // 8)
+
+
+def test_buffers_are_what_the_user_said() -> None:
+    queue = QueueSpec(data_buffer=50_000, control_buffer=7_000)
+    clos = Clos(TopologySpec(port_rate=100 * MBIT, queue=queue))
+    assert (clos.data_buffer_bytes, clos.control_buffer_bytes) == (50_000, 7_000)
+
+
+def test_control_packets_have_room_for_a_thousand_sacks() -> None:
+    assert Clos(TopologySpec(port_rate=100 * MBIT)).control_buffer_bytes == 1024 * 154
+
+
+def test_a_nic_port_holds_the_windows_of_all_its_qps() -> None:
+    clos = Clos(TopologySpec(port_rate=100_000_000))
+    nic = clos.spec.nic
+    assert port_queue.nic_buffer_bytes(clos) >= nic.qps_max * nic.window_packets * timing.full_frame_bytes(
+        clos
+    )
+    assert port_queue.nic_buffer_bytes(Clos(TopologySpec())) == 0
+
+
+def test_marks_and_trims_are_on_unless_said_otherwise_or_flow_control_is() -> None:
+    assert (queue_of(UP).trim_bytes, queue_of(UP).ecn_max_bytes) == (PRODUCT_BYTES, 28032)
+    silent = queue_of(UP, ecn=EcnSpec(enabled=False), trim=TrimSpec(enabled=False))
+    assert (silent.trim_bytes, silent.ecn_max_bytes) == (0, 0)
+    held = Clos(TopologySpec(port_rate=100 * MBIT, flow_control="pfc"))
+    assert {(queue.trim_bytes, queue.ecn_max_bytes) for queue in port_queue.port_queues(held)} == {(0, 0)}
+
+
+def test_thresholds_are_shares_of_the_bandwidth_delay_product() -> None:
+    clos = Clos(TopologySpec(port_rate=1000 * MBIT, link_delay=1_000_000))
+    assert port_queue.threshold_unit_bytes(clos) == (4 * (17_520 + 1_232) + 8_000_000) // 8
+    queue = queue_of(UP, ecn=EcnSpec(enabled=True), trim=TrimSpec(enabled=True))
+    assert (queue.ecn_min_bytes, queue.ecn_max_bytes) == (7008, 28032)
+    assert (queue.trim_bytes, queue.ecn_probability) == (PRODUCT_BYTES, 1.0)
+    assert queue_of(T1, ecn=EcnSpec(enabled=True), trim=TrimSpec(enabled=True)) == queue
+
+
+def test_the_last_hop_trims_later_and_marks_only_on_request() -> None:
+    queue = queue_of(DOWN, ecn=EcnSpec(enabled=True), trim=TrimSpec(enabled=True))
+    assert queue.trim_bytes == PRODUCT_BYTES * 3 // 2
+    assert queue.ecn_max_bytes == 0
+    assert queue_of(DOWN, ecn=EcnSpec(enabled=True, last_hop=True)).ecn_max_bytes == 28032
+
+
+def test_a_nic_port_neither_marks_nor_trims() -> None:
+    queue = queue_of(NIC, ecn=EcnSpec(enabled=True, last_hop=True), trim=TrimSpec(enabled=True))
+    assert (queue.trim_bytes, queue.ecn_max_bytes) == (0, 0)
+
+
+def test_thresholds_are_what_the_user_said() -> None:
+    ecn = EcnSpec(enabled=True, min=1000, max=2000, probability=0.1)
+    queue = queue_of(UP, ecn=ecn, trim=TrimSpec(enabled=True, threshold=5000))
+    assert (queue.ecn_min_bytes, queue.ecn_max_bytes, queue.ecn_probability) == (1000, 2000, 0.1)
+    assert queue.trim_bytes == 5000
+
+
+def test_what_is_not_trimmed_fits_where_trimming_begins() -> None:
+    queue = queue_of(UP, data_buffer=3 * FRAME_BYTES, trim=TrimSpec(enabled=True))
+    assert queue.data_buffer_bytes >= queue.trim_bytes == PRODUCT_BYTES
+
+
+@pytest.mark.parametrize(
+    ("queue", "message"),
+    [
+        ({"ecn": {"min": "9KiB", "max": "9KiB"}}, "queue.ecn.min: ecn.min must be less than ecn.max"),
+        (
+            {"data_buffer": "9KiB", "trim": {"threshold": "10KiB"}},
+            "queue.trim.threshold: trim.threshold must be at most data_buffer",
+        ),
+        ({"ecn": {"probability": "101%"}}, "queue.ecn.probability: 101% is out of range"),
+        ({"ecn": {"enabled": True}}, "queue.ecn.enabled: queue.ecn.enabled has no effect in an unshaped"),
+    ],
+)
+def test_contradictions_are_refused_at_their_key(queue: Tree, message: str) -> None:
+    values: dict[str, Tree] = {"queue": queue}
+    if "no effect" not in message:
+        values["port_rate"] = "100Mbit"
+    with pytest.raises(UsageError) as refusal:
+        validate_values(values, TopologySpec, "lab.yaml")
+    assert f"lab.yaml: {message}" in refusal.value.message
+
+
+OVERRIDES: Tree = {
+    "port_rate": "100Mbit",
+    "link_delay": "5us",
+    "link_delays": [
+        {"select": {"links": {"plane": 1, "between": ["t0", "t1"]}}, "delay": "50us"},
+        {"select": {"links": "h3:2"}, "delay": "0us"},
+    ],
+    "queue": {
+        "ecn": {"enabled": True, "probability": "10%"},
+        "overrides": [
+            {"at": "t1", "data_buffer": "200KiB", "ecn": {"max": "40KiB"}},
+            {"select": {"links": "p0-t1-0:*"}, "at": "t1", "ecn": {"enabled": False}},
+            {"select": {"links": "h0:2"}, "at": "t0", "ecn": {"last_hop": True}, "trim": {"enabled": True}},
+        ],
+    },
+}
+
+
+def overridden() -> Clos:
+    return Clos(validate_values(OVERRIDES, TopologySpec, "lab.yaml"))
+
+
+def test_overrides_hold_for_their_ports_key_by_key_and_for_no_others() -> None:
+    clos = overridden()
+    queues = {
+        port.name: queue for port, queue in zip(clos.ports(), port_queue.port_queues(clos), strict=True)
+    }
+    plain, t1, silent, last_hop = (
+        queues[name] for name in ("p0-t0-0:4", "p1-t1-0:0", "p0-t1-0:1", "p2-t0-0:0")
+    )
+    assert (plain.ecn_probability, plain.ecn_max_bytes, plain.trim_bytes) == (0.1, 28032, PRODUCT_BYTES)
+    assert (t1.ecn_probability, t1.ecn_max_bytes, t1.data_buffer_bytes) == (0.1, 40 << 10, 200 << 10)
+    assert (silent.ecn_max_bytes, silent.data_buffer_bytes) == (0, 200 << 10)
+    assert (last_hop.ecn_max_bytes, last_hop.trim_bytes) == (28032, PRODUCT_BYTES * 3 // 2)
+    assert queues["h0:2"] == queues["h0:1"]
+    assert queues["p1-t0-0:0"].ecn_max_bytes == 0
+
+
+def test_ports_have_rates_by_tier_and_by_link() -> None:
+    queue = {
+        "overrides": [
+            {"at": "t1", "rate": "80Mbit"},
+            {"select": {"links": "p0-t1-0:1"}, "at": "t1", "rate": "20Mbit"},
+            {"select": {"links": "h0:2"}, "rate": "50Mbit"},
+        ]
+    }
+    clos = Clos(validate_values({"port_rate": "100Mbit", "queue": queue}, TopologySpec, "lab.yaml"))
+    rates = dict(zip((port.name for port in clos.ports()), port_rates_bps(clos), strict=True))
+    named = ("p1-t1-0:0", "p0-t1-0:1", "p0-t1-0:0", "h0:2", "p2-t0-0:0", "h0:1", "p0-t0-0:4")
+    assert [rates[name] // 10**6 for name in named] == [80, 20, 80, 50, 50, 100, 100]
+
+
+def test_a_spec_means_the_same_after_it_was_stored() -> None:
+    stored = TopologySpec.model_validate_json(overridden().spec.model_dump_json())
+    assert port_queue.port_queues(Clos(stored)) == port_queue.port_queues(overridden())
+
+
+def test_theory_counts_the_delay_of_the_slowest_path() -> None:
+    clos = overridden()
+    serialisation_ns = 4 * (175_200 + 12_320)
+    assert clos.expected_rtt_ns(0, 5) == serialisation_ns + 4 * (5_000 + 50_000)
+    assert clos.expected_rtt_ns(0, 3) == serialisation_ns // 2 + 4 * 5_000
+    assert timing.base_rtt_ns(clos) == serialisation_ns + 4 * (5_000 + 50_000)
+
+
+def test_the_largest_buffer_is_known() -> None:
+    assert port_queue.largest_data_buffer_bytes(overridden()) == 200 << 10
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        (
+            {"select": {"links": "p9-t0-0:0"}, "data_buffer": "9KiB"},
+            "queue.overrides[0].select: there is no node 'p9-t0-0'",
+        ),
+        (
+            {"select": {"links": {"between": ["t0", "t1"]}}, "at": "host", "data_buffer": "9KiB"},
+            "queue.overrides[0].at: none of these links ends at a host",
+        ),
+        ({"data_buffer": "9KiB"}, "queue.overrides[0]: an override needs the ports it is for"),
+        ({"at": "t0"}, "queue.overrides[0]: an override without a setting changes nothing"),
+        ({"at": "t0", "ecn": {"mni": "1KiB"}}, "queue.overrides[0].ecn.mni"),
+        (
+            {"at": "t0", "rate": "101Mbit"},
+            "queue.overrides[0].rate: rate must be port_rate, 100Mbit",
+        ),
+    ],
+)
+def test_overrides_that_mean_nothing_are_refused(override: Tree, message: str) -> None:
+    values: dict[str, Tree] = {"port_rate": "100Mbit", "queue": {"overrides": [override]}}
+    with pytest.raises(UsageError) as refusal:
+        validate_values(values, TopologySpec, "lab.yaml")
+    assert f"lab.yaml: {message}" in refusal.value.message
+
+
+def test_delays_of_links_that_do_not_exist_are_refused() -> None:
+    values: dict[str, Tree] = {
+        "port_rate": "100Mbit",
+        "link_delays": [{"select": {"links": "h99:0"}, "delay": "5us"}],
+    }
+    with pytest.raises(UsageError, match=r"lab.yaml: link_delays\[0\].select: there is no node 'h99'"):
+        validate_values(values, TopologySpec, "lab.yaml")

@@ -1,0 +1,177 @@
+"""Collectives and training on NICs that exist in this process only."""
+
+import time
+
+import pytest
+from fake_nic import FakeNic, fake_transport
+
+from testbed.errors import UsageError
+from testbed.topology.clos import Clos
+from testbed.topology.spec import TopologySpec
+from testbed.workloads.engine import WorkloadEngine
+from testbed.workloads.load import build_loads
+from testbed.workloads.schedule import COLLECTIVE_KINDS
+from testbed.workloads.spec import CollectiveSpec, Training, WriteBw
+
+MS = 1_000_000
+CLOS = Clos(TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=2))
+
+
+@pytest.fixture
+def nics():
+    made: list[FakeNic] = []
+    made += [FakeNic(f"h{host}", made) for host in range(4)]
+    yield made
+    for nic in made:
+        nic.close()
+
+
+@pytest.fixture
+def engine(nics):
+    engine = WorkloadEngine(fake_transport(CLOS, nics))
+    yield engine
+    engine.close()
+
+
+def in_ms(ms):
+    return time.monotonic_ns() + ms * MS
+
+
+def loads(model=CollectiveSpec, **fields):
+    values = {"name": "main", "kind": "all-reduce", "size": 120_000, **fields}
+    return list(build_loads(model.model_validate(values), CLOS))
+
+
+@pytest.mark.parametrize("kind", COLLECTIVE_KINDS)
+@pytest.mark.parametrize("qps", [1, 3])
+def test_every_operation_ends_with_the_right_bytes_everywhere(engine, kind, qps):
+    engine.prepare(loads(kind=kind, qps=qps, iterations=5), 1)
+    engine.start("main")
+    assert engine.wait(in_ms(30_000))
+    outcomes = engine.collect(in_ms(0))
+    assert [(outcome.wrong_bytes, outcome.error) for outcome in outcomes] == [(0, None)] * len(outcomes)
+    assert all(outcome.compared_bytes > 0 for outcome in outcomes)
+    operations = engine.operations("main")
+    assert len(operations) == 5
+    assert all(each.begin_ns <= each.end_ns for each in operations)
+    acknowledged = engine.acknowledged_bytes()
+    assert [acknowledged[outcome.flow] for outcome in outcomes] == [each.payload_bytes for each in outcomes]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int64", "float64"])
+@pytest.mark.parametrize("reduction", ["sum", "min", "max"])
+def test_every_type_and_reduction(engine, dtype, reduction):
+    engine.prepare(loads(dtype=dtype, reduce=reduction, iterations=2), 1)
+    engine.start("main")
+    outcomes = engine.collect(in_ms(30_000))
+    assert sum(outcome.wrong_bytes for outcome in outcomes) == 0
+    assert sum(outcome.compared_bytes for outcome in outcomes) == 2 * 4 * 120_000
+
+
+def test_a_byte_that_changes_on_its_way_is_found(engine, nics):
+    engine.prepare(loads(kind="all-to-all", iterations=1), 1)
+    nics[2].corrupt_byte = 5
+    engine.start("main")
+    outcomes = engine.collect(in_ms(30_000))
+    assert {each.flow.source for each in outcomes if each.wrong_bytes} == {"h2"}
+    assert sum(each.wrong_bytes for each in outcomes) == 3
+
+
+def test_training_computes_before_it_communicates(engine):
+    engine.prepare(loads(Training, kind="training", compute=20 * MS, iterations=3), 1)
+    engine.start("main")
+    assert engine.wait(in_ms(30_000))
+    operations = engine.operations("main")
+    assert len(operations) == 3
+    assert all(each.begin_ns - each.step_begin_ns >= 20 * MS for each in operations)
+    assert [each.step_begin_ns for each in operations[1:]] == [each.end_ns for each in operations[:-1]]
+
+
+def test_stopping_training_lets_no_step_begin(engine):
+    engine.prepare(loads(Training, kind="training", compute=60_000 * MS, duration=1000 * MS), 1)
+    engine.start("main")
+    assert not engine.is_finished("main")
+    engine.stop("main")
+    assert engine.wait(in_ms(30_000))
+    assert engine.operations("main") == []
+
+
+def test_operations_go_on_until_they_are_stopped(engine):
+    engine.prepare(loads(duration=1000 * MS, size=4000), 1)
+    engine.start("main")
+    assert not engine.wait(in_ms(20))
+    engine.stop("main")
+    outcomes = engine.collect(in_ms(30_000))
+    assert len(engine.operations("main")) > 1
+    assert sum(outcome.wrong_bytes for outcome in outcomes) == 0
+
+
+def test_a_collective_and_flows_share_their_hosts(engine):
+    beside = WriteBw.model_validate(
+        {"name": "beside", "kind": "write-bw", "from": "h0", "to": "h2", "size": 1000, "iterations": 100}
+    )
+    engine.prepare([*loads(iterations=3), *build_loads(beside, CLOS)], 1)
+    engine.start("main")
+    engine.start("beside")
+    outcomes = engine.collect(in_ms(30_000))
+    assert {outcome.flow.workload for outcome in outcomes} == {"main", "beside"}
+    assert all(each.error is None and each.wrong_bytes == 0 and each.compared_bytes for each in outcomes)
+
+
+def test_a_connection_that_fails_ends_the_collective_with_its_name(engine, nics):
+    engine.prepare(loads(duration=1000 * MS), 1)
+    for nic in nics:
+        nic.is_instant = False
+    engine.start("main")
+    qpn = next(iter(nics[1].qps))
+    change = {"from": "RTS", "to": "ERROR", "status": "retry_exceeded"}
+    nics[1].tell(event="qp_state", qpn=qpn, **change)
+    outcomes = engine.collect(in_ms(30_000))
+    errors = [outcome.error for outcome in outcomes if outcome.error]
+    assert errors == [f"QP {qpn} of h1 failed: retry_exceeded"]
+
+
+def test_a_message_of_another_operation_is_an_error(engine, nics):
+    engine.prepare(loads(iterations=1), 1)
+    for nic in nics:
+        nic.is_instant = False
+    engine.start("main")
+    qpn = next(qpn for qpn, qp in nics[1].qps.items() if qp.receives)
+    nics[1].tell(event="receive", qpn=qpn, number=1, immediate=3, length=30_000, time_ns=1)
+    outcomes = engine.collect(in_ms(30_000))
+    [error] = [outcome.error for outcome in outcomes if outcome.error]
+    assert "message 1 has 30000 bytes and immediate 3" in error
+
+
+def test_an_operation_that_does_not_end_is_given_up(engine, nics):
+    engine.prepare(loads(iterations=1), 1)
+    for nic in nics:
+        nic.is_instant = False
+    engine.start("main")
+    outcomes = engine.collect(in_ms(50))
+    assert "messages were still under way when the run ended" in [each.error for each in outcomes]
+
+
+def test_everything_is_given_back(engine, nics):
+    engine.prepare(loads(iterations=1), 1)
+    engine.close()
+    assert all(nic.qps == {} and nic.regions == {} and nic.is_closed for nic in nics)
+
+
+def test_memory_that_collectives_leave_is_shared_by_flows(engine, nics):
+    beside = WriteBw.model_validate(
+        {"name": "beside", "kind": "write-bw", "from": "h0", "to": "h2", "size": 4096, "iterations": 1}
+    )
+    [bulk] = build_loads(beside, CLOS)
+    engine.prepare([bulk, *loads(iterations=1, size=256 << 10)], 1)
+    used = [sum(length for _, length in nic.regions.values()) for nic in nics]
+    assert used[1] == used[3] == 512 << 10
+    assert used[0] > 512 << 10
+    assert max(used) <= 1 << 20
+
+
+def test_what_does_not_fit_is_refused_by_its_name(engine):
+    with pytest.raises(
+        UsageError, match=r"all-reduce of 600KiB needs 1200KiB of memory at h0, which has 1MiB"
+    ):
+        engine.prepare(loads(iterations=1, size=600 << 10), 1)

@@ -1,0 +1,47 @@
+"""What a collective lets metrics show, and that it goes on when it cannot."""
+
+import logging
+import shutil
+from pathlib import Path
+
+import pytest
+
+from testbed.metrics.measured import read_measured
+from testbed.workloads.collective import Collective
+from testbed.workloads.operation_record import OperationRecord
+from testbed.workloads.shown_operations import ShownOperations
+
+RECORD = OperationRecord(1_000, 2_000, 5_000, 10, 4096, 0)
+
+
+def collective(compute_ns: int | None) -> Collective:
+    """Four ranks that add 4 KiB up."""
+    ranks = ("h0", "h1", "h2", "h3")
+    return Collective("all-reduce", ranks, 4096, "float32", "sum", 1, compute_ns=compute_ns)
+
+
+def test_operations_and_steps_are_counted_with_the_bytes_of_the_bus(tmp_path: Path) -> None:
+    shown = ShownOperations(tmp_path)
+    shown(collective(None), RECORD)
+    shown(collective(1_000), RECORD)
+    shown.close()
+    operations, steps = read_measured(tmp_path)
+    assert (operations.what, operations.kind, operations.times.count) == ("collective", "all-reduce", 2)
+    assert operations.size_bytes == 2 * 6144  # 2 (n - 1) / n of 4096
+    assert operations.times.sum_ns == 2 * 3_000
+    assert (steps.what, steps.times.sum_ns) == ("step", 4_000)
+
+
+def test_a_lab_that_is_gone_or_a_full_disk_harms_no_workload(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lab = tmp_path / "lab"
+    lab.mkdir()
+    shown = ShownOperations(lab)
+    shutil.rmtree(lab)
+    with caplog.at_level(logging.WARNING):
+        shown(collective(None), RECORD)
+        shown(collective(None), RECORD)
+    shown.close()
+    assert len(caplog.records) == 1
+    assert "will not show collectives" in caplog.text
