@@ -39,14 +39,23 @@ static __always_inline void cwnd_changed(__u32 reason)
 		nic_count(MRC_NC_CWND_PERIODIC_INCREASE + reason - MRC_NSCC_PERIODIC_INCREASE, 1);
 }
 
+/* What CC_STATE says of everything acknowledged so far; the responder may have received more. */
+static __always_inline __u32 acknowledged_units(const struct mrc_qp *qp)
+{
+	return (qp->acked_nominal_bytes + (1 << MRC_NSCC_UNIT_SHIFT) - 1) >> MRC_NSCC_UNIT_SHIFT &
+	       ((1U << MRC_NSCC_UNIT_BITS) - 1);
+}
+
 /*
  * Under the lock, with no packet under way: what was counted as such goes. Returns whether that was
- * more than rounding, which it never is unless something has been counted wrongly.
+ * more than rounding, which it never is unless something has been counted wrongly. Bytes of a
+ * transport ACK that another CPU is still busy with are taken here, and not by it once more.
  */
 static __always_inline int congestion_drained(struct mrc_qp *qp)
 {
 	const __s64 rounding = 1 << MRC_NSCC_UNIT_SHIFT;
-	__s64 left = qp->nscc.inflight_bytes;
+	__s64 left =
+	    qp->nscc.inflight_bytes - nscc_newly_received(&qp->nscc, acknowledged_units(qp));
 
 	nscc_on_drained(&qp->nscc);
 	if (qp->lost_count)
@@ -68,9 +77,7 @@ static __noinline int congestion_acknowledged(__u32 qp_index, __u64 now_ns, __s6
 	if (!qp)
 		return 0;
 	bpf_spin_lock(&qp->lock);
-	news.received_units =
-	    (qp->acked_nominal_bytes + (1 << MRC_NSCC_UNIT_SHIFT) - 1) >> MRC_NSCC_UNIT_SHIFT &
-	    ((1U << MRC_NSCC_UNIT_BITS) - 1);
+	news.received_units = acknowledged_units(qp);
 	reason = nscc_on_sack(&qp->nscc, &qp->cc, &news);
 	bpf_spin_unlock(&qp->lock);
 	cwnd_changed(reason);

@@ -11,6 +11,7 @@ from write_target import WriteTarget, random_bytes
 from agents.wire_abi import EventKind, NicCounter, QpState, Status
 from testbed.wire.opcode import Opcode
 from testbed.wire.packet import Acknowledge, Sack, Write
+from testbed.wire.received_bytes import received_units, write_nominal_bytes
 from testbed.wire.reliability_header import PathAdvice, Seth
 from testbed.wire.traffic_class import Dscp
 
@@ -154,6 +155,22 @@ def test_one_ack_may_complete_many_messages(source: WriteSource) -> None:
     assert (qp.done_msn, qp.outstanding_messages, qp.una_psn) == (30, 10, 30)
     source.acknowledge(39, 40, plane=1, entropy=0)
     assert source.completions() == [Completed(1, 40, Status.SUCCESS, 10)]
+
+
+def test_ack_that_another_cpu_is_busy_with_is_no_drift_and_counts_once(source: WriteSource) -> None:
+    source.post(2048, iterations=3)
+    assert len(source.send()) == 3
+    assert source.acknowledge(2, 3, plane=0, entropy=0) is None
+    size = write_nominal_bytes(2048)
+    # As that ACK leaves the QP between its steps: its packets are off the books, its bytes not yet.
+    with source.nic.editing_qp(source.index) as qp:
+        qp.nscc.inflight_bytes += 3 * size
+        qp.nscc.received_units = 0
+    source.post(2048)
+    outcome = source.nic.kick(source.index)
+    assert outcome.counters == {NicCounter.TX_DATA: 1, NicCounter.KICK_PACKETS: 1}  # and no CC_DRIFT
+    qp = source.nic.qp(source.index)
+    assert (qp.nscc.inflight_bytes, qp.nscc.received_units) == (size, received_units(3 * size))
 
 
 @pytest.mark.parametrize(
