@@ -6,17 +6,12 @@ from pathlib import Path
 from threading import Event
 
 import pytest
+from scenario_run import run_on
 
 from agents.wire_abi import PortCounter
-from testbed.fabric import lab
 from testbed.fabric.live import Lab
 from testbed.fabric.lossless import LinkFlow, opened_lossless
 from testbed.faults.by_hand import LabFaults, parse_fault
-from testbed.scenario.execution import FinishedRun, execute
-from testbed.scenario.live import LiveLab, live_world
-from testbed.scenario.load import load_scenario
-from testbed.scenario.resolve import resolve
-from testbed.scenario.signal_clock import catching_signals
 
 pytestmark = pytest.mark.root
 
@@ -34,12 +29,6 @@ spec:
     - {{name: main, kind: incast, from: [h0, h1, h2, h3], to: h4, size: 64KiB, depth: 6, iterations: 10}}
   expect: [wrong_bytes == 0, deadlocked_ports == 0]
 """
-
-
-def run(live: Lab, runs: Path) -> FinishedRun:
-    text = INCAST.format(topology=live.spec.model_dump_json(exclude_defaults=True))
-    with catching_signals() as clock, lab.attach(live.name) as attached, live_world(attached, clock) as world:
-        return execute(resolve(load_scenario(text)), text, world, LiveLab(attached), runs, lambda _: None)
 
 
 def drops_at_switches(live: Lab) -> int:
@@ -71,7 +60,7 @@ def eventually(condition: Callable[[], bool], *, deadline_seconds: float = 30) -
 @EVERY_LAB
 def test_four_windows_into_one_port_lose_nothing_under_flow_control(held_lab: Lab, tmp_path: Path) -> None:
     before = drops_at_switches(held_lab)
-    result = run(held_lab, tmp_path).result
+    result = run_on(held_lab, INCAST, tmp_path).result
     assert [outcome.reason for outcome in result.verdict.outcomes if not outcome.has_passed] == []
     lost = drops_at_switches(held_lab) - before
     flow = result.recording.readings[-1].since(result.recording.readings[0]).flow
