@@ -25,6 +25,7 @@ from testbed.fabric.state import Phase, RuntimeName, lab_paths, read_state
 from testbed.faults.ledger import Ledger
 from testbed.scenario.demand import topology_warning
 from testbed.topology.clos import Clos
+from testbed.topology.port_selection import other_rates
 from testbed.topology.spec import TopologySpec
 from testbed.units import format_duration_ns, format_rate_bps
 
@@ -256,8 +257,13 @@ def _status_document(one: LabStatus) -> dict[str, Any]:
 
 def describe_fabric(spec: TopologySpec) -> str:
     """One line: planes, switches, hosts, rate and delay."""
-    number = Clos(spec).numbering
-    rate = "unshaped" if spec.port_rate is None else f"{format_rate_bps(spec.port_rate)} ports"
+    clos = Clos(spec)
+    number = clos.numbering
+    rate = (
+        "unshaped"
+        if spec.port_rate is None
+        else f"{format_rate_bps(spec.port_rate)} ports{other_rates(clos)}"
+    )
     delay = f", {format_duration_ns(spec.link_delay)} per link" if spec.link_delay else ""
     return f"{spec.planes} planes x ({spec.t0} T0 + {spec.t1} T1), {number.host_count} hosts, {rate}{delay}"
 

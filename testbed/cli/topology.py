@@ -29,6 +29,7 @@ from testbed.topology.table import (
 
 SCHEMA_VERSION: Final = 1
 PANEL: Final = "Fabric"
+_END_COLUMNS: Final = ("interface", "id", "ifindex", "mac", "inner_address", "rate_bps")
 
 
 class GraphFormat(StrEnum):
@@ -115,10 +116,8 @@ def _link_ends(name: str, ports: tuple[Port, ...], clos: Clos) -> Table:
     rows = []
     for port in ports:
         [row] = [row for row in port_table(clos, port.node).records() if row["port"] == port.index]
-        rows.append(
-            (port.name, row["interface"], row["id"], row["ifindex"], row["mac"], row["inner_address"])
-        )
-    return Table(f"link {name}", ("port", "interface", "id", "ifindex", "mac", "inner_address"), tuple(rows))
+        rows.append((port.name, *(row[column] for column in _END_COLUMNS)))
+    return Table(f"link {name}", ("port", *_END_COLUMNS), tuple(rows))
 
 
 def _counters(settings: Settings, clos: Clos, ports: tuple[Port, ...]) -> list[Table]:

@@ -21,7 +21,9 @@ READY_TIMEOUT_NS: Final = 60_000_000_000
 """A hundred agents on two busy cores take ten seconds."""
 
 _RTO_MIN_NS: Final = 50_000_000
-"""Longer than a busy machine stands still. What a message loses at its end a tail probe finds sooner."""
+"""Longer than a busy machine stands still. What a message loses at its end a tail probe finds sooner.
+
+In a shaped fabric it is at least twice the RTT of a packet that finds one queue on its way full."""
 _TAIL_MIN_NS: Final = 1_000_000
 _TAIL_RTTS: Final = 3
 _REORDER_UNSHAPED: Final = 16
@@ -42,7 +44,8 @@ def start_agents(
     Raises:
         FabricError: an agent ended, or did not answer in time; the end of its log is quoted.
     """
-    configs = {host: _write_config(paths, clos, runtime.name, host) for host in hosts}
+    rto_ns = max(_RTO_MIN_NS, 2 * (timing.base_rtt_ns(clos) + port_queue.longest_wait_ns(clos)))
+    configs = {host: _write_config(paths, clos, runtime.name, host, rto_ns) for host in hosts}
     deadline_ns = time.monotonic_ns() + READY_TIMEOUT_NS
     with FolderWatch(paths.node_folder(host) for host in hosts) as watch:
         agents = runtime.start_agents(configs)
@@ -90,7 +93,7 @@ def _answers(path: Path, host: str) -> bool:
     return True
 
 
-def _write_config(paths: LabPaths, clos: Clos, runtime: RuntimeName, host: str) -> Path:
+def _write_config(paths: LabPaths, clos: Clos, runtime: RuntimeName, host: str, rto_ns: int) -> Path:
     probing = clos.spec.probing
     config = AgentConfig(
         host=host,
@@ -99,11 +102,11 @@ def _write_config(paths: LabPaths, clos: Clos, runtime: RuntimeName, host: str) 
         log=paths.agent_log(host),
         # In a container the agent is in the right namespace from the start.
         network_namespace=node_namespace(paths.lab, host) if runtime is RuntimeName.NETNS else None,
-        rto_ns=max(_RTO_MIN_NS, 2 * _loaded_rtt_ns(clos)),
+        rto_ns=rto_ns,
         tail_ns=max(_TAIL_MIN_NS, _TAIL_RTTS * timing.base_rtt_ns(clos)),
         reorder_packets=0 if clos.spec.is_shaped else _REORDER_UNSHAPED,
         evs_name_paths=clos.spec.forwarding != "ecmp",
-        rate_bps=nic_rate_bps(clos),
+        rate_bps=nic_rate_bps(clos, clos.node(host).index),
         link_probe_interval_ns=0 if probing is None else probing.interval,
         link_probe_lag_rounds=1 if probing is None else probing.lag_rounds,
         base_rtt_ns=timing.base_rtt_ns(clos),
@@ -113,15 +116,6 @@ def _write_config(paths: LabPaths, clos: Clos, runtime: RuntimeName, host: str) 
     file = paths.agent_config(host)
     file.write_text(json.dumps(config_document(config), indent=1) + "\n")
     return file
-
-
-def _loaded_rtt_ns(clos: Clos) -> int:
-    """RTT of a packet that finds one queue on its way full; 0 if unshaped."""
-    rate_bps = clos.spec.port_rate
-    if rate_bps is None:
-        return 0
-    buffer_bytes = port_queue.largest_data_buffer_bytes(clos)
-    return timing.base_rtt_ns(clos) + timing.serialisation_ns(buffer_bytes, rate_bps)
 
 
 def _log_tail(paths: LabPaths, host: str) -> str:

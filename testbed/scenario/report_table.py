@@ -14,7 +14,9 @@ from testbed.scenario.report_axis import format_count, format_rate, format_time
 from testbed.scenario.result import RunResult
 from testbed.scenario.result_text import format_phase
 from testbed.scenario.timeline import format_instant
+from testbed.topology.clos import Clos
 from testbed.topology.ev import decode_ev
+from testbed.topology.port_selection import other_rates
 from testbed.units import format_duration_ns, format_rate_bps, format_size_bytes
 
 _LINKS_SHOWN_MAX: Final = 6
@@ -245,7 +247,11 @@ def provenance_table(result: RunResult) -> str:
     """Where and with what the run was made."""
     plan, made = result.plan, result.provenance
     spec = plan.topology
-    rate = "unshaped" if spec.port_rate is None else f"{format_rate_bps(spec.port_rate)} ports"
+    rate = (
+        "unshaped"
+        if spec.port_rate is None
+        else f"{format_rate_bps(spec.port_rate)} ports{other_rates(Clos(spec))}"
+    )
     recording = result.recording
     zero_ns = recording.zero_ns
     entries = (

@@ -6,6 +6,7 @@ from typing import Literal
 from testbed.faults.occurrence import FaultOccurrence
 from testbed.scenario.plan import Plan, PlannedFault, PlannedWorkload
 from testbed.topology.clos import Clos
+from testbed.topology.port_selection import other_rates
 from testbed.units import format_duration_ns, format_rate_bps, format_size_bytes
 
 _LINKS_SHOWN_MAX = 4
@@ -83,7 +84,11 @@ def format_plan(plan: Plan) -> str:
     """What `--dry-run` prints: the fabric, the workloads and every occurrence of every fault."""
     clos = Clos(plan.topology)
     number = clos.numbering
-    rate = "unshaped" if plan.topology.port_rate is None else format_rate_bps(plan.topology.port_rate)
+    rate = (
+        "unshaped"
+        if plan.topology.port_rate is None
+        else format_rate_bps(plan.topology.port_rate) + other_rates(clos)
+    )
     end = "the workloads' last iteration" if plan.end_ns is None else format_duration_ns(plan.end_ns)
     lines = [
         f"scenario   {plan.scenario}, seed {plan.seed}",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from testbed.errors import UsageError
 from testbed.topology.adaptive_choice import check_order
 from testbed.topology.port_queue import is_lossy
+from testbed.topology.port_selection import port_rates_bps
 from testbed.topology.timing import base_rtt_ns
 from testbed.wire.cc_profile import CC_ALGORITHMS, CcLink, CcProfile, Setting, derive_profile
 from testbed.wire.received_bytes import write_nominal_bytes
@@ -46,9 +47,19 @@ class CongestionControl:
         return f"nscc, window of up to {self.window_packets} packets"
 
 
-def nic_rate_bps(clos: "Clos") -> int:
-    """Rate of a NIC, all its ports together: what one QP's window has to fill; 0 if unshaped."""
-    return (clos.spec.port_rate or 0) * clos.spec.planes
+def nic_rate_bps(clos: "Clos", host: int | None = None) -> int:
+    """Rate of a host's NIC, all its ports together: what one QP's window has to fill; 0 if unshaped.
+
+    Args:
+        clos: the fabric.
+        host: number. None: the host with the fastest NIC.
+    """
+    rates_bps = port_rates_bps(clos)
+    hosts = range(clos.numbering.host_count) if host is None else (host,)
+    return max(
+        sum(rates_bps[2 * clos.numbering.host_link_id(each, plane)] for plane in range(clos.spec.planes))
+        for each in hosts
+    )
 
 
 def is_trimming(clos: "Clos") -> bool:

@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from testbed.topology import timing
 from testbed.topology.limit import LimitProblems
-from testbed.topology.port_selection import overriding_delays_ns
+from testbed.topology.port_selection import overriding_delays_ns, port_rates_bps
 from testbed.units import Size
 
 if TYPE_CHECKING:
@@ -110,11 +110,10 @@ def link_buffers(clos: "Clos") -> tuple[LinkBuffer, ...]:
     """The buffer at the far end of every port's link, by port id; empty without flow control."""
     if clos.spec.flow_control == "none":
         return ()
-    delays_ns = overriding_delays_ns(clos)
-    usual = _link_buffer(clos, clos.spec.link_delay)
+    delays_ns, usual_ns = overriding_delays_ns(clos), clos.spec.link_delay
     return tuple(
-        _link_buffer(clos, delays_ns[port.link_id]) if port.link_id in delays_ns else usual
-        for port in clos.ports()
+        _link_buffer(clos, rate_bps, delays_ns.get(port_id // 2, usual_ns))
+        for port_id, rate_bps in enumerate(port_rates_bps(clos))
     )
 
 
@@ -167,9 +166,9 @@ def check_flow_control(spec: "TopologySpec", clos: "Clos", problems: LimitProble
         )
 
 
-def _link_buffer(clos: "Clos", delay_ns: int) -> LinkBuffer:
+def _link_buffer(clos: "Clos", rate_bps: int, delay_ns: int) -> LinkBuffer:
     spec, frame_bytes = clos.spec, timing.full_frame_bytes(clos)
-    held_bytes = (spec.port_rate or 0) * 2 * delay_ns // (8 * 10**9)
+    held_bytes = rate_bps * 2 * delay_ns // (8 * 10**9)
     if spec.flow_control == "credits":
         return LinkBuffer(0, 0, spec.credits.buffer or held_bytes + _CREDIT_FRAMES * frame_bytes)
     pfc = spec.pfc

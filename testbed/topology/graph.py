@@ -7,6 +7,7 @@ from testbed.topology.clos import Clos
 from testbed.topology.elision import GAP, Shown, choose_shown, elide
 from testbed.topology.naming import NodeName, Tier
 from testbed.topology.palette import plane_colour, plane_is_dashed
+from testbed.topology.port_selection import other_rates
 from testbed.units import format_duration_ns, format_rate_bps
 
 _ROW_ROOM_MAX: Final = 8
@@ -19,7 +20,7 @@ def headline(clos: Clos) -> str:
     spec, number = clos.spec, clos.numbering
     speed = "unshaped"
     if spec.port_rate is not None:
-        speed = f"{format_rate_bps(spec.port_rate)} ports"
+        speed = f"{format_rate_bps(spec.port_rate)} ports{other_rates(clos)}"
         if spec.link_delay:
             speed += f", {format_duration_ns(spec.link_delay)} per link"
     planes = "1 plane" if spec.planes == 1 else f"{spec.planes} planes"

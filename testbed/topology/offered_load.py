@@ -2,8 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from testbed.topology.port_selection import port_rates_bps
 from testbed.topology.timing import full_frame_bytes
 
 if TYPE_CHECKING:
@@ -26,15 +28,16 @@ def frame_hops_per_s(clos: "Clos", flows: Iterable[tuple[int, int]]) -> float:
         clos: the fabric.
         flows: pairs of host numbers, one per flow; data goes from the first to the second.
     """
-    rate_bps = clos.spec.port_rate
-    if rate_bps is None:
+    if not clos.spec.is_shaped:
         return 0.0
     pairs = list(flows)
-    shares = _shares(clos, pairs)
-    packets_per_s = clos.spec.planes * rate_bps / (8 * full_frame_bytes(clos))
-    links = (_LOCAL_LINKS if clos.is_local(*pair) else _CROSS_T1_LINKS for pair in pairs)
-    return sum(share * count for share, count in zip(shares, links, strict=True)) * (
-        packets_per_s * _FRAMES_PER_PACKET
+    links = [_LOCAL_LINKS if clos.is_local(*pair) else _CROSS_T1_LINKS for pair in pairs]
+    rates_bps = port_rates_bps(clos)
+    bits_per_frame = 8 * full_frame_bytes(clos)
+    return sum(
+        share_bps * count * _FRAMES_PER_PACKET / bits_per_frame
+        for plane in range(clos.spec.planes)
+        for share_bps, count in zip(_shares_bps(clos, pairs, plane, rates_bps), links, strict=True)
     )
 
 
@@ -44,19 +47,32 @@ def all_hosts_at_once(clos: "Clos") -> Sequence[tuple[int, int]]:
     return [(host, (host + shift) % hosts) for host in range(hosts)]
 
 
-def _shares(clos: "Clos", pairs: Sequence[tuple[int, int]]) -> list[float]:
-    """What each flow can have of one port per plane."""
+def _shares_bps(
+    clos: "Clos", pairs: Sequence[tuple[int, int]], plane: int, rates_bps: Sequence[int]
+) -> list[float]:
+    """What each flow can have of the ports on its way through *plane*."""
+    number = clos.numbering
     senders, receivers = Counter(source for source, _ in pairs), Counter(target for _, target in pairs)
-    shares = [1 / max(senders[source], receivers[target]) for source, target in pairs]
-    uplinks = clos.spec.t1 * clos.spec.uplinks_per_pair
-    hosts_per_t0 = clos.spec.hosts_per_t0
-    leaving, reaching = [0.0] * clos.spec.t0, [0.0] * clos.spec.t0
-    for (source, target), share in zip(pairs, shares, strict=True):
+    shares_bps = [
+        min(
+            rates_bps[2 * number.host_link_id(source, plane)] / senders[source],
+            rates_bps[2 * number.host_link_id(target, plane) + 1] / receivers[target],
+        )
+        for source, target in pairs
+    ]
+    leaving_bps, reaching_bps = [0.0] * clos.spec.t0, [0.0] * clos.spec.t0
+    for (source, target), share_bps in zip(pairs, shares_bps, strict=True):
         if not clos.is_local(source, target):
-            leaving[source // hosts_per_t0] += share
-            reaching[target // hosts_per_t0] += share
+            leaving_bps[number.row(source)] += share_bps
+            reaching_bps[number.row(target)] += share_bps
+    first = [2 * number.fabric_link_id(plane, t0, 0) for t0 in range(clos.spec.t0 + 1)]
+    up_bps, down_bps = (
+        [sum(rates_bps[begin + end : until : 2]) for begin, until in pairwise(first)] for end in (0, 1)
+    )
     for index, (source, target) in enumerate(pairs):
         if not clos.is_local(source, target):
-            crowd = max(leaving[source // hosts_per_t0], reaching[target // hosts_per_t0])
-            shares[index] *= min(1.0, uplinks / crowd)
-    return shares
+            leaving, reaching = number.row(source), number.row(target)
+            shares_bps[index] *= min(
+                1.0, up_bps[leaving] / leaving_bps[leaving], down_bps[reaching] / reaching_bps[reaching]
+            )
+    return shares_bps

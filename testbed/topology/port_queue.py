@@ -1,6 +1,7 @@
 """What the queues of a port are set to: buffers, and where marking and trimming begin.
 
-Thresholds are shares of the bandwidth-delay product of a plane, as real switches have them:
+Thresholds are shares of the bandwidth-delay product, the port's own rate times the idle RTT, as real switches
+have them:
 
     0         0.2          0.8    1.0       1.5             5
     |----------|------------|------|---------|----------//---|   x BDP of waiting data
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from testbed.topology import timing
 from testbed.topology.element import Port, PortKind
 from testbed.topology.flow_control import switch_room_bytes
-from testbed.topology.port_selection import overrides_by_port
+from testbed.topology.port_selection import overrides_by_port, port_rates_bps
 from testbed.topology.queue_spec import QueueOverride
 
 if TYPE_CHECKING:
@@ -81,12 +82,13 @@ def _port_queue(clos: "Clos", kind: PortKind, overrides: tuple[QueueOverride, ..
         return PortQueue(data_bytes, control_bytes, is_direct=given.get("links") == "direct")
     is_direct = given.get("links") == "direct"
     is_last_hop = kind is PortKind.T0_DOWN
-    product_bytes = threshold_unit_bytes(clos)
+    rate_bps = given.get("rate", clos.spec.port_rate)
+    product_bytes = threshold_unit_bytes(clos, rate_bps)
     trim_bytes = 0
     if given.get("trim.enabled", is_lossy(clos)):
         share = _TRIM_SHARE_LAST_HOP if is_last_hop else _TRIM_SHARE
         trim_bytes = given.get("trim.threshold", round(share * product_bytes))
-    data_bytes = max(given.get("data_buffer", data_buffer_bytes(clos)), trim_bytes)
+    data_bytes = max(given.get("data_buffer", data_buffer_bytes(clos, rate_bps)), trim_bytes)
     if clos.spec.flow_control != "none":
         data_bytes = data_buffer_bytes(clos)
     marks = given.get("ecn.enabled", is_lossy(clos)) and (not is_last_hop or given.get("ecn.last_hop", False))
@@ -117,28 +119,34 @@ def is_lossy(clos: "Clos") -> bool:
     return clos.spec.is_shaped and clos.spec.flow_control == "none"
 
 
-def largest_data_buffer_bytes(clos: "Clos") -> int:
-    """Room for data packets at the switch port that has most; 0 if unshaped."""
-    given = [override.data_buffer or 0 for override in clos.spec.queue.overrides]
-    return max([data_buffer_bytes(clos), *given])
-
-
-def threshold_unit_bytes(clos: "Clos") -> int:
-    """The bandwidth-delay product of a plane, and at least 16 full packets; 0 if unshaped."""
-    if clos.spec.port_rate is None:
+def longest_wait_ns(clos: "Clos") -> int:
+    """Time that the fullest data queue of a switch port takes to empty at the port's rate; 0 if unshaped."""
+    if not clos.spec.is_shaped:
         return 0
-    return max(_bandwidth_delay_bytes(clos), _PRODUCT_PACKETS_MIN * timing.full_frame_bytes(clos))
+    rates_bps = port_rates_bps(clos)
+    return max(
+        timing.serialisation_ns(queue.data_buffer_bytes, rates_bps[port.id])
+        for port, queue in zip(clos.ports(), port_queues(clos), strict=True)
+        if port.node.is_switch
+    )
 
 
-def _bandwidth_delay_bytes(clos: "Clos") -> int:
-    return (clos.spec.port_rate or 0) * timing.base_rtt_ns(clos) // (8 * 10**9)
+def threshold_unit_bytes(clos: "Clos", rate_bps: int | None = None) -> int:
+    """The bandwidth-delay product at that rate or port_rate, at least 16 full packets; 0 if unshaped."""
+    if not clos.spec.is_shaped:
+        return 0
+    return max(_bandwidth_delay_bytes(clos, rate_bps), _PRODUCT_PACKETS_MIN * timing.full_frame_bytes(clos))
 
 
-def data_buffer_bytes(clos: "Clos") -> int:
-    """Room for data packets at a switch port; 0 if unshaped.
+def _bandwidth_delay_bytes(clos: "Clos", rate_bps: int | None) -> int:
+    return (rate_bps or clos.spec.port_rate or 0) * timing.base_rtt_ns(clos) // (8 * 10**9)
+
+
+def data_buffer_bytes(clos: "Clos", rate_bps: int | None = None) -> int:
+    """Room for data packets at a switch port of that rate or port_rate; 0 if unshaped.
 
     Under flow control what may wait is limited where it came in, and a port takes it all. Else by default 5
-    bandwidth-delay products of a plane, the upper end of what is usual where packets are dropped and not
+    bandwidth-delay products, the upper end of what is usual where packets are dropped and not
     trimmed, and at least a QP's window, which a lone QP with a fixed window can then never overflow.
     """
     if not clos.spec.is_shaped:
@@ -148,7 +156,7 @@ def data_buffer_bytes(clos: "Clos") -> int:
     if clos.spec.queue.data_buffer is not None:
         return clos.spec.queue.data_buffer
     return max(
-        _BUFFER_RTTS * _bandwidth_delay_bytes(clos),
+        _BUFFER_RTTS * _bandwidth_delay_bytes(clos, rate_bps),
         clos.spec.nic.window_packets * timing.full_frame_bytes(clos),
     )
 

@@ -52,6 +52,16 @@ def port_rates_bps(clos: "Clos") -> tuple[int, ...]:
     return tuple(rates)
 
 
+def other_rates(clos: "Clos") -> str:
+    """What to say after port_rate: `, but 25Mbit to 50Mbit at 8 ports`; nothing if all have that."""
+    others_bps = [rate_bps for rate_bps in port_rates_bps(clos) if rate_bps != (clos.spec.port_rate or 0)]
+    if not others_bps:
+        return ""
+    least, most = format_rate_bps(min(others_bps)), format_rate_bps(max(others_bps))
+    rates = least if least == most else f"{least} to {most}"
+    return f", but {rates} at {len(others_bps)} port{'s' if len(others_bps) > 1 else ''}"
+
+
 def check_selections(clos: "Clos", problems: LimitProblems) -> None:
     """Adds to *problems* every override that is for no port, or for no link."""
     for place, entry in enumerate(clos.spec.link_delays):

@@ -5,6 +5,7 @@
       overrides:
         - at: t1                                   ports of T1 switches
           data_buffer: 200KiB
+          rate: 50Mbit
         - select: {links: h0:2}                    one link, at one of its ends
           at: t0
           ecn: {last_hop: true}
@@ -82,8 +83,8 @@ class PortQueueSpec(BaseModel):
 
     data_buffer: _SomeBytes | None = Field(
         default=None,
-        description="Room for data packets at a port. Left out: 5 times port_rate times the idle RTT across "
-        "a T1, and at least one window of full packets.",
+        description="Room for data packets at a port. Left out: 5 times the port's rate times the idle RTT "
+        "across a T1, and at least one window of full packets.",
     )
     control_buffer: _SomeBytes | None = Field(
         default=None,
@@ -128,8 +129,8 @@ class QueueOverride(PortQueueSpec):
     )
     rate: Rate | None = Field(
         default=None,
-        description="What these ports send at, port_rate at most. Theory, buffers and congestion control "
-        "still go by port_rate. Left out: port_rate.",
+        description="What these ports send at, port_rate at most. Theory, their buffers and thresholds, and "
+        "congestion control go by it. Left out: port_rate.",
     )
 
     def settings(self) -> dict[str, Any]:
@@ -148,7 +149,7 @@ class QueueOverride(PortQueueSpec):
 
 class QueueSpec(PortQueueSpec):
     """The two queues of every port of a shaped fabric, control before data. The bandwidth-delay product is
-    port_rate times the idle RTT across a T1, taken as 16 full packets where it is less.
+    the port's rate times the idle RTT across a T1, taken as 16 full packets where it is less.
     """
 
     drainer: Literal["auto", "precise", "eco"] = Field(

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from testbed.errors import UsageError
 from testbed.topology.adaptive_choice import check_order
+from testbed.topology.congestion import nic_rate_bps
+from testbed.topology.port_selection import port_rates_bps
 from testbed.topology.timing import base_rtt_ns, full_frame_bytes, serialisation_ns
 from testbed.wire.dcqcn import DcqcnParameters, cnp_interval_ns
 
@@ -78,7 +80,8 @@ def choose_rc_congestion(
 ) -> RcCongestion:
     """The congestion control asked for, or what is usual for *kind* where nothing is.
 
-    A QP's line rate is that of the ports its packets take: one, or with `spray-gbn` one in every plane.
+    A QP's line rate is that of the NIC ports its packets take: one, or with `spray-gbn` one in every plane.
+    Of NICs with different rates the fastest counts; the time-out goes by the slowest port of the fabric.
 
     Args:
         clos: the fabric.
@@ -92,27 +95,35 @@ def choose_rc_congestion(
     check_order(clos, kind)
     if algorithm not in {None, *RC_ALGORITHMS}:
         raise UsageError(f"cc: {algorithm!r} is not for {kind}; {' or '.join(RC_ALGORITHMS)} is accepted")
-    rate_bps, rtt_ns = clos.spec.port_rate, base_rtt_ns(clos)
-    if algorithm == "dcqcn" and rate_bps is None:
+    rate_bps, rtt_ns = _line_rate_bps(clos, kind), base_rtt_ns(clos)
+    if algorithm == "dcqcn" and not clos.spec.is_shaped:
         raise UsageError(
             "cc: dcqcn needs ports with a rate", hint="give the topology a port_rate, or use cc: fixed"
         )
-    usual: RcAlgorithm = "fixed" if rate_bps is None or kind == "infiniband" else "dcqcn"
+    usual: RcAlgorithm = "fixed" if not clos.spec.is_shaped or kind == "infiniband" else "dcqcn"
     chosen: RcAlgorithm = "dcqcn" if (algorithm or usual) == "dcqcn" else "fixed"
-    if rate_bps is None:
-        rate_bps, rtt_ns = _UNSHAPED_RATE_BPS, _UNSHAPED_RTT_NS
+    slowest_bps = min(port_rates_bps(clos))
+    if not clos.spec.is_shaped:
+        rate_bps, slowest_bps, rtt_ns = _UNSHAPED_RATE_BPS, _UNSHAPED_RATE_BPS, _UNSHAPED_RTT_NS
     window_packets = window_packets or clos.spec.nic.window_packets
     frame_bytes = full_frame_bytes(clos)
-    ports = clos.spec.planes if kind == "spray-gbn" else 1
     return RcCongestion(
         algorithm=chosen,
         window_packets=window_packets,
-        parameters=DcqcnParameters.scaled(rate_bps * ports, rtt_ns, frame_bytes, is_fixed=chosen == "fixed"),
+        parameters=DcqcnParameters.scaled(rate_bps, rtt_ns, frame_bytes, is_fixed=chosen == "fixed"),
         cnp_interval_ns=cnp_interval_ns(rtt_ns),
         rto_ns=max(
             _RTO_MIN_NS,
             _RTO_RTTS * rtt_ns,
-            _RTO_WINDOWS * window_packets * serialisation_ns(frame_bytes, rate_bps),
+            _RTO_WINDOWS * window_packets * serialisation_ns(frame_bytes, slowest_bps),
         ),
         any_order=clos.is_adaptive,
     )
+
+
+def _line_rate_bps(clos: "Clos", kind: RcKind) -> int:
+    """Rate at which a QP may begin; 0 if unshaped."""
+    if kind == "spray-gbn":
+        return nic_rate_bps(clos)
+    nic_ports = range(0, 2 * clos.numbering.host_link_count, 2)
+    return max(port_rates_bps(clos)[port_id] for port_id in nic_ports)

@@ -12,7 +12,12 @@ from testbed.topology.forwarding import FIB_LOCAL
 from testbed.topology.naming import Tier
 from testbed.topology.path import Path
 from testbed.topology.port_queue import port_queues
-from testbed.topology.port_selection import overrides_by_port, overriding_delays_ns
+from testbed.topology.port_selection import (
+    other_rates,
+    overrides_by_port,
+    overriding_delays_ns,
+    port_rates_bps,
+)
 from testbed.topology.usid import INDEX_COUNT, PLANE_SHIFT, Role, Usid
 from testbed.units import format_duration_ns, format_rate_bps, format_ratio, format_size_bytes
 
@@ -64,7 +69,7 @@ def summary_table(clos: Clos) -> Table:
         rows.append(("port rate", "unshaped"))
     else:
         rows += [
-            ("port rate", format_rate_bps(spec.port_rate)),
+            ("port rate", format_rate_bps(spec.port_rate) + other_rates(clos)),
             (
                 "link delay",
                 format_duration_ns(spec.link_delay) + _but(len(overriding_delays_ns(clos)), "link"),
@@ -123,7 +128,8 @@ def link_table(clos: Clos) -> Table:
 
 
 def port_table(clos: Clos, node: Node) -> Table:
-    """The ports of one node, with their addresses and what is at the other end."""
+    """The ports of one node, with their addresses, what is at the other end, and their rate."""
+    rates_bps = port_rates_bps(clos)
     rows = tuple(
         (
             port.index,
@@ -134,10 +140,11 @@ def port_table(clos: Clos, node: Node) -> Table:
             str(addressing.link_local(port.id)),
             None if node.is_switch else str(clos.inner_address(node.index, port.plane)),
             clos.peer(port).name,
+            rates_bps[port.id] or None,
         )
         for port in clos.ports_of(node)
     )
-    columns = ("port", "interface", "id", "ifindex", "mac", "link_local", "inner_address", "peer")
+    columns = ("port", "interface", "id", "ifindex", "mac", "link_local", "inner_address", "peer", "rate_bps")
     return Table(f"ports of {node.name}", columns, rows)
 
 

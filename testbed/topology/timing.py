@@ -1,8 +1,9 @@
 """What theory says about times in an idle fabric: store-and-forward serialisation plus propagation."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from testbed.topology.port_selection import overriding_delays_ns
+from testbed.topology.port_selection import overriding_delays_ns, port_rates_bps
 
 if TYPE_CHECKING:
     from testbed.topology.clos import Clos
@@ -33,10 +34,10 @@ def expected_rtt_ns(
 ) -> int:
     """RTT in ns of a data packet and its SACK: every link of the path twice, each time a frame and a delay.
 
-    Where links have different delays, it is that of the slowest path.
+    Where ports have different rates, or links different delays, it is that of the slowest path.
 
-    A frame is received whole before it is sent on, and NIC ports have the rate of the others. An unshaped
-    fabric has neither rate nor delay: the answer is 0, and what is measured is the software alone.
+    A frame is received whole before it is sent on. An unshaped fabric has neither rate nor delay: the answer
+    is 0, and what is measured is the software alone.
 
     Args:
         clos: the fabric.
@@ -49,20 +50,13 @@ def expected_rtt_ns(
         UsageError: no such hosts, or they are the same.
     """
     is_local = clos.is_local(source, destination)
-    link_count = 2 if is_local else 4
-    data_bytes = data_frame_bytes or full_frame_bytes(clos)
-    rtt_ns = _round_trip_ns(clos, link_count, data_bytes, sack_frame_bytes or control_frame_bytes(clos))
-    delays_ns = overriding_delays_ns(clos)
-    if not delays_ns:
-        return rtt_ns + 2 * link_count * clos.spec.link_delay
-    uplinks = range(1 if is_local else clos.numbering.uplink_count)
-    return rtt_ns + 2 * max(
-        sum(
-            delays_ns.get(link.id, clos.spec.link_delay)
-            for link in clos.links_of_path(source, destination, plane, uplink)
-        )
+    crossings = _Crossings(clos, data_frame_bytes, sack_frame_bytes)
+    if crossings.are_alike:
+        return (2 if is_local else 4) * crossings.there_and_back_ns(0)
+    return max(
+        sum(map(crossings.there_and_back_ns, _sending_port_ids(clos, source, destination, plane, uplink)))
         for plane in range(clos.spec.planes)
-        for uplink in uplinks
+        for uplink in range(1 if is_local else clos.numbering.uplink_count)
     )
 
 
@@ -79,29 +73,54 @@ def control_frame_bytes(clos: "Clos") -> int:
 def base_rtt_ns(clos: "Clos") -> int:
     """Idle RTT of a full packet over the longest path, across a T1 if there are two T0s; 0 if unshaped.
 
-    Where links have different delays, each of the path's is taken as the longest of its tier.
+    Where ports have different rates, or links different delays, each link of the path is taken as the slowest
+    of its tier in that direction.
     """
-    link_count = 4 if clos.spec.t0 > 1 else 2
-    rtt_ns = _round_trip_ns(clos, link_count, full_frame_bytes(clos), control_frame_bytes(clos))
-    delays_ns = overriding_delays_ns(clos)
-    if not delays_ns:
-        return rtt_ns + 2 * link_count * clos.spec.link_delay
-    host_links = range(clos.numbering.host_link_count)
-    fabric_links = range(clos.numbering.host_link_count, clos.numbering.link_count)
-    for links in (host_links, fabric_links) if clos.spec.t0 > 1 else (host_links,):
-        rtt_ns += 4 * max(delays_ns.get(link, clos.spec.link_delay) for link in links)
-    return rtt_ns
+    crossings, number = _Crossings(clos), clos.numbering
+    host_links = range(number.host_link_count)
+    fabric_links = range(number.host_link_count, number.link_count)
+    tiers = (host_links, fabric_links) if clos.spec.t0 > 1 else (host_links,)
+    if crossings.are_alike:
+        return 2 * len(tiers) * crossings.there_and_back_ns(0)
+    return sum(
+        max(crossings.there_and_back_ns(2 * link + end) for link in links)
+        for links in tiers
+        for end in (0, 1)
+    )
+
+
+class _Crossings:
+    """What it takes to cross the links of a fabric.
+
+    Attributes:
+        are_alike: whether it is the same for all.
+    """
+
+    def __init__(
+        self, clos: "Clos", data_frame_bytes: int | None = None, sack_frame_bytes: int | None = None
+    ) -> None:
+        self._data_bytes = data_frame_bytes or full_frame_bytes(clos)
+        self._sack_bytes = sack_frame_bytes or control_frame_bytes(clos)
+        self._rates_bps, self._delays_ns = port_rates_bps(clos), overriding_delays_ns(clos)
+        self._usual_delay_ns = clos.spec.link_delay
+        self.are_alike = not self._delays_ns and len(set(self._rates_bps)) == 1
+
+    def there_and_back_ns(self, port_id: int) -> int:
+        """Time of a data packet by that port to the far end of its link, and of the SACK back from there."""
+        there_bps, back_bps = self._rates_bps[port_id], self._rates_bps[port_id ^ 1]
+        if not there_bps:
+            return 0
+        delay_ns = self._delays_ns.get(port_id // 2, self._usual_delay_ns)
+        data_ns = serialisation_ns(self._data_bytes, there_bps)
+        return data_ns + serialisation_ns(self._sack_bytes, back_bps) + 2 * delay_ns
+
+
+def _sending_port_ids(clos: "Clos", source: int, destination: int, plane: int, uplink: int) -> Iterator[int]:
+    """The ports by which a data packet leaves the nodes of a path: upwards, then downwards."""
+    links = clos.links_of_path(source, destination, plane, uplink)
+    for place, link in enumerate(links):
+        yield (link.lower if place < len(links) // 2 else link.upper).id
 
 
 def _bytes_saved(clos: "Clos") -> int:
     return 0 if clos.spec.forwarding == "srv6" else TUNNEL_BYTES
-
-
-def _round_trip_ns(clos: "Clos", link_count: int, data_frame_bytes: int, sack_frame_bytes: int) -> int:
-    """Time on transmitters; 0 if unshaped."""
-    rate_bps = clos.spec.port_rate
-    if rate_bps is None:
-        return 0
-    there_ns = serialisation_ns(data_frame_bytes, rate_bps)
-    back_ns = serialisation_ns(sack_frame_bytes, rate_bps)
-    return link_count * (there_ns + back_ns)

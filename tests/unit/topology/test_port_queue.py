@@ -10,7 +10,6 @@ from testbed.topology import port_queue, timing
 from testbed.topology.clos import Clos
 from testbed.topology.element import PortKind
 from testbed.topology.port_queue import PortQueue
-from testbed.topology.port_selection import port_rates_bps
 from testbed.topology.queue_spec import EcnSpec, QueueSpec, TrimSpec
 from testbed.topology.spec import TopologySpec
 
@@ -156,20 +155,6 @@ def test_overrides_hold_for_their_ports_key_by_key_and_for_no_others() -> None:
     assert queues["p1-t0-0:0"].ecn_max_bytes == 0
 
 
-def test_ports_have_rates_by_tier_and_by_link() -> None:
-    queue = {
-        "overrides": [
-            {"at": "t1", "rate": "80Mbit"},
-            {"select": {"links": "p0-t1-0:1"}, "at": "t1", "rate": "20Mbit"},
-            {"select": {"links": "h0:2"}, "rate": "50Mbit"},
-        ]
-    }
-    clos = Clos(validate_values({"port_rate": "100Mbit", "queue": queue}, TopologySpec, "lab.yaml"))
-    rates = dict(zip((port.name for port in clos.ports()), port_rates_bps(clos), strict=True))
-    named = ("p1-t1-0:0", "p0-t1-0:1", "p0-t1-0:0", "h0:2", "p2-t0-0:0", "h0:1", "p0-t0-0:4")
-    assert [rates[name] // 10**6 for name in named] == [80, 20, 80, 50, 50, 100, 100]
-
-
 def test_a_spec_means_the_same_after_it_was_stored() -> None:
     stored = TopologySpec.model_validate_json(overridden().spec.model_dump_json())
     assert port_queue.port_queues(Clos(stored)) == port_queue.port_queues(overridden())
@@ -183,8 +168,9 @@ def test_theory_counts_the_delay_of_the_slowest_path() -> None:
     assert timing.base_rtt_ns(clos) == serialisation_ns + 4 * (5_000 + 50_000)
 
 
-def test_the_largest_buffer_is_known() -> None:
-    assert port_queue.largest_data_buffer_bytes(overridden()) == 200 << 10
+def test_the_fullest_queue_takes_its_time_to_empty() -> None:
+    assert port_queue.longest_wait_ns(overridden()) == 200 * 1024 * 8 * 10
+    assert port_queue.longest_wait_ns(Clos(TopologySpec())) == 0
 
 
 @pytest.mark.parametrize(

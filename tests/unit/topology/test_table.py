@@ -119,6 +119,7 @@ def test_ports_of_a_host_have_inner_addresses() -> None:
         "link_local": "fe80::1b",
         "inner_address": "fd6d:7263:0:1::4",
         "peer": "p1-t0-0:3",
+        "rate_bps": 100_000_000,
     }
     assert table.port_table(LAB, LAB.node("p0-t1-0")).records()[0]["inner_address"] is None
 
