@@ -1209,23 +1209,25 @@ class TxSlot(Structure):
 
 
 class ReverseEv(Structure):
-    """struct mrc_reverse_ev, 16 bytes."""
+    """struct mrc_reverse_ev, 20 bytes."""
 
     entropy: int
     is_good: int
     probe: int
     probed: int
+    asked_packets: int
 
     _fields_ = (
         ("entropy", c_uint32),
         ("is_good", c_uint32),
         ("probe", c_uint32),
         ("probed", c_uint32),
+        ("asked_packets", c_uint32),
     )
 
 
 class Qp(Structure):
-    """struct mrc_qp, 66288 bytes."""
+    """struct mrc_qp, 66352 bytes."""
 
     lock: "object"
     state: int
@@ -1322,10 +1324,10 @@ class Qp(Structure):
     completed_wimm: int
     delivered_wimm: int
     refused_ns: int
-    reverse_asked_ns: int
-    reverse_rtt_ns: int
     reverse_turn: int
+    reverse_packets: int
     since_reverse_probe: int
+    reverse_spacing: int
     tracked_psns: int
     tracked_from_psn: int
     penalty: int
@@ -1433,10 +1435,10 @@ class Qp(Structure):
         ("completed_wimm", c_uint32),
         ("delivered_wimm", c_uint32),
         ("refused_ns", c_uint64),
-        ("reverse_asked_ns", c_uint64),
-        ("reverse_rtt_ns", c_uint32),
         ("reverse_turn", c_uint32),
+        ("reverse_packets", c_uint32),
         ("since_reverse_probe", c_uint32),
+        ("reverse_spacing", c_uint32),
         ("tracked_psns", c_uint32),
         ("tracked_from_psn", c_uint32),
         ("penalty", c_uint32),

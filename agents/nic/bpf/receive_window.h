@@ -111,11 +111,9 @@ static __always_inline __s32 tracked_range(const struct mrc_qp *qp)
  * Which answer a packet gets. A completed message is acknowledged by the packet that completed it;
  * a marked packet gets its SACK first, and the ACK is left to the next one. A duplicate of a
  * completed message asks for an ACK that was lost. An ACK that stands for another packet than the
- * first transmission of the one it names says so by rtx: it tells no round-trip time. `now_ns`: see
- * reverse_is_due().
+ * first transmission of the one it names says so by rtx: it tells no round-trip time.
  */
-static __always_inline void receive_answer(struct mrc_qp *qp, struct rx_answer *answer, int is_new,
-					   __u64 now_ns)
+static __always_inline void receive_answer(struct mrc_qp *qp, struct rx_answer *answer, int is_new)
 {
 	struct received *packet = &answer->packet;
 	int is_urgent;
@@ -136,7 +134,7 @@ static __always_inline void receive_answer(struct mrc_qp *qp, struct rx_answer *
 	}
 	is_urgent = !is_new || packet->is_marked || packet->asks_sack || packet->is_retransmission;
 	qp->unsacked++;
-	if (!is_urgent && reverse_is_due(qp, now_ns)) {
+	if (!is_urgent && reverse_is_due(qp)) {
 		answer->kind = ANSWER_REVERSE_PROBE;
 		return;
 	}

@@ -16,6 +16,8 @@
 
 enum {
 	REVERSE_IS_UNDER_WAY = 1 << 16, /* in mrc_reverse_ev.probe, beside the id */
+	REVERSE_ROUND_TRIPS = 4,	/* from one probe to the next, about */
+	REVERSE_SLOW_SPACING = 512,	/* packets, for a sender that waits for each SACK */
 };
 
 /*
@@ -72,26 +74,16 @@ static __always_inline void reverse_doubt(struct mrc_qp *qp, __u32 plane)
 	qp->reverse[PLANE_INDEX(plane)].is_good = 0;
 }
 
-/*
- * Under the lock: whether a probe is to take the place of a SACK that may wait. `now_ns` is 0 until
- * the packets since the last probe are MRC_REVERSE_SPACING.
- *
- * A sender that has only a packet or two under way would wait for that very SACK: it is recognised
- * by how long so many packets took, and gets its answers on the EVs that its packets came by.
- */
-static __always_inline int reverse_is_due(struct mrc_qp *qp, __u64 now_ns)
+/* Under the lock: whether a probe is to take the place of a SACK that may wait. */
+static __always_inline int reverse_is_due(struct mrc_qp *qp)
 {
-	__u64 since_ns = now_ns - qp->reverse_asked_ns;
+	__u32 spacing = qp->reverse_spacing;
 
-	if (++qp->since_reverse_probe < MRC_REVERSE_SPACING || !now_ns)
+	qp->reverse_packets++;
+	if (++qp->since_reverse_probe <
+	    (spacing > MRC_REVERSE_SPACING ? spacing : MRC_REVERSE_SPACING))
 		return 0;
 	qp->since_reverse_probe = 0;
-	qp->reverse_asked_ns = now_ns;
-	if (qp->reverse_rtt_ns &&
-	    since_ns > (__u64)qp->reverse_rtt_ns * (MRC_REVERSE_SPACING / 2)) {
-		reverse_forget(qp);
-		return 0;
-	}
 	return 1;
 }
 
@@ -125,19 +117,30 @@ static __always_inline void reverse_asked(struct mrc_qp *qp, __u32 entropy, __u3
 		known->is_good = 0;
 	known->probe = id | REVERSE_IS_UNDER_WAY;
 	known->probed = entropy;
+	known->asked_packets = qp->reverse_packets;
 }
 
-/* Under the lock: the probe `id` has been answered; only the last one of a plane counts. */
-static __always_inline void reverse_answered(struct mrc_qp *qp, __u32 entropy, __u32 id,
-					     __u64 rtt_ns)
+/*
+ * Under the lock: the probe `id` has been answered; only the last one of a plane counts. The
+ * packets that came meanwhile tell how many the sender has under way, and so when the next probe is
+ * due. One with a packet or two has waited for the SACK that the probe displaced: it is seldom kept
+ * waiting again, and gets its answers on the EVs that its packets come by.
+ */
+static __always_inline void reverse_answered(struct mrc_qp *qp, __u32 entropy, __u32 id)
 {
-	__u32 plane = PLANE_INDEX(entropy >> MRC_EV_PLANE_SHIFT);
+	__u32 plane = PLANE_INDEX(entropy >> MRC_EV_PLANE_SHIFT), window;
 	struct mrc_reverse_ev *known = &qp->reverse[plane];
 
-	qp->reverse_rtt_ns = rtt_ns < ~0U ? rtt_ns : ~0U;
 	if (known->probe != (id | REVERSE_IS_UNDER_WAY))
 		return;
 	known->probe = 0;
+	window = qp->reverse_packets - known->asked_packets;
+	if (window < 2) {
+		qp->reverse_spacing = REVERSE_SLOW_SPACING;
+		reverse_forget(qp);
+		return;
+	}
+	qp->reverse_spacing = REVERSE_ROUND_TRIPS * (window < MRC_PSN_RING ? window : MRC_PSN_RING);
 	known->entropy = entropy;
 	known->is_good = 1;
 }
