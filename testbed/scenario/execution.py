@@ -7,8 +7,9 @@ from pathlib import Path
 from testbed.scenario.plan import Plan
 from testbed.scenario.protocols import LabView
 from testbed.scenario.provenance import observe_provenance
-from testbed.scenario.result import RunResult, judge_run
+from testbed.scenario.result import Instant, RunResult, judge_run
 from testbed.scenario.result_folder import ResultFolder
+from testbed.scenario.result_text import describe_clock_step
 from testbed.scenario.runner import Runner, World
 from testbed.scenario.verdict import Ending, Status
 
@@ -43,24 +44,30 @@ def execute(
         TestbedError: the results cannot be written.
     """
     provenance = observe_provenance(lab.name, lab.runtime)
-    with ResultFolder(runs, plan, source, world.clock.utc_now(), provenance) as folder:
+    started = _now(world)
+    with ResultFolder(runs, plan, source, started.utc, provenance) as folder:
         runner = Runner(plan, world, folder, progress)
         try:
             with lab.announced(plan, folder.run_id):
                 ending = runner.run()
         except BaseException as error:
             # A bug or a forced end: what was measured is worth keeping, the exception is not ours to judge.
-            _finish(folder, runner, world, Ending(Status.ERROR, f"{type(error).__name__}: {error}"))
+            _finish(folder, started, runner, world, Ending(Status.ERROR, f"{type(error).__name__}: {error}"))
             raise
-        result = _finish(folder, runner, world, ending)
+        result = _finish(folder, started, runner, world, ending)
+        if result.clock_step_ns:
+            progress(describe_clock_step(result.clock_step_ns))
         lab.show_recovery(result.recoveries)
         return FinishedRun(result, folder.path)
 
 
-def _finish(folder: ResultFolder, runner: Runner, world: World, ending: Ending | None) -> RunResult:
-    ended, ended_ns = world.clock.utc_now(), world.clock.now_ns()
-    result = judge_run(
-        folder.run_id, folder.started, ended, ended_ns, runner.recording, ending, folder.provenance
-    )
+def _finish(
+    folder: ResultFolder, started: Instant, runner: Runner, world: World, ending: Ending | None
+) -> RunResult:
+    result = judge_run(folder.run_id, started, _now(world), runner.recording, ending, folder.provenance)
     folder.finish(result)
     return result
+
+
+def _now(world: World) -> Instant:
+    return Instant(world.clock.utc_now(), world.clock.now_ns())

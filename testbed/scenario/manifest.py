@@ -47,6 +47,8 @@ def build_manifest(result: RunResult) -> Mapping[str, Json]:
         "time_zero_monotonic_ns": recording.zero_ns,
         "time_zero_utc": None if result.zero_utc is None else result.zero_utc.isoformat(),
         "end_ns": None if recording.end_ns is None else recording.relative_ns(recording.end_ns),
+        "duration_ns": result.duration_ns,
+        "clock_step_ns": result.clock_step_ns,
         "latest_ns": recording.latest_ns,
         "expectations": [_expectation(outcome) for outcome in verdict.outcomes],
         "faults": [_recovery(recovery) for recovery in result.recoveries],

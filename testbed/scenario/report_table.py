@@ -12,7 +12,7 @@ from testbed.scenario.recording import NotMeasured
 from testbed.scenario.recovery import Phase, Recovery
 from testbed.scenario.report_axis import format_count, format_rate, format_time
 from testbed.scenario.result import RunResult
-from testbed.scenario.result_text import format_phase
+from testbed.scenario.result_text import describe_clock_step, format_phase
 from testbed.scenario.timeline import format_instant
 from testbed.topology.clos import Clos
 from testbed.topology.ev import decode_ev
@@ -281,6 +281,7 @@ def provenance_table(result: RunResult) -> str:
         ("Kernel", made.kernel),
         ("Versions", f"mrc-testbed {made.mrc_testbed}, Python {made.python}"),
         ("Time 0", "-" if zero_ns is None else f"end of warm-up, CLOCK_MONOTONIC {format_instant(zero_ns)}"),
+        *([("Clock", describe_clock_step(result.clock_step_ns))] if result.clock_step_ns else []),
         ("Latest reading or action", f"{format_duration_ns(recording.latest_ns, 3)} after it was due"),
     )
     rows = [(f"<th scope='row'>{escape(name)}</th>", _cell(value)) for name, value in entries]

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final, NamedTuple
 
 from testbed.metrics.fidelity import Finding
 from testbed.scenario.expectation import evaluate_expectations
@@ -19,6 +20,16 @@ from testbed.scenario.trust import judge_fidelity
 from testbed.scenario.verdict import Ending, Verdict, decide
 from testbed.workloads.collective import Collective
 from testbed.workloads.nccl import CollectiveResult, build_result
+
+_CLOCK_STEP_NS: Final = 1_000_000_000
+"""By less the wall clock may run away from CLOCK_MONOTONIC while nobody sets it: time servers slew it."""
+
+
+class Instant(NamedTuple):
+    """One moment by two clocks: the date, which anybody may set, and CLOCK_MONOTONIC."""
+
+    utc: datetime
+    ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +57,8 @@ class RunResult:
         run_id: name of its folder, such as `20261121T170000Z-3fa2`.
         started: when, in UTC.
         ended: when, in UTC.
-        zero_utc: the time 0 of its events, in UTC; None when warm-up did not end.
+        duration_ns: from the one to the other, by CLOCK_MONOTONIC.
+        zero_utc: the time 0 of its events, in UTC by the clock at the end; None when warm-up did not end.
         plan: what was to happen.
         recording: what happened.
         verdict: what it came to.
@@ -63,6 +75,7 @@ class RunResult:
     run_id: str
     started: datetime
     ended: datetime
+    duration_ns: int
     zero_utc: datetime | None
     plan: Plan
     recording: Recording
@@ -76,12 +89,17 @@ class RunResult:
     provenance: Provenance
     measures: tuple[ComparedMeasure, ...] = ()
 
+    @property
+    def clock_step_ns(self) -> int:
+        """How far the date was set forward, or if negative back, during the run; 0 if it was not."""
+        step_ns = (self.ended - self.started) // timedelta(microseconds=1) * 1000 - self.duration_ns
+        return step_ns if abs(step_ns) >= _CLOCK_STEP_NS else 0
+
 
 def judge_run(
     run_id: str,
-    started: datetime,
-    ended: datetime,
-    ended_ns: int,
+    started: Instant,
+    ended: Instant,
     recording: Recording,
     ending: Ending | None,
     provenance: Provenance,
@@ -90,9 +108,8 @@ def judge_run(
 
     Args:
         run_id: name of its folder.
-        started: when it began, in UTC.
-        ended: when it ended, in UTC.
-        ended_ns: the same instant, CLOCK_MONOTONIC.
+        started: when it began.
+        ended: when it ended.
         recording: what was measured.
         ending: why it did not end as planned; None when it did.
         provenance: where and with what.
@@ -103,9 +120,10 @@ def judge_run(
     untrusted = tuple(finding.reason for finding in fidelity if finding.reason is not None)
     return RunResult(
         run_id=run_id,
-        started=started,
-        ended=ended,
-        zero_utc=_zero_utc(recording, ended, ended_ns),
+        started=started.utc,
+        ended=ended.utc,
+        duration_ns=ended.ns - started.ns,
+        zero_utc=_zero_utc(recording, ended),
         plan=plan,
         recording=recording,
         verdict=decide(evaluate_expectations(plan.expect, recording), untrusted, ending),
@@ -138,10 +156,10 @@ def _compared(measurement: Measurement, text: str) -> ComparedMeasure:
         return ComparedMeasure(text, quantity.dimension, None, error.message)
 
 
-def _zero_utc(recording: Recording, ended: datetime, ended_ns: int) -> datetime | None:
+def _zero_utc(recording: Recording, ended: Instant) -> datetime | None:
     if recording.zero_ns is None:
         return None
-    return ended - timedelta(microseconds=(ended_ns - recording.zero_ns) / 1000)
+    return ended.utc - timedelta(microseconds=(ended.ns - recording.zero_ns) / 1000)
 
 
 def _measured(measure: Callable[[str], float], workload: str) -> float | None:

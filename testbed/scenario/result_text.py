@@ -4,6 +4,7 @@ import csv
 import io
 import unicodedata
 from collections.abc import Mapping
+from datetime import timedelta
 from xml.etree import ElementTree as ET
 
 from testbed.scenario.link_finding import LinkFinding
@@ -65,6 +66,8 @@ def build_summary(result: RunResult) -> str:
         *(f"Not trusted: {reason}." for reason in verdict.untrusted),
         f"Run {result.run_id}, seed {result.plan.seed}.",
     ]
+    if result.clock_step_ns:
+        lines += ["", describe_clock_step(result.clock_step_ns) + "."]
     if verdict.outcomes:
         lines += ["", "| expectation | held | reason |", "| --- | --- | --- |"]
         lines += [
@@ -148,6 +151,15 @@ def _row(*cells: str) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 
 
+def describe_clock_step(step_ns: int) -> str:
+    """What to say of a date that was set during a run."""
+    way, step = "forward" if step_ns > 0 else "back", timedelta(seconds=round(abs(step_ns) / 1e9))
+    return (
+        f"the machine's clock was set {way} by {step} during the run: times of events and series go by"
+        " another clock and are right, dates are those of the clock at the end"
+    )
+
+
 def build_junit(result: RunResult) -> str:
     """junit.xml: the scenario is the suite, each expectation a case, its reason the text of a failure.
 
@@ -156,7 +168,7 @@ def build_junit(result: RunResult) -> str:
     verdict = result.verdict
     failures = sum(not outcome.has_passed for outcome in verdict.outcomes)
     is_broken = verdict.status.value not in ("passed", "failed")
-    seconds = f"{(result.ended - result.started).total_seconds():.3f}"
+    seconds = f"{result.duration_ns / 1e9:.3f}"
     suite = ET.Element(
         "testsuite",
         name=result.plan.scenario,

@@ -44,20 +44,23 @@ class SimulatedClock:
     Attributes:
         interrupt_at_ns: when a signal comes.
         pause_at_ns: when the machine stands still, for pause_ns.
+        set_at_ns: when somebody sets the date, by set_by.
     """
 
     time_ns: int = BOOT_NS
     interrupt_at_ns: int | None = None
     pause_at_ns: int | None = None
     pause_ns: int = 0
+    set_at_ns: int | None = None
+    set_by: timedelta = timedelta()
 
     def now_ns(self) -> int:
         return self.time_ns
 
     def utc_now(self) -> datetime:
-        return datetime(2026, 11, 21, 17, 0, tzinfo=UTC) + timedelta(
-            microseconds=self.time_ns // 1000 - 5_000_000_000
-        )
+        is_set = self.set_at_ns is not None and self.time_ns >= self.set_at_ns
+        since_boot = timedelta(microseconds=self.time_ns // 1000 - 5_000_000_000)
+        return _BEGUN + since_boot + (self.set_by if is_set else timedelta())
 
     def wait_until_ns(self, deadline_ns: int) -> None:
         if self.interrupt_at_ns is not None and deadline_ns >= self.interrupt_at_ns:
