@@ -30,6 +30,7 @@ class GrafanaDouble:
         taken_source: whether somebody else has a data source of our name.
         is_provisioned: whether the dashboards came from files.
         is_broken: whether it answers nothing but errors.
+        answers_left: after so many answers it hangs up without one; None: never.
         requests: method and path of each request so far.
     """
 
@@ -39,6 +40,7 @@ class GrafanaDouble:
     taken_source: bool = False
     is_provisioned: bool = False
     is_broken: bool = False
+    answers_left: int | None = None
     prefix: str = ""
     url: str = ""
     requests: list[str] = field(default_factory=list)
@@ -155,8 +157,8 @@ class GrafanaDouble:
 
 
 @contextmanager
-def serving(double: GrafanaDouble) -> Iterator[GrafanaDouble]:
-    """The double, listening at its `url` as long as the context lasts."""
+def serving(double: GrafanaDouble, port: int = 0) -> Iterator[GrafanaDouble]:
+    """The double, listening at its `url` as long as the context lasts; at any free port if it is 0."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -164,6 +166,11 @@ def serving(double: GrafanaDouble) -> Iterator[GrafanaDouble]:
         def handle_any(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
             raw = self.rfile.read(length)
+            if double.answers_left is not None:
+                if double.answers_left == 0:
+                    self.close_connection = True
+                    return
+                double.answers_left -= 1
             token = self.headers.get("Authorization", "")
             status, content = double.answer(self.command, self.path, json.loads(raw) if raw else None, token)
             is_text = isinstance(content, str)
@@ -189,7 +196,7 @@ def serving(double: GrafanaDouble) -> Iterator[GrafanaDouble]:
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
             """Nobody reads it."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with ThreadingHTTPServer(("127.0.0.1", port), Handler) as server:
         server.daemon_threads = True
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()

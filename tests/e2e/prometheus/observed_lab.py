@@ -2,16 +2,21 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from live_prometheus import Prometheus
+from live_prometheus import Prometheus, free_port, require_program
+
+from testbed.fabric.process import find_marked
+from testbed.observe.state import StackPaths
 
 VERDICTS = (0, 7)
 """Passed, or UNTRUSTED because the machine was busy with something else."""
@@ -183,6 +188,36 @@ class ObservedLab:
     command: Command
     prometheus: Prometheus
     said: str
+
+
+@contextmanager
+def observing(lab: str, *options: str, variables: Mapping[str, str] | None = None) -> Iterator[ObservedLab]:
+    """A lab and its stack, which *options* of `observe up` change; nothing of either is left afterwards."""
+    require_program("prometheus")
+    folder = Path(tempfile.mkdtemp(prefix="mrc-"))
+    folder.chmod(0o755)  # Prometheus is not root
+    command = Command(folder, {**clean_environment(folder), **(variables or {})}, lab)
+    topology = folder / "lab.yaml"
+    document = {"apiVersion": "mrc-testbed/v1", "kind": "Topology", "metadata": {"name": "small"}}
+    topology.write_text(json.dumps({**document, "spec": TOPOLOGY}))
+    port = free_port()
+    try:
+        command.succeeds(
+            *("observe", "up", "--prometheus-port", str(port)),
+            *("--exporter-port", str(free_port()), "--grafana-port", str(free_port()), *options),
+        )
+        said = command.succeeds("up", "--observe", "-n", lab, "-t", str(topology), "--runtime", "netns")
+        prometheus = Prometheus(f"http://127.0.0.1:{port}")
+        prometheus.wait_for(f'mrc_testbed_lab_up{{lab="{lab}"}}', lambda value: value == 1)
+        yield ObservedLab(command, prometheus, said)
+    finally:
+        command("down", "-n", lab)
+        left = command("observe", "down")
+        paths = StackPaths(folder / "state")
+        assert left.returncode == 0, left.stderr
+        assert not paths.folder.exists()
+        assert find_marked(paths.mark) == ()
+        shutil.rmtree(folder)
 
 
 def clean_environment(folder: Path) -> dict[str, str]:

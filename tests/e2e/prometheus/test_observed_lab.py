@@ -2,10 +2,8 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from datetime import datetime
 from math import isnan
@@ -15,21 +13,18 @@ from urllib.request import urlopen
 import pytest
 from dashboard_files import PanelQuery, load_dashboards, queries
 from grafana_double import TOKEN, GrafanaDouble, serving
-from live_prometheus import Prometheus, free_port, require_program
+from live_prometheus import require_program
 from observed_lab import (
     DEADLINE_S,
     LINK,
-    TOPOLOGY,
     VERDICTS,
-    Command,
     ObservedLab,
     Run,
-    clean_environment,
+    observing,
     write,
 )
 from watched_run import FLAP, WatchedRun, watch
 
-from testbed.fabric.process import find_marked
 from testbed.observe.state import StackPaths, read_stack
 
 pytestmark = pytest.mark.root
@@ -60,39 +55,8 @@ MAY_BE_EMPTY = {
 @pytest.fixture(scope="module")
 def observed() -> Iterator[ObservedLab]:
     """A lab and its stack, on ports of the test's own."""
-    require_program("prometheus")
-    folder = Path(tempfile.mkdtemp(prefix="mrc-"))
-    folder.chmod(0o755)  # Prometheus is not root
-    command = Command(folder, clean_environment(folder), LAB)
-    topology = folder / "lab.yaml"
-    topology.write_text(
-        json.dumps(
-            {
-                "apiVersion": "mrc-testbed/v1",
-                "kind": "Topology",
-                "metadata": {"name": "small"},
-                "spec": TOPOLOGY,
-            }
-        )
-    )
-    port = free_port()
-    try:
-        command.succeeds(
-            *("observe", "up", "--prometheus-port", str(port)),
-            *("--exporter-port", str(free_port()), "--grafana-port", str(free_port())),
-        )
-        said = command.succeeds("up", "--observe", "-n", LAB, "-t", str(topology), "--runtime", "netns")
-        prometheus = Prometheus(f"http://127.0.0.1:{port}")
-        prometheus.wait_for(f'mrc_testbed_lab_up{{lab="{LAB}"}}', lambda value: value == 1)
-        yield ObservedLab(command, prometheus, said)
-    finally:
-        command("down", "-n", LAB)
-        left = command("observe", "down")
-        paths = StackPaths(folder / "state")
-        assert left.returncode == 0, left.stderr
-        assert not paths.folder.exists()
-        assert find_marked(paths.mark) == ()
-        shutil.rmtree(folder)
+    with observing(LAB) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

@@ -170,6 +170,22 @@ def test_fault_windows_are_added_once(double: GrafanaDouble) -> None:
     assert len(double.annotations) == 3
 
 
+@pytest.mark.parametrize("answers", [1, 2, 3])
+def test_a_server_that_dies_while_windows_are_added_is_told_and_gets_the_rest_later(
+    double: GrafanaDouble, answers: int
+) -> None:
+    with closing(Grafana(double.url, TOKEN)) as grafana:
+        double.answers_left = answers - 1
+        with pytest.raises(FabricError, match="no Grafana answers at"):
+            grafana.annotate(WINDOWS, "r1")
+        known = len(double.annotations)
+        double.answers_left = None
+        assert grafana.annotate(WINDOWS, "r1") == len(WINDOWS) - known
+    assert [(each["time"], each["timeEnd"]) for each in double.annotations] == [
+        (window.start_ms, window.end_ms) for window in WINDOWS
+    ]
+
+
 def test_what_was_pushed_can_be_removed(double: GrafanaDouble) -> None:
     push(double)
     with closing(Grafana(double.url, TOKEN)) as grafana:
