@@ -46,6 +46,7 @@ def observe(lab: LabReader, ledger: Ledger, record: FaultRecord, run: RunInfo | 
         tx_bytes=tuple(counters[PortCounter.TX_BYTES]),
         dropped=tuple(map(sum, zip(*(counters[drop] for drop in PORT_DROPS), strict=True))),
         queue_bytes=tuple(lab.queue_bytes(TrafficClass.DATA)),
+        held_ns=() if lab.lossless is None else tuple(link.stalled_ns for link in lab.lossless.links()),
         transitions=_transitions(lab),
         faults=entries,
         # an outage may have begun since the entries were read

@@ -29,6 +29,7 @@ class Observation:
         tx_bytes: sent by each port since the lab was made: (port_count,).
         dropped: frames that each port has lost since then: (port_count,).
         queue_bytes: data that waits at each port: (port_count,); empty in an unshaped lab.
+        held_ns: how long flow control has held data at each port: (port_count,); empty without it.
         transitions: EVs of all hosts that changed their state: (before, after, reason, plane) -> count.
         faults: what is injected, oldest first.
         resting: flaps of a run between two of their outages -> their links.
@@ -42,6 +43,7 @@ class Observation:
     transitions: Mapping[tuple[EvState, EvState, EvReason, int], int]
     faults: tuple[Entry, ...]
     resting: Mapping[ActiveFault, tuple[str, ...]] = field(default_factory=dict)
+    held_ns: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class LinkView:
         load_ratio: of its busier direction, of its rate; without a rate, of the busiest link now.
         up_bps, down_bps: sent away from the hosts and towards them.
         queue_bytes: data that waits at both ends.
+        held_ratio: share of the time in which flow control held data, in the direction where it was longer.
         dropped: frames lost at both ends within the interval.
         faults: ids of those that act on it.
     """
@@ -66,6 +69,7 @@ class LinkView:
     up_bps: float
     down_bps: float
     queue_bytes: int
+    held_ratio: float
     dropped: int
     faults: tuple[str, ...]
 
@@ -239,11 +243,19 @@ def _links(clos: Clos, earlier: Observation, later: Observation) -> tuple[LinkVi
                 up_bps=port_bps[lower],
                 down_bps=port_bps[upper],
                 queue_bytes=later.queue_bytes[lower] + later.queue_bytes[upper] if later.queue_bytes else 0,
+                held_ratio=max(_held_ratio(earlier, later, port) for port in (lower, upper)),
                 dropped=sum(later.dropped[port] - earlier.dropped[port] for port in (lower, upper)),
                 faults=faults,
             )
         )
     return tuple(views)
+
+
+def _held_ratio(earlier: Observation, later: Observation, port_id: int) -> float:
+    if not (earlier.held_ns and later.held_ns):
+        return 0.0
+    duration_ns = later.reading.time_ns - earlier.reading.time_ns
+    return min(1.0, (later.held_ns[port_id] - earlier.held_ns[port_id]) / duration_ns)
 
 
 def _link_state(seen: Observation, lower: int, upper: int, *, is_faulted: bool) -> LinkState:

@@ -68,7 +68,7 @@ def render(lab: str, update: Update, view: View) -> RenderableType:
         parts.append(Text(f"! {update.problem}", style="bold red"))
     if now is not None and clos is not None:
         parts += [_figures(now), Text(), _map(clos, now), Text(), _planes(now), Text()]
-        parts += [_hosts(now), Text(), _links(now, view), Text(), _faults(now), Text()]
+        parts += [_hosts(now), Text(), _links(clos, now, view), Text(), _faults(now), Text()]
     parts += [Text(f"{line.clock}  {line.text}") for line in update.tail[-view.tail_lines :]]
     if view.answer:
         parts.append(Text(view.answer, style="bold"))
@@ -130,8 +130,9 @@ def _hosts(now: Snapshot) -> Table:
     return table
 
 
-def _links(now: Snapshot, view: View) -> Table:
-    table = _table("", f"link (by {view.sort})", "state", "load", "up", "down", "lost", "faults")
+def _links(clos: Clos, now: Snapshot, view: View) -> Table:
+    held = () if clos.spec.flow_control == "none" else ("held",)
+    table = _table("", f"link (by {view.sort})", "state", "load", "up", "down", *held, "lost", "faults")
     links = sorted_links(now, view.sort)
     names = [link.name for link in links]
     at = names.index(view.chosen) if view.chosen in names else 0
@@ -144,6 +145,7 @@ def _links(now: Snapshot, view: View) -> Table:
             f"{link.load_ratio:.0%}",
             _rate(link.up_bps),
             _rate(link.down_bps),
+            *(f"{link.held_ratio:.0%}" for _ in held),
             f"{link.dropped:,}" if link.dropped else "-",
             ", ".join(link.faults) or "-",
             style="reverse" if link.name == view.chosen else "",

@@ -35,7 +35,9 @@ function describeLink(link) {
   const faults = link.faults.length ? `; faults: ${link.faults.join(", ")}` : "";
   const lost = link.dropped ? `; ${count(link.dropped)} frames lost` : "";
   const waits = link.queue_bytes ? `; ${count(link.queue_bytes)} bytes wait` : "";
-  return `${link.name}: ${link.state}, ${rate(link.up_bps)} up, ${rate(link.down_bps)} down${waits}${lost}${faults}`;
+  const held = link.held_ratio >= 0.005 ? `; held ${Math.round(100 * link.held_ratio)} % of the time` : "";
+  const sent = `${rate(link.up_bps)} up, ${rate(link.down_bps)} down`;
+  return `${link.name}: ${link.state}, ${sent}${waits}${held}${lost}${faults}`;
 }
 
 async function ask(path, body) {

@@ -1,5 +1,6 @@
 """Labs with PFC and with credits under incast and under a pause storm, beside one that drops."""
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from scenario_run import run_on
 
 from agents.wire_abi import PortCounter
+from testbed.cli.app import run as command_line
 from testbed.fabric.live import Lab
 from testbed.fabric.lossless import LinkFlow, opened_lossless
 from testbed.faults.by_hand import LabFaults, parse_fault
@@ -105,7 +107,9 @@ def test_raw_traffic_of_four_hosts_into_one_port_loses_nothing_under_flow_contro
 
 
 @pytest.mark.parametrize("held_lab", ["pfc", "credits"], indirect=True, scope="module")
-def test_a_pause_storm_spreads_to_the_nics_and_ends(held_lab: Lab) -> None:
+def test_a_pause_storm_spreads_to_the_nics_and_ends(
+    held_lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert eventually(lambda: not any(flow.is_stalled for flow in flow_of(held_lab).values()))
     before = flow_of(held_lab)
     lost_before = drops_at_switches(held_lab)
@@ -129,6 +133,11 @@ def test_a_pause_storm_spreads_to_the_nics_and_ends(held_lab: Lab) -> None:
         assert not flows["h3:0"].is_stalled
         assert has_spread()
         assert sent_by(held_lab, "p0-t0-1:1") == standing
+        assert command_line(["-n", held_lab.name, "-o", "json", "top", "--once", "-i", "100ms"]) == 0
+        links = json.loads(capsys.readouterr().out)["snapshot"]["links"]
+        held = {link["name"].partition("~")[0]: link["held_ratio"] for link in links}
+        assert held["h0:0"] > 0
+        assert held["h3:0"] == 0
         faults.clear("storm")
         assert eventually(lambda: sent_by(held_lab, "p0-t0-1:1") > standing)
         assert eventually(lambda: not flow_of(held_lab)[downlink].is_stalled)

@@ -87,6 +87,15 @@ def test_the_load_of_a_link_is_that_of_its_busier_direction() -> None:
     assert view.dropped == 7
 
 
+def test_a_link_is_held_for_the_share_of_the_time_that_its_data_was() -> None:
+    early = observation(1_000_000_000, held_ns=with_port(LINK.upper.id, 5_000_000_000))
+    late = observation(2_000_000_000, held_ns=with_port(LINK.upper.id, 5_250_000_000))
+    held = {link.name: link.held_ratio for link in build_snapshot(CLOS, early, late).links}
+    assert held.pop(LINK.name) == 0.25
+    assert set(held.values()) == {0.0}
+    assert {link.held_ratio for link in build_snapshot(CLOS, EARLY, late).links} == {0.0}
+
+
 def test_without_rates_the_busiest_link_is_the_measure() -> None:
     clos = Clos(TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1))
     late = observation(2_000_000_000, tx_bytes=with_port(LINK.lower.id, 100, rest=25), queue_bytes=())

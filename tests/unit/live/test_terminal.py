@@ -1,6 +1,7 @@
 """The terminal's picture of a snapshot."""
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -20,7 +21,7 @@ def link_view(link_id: int, name: str) -> LinkView:
     state = {"h0:0~p0-t0-0:0": "down", "h1:1~p1-t0-1:0": "impaired"}.get(name, "up")
     load = 1.0 if name == "h0:1~p1-t0-0:0" else 0.0
     faults = () if state == "up" else ("optic",)
-    return LinkView(name, CLOS.link(link_id).plane, state, load, load * 1e7, 0, 0, 0, faults)  # type: ignore[arg-type]
+    return LinkView(name, CLOS.link(link_id).plane, state, load, load * 1e7, 0, 0, load / 4, 0, faults)  # type: ignore[arg-type]
 
 
 SNAPSHOT = Snapshot(
@@ -73,6 +74,15 @@ def test_the_map_has_a_cell_per_link_of_each_t0() -> None:
 )
 def test_links_are_sorted(sort: str, first: str) -> None:
     assert sorted_links(SNAPSHOT, sort)[0].name == first
+
+
+def test_a_lab_with_flow_control_shows_how_long_links_were_held() -> None:
+    lossless = Clos(CLOS.spec.model_copy(update={"flow_control": "pfc"}))
+    line = next(
+        line for line in text_of(replace(UPDATE, clos=lossless), View()).splitlines() if "100%" in line
+    )
+    assert line.split()[-3:] == ["25%", "-", "-"]
+    assert "held" not in text_of(UPDATE, View())
 
 
 def test_the_chosen_link_is_marked_and_in_sight() -> None:

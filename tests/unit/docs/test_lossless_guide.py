@@ -1,0 +1,51 @@
+"""The guide to lossless fabrics names what there is: fabrics, scenarios, metrics, quantities."""
+
+import re
+
+from testbed.document import Kind, load, validate
+from testbed.hostprep.playbook import SOURCE_ROOT
+from testbed.metrics.catalogue import METRICS
+from testbed.scenario.expression import parse_quantity
+from testbed.scenario.load import load_scenario
+from testbed.scenario.resolve import resolve
+from testbed.topology.spec import TopologySpec
+
+GUIDE = (SOURCE_ROOT / "docs/guide/lossless.md").read_text()
+WATCH = GUIDE.partition("## What to watch")[2].partition("## ")[0]
+
+
+def test_the_topology_is_one_that_is_accepted() -> None:
+    (text,) = re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)
+    spec = validate(load(text, Kind.TOPOLOGY), TopologySpec)
+    assert (spec.flow_control, spec.uplink_choice) == ("credits", "adaptive")
+
+
+def test_every_ready_scenario_of_such_a_fabric_is_listed() -> None:
+    listed = set(re.findall(r"\(\.\./\.\./(scenarios/[\w-]+\.yaml)\)", GUIDE))
+    topologies = {
+        str(path.relative_to(SOURCE_ROOT)): resolve(load_scenario(path)).topology
+        for path in (SOURCE_ROOT / "scenarios").glob("*.yaml")
+    }
+    assert listed == {
+        name
+        for name, spec in topologies.items()
+        if spec.flow_control != "none" or spec.uplink_choice == "adaptive"
+    }
+
+
+def test_every_metric_and_quantity_to_watch_exists() -> None:
+    rows = [row.split("|") for row in WATCH.splitlines() if row.startswith("| ")][1:]
+    metrics, quantities = ("".join(row[column] for row in rows) for column in (3, 4))
+    named = re.findall(r"`(mrc_\w+)", metrics)
+    assert set(named) <= {metric.name for metric in METRICS}
+    assert len(named) == 8
+    for quantity in re.findall(r"`(\w+)`", quantities):
+        parse_quantity(f"{quantity}(main)" if quantity in ("goodput", "fairness") else quantity)
+
+
+def test_every_value_of_the_keys_is_in_the_table() -> None:
+    for key in ("flow_control", "forwarding", "uplink_choice"):
+        values = TopologySpec.model_json_schema()["properties"][key]["enum"]
+        start = GUIDE.index(f"| `{key}` |")
+        rows = GUIDE[start:].splitlines()
+        assert [re.findall(r"`(\w+)`", row.split("|")[2])[0] for row in rows[: len(values)]] == values
