@@ -9,7 +9,8 @@ from testbed.topology.adaptive_choice import check_order
 from testbed.topology.port_queue import is_lossy
 from testbed.topology.port_selection import port_rates_bps
 from testbed.topology.timing import base_rtt_ns
-from testbed.wire.cc_profile import CC_ALGORITHMS, CcLink, CcProfile, Setting, derive_profile
+from testbed.units import format_duration_ns
+from testbed.wire.cc_profile import BASE_RTT_MIN_NS, CC_ALGORITHMS, CcLink, CcProfile, Setting, derive_profile
 from testbed.wire.received_bytes import write_nominal_bytes
 
 if TYPE_CHECKING:
@@ -79,7 +80,13 @@ def fabric_profile(clos: "Clos", settings: Mapping[str, Setting] | None = None) 
             hint="give the topology a port_rate, or use cc: fixed",
         )
     mtu_bytes = clos.spec.nic.path_mtu
-    link = CcLink(nic_rate_bps(clos), base_rtt_ns(clos), mtu_bytes, is_trimming=is_trimming(clos))
+    idle_rtt_ns = base_rtt_ns(clos)
+    if "base_rtt" not in (settings or {}) and idle_rtt_ns < BASE_RTT_MIN_NS:
+        raise UsageError(
+            f"cc: nscc reckons with idle RTTs of {format_duration_ns(BASE_RTT_MIN_NS)} or more, and here it"
+            f" is {format_duration_ns(idle_rtt_ns)}: lower port_rate, or use cc: fixed"
+        )
+    link = CcLink(nic_rate_bps(clos), idle_rtt_ns, mtu_bytes, is_trimming=is_trimming(clos))
     return derive_profile(link, settings)
 
 

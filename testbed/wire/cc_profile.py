@@ -33,6 +33,9 @@ NO_QA_THRESHOLD_NS: Final = (1 << 32) - 1
 CC_ALGORITHMS: Final = ("nscc", "fixed")
 """Congestion control that a QP can have: NSCC, or a window that never changes."""
 
+BASE_RTT_MIN_NS: Final = 1_000
+"""The shortest idle RTT that a profile can have."""
+
 _NS_PER_S: Final = 10**9
 _BYTES_MAX: Final = 1 << 30
 _BITS_PER_BYTE: Final = 8
@@ -97,7 +100,7 @@ class Attribute:
 ATTRIBUTES: Final = {
     attribute.name: attribute
     for attribute in (
-        Attribute("base_rtt", "ns", 1_000, _NS_PER_S),
+        Attribute("base_rtt", "ns", BASE_RTT_MIN_NS, _NS_PER_S),
         Attribute("target_delay", "ns", 100, _NS_PER_S),
         Attribute("max_cwnd", "bytes", None, _BYTES_MAX),
         Attribute("gamma", "ratio", 0, 1),
