@@ -5,7 +5,7 @@ of the file: scenarios, then combinations of the matrix with its first key varyi
 """
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,9 @@ from testbed.scenario.plan import Plan
 from testbed.scenario.resolve import resolve
 from testbed.scenario.spec import compared_quantities
 from testbed.scenario.variation import vary
+
+Admit = Callable[[Scenario, Plan], None]
+"""Looks at a scenario and its plan before it becomes a run; refuses it with a UsageError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +81,19 @@ class CampaignPlan:
     runs: tuple[PlannedRun, ...]
 
 
-def plan_campaign(path: Path, *, seed: int | None = None) -> CampaignPlan:
+def plan_campaign(
+    path: Path, *, seed: int | None = None, admit: Admit = lambda _scenario, _plan: None
+) -> CampaignPlan:
     """The plan of the Campaign file at *path*.
 
     Args:
         path: the file.
         seed: in place of all seeds that the file gives.
+        admit: called with each scenario as it is varied, and its plan.
 
     Raises:
-        UsageError: lists what is wrong with the file, or with a scenario as it is varied, with its line.
+        UsageError: lists what is wrong with the file, or with a scenario as it is varied, with its line; or
+            what was not admitted.
     """
     loaded = document.load(path, Kind.CAMPAIGN)
     spec = document.validate(loaded, CampaignSpec)
@@ -99,7 +106,7 @@ def plan_campaign(path: Path, *, seed: int | None = None) -> CampaignPlan:
         except UsageError as error:
             problems.append(Problem(location, error.message))
             continue
-        runs += _runs_of(scenario, spec, entry, seed, len(runs), location, problems)
+        runs += _runs_of(scenario, spec, entry, seed, admit, len(runs), location, problems)
         if len(runs) > RUNS_MAX:
             problems.append(Problem(("spec",), f"more than {RUNS_MAX} runs"))
             break
@@ -110,20 +117,23 @@ def plan_campaign(path: Path, *, seed: int | None = None) -> CampaignPlan:
     return CampaignPlan(metadata.name, metadata.description, path.read_text(encoding="utf-8"), _grouped(runs))
 
 
-def plan_variants(scenario: Scenario, *, seed: int | None = None) -> CampaignPlan:
+def plan_variants(
+    scenario: Scenario, *, seed: int | None = None, admit: Admit = lambda _scenario, _plan: None
+) -> CampaignPlan:
     """The plan of a scenario's variants, as a campaign of that scenario alone.
 
     Args:
         scenario: with variants.
         seed: in place of the file's.
+        admit: called with each variant and its plan.
 
     Raises:
-        UsageError: lists what is wrong with a variant, with its line.
+        UsageError: lists what is wrong with a variant, with its line; or what was not admitted.
     """
     path = scenario.document.path
     source = "" if path is None else path.read_text(encoding="utf-8")
     runs = [
-        _planned(number, variant, {}, resolve(variant, seed=seed), source)
+        _planned(number, variant, {}, _admitted(variant, seed, admit), source)
         for number, variant in enumerate(scenario_variants(scenario), start=1)
     ]
     metadata = scenario.metadata
@@ -135,6 +145,7 @@ def _runs_of(
     spec: CampaignSpec,
     entry: ScenarioEntry,
     seed: int | None,
+    admit: Admit,
     done: int,
     location: Location,
     problems: list[Problem],
@@ -148,7 +159,7 @@ def _runs_of(
         try:
             varied = build_scenario(vary(scenario, values))
             plans = [
-                (variant, resolve(variant, seed=each))
+                (variant, _admitted(variant, each, admit))
                 for each in seeds
                 for variant in scenario_variants(varied)
             ]
@@ -162,6 +173,12 @@ def _runs_of(
             for number, (variant, plan) in enumerate(plans, start=1)
         ]
     return runs
+
+
+def _admitted(scenario: Scenario, seed: int | None, admit: Admit) -> Plan:
+    plan = resolve(scenario, seed=seed)
+    admit(scenario, plan)
+    return plan
 
 
 def _planned(

@@ -21,6 +21,7 @@ from testbed.campaign.summary import summarize_campaign, summary_document, write
 from testbed.cli.campaign_table import plan_document, plan_table, summary_table
 from testbed.cli.interruption import force_end
 from testbed.cli.options import Settings, command
+from testbed.cli.overload import OverloadGate, OverloadOption
 from testbed.cli.render import plain_table, show
 from testbed.errors import UsageError
 from testbed.fabric.state import RuntimeName
@@ -57,6 +58,7 @@ def run(
     settings: Settings,
     path: CampaignFile,
     runtime: RuntimeOption = None,
+    overload: OverloadOption = False,
     campaigns: CampaignsFolder = _CAMPAIGNS,
 ) -> int:
     """Run every combination of a Campaign file, one after the other, and sum them up.
@@ -71,7 +73,9 @@ def run(
       mrc-testbed campaign run scenarios/campaigns/port-rate.yaml --dry-run
       mrc-testbed campaign run scenarios/campaigns/port-rate.yaml
     """
-    plan = plan_campaign(path, seed=settings.seed)
+    gate = OverloadGate(insists=overload)
+    plan = plan_campaign(path, seed=settings.seed, admit=gate.plan)
+    gate.say_warnings(settings)
     if settings.is_dry_run:
         show_plan(settings, plan)
         return 0

@@ -14,10 +14,10 @@ from testbed.campaign.plan import plan_campaign
 from testbed.campaign.spec import campaign_schema
 from testbed.cli.exit_codes import ExitCode
 from testbed.cli.options import OutputFormat, Settings, command
+from testbed.cli.overload import OverloadGate, OverloadOption
 from testbed.cli.render import bad, good, show, write_out
 from testbed.document import Kind
 from testbed.errors import UsageError
-from testbed.scenario.demand import plan_warning, topology_warning
 from testbed.scenario.load import load_scenario, scenario_schema, scenario_variants
 from testbed.scenario.resolve import resolve
 from testbed.topology.spec import TopologySpec
@@ -35,18 +35,19 @@ def register(app: typer.Typer) -> None:
 def validate(
     settings: Settings,
     files: Annotated[list[Path], typer.Argument(help="Scenario, Topology and Campaign files.")],
+    overload: OverloadOption = False,
 ) -> int:
     """Check files: keys, units, names, selectors against the fabric. Runs nothing, needs no root.
 
-    Everything that is wrong is listed with its line, and a warning tells when
-    a fabric asks for more than this machine can carry. The exit status is 2
-    when a file is wrong.
+    Everything that is wrong is listed with its line, rates that this machine
+    cannot carry too, and a warning tells when it can, but frames may be late.
+    The exit status is 2 when a file is wrong.
 
     [bold]Examples[/bold]
 
       mrc-testbed validate scenarios/*.yaml
     """
-    items = [_validation(path) for path in files]
+    items = [_validation(path, OverloadGate(insists=overload)) for path in files]
 
     def table() -> Group:
         lines = []
@@ -91,22 +92,21 @@ def _schema_of(kind: Kind) -> dict[str, Any]:
     return document.json_schema(kind, TopologySpec)
 
 
-def _validation(path: Path) -> dict[str, Any]:
+def _validation(path: Path, gate: OverloadGate) -> dict[str, Any]:
     """What is wrong with a file, and what is to be feared of it; None for nothing."""
-    warning = None
     try:
         match document.load(path).kind:
             case Kind.SCENARIO:
-                plans = [resolve(variant) for variant in scenario_variants(load_scenario(path))]
-                warning = next((each for each in map(plan_warning, plans) if each), None)
+                for variant in scenario_variants(load_scenario(path)):
+                    gate.plan(variant, resolve(variant))
             case Kind.CAMPAIGN:
-                plan_campaign(path)
+                plan_campaign(path, admit=gate.plan)
             case Kind.TOPOLOGY:
                 spec = document.validate(document.load(path, Kind.TOPOLOGY), TopologySpec)
-                warning = topology_warning(spec)
+                gate.topology(spec, path)
     except UsageError as error:
         return {"file": str(path), "valid": False, "problem": error.message, "warning": None}
-    return {"file": str(path), "valid": True, "problem": None, "warning": warning}
+    return {"file": str(path), "valid": True, "problem": None, "warning": next(iter(gate.warnings), None)}
 
 
 __all__: Sequence[str] = ("register", "schema", "validate")

@@ -13,6 +13,7 @@ from testbed import document
 from testbed.cli.exit_codes import ExitCode
 from testbed.cli.observe_options import GrafanaUrl, PrometheusUrl, TokenFile
 from testbed.cli.options import Settings, command
+from testbed.cli.overload import OverloadGate, OverloadOption
 from testbed.cli.queues import describe_queues
 from testbed.cli.render import bad, good, key_values, plain_table, say, show
 from testbed.cli.stack_text import describe_stack
@@ -23,7 +24,6 @@ from testbed.fabric.lab import LabStatus
 from testbed.fabric.queue_engine import EngineState, QueueEngine
 from testbed.fabric.state import Phase, RuntimeName, lab_paths, read_state
 from testbed.faults.ledger import Ledger
-from testbed.scenario.demand import topology_warning
 from testbed.topology.clos import Clos
 from testbed.topology.port_selection import other_rates
 from testbed.topology.spec import TopologySpec
@@ -83,6 +83,7 @@ def up(
     reconfigure: Annotated[
         bool, typer.Option("--reconfigure", help="Replace a lab that is up with another topology or runtime.")
     ] = False,
+    overload: OverloadOption = False,
     observe: Annotated[
         bool,
         typer.Option("--observe", show_default=False, help="Also start Prometheus and Grafana: observe up."),
@@ -105,9 +106,9 @@ def up(
       mrc-testbed up --observe                    ends with the dashboards' URL
     """
     spec = load_topology(settings.topology)
-    warning = topology_warning(spec)
-    if warning is not None:
-        say(settings.stderr, f"warning: {warning}")
+    gate = OverloadGate(insists=overload)
+    gate.topology(spec, settings.topology)
+    gate.say_warnings(settings)
     if settings.is_dry_run:
         summary = _summary_of(spec)
         show(

@@ -38,7 +38,7 @@ def doctor(
     calibrate: Annotated[
         bool,
         typer.Option(
-            "--calibrate", help="Measure what this machine can carry, and keep it. Needs root; 15 s."
+            "--calibrate", help="Measure what this machine can carry, and keep it. Needs root; 20 s."
         ),
     ] = False,
 ) -> int:
@@ -47,8 +47,8 @@ def doctor(
     Changes nothing. The exit status is 3 when something is missing.
 
     With --calibrate a lab of its own is loaded until frames leave late. What
-    was found makes the warnings of `up`, `validate` and `run` those of this
-    machine; it is kept in /var/cache/mrc-testbed/calibration.json.
+    was found decides what `up`, `validate`, `run` and `campaign run` warn of
+    and refuse; it is kept in /var/cache/mrc-testbed/calibration.json.
 
     [bold]Examples[/bold]
 

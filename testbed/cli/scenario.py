@@ -19,12 +19,12 @@ from testbed.cli.bench_collective import collective_table
 from testbed.cli.campaign import run_campaign, show_plan, show_summary
 from testbed.cli.interruption import force_end
 from testbed.cli.options import OutputFormat, Settings, command
+from testbed.cli.overload import OverloadGate, OverloadOption
 from testbed.cli.render import plain_table, say, show, write_out
 from testbed.errors import UsageError
 from testbed.fabric.state import RuntimeName
 from testbed.hostprep.playbook import find_in_clone
 from testbed.metrics.exporter import exporter_running
-from testbed.scenario.demand import plan_warning
 from testbed.scenario.execution import FinishedRun, execute
 from testbed.scenario.live import LiveLab, live_world
 from testbed.scenario.load import Scenario, load_scenario
@@ -69,6 +69,7 @@ def run(
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave a lab that was brought up for this run up.")
     ] = False,
+    overload: OverloadOption = False,
     runs: RunsFolder = Path("runs"),
 ) -> int:
     """Run one scenario: workload, faults, expectations; a verdict and a result folder.
@@ -89,12 +90,12 @@ def run(
       mrc-testbed run scenarios/t0-t1-flap.yaml --dry-run
     """
     loaded = load_scenario(path)
+    gate = OverloadGate(insists=overload)
     if loaded.spec.variants:
-        return _run_variants(settings, loaded, runs, runtime, keep=keep)
+        return _run_variants(settings, loaded, gate, runs, runtime, keep=keep)
     resolved = resolve(loaded, seed=settings.seed)
-    warning = plan_warning(resolved)
-    if warning is not None:
-        say(settings.stderr, f"warning: {warning}")
+    gate.plan(loaded, resolved)
+    gate.say_warnings(settings)
     if settings.is_dry_run:
         _show_plan(settings, resolved)
         return 0
@@ -184,16 +185,19 @@ def demo(settings: Settings, runtime: RuntimeOption = None, runs: RunsFolder = P
 
 
 def _run_variants(
-    settings: Settings, loaded: Scenario, runs: Path, runtime: RuntimeName | None, *, keep: bool
+    settings: Settings,
+    loaded: Scenario,
+    gate: OverloadGate,
+    runs: Path,
+    runtime: RuntimeName | None,
+    *,
+    keep: bool,
 ) -> int:
     """All variants, one after the other; those of one topology share a lab."""
     if keep:
         raise UsageError("--keep: this scenario has variants, and each may need a lab of its own")
-    planned = plan_variants(loaded, seed=settings.seed)
-    for run_of in planned.runs:
-        warning = plan_warning(run_of.plan)
-        if warning is not None:
-            say(settings.stderr, f"warning: {run_of.plan.variant}: {warning}")
+    planned = plan_variants(loaded, seed=settings.seed, admit=gate.plan)
+    gate.say_warnings(settings)
     if settings.is_dry_run:
         show_plan(settings, planned)
         return 0

@@ -19,6 +19,9 @@ from testbed.errors import FabricError
 ASSUMED_FRAME_HOPS_PER_S: Final = 600_000.0
 """Of a shaped lab on two cores, where nothing was measured; see docs/fidelity.md."""
 
+ASSUMED_MOST_FRAME_HOPS_PER_S: Final = 2_000_000.0
+"""With no regard to lateness: more than twice what two cores carried, as here a wrong guess would refuse."""
+
 _FILE: Final = "calibration.json"
 _CACHE: Final = Path("/var/cache/mrc-testbed")
 _CPU_INFO: Final = Path("/proc/cpuinfo")
@@ -44,7 +47,7 @@ class Capacity:
         machine: where.
         taken: date and time, ISO 8601 in UTC.
         frame_hops_per_s: frames that leave ports of a shaped lab per second while 99 of 100 are in time.
-        most_frame_hops_per_s: the same with no regard to lateness.
+        most_frame_hops_per_s: the same with no regard to lateness, by one queue drainer and over veth links.
         unshaped_packets_per_s: data packets delivered across T1s, each acknowledged, in an unshaped lab.
     """
 
@@ -102,23 +105,52 @@ def keep_capacity(capacity: Capacity) -> Path:
     return path
 
 
-def overload_warning(needed_frame_hops_per_s: float, who: str) -> str | None:
-    """What to tell who is about to ask more of a shaped lab than the machine can carry; None if it can.
+def overload_warning(needed_frame_hops_per_s: float, who: str, known: Capacity | None) -> str | None:
+    """What to tell who is about to ask more of a shaped lab than the machine carries in time; None if it can.
 
     Args:
         needed_frame_hops_per_s: at most, by the ports' rates.
         who: what asks for it, such as "all 8 hosts sending at once".
+        known: of this machine; None: nothing was measured.
     """
-    known = known_capacity()
-    limit = ASSUMED_FRAME_HOPS_PER_S if known is None else known.frame_hops_per_s
+    limit = timely_frame_hops_per_s(known)
     if needed_frame_hops_per_s <= limit:
         return None
-    how = "assumed; doctor --calibrate measures it" if known is None else f"measured {known.taken[:10]}"
     return (
         f"{who} can need {format_frames(needed_frame_hops_per_s)} frame hops/s; this machine carries about"
-        f" {format_frames(limit)} ({how}). Beyond {limit / needed_frame_hops_per_s:.0%} of that load frames"
-        " leave late and a run is UNTRUSTED: lower port_rate, or use fewer hosts"
+        f" {format_frames(limit)} ({_origin(known)}). Beyond {limit / needed_frame_hops_per_s:.0%} of that"
+        " load frames leave late and a run is UNTRUSTED: lower port_rate, or use fewer hosts"
     )
+
+
+def overload_refusal(
+    needed_frame_hops_per_s: float, who: str, known: Capacity | None, *, ease: float = 1.0
+) -> str | None:
+    """Why no run of who is about to ask that much can be right, however late its frames; None if one can.
+
+    Args:
+        needed_frame_hops_per_s: at most, by the ports' rates.
+        who: what asks for it, such as "even two hosts".
+        known: of this machine; None: nothing was measured.
+        ease: how many times as much as the lab that was measured this one can at best carry.
+    """
+    most = ASSUMED_MOST_FRAME_HOPS_PER_S if known is None else known.most_frame_hops_per_s
+    limit = most * ease
+    if needed_frame_hops_per_s <= limit:
+        return None
+    return (
+        f"{who} can need {format_frames(needed_frame_hops_per_s)} frame hops/s, and this machine carries"
+        f" {format_frames(limit)} at most ({_origin(known)})"
+    )
+
+
+def timely_frame_hops_per_s(known: Capacity | None) -> float:
+    """Frames that leave ports of a shaped lab per second and are in time; what is assumed for None."""
+    return ASSUMED_FRAME_HOPS_PER_S if known is None else known.frame_hops_per_s
+
+
+def _origin(known: Capacity | None) -> str:
+    return "assumed; doctor --calibrate measures it" if known is None else f"measured {known.taken[:10]}"
 
 
 def format_frames(count: float) -> str:

@@ -1,12 +1,13 @@
 """How many frames a fabric has to move for given flows: what a machine that carries it must be able to do."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from testbed.topology.port_selection import port_rates_bps
-from testbed.topology.timing import full_frame_bytes
+from testbed.topology.timing import expected_rtt_ns, full_frame_bytes
 
 if TYPE_CHECKING:
     from testbed.topology.clos import Clos
@@ -18,33 +19,61 @@ _LOCAL_LINKS: Final = 2
 _CROSS_T1_LINKS: Final = 4
 
 
-def frame_hops_per_s(clos: "Clos", flows: Iterable[tuple[int, int]]) -> float:
+class OfferedFlow(NamedTuple):
+    """What one flow asks of a fabric.
+
+    Attributes:
+        source: number of the host that sends data.
+        target: number of the host that answers.
+        depth: messages that may be unanswered; None: as many as it takes to fill the ports.
+        size_bytes: payload of a message; means nothing without a depth.
+    """
+
+    source: int
+    target: int
+    depth: int | None = None
+    size_bytes: int = 0
+
+
+def frame_hops_per_s(clos: "Clos", flows: Iterable[OfferedFlow]) -> float:
     """Frames that leave ports per second, at most: every flow sends as fast as the ports on its way allow.
 
-    Flows share the ports of a NIC, and the uplinks of a T0, equally, in all planes alike. 0 for an unshaped
-    fabric, whose flows go as fast as the machine.
+    Flows share the ports of a NIC, and the uplinks of a T0, equally, in all planes alike; none has more under
+    way than its depth allows in an idle RTT. 0 for an unshaped fabric, whose flows go as fast as the machine.
 
     Args:
         clos: the fabric.
-        flows: pairs of host numbers, one per flow; data goes from the first to the second.
+        flows: all that send at once.
     """
     if not clos.spec.is_shaped:
         return 0.0
-    pairs = list(flows)
-    links = [_LOCAL_LINKS if clos.is_local(*pair) else _CROSS_T1_LINKS for pair in pairs]
+    offered = list(flows)
+    pairs = [(flow.source, flow.target) for flow in offered]
     rates_bps = port_rates_bps(clos)
-    bits_per_frame = 8 * full_frame_bytes(clos)
-    return sum(
-        share_bps * count * _FRAMES_PER_PACKET / bits_per_frame
-        for plane in range(clos.spec.planes)
-        for share_bps, count in zip(_shares_bps(clos, pairs, plane, rates_bps), links, strict=True)
-    )
+    planes = (_shares_bps(clos, pairs, plane, rates_bps) for plane in range(clos.spec.planes))
+    bits_per_packet = 8 * full_frame_bytes(clos)
+    frames_per_s = 0.0
+    for flow, shares_bps in zip(offered, zip(*planes, strict=True), strict=True):
+        links = _LOCAL_LINKS if clos.is_local(flow.source, flow.target) else _CROSS_T1_LINKS
+        packets_per_s = min(sum(shares_bps) / bits_per_packet, _answered_per_s(clos, flow))
+        frames_per_s += packets_per_s * links * _FRAMES_PER_PACKET
+    return frames_per_s
 
 
-def all_hosts_at_once(clos: "Clos") -> Sequence[tuple[int, int]]:
+def all_hosts_at_once(clos: "Clos") -> Sequence[OfferedFlow]:
     """A flow from every host to the one in its place at the next T0: the most a fabric can be asked for."""
     hosts, shift = clos.numbering.host_count, clos.spec.hosts_per_t0 if clos.spec.t0 > 1 else 1
-    return [(host, (host + shift) % hosts) for host in range(hosts)]
+    return [OfferedFlow(host, (host + shift) % hosts) for host in range(hosts)]
+
+
+def _answered_per_s(clos: "Clos", flow: OfferedFlow) -> float:
+    """Packets per second at which all that may be unanswered is answered within an idle RTT."""
+    if flow.depth is None:
+        return math.inf
+    path_mtu = clos.spec.nic.path_mtu
+    frame_bytes = full_frame_bytes(clos) - path_mtu + min(flow.size_bytes, path_mtu)
+    rtt_ns = expected_rtt_ns(clos, flow.source, flow.target, data_frame_bytes=frame_bytes)
+    return flow.depth * math.ceil(flow.size_bytes / path_mtu) * 1e9 / rtt_ns
 
 
 def _shares_bps(

@@ -20,6 +20,7 @@ def test_capacity_is_measured_and_the_lab_is_gone(monkeypatch: pytest.MonkeyPatc
     assert [step for step in steps if step.startswith("measuring")] == [
         "measuring ports of 25 Mbit/s",
         "measuring ports of 50 Mbit/s",
+        "measuring with ports that are too fast",
         "measuring without queues",
     ]
     # 2 T0s x 2 uplinks x 4 planes full of frames of 2190 bytes, 4 hops out and 4 back

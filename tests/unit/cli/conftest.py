@@ -17,10 +17,11 @@ class Finished:
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch, tmp_path):
-    """No flag from outside, no lab of this machine, and bug logs in a folder of the test."""
+    """No flag from outside, nothing known of this machine, no lab, and bug logs in a folder of the test."""
     for name in [name for name in os.environ if name.startswith("MRC_TESTBED_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("MRC_TESTBED_STATE_DIR", str(tmp_path / "run"))
+    monkeypatch.setenv("MRC_TESTBED_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.delenv("NO_COLOR", raising=False)

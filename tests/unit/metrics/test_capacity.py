@@ -9,10 +9,12 @@ import pytest
 from testbed.errors import FabricError
 from testbed.metrics.capacity import (
     ASSUMED_FRAME_HOPS_PER_S,
+    ASSUMED_MOST_FRAME_HOPS_PER_S,
     Capacity,
     calibration_file,
     keep_capacity,
     known_capacity,
+    overload_refusal,
     overload_warning,
     this_machine,
 )
@@ -54,13 +56,25 @@ def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path, monkeypatch: p
 
 
 def test_only_what_is_too_much_is_warned_of() -> None:
-    assert overload_warning(ASSUMED_FRAME_HOPS_PER_S, "it") is None
-    text = overload_warning(2 * ASSUMED_FRAME_HOPS_PER_S, "it")
+    assert overload_warning(ASSUMED_FRAME_HOPS_PER_S, "it", None) is None
+    text = overload_warning(2 * ASSUMED_FRAME_HOPS_PER_S, "it", None)
     assert text is not None
     assert text.startswith("it can need 1.20 M frame hops/s; this machine carries about 600 k (assumed;")
     assert "Beyond 50% of that load" in text
-    keep_capacity(capacity())
-    assert overload_warning(1_000_000, "it") is None
-    text = overload_warning(1_000_001, "it")
+    assert overload_warning(1_000_000, "it", capacity()) is None
+    text = overload_warning(1_000_001, "it", capacity())
     assert text is not None
     assert "measured 2026-11-21" in text
+
+
+def test_only_what_is_beyond_the_ceiling_is_refused() -> None:
+    assert overload_refusal(ASSUMED_MOST_FRAME_HOPS_PER_S, "it", None) is None
+    assert overload_refusal(2 * ASSUMED_MOST_FRAME_HOPS_PER_S, "it", None) == (
+        "it can need 4.00 M frame hops/s, and this machine carries 2.00 M at most"
+        " (assumed; doctor --calibrate measures it)"
+    )
+    assert overload_refusal(1_400_000, "it", capacity()) is None
+    text = overload_refusal(1_400_001, "it", capacity())
+    assert text is not None
+    assert text.endswith("carries 1.40 M at most (measured 2026-11-21)")
+    assert overload_refusal(2_800_000, "it", capacity(), ease=2) is None

@@ -6,7 +6,7 @@ from testbed.document import Tree, validate_values
 from testbed.topology import flow_control, port_queue, table, timing
 from testbed.topology.clos import Clos
 from testbed.topology.congestion import fabric_profile, nic_rate_bps
-from testbed.topology.offered_load import frame_hops_per_s
+from testbed.topology.offered_load import OfferedFlow, frame_hops_per_s
 from testbed.topology.port_selection import port_rates_bps
 from testbed.topology.reliable_connection import choose_rc_congestion
 from testbed.topology.spec import TopologySpec
@@ -111,13 +111,15 @@ def test_a_connection_that_fills_the_slowest_port_does_not_time_out() -> None:
 
 def test_a_machine_is_asked_for_what_slow_ports_let_through() -> None:
     packets_per_s = 4 * 100 * MBIT / (8 * FRAME_BYTES)
-    assert frame_hops_per_s(clos({"at": "host", "rate": "25Mbit"}), [(0, 5)]) == pytest.approx(
+    assert frame_hops_per_s(clos({"at": "host", "rate": "25Mbit"}), [OfferedFlow(0, 5)]) == pytest.approx(
         8 * packets_per_s / 4
     )
-    assert frame_hops_per_s(clos(SLOW_T1), [(0, 5)]) == pytest.approx(8 * packets_per_s / 2)
-    assert frame_hops_per_s(clos(SLOW_T1), [(0, 1)]) == pytest.approx(4 * packets_per_s)
+    assert frame_hops_per_s(clos(SLOW_T1), [OfferedFlow(0, 5)]) == pytest.approx(8 * packets_per_s / 2)
+    assert frame_hops_per_s(clos(SLOW_T1), [OfferedFlow(0, 1)]) == pytest.approx(4 * packets_per_s)
     one_of_four = {"select": {"links": "h5:3"}, "at": "t0", "rate": "20Mbit"}
-    assert frame_hops_per_s(clos(one_of_four), [(0, 5)]) == pytest.approx(8 * packets_per_s * 3.2 / 4)
+    assert frame_hops_per_s(clos(one_of_four), [OfferedFlow(0, 5)]) == pytest.approx(
+        8 * packets_per_s * 3.2 / 4
+    )
 
 
 def test_inspect_shows_the_rate_of_each_port() -> None:
