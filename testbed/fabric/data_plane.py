@@ -40,7 +40,7 @@ from testbed.topology.element import Port
 from testbed.topology.flow_control import LinkBuffer, link_buffers
 from testbed.topology.forwarding import FIB_STRIDE
 from testbed.topology.port_queue import PortQueue, drainer_of, port_queues
-from testbed.topology.port_selection import overriding_delays_ns, port_rates_bps
+from testbed.topology.port_selection import overriding_delays_ns
 from testbed.topology.usid import BLOCK
 
 OBJECTS_DIR: Final = Path(agents.__file__).parent / "_objects"
@@ -183,7 +183,7 @@ def fabric_rodata(clos: Clos) -> bytes:
 def fill_fabric(loaded: BpfObject, clos: Clos) -> None:
     """Writes the port table and every switch's forwarding table into the maps of the switch program."""
     table = MappedArray(loaded.map_fd("port_table"), PortEntry)
-    delays_ns, rates_bps = overriding_delays_ns(clos), port_rates_bps(clos)
+    delays_ns, rates_bps = overriding_delays_ns(clos), clos.port_rates_bps
     for port in clos.ports():
         _fill_port(table[port.id], clos, port, rates_bps[port.id])
         table[port.id].delay_ns = delays_ns.get(port.link_id, clos.spec.link_delay)

@@ -23,7 +23,6 @@ from testbed.faults.raw_load import start_load, stop_load
 from testbed.faults.rule import FrameRule, as_abi
 from testbed.probing.avoidance import paths_around
 from testbed.topology.clos import Clos
-from testbed.topology.port_selection import port_rates_bps
 
 _KILL_GRACE_NS: Final = 5_000_000_000
 
@@ -63,7 +62,7 @@ class LabTarget:
 
     def set_rate(self, port_id: int, ratio: float) -> None:
         """Lets a port transmit at that share of its rate; at least 1 bit/s, for 0 would mean unshaped."""
-        rate_bps = port_rates_bps(self.clos)[port_id]
+        rate_bps = self.clos.port_rates_bps[port_id]
         if not rate_bps:
             raise FaultError(f"lab {self._name!r} is unshaped: its ports have no rate to lower")
         self._maps.port_table[port_id].rate_bps = max(1, round(rate_bps * ratio))

@@ -10,7 +10,6 @@ from testbed.faults.ledger import Entry, Phase
 from testbed.metrics.fault_record import ActiveFault
 from testbed.metrics.series import EV_STATES, Interval, Latency, Reading, summarize
 from testbed.topology.clos import Clos
-from testbed.topology.port_selection import port_rates_bps
 
 LinkState = Literal["up", "impaired", "down"]
 
@@ -228,7 +227,7 @@ def _links(clos: Clos, earlier: Observation, later: Observation) -> tuple[LinkVi
         _bps(now - then, duration_ns) for now, then in zip(later.tx_bytes, earlier.tx_bytes, strict=True)
     ]
     busiest_bps = max(port_bps) or 1.0
-    full_bps = [rate_bps or busiest_bps for rate_bps in port_rates_bps(clos)]
+    full_bps = [rate_bps or busiest_bps for rate_bps in clos.port_rates_bps]
     acting = _acting_faults(later.faults)
     views = []
     for link in clos.links():

@@ -5,11 +5,12 @@ forwarding tables from the modules of those names, which `Clos` offers as method
 """
 
 from collections.abc import Iterator
+from functools import cached_property
 from ipaddress import IPv6Address
 from typing import TYPE_CHECKING
 
 from testbed.errors import UsageError
-from testbed.topology import addressing, ev_set, forwarding, naming, port_queue, timing
+from testbed.topology import addressing, ev_set, forwarding, naming, port_queue, port_selection, timing
 from testbed.topology import path as paths
 from testbed.topology.element import Link, Node, Port, PortKind
 from testbed.topology.ev import Ev, stev_value
@@ -295,6 +296,11 @@ class Clos:
     def expected_rtt_ns(self, source: int, destination: int) -> int:
         """RTT of a full data packet and its SACK in an idle fabric; see `timing.expected_rtt_ns`."""
         return timing.expected_rtt_ns(self, source, destination)
+
+    @cached_property
+    def port_rates_bps(self) -> tuple[int, ...]:
+        """What each port sends at; see `port_selection.port_rates_bps`."""
+        return port_selection.port_rates_bps(self)
 
     @property
     def data_buffer_bytes(self) -> int:

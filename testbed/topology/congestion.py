@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Literal
 from testbed.errors import UsageError
 from testbed.topology.adaptive_choice import check_order
 from testbed.topology.port_queue import is_lossy
-from testbed.topology.port_selection import port_rates_bps
 from testbed.topology.timing import base_rtt_ns
 from testbed.units import format_duration_ns
 from testbed.wire.cc_profile import BASE_RTT_MIN_NS, CC_ALGORITHMS, CcLink, CcProfile, Setting, derive_profile
@@ -55,7 +54,7 @@ def nic_rate_bps(clos: "Clos", host: int | None = None) -> int:
         clos: the fabric.
         host: number. None: the host with the fastest NIC.
     """
-    rates_bps = port_rates_bps(clos)
+    rates_bps = clos.port_rates_bps
     hosts = range(clos.numbering.host_count) if host is None else (host,)
     return max(
         sum(rates_bps[2 * clos.numbering.host_link_id(each, plane)] for plane in range(clos.spec.planes))

@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from testbed.topology import timing
 from testbed.topology.limit import LimitProblems
-from testbed.topology.port_selection import overriding_delays_ns, port_rates_bps
+from testbed.topology.port_selection import overriding_delays_ns
 from testbed.units import Size
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def link_buffers(clos: "Clos") -> tuple[LinkBuffer, ...]:
     delays_ns, usual_ns = overriding_delays_ns(clos), clos.spec.link_delay
     return tuple(
         _link_buffer(clos, rate_bps, delays_ns.get(port_id // 2, usual_ns))
-        for port_id, rate_bps in enumerate(port_rates_bps(clos))
+        for port_id, rate_bps in enumerate(clos.port_rates_bps)
     )
 
 

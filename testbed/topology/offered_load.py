@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from testbed.topology.port_selection import port_rates_bps
 from testbed.topology.timing import expected_rtt_ns, full_frame_bytes
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def frame_hops_per_s(clos: "Clos", flows: Iterable[OfferedFlow]) -> float:
         return 0.0
     offered = list(flows)
     pairs = [(flow.source, flow.target) for flow in offered]
-    rates_bps = port_rates_bps(clos)
+    rates_bps = clos.port_rates_bps
     planes = (_shares_bps(clos, pairs, plane, rates_bps) for plane in range(clos.spec.planes))
     bits_per_packet = 8 * full_frame_bytes(clos)
     frames_per_s = 0.0

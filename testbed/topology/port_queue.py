@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from testbed.topology import timing
 from testbed.topology.element import Port, PortKind
 from testbed.topology.flow_control import switch_room_bytes
-from testbed.topology.port_selection import overrides_by_port, port_rates_bps
+from testbed.topology.port_selection import overrides_by_port
 from testbed.topology.queue_spec import QueueOverride
 
 if TYPE_CHECKING:
@@ -64,11 +64,16 @@ def port_queues(clos: "Clos") -> tuple[PortQueue, ...]:
     A NIC's own port neither marks nor trims: what waits there has not been sent yet.
     """
     overrides = overrides_by_port(clos)
-    usual = {kind: _port_queue(clos, kind, ()) for kind in PortKind}
-    return tuple(
-        _port_queue(clos, port.kind, overrides[port.id]) if port.id in overrides else usual[port.kind]
-        for port in clos.ports()
-    )
+    found: dict[tuple[int, ...], PortQueue] = {}
+
+    def of_port(port: Port) -> PortQueue:
+        own = overrides.get(port.id, ())
+        alike = (port.kind, *map(id, own))  # of thousands of ports few differ
+        if alike not in found:
+            found[alike] = _port_queue(clos, port.kind, own)
+        return found[alike]
+
+    return tuple(map(of_port, clos.ports()))
 
 
 def _port_queue(clos: "Clos", kind: PortKind, overrides: tuple[QueueOverride, ...]) -> PortQueue:
@@ -123,7 +128,7 @@ def longest_wait_ns(clos: "Clos") -> int:
     """Time that the fullest data queue of a switch port takes to empty at the port's rate; 0 if unshaped."""
     if not clos.spec.is_shaped:
         return 0
-    rates_bps = port_rates_bps(clos)
+    rates_bps = clos.port_rates_bps
     return max(
         timing.serialisation_ns(queue.data_buffer_bytes, rates_bps[port.id])
         for port, queue in zip(clos.ports(), port_queues(clos), strict=True)

@@ -54,7 +54,7 @@ def port_rates_bps(clos: "Clos") -> tuple[int, ...]:
 
 def other_rates(clos: "Clos") -> str:
     """What to say after port_rate: `, but 25Mbit to 50Mbit at 8 ports`; nothing if all have that."""
-    others_bps = [rate_bps for rate_bps in port_rates_bps(clos) if rate_bps != (clos.spec.port_rate or 0)]
+    others_bps = [rate_bps for rate_bps in clos.port_rates_bps if rate_bps != (clos.spec.port_rate or 0)]
     if not others_bps:
         return ""
     least, most = format_rate_bps(min(others_bps)), format_rate_bps(max(others_bps))

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final, Literal
 from testbed.errors import UsageError
 from testbed.topology.adaptive_choice import check_order
 from testbed.topology.congestion import nic_rate_bps
-from testbed.topology.port_selection import port_rates_bps
 from testbed.topology.timing import base_rtt_ns, full_frame_bytes, serialisation_ns
 from testbed.wire.dcqcn import DcqcnParameters, cnp_interval_ns
 
@@ -102,7 +101,7 @@ def choose_rc_congestion(
         )
     usual: RcAlgorithm = "fixed" if not clos.spec.is_shaped or kind == "infiniband" else "dcqcn"
     chosen: RcAlgorithm = "dcqcn" if (algorithm or usual) == "dcqcn" else "fixed"
-    slowest_bps = min(port_rates_bps(clos))
+    slowest_bps = min(clos.port_rates_bps)
     if not clos.spec.is_shaped:
         rate_bps, slowest_bps, rtt_ns = _UNSHAPED_RATE_BPS, _UNSHAPED_RATE_BPS, _UNSHAPED_RTT_NS
     window_packets = window_packets or clos.spec.nic.window_packets
@@ -125,5 +124,4 @@ def _line_rate_bps(clos: "Clos", kind: RcKind) -> int:
     """Rate at which a QP may begin; 0 if unshaped."""
     if kind == "spray-gbn":
         return nic_rate_bps(clos)
-    nic_ports = range(0, 2 * clos.numbering.host_link_count, 2)
-    return max(port_rates_bps(clos)[port_id] for port_id in nic_ports)
+    return max(clos.port_rates_bps[: 2 * clos.numbering.host_link_count : 2])

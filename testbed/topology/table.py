@@ -16,7 +16,6 @@ from testbed.topology.port_selection import (
     other_rates,
     overrides_by_port,
     overriding_delays_ns,
-    port_rates_bps,
 )
 from testbed.topology.usid import INDEX_COUNT, PLANE_SHIFT, Role, Usid
 from testbed.units import format_duration_ns, format_rate_bps, format_ratio, format_size_bytes
@@ -129,7 +128,7 @@ def link_table(clos: Clos) -> Table:
 
 def port_table(clos: Clos, node: Node) -> Table:
     """The ports of one node, with their addresses, what is at the other end, and their rate."""
-    rates_bps = port_rates_bps(clos)
+    rates_bps = clos.port_rates_bps
     rows = tuple(
         (
             port.index,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from testbed.topology.port_selection import overriding_delays_ns, port_rates_bps
+from testbed.topology.port_selection import overriding_delays_ns
 
 if TYPE_CHECKING:
     from testbed.topology.clos import Clos
@@ -101,7 +101,7 @@ class _Crossings:
     ) -> None:
         self._data_bytes = data_frame_bytes or full_frame_bytes(clos)
         self._sack_bytes = sack_frame_bytes or control_frame_bytes(clos)
-        self._rates_bps, self._delays_ns = port_rates_bps(clos), overriding_delays_ns(clos)
+        self._rates_bps, self._delays_ns = clos.port_rates_bps, overriding_delays_ns(clos)
         self._usual_delay_ns = clos.spec.link_delay
         self.are_alike = not self._delays_ns and len(set(self._rates_bps)) == 1
 

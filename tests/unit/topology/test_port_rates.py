@@ -7,7 +7,6 @@ from testbed.topology import flow_control, port_queue, table, timing
 from testbed.topology.clos import Clos
 from testbed.topology.congestion import fabric_profile, nic_rate_bps
 from testbed.topology.offered_load import OfferedFlow, frame_hops_per_s
-from testbed.topology.port_selection import port_rates_bps
 from testbed.topology.reliable_connection import choose_rc_congestion
 from testbed.topology.spec import TopologySpec
 
@@ -32,7 +31,7 @@ def test_ports_have_rates_by_tier_and_by_link() -> None:
         {"select": {"links": "p0-t1-0:1"}, "at": "t1", "rate": "20Mbit"},
         {"select": {"links": "h0:2"}, "rate": "50Mbit"},
     )
-    rates = dict(zip((port.name for port in fabric.ports()), port_rates_bps(fabric), strict=True))
+    rates = dict(zip((port.name for port in fabric.ports()), fabric.port_rates_bps, strict=True))
     named = ("p1-t1-0:0", "p0-t1-0:1", "p0-t1-0:0", "h0:2", "p2-t0-0:0", "h0:1", "p0-t0-0:4")
     assert [rates[name] // MBIT for name in named] == [80, 20, 80, 50, 50, 100, 100]
 
@@ -74,6 +73,15 @@ def test_thresholds_and_buffers_of_a_port_go_by_its_own_rate() -> None:
     assert fast.trim_bytes == 100 * MBIT * rtt_ns // (8 * 10**9)
     assert slow.trim_bytes == 25 * MBIT * rtt_ns // (8 * 10**9)
     assert (fast.data_buffer_bytes, slow.data_buffer_bytes) == (5 * fast.trim_bytes, 5 * slow.trim_bytes)
+
+
+def test_ports_that_are_set_alike_are_reckoned_once() -> None:
+    """Each asks for the idle RTT, which looks at all ports."""
+    large = clos(SLOW_T1, SLOW_LINK, planes=8, t0=8, t1=8)
+    queues = port_queue.port_queues(large)
+    assert len(queues) == 1536
+    assert len(set(map(id, queues))) == 6  # of four kinds, and both ends of the slow link
+    assert large.port_rates_bps is large.port_rates_bps
 
 
 def test_the_longest_wait_is_at_the_slowest_port() -> None:
