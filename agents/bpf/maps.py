@@ -221,7 +221,12 @@ class RingBuffer:
         """All records that wait, or the first *limit* of them, oldest first.
 
         Without a limit it does not return as long as records come faster than they are read.
+
+        Raises:
+            ValueError: the ring buffer is closed.
         """
+        if not self._ring:
+            raise ValueError("the ring buffer is closed")
         self._limit = limit
         library().ring_buffer__consume(self._ring)
         records, self._records = self._records, []

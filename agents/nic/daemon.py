@@ -97,6 +97,7 @@ class NicAgent:
         self._heartbeat: asyncio.TimerHandle | None = None
         self._beats = 0
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_ending = False
 
     async def run(self, on_ready: Callable[[], None]) -> None:
         """Serves until cancelled; *on_ready* is called once the socket answers."""
@@ -119,13 +120,17 @@ class NicAgent:
             async with server:
                 await server.serve_forever()
         finally:
+            self._is_ending = True
             self._config.socket.unlink(missing_ok=True)
+            loop.remove_reader(self._device.events.fileno())
+            loop.remove_reader(self._carrier.socket.fileno())
             if self._heartbeat is not None:
                 self._heartbeat.cancel()
             self._verbs.stop_link_probes()
             self._verbs.close_streams()
             self._carrier.close()
             self._device.close()
+            _log.info("%s has ended", self._config.host)
 
     def _beat(self) -> None:
         """Tells the kernel that somebody is there to end what QPs do; without it they end by themselves.
@@ -155,7 +160,8 @@ class NicAgent:
             _log.info("a client left: %s", error)
         finally:
             self._subscribers.pop(writer, None)
-            self._release(owned)
+            if not self._is_ending:  # else the kernel ends the QPs, as it does when an agent is killed
+                self._release(owned)
             writer.close()
             with contextlib.suppress(ConnectionError):
                 await writer.wait_closed()

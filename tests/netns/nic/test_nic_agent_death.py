@@ -25,10 +25,10 @@ pytestmark = pytest.mark.root
 BURST = 20 * LAP
 
 
-def kill_agent(live: Lab, host: str) -> None:
+def kill_agent(live: Lab, host: str, number: signal.Signals = signal.SIGKILL) -> None:
     """Kills the agent of *host* and waits until it is gone."""
     (agent,) = [process.identity for process in live.state.processes if process.node == host]
-    os.kill(agent.pid, signal.SIGKILL)
+    os.kill(agent.pid, number)
     deadline_ns = time.monotonic_ns() + DEADLINE_NS
     with FolderWatch([live.paths.node_folder(host)]) as watch:
         while is_alive(agent):
@@ -115,6 +115,18 @@ def test_qp_stops_once_its_agent_has_been_silent_for_too_long(healed: Lab) -> No
             event = await_kernel_event(healed, "h0", EventKind.QP_STATE)
             config.heartbeat_limit_ns = limit_ns
         assert (event.a, event.b, event.c) == (QpState.RTS, QpState.ERROR, Status.FLUSHED)
+
+
+def test_agent_that_is_ended_in_the_midst_of_work_ends_in_order(healed: Lab) -> None:
+    with WritePair(healed, DISTANT) as pair:
+        pair.source.subscribe()
+        pair.post(100 * LAP, depth=1)
+        kill_agent(healed, "h0", signal.SIGTERM)
+        with pytest.raises(AgentError, match=r"/h0/agent\.sock (died|is gone)"):
+            pair.source.hello()
+    log = healed.paths.agent_log("h0").read_text()
+    assert log.endswith("h0 has ended\n")
+    assert "Traceback" not in log
 
 
 def test_agents_that_died_are_started_anew_and_begin_with_nothing(healed: Lab) -> None:
