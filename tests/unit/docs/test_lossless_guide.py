@@ -8,6 +8,10 @@ from testbed.metrics.catalogue import METRICS
 from testbed.scenario.expression import parse_quantity
 from testbed.scenario.load import load_scenario
 from testbed.scenario.resolve import resolve
+from testbed.topology.clos import Clos
+from testbed.topology.element import PortKind
+from testbed.topology.port_queue import port_queues
+from testbed.topology.reliable_connection import choose_rc_congestion
 from testbed.topology.spec import TopologySpec
 
 GUIDE = (SOURCE_ROOT / "docs/guide/lossless.md").read_text()
@@ -18,6 +22,17 @@ def test_the_topology_is_one_that_is_accepted() -> None:
     (text,) = re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)
     spec = validate(load(text, Kind.TOPOLOGY), TopologySpec)
     assert (spec.flow_control, spec.uplink_choice) == ("credits", "adaptive")
+
+
+def test_the_changes_that_make_it_a_fabric_of_rocev2_are_accepted() -> None:
+    (text,) = re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)
+    (marks,) = re.findall(r"`(queue: {ecn: {enabled: true, last_hop: true}})`", GUIDE)
+    text = text.replace("uplink_choice: adaptive", "uplink_choice: hash")
+    text = text.replace("flow_control: credits", f"flow_control: pfc\n  {marks}")
+    fabric = Clos(validate(load(text, Kind.TOPOLOGY), TopologySpec))
+    last_hop = next(port for port in fabric.ports() if port.kind is PortKind.T0_DOWN)
+    assert port_queues(fabric)[last_hop.id].ecn_max_bytes > 0
+    assert choose_rc_congestion(fabric, "rocev2").algorithm == "dcqcn"
 
 
 def test_every_ready_scenario_of_such_a_fabric_is_listed() -> None:
