@@ -1227,7 +1227,7 @@ class ReverseEv(Structure):
 
 
 class Qp(Structure):
-    """struct mrc_qp, 66352 bytes."""
+    """struct mrc_qp, 66376 bytes."""
 
     lock: "object"
     state: int
@@ -1283,6 +1283,9 @@ class Qp(Structure):
     progress_ns: int
     clock_ns: int
     clock_kick_ns: int
+    idle_bytes: int
+    unspent_bytes: int
+    idle_until: int
     work_head: int
     work_next: int
     work_iteration: int
@@ -1394,6 +1397,9 @@ class Qp(Structure):
         ("progress_ns", c_uint64),
         ("clock_ns", c_uint64),
         ("clock_kick_ns", c_uint64),
+        ("idle_bytes", c_int64),
+        ("unspent_bytes", c_int64),
+        ("idle_until", c_uint32),
         ("work_head", c_uint32),
         ("work_next", c_uint32),
         ("work_iteration", c_uint32),

@@ -208,6 +208,9 @@ struct mrc_qp {
 	__u64 progress_ns;	    /* last acknowledgement of something new */
 	__u64 clock_ns;		    /* when the clock last ticked or was started */
 	__u64 clock_kick_ns;	    /* when it last asked for frames */
+	__s64 idle_bytes;	    /* least credit left unspent in this round trip */
+	__s64 unspent_bytes;	    /* the same of the round trip before */
+	__u32 idle_until;	    /* acked_total when the round trip ends */
 	__u32 work_head;	    /* first work request not yet completed; free-running */
 	__u32 work_next;	    /* work request whose packets are being sent */
 	__u32 work_iteration;	    /* iteration of work_next being sent */
