@@ -1331,6 +1331,7 @@ class Qp(Structure):
     reverse_packets: int
     since_reverse_probe: int
     reverse_spacing: int
+    reverse_doubts: int
     tracked_psns: int
     tracked_from_psn: int
     penalty: int
@@ -1445,6 +1446,7 @@ class Qp(Structure):
         ("reverse_packets", c_uint32),
         ("since_reverse_probe", c_uint32),
         ("reverse_spacing", c_uint32),
+        ("reverse_doubts", c_uint32),
         ("tracked_psns", c_uint32),
         ("tracked_from_psn", c_uint32),
         ("penalty", c_uint32),

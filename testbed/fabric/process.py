@@ -22,6 +22,8 @@ _STAT_STATE = 0  # fields of /proc/<pid>/stat counted from behind the command na
 _STAT_PARENT = 1
 _STAT_START = 19
 _FREEZE_NS = 1_000_000_000
+_KILLED_NS = 30_000_000_000
+"""For the kernel to let go of a killed process: an agent may queue for a lock behind dozens of others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ def stop_processes(processes: Iterable[ProcessIdentity], grace_ns: int, *, is_ge
     kills them at once.
 
     Raises:
-        CleanupError: some survive SIGKILL for as long again.
+        CleanupError: some survive SIGKILL for half a minute.
     """
     descriptors = {}
     try:
@@ -126,7 +128,7 @@ def stop_processes(processes: Iterable[ProcessIdentity], grace_ns: int, *, is_ge
             for descriptor in remaining:
                 _send(descriptor, number)
                 _send(descriptor, signal.SIGCONT)  # one that stands still would not hear it
-            remaining = _wait_for_exit(remaining, grace_ns)
+            remaining = _wait_for_exit(remaining, grace_ns if number == signal.SIGTERM else _KILLED_NS)
             if not remaining:
                 break
         if remaining:

@@ -262,6 +262,7 @@ struct mrc_qp {
 	__u32 reverse_packets;	   /* whose SACK could have waited; free-running */
 	__u32 since_reverse_probe; /* of these */
 	__u32 reverse_spacing;	   /* of these between two probes, if more than the least */
+	__u32 reverse_doubts;	   /* planes whose reverse EV was given up */
 	__u32 tracked_psns;	   /* above cack_psn: what bitmap there is, at most mpr_dest_psns */
 	__u32 tracked_from_psn;	   /* cack_next from which on no more are tracked */
 	__u32 penalty;		   /* that SACKs ask for, in 1/128 of the bytes received */

@@ -56,13 +56,18 @@ static __always_inline __u64 clock_tick_ns(const struct mrc_qp *qp)
 	return qp->tail_ns && qp->tail_ns < tick_ns ? qp->tail_ns : tick_ns;
 }
 
+/* Under the lock: whether nothing was acknowledged for so long, and longer than queues explain. */
+static __always_inline int is_silent(const struct mrc_qp *qp, __u64 now_ns, __u64 wait_ns)
+{
+	wait_ns += 2 * (qp->nscc.avg_delay_q8 >> MRC_NSCC_DELAY_SHIFT);
+	return (__s64)(now_ns - qp->progress_ns) > (__s64)wait_ns;
+}
+
 /* Under the lock, with packets under way: whether it is time for a tail probe. */
 static __always_inline int is_tail_due(const struct mrc_qp *qp, __u64 now_ns)
 {
-	__u64 wait_ns = qp->tail_ns + 2 * (qp->nscc.avg_delay_q8 >> MRC_NSCC_DELAY_SHIFT);
-
 	return qp->tail_ns && !qp->tail_probe && !qp->lost_count &&
-	       (__s64)(now_ns - qp->progress_ns) > (__s64)wait_ns;
+	       is_silent(qp, now_ns, qp->tail_ns);
 }
 
 /*
@@ -72,15 +77,15 @@ static __always_inline int is_tail_due(const struct mrc_qp *qp, __u64 now_ns)
  */
 static __always_inline __u32 frames_missed(struct mrc_qp *qp, __u64 now_ns)
 {
-	int is_silent = (__s64)(now_ns - qp->progress_ns) >= (__s64)clock_tick_ns(qp);
 	__u32 frames = frames_allowed(qp, nscc_credit_bytes(&qp->nscc)), unspent;
+	int is_dry = is_silent(qp, now_ns, clock_tick_ns(qp));
 
-	if (!is_silent &&
+	if (!is_dry &&
 	    (__s64)(now_ns - qp->clock_kick_ns) < (__s64)(qp->rto_ns / CLOCK_TICKS_PER_RTO))
 		return qp->overdue;
 	qp->clock_kick_ns = now_ns;
 	unspent = frames_allowed(qp, qp->unspent_bytes);
-	if (!is_silent && unspent < frames)
+	if (!is_dry && unspent < frames)
 		frames = unspent;
 	return frames < qp->overdue ? qp->overdue : frames;
 }

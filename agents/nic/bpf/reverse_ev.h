@@ -54,6 +54,7 @@ static __always_inline void reverse_heard(struct mrc_qp *qp, const struct mrc_ev
 
 	known->entropy = ev->entropy;
 	known->is_good = 1;
+	qp->reverse_doubts &= ~(1U << PLANE_INDEX(ev->plane));
 	qp->since_reverse_probe = 0;
 }
 
@@ -62,22 +63,26 @@ static __always_inline void reverse_forget(struct mrc_qp *qp)
 {
 	for (int plane = 0; plane < MRC_PLANE_MAX; plane++)
 		qp->reverse[plane].is_good = 0;
+	qp->reverse_doubts = 0;
 }
 
 /*
- * Under the lock: a packet on `plane` was sent again, so answers may have been lost on that plane's
- * reverse EV. It is not left to the next probe: a sender whose answers are all lost sends too
- * little for one.
+ * Under the lock: answers may have been lost on a plane's reverse EV: a probe of it was not
+ * answered, or a packet on `plane` was sent again. That is not left to the next probe: a sender
+ * whose answers are all lost sends too little for one.
  */
 static __always_inline void reverse_doubt(struct mrc_qp *qp, __u32 plane)
 {
-	qp->reverse[PLANE_INDEX(plane)].is_good = 0;
+	struct mrc_reverse_ev *known = &qp->reverse[PLANE_INDEX(plane)];
+
+	qp->reverse_doubts |= known->is_good << PLANE_INDEX(plane);
+	known->is_good = 0;
 }
 
 /* Under the lock: whether a probe is to take the place of a SACK that may wait. */
 static __always_inline int reverse_is_due(struct mrc_qp *qp)
 {
-	__u32 spacing = qp->reverse_spacing;
+	__u32 spacing = qp->reverse_doubts ? 0 : qp->reverse_spacing;
 
 	qp->reverse_packets++;
 	if (++qp->since_reverse_probe <
@@ -111,10 +116,11 @@ static __always_inline __u32 reverse_candidate(struct mrc_qp *qp, __u32 usable, 
 /* Under the lock: a probe on `entropy` leaves, and the last one of its plane is given up. */
 static __always_inline void reverse_asked(struct mrc_qp *qp, __u32 entropy, __u32 id)
 {
-	struct mrc_reverse_ev *known = &qp->reverse[PLANE_INDEX(entropy >> MRC_EV_PLANE_SHIFT)];
+	__u32 plane = PLANE_INDEX(entropy >> MRC_EV_PLANE_SHIFT);
+	struct mrc_reverse_ev *known = &qp->reverse[plane];
 
 	if (known->probe && known->probed == known->entropy)
-		known->is_good = 0;
+		reverse_doubt(qp, plane);
 	known->probe = id | REVERSE_IS_UNDER_WAY;
 	known->probed = entropy;
 	known->asked_packets = qp->reverse_packets;
@@ -143,6 +149,7 @@ static __always_inline void reverse_answered(struct mrc_qp *qp, __u32 entropy, _
 	qp->reverse_spacing = REVERSE_ROUND_TRIPS * (window < MRC_PSN_RING ? window : MRC_PSN_RING);
 	known->entropy = entropy;
 	known->is_good = 1;
+	qp->reverse_doubts &= ~(1U << plane);
 }
 
 #endif

@@ -34,6 +34,7 @@ class Receiver:
         pending: by plane, request id and EV of the last probe, and `packets` when it left.
         packets: whose answer could wait.
         spacing: of these, between two probes.
+        doubted: planes whose EV was given up: probed for at the least spacing.
     """
 
     nic: NicBench
@@ -45,6 +46,7 @@ class Receiver:
     packets: int = 0
     since_probe: int = 0
     spacing: int = SPACING
+    doubted: set[int] = field(default_factory=set)
 
     def deliver(self, plane: int = 0, ev: int | None = None, *, is_marked: bool = False) -> Outcome:
         """The next packet comes in; the answer or the probe must be where the model says."""
@@ -56,7 +58,7 @@ class Receiver:
         outcome = self.nic.receive(encode_frame(frame), plane)
         self.packets += not is_marked
         self.since_probe += not is_marked
-        if self.since_probe >= self.spacing and not is_marked:
+        if self.since_probe >= (SPACING if self.doubted else self.spacing) and not is_marked:
             self.since_probe = 0
             self._take_probe(outcome)
         else:
@@ -78,6 +80,7 @@ class Receiver:
                 assert frame.ev == self.known[plane]
             if self.pending[plane][1] == self.known.get(plane):
                 del self.known[plane]
+                self.doubted.add(plane)
         self.pending[plane] = (request.bth.psn, frame.ev, self.packets)
 
     def check_path(self, outcome: Outcome, plane: int, arrived_on: int) -> Frame:
@@ -100,9 +103,11 @@ class Receiver:
         window = self.packets - packets
         if window < 2:
             self.known.clear()
+            self.doubted.clear()
             self.spacing = SLOW_SPACING
         else:
             self.known[plane] = ev
+            self.doubted.discard(plane)
             self.spacing = max(ROUND_TRIPS * window, SPACING)
         outcome = self.answer(request_id, ev)
         assert outcome.counters == {NicCounter.RX_PROBE_ANSWER: 1, NicCounter.TX_SACK: 1}
@@ -264,6 +269,7 @@ def test_what_is_sent_again_is_answered_on_its_own_ev(receiver: Receiver, is_dup
     receiver.psn = psn + 1
     outcome = receiver.nic.receive(receiver.far.arriving_octets(again, 2, 2 << 28 | 3 << 16), 2)
     del receiver.known[2]
+    receiver.doubted.add(2)
     receiver.check_path(outcome, 2, 2 << 28 | 3 << 16)
     for plane in range(PLANES):
         receiver.deliver(plane)
