@@ -1209,25 +1209,23 @@ class TxSlot(Structure):
 
 
 class ReverseEv(Structure):
-    """struct mrc_reverse_ev, 20 bytes."""
+    """struct mrc_reverse_ev, 16 bytes."""
 
     entropy: int
     is_good: int
     probe: int
     probed: int
-    asked_packets: int
 
     _fields_ = (
         ("entropy", c_uint32),
         ("is_good", c_uint32),
         ("probe", c_uint32),
         ("probed", c_uint32),
-        ("asked_packets", c_uint32),
     )
 
 
 class Qp(Structure):
-    """struct mrc_qp, 66376 bytes."""
+    """struct mrc_qp, 66288 bytes."""
 
     lock: "object"
     state: int
@@ -1283,9 +1281,6 @@ class Qp(Structure):
     progress_ns: int
     clock_ns: int
     clock_kick_ns: int
-    idle_bytes: int
-    unspent_bytes: int
-    idle_until: int
     work_head: int
     work_next: int
     work_iteration: int
@@ -1327,11 +1322,10 @@ class Qp(Structure):
     completed_wimm: int
     delivered_wimm: int
     refused_ns: int
+    reverse_asked_ns: int
+    reverse_rtt_ns: int
     reverse_turn: int
-    reverse_packets: int
     since_reverse_probe: int
-    reverse_spacing: int
-    reverse_doubts: int
     tracked_psns: int
     tracked_from_psn: int
     penalty: int
@@ -1398,9 +1392,6 @@ class Qp(Structure):
         ("progress_ns", c_uint64),
         ("clock_ns", c_uint64),
         ("clock_kick_ns", c_uint64),
-        ("idle_bytes", c_int64),
-        ("unspent_bytes", c_int64),
-        ("idle_until", c_uint32),
         ("work_head", c_uint32),
         ("work_next", c_uint32),
         ("work_iteration", c_uint32),
@@ -1442,11 +1433,10 @@ class Qp(Structure):
         ("completed_wimm", c_uint32),
         ("delivered_wimm", c_uint32),
         ("refused_ns", c_uint64),
+        ("reverse_asked_ns", c_uint64),
+        ("reverse_rtt_ns", c_uint32),
         ("reverse_turn", c_uint32),
-        ("reverse_packets", c_uint32),
         ("since_reverse_probe", c_uint32),
-        ("reverse_spacing", c_uint32),
-        ("reverse_doubts", c_uint32),
         ("tracked_psns", c_uint32),
         ("tracked_from_psn", c_uint32),
         ("penalty", c_uint32),

@@ -61,10 +61,7 @@ def run(sizes: Sequence[int] = HOSTS_PER_T0) -> Iterator[Figure]:
         yield Figure("scale", name, "ratio", (ratio,), "0.8 to 1.2")
 
 
-PARTS = {
-    "ends": partial(run, (HOSTS_PER_T0[0], HOSTS_PER_T0[-1])),
-    "to_32_hosts": partial(run, (HOSTS_PER_T0[0], HOSTS_PER_T0[2])),
-}
+PARTS = {"ends": partial(run, (HOSTS_PER_T0[0], HOSTS_PER_T0[-1]))}
 
 
 def _measure(lab: Lab, window_packets: int) -> tuple[tuple[float, ...], tuple[float, ...], int]:

@@ -137,10 +137,9 @@ struct mrc_immediate {
 /* An EV of one plane on which the peer is known to be reached. */
 struct mrc_reverse_ev {
 	__u32 entropy;
-	__u32 is_good;	     /* else none is known */
-	__u32 probe;	     /* id of the probe under way, + 1 << 16; 0: none */
-	__u32 probed;	     /* the EV that it is on */
-	__u32 asked_packets; /* reverse_packets when it left */
+	__u32 is_good; /* else none is known */
+	__u32 probe;   /* id of the probe under way, + 1 << 16; 0: none */
+	__u32 probed;  /* the EV that it is on */
 };
 
 /*
@@ -208,9 +207,6 @@ struct mrc_qp {
 	__u64 progress_ns;	    /* last acknowledgement of something new */
 	__u64 clock_ns;		    /* when the clock last ticked or was started */
 	__u64 clock_kick_ns;	    /* when it last asked for frames */
-	__s64 idle_bytes;	    /* least credit left unspent in this round trip */
-	__s64 unspent_bytes;	    /* the same of the round trip before */
-	__u32 idle_until;	    /* acked_total when the round trip ends */
 	__u32 work_head;	    /* first work request not yet completed; free-running */
 	__u32 work_next;	    /* work request whose packets are being sent */
 	__u32 work_iteration;	    /* iteration of work_next being sent */
@@ -258,11 +254,10 @@ struct mrc_qp {
 	__u32 completed_wimm;	   /* of them, those with immediate; free-running */
 	__u32 delivered_wimm;	   /* of those, told to the agent */
 	__u64 refused_ns;	   /* when a packet was last refused as not expected */
-	__u32 reverse_turn;	   /* plane of the next reverse probe; may be one too high: wraps */
-	__u32 reverse_packets;	   /* whose SACK could have waited; free-running */
-	__u32 since_reverse_probe; /* of these */
-	__u32 reverse_spacing;	   /* of these between two probes, if more than the least */
-	__u32 reverse_doubts;	   /* planes whose reverse EV was given up */
+	__u64 reverse_asked_ns;	   /* when MRC_REVERSE_SPACING packets had come last */
+	__u32 reverse_rtt_ns;	   /* of the last reverse probe; 0: none was answered */
+	__u32 reverse_turn;	   /* plane of the next one; may be one too high: wraps */
+	__u32 since_reverse_probe; /* packets */
 	__u32 tracked_psns;	   /* above cack_psn: what bitmap there is, at most mpr_dest_psns */
 	__u32 tracked_from_psn;	   /* cack_next from which on no more are tracked */
 	__u32 penalty;		   /* that SACKs ask for, in 1/128 of the bytes received */

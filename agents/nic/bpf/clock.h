@@ -56,38 +56,23 @@ static __always_inline __u64 clock_tick_ns(const struct mrc_qp *qp)
 	return qp->tail_ns && qp->tail_ns < tick_ns ? qp->tail_ns : tick_ns;
 }
 
-/* Under the lock: whether nothing was acknowledged for so long, and longer than queues explain. */
-static __always_inline int is_silent(const struct mrc_qp *qp, __u64 now_ns, __u64 wait_ns)
-{
-	wait_ns += 2 * (qp->nscc.avg_delay_q8 >> MRC_NSCC_DELAY_SHIFT);
-	return (__s64)(now_ns - qp->progress_ns) > (__s64)wait_ns;
-}
-
 /* Under the lock, with packets under way: whether it is time for a tail probe. */
 static __always_inline int is_tail_due(const struct mrc_qp *qp, __u64 now_ns)
 {
+	__u64 wait_ns = qp->tail_ns + 2 * (qp->nscc.avg_delay_q8 >> MRC_NSCC_DELAY_SHIFT);
+
 	return qp->tail_ns && !qp->tail_probe && !qp->lost_count &&
-	       is_silent(qp, now_ns, qp->tail_ns);
+	       (__s64)(now_ns - qp->progress_ns) > (__s64)wait_ns;
 }
 
 /*
- * Under the lock, with credit and something to send: frames worth asking for. While
- * acknowledgements come they carry what there is to send, and a little credit is always on its way:
- * then only what lay idle for a whole round trip, and a look now and then will do.
+ * Under the lock: whether frames are worth asking for. While acknowledgements come they carry what
+ * there is to send, and a little credit is always on its way: a look now and then will do.
  */
-static __always_inline __u32 frames_missed(struct mrc_qp *qp, __u64 now_ns)
+static __always_inline int is_kick_due(const struct mrc_qp *qp, __u64 now_ns)
 {
-	__u32 frames = frames_allowed(qp, nscc_credit_bytes(&qp->nscc)), unspent;
-	int is_dry = is_silent(qp, now_ns, clock_tick_ns(qp));
-
-	if (!is_dry &&
-	    (__s64)(now_ns - qp->clock_kick_ns) < (__s64)(qp->rto_ns / CLOCK_TICKS_PER_RTO))
-		return qp->overdue;
-	qp->clock_kick_ns = now_ns;
-	unspent = frames_allowed(qp, qp->unspent_bytes);
-	if (!is_dry && unspent < frames)
-		frames = unspent;
-	return frames < qp->overdue ? qp->overdue : frames;
+	return (__s64)(now_ns - qp->progress_ns) >= (__s64)clock_tick_ns(qp) ||
+	       (__s64)(now_ns - qp->clock_kick_ns) >= (__s64)(qp->rto_ns / CLOCK_TICKS_PER_RTO);
 }
 
 static int on_clock(void *map, __u32 *key, struct mrc_qp *qp)
@@ -142,9 +127,13 @@ static int on_clock(void *map, __u32 *key, struct mrc_qp *qp)
 			break;
 	}
 	bpf_spin_lock(&qp->lock);
-	if (window_is_open(qp) && (qp->lost_count || work_ready(qp, ring))) {
-		wanted = frames_missed(qp, now_ns);
-		qp->kick_asked |= !!wanted;
+	if ((is_kick_due(qp, now_ns) || qp->overdue) && window_is_open(qp) &&
+	    (qp->lost_count || work_ready(qp, ring))) {
+		qp->kick_asked = 1;
+		qp->clock_kick_ns = now_ns;
+		wanted = frames_allowed(qp);
+		if (wanted < qp->overdue)
+			wanted = qp->overdue;
 	} else if (is_ack_missing(qp) && !qp->is_ack_asked) {
 		wanted = 1;
 	}

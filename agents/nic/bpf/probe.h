@@ -298,9 +298,11 @@ static __always_inline int response_matches(const struct mrc_probe *probe,
  * The answer to a reverse probe: its EV is where answers of that plane go from now on, and its
  * frame becomes the SACK that the probe took the place of. Returns a verdict or SEND_ANSWER.
  */
-static __always_inline int on_reverse_answer(struct mrc_probe *probe, __u32 id, __u32 plane)
+static __always_inline int on_reverse_answer(struct mrc_probe *probe, __u32 id, __u32 plane,
+					     __u64 now_ns)
 {
 	struct rx_answer *answer = lookup0(&rx_answers);
+	__u64 rtt_ns = now_ns - probe->sent_ns;
 	__u32 qp_index = probe->qp_index, entropy = probe->entropy, is_alive;
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 
@@ -312,7 +314,7 @@ static __always_inline int on_reverse_answer(struct mrc_probe *probe, __u32 id, 
 	bpf_spin_lock(&qp->lock);
 	is_alive = qp->state == MRC_QP_RTR || qp->state == MRC_QP_RTS;
 	if (is_alive) {
-		reverse_answered(qp, entropy, id);
+		reverse_answered(qp, entropy, id, rtt_ns);
 		answer->packet.psn = qp->cack_next - 1;
 		qp->unsacked = 0;
 		sack_compose(qp, answer);
@@ -349,7 +351,7 @@ __noinline int on_endpoint_response(struct xdp_md *ctx, __u32 plane)
 		return XDP_DROP;
 	}
 	if (probe->kind == MRC_PROBE_REVERSE)
-		return on_reverse_answer(probe, id, plane);
+		return on_reverse_answer(probe, id, plane, now_ns);
 	if (!probe_answered(id, MRC_PROBE_EV, 0, 0, 0))
 		return nic_drop(MRC_NC_DROP_STALE_PROBE);
 	return XDP_DROP;

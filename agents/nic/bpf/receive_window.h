@@ -111,9 +111,11 @@ static __always_inline __s32 tracked_range(const struct mrc_qp *qp)
  * Which answer a packet gets. A completed message is acknowledged by the packet that completed it;
  * a marked packet gets its SACK first, and the ACK is left to the next one. A duplicate of a
  * completed message asks for an ACK that was lost. An ACK that stands for another packet than the
- * first transmission of the one it names says so by rtx: it tells no round-trip time.
+ * first transmission of the one it names says so by rtx: it tells no round-trip time. `now_ns`: see
+ * reverse_is_due().
  */
-static __always_inline void receive_answer(struct mrc_qp *qp, struct rx_answer *answer, int is_new)
+static __always_inline void receive_answer(struct mrc_qp *qp, struct rx_answer *answer, int is_new,
+					   __u64 now_ns)
 {
 	struct received *packet = &answer->packet;
 	int is_urgent;
@@ -134,7 +136,7 @@ static __always_inline void receive_answer(struct mrc_qp *qp, struct rx_answer *
 	}
 	is_urgent = !is_new || packet->is_marked || packet->asks_sack || packet->is_retransmission;
 	qp->unsacked++;
-	if (!is_urgent && reverse_is_due(qp)) {
+	if (!is_urgent && reverse_is_due(qp, now_ns)) {
 		answer->kind = ANSWER_REVERSE_PROBE;
 		return;
 	}

@@ -20,11 +20,9 @@
 enum {
 	COMPLETIONS_PER_SACK = 64, /* message ends one SACK can uncover */
 	LOSSES_PER_SACK = 16,
-	IDLE_CREDIT_SHARE = 8,	   /* part of the window that may lie idle until the clock looks */
+	IDLE_CREDIT_SHARE = 8,	   /* part of the window that may lie idle until the next tick */
 	BITMAP_NEWS_PER_SACK = 16, /* the rest is in the next SACK's bitmap as well */
 };
-
-#define IDLE_UNKNOWN (1LL << 31) /* credit; more than any window */
 
 /* What a handler returns when plan_next() has decided a packet and the frame is to carry it. */
 #define SEND_PLANNED (-1)
@@ -183,26 +181,6 @@ static __always_inline int window_is_open(const struct mrc_qp *qp)
 }
 
 /*
- * Under the lock, after each chance to send: whether much of the window has lain idle for a whole
- * round trip, until all that was under way had been acknowledged. Credit that is unspent for a
- * moment is that of SACKs which a later one has overtaken: their own frames come at once, and those
- * that the agent would lend, by a system call and a pool of pages, would be too many.
- */
-static __always_inline int credit_is_idle(struct mrc_qp *qp, int is_ready)
-{
-	__s64 idle_bytes = is_ready ? nscc_credit_bytes(&qp->nscc) : 0;
-
-	if (idle_bytes < qp->idle_bytes)
-		qp->idle_bytes = idle_bytes;
-	if ((__s32)(qp->acked_total - qp->idle_until) < 0)
-		return 0;
-	qp->unspent_bytes = qp->idle_bytes;
-	qp->idle_bytes = IDLE_UNKNOWN;
-	qp->idle_until = qp->acked_total + qp->inflight;
-	return qp->unspent_bytes > (__s64)(qp->nscc.cwnd_bytes / IDLE_CREDIT_SHARE);
-}
-
-/*
  * Under the lock: decides the next packet of a QP, a retransmission first, and writes it into
  * `plan`, whose times the caller has set. Returns whether there is one. Also finds out whether more
  * packets could leave than this one, and whether the QP's clock must be started.
@@ -212,6 +190,7 @@ static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *
 				       __u32 random)
 {
 	int is_planned = 0, is_ready, is_asking, ev;
+	__s64 busy_bytes;
 
 	__builtin_memset(&plan->news, 0, sizeof(plan->news));
 	plan->news.restored_ev = -1;
@@ -292,10 +271,15 @@ unsent:
 	work_settle(qp, ring);
 	plan->news.is_finished =
 	    work_finish(qp, &plan->news.finished_index, &plan->news.iterations);
-	if (credit_is_idle(qp, qp->lost_count || work_ready(qp, ring)) && !plan->news.is_blocked &&
-	    !qp->kick_asked) {
+	/*
+	 * Credit beyond this frame. A little of it is only a SACK overtaken by a later one, whose
+	 * own frame comes at once; what does stay unspent the clock will notice.
+	 */
+	busy_bytes = qp->nscc.cwnd_bytes - qp->nscc.cwnd_bytes / IDLE_CREDIT_SHARE;
+	if (qp->nscc.inflight_bytes < busy_bytes && !plan->news.is_blocked && !qp->kick_asked &&
+	    (qp->lost_count || work_ready(qp, ring))) {
 		qp->kick_asked = 1;
-		plan->news.frames_wanted = frames_allowed(qp, qp->unspent_bytes);
+		plan->news.frames_wanted = frames_allowed(qp);
 	}
 	if (!qp->timer_armed && (qp->inflight || qp->is_ack_asked || plan->news.is_blocked)) {
 		qp->timer_armed = 1;

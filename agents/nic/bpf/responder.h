@@ -148,7 +148,7 @@ __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 	struct mrc_qp *qp;
 	__s64 offset, wimm;
 	__be32 immediate;
-	__u64 va;
+	__u64 va, now_ns = 0;
 
 	if (!head || !answer)
 		return nic_drop(MRC_NC_DROP_LENGTH);
@@ -229,13 +229,15 @@ __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 	 * takes in the same instant writes the same bytes again and is found to be a duplicate
 	 * here.
 	 */
+	if (qp->since_reverse_probe + 1 >= MRC_REVERSE_SPACING)
+		now_ns = bpf_ktime_get_ns();
 	bpf_spin_lock(&qp->lock);
 	if (is_new)
 		is_new =
 		    psn_distance(psn, qp->cack_next) >= 0 && !ring_test(qp->received_bits, psn);
 	if (is_new)
 		receive_new(qp, packet, nscc_nominal_bytes(udp_bytes));
-	receive_answer(qp, answer, is_new);
+	receive_answer(qp, answer, is_new, now_ns);
 	bpf_spin_unlock(&qp->lock);
 	counters = lookup0(&nic_counters);
 	if (counters) {

@@ -16,8 +16,6 @@
 
 enum {
 	REVERSE_IS_UNDER_WAY = 1 << 16, /* in mrc_reverse_ev.probe, beside the id */
-	REVERSE_ROUND_TRIPS = 4,	/* from one probe to the next, about */
-	REVERSE_SLOW_SPACING = 512,	/* packets, for a sender that waits for each SACK */
 };
 
 /*
@@ -54,7 +52,6 @@ static __always_inline void reverse_heard(struct mrc_qp *qp, const struct mrc_ev
 
 	known->entropy = ev->entropy;
 	known->is_good = 1;
-	qp->reverse_doubts &= ~(1U << PLANE_INDEX(ev->plane));
 	qp->since_reverse_probe = 0;
 }
 
@@ -63,32 +60,38 @@ static __always_inline void reverse_forget(struct mrc_qp *qp)
 {
 	for (int plane = 0; plane < MRC_PLANE_MAX; plane++)
 		qp->reverse[plane].is_good = 0;
-	qp->reverse_doubts = 0;
 }
 
 /*
- * Under the lock: answers may have been lost on a plane's reverse EV: a probe of it was not
- * answered, or a packet on `plane` was sent again. That is not left to the next probe: a sender
- * whose answers are all lost sends too little for one.
+ * Under the lock: a packet on `plane` was sent again, so answers may have been lost on that plane's
+ * reverse EV. It is not left to the next probe: a sender whose answers are all lost sends too
+ * little for one.
  */
 static __always_inline void reverse_doubt(struct mrc_qp *qp, __u32 plane)
 {
-	struct mrc_reverse_ev *known = &qp->reverse[PLANE_INDEX(plane)];
-
-	qp->reverse_doubts |= known->is_good << PLANE_INDEX(plane);
-	known->is_good = 0;
+	qp->reverse[PLANE_INDEX(plane)].is_good = 0;
 }
 
-/* Under the lock: whether a probe is to take the place of a SACK that may wait. */
-static __always_inline int reverse_is_due(struct mrc_qp *qp)
+/*
+ * Under the lock: whether a probe is to take the place of a SACK that may wait. `now_ns` is 0 until
+ * the packets since the last probe are MRC_REVERSE_SPACING.
+ *
+ * A sender that has only a packet or two under way would wait for that very SACK: it is recognised
+ * by how long so many packets took, and gets its answers on the EVs that its packets came by.
+ */
+static __always_inline int reverse_is_due(struct mrc_qp *qp, __u64 now_ns)
 {
-	__u32 spacing = qp->reverse_doubts ? 0 : qp->reverse_spacing;
+	__u64 since_ns = now_ns - qp->reverse_asked_ns;
 
-	qp->reverse_packets++;
-	if (++qp->since_reverse_probe <
-	    (spacing > MRC_REVERSE_SPACING ? spacing : MRC_REVERSE_SPACING))
+	if (++qp->since_reverse_probe < MRC_REVERSE_SPACING || !now_ns)
 		return 0;
 	qp->since_reverse_probe = 0;
+	qp->reverse_asked_ns = now_ns;
+	if (qp->reverse_rtt_ns &&
+	    since_ns > (__u64)qp->reverse_rtt_ns * (MRC_REVERSE_SPACING / 2)) {
+		reverse_forget(qp);
+		return 0;
+	}
 	return 1;
 }
 
@@ -116,40 +119,27 @@ static __always_inline __u32 reverse_candidate(struct mrc_qp *qp, __u32 usable, 
 /* Under the lock: a probe on `entropy` leaves, and the last one of its plane is given up. */
 static __always_inline void reverse_asked(struct mrc_qp *qp, __u32 entropy, __u32 id)
 {
+	struct mrc_reverse_ev *known = &qp->reverse[PLANE_INDEX(entropy >> MRC_EV_PLANE_SHIFT)];
+
+	if (known->probe && known->probed == known->entropy)
+		known->is_good = 0;
+	known->probe = id | REVERSE_IS_UNDER_WAY;
+	known->probed = entropy;
+}
+
+/* Under the lock: the probe `id` has been answered; only the last one of a plane counts. */
+static __always_inline void reverse_answered(struct mrc_qp *qp, __u32 entropy, __u32 id,
+					     __u64 rtt_ns)
+{
 	__u32 plane = PLANE_INDEX(entropy >> MRC_EV_PLANE_SHIFT);
 	struct mrc_reverse_ev *known = &qp->reverse[plane];
 
-	if (known->probe && known->probed == known->entropy)
-		reverse_doubt(qp, plane);
-	known->probe = id | REVERSE_IS_UNDER_WAY;
-	known->probed = entropy;
-	known->asked_packets = qp->reverse_packets;
-}
-
-/*
- * Under the lock: the probe `id` has been answered; only the last one of a plane counts. The
- * packets that came meanwhile tell how many the sender has under way, and so when the next probe is
- * due. One with a packet or two has waited for the SACK that the probe displaced: it is seldom kept
- * waiting again, and gets its answers on the EVs that its packets come by.
- */
-static __always_inline void reverse_answered(struct mrc_qp *qp, __u32 entropy, __u32 id)
-{
-	__u32 plane = PLANE_INDEX(entropy >> MRC_EV_PLANE_SHIFT), window;
-	struct mrc_reverse_ev *known = &qp->reverse[plane];
-
+	qp->reverse_rtt_ns = rtt_ns < ~0U ? rtt_ns : ~0U;
 	if (known->probe != (id | REVERSE_IS_UNDER_WAY))
 		return;
 	known->probe = 0;
-	window = qp->reverse_packets - known->asked_packets;
-	if (window < 2) {
-		qp->reverse_spacing = REVERSE_SLOW_SPACING;
-		reverse_forget(qp);
-		return;
-	}
-	qp->reverse_spacing = REVERSE_ROUND_TRIPS * (window < MRC_PSN_RING ? window : MRC_PSN_RING);
 	known->entropy = entropy;
 	known->is_good = 1;
-	qp->reverse_doubts &= ~(1U << plane);
 }
 
 #endif
