@@ -12,6 +12,7 @@
 KEEP(enum, mrc_limit);
 KEEP(enum, mrc_forwarding);
 KEEP(enum, mrc_uplink_choice);
+KEEP(enum, mrc_fabric_program);
 KEEP(struct, mrc_fabric_config);
 KEEP(enum, mrc_port_kind);
 KEEP(enum, mrc_fault_limit);

@@ -103,6 +103,14 @@ class EventKind(IntEnum):
     RECEIVE = 5
 
 
+class FabricProgram(IntEnum):
+    """enum mrc_fabric_program."""
+
+    EMIT = 0
+    FORWARD = 1
+    COUNT = 2
+
+
 class FaultAction(IntEnum):
     """enum mrc_fault_action."""
 
@@ -1094,7 +1102,7 @@ class Port(Structure):
     is_configured: int
     capture_bytes: int
     is_faulted: int
-    pad0: int
+    is_direct: int
     peer_mac: "Array[c_uint8]"
     mac: "Array[c_uint8]"
     pad1: int
@@ -1109,7 +1117,7 @@ class Port(Structure):
         ("is_configured", c_uint8),
         ("capture_bytes", c_uint16),
         ("is_faulted", c_uint8),
-        ("pad0", c_uint8),
+        ("is_direct", c_uint8),
         ("peer_mac", (c_uint8 * 6)),
         ("mac", (c_uint8 * 6)),
         ("pad1", c_uint32),
@@ -1591,7 +1599,7 @@ class QueueSettings(Structure):
     seed: int
     ecn_probability_q32: int
     drainer: int
-    is_direct: int
+    pad0: int
 
     _fields_ = (
         ("data_buffer_bytes", c_uint32),
@@ -1602,7 +1610,7 @@ class QueueSettings(Structure):
         ("seed", c_uint32),
         ("ecn_probability_q32", c_uint64),
         ("drainer", c_uint32),
-        ("is_direct", c_uint32),
+        ("pad0", c_uint32),
     )
 
 

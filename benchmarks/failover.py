@@ -9,8 +9,10 @@ from collections.abc import Iterator
 
 from benchmarks.figure import Figure
 from benchmarks.transfer import Transfer, live_lab, pause
+from benchmarks.unshaped import LINKS
 from testbed.fabric.live import Lab
 from testbed.fabric.port_fault import DOWN_RULE, clear_rule, prepare_rule
+from testbed.topology.queue_spec import QueueSpec
 from testbed.topology.spec import TopologySpec
 
 REPETITIONS = 21
@@ -19,10 +21,12 @@ _WATCH_S = 0.1
 
 
 def run() -> Iterator[Figure]:
-    with live_lab(TopologySpec()) as lab:
-        last_us, lost = _measure(lab, REPETITIONS)
-    yield Figure("failover", "unshaped, window 64: last packet on the dead path", "us", last_us, "<= 150")
-    yield Figure("failover", "unshaped: packets lost", "packet", lost)
+    for links in LINKS:
+        with live_lab(TopologySpec(queue=QueueSpec(links=links))) as lab:
+            last_us, lost = _measure(lab, REPETITIONS)
+        what = f"unshaped, {links} links, window 64"
+        yield Figure("failover", f"{what}: last packet on the dead path", "us", last_us, "<= 150")
+        yield Figure("failover", f"{what}: packets lost", "packet", lost)
     spec = TopologySpec(port_rate=100_000_000)
     with live_lab(spec) as lab:
         rtt_us = _loaded_rtt_us(lab)

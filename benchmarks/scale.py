@@ -6,21 +6,26 @@ its cost is what the machine was busy for meanwhile, everything included, divide
 
 What grows with hosts is what a core must have at hand: every host has a NIC program, ports and QPs of its
 own, and packets under way. With the same window for each QP these grow as well; with as many packets under
-way in all, only the hosts do.
+way in all, only the hosts do. With direct links what is between the hosts' own interfaces costs the same.
 """
 
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
+from itertools import product
 
 from benchmarks.cpu_time import busy_s
 from benchmarks.figure import Figure
 from benchmarks.transfer import LAB_NAME, Transfer, pause
+from benchmarks.unshaped import LINKS
 from testbed.fabric import lab as labs
 from testbed.fabric.live import Lab
+from testbed.fabric.queue_engine import QueueEngine
+from testbed.topology.queue_spec import LinkMode
 from testbed.topology.spec import TopologySpec
 
+T0_COUNT = 8
 HOSTS_PER_T0 = (1, 2, 4, 8)
 REPETITIONS = 3
 SECONDS = 1.0
@@ -30,21 +35,23 @@ IN_FLIGHT_PACKETS = 1024
 
 
 def run(sizes: Sequence[int] = HOSTS_PER_T0) -> Iterator[Figure]:
-    costs: dict[tuple[int, bool], float] = {}
+    costs: dict[tuple[LinkMode, bool, int], float] = {}
     for hosts_per_t0 in sizes:
-        spec = TopologySpec(planes=8, t0=8, t1=8, hosts_per_t0=hosts_per_t0)
+        spec = TopologySpec(planes=8, t0=T0_COUNT, t1=8, hosts_per_t0=hosts_per_t0)
         hosts = spec.numbering.host_count
         start_ns = time.monotonic_ns()
         labs.up(spec, name=LAB_NAME, runtime="netns")
         up_s = (time.monotonic_ns() - start_ns) / 1e9
         try:
             with labs.attach(LAB_NAME) as lab:
-                for window, is_same_in_all in ((WINDOW_PACKETS, False), (IN_FLIGHT_PACKETS // hosts, True)):
+                windows = (WINDOW_PACKETS, IN_FLIGHT_PACKETS // hosts)
+                for links, (is_same_in_all, window) in product(LINKS, enumerate(windows)):
+                    _change_links(lab, links)
                     packets, micros, wrong = _measure(lab, window)
-                    what = f"{hosts} hosts send, window {window}:"
+                    what = f"{links} links, {hosts} hosts send, window {window}:"
                     yield Figure("scale", f"{what} delivered", "packet/s", packets)
                     figure = Figure("scale", f"{what} CPU per delivered packet", "us", micros)
-                    costs[hosts, is_same_in_all] = figure.median
+                    costs[links, bool(is_same_in_all), hosts] = figure.median
                     yield figure
                     yield Figure("scale", f"{what} wrong bytes", "B", (wrong,), "0")
         finally:
@@ -54,14 +61,20 @@ def run(sizes: Sequence[int] = HOSTS_PER_T0) -> Iterator[Figure]:
         size = f"128 switches, {hosts} hosts, {spec.numbering.link_count} links"
         yield Figure("scale", f"{size}: up", "s", (up_s,))
         yield Figure("scale", f"{size}: down", "s", (down_s,))
-    few, many = min(costs)[0], max(costs)[0]
-    for is_same_in_all, what in ((False, "the same window each"), (True, "as many packets under way in all")):
-        ratio = costs[many, is_same_in_all] / costs[few, is_same_in_all]
-        name = f"CPU per packet, {many} hosts / {few} hosts, {what}"
+    few, many = T0_COUNT * min(sizes), T0_COUNT * max(sizes)
+    for links, is_same_in_all in product(LINKS, (False, True)):
+        ratio = costs[links, is_same_in_all, many] / costs[links, is_same_in_all, few]
+        what = "as many packets under way in all" if is_same_in_all else "the same window each"
+        name = f"{links} links, CPU per packet, {many} hosts / {few} hosts, {what}"
         yield Figure("scale", name, "ratio", (ratio,), "0.8 to 1.2")
 
 
 PARTS = {"ends": partial(run, (HOSTS_PER_T0[0], HOSTS_PER_T0[-1]))}
+
+
+def _change_links(lab: Lab, links: LinkMode) -> None:
+    with QueueEngine(lab.paths, is_shaped=False) as engine:
+        engine.set_direct(range(lab.clos.numbering.port_count), is_direct=links == "direct")
 
 
 def _measure(lab: Lab, window_packets: int) -> tuple[tuple[float, ...], tuple[float, ...], int]:

@@ -247,9 +247,9 @@ def _status_document(one: LabStatus) -> dict[str, Any]:
     if one.spec is not None:
         item |= _summary_of(one.spec)
         item["faults"] = list(Ledger(lab_paths(one.name).faults).entries())
-        if one.spec.is_shaped and one.phase is Phase.UP:
+        if one.phase is Phase.UP:
             try:
-                with QueueEngine(lab_paths(one.name)) as engine:
+                with QueueEngine(lab_paths(one.name), is_shaped=one.spec.is_shaped) as engine:
                     item["queues"] = asdict(engine.state())
             except FabricError as error:
                 item["problems"].append(error.message)

@@ -1,4 +1,4 @@
-"""queues: how a lab that is up serves its queues, to see and to change."""
+"""queues: how a lab that is up serves its ports, to see and to change."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -17,6 +17,7 @@ from testbed.fabric import lab
 from testbed.fabric.live import Lab
 from testbed.fabric.queue_engine import EngineState, QueueEngine
 from testbed.topology.naming import Tier
+from testbed.topology.queue_spec import LinkMode
 from testbed.topology.selector import parse_link_selector, select_links
 
 SCHEMA_VERSION: Final = 1
@@ -43,7 +44,7 @@ def queues(
         typer.Option("--drainer", help="Let the processes that send frames wait like this from now on."),
     ] = None,
     links: Annotated[
-        Literal["veth", "direct"] | None,
+        LinkMode | None,
         typer.Option("--links", help="Let frames get to switches like this from now on."),
     ] = None,
     link: Annotated[
@@ -56,7 +57,8 @@ def queues(
         ),
     ] = None,
 ) -> None:
-    """Show how a lab serves its queues, and what they did; change the former.
+    """Show how a lab serves its ports and their queues, and what these did; change
+    the former.
 
     Counts are since the lab was made. What is changed here lasts as long as the
     lab; `queue:` of a topology file says how a lab begins.
@@ -70,12 +72,12 @@ def queues(
     if link is not None and links is None:
         raise UsageError("--link says which links --links is for: give --links too")
     with lab.attach(settings.name) as live:
-        if not live.spec.is_shaped:
+        if not live.spec.is_shaped and drainer is not None:
             raise UsageError(
                 f"lab {live.name!r} has no queues: its ports have no rate",
                 hint="give its topology a port_rate",
             )
-        with QueueEngine(live.paths) as engine:
+        with QueueEngine(live.paths, is_shaped=live.spec.is_shaped) as engine:
             if drainer is not None:
                 engine.set_drainer(DrainerMode[drainer.upper()])
             if links is not None:
@@ -89,10 +91,12 @@ def queues(
 def describe_queues(state: EngineState) -> str:
     """One line: how frames are sent, what links are, how many frames are under way."""
     count = state.drainer_count
-    drainers = f"{state.drainer} drainer" if count == 1 else f"{count} {state.drainer} drainers"
     links = {0: "veth links", state.port_count: "direct links"}.get(
         state.direct_port_count, f"{state.direct_port_count} of {state.port_count} ports direct"
     )
+    if state.drainer is None:
+        return f"none, ports have no rate; {links}"
+    drainers = f"{state.drainer} drainer" if count == 1 else f"{count} {state.drainer} drainers"
     frames = f"{state.frame_count} of {state.frame_limit} frames in use, {state.frame_peak_count} at most"
     return f"{drainers}, {links}, {frames}"
 

@@ -19,6 +19,7 @@ from agents.switch.queue_maps import queue_map_entries
 from agents.wire_abi import (
     DrainerMode,
     FabricConfig,
+    FabricProgram,
     FaultAccounts,
     FaultLimit,
     FlowControl,
@@ -46,7 +47,7 @@ from testbed.topology.usid import BLOCK
 OBJECTS_DIR: Final = Path(agents.__file__).parent / "_objects"
 FORWARD_PROGRAM: Final = "forward"
 EMIT_PROGRAM: Final = "emit"
-_EMIT_PLACE: Final = 0  # FABRIC_PROGRAM_EMIT of fabric_maps.h
+_ENTER_PROGRAM: Final = "enter"
 
 _PORT_MAPS: Final = (
     "port_table",
@@ -129,8 +130,12 @@ class SwitchDataPlane:
         except BaseException:
             self._object.close()
             raise
-        program_fd = emit.program_fd(EMIT_PROGRAM)
-        map_update(maps["fabric_programs"], c_uint32(_EMIT_PLACE), c_uint32(program_fd))
+        programs = {
+            FabricProgram.EMIT: emit.program_fd(EMIT_PROGRAM),
+            FabricProgram.FORWARD: self._object.program_fd(_ENTER_PROGRAM),
+        }
+        for place, program_fd in programs.items():
+            map_update(maps["fabric_programs"], c_uint32(place), c_uint32(program_fd))
         return emit
 
     @property
@@ -184,15 +189,16 @@ def fill_fabric(loaded: BpfObject, clos: Clos) -> None:
     """Writes the port table and every switch's forwarding table into the maps of the switch program."""
     table = MappedArray(loaded.map_fd("port_table"), PortEntry)
     delays_ns, rates_bps = overriding_delays_ns(clos), clos.port_rates_bps
+    queues = port_queues(clos)
     for port in clos.ports():
         _fill_port(table[port.id], clos, port, rates_bps[port.id])
+        table[port.id].is_direct = queues[port.id].is_direct
         table[port.id].delay_ns = delays_ns.get(port.link_id, clos.spec.link_delay)
     if clos.spec.is_shaped:
-        queues = MappedArray(loaded.map_fd("queue_settings"), QueueSettings)
-        for port_id, queue in enumerate(port_queues(clos)):
-            _fill_queue(queues[port_id], queue, port_id)
+        settings = MappedArray(loaded.map_fd("queue_settings"), QueueSettings)
         for port in clos.ports():
-            queues[port.id].drainer = drainer_of(clos, port)
+            _fill_queue(settings[port.id], queues[port.id], port.id)
+            settings[port.id].drainer = drainer_of(clos, port)
         for drainer in MappedArray(loaded.map_fd("queue_drainer"), QueueDrainer):
             drainer.mode = DrainerMode[clos.spec.queue.drainer.upper()]
     links = MappedArray(loaded.map_fd("lossless_settings"), LosslessSettings)
@@ -259,7 +265,6 @@ def _fill_queue(entry: QueueSettings, queue: PortQueue, seed: int) -> None:
     entry.ecn_max_bytes = queue.ecn_max_bytes
     entry.ecn_probability_q32 = round(queue.ecn_probability * (1 << 32))
     entry.seed = seed
-    entry.is_direct = queue.is_direct
 
 
 def _fill_lossless(entry: LosslessSettings, kind: FlowControl, buffer: LinkBuffer) -> None:

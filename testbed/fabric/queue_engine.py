@@ -1,4 +1,4 @@
-"""The queue engine of a lab that is up: how it is served, which can be changed then, and how full it is."""
+"""How the ports of a lab that is up are served, which can be changed then, and how full its queues are."""
 
 import os
 from collections.abc import Iterable
@@ -8,7 +8,8 @@ from typing import Self
 
 from agents.bpf.libbpf import open_pinned
 from agents.bpf.maps import ArrayMap, MappedArray, map_info
-from agents.wire_abi import DrainerMode, QueueDrainer, QueuePool, QueueSettings
+from agents.wire_abi import DrainerMode, QueueDrainer, QueuePool
+from agents.wire_abi import Port as PortEntry
 from testbed.fabric.state import LabPaths
 
 
@@ -17,7 +18,8 @@ class EngineState:
     """What the engine is doing.
 
     Attributes:
-        drainer: auto, precise or eco.
+        drainer: auto, precise or eco; None in an unshaped lab, where nothing queues and all else is 0 but
+            for the ports.
         drainer_count: processes that send.
         port_count: ports of the lab.
         direct_port_count: those whose frames may go on without crossing an interface.
@@ -26,7 +28,7 @@ class EngineState:
         frame_limit: most that the lab can hold.
     """
 
-    drainer: str
+    drainer: str | None
     drainer_count: int
     port_count: int
     direct_port_count: int
@@ -36,13 +38,18 @@ class EngineState:
 
 
 class QueueEngine:
-    """The pinned maps of a shaped lab's queues; a context that closes them.
+    """The pinned maps of a lab's ports and queues; a context that closes them.
+
+    Args:
+        paths: of the lab.
+        is_shaped: whether its ports have rates, and with them queues.
 
     Raises:
         FabricError: a map is missing or of another build.
     """
 
-    def __init__(self, paths: LabPaths) -> None:
+    def __init__(self, paths: LabPaths, *, is_shaped: bool) -> None:
+        self._is_shaped = is_shaped
         with ExitStack() as opened:
 
             def descriptor(name: str) -> int:
@@ -50,7 +57,7 @@ class QueueEngine:
                 opened.callback(os.close, number)
                 return number
 
-            self._settings = MappedArray(descriptor("queue_settings"), QueueSettings)
+            self._ports = MappedArray(descriptor("port_table"), PortEntry)
             self._drainers = MappedArray(descriptor("queue_drainer"), QueueDrainer)
             self._pool = ArrayMap(descriptor("queue_pool"), QueuePool, locked=True)
             self._frame_limit = map_info(descriptor("queue_frames")).max_entries
@@ -64,12 +71,15 @@ class QueueEngine:
 
     def state(self) -> EngineState:
         """How it is served, and how full it is."""
+        port_count, direct_count = len(self._ports), sum(port.is_direct for port in self._ports)
+        if not self._is_shaped:
+            return EngineState(None, 0, port_count, direct_count, 0, 0, 0)
         pool = self._pool.read(0)
         return EngineState(
             drainer=DrainerMode(self._drainers[0].mode).name.lower(),
             drainer_count=len(self._drainers),
-            port_count=len(self._settings),
-            direct_port_count=sum(settings.is_direct for settings in self._settings),
+            port_count=port_count,
+            direct_port_count=direct_count,
             frame_count=pool.used,
             frame_peak_count=pool.used_peak,
             frame_limit=self._frame_limit,
@@ -81,9 +91,9 @@ class QueueEngine:
             drainer.mode = mode
 
     def set_direct(self, port_ids: Iterable[int], *, is_direct: bool) -> None:
-        """Lets what leaves by some ports go on inside the engine, or cross their links again.
+        """Lets what leaves by some ports go on inside the data plane, or cross their links again.
 
         It holds for what is due from now on. A frame may overtake one that is still crossing.
         """
         for port_id in port_ids:
-            self._settings[port_id].is_direct = is_direct
+            self._ports[port_id].is_direct = is_direct

@@ -26,6 +26,7 @@ from testbed.topology.selector import LinkSelector
 from testbed.units import Duration, Rate, Ratio, Size
 
 _CONFIG = ConfigDict(extra="forbid", frozen=True, strict=True)
+LinkMode = Literal["veth", "direct"]
 _SomeBytes = Annotated[Size, Field(gt=0)]
 
 
@@ -90,10 +91,11 @@ class PortQueueSpec(BaseModel):
         default=None,
         description="Room for SACKs, probes and trimmed packets at a port. Left out: 1024 SACKs.",
     )
-    links: Literal["veth", "direct"] | None = Field(
+    links: LinkMode | None = Field(
         default=None,
-        description="How frames get to a switch: through the interfaces, or inside the queue engine, which "
-        "takes half the work. Captured and faulted links are veth while they are. Left out: veth.",
+        description="How frames get to a switch: through the interfaces, or inside the data plane, which "
+        "takes half the work, with port_rate or without. Captured and faulted links are veth while they are. "
+        "Left out: veth.",
     )
     ecn: EcnSpec = Field(default=EcnSpec(), description="Congestion marks of switch ports.")
     trim: TrimSpec = Field(default=TrimSpec(), description="Trimming of switch ports.")
@@ -137,6 +139,11 @@ class QueueOverride(PortQueueSpec):
         """The keys that were given, dotted, with their values."""
         rate = {} if self.rate is None else {"rate": self.rate}
         return super().settings() | rate
+
+    @property
+    def needs_rate(self) -> bool:
+        """Whether it says more than how frames get to a switch, which unshaped links know too."""
+        return bool(self.settings().keys() - {"links"})
 
     @model_validator(mode="after")
     def _check_something_is_selected(self) -> Self:

@@ -250,10 +250,10 @@ class TopologySpec(BaseModel):
         for key, value in {
             "link_delay": self.link_delay,
             "link_delays": self.link_delays,
-            "queue.overrides": self.queue.overrides,
+            "queue.overrides": [override for override in self.queue.overrides if override.needs_rate],
             "queue.drainer": self.queue.drainer != "auto" and self.queue.drainer,
             "queue.drainers": self.queue.drainers > 1 and self.queue.drainers,
-            **{f"queue.{key}": value for key, value in self.queue.settings().items()},
+            **{f"queue.{key}": value for key, value in self.queue.settings().items() if key != "links"},
         }.items():
             if value:
                 problems.add(key, value, f"{key} has no effect in an unshaped fabric; give port_rate too")

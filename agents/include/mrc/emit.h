@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* How a frame leaves a port without rate and faults; for all others there is mrc/emit_port.h. */
+/*
+ * How a frame leaves a port without rate and faults, and what does it for others: mrc/emit_port.h,
+ * or the switch at the far end.
+ */
 #ifndef MRC_EMIT_H
 #define MRC_EMIT_H
 
@@ -22,20 +25,45 @@ static __always_inline void write_macs(void *frame, const struct mrc_port *port)
 	*(__u32 *)(frame + 8) = *(const __u32 *)(macs + 8);
 }
 
+/* Whether frames leave a port without meeting a queue, a fault or a capture. */
+static __always_inline int port_is_plain(const struct mrc_port *port)
+{
+	return !port->rate_bps && !port->is_faulted && !port->capture_bytes;
+}
+
+/*
+ * The program that a host's has to hand a frame on to that leaves by this port, or
+ * MRC_FABRIC_PROGRAM_COUNT when emit_plainly() is enough.
+ */
+static __always_inline int emit_program(const struct mrc_port *port)
+{
+	if (port->rate_bps || port->is_faulted)
+		return MRC_FABRIC_PROGRAM_EMIT;
+	if (port->is_direct && port_is_plain(port))
+		return MRC_FABRIC_PROGRAM_FORWARD;
+	return MRC_FABRIC_PROGRAM_COUNT;
+}
+
+/* Counts a frame as sent. */
+static __always_inline void emit_count(__u32 port_id, __u64 length_bytes)
+{
+	struct mrc_port_counters *counters = bpf_map_lookup_elem(&port_counters, &port_id);
+
+	if (counters) {
+		counters->value[MRC_PC_TX_PACKETS] += 1;
+		counters->value[MRC_PC_TX_BYTES] += length_bytes;
+	}
+}
+
 /*
  * Sends the frame, already rewritten for departure, out of port_id, which has neither a rate nor a
  * fault. Returns the XDP verdict.
  */
 static __always_inline int emit_plainly(struct xdp_md *ctx, __u32 port_id, struct mrc_port *port)
 {
-	struct mrc_port_counters *counters = bpf_map_lookup_elem(&port_counters, &port_id);
-
 	if (port->capture_bytes)
 		capture_frame(ctx, port_id, bpf_ktime_get_ns(), 0);
-	if (counters) {
-		counters->value[MRC_PC_TX_PACKETS] += 1;
-		counters->value[MRC_PC_TX_BYTES] += ctx->data_end - ctx->data;
-	}
+	emit_count(port_id, ctx->data_end - ctx->data);
 	return bpf_redirect_map(&port_devmap, port_id, 0);
 }
 

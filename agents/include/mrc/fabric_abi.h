@@ -18,6 +18,13 @@ enum mrc_uplink_choice {
 	MRC_UPLINK_CHOICE_ADAPTIVE = 1, /* per packet, the one with the least to send */
 };
 
+/* Programs that those of a host hand a frame on to: what emit_plainly() cannot do. */
+enum mrc_fabric_program {
+	MRC_FABRIC_PROGRAM_EMIT = 0,	/* faults and queue of the port */
+	MRC_FABRIC_PROGRAM_FORWARD = 1, /* the switch at the far end */
+	MRC_FABRIC_PROGRAM_COUNT,
+};
+
 /* fabric_config, read-only data of every object, the same in the whole lab. */
 struct mrc_fabric_config {
 	__u64 inner_prefix; /* first 64 bits of NIC addresses with plane 0; plane is added */

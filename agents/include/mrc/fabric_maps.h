@@ -47,19 +47,15 @@ struct {
 	__type(value, __u32);
 } port_devmap SEC(".maps");
 
-/* Programs that a NIC's hands a frame on to, by enum fabric_program; filled at load. */
+/* By enum mrc_fabric_program; filled at load. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, MRC_FABRIC_PROGRAM_COUNT);
 	__type(key, __u32);
 	__type(value, __u32);
 } fabric_programs SEC(".maps");
 
-enum fabric_program {
-	FABRIC_PROGRAM_EMIT = 0,
-};
-
-/* The port and the class of a frame that is handed on to FABRIC_PROGRAM_EMIT. */
+/* The port and the class of a frame that is handed on. */
 struct emit_request {
 	__u32 port_id;
 	__u32 traffic_class;

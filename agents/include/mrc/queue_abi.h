@@ -82,7 +82,7 @@ struct mrc_queue_settings {
 	__u32 seed;		   /* of the marks */
 	__u64 ecn_probability_q32; /* just below ecn_max_bytes, times 2^32 */
 	__u32 drainer;		   /* which of them sends; not to be changed while frames wait */
-	__u32 is_direct; /* frames go on inside the engine where the far end is a switch */
+	__u32 pad0;
 };
 
 /* queue_delays[port id], mmapable array, written by BPF only, under the port's lock. */

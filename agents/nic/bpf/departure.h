@@ -22,10 +22,10 @@ static __always_inline int depart(__u32 plane, __u32 traffic_class)
 	return DEPARTURE | traffic_class << DEPARTURE_CLASS_SHIFT | (plane & (MRC_PLANE_MAX - 1));
 }
 
-/* What leave() returns when the frame is to be handed on to the program for such ports. */
-#define HAND_ON (-16)
-
-/* Completes the frame; returns the XDP verdict, or HAND_ON when its port has a rate or a fault. */
+/*
+ * Completes the frame. Returns the XDP verdict, or ~ the enum mrc_fabric_program that it is to be
+ * handed on to.
+ */
 __noinline int leave(struct xdp_md *ctx, __u32 departure)
 {
 	__u32 traffic_class = departure >> DEPARTURE_CLASS_SHIFT & 15;
@@ -33,6 +33,7 @@ __noinline int leave(struct xdp_md *ctx, __u32 departure)
 	struct emit_request *request;
 	struct mrc_port *port;
 	__u32 port_id;
+	int program;
 
 	if (!config)
 		return XDP_DROP;
@@ -42,14 +43,15 @@ __noinline int leave(struct xdp_md *ctx, __u32 departure)
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	if (tunnel_leave(ctx, port))
 		return nic_drop(MRC_NC_DROP_LENGTH);
-	if (!port->rate_bps && !port->is_faulted)
+	program = emit_program(port);
+	if (program == MRC_FABRIC_PROGRAM_COUNT)
 		return emit_plainly(ctx, port_id, port);
 	request = lookup0(&emit_requests);
 	if (!request)
 		return XDP_DROP;
 	request->port_id = port_id;
 	request->traffic_class = traffic_class;
-	return HAND_ON;
+	return ~program;
 }
 
 /* Sends the frame that a handler has completed; returns the XDP verdict. */
@@ -57,10 +59,10 @@ static __always_inline int send(struct xdp_md *ctx, __u32 departure)
 {
 	int verdict = leave(ctx, departure);
 
-	if (verdict != HAND_ON)
+	if (verdict >= 0)
 		return verdict;
-	bpf_tail_call(ctx, &fabric_programs, FABRIC_PROGRAM_EMIT);
-	return XDP_DROP; /* never: every lab has that program */
+	bpf_tail_call(ctx, &fabric_programs, ~verdict);
+	return XDP_DROP; /* never: every lab has these programs */
 }
 
 #endif

@@ -74,7 +74,7 @@ int stack(struct xdp_md *ctx)
 	struct emit_request *request;
 	struct mrc_port *port;
 	__u32 port_id;
-	int plane;
+	int plane, program;
 
 	if (!head || !config || head->eth.ethertype != bpf_htons(WIRE_ETH_P_IPV6) ||
 	    head->outer.next_header != WIRE_NEXT_HEADER_TCP)
@@ -90,15 +90,16 @@ int stack(struct xdp_md *ctx)
 	if (!head)
 		return XDP_DROP;
 	write_macs(head, port);
-	if (!port->rate_bps && !port->is_faulted)
+	program = emit_program(port);
+	if (program == MRC_FABRIC_PROGRAM_COUNT)
 		return emit_plainly(ctx, port_id, port);
 	request = lookup0(&emit_requests);
 	if (!request)
 		return XDP_DROP;
 	request->port_id = port_id;
 	request->traffic_class = MRC_CLASS_DATA;
-	bpf_tail_call(ctx, &fabric_programs, FABRIC_PROGRAM_EMIT);
-	return XDP_DROP; /* never: every lab has that program */
+	bpf_tail_call(ctx, &fabric_programs, program);
+	return XDP_DROP; /* never: every lab has these programs */
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Links without a wire: where the far end is a switch, a due frame is routed as it lies in the pool
- * and admitted to its next port; its bytes never leave the engine. Whatever has to see or touch a
- * frame on its way (capture, faults, flow control, the kernel's stack) makes it take the veth.
+ * Links without a wire. In a shaped lab a due frame whose far end is a switch is routed as it lies
+ * in the pool and admitted to its next port; its bytes never leave the engine. In an unshaped one
+ * the run of the program that sends it goes on with the next switch (forward.bpf.c). Whatever has
+ * to see or touch a frame on its way (capture, faults, flow control, the kernel's stack) makes it
+ * take the veth.
  */
 #ifndef MRC_DIRECT_H
 #define MRC_DIRECT_H
@@ -12,20 +14,19 @@
 #include <mrc/emit.h>
 #include "route.h"
 
-/* Whether frames may enter a port without a frame at hand. */
+/* Whether frames may enter a port with a rate without a frame at hand. */
 static __always_inline int direct_takes(__u32 port_id, const struct mrc_port *port)
 {
 	return port->rate_bps && !port->capture_bytes && !port_is_lossless(port_id);
 }
 
-/* The switch port at the far end of a link whose frames may go on by themselves, or nothing. */
-static __always_inline struct mrc_port *direct_far_end(__u32 port_id, const struct mrc_port *port)
+/* The switch port at the far end of a link that frames need not cross, or nothing. */
+static __always_inline struct mrc_port *direct_far_end(const struct mrc_port *port)
 {
-	struct mrc_queue_settings *settings = bpf_map_lookup_elem(&queue_settings, &port_id);
 	__u32 far_id = port->peer_port;
 	struct mrc_port *far;
 
-	if (!settings || !settings->is_direct || port->is_faulted || !direct_takes(port_id, port))
+	if (!port->is_direct || port->is_faulted || port->capture_bytes)
 		return 0;
 	far = bpf_map_lookup_elem(&port_table, &far_id);
 	return far && far->is_configured && far->kind != MRC_PORT_NIC ? far : 0;
@@ -47,9 +48,9 @@ __noinline int direct_pass(__u32 port_id, __u32 id)
 	__be64 carrier[2];
 	int way;
 
-	if (!descriptors || !port || !frame)
+	if (!descriptors || !port || !frame || !direct_takes(port_id, port))
 		return 0;
-	far = direct_far_end(port_id, port);
+	far = direct_far_end(port);
 	if (!far)
 		return 0;
 	length_bytes = descriptor_of(descriptors, id)->length_bytes;

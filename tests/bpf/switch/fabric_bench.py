@@ -12,9 +12,10 @@ from typing import Self
 from switch_bench import FORWARD, FRAME_TIME, FRAME_TIME_MAGIC, Verdict
 
 from agents.bpf.libbpf import BpfObject, attach_xdp, run_once
-from agents.bpf.maps import PerCpuArray, map_update
+from agents.bpf.maps import MappedArray, PerCpuArray, map_update
 from agents.switch.queue_maps import queue_map_entries
 from agents.wire_abi import FaultLimit, PortCounter, PortCounters
+from agents.wire_abi import Port as PortEntry
 from testbed.fabric.data_plane import fabric_rodata, fill_fabric
 from testbed.fabric.link import silence_interfaces
 from testbed.fabric.namespace import unnamed_namespace
@@ -85,6 +86,7 @@ class FabricBench:
                 entries |= queue_map_entries(self.clos.numbering.port_count)
             rodata = fabric_rodata(self.clos)
             self._switch = undo.enter_context(BpfObject(FORWARD, rodata=rodata, max_entries=entries))
+            self.port_table = MappedArray(self._switch.map_fd("port_table"), PortEntry)
             self._counters = PerCpuArray(self._switch.map_fd("port_counters"), PortCounters)
             fill_fabric(self._switch, self.clos)
             self._create_links(namespace_fd)
@@ -112,6 +114,10 @@ class FabricBench:
     def map_fd(self, name: str) -> int:
         """Descriptor of a map of the program."""
         return self._switch.map_fd(name)
+
+    def counts(self) -> tuple[tuple[int, ...], ...]:
+        """All counters, by port id."""
+        return tuple(tuple(self._counters.sum(port_id)) for port_id in range(len(self.port_table)))
 
     def receive(self, frame: bytes, port: Port, arrival_ns: int | None = None) -> tuple[Verdict, bytes]:
         """Lets *frame* come in through a port of a switch, at *arrival_ns* in the model if given."""

@@ -40,7 +40,7 @@ def pair(bench: SwitchBench) -> SwitchBench:
         port.kind, port.peer_port, port.is_configured = kind, port_id ^ 3, 1
         port.node_id = NODE_ID + port_id // 2
         port.is_faulted = port.capture_bytes = 0
-        bench.settings[port_id].is_direct = 1
+        port.is_direct = 1
     return bench
 
 
@@ -114,7 +114,7 @@ def test_two_hops_are_two_reference_ports(
 
 
 REASONS: dict[str, Callable[[SwitchBench], object]] = {
-    "veth link": lambda bench: setattr(bench.settings[1], "is_direct", 0),
+    "veth link": lambda bench: setattr(bench.port_table[1], "is_direct", 0),
     "captured link": lambda bench: setattr(bench.port_table[1], "capture_bytes", 64),
     "faulted link": lambda bench: setattr(bench.port_table[1], "is_faulted", 1),
     "far end is a NIC": lambda bench: setattr(bench.port_table[2], "kind", PortKind.NIC),
@@ -152,7 +152,7 @@ def test_the_mode_changes_from_one_frame_to_the_next(pair: SwitchBench) -> None:
         pair.receive(frame(label), start_ns)
     left = []
     while pair.pool.read(0).used:
-        pair.settings[1].is_direct ^= 1
+        pair.port_table[1].is_direct ^= 1
         departure = pair.drain_one()
         if departure:
             left.append(departure)

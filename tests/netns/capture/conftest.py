@@ -1,4 +1,4 @@
-"""Labs to capture in, unshaped and shaped, and nothing left of them afterwards."""
+"""Labs to capture in, unshaped, with direct links and shaped, and nothing left of them afterwards."""
 
 import os
 import shutil
@@ -15,6 +15,7 @@ from testbed.topology.spec import TopologySpec
 SIZE = {"planes": 2, "t0": 2, "t1": 2, "hosts_per_t0": 2}
 SPECS = {
     "unshaped": TopologySpec.model_validate(SIZE),
+    "direct": TopologySpec.model_validate({**SIZE, "queue": {"links": "direct"}}),
     "shaped": TopologySpec.model_validate({**SIZE, "port_rate": "100Mbit", "link_delay": "100us"}),
 }
 

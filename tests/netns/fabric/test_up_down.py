@@ -127,7 +127,7 @@ def test_a_shaped_lab_is_served_as_its_topology_says(lab_name: str) -> None:
         SMALL.model_copy(update={"port_rate": 100_000_000, "queue": queue}), name=lab_name, runtime="netns"
     )
     assert lab.status(lab_name).problems == ()
-    with QueueEngine(lab_paths(lab_name)) as engine:
+    with QueueEngine(lab_paths(lab_name), is_shaped=True) as engine:
         state = engine.state()
         assert (state.drainer, state.drainer_count) == ("eco", 2)
         assert state.direct_port_count == state.port_count

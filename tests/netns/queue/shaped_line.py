@@ -152,7 +152,7 @@ class ShapedLine:
             settings.data_buffer_bytes = shape.data_buffer_bytes
             settings.control_buffer_bytes = shape.control_buffer_bytes
             settings.drainer = (copy if self.copies > 1 else local // 2) % self.drainer_count
-            settings.is_direct = self._is_direct
+            port.is_direct = self._is_direct
             # the ends' own ports are no switch ports: what arrives there is passed up
             port.is_configured = 0 < local < self.ports_per_line - 1
         fib = self.switch.map_fd("fib")

@@ -114,7 +114,8 @@ def change_settings(line: ShapedLine, chance: Random) -> None:
     trim_bytes = chance.choice([0, 8_000])
     for settings in line.settings:
         settings.trim_bytes = trim_bytes
-        settings.is_direct = chance.random() < DIRECT_CHANCE
+    for port in line.port_table:
+        port.is_direct = chance.random() < DIRECT_CHANCE
     for drainer in line.drainer_state:
         drainer.mode = chance.choice([DrainerMode.AUTO, DrainerMode.ECO, DrainerMode.PRECISE])
 

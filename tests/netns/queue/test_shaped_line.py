@@ -158,8 +158,8 @@ def test_links_change_their_mode_under_traffic(make_line: LineFactory) -> None:
     with line.socket_at(0) as outlet, line.socket_at(7) as inlet:
         send(outlet, sent)
         for turn in range(8):
-            for settings in line.settings:
-                settings.is_direct = turn % 2 == 0
+            for port in line.port_table:
+                port.is_direct = turn % 2 == 0
             received += receive(inlet, 30)
     assert sorted(labels(received)) == list(range(240))
     for frame in received:
