@@ -1233,7 +1233,7 @@ class ReverseEv(Structure):
 
 
 class Qp(Structure):
-    """struct mrc_qp, 66288 bytes."""
+    """struct mrc_qp, 66296 bytes."""
 
     lock: "object"
     state: int
@@ -1289,6 +1289,7 @@ class Qp(Structure):
     progress_ns: int
     clock_ns: int
     clock_kick_ns: int
+    idle_since_ns: int
     work_head: int
     work_next: int
     work_iteration: int
@@ -1400,6 +1401,7 @@ class Qp(Structure):
         ("progress_ns", c_uint64),
         ("clock_ns", c_uint64),
         ("clock_kick_ns", c_uint64),
+        ("idle_since_ns", c_uint64),
         ("work_head", c_uint32),
         ("work_next", c_uint32),
         ("work_iteration", c_uint32),

@@ -21,6 +21,7 @@ enum {
 	COMPLETIONS_PER_SACK = 64, /* message ends one SACK can uncover */
 	LOSSES_PER_SACK = 16,
 	IDLE_CREDIT_SHARE = 8,	   /* part of the window that may lie idle until the next tick */
+	IDLE_CREDIT_NS = 100000,   /* for so long also more, while nothing is lost */
 	BITMAP_NEWS_PER_SACK = 16, /* the rest is in the next SACK's bitmap as well */
 };
 
@@ -181,6 +182,29 @@ static __always_inline int window_is_open(const struct mrc_qp *qp)
 }
 
 /*
+ * Under the lock, after a frame that could be used was: whether there is credit beyond it that no
+ * frame will come for. A little is that of a SACK overtaken by a later one, and much of it, for a
+ * moment, that of a burst of them on another plane: their own frames come at once, and every one
+ * that the agent lends costs a system call and a pool of pages. It is the credit that has to lie
+ * idle for a while, whether there was anything to send or not: as a PSN window opens again, little
+ * is under way that could bring frames. What does stay unspent the clock will notice.
+ */
+static __always_inline int is_credit_idle(struct mrc_qp *qp, struct mrc_work_ring *ring,
+					  __u64 now_ns)
+{
+	__s64 busy_bytes = qp->nscc.cwnd_bytes - qp->nscc.cwnd_bytes / IDLE_CREDIT_SHARE;
+
+	if (qp->nscc.inflight_bytes >= busy_bytes) {
+		qp->idle_since_ns = 0;
+		return 0;
+	}
+	if (!qp->idle_since_ns)
+		qp->idle_since_ns = now_ns;
+	return qp->lost_count ||
+	       (work_ready(qp, ring) && now_ns - qp->idle_since_ns > IDLE_CREDIT_NS);
+}
+
+/*
  * Under the lock: decides the next packet of a QP, a retransmission first, and writes it into
  * `plan`, whose times the caller has set. Returns whether there is one. Also finds out whether more
  * packets could leave than this one, and whether the QP's clock must be started.
@@ -190,7 +214,6 @@ static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *
 				       __u32 random)
 {
 	int is_planned = 0, is_ready, is_asking, ev;
-	__s64 busy_bytes;
 
 	__builtin_memset(&plan->news, 0, sizeof(plan->news));
 	plan->news.restored_ev = -1;
@@ -271,13 +294,7 @@ unsent:
 	work_settle(qp, ring);
 	plan->news.is_finished =
 	    work_finish(qp, &plan->news.finished_index, &plan->news.iterations);
-	/*
-	 * Credit beyond this frame. A little of it is only a SACK overtaken by a later one, whose
-	 * own frame comes at once; what does stay unspent the clock will notice.
-	 */
-	busy_bytes = qp->nscc.cwnd_bytes - qp->nscc.cwnd_bytes / IDLE_CREDIT_SHARE;
-	if (qp->nscc.inflight_bytes < busy_bytes && !plan->news.is_blocked && !qp->kick_asked &&
-	    (qp->lost_count || work_ready(qp, ring))) {
+	if (is_credit_idle(qp, ring, plan->now_ns) && !plan->news.is_blocked && !qp->kick_asked) {
 		qp->kick_asked = 1;
 		plan->news.frames_wanted = frames_allowed(qp);
 	}

@@ -324,19 +324,57 @@ def test_idle_qp_takes_no_frame(source: WriteSource) -> None:
     assert (outcome.verdict, outcome.counters) == (Verdict.DROP, {})
 
 
-def test_credit_that_one_frame_cannot_spend_is_reported_once(nic: NicBench, distant: FarEnd) -> None:
+@pytest.fixture
+def forty_sent(nic: NicBench, distant: FarEnd) -> WriteSource:
+    """A QP whose window of forty packets has been sent, and has arrived; much more waits."""
     source = WriteSource(nic, distant, distant.attributes(window_packets=40))
     source.post(2048 * 400)
-    sent = source.send()
-    for packet in sent:
+    for packet in source.send():
         source.reference.receive(packet.psn, 2096, entropy=0, timestamp=0)
-    seth = Seth(cack_psn=39, entropy=source.attributes.evs[0])
-    assert source.feed(seth) is not None
-    (event,) = nic.events()
-    assert (event.kind, event.qp_index, event.a) == (EventKind.KICK, 0, 39)
-    assert source.feed(seth) is not None
+    return source
+
+
+def let_credit_lie(nic: NicBench) -> None:
+    """The window's credit has been idle for longer than that of SACKs which are only late."""
+    with nic.editing_qp() as qp:
+        assert qp.idle_since_ns
+        qp.idle_since_ns -= 10**6
+
+
+def test_credit_that_one_frame_cannot_spend_is_reported_once_when_it_has_lain_idle(
+    nic: NicBench, forty_sent: WriteSource
+) -> None:
+    seth = Seth(cack_psn=39, entropy=forty_sent.attributes.evs[0])
+    assert forty_sent.feed(seth) is not None
     assert nic.events() == []
-    assert len(source.send()) == 38
+    let_credit_lie(nic)
+    assert forty_sent.feed(seth) is not None
+    (event,) = nic.events()
+    assert (event.kind, event.qp_index, event.a) == (EventKind.KICK, 0, 38)
+    assert forty_sent.feed(seth) is not None
+    assert nic.events() == []
+    assert len(forty_sent.send()) == 37
+    assert nic.qp().idle_since_ns == 0
+
+
+def test_credit_that_lay_idle_behind_a_full_psn_window_is_reported_as_the_window_opens(
+    nic: NicBench, forty_sent: WriteSource
+) -> None:
+    """One SACK does that, and its packet may be the only one under way: the next would be a round trip late."""
+    with nic.editing_qp() as qp:
+        qp.mpr_psns, qp.is_mpr_dynamic = 40, 0
+    entropy = forty_sent.attributes.evs[0]
+    all_but_the_first = Seth(
+        cack_psn=0xFFFFFF, entropy=entropy, ack_psn_offset=2, sack_offset=2, sack_bitmap=(1 << 39) - 1
+    )
+    for _ in range(3):
+        assert forty_sent.feed(all_but_the_first) is None
+    assert nic.qp().inflight == 1
+    assert nic.events() == []
+    let_credit_lie(nic)
+    assert forty_sent.feed(Seth(cack_psn=39, entropy=entropy)) is not None
+    (event,) = nic.events()
+    assert (event.kind, event.a) == (EventKind.KICK, 39)
 
 
 def test_acknowledged_packets_and_bytes_are_counted_once(source: WriteSource) -> None:
