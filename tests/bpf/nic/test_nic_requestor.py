@@ -360,7 +360,7 @@ def test_credit_that_one_frame_cannot_spend_is_reported_once_when_it_has_lain_id
 def test_credit_that_lay_idle_behind_a_full_psn_window_is_reported_as_the_window_opens(
     nic: NicBench, forty_sent: WriteSource
 ) -> None:
-    """One SACK does that, and its packet may be the only one under way: the next would be a round trip late."""
+    """One SACK does that, and its packet may be the only one under way: the next is a round trip away."""
     with nic.editing_qp() as qp:
         qp.mpr_psns, qp.is_mpr_dynamic = 40, 0
     entropy = forty_sent.attributes.evs[0]

@@ -10,14 +10,16 @@ from testbed.errors import UsageError
 from testbed.fabric import lab
 from testbed.fabric.kernel_srv6 import replace_switch_by_kernel_srv6, restore_switch
 from testbed.fabric.live import Lab
+from testbed.topology.queue_spec import QueueSpec
 from testbed.topology.spec import TopologySpec
 
 pytestmark = pytest.mark.root
 
 
-@pytest.fixture
-def live_lab(lab_name: str) -> Iterator[Lab]:
-    spec = TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1, uplinks_per_pair=2)
+@pytest.fixture(params=["veth", "direct"])
+def live_lab(request: pytest.FixtureRequest, lab_name: str) -> Iterator[Lab]:
+    queue = QueueSpec(links=request.param)
+    spec = TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1, uplinks_per_pair=2, queue=queue)
     lab.up(spec, name=lab_name, runtime="netns")
     with lab.attach(lab_name) as live:
         yield live

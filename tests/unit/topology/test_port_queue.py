@@ -9,7 +9,7 @@ from testbed.errors import UsageError
 from testbed.topology import port_queue, timing
 from testbed.topology.clos import Clos
 from testbed.topology.element import PortKind
-from testbed.topology.port_queue import PortQueue
+from testbed.topology.port_queue import PortQueue, port_queues
 from testbed.topology.queue_spec import EcnSpec, QueueSpec, TrimSpec
 from testbed.topology.spec import TopologySpec
 
@@ -115,6 +115,19 @@ def test_contradictions_are_refused_at_their_key(queue: Tree, message: str) -> N
     with pytest.raises(UsageError) as refusal:
         validate_values(values, TopologySpec, "lab.yaml")
     assert f"lab.yaml: {message}" in refusal.value.message
+
+
+def test_links_of_an_unshaped_fabric_can_be_direct_all_or_some() -> None:
+    one: dict[str, Tree] = {"select": {"links": "h0:0"}, "links": "direct"}
+    everywhere: Tree = {"links": "direct"}
+    for queue in (everywhere, {"overrides": [one]}):
+        clos = Clos(validate_values({"queue": queue}, TopologySpec, "lab.yaml"))
+        direct = [port.id for port, own in zip(clos.ports(), port_queues(clos), strict=True) if own.is_direct]
+        chosen = clos.links() if queue is everywhere else [clos.link("h0:0")]
+        assert direct == sorted(port.id for link in chosen for port in link.ports)
+    refused: Tree = {"overrides": [one | {"data_buffer": "64KiB"}]}
+    with pytest.raises(UsageError, match=r"queue\.overrides has no effect in an unshaped fabric"):
+        validate_values({"queue": refused}, TopologySpec, "lab.yaml")
 
 
 OVERRIDES: Tree = {
