@@ -110,35 +110,22 @@ def _bears_mark(pid: int, lab: str) -> bool:
     return f"{_MARK}={lab}".encode() in environment.split(b"\0")
 
 
-def stop_processes(processes: Iterable[ProcessIdentity], grace_ns: int, *, is_gentle: bool = True) -> None:
-    """Asks all to end, waits up to *grace_ns* for all together, then kills those that stay; not gentle, it
-    kills them at once.
+def stop_processes(processes: Iterable[ProcessIdentity], grace_ns: int) -> None:
+    """Asks all to end, waits up to *grace_ns* for all together, then kills those that stay.
 
     Raises:
         CleanupError: some survive SIGKILL for half a minute.
     """
-    descriptors = {}
-    try:
-        for process in processes:
-            descriptor = _open_process(process)
-            if descriptor is not None:
-                descriptors[descriptor] = process
-        remaining = set(descriptors)
-        for number in (signal.SIGTERM, signal.SIGKILL) if is_gentle else (signal.SIGKILL,):
-            for descriptor in remaining:
-                _send(descriptor, number)
-                _send(descriptor, signal.SIGCONT)  # one that stands still would not hear it
-            remaining = _wait_for_exit(remaining, grace_ns if number == signal.SIGTERM else _KILLED_NS)
-            if not remaining:
-                break
-        if remaining:
-            pids = ", ".join(str(descriptors[descriptor].pid) for descriptor in remaining)
-            raise CleanupError(f"processes survive SIGKILL: {pids}")
-        for process in descriptors.values():
-            _reap(process.pid)
-    finally:
-        for descriptor in descriptors:
-            os.close(descriptor)
+    _end(processes, ((signal.SIGTERM, grace_ns), (signal.SIGKILL, _KILLED_NS)))
+
+
+def kill_processes(processes: Iterable[ProcessIdentity]) -> None:
+    """Kills all at once, without asking; returns when they are gone.
+
+    Raises:
+        CleanupError: some survive SIGKILL for half a minute.
+    """
+    _end(processes, ((signal.SIGKILL, _KILLED_NS),))
 
 
 def signal_process(process: ProcessIdentity, number: signal.Signals) -> bool:
@@ -174,6 +161,32 @@ def _is_stopped(pid: int) -> bool:
     return fields is None or fields[_STAT_STATE] == "T"
 
 
+def _end(processes: Iterable[ProcessIdentity], steps: Iterable[tuple[signal.Signals, int]]) -> None:
+    """Sends each signal in turn to those that still run, and waits so many ns for all together."""
+    descriptors = {}
+    try:
+        for process in processes:
+            descriptor = _open_process(process)
+            if descriptor is not None:
+                descriptors[descriptor] = process
+        remaining = set(descriptors)
+        for number, wait_ns in steps:
+            for descriptor in remaining:
+                _send(descriptor, number)
+                _send(descriptor, signal.SIGCONT)  # one that stands still would not hear it
+            remaining = _wait_for_exit(remaining, wait_ns)
+            if not remaining:
+                break
+        if remaining:
+            pids = ", ".join(str(descriptors[descriptor].pid) for descriptor in remaining)
+            raise CleanupError(f"processes survive SIGKILL: {pids}")
+        for process in descriptors.values():
+            _reap(process.pid)
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
 def _open_process(process: ProcessIdentity) -> int | None:
     try:
         descriptor = os.pidfd_open(process.pid)
@@ -193,13 +206,13 @@ def _send(descriptor: int, number: signal.Signals) -> None:
         return
 
 
-def _wait_for_exit(descriptors: set[int], grace_ns: int) -> set[int]:
-    """Those of *descriptors* whose process still runs after *grace_ns*."""
+def _wait_for_exit(descriptors: set[int], wait_ns: int) -> set[int]:
+    """Those of *descriptors* whose process still runs after *wait_ns*."""
     poll = select.poll()
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
     remaining = set(descriptors)
-    deadline_ns = time.monotonic_ns() + grace_ns
+    deadline_ns = time.monotonic_ns() + wait_ns
     while remaining and (left_ns := deadline_ns - time.monotonic_ns()) > 0:
         for descriptor, _ in poll.poll(left_ns / 1e6):
             poll.unregister(descriptor)

@@ -2,7 +2,6 @@
 
 import os
 import signal
-from typing import Final
 
 from agents.nic.client import AgentClient
 from testbed.errors import FabricError, FaultError
@@ -12,7 +11,7 @@ from testbed.fabric.link import raise_ports, set_port_up
 from testbed.fabric.namespace import entered
 from testbed.fabric.nic_data_plane import expect_heartbeat, set_icrc
 from testbed.fabric.port_fault import clear_rule, set_rule
-from testbed.fabric.process import ProcessIdentity, freeze, signal_process, stop_processes
+from testbed.fabric.process import ProcessIdentity, freeze, kill_processes, signal_process
 from testbed.fabric.process import is_alive as process_runs
 from testbed.fabric.routes import write_routes
 from testbed.fabric.runtime import node_namespace
@@ -23,8 +22,6 @@ from testbed.faults.raw_load import start_load, stop_load
 from testbed.faults.rule import FrameRule, as_abi
 from testbed.probing.avoidance import paths_around
 from testbed.topology.clos import Clos
-
-_KILL_GRACE_NS: Final = 5_000_000_000
 
 
 class LabTarget:
@@ -112,7 +109,7 @@ class LabTarget:
         """Starts the NIC agent of a host unless it runs, or kills it; QPs of the old one are gone."""
         agents = self._agents(host)
         if not is_alive:
-            stop_processes(agents, _KILL_GRACE_NS, is_gentle=False)
+            kill_processes(agents)
         elif not any(map(process_runs, agents)):
             lab.restart(self._name, (host,))
 

@@ -22,7 +22,7 @@ from agents.bpf.libbpf import open_pinned, run_once
 from testbed.errors import FaultError
 from testbed.fabric.data_plane import fabric_rodata, load_object
 from testbed.fabric.folder_watch import FolderWatch
-from testbed.fabric.process import ProcessIdentity, find_marked, is_alive, start_detached, stop_processes
+from testbed.fabric.process import ProcessIdentity, find_marked, is_alive, kill_processes, start_detached
 from testbed.fabric.state import LabPaths, lab_paths, read_state
 from testbed.faults.effect import Fault
 from testbed.faults.ledger import Ledger, Phase
@@ -102,7 +102,7 @@ def stop_load(lab: str, fault_id: str, *, at_once: bool = False) -> dict[int, in
         with FolderWatch((file.parent,)) as watch:
             while any(map(is_alive, processes)) and time.monotonic_ns() < deadline_ns:
                 watch.wait([each for each in processes if is_alive(each)], deadline_ns)
-    stop_processes(processes, _END_TIMEOUT_NS, is_gentle=False)
+    kill_processes(processes)
     for suffix in (".log", ".plan", ".ready"):
         file.with_suffix(suffix).unlink(missing_ok=True)
     if not file.exists():

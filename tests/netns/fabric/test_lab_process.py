@@ -14,6 +14,7 @@ from testbed.fabric.process import (
     ProcessIdentity,
     find_marked,
     is_alive,
+    kill_processes,
     marked_environment,
     observe_process,
     start_detached,
@@ -66,6 +67,22 @@ def test_a_process_that_ignores_sigterm_is_killed(lab_name: str) -> None:
         stop_processes([identity], _GRACE_NS)
         assert not is_alive(identity)
         process.wait()
+
+
+def test_a_killed_process_is_not_asked_first(lab_name: str) -> None:
+    program = """
+import signal
+signal.signal(signal.SIGTERM, lambda *_: print("asked", flush=True))
+print("ready", flush=True)
+while True:
+    signal.pause()
+"""
+    with _start(lab_name, program) as process:
+        (identity,) = find_marked(lab_name)
+        kill_processes([identity])
+        assert not is_alive(identity)
+        assert process.stdout
+        assert process.stdout.read() == ""
 
 
 def test_a_process_with_another_start_time_is_left_alone() -> None:
