@@ -12,6 +12,7 @@ All times are CLOCK_MONOTONIC in ns. A transport belongs to one thread.
 """
 
 import ctypes
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -22,7 +23,7 @@ ARRIVALS_MAX: Final = 1 << 30
 """Messages with an immediate that an end lets in over its life, when asked once for all of them."""
 
 
-class Region:
+class Region(ABC):
     """Memory of a host that messages are read from and written to, mapped into this process.
 
     Args:
@@ -49,9 +50,9 @@ class Region:
         """How many bytes of a stretch differ from the test pattern of *seed*."""
         return count_wrong(self._place(offset, length), length, seed)
 
+    @abstractmethod
     def close(self) -> None:
         """Gives the memory back; nobody may write to it any more."""
-        raise NotImplementedError
 
     def _place(self, offset: int, length: int) -> int:
         if not 0 <= offset <= offset + length <= self.length:
