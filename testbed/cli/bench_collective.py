@@ -18,6 +18,7 @@ from testbed.cli.bench_options import (
 )
 from testbed.cli.exit_codes import ExitCode
 from testbed.cli.options import Settings, command
+from testbed.cli.overload import OverloadGate, OverloadOption
 from testbed.cli.render import bad, good, plain_table, show
 from testbed.document import Tree, validate_values
 from testbed.errors import UsageError
@@ -101,6 +102,7 @@ def _collective_command(kind: str, summary: str) -> Callable[..., int]:
         transport: TransportOption = "mrc",
         cc: CcOption = None,
         window: WindowOption = None,
+        overload: OverloadOption = False,
     ) -> int:
         first = parse_size_bytes(smallest)
         last = first if largest is None else parse_size_bytes(largest)
@@ -119,7 +121,8 @@ def _collective_command(kind: str, summary: str) -> Callable[..., int]:
             validate_values({**values, "size": f"{size}B"}, CollectiveSpec, "command line")
             for size in sweep_sizes(first, last, factor)
         ]
-        return _bench(settings, workloads, warmup, None, choose_transport(transport, cc, window))
+        chosen = choose_transport(transport, cc, window)
+        return _bench(settings, workloads, warmup, None, chosen, OverloadGate(insists=overload))
 
     run.__doc__ = f"""{summary}
 
@@ -155,6 +158,7 @@ def training(
     transport: TransportOption = "mrc",
     cc: CcOption = None,
     window: WindowOption = None,
+    overload: OverloadOption = False,
 ) -> int:
     """Synchronous training steps: every rank computes, then all carry out a collective together.
 
@@ -176,7 +180,8 @@ def training(
     }
     workload = validate_values(values, Training, "command line")
     chosen = choose_transport(transport, cc, window)
-    return _bench(settings, [workload], 0, parse_duration_ns(duration), chosen)
+    gate = OverloadGate(insists=overload)
+    return _bench(settings, [workload], 0, parse_duration_ns(duration), chosen, gate)
 
 
 def _bench(
@@ -185,12 +190,15 @@ def _bench(
     warmup: int,
     duration_ns: int | None,
     transport: TransportChoice,
+    gate: OverloadGate,
 ) -> int:
     seed = DEFAULT_SEED if settings.seed is None else settings.seed
     results = []
     with lab.attach(settings.name) as attached:
         congestion = transport.congestion(attached.clos)
         loads = [build_loads(workload, attached.clos, seed=seed)[0] for workload in workloads]
+        gate.bench(attached, loads[0], workloads[0].kind)  # other sizes are no other load on the ports
+        gate.say_warnings(settings)
         for load in loads:
             results.append(
                 run_collective(

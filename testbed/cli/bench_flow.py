@@ -25,6 +25,7 @@ from testbed.cli.bench_options import (
 )
 from testbed.cli.exit_codes import ExitCode
 from testbed.cli.options import Settings, command
+from testbed.cli.overload import OverloadGate, OverloadOption
 from testbed.cli.render import show
 from testbed.document import Tree, validate_values
 from testbed.fabric import lab
@@ -56,6 +57,7 @@ def write_bw(
     transport: TransportOption = "mrc",
     cc: CcOption = None,
     window: WindowOption = None,
+    overload: OverloadOption = False,
 ) -> int:
     """RDMA WRITE bandwidth from one host to another.
 
@@ -85,6 +87,7 @@ def write_bw(
         iterations,
         duration or DEFAULT_DURATION,
         choose_transport(transport, cc, window),
+        OverloadGate(insists=overload),
     )
 
 
@@ -98,6 +101,7 @@ def write_lat(
     transport: TransportOption = "mrc",
     cc: CcOption = None,
     window: WindowOption = None,
+    overload: OverloadOption = False,
 ) -> int:
     """RDMA WRITE latency: half the time from a message's first packet to its acknowledgement.
 
@@ -114,7 +118,8 @@ def write_lat(
         iterations = DEFAULT_LATENCY_ITERATIONS
     values: dict[str, Tree] = {"kind": "write-lat", "from": source, "to": target, "size": size}
     chosen = choose_transport(transport, cc, window)
-    return _bench(settings, WriteLat, values, iterations, duration, chosen)
+    gate = OverloadGate(insists=overload)
+    return _bench(settings, WriteLat, values, iterations, duration, chosen, gate)
 
 
 def sendrecv(
@@ -134,6 +139,7 @@ def sendrecv(
     transport: TransportOption = "mrc",
     cc: CcOption = None,
     window: WindowOption = None,
+    overload: OverloadOption = False,
 ) -> int:
     """Every host sends to its neighbour in a ring and receives from the other: both directions are busy.
 
@@ -158,6 +164,7 @@ def sendrecv(
         iterations,
         duration or DEFAULT_DURATION,
         choose_transport(transport, cc, window),
+        OverloadGate(insists=overload),
     )
 
 
@@ -175,6 +182,7 @@ def incast(
     transport: TransportOption = "mrc",
     cc: CcOption = None,
     window: WindowOption = None,
+    overload: OverloadOption = False,
 ) -> int:
     """Many hosts write to one; their shares of its port should be equal.
 
@@ -198,6 +206,7 @@ def incast(
         iterations,
         duration or DEFAULT_DURATION,
         choose_transport(transport, cc, window),
+        OverloadGate(insists=overload),
     )
 
 
@@ -217,6 +226,7 @@ def permutation(
     transport: TransportOption = "mrc",
     cc: CcOption = None,
     window: WindowOption = None,
+    overload: OverloadOption = False,
 ) -> int:
     """Every host sends to one other and receives from one, drawn by --seed.
 
@@ -240,6 +250,7 @@ def permutation(
         iterations,
         duration or DEFAULT_DURATION,
         choose_transport(transport, cc, window),
+        OverloadGate(insists=overload),
     )
 
 
@@ -250,15 +261,19 @@ def _bench(
     iterations: int | None,
     duration: str | None,
     transport: TransportChoice,
+    gate: OverloadGate,
 ) -> int:
     end: dict[str, Tree] = {"iterations": iterations} if iterations is not None else {"duration": duration}
     workload: FlowWorkload = validate_values({"name": "bench", **values, **end}, model, "command line")
     seed = DEFAULT_SEED if settings.seed is None else settings.seed
     with lab.attach(settings.name) as attached:
         congestion = transport.congestion(attached.clos)
+        load = build_loads(workload, attached.clos, seed=seed)[0]
+        gate.bench(attached, load, workload.kind)
+        gate.say_warnings(settings)
         report = run_bench(
             attached,
-            build_loads(workload, attached.clos, seed=seed)[0],
+            load,
             transport=transport.kind,
             congestion=congestion,
             duration_ns=workload.duration_ns,

@@ -47,8 +47,8 @@ def doctor(
     Changes nothing. The exit status is 3 when something is missing.
 
     With --calibrate a lab of its own is loaded until frames leave late. What
-    was found decides what `up`, `validate`, `run` and `campaign run` warn of
-    and refuse; it is kept in /var/cache/mrc-testbed/calibration.json.
+    was found decides what `up`, `validate`, `run`, `campaign run` and `bench`
+    warn of and refuse; it is kept in /var/cache/mrc-testbed/calibration.json.
 
     [bold]Examples[/bold]
 

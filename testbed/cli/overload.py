@@ -15,11 +15,13 @@ from testbed.cli.options import Settings
 from testbed.cli.render import say
 from testbed.document import Document, Kind, Location, Problem
 from testbed.errors import UsageError
+from testbed.fabric.live import Lab
 from testbed.metrics.capacity import known_capacity
-from testbed.scenario.demand import Overload, plan_overload, topology_overload
+from testbed.scenario.demand import Overload, bench_overload, plan_overload, topology_overload
 from testbed.scenario.load import Scenario
 from testbed.scenario.plan import Plan
 from testbed.topology.spec import TopologySpec
+from testbed.workloads.load import Load
 
 OverloadOption = Annotated[
     bool,
@@ -82,9 +84,30 @@ class OverloadGate:
                 raise
             raise UsageError(f"variant {plan.variant}: {error.message}") from error
 
+    def bench(self, live: Lab, load: Load, kind: str) -> None:
+        """Weighs what a lab that is up is about to be loaded with.
+
+        Raises:
+            UsageError: it asks for more than the machine can carry.
+        """
+        has_direct_links = any(port.is_direct for port in live.port_table)
+        overload = bench_overload(
+            live.spec, load, f"bench {kind}", self._known, has_direct_links=has_direct_links
+        )
+        if overload is not None and not self._lets_through(overload, f"lab {live.name}"):
+            raise UsageError(_refusal(overload))
+
     def _weigh(self, overload: Overload, loaded: Document, where: Location, name: str) -> None:
-        if self._insists or not overload.is_hopeless:
-            self._noted.setdefault(overload.text, []).append(name)
-            return
-        text = f"{overload.text}; {', '.join(overload.remedies)}, or insist with --overload"
-        raise loaded.usage_error([Problem(where, text)])
+        if not self._lets_through(overload, name):
+            raise loaded.usage_error([Problem(where, _refusal(overload))])
+
+    def _lets_through(self, overload: Overload, name: str) -> bool:
+        """Whether it may be; then it is noted."""
+        if overload.is_hopeless and not self._insists:
+            return False
+        self._noted.setdefault(overload.text, []).append(name)
+        return True
+
+
+def _refusal(overload: Overload) -> str:
+    return f"{overload.text}; {', '.join(overload.remedies)}, or insist with --overload"

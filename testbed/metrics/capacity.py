@@ -22,6 +22,8 @@ ASSUMED_FRAME_HOPS_PER_S: Final = 600_000.0
 ASSUMED_MOST_FRAME_HOPS_PER_S: Final = 2_000_000.0
 """With no regard to lateness: more than twice what two cores carried, as here a wrong guess would refuse."""
 
+UNTRUSTED_RUN: Final = "a run is UNTRUSTED"
+
 _FILE: Final = "calibration.json"
 _CACHE: Final = Path("/var/cache/mrc-testbed")
 _CPU_INFO: Final = Path("/proc/cpuinfo")
@@ -105,13 +107,16 @@ def keep_capacity(capacity: Capacity) -> Path:
     return path
 
 
-def overload_warning(needed_frame_hops_per_s: float, who: str, known: Capacity | None) -> str | None:
+def overload_warning(
+    needed_frame_hops_per_s: float, who: str, known: Capacity | None, *, result: str = UNTRUSTED_RUN
+) -> str | None:
     """What to tell who is about to ask more of a shaped lab than the machine carries in time; None if it can.
 
     Args:
         needed_frame_hops_per_s: at most, by the ports' rates.
         who: what asks for it, such as "all 8 hosts sending at once".
         known: of this machine; None: nothing was measured.
+        result: what comes of it when frames leave late, a clause.
     """
     limit = timely_frame_hops_per_s(known)
     if needed_frame_hops_per_s <= limit:
@@ -119,7 +124,7 @@ def overload_warning(needed_frame_hops_per_s: float, who: str, known: Capacity |
     return (
         f"{who} can need {format_frames(needed_frame_hops_per_s)} frame hops/s; this machine carries about"
         f" {format_frames(limit)} ({_origin(known)}). Beyond {limit / needed_frame_hops_per_s:.0%} of that"
-        " load frames leave late and a run is UNTRUSTED: lower port_rate, or use fewer hosts"
+        f" load frames leave late and {result}: lower port_rate, or use fewer hosts"
     )
 
 

@@ -1,19 +1,27 @@
-"""Weighs what a fabric or a scenario can ask for against what this machine carries, before anything is made.
+"""Weighs what a fabric, scenario or bench can ask for against what this machine carries, before it starts.
 
 It only tells; whether to go on is up to the caller. The commands refuse what is beyond the ceiling
 (testbed.cli.overload). Programs that bring labs up do as they please, and the guard judges every run.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from testbed.metrics.capacity import Capacity, overload_refusal, overload_warning, timely_frame_hops_per_s
-from testbed.scenario.plan import Plan, PlannedWorkload
+from testbed.metrics.capacity import (
+    UNTRUSTED_RUN,
+    Capacity,
+    overload_refusal,
+    overload_warning,
+    timely_frame_hops_per_s,
+)
+from testbed.scenario.plan import Plan
 from testbed.topology.clos import Clos
 from testbed.topology.offered_load import OfferedFlow, all_hosts_at_once, frame_hops_per_s
 from testbed.topology.spec import TopologySpec
 from testbed.units import format_rate_bps
+from testbed.workloads.load import Load
 
 _EASE_OF_DIRECT_LINKS: Final = 2.0
 """A frame that crosses no interface takes half the work; docs/queue-engine.md, Figures."""
@@ -61,33 +69,62 @@ def plan_overload(plan: Plan, known: Capacity | None) -> Overload | None:
         plan: of the scenario.
         known: what was measured of this machine; None: nothing.
     """
-    spec = plan.topology
-    clos = Clos(spec)
-    needed = frame_hops_per_s(
-        clos, [flow for workload in plan.workloads for flow in _offered(clos, workload)]
+    loads = [workload.load for workload in plan.workloads]
+    return _loads_overload(
+        plan.topology, loads, "this scenario's workloads", known, ease=_ease(plan.topology)
     )
-    who = "this scenario's workloads"
-    refusal = overload_refusal(needed, f"{who}, with ports of {_rate(spec)},", known, ease=_ease(spec))
+
+
+def bench_overload(
+    spec: TopologySpec, load: Load, who: str, known: Capacity | None, *, has_direct_links: bool
+) -> Overload | None:
+    """What is too much about a load on a lab that is up; None when the machine can carry it.
+
+    Args:
+        spec: the fabric.
+        load: what is to be sent.
+        who: what to call it, such as "bench sendrecv".
+        known: what was measured of this machine; None: nothing.
+        has_direct_links: whether the lab has any now, whatever its topology says.
+    """
+    ease = _ease(spec, has_direct_links=has_direct_links)
+    result = "what is measured is this machine, not the fabric"
+    return _loads_overload(spec, [load], who, known, ease=ease, result=result)
+
+
+def _loads_overload(
+    spec: TopologySpec,
+    loads: Iterable[Load],
+    who: str,
+    known: Capacity | None,
+    *,
+    ease: float,
+    result: str = UNTRUSTED_RUN,
+) -> Overload | None:
+    clos = Clos(spec)
+    needed = frame_hops_per_s(clos, [flow for load in loads for flow in _offered(clos, load)])
+    refusal = overload_refusal(needed, f"{who}, with ports of {_rate(spec)},", known, ease=ease)
     if refusal is not None:
         remedies = (_slower(spec, needed, known), "use fewer hosts")
         return Overload(refusal, is_hopeless=True, remedies=remedies)
-    warning = overload_warning(needed, who, known)
+    warning = overload_warning(needed, who, known, result=result)
     return None if warning is None else Overload(warning, is_hopeless=False)
 
 
-def _offered(clos: Clos, workload: PlannedWorkload) -> list[OfferedFlow]:
+def _offered(clos: Clos, load: Load) -> list[OfferedFlow]:
     """Its flows; a collective has more messages under way than its depth says."""
-    depth = workload.depth if workload.collective is None else None
+    depth = load.depth if load.collective is None else None
     return [
-        OfferedFlow(clos.node(flow.source).index, clos.node(flow.target).index, depth, workload.size_bytes)
-        for flow in workload.flows
+        OfferedFlow(clos.node(flow.source).index, clos.node(flow.target).index, depth, load.size_bytes)
+        for flow in load.flows
     ]
 
 
-def _ease(spec: TopologySpec) -> float:
+def _ease(spec: TopologySpec, *, has_direct_links: bool | None = None) -> float:
     """How many times as much as with one drainer and veth links the machine can at best carry."""
     queue = spec.queue
-    has_direct_links = "direct" in (queue.links, *(override.links for override in queue.overrides))
+    if has_direct_links is None:
+        has_direct_links = "direct" in (queue.links, *(override.links for override in queue.overrides))
     return queue.drainers * (_EASE_OF_DIRECT_LINKS if has_direct_links else 1.0)
 
 

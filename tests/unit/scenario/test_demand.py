@@ -3,7 +3,7 @@
 import pytest
 
 from testbed.metrics.capacity import Capacity, this_machine
-from testbed.scenario.demand import Overload, plan_overload, topology_overload
+from testbed.scenario.demand import Overload, bench_overload, plan_overload, topology_overload
 from testbed.scenario.load import load_scenario
 from testbed.scenario.resolve import resolve
 from testbed.topology.spec import TopologySpec
@@ -17,6 +17,14 @@ def fabric(text: str) -> TopologySpec:
 
 def scenario_overload(topology: str, workload: str) -> Overload | None:
     return plan_overload(resolve(load_scenario(_scenario(topology, workload))), KNOWN)
+
+
+def overload_of_bench(topology: str, workload: str, *, has_direct_links: bool = False) -> Overload | None:
+    scenario = load_scenario(_scenario(topology, workload))
+    (planned,) = resolve(scenario).workloads
+    return bench_overload(
+        scenario.topology, planned.load, "bench ring", KNOWN, has_direct_links=has_direct_links
+    )
 
 
 def _scenario(topology: str, workload: str = "kind: sendrecv, shift: 4, size: 64KiB") -> str:
@@ -65,6 +73,39 @@ def test_a_scenario_is_weighed_by_what_its_workloads_can_need(
 ) -> None:
     overload = scenario_overload(topology, workload)
     assert (None if overload is None else overload.is_hopeless) is expected
+
+
+@pytest.mark.parametrize(
+    ("topology", "workload"),
+    [
+        ("port_rate: 50Mbit", "kind: sendrecv, shift: 4, size: 64KiB"),
+        ("port_rate: 500Mbit", "kind: write-lat, from: h0, to: h5, size: 64B"),
+        ("", "kind: sendrecv, shift: 4, size: 64KiB"),
+    ],
+)
+def test_a_bench_that_the_machine_carries_is_let_be(topology: str, workload: str) -> None:
+    assert overload_of_bench(topology, workload) is None
+
+
+def test_a_bench_that_is_carried_late_is_warned_of_in_its_own_words() -> None:
+    overload = overload_of_bench("port_rate: 100Mbit", "kind: sendrecv, shift: 4, size: 64KiB")
+    assert overload is not None
+    assert not overload.is_hopeless
+    assert overload.text == (
+        "bench ring can need 731 k frame hops/s; this machine carries about 500 k (measured 2026-11-21)."
+        " Beyond 68% of that load frames leave late and what is measured is this machine, not the fabric:"
+        " lower port_rate, or use fewer hosts"
+    )
+
+
+@pytest.mark.parametrize("written", ["veth", "direct"])
+def test_a_bench_is_weighed_by_the_links_that_the_lab_has_now(written: str) -> None:
+    topology = f"port_rate: 200Mbit, queue: {{links: {written}}}"  # 1.46 M
+    ring = "kind: sendrecv, shift: 4, size: 64KiB"
+    for has_direct_links in (False, True):
+        overload = overload_of_bench(topology, ring, has_direct_links=has_direct_links)
+        assert overload is not None
+        assert overload.is_hopeless is not has_direct_links
 
 
 def test_the_rate_that_is_advised_is_carried_in_time() -> None:
