@@ -29,6 +29,7 @@ STATUS_KEYS = {
     "phase",
     "healthy",
     "problems",
+    "queues",
     "faults",
     "state_dir",
     "switches",
