@@ -1,5 +1,6 @@
 """validate | schema: files before anything is done with them."""
 
+import functools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from testbed.cli.overload import OverloadGate, OverloadOption
 from testbed.cli.render import bad, good, show, write_out
 from testbed.document import Kind
 from testbed.errors import UsageError
+from testbed.metrics.capacity import known_capacity
 from testbed.scenario.load import load_scenario, scenario_schema, scenario_variants
 from testbed.scenario.resolve import resolve
 from testbed.topology.spec import TopologySpec
@@ -47,7 +49,8 @@ def validate(
 
       mrc-testbed validate scenarios/*.yaml
     """
-    items = [_validation(path, OverloadGate(insists=overload)) for path in files]
+    known = functools.cache(known_capacity)
+    items = [_validation(path, OverloadGate(insists=overload, known=known)) for path in files]
 
     def table() -> Group:
         lines = []

@@ -5,6 +5,8 @@ writes, such as the benchmark of the guard, which overloads on purpose. And it i
 file: what is too much depends on the machine, and a scenario is for many.
 """
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +18,7 @@ from testbed.cli.render import say
 from testbed.document import Document, Kind, Location, Problem
 from testbed.errors import UsageError
 from testbed.fabric.live import Lab
-from testbed.metrics.capacity import known_capacity
+from testbed.metrics.capacity import Capacity, known_capacity
 from testbed.scenario.demand import Overload, bench_overload, plan_overload, topology_overload
 from testbed.scenario.load import Scenario
 from testbed.scenario.plan import Plan
@@ -37,11 +39,13 @@ class OverloadGate:
 
     Args:
         insists: whether to let everything through.
+        known: what was measured of this machine; asked at most once, and only where ports have rates, as it
+            tells of a measurement that does not count.
     """
 
-    def __init__(self, *, insists: bool) -> None:
+    def __init__(self, *, insists: bool, known: Callable[[], Capacity | None] = known_capacity) -> None:
         self._insists = insists
-        self._known = known_capacity()
+        self._known = functools.cache(known)
         self._noted: dict[str, list[str]] = {}
 
     @property
@@ -61,7 +65,9 @@ class OverloadGate:
         Raises:
             UsageError: even two hosts ask for more than the machine can carry.
         """
-        overload = topology_overload(spec, self._known)
+        if not spec.is_shaped:
+            return
+        overload = topology_overload(spec, self._known())
         if overload is not None and path is not None:
             self._weigh(overload, document.load(path, Kind.TOPOLOGY), ("spec", "port_rate"), str(path))
 
@@ -71,7 +77,9 @@ class OverloadGate:
         Raises:
             UsageError: its workloads ask for more than the machine can carry.
         """
-        overload = plan_overload(plan, self._known)
+        if not plan.topology.is_shaped:
+            return
+        overload = plan_overload(plan, self._known())
         if overload is None:
             return
         is_named = isinstance(scenario.spec.topology, str)
@@ -90,9 +98,11 @@ class OverloadGate:
         Raises:
             UsageError: it asks for more than the machine can carry.
         """
+        if not live.spec.is_shaped:
+            return
         has_direct_links = any(port.is_direct for port in live.port_table)
         overload = bench_overload(
-            live.spec, load, f"bench {kind}", self._known, has_direct_links=has_direct_links
+            live.spec, load, f"bench {kind}", self._known(), has_direct_links=has_direct_links
         )
         if overload is not None and not self._lets_through(overload, f"lab {live.name}"):
             raise UsageError(_refusal(overload))

@@ -1,6 +1,7 @@
 """What this machine can carry: measured by `mrc-testbed doctor --calibrate`, kept, and held against a demand.
 
-A measurement is of one machine and one version of the data plane; on any other it does not count.
+A measurement is of one machine and one version of the data plane, and its file of one format; any other does
+not count, and is told of.
 """
 
 import json
@@ -25,6 +26,9 @@ ASSUMED_MOST_FRAME_HOPS_PER_S: Final = 2_000_000.0
 UNTRUSTED_RUN: Final = "a run is UNTRUSTED"
 
 _FILE: Final = "calibration.json"
+_FORMAT: Final = 2
+"""Goes up when what a figure means changes: in format 1, which has no number, the most was often too low."""
+
 _CACHE: Final = Path("/var/cache/mrc-testbed")
 _CPU_INFO: Final = Path("/proc/cpuinfo")
 
@@ -60,7 +64,15 @@ class Capacity:
     unshaped_packets_per_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Numbered:
+    """What every format has in common."""
+
+    format: int = 1
+
+
 _ADAPTER: Final = TypeAdapter(Capacity)
+_NUMBERED: Final = TypeAdapter(_Numbered)
 
 
 def this_machine() -> Machine:
@@ -78,16 +90,37 @@ def calibration_file() -> Path:
 
 
 def known_capacity() -> Capacity | None:
-    """What was measured on this machine with this version; None if nothing was."""
+    """What was measured on this machine with this version; None if nothing was.
+
+    A file that does not count here is logged as a warning, with the reason.
+    """
     path = calibration_file()
     try:
-        capacity = _ADAPTER.validate_json(path.read_bytes(), strict=True)
+        found = _read(path.read_bytes())
     except FileNotFoundError:
         return None
-    except (OSError, ValidationError) as error:
-        logger.warning("%s is passed over: %s", path, error)
-        return None
-    return capacity if capacity.machine == this_machine() else None
+    except OSError as error:
+        found = error.strerror or "it cannot be read"
+    if isinstance(found, Capacity):
+        return found
+    logger.warning("%s is passed over: %s; doctor --calibrate measures anew", path, found)
+    return None
+
+
+def _read(content: bytes) -> Capacity | str:
+    """The measurement in a file, or why it does not count here."""
+    try:
+        number = _NUMBERED.validate_json(content, strict=True).format
+        if number != _FORMAT:
+            return f"its format is {number}, and {_FORMAT} is read here"
+        capacity = _ADAPTER.validate_json(content, strict=True)
+    except ValidationError as error:
+        return f"it is no measurement: {error.errors()[0]['msg']}"
+    here = asdict(this_machine())
+    for what, value in asdict(capacity.machine).items():
+        if value != here[what]:
+            return f"it was measured with {what} {value}, and here it is {here[what]}"
+    return capacity
 
 
 def keep_capacity(capacity: Capacity) -> Path:
@@ -100,7 +133,8 @@ def keep_capacity(capacity: Capacity) -> Path:
     draft = path.with_suffix(".new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(json.dumps(asdict(capacity), indent=2) + "\n", encoding="utf-8")
+        kept = {"format": _FORMAT, **asdict(capacity)}
+        draft.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
         draft.replace(path)
     except OSError as error:
         raise FabricError(f"{path} cannot be written: {error.strerror}") from error

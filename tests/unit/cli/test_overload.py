@@ -169,6 +169,21 @@ def test_what_was_measured_decides(mrc_testbed, files):
     assert "assumed" in mrc_testbed("run", "ring.yaml").stderr
 
 
+def test_what_an_older_version_measured_refuses_nothing_and_is_told_of_once(mrc_testbed, files):
+    path = measured(most=1_000.0)
+    kept = json.loads(path.read_text())
+    del kept["format"]
+    path.write_text(json.dumps(kept))
+    for name in ("slow", "slower"):
+        (files / f"{name}.yaml").write_text(TOPOLOGY.replace("40Gbit", "10Mbit"))
+    finished = mrc_testbed("validate", "slow.yaml", "slower.yaml")
+    assert finished.status == 0
+    told = " ".join(finished.stderr.split())  # a log line is wrapped
+    assert told.count("is passed over: its format is 1") == told.count("--calibrate measures anew") == 1
+    (files / "unshaped.yaml").write_text(TOPOLOGY.replace("port_rate: 40Gbit", "planes: 2"))
+    assert mrc_testbed("validate", "unshaped.yaml").stderr == ""
+
+
 def test_a_topology_that_a_scenario_names_is_refused_where_it_is_named(mrc_testbed, files):
     (files / "named.yaml").write_text(
         SCENARIO.replace("topology:\n    port_rate: 2Gbit", "topology: lab.yaml")

@@ -1,8 +1,9 @@
 """What is known of a machine's capacity, and who is warned."""
 
-import logging
+import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,17 +36,47 @@ def test_what_was_measured_is_known_later() -> None:
     assert known_capacity() == capacity()
 
 
-def test_a_measurement_of_another_machine_or_version_does_not_count() -> None:
-    keep_capacity(replace(capacity(), machine=replace(this_machine(), kernel="5.15.0")))
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        ({"cpu": "Abacus"}, "with cpu Abacus, and here it is"),
+        ({"cpu_count": 999}, "with cpu_count 999, and here it is"),
+        ({"kernel": "5.15.0"}, "with kernel 5.15.0, and here it is"),
+        ({"mrc_testbed": "0.0.1"}, "with mrc_testbed 0.0.1, and here it is"),
+    ],
+)
+def test_a_measurement_of_another_machine_or_version_does_not_count(
+    other: dict[str, Any], told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    keep_capacity(replace(capacity(), machine=replace(this_machine(), **other)))
     assert known_capacity() is None
+    assert told in caplog.text
+    assert "doctor --calibrate measures anew" in caplog.text
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"machine": 3}'])
+def test_a_file_of_another_format_does_not_count(caplog: pytest.LogCaptureFixture) -> None:
+    kept = json.loads(keep_capacity(capacity()).read_text())
+    before_formats = {name: value for name, value in kept.items() if name != "format"}
+    for document, number in ((before_formats, 1), (kept | {"format": kept["format"] + 1}, 3)):
+        calibration_file().write_text(json.dumps(document))
+        assert known_capacity() is None
+        assert f"its format is {number}, and 2 is read here" in caplog.text
+    calibration_file().write_text(json.dumps(kept))
+    assert known_capacity() == capacity()
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"format": "2"}', '{"format": 2, "machine": 3}'])
 def test_a_broken_file_is_passed_over_and_named(text: str, caplog: pytest.LogCaptureFixture) -> None:
     keep_capacity(capacity()).write_text(text)
-    with caplog.at_level(logging.WARNING):
-        assert known_capacity() is None
-    assert str(calibration_file()) in caplog.text
+    assert known_capacity() is None
+    assert f"{calibration_file()} is passed over: it" in caplog.text
+    assert "doctor --calibrate measures anew" in caplog.text
+
+
+def test_a_file_that_cannot_be_read_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+    calibration_file().mkdir(parents=True)
+    assert known_capacity() is None
+    assert "Is a directory" in caplog.text
 
 
 def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
