@@ -1,12 +1,13 @@
 """How many frames a fabric has to move for given flows: what a machine that carries it must be able to do."""
 
+import functools
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from testbed.topology.timing import expected_rtt_ns, full_frame_bytes
+from testbed.topology.timing import IdleFabric, full_frame_bytes
 
 if TYPE_CHECKING:
     from testbed.topology.clos import Clos
@@ -51,10 +52,11 @@ def frame_hops_per_s(clos: "Clos", flows: Iterable[OfferedFlow]) -> float:
     rates_bps = clos.port_rates_bps
     planes = (_shares_bps(clos, pairs, plane, rates_bps) for plane in range(clos.spec.planes))
     bits_per_packet = 8 * full_frame_bytes(clos)
+    idle_fabric = functools.cache(lambda frame_bytes: IdleFabric(clos, frame_bytes))
     frames_per_s = 0.0
     for flow, shares_bps in zip(offered, zip(*planes, strict=True), strict=True):
         links = _LOCAL_LINKS if clos.is_local(flow.source, flow.target) else _CROSS_T1_LINKS
-        packets_per_s = min(sum(shares_bps) / bits_per_packet, _answered_per_s(clos, flow))
+        packets_per_s = min(sum(shares_bps) / bits_per_packet, _answered_per_s(clos, flow, idle_fabric))
         frames_per_s += packets_per_s * links * _FRAMES_PER_PACKET
     return frames_per_s
 
@@ -65,13 +67,13 @@ def all_hosts_at_once(clos: "Clos") -> Sequence[OfferedFlow]:
     return [OfferedFlow(host, (host + shift) % hosts) for host in range(hosts)]
 
 
-def _answered_per_s(clos: "Clos", flow: OfferedFlow) -> float:
+def _answered_per_s(clos: "Clos", flow: OfferedFlow, idle_fabric: Callable[[int], IdleFabric]) -> float:
     """Packets per second at which all that may be unanswered is answered within an idle RTT."""
     if flow.depth is None:
         return math.inf
     path_mtu = clos.spec.nic.path_mtu
     frame_bytes = full_frame_bytes(clos) - path_mtu + min(flow.size_bytes, path_mtu)
-    rtt_ns = expected_rtt_ns(clos, flow.source, flow.target, data_frame_bytes=frame_bytes)
+    rtt_ns = idle_fabric(frame_bytes).rtt_ns(flow.source, flow.target)
     return flow.depth * math.ceil(flow.size_bytes / path_mtu) * 1e9 / rtt_ns
 
 

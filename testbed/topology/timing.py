@@ -1,6 +1,5 @@
 """What theory says about times in an idle fabric: store-and-forward serialisation plus propagation."""
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from testbed.topology.port_selection import overriding_delays_ns
@@ -49,15 +48,7 @@ def expected_rtt_ns(
     Raises:
         UsageError: no such hosts, or they are the same.
     """
-    is_local = clos.is_local(source, destination)
-    crossings = _Crossings(clos, data_frame_bytes, sack_frame_bytes)
-    if crossings.are_alike:
-        return (2 if is_local else 4) * crossings.there_and_back_ns(0)
-    return max(
-        sum(map(crossings.there_and_back_ns, _sending_port_ids(clos, source, destination, plane, uplink)))
-        for plane in range(clos.spec.planes)
-        for uplink in range(1 if is_local else clos.numbering.uplink_count)
-    )
+    return IdleFabric(clos, data_frame_bytes, sack_frame_bytes).rtt_ns(source, destination)
 
 
 def full_frame_bytes(clos: "Clos") -> int:
@@ -76,34 +67,57 @@ def base_rtt_ns(clos: "Clos") -> int:
     Where ports have different rates, or links different delays, each link of the path is taken as the slowest
     of its tier in that direction.
     """
-    crossings, number = _Crossings(clos), clos.numbering
+    idle, number = IdleFabric(clos), clos.numbering
     host_links = range(number.host_link_count)
     fabric_links = range(number.host_link_count, number.link_count)
     tiers = (host_links, fabric_links) if clos.spec.t0 > 1 else (host_links,)
-    if crossings.are_alike:
-        return 2 * len(tiers) * crossings.there_and_back_ns(0)
+    if idle.are_alike:
+        return 2 * len(tiers) * idle.there_and_back_ns(0)
     return sum(
-        max(crossings.there_and_back_ns(2 * link + end) for link in links)
-        for links in tiers
-        for end in (0, 1)
+        max(idle.there_and_back_ns(2 * link + end) for link in links) for links in tiers for end in (0, 1)
     )
 
 
-class _Crossings:
-    """What it takes to cross the links of a fabric.
+class IdleFabric:
+    """Times in an idle fabric for frames of two lengths; keeps what pairs of hosts have in common.
+
+    Args:
+        clos: the fabric.
+        data_frame_bytes: of a data packet, the whole frame; None: that of a full one.
+        sack_frame_bytes: of a SACK, the whole frame; None: what it has by default.
 
     Attributes:
-        are_alike: whether it is the same for all.
+        are_alike: whether all links take the same time.
     """
 
     def __init__(
         self, clos: "Clos", data_frame_bytes: int | None = None, sack_frame_bytes: int | None = None
     ) -> None:
+        self._clos, self._numbering = clos, clos.numbering
         self._data_bytes = data_frame_bytes or full_frame_bytes(clos)
         self._sack_bytes = sack_frame_bytes or control_frame_bytes(clos)
         self._rates_bps, self._delays_ns = clos.port_rates_bps, overriding_delays_ns(clos)
         self._usual_delay_ns = clos.spec.link_delay
+        self._between_rows_ns: dict[tuple[int, int, int], int] = {}
         self.are_alike = not self._delays_ns and len(set(self._rates_bps)) == 1
+
+    def rtt_ns(self, source: int, destination: int) -> int:
+        """RTT in ns between two hosts; see `expected_rtt_ns`.
+
+        Raises:
+            UsageError: no such hosts, or they are the same.
+        """
+        is_local = self._clos.is_local(source, destination)
+        if self.are_alike:
+            return (2 if is_local else 4) * self.there_and_back_ns(0)
+        number = self._numbering
+        rows = number.row(source), number.row(destination)
+        return max(
+            self.there_and_back_ns(2 * number.host_link_id(source, plane))
+            + (0 if is_local else self._across_t1_ns(plane, *rows))
+            + self.there_and_back_ns(2 * number.host_link_id(destination, plane) + 1)
+            for plane in range(self._clos.spec.planes)
+        )
 
     def there_and_back_ns(self, port_id: int) -> int:
         """Time of a data packet by that port to the far end of its link, and of the SACK back from there."""
@@ -114,12 +128,26 @@ class _Crossings:
         data_ns = serialisation_ns(self._data_bytes, there_bps)
         return data_ns + serialisation_ns(self._sack_bytes, back_bps) + 2 * delay_ns
 
+    def _across_t1_ns(self, plane: int, row: int, far_row: int) -> int:
+        """By the slowest way from one T0 to another and back; the same for all hosts that hang on them."""
+        key = plane, row, far_row
+        if key not in self._between_rows_ns:
+            number = self._numbering
+            up_ns, down_ns = (
+                [
+                    self.there_and_back_ns(2 * number.fabric_link_id(plane, t0, uplink) + end)
+                    for uplink in range(number.uplink_count)
+                ]
+                for t0, end in ((row, 0), (far_row, 1))
+            )
+            if self._clos.spec.forwarding == "ecmp":  # the lane down is hashed anew
+                up_ns, down_ns = self._slowest_per_t1(up_ns), self._slowest_per_t1(down_ns)
+            self._between_rows_ns[key] = max(map(sum, zip(up_ns, down_ns, strict=True)))
+        return self._between_rows_ns[key]
 
-def _sending_port_ids(clos: "Clos", source: int, destination: int, plane: int, uplink: int) -> Iterator[int]:
-    """The ports by which a data packet leaves the nodes of a path: upwards, then downwards."""
-    links = clos.links_of_path(source, destination, plane, uplink)
-    for place, link in enumerate(links):
-        yield (link.lower if place < len(links) // 2 else link.upper).id
+    def _slowest_per_t1(self, by_uplink_ns: list[int]) -> list[int]:
+        lanes = self._numbering.uplinks_per_pair
+        return [max(by_uplink_ns[first : first + lanes]) for first in range(0, len(by_uplink_ns), lanes)]
 
 
 def _bytes_saved(clos: "Clos") -> int:
