@@ -11,7 +11,7 @@ from benchmarks.figure import Figure
 from benchmarks.transfer import Transfer, live_lab, pause
 from testbed.fabric.live import Lab
 from testbed.topology.spec import TopologySpec
-from testbed.workloads.mrc_transport import NicMaps
+from testbed.workloads.nic_access import NicMaps
 
 QPS = 64
 WARM_UP_S = 1.0

@@ -13,7 +13,7 @@ from benchmarks.transfer import Transfer, live_lab, pause
 from testbed.fabric.live import Lab
 from testbed.fabric.lossless import opened_lossless
 from testbed.topology.spec import TopologySpec
-from testbed.workloads.mrc_transport import NicMaps
+from testbed.workloads.nic_access import NicMaps
 
 SENDERS = 4
 RECEIVER, VICTIM, VICTIM_RECEIVER = 5, 4, 6

@@ -16,7 +16,7 @@ from testbed.fabric.live import Lab
 from testbed.fabric.port_fault import write_port_fault
 from testbed.topology.spec import TopologySpec
 from testbed.topology.timing import base_rtt_ns, full_frame_bytes
-from testbed.workloads.mrc_transport import NicMaps
+from testbed.workloads.nic_access import NicMaps
 
 PORT_RATE_BPS = 100_000_000
 REPETITIONS = 7

@@ -9,7 +9,8 @@ from testbed.fabric.kernel_stack import connect_kernels
 from testbed.fabric.live import Lab
 from testbed.topology.clos import Clos
 from testbed.topology.kernel_tcp import KernelKind, TcpCongestion
-from testbed.workloads.mrc_transport import MrcTransport, NicConnection, NicMaps, NicView, QpShape
+from testbed.workloads.mrc_transport import MrcTransport, QpShape
+from testbed.workloads.nic_access import NicConnection, NicMaps, NicView
 from testbed.workloads.transport import End
 
 

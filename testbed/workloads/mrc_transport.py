@@ -1,145 +1,25 @@
 """MRC as a transport: connections are QPs driven through the NIC agents, memory is the NICs' own, mapped."""
 
-import os
 import random
 import select
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from agents.bpf.libbpf import open_pinned
-from agents.bpf.maps import ArrayMap, MappedArray, MappedMemory
 from agents.nic.client import AgentClient
-from agents.wire_abi import Limit, Qp, RcQp, Stream
 from testbed.errors import AgentError
 from testbed.fabric.live import Lab
 from testbed.topology.clos import Clos
-from testbed.topology.congestion import (
-    CongestionControl,
-    QpAttribute,
-    choose_congestion_control,
-)
+from testbed.topology.congestion import CongestionControl, choose_congestion_control
+from testbed.workloads.nic_access import NicConnection, NicMaps, NicView
 from testbed.workloads.transport import Arrived, End, Event, Failed, HostLost, Message, Region, Sent
 
 _SUCCESS: Final = "success"
 
 _EVENTS_PER_POLL: Final = 256
 """An agent keeps what it has told of until it is polled: so many events of a QP at most."""
-
-
-class NicConnection(Protocol):
-    """What the transport needs of agents.nic.client.AgentClient."""
-
-    def fileno(self) -> int:
-        """Readable when an event waits."""
-
-    def hello(self) -> dict[str, Any]:
-        """Who answers; `memory_bytes` is the size of the NIC's memory."""
-
-    def subscribe(self, *kinds: str) -> None:
-        """Asks for events of these kinds."""
-
-    def drain_events(self) -> Iterable[dict[str, Any]]:
-        """Events that wait."""
-
-    def cast(self, verb: str, **arguments: Any) -> None:
-        """A verb that is not waited for."""
-
-    def register_memory(self, length: int) -> dict[str, int]:
-        """A new region: offset, length, r_key."""
-
-    def deregister_memory(self, r_key: int) -> None:
-        """Invalidates a key."""
-
-    def create_qp(self, peer_host: int, evs: list[int], **attributes: QpAttribute) -> int:
-        """Number of a new QP."""
-
-    def create_rc_qp(self, peer_host: int, evs: list[int], **attributes: Any) -> int:
-        """Number of a new QP of a reliable connection."""
-
-    def create_stream(self, peer_host: int, protocol: str, congestion: str) -> int:
-        """Number of a connection to be made over `tcp` or `mptcp`."""
-
-    def await_stream(self, qpn: int, peer_qpn: int) -> None:
-        """Lets the far end connect."""
-
-    def connect_stream(self, qpn: int, peer_qpn: int, plane: int) -> None:
-        """Connects to the far end, which waits for it."""
-
-    def connect_qp(self, qpn: int, peer_qpn: int) -> None:
-        """Brings a QP to RTS."""
-
-    def destroy_qp(self, qpn: int) -> None:
-        """Takes a QP out of use."""
-
-    def post_write(self, qpn: int, **work: int) -> int:
-        """Id of posted work."""
-
-    def post_receive(self, qpn: int, count: int) -> None:
-        """Lets WRITEs with immediate come in."""
-
-    def stop_work(self, qpn: int, work_id: int) -> None:
-        """Ends a work request after the messages that have begun."""
-
-    def close(self) -> None:
-        """Ends the connection."""
-
-
-class NicView(Protocol):
-    """What the transport looks at in a NIC's maps, without asking its agent."""
-
-    @property
-    def memory_address(self) -> int:
-        """Where the NIC's memory is mapped in this process."""
-
-    def acknowledged_bytes(self, qpn: int) -> int:
-        """Payload that a QP had acknowledged for the first time."""
-
-    def close(self) -> None:
-        """Gives the maps up."""
-
-
-class NicMaps:
-    """The memory and the QPs of one NIC.
-
-    Args:
-        pins: folder of the NIC's pinned maps.
-
-    Raises:
-        FabricError: a map is missing or of another layout.
-    """
-
-    def __init__(self, pins: Path) -> None:
-        with ExitStack() as opened:
-
-            def descriptor(name: str) -> int:
-                number = open_pinned(pins / name)
-                opened.callback(os.close, number)
-                return number
-
-            self._memory = MappedMemory(descriptor("memory"))
-            self._qps = ArrayMap(descriptor("qps"), Qp)
-            self._rc_qps = ArrayMap(descriptor("rc_qps"), RcQp)
-            self._streams = MappedArray(descriptor("streams"), Stream)
-            self._opened = opened.pop_all()
-
-    @property
-    def memory_address(self) -> int:
-        """Where the NIC's memory is mapped in this process."""
-        return self._memory.address
-
-    def acknowledged_bytes(self, qpn: int) -> int:
-        """Payload that a QP had acknowledged for the first time, of whichever transport it is."""
-        index = qpn - Limit.QPN_BASE
-        in_nic = self._qps.read(index).acked_bytes + self._rc_qps.read(index).acked_bytes
-        return int(in_nic + self._streams[index].acked_bytes)
-
-    def close(self) -> None:
-        """Gives the maps up."""
-        self._opened.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from agents.nic.client import AgentClient
 from testbed.fabric.live import Lab
 from testbed.topology.clos import Clos
 from testbed.topology.reliable_connection import RcCongestion, RcKind
-from testbed.workloads.mrc_transport import MrcTransport, NicConnection, NicMaps, NicView, QpShape
+from testbed.workloads.mrc_transport import MrcTransport, QpShape
+from testbed.workloads.nic_access import NicConnection, NicMaps, NicView
 
 
 class RcTransport(MrcTransport):
