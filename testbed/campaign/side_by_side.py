@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from testbed.scenario.expectation import evaluate, format_value
-from testbed.scenario.expression import Quantity, parse_expectation
+from testbed.scenario.expression import parse_expectation
+from testbed.scenario.expression_tree import Quantity
 from testbed.scenario.measurement import Measures
 from testbed.scenario.quantity import Dimension
 from testbed.scenario.recording import NotMeasured

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from testbed.errors import UsageError, did_you_mean
-from testbed.scenario.expression import Comparison, parse_expectation
+from testbed.scenario.expression import parse_expectation
+from testbed.scenario.expression_tree import Comparison
 from testbed.scenario.quantity import Dimension
 from testbed.units import parse_duration_ns
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from operator import eq, ge, gt, le, lt, ne
 from typing import Final
 
-from testbed.scenario.expression import Comparison, ComparisonOperator, Number, Quantity, parse_expectation
+from testbed.scenario.expression import parse_expectation
+from testbed.scenario.expression_tree import Comparison, ComparisonOperator, Number, Quantity
 from testbed.scenario.measurement import Measured, Measurement, Measures
 from testbed.scenario.quantity import Dimension
 from testbed.scenario.recording import NotMeasured, Recording

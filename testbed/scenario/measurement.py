@@ -14,7 +14,7 @@ from agents.wire_abi import EvState
 from testbed.metrics.histogram import Histogram, merge
 from testbed.metrics.series import Interval, add_hosts
 from testbed.scenario.event import EvTransition
-from testbed.scenario.expression import Arithmetic, Comparison, Number, Quantity, Term
+from testbed.scenario.expression_tree import Arithmetic, Comparison, Number, Quantity, Term
 from testbed.scenario.link_finding import measure_link_finding
 from testbed.scenario.operations_of_span import OperationsOfSpan
 from testbed.scenario.quantity import percentile_ratio

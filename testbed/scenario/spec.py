@@ -22,7 +22,8 @@ from testbed.errors import did_you_mean
 from testbed.faults.node_kinds import Clear
 from testbed.faults.spec import Fault, FaultOrClear
 from testbed.scenario.abort import parse_abort
-from testbed.scenario.expression import Quantity, parse_expectation, parse_quantity
+from testbed.scenario.expression import parse_expectation, parse_quantity
+from testbed.scenario.expression_tree import Quantity
 from testbed.scenario.figure_spec import OF_OPERATIONS, FigureSpec
 from testbed.scenario.variant import VARIANTS_MAX, Axes, variants_of
 from testbed.topology.spec import TopologySpec

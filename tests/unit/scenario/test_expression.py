@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from testbed import units
 from testbed.errors import UsageError
 from testbed.scenario import expression
-from testbed.scenario.expression import Arithmetic, Comparison, Number, Quantity, parse_expectation
+from testbed.scenario.expression import parse_expectation
+from testbed.scenario.expression_tree import Arithmetic, Comparison, Number, Quantity
 from testbed.scenario.quantity import QUANTITIES, Dimension, percentile_ratio
 
 REFUSED = {

@@ -8,7 +8,8 @@ from scenario_text import scenario
 
 from testbed.metrics.series import Reading
 from testbed.scenario.event import FaultChange
-from testbed.scenario.expression import Quantity, parse_expectation
+from testbed.scenario.expression import parse_expectation
+from testbed.scenario.expression_tree import Quantity
 from testbed.scenario.link_finding import LinkFinding, measure_link_finding, time_to_find_ns
 from testbed.scenario.measurement import Measurement
 from testbed.scenario.recording import NotMeasured, Recording
