@@ -1233,7 +1233,7 @@ class ReverseEv(Structure):
 
 
 class Qp(Structure):
-    """struct mrc_qp, 66296 bytes."""
+    """struct mrc_qp, 66312 bytes."""
 
     lock: "object"
     state: int
@@ -1290,6 +1290,8 @@ class Qp(Structure):
     clock_ns: int
     clock_kick_ns: int
     idle_since_ns: int
+    rtt_ns: int
+    idle_least_bytes: int
     work_head: int
     work_next: int
     work_iteration: int
@@ -1402,6 +1404,8 @@ class Qp(Structure):
         ("clock_ns", c_uint64),
         ("clock_kick_ns", c_uint64),
         ("idle_since_ns", c_uint64),
+        ("rtt_ns", c_uint64),
+        ("idle_least_bytes", c_int64),
         ("work_head", c_uint32),
         ("work_next", c_uint32),
         ("work_iteration", c_uint32),

@@ -25,6 +25,9 @@ _RTO_MIN_NS: Final = 50_000_000
 
 In a shaped fabric it is at least twice the RTT of a packet that finds one queue on its way full."""
 _TAIL_MIN_NS: Final = 1_000_000
+_TAIL_UNSHAPED_NS: Final = 5_000_000
+"""RTTs are microseconds there, and nothing is heard while a CPU does something else. With 64 hosts on two
+cores tail probes after a millisecond, each a system call, were what it did."""
 _TAIL_RTTS: Final = 3
 _REORDER_UNSHAPED: Final = 16
 """Two CPUs may send on one path at a time, each in batches; a shaped port keeps its order exactly."""
@@ -103,7 +106,7 @@ def _write_config(paths: LabPaths, clos: Clos, runtime: RuntimeName, host: str, 
         # In a container the agent is in the right namespace from the start.
         network_namespace=node_namespace(paths.lab, host) if runtime is RuntimeName.NETNS else None,
         rto_ns=rto_ns,
-        tail_ns=max(_TAIL_MIN_NS, _TAIL_RTTS * timing.base_rtt_ns(clos)),
+        tail_ns=_tail_ns(clos),
         reorder_packets=0 if clos.spec.is_shaped else _REORDER_UNSHAPED,
         evs_name_paths=clos.spec.forwarding != "ecmp",
         rate_bps=nic_rate_bps(clos, clos.node(host).index),
@@ -116,6 +119,13 @@ def _write_config(paths: LabPaths, clos: Clos, runtime: RuntimeName, host: str, 
     file = paths.agent_config(host)
     file.write_text(json.dumps(config_document(config), indent=1) + "\n")
     return file
+
+
+def _tail_ns(clos: Clos) -> int:
+    """Silence of a QP after which it sends a tail probe."""
+    if not clos.spec.is_shaped:
+        return _TAIL_UNSHAPED_NS
+    return max(_TAIL_MIN_NS, _TAIL_RTTS * timing.base_rtt_ns(clos))
 
 
 def _log_tail(paths: LabPaths, host: str) -> str:

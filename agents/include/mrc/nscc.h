@@ -95,12 +95,16 @@ static __always_inline int nscc_may_send(const struct mrc_nscc *nscc)
 	return nscc->inflight_bytes < (__s64)nscc->cwnd_bytes;
 }
 
-/* How many packets of a nominal size may leave before the next feedback. */
-static __always_inline __u32 nscc_packets_allowed(const struct mrc_nscc *nscc, __u32 nominal_bytes)
+/* Credit left; what the last packet took beyond it is negative. */
+static __always_inline __s64 nscc_credit_bytes(const struct mrc_nscc *nscc)
 {
-	__u64 room_bytes = nscc->cwnd_bytes - nscc->inflight_bytes;
+	return (__s64)nscc->cwnd_bytes - nscc->inflight_bytes;
+}
 
-	return nscc_may_send(nscc) ? (room_bytes + nominal_bytes - 1) / nominal_bytes : 0;
+/* How many packets of a nominal size so much credit lets go: any is enough for one. */
+static __always_inline __u32 nscc_packets_allowed(__s64 credit_bytes, __u32 nominal_bytes)
+{
+	return credit_bytes > 0 ? ((__u64)credit_bytes + nominal_bytes - 1) / nominal_bytes : 0;
 }
 
 /* Whether the packet just counted by nscc_on_send() is to carry BTH.a. */

@@ -208,6 +208,8 @@ struct mrc_qp {
 	__u64 clock_ns;		    /* when the clock last ticked or was started */
 	__u64 clock_kick_ns;	    /* when it last asked for frames */
 	__u64 idle_since_ns;	    /* since when much of the window lies idle; 0: it does not */
+	__u64 rtt_ns;		    /* the last measured */
+	__s64 idle_least_bytes;	    /* credit that nothing spent since the clock last asked */
 	__u32 work_head;	    /* first work request not yet completed; free-running */
 	__u32 work_next;	    /* work request whose packets are being sent */
 	__u32 work_iteration;	    /* iteration of work_next being sent */

@@ -66,13 +66,22 @@ static __always_inline int is_tail_due(const struct mrc_qp *qp, __u64 now_ns)
 }
 
 /*
- * Under the lock: whether frames are worth asking for. While acknowledgements come they carry what
- * there is to send, and a little credit is always on its way: a look now and then will do.
+ * Under the lock, with credit and something to send: frames worth asking for. While
+ * acknowledgements come they carry what there is to send, and a little credit is always on its way:
+ * then only what nothing has spent since the last look, and a look now and then will do.
  */
-static __always_inline int is_kick_due(const struct mrc_qp *qp, __u64 now_ns)
+static __always_inline __u32 frames_missed(struct mrc_qp *qp, __u64 now_ns)
 {
-	return (__s64)(now_ns - qp->progress_ns) >= (__s64)clock_tick_ns(qp) ||
-	       (__s64)(now_ns - qp->clock_kick_ns) >= (__s64)(qp->rto_ns / CLOCK_TICKS_PER_RTO);
+	int is_silent = (__s64)(now_ns - qp->progress_ns) >= (__s64)clock_tick_ns(qp);
+	__u32 frames;
+
+	if (!is_silent &&
+	    (__s64)(now_ns - qp->clock_kick_ns) < (__s64)(qp->rto_ns / CLOCK_TICKS_PER_RTO))
+		return qp->overdue;
+	frames = is_silent ? frames_allowed(qp) : frames_for(qp, qp->idle_least_bytes);
+	qp->clock_kick_ns = now_ns;
+	qp->idle_least_bytes = nscc_credit_bytes(&qp->nscc);
+	return frames < qp->overdue ? qp->overdue : frames;
 }
 
 static int on_clock(void *map, __u32 *key, struct mrc_qp *qp)
@@ -127,13 +136,9 @@ static int on_clock(void *map, __u32 *key, struct mrc_qp *qp)
 			break;
 	}
 	bpf_spin_lock(&qp->lock);
-	if ((is_kick_due(qp, now_ns) || qp->overdue) && window_is_open(qp) &&
-	    (qp->lost_count || work_ready(qp, ring))) {
-		qp->kick_asked = 1;
-		qp->clock_kick_ns = now_ns;
-		wanted = frames_allowed(qp);
-		if (wanted < qp->overdue)
-			wanted = qp->overdue;
+	if (window_is_open(qp) && (qp->lost_count || work_ready(qp, ring))) {
+		wanted = frames_missed(qp, now_ns);
+		qp->kick_asked |= !!wanted;
 	} else if (is_ack_missing(qp) && !qp->is_ack_asked) {
 		wanted = 1;
 	}

@@ -23,13 +23,19 @@ static __always_inline __u32 slot_nominal_bytes(const struct mrc_tx_slot *slot)
 	return nominal_bytes(slot->length, slot->opcode);
 }
 
+/* Frames worth lending to a QP for so much credit: full packets. */
+static __always_inline __u32 frames_for(const struct mrc_qp *qp, __s64 credit_bytes)
+{
+	__u32 packets =
+	    nscc_packets_allowed(credit_bytes, nominal_bytes(qp->pmtu_bytes, WIRE_WRITE_MIDDLE));
+
+	return packets < MRC_PSN_RING ? packets : MRC_PSN_RING;
+}
+
 /* Frames worth lending to a QP: full packets that its window lets go. */
 static __always_inline __u32 frames_allowed(const struct mrc_qp *qp)
 {
-	__u32 packets =
-	    nscc_packets_allowed(&qp->nscc, nominal_bytes(qp->pmtu_bytes, WIRE_WRITE_MIDDLE));
-
-	return packets < MRC_PSN_RING ? packets : MRC_PSN_RING;
+	return frames_for(qp, nscc_credit_bytes(&qp->nscc));
 }
 
 /* Counts a change of a window. Called without the lock; 0 is none. */

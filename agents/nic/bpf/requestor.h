@@ -21,7 +21,8 @@ enum {
 	COMPLETIONS_PER_SACK = 64, /* message ends one SACK can uncover */
 	LOSSES_PER_SACK = 16,
 	IDLE_CREDIT_SHARE = 8,	   /* part of the window that may lie idle until the next tick */
-	IDLE_CREDIT_NS = 100000,   /* for so long also more, while nothing is lost */
+	IDLE_CREDIT_NS = 100000,   /* more than that too for so long, while nothing is lost ... */
+	IDLE_CREDIT_RTT_SHARE = 2, /* ... and for that part of a round trip */
 	BITMAP_NEWS_PER_SACK = 16, /* the rest is in the next SACK's bitmap as well */
 };
 
@@ -192,16 +193,19 @@ static __always_inline int window_is_open(const struct mrc_qp *qp)
 static __always_inline int is_credit_idle(struct mrc_qp *qp, struct mrc_work_ring *ring,
 					  __u64 now_ns)
 {
-	__s64 busy_bytes = qp->nscc.cwnd_bytes - qp->nscc.cwnd_bytes / IDLE_CREDIT_SHARE;
+	__s64 idle_bytes = nscc_credit_bytes(&qp->nscc);
 
-	if (qp->nscc.inflight_bytes >= busy_bytes) {
+	if (idle_bytes < qp->idle_least_bytes)
+		qp->idle_least_bytes = idle_bytes;
+	if (idle_bytes <= (__s64)(qp->nscc.cwnd_bytes / IDLE_CREDIT_SHARE)) {
 		qp->idle_since_ns = 0;
 		return 0;
 	}
 	if (!qp->idle_since_ns)
 		qp->idle_since_ns = now_ns;
 	return qp->lost_count ||
-	       (work_ready(qp, ring) && now_ns - qp->idle_since_ns > IDLE_CREDIT_NS);
+	       (work_ready(qp, ring) && now_ns - qp->idle_since_ns > IDLE_CREDIT_NS &&
+		now_ns - qp->idle_since_ns > qp->rtt_ns / IDLE_CREDIT_RTT_SHARE);
 }
 
 /*

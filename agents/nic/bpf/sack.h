@@ -63,6 +63,7 @@ static __always_inline void account_cause(struct mrc_qp *qp, struct heard_sack *
 		heard->congestion.rtt_ns = plan->model_ns - slot->sent_ns;
 		heard->plane = ev->plane;
 		ev->rtt_ns = heard->rtt_ns;
+		qp->rtt_ns = heard->rtt_ns;
 	}
 	account_ack(qp, heard->ack, plan->now_ns);
 	reverse_heard(qp, ev);

@@ -356,8 +356,13 @@ class NicBench:
 
     def await_events(self) -> list[Event]:
         """The next events, which the kernel's clock must bring about before long."""
-        readable, _, _ = select.select([self._ring.fileno()], [], [], EVENT_TIMEOUT_SECONDS)
-        assert readable, "no event came"
+        events = self.events_within(EVENT_TIMEOUT_SECONDS)
+        assert events, "no event came"
+        return events
+
+    def events_within(self, seconds: float) -> list[Event]:
+        """The next events, none if there are none for so long."""
+        select.select([self._ring.fileno()], [], [], seconds)
         return self.events()
 
 

@@ -1,5 +1,7 @@
 """What a QP does when no SACK comes: its clock finds losses, asks for frames, and gives up in the end."""
 
+from itertools import count
+
 import pytest
 from ev_partition import ev_partition
 from far_end import FarEnd
@@ -7,10 +9,12 @@ from nic_bench import NicBench, Verdict
 from write_source import Completed, Sent, WriteSource
 
 from agents.wire_abi import Event, EventKind, EvReason, EvState, NicCounter, QpState, Status
+from testbed.wire.reliability_header import Seth
 
 pytestmark = pytest.mark.root
 
 RTO_NS = 150_000_000  # a busy machine may stand still for tens of milliseconds
+PACE_S = 0.005
 
 
 def timed_source(nic: NicBench, timed: FarEnd, **changes: int) -> WriteSource:
@@ -116,3 +120,22 @@ def test_a_clock_that_ticks_is_left_alone(nic: NicBench, timed: FarEnd) -> None:
     before = nic.counters()[NicCounter.CLOCK_RESTARTS]
     nic.kick(source.index)
     assert nic.counters()[NicCounter.CLOCK_RESTARTS] == before
+
+
+def test_a_little_credit_is_asked_for_when_nothing_has_spent_it_from_one_look_to_the_next(
+    nic: NicBench, timed: FarEnd
+) -> None:
+    """What SACKs on their way are about to spend is idle too, but never for so long."""
+    source = WriteSource(nic, timed, timed.attributes(rto_ns=10**9, window_packets=40))
+    source.post(2048 * 1000)
+    source.send()
+    looks: set[int] = set()
+    asked: list[Event] = []
+    for cack in count(3):  # the first SACK frees four packets, and each one carries one
+        assert source.feed(Seth(cack_psn=cack, entropy=source.attributes.evs[0])) is not None
+        looks.add(nic.qp(source.index).clock_kick_ns)
+        asked = [event for event in nic.events_within(PACE_S) if event.kind == EventKind.KICK]
+        if asked:
+            break
+    assert [(event.qp_index, event.a) for event in asked] == [(source.index, 3)]
+    assert looks - {0}  # the first look asked for nothing

@@ -334,11 +334,12 @@ def forty_sent(nic: NicBench, distant: FarEnd) -> WriteSource:
     return source
 
 
-def let_credit_lie(nic: NicBench) -> None:
-    """The window's credit has been idle for longer than that of SACKs which are only late."""
+def let_credit_lie(nic: NicBench, rtt_ns: int) -> None:
+    """The window's credit has been idle for a millisecond."""
     with nic.editing_qp() as qp:
         assert qp.idle_since_ns
         qp.idle_since_ns -= 10**6
+        qp.rtt_ns = rtt_ns
 
 
 def test_credit_that_one_frame_cannot_spend_is_reported_once_when_it_has_lain_idle(
@@ -347,13 +348,16 @@ def test_credit_that_one_frame_cannot_spend_is_reported_once_when_it_has_lain_id
     seth = Seth(cack_psn=39, entropy=forty_sent.attributes.evs[0])
     assert forty_sent.feed(seth) is not None
     assert nic.events() == []
-    let_credit_lie(nic)
-    assert forty_sent.feed(seth) is not None
-    (event,) = nic.events()
-    assert (event.kind, event.qp_index, event.a) == (EventKind.KICK, 0, 38)
+    let_credit_lie(nic, rtt_ns=10**12)
     assert forty_sent.feed(seth) is not None
     assert nic.events() == []
-    assert len(forty_sent.send()) == 37
+    let_credit_lie(nic, rtt_ns=10**6)
+    assert forty_sent.feed(seth) is not None
+    (event,) = nic.events()
+    assert (event.kind, event.qp_index, event.a) == (EventKind.KICK, 0, 37)
+    assert forty_sent.feed(seth) is not None
+    assert nic.events() == []
+    assert len(forty_sent.send()) == 36
     assert nic.qp().idle_since_ns == 0
 
 
@@ -371,7 +375,7 @@ def test_credit_that_lay_idle_behind_a_full_psn_window_is_reported_as_the_window
         assert forty_sent.feed(all_but_the_first) is None
     assert nic.qp().inflight == 1
     assert nic.events() == []
-    let_credit_lie(nic)
+    let_credit_lie(nic, rtt_ns=10**6)
     assert forty_sent.feed(Seth(cack_psn=39, entropy=entropy)) is not None
     (event,) = nic.events()
     assert (event.kind, event.a) == (EventKind.KICK, 39)

@@ -77,7 +77,8 @@ static __always_inline __u32 nscc_step(struct mrc_nscc *nscc,
 		nscc_on_idle(nscc);
 		break;
 	}
-	packets = nscc_packets_allowed(nscc, nscc_nominal_bytes(parameters->mtu_bytes + 48));
+	packets = nscc_packets_allowed(nscc_credit_bytes(nscc),
+				       nscc_nominal_bytes(parameters->mtu_bytes + 48));
 	return reason << MRC_ANSWER_REASON | (__u32)nscc_may_send(nscc) << MRC_ANSWER_MAY_SEND |
 	       (__u32)nscc_asks_sack(nscc, parameters) << MRC_ANSWER_ASKS_SACK |
 	       (packets & MRC_ANSWER_PACKETS_MASK) << MRC_ANSWER_PACKETS;
