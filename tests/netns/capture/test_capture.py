@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-from conftest import captured_ports
+from captured_ports import captured_ports
 
 from agents.wire_abi import PortCounter
 from testbed.capture.recording import CaptureCount, Recording

@@ -1,14 +1,13 @@
 """Labs of the test's own, and the proof that they leave nothing behind."""
 
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
 import pytest
 from lab_leftovers import SMALL, observe_leftovers
+from own_lab import own_state_dir
 
 from testbed.fabric import lab
 
@@ -17,14 +16,10 @@ _numbers = count(1)
 
 
 @pytest.fixture(autouse=True)
-def state_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A state folder of the test's own, with a path short enough for sockets."""
-    folder = Path(tempfile.mkdtemp(prefix="mrc-"))
-    monkeypatch.setenv("MRC_TESTBED_STATE_DIR", str(folder))
-    # A Docker Engine of the machine is none of these tests' business.
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{folder}/no-engine.sock")
-    yield folder
-    shutil.rmtree(folder)
+def state_dir() -> Iterator[Path]:
+    """A state folder of the test's own."""
+    with own_state_dir() as folder:
+        yield folder
 
 
 @pytest.fixture(autouse=True)

@@ -1,37 +1,22 @@
 """A lab that the tests of a module share, without faults between them, and nothing left of it afterwards."""
 
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from nic_lab import SPEC
+from own_lab import lab_up
 
 from testbed.fabric import lab
 from testbed.fabric.live import Lab
-from testbed.fabric.namespace import namespace_names
 from testbed.fabric.port_fault import write_port_fault
-from testbed.fabric.process import find_marked
 
 
 @pytest.fixture(scope="module")
-def lab_name(request: pytest.FixtureRequest) -> Iterator[str]:
+def lab_name() -> Iterator[str]:
     """Name of an unshaped lab of spec SPEC that is up, under a state folder of its own."""
-    folder = Path(tempfile.mkdtemp(prefix="mrc-"))  # short enough for the path of a socket
-    name = f"n{os.getpid()}"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MRC_TESTBED_STATE_DIR", str(folder))
-        patch.setenv("DOCKER_HOST", f"unix://{folder}/no-engine.sock")
-        try:
-            lab.up(SPEC, name=name, runtime="netns")
-            yield name
-        finally:
-            lab.down(name)
-            shutil.rmtree(folder)
-    assert not [namespace for namespace in namespace_names() if namespace.startswith(f"mrc-{name}-")]
-    assert not list(find_marked(name))
+    with lab_up(SPEC, f"n{os.getpid()}") as name:
+        yield name
 
 
 @pytest.fixture

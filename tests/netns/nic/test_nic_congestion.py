@@ -4,14 +4,12 @@ Bounds are of structure, wide enough for a machine that is busy with other thing
 """
 
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 from nic_lab import LAP, WritePair
+from own_lab import lab_up
 
 from testbed.fabric import lab
 from testbed.fabric.live import Lab
@@ -30,18 +28,8 @@ INCAST = (("h3", "h0"), ("h4", "h0"), ("h5", "h0"))
 @pytest.fixture(scope="module")
 def shaped() -> Iterator[Lab]:
     """A lab with two ports of 100 Mb/s per NIC and one uplink per plane for three hosts."""
-    folder = Path(tempfile.mkdtemp(prefix="mrc-"))
-    name = f"c{os.getpid()}"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MRC_TESTBED_STATE_DIR", str(folder))
-        patch.setenv("DOCKER_HOST", f"unix://{folder}/no-engine.sock")
-        try:
-            lab.up(SPEC, name=name, runtime="netns")
-            with lab.attach(name) as attached:
-                yield attached
-        finally:
-            lab.down(name)
-            shutil.rmtree(folder)
+    with lab_up(SPEC, f"c{os.getpid()}") as name, lab.attach(name) as attached:
+        yield attached
 
 
 class Competition:

@@ -1,14 +1,12 @@
 """Two live NICs, their agents and the fabric between them: immediates, QP states, ports that come and go."""
 
 import os
-import shutil
-import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
+from own_lab import lab_up
 
 from agents.nic.client import AgentClient
 from testbed.errors import UsageError
@@ -26,16 +24,9 @@ WRAP = 0xFFFFF8
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
-    folder = Path(tempfile.mkdtemp(prefix="mrc-"))  # short enough for the path of a socket
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MRC_TESTBED_STATE_DIR", str(folder))
-        try:
-            labs.up(TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=1), name=NAME, runtime="netns")
-            with labs.attach(NAME) as live:
-                yield live
-        finally:
-            labs.down(NAME)
-            shutil.rmtree(folder)
+    spec = TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=1)
+    with lab_up(spec, NAME), labs.attach(NAME) as live:
+        yield live
 
 
 class Pair:

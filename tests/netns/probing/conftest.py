@@ -1,17 +1,13 @@
 """A lab whose hosts probe their links, without faults between the tests, and nothing left of it."""
 
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from own_lab import lab_up
 
 from testbed.fabric import lab
 from testbed.fabric.live import Lab
-from testbed.fabric.namespace import namespace_names
-from testbed.fabric.process import find_marked
 from testbed.faults.by_hand import LabFaults
 from testbed.topology.spec import TopologySpec
 
@@ -27,20 +23,8 @@ SPEC = {
 @pytest.fixture(scope="module")
 def lab_name() -> Iterator[str]:
     """Name of that lab, which is up under a state folder of its own."""
-    folder = Path(tempfile.mkdtemp(prefix="mrc-"))  # short enough for the path of a socket
-    name = f"p{os.getpid()}"
-    with pytest.MonkeyPatch.context() as patch:
-        for variable in [variable for variable in os.environ if variable.startswith("MRC_TESTBED_")]:
-            patch.delenv(variable)
-        patch.setenv("MRC_TESTBED_STATE_DIR", str(folder))
-        try:
-            lab.up(TopologySpec.model_validate(SPEC), name=name, runtime="netns")
-            yield name
-        finally:
-            lab.down(name)
-            shutil.rmtree(folder)
-    assert not [namespace for namespace in namespace_names() if namespace.startswith(f"mrc-{name}-")]
-    assert not list(find_marked(name))
+    with lab_up(TopologySpec.model_validate(SPEC), f"p{os.getpid()}") as name:
+        yield name
 
 
 @pytest.fixture

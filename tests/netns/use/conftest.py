@@ -1,40 +1,23 @@
 """A lab that the tests of a module share, and nothing left of it afterwards."""
 
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
+from own_lab import lab_up
 from shared_lab import SPEC, unhealthy_ports
 from typed_command import Command
 
 from testbed.fabric import lab
 from testbed.fabric.live import Lab
-from testbed.fabric.namespace import namespace_names
-from testbed.fabric.process import find_marked
 from testbed.faults.by_hand import LabFaults
 
 
 @pytest.fixture(scope="module")
 def lab_name(request: pytest.FixtureRequest) -> Iterator[str]:
     """Name of a lab that is up, of the module's own LAB_SPEC or of SPEC, under a state folder of its own."""
-    folder = Path(tempfile.mkdtemp(prefix="mrc-"))  # short enough for the path of a socket
-    name = f"u{os.getpid()}"
-    with pytest.MonkeyPatch.context() as patch:
-        for variable in [variable for variable in os.environ if variable.startswith("MRC_TESTBED_")]:
-            patch.delenv(variable)
-        patch.setenv("MRC_TESTBED_STATE_DIR", str(folder))
-        patch.setenv("DOCKER_HOST", f"unix://{folder}/no-engine.sock")
-        try:
-            lab.up(getattr(request.module, "LAB_SPEC", SPEC), name=name, runtime="netns")
-            yield name
-        finally:
-            lab.down(name)
-            shutil.rmtree(folder)
-    assert not [namespace for namespace in namespace_names() if namespace.startswith(f"mrc-{name}-")]
-    assert not list(find_marked(name))
+    with lab_up(getattr(request.module, "LAB_SPEC", SPEC), f"u{os.getpid()}") as name:
+        yield name
 
 
 @pytest.fixture

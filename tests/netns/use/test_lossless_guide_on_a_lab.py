@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-
-from testbed.fabric.namespace import namespace_names
-from testbed.fabric.process import find_marked
+from own_lab import assert_nothing_left
 
 pytestmark = pytest.mark.root
 
@@ -57,8 +55,7 @@ def shell() -> Iterator[Shell]:
     finally:
         typed("mrc-testbed down -n lossless")
         shutil.rmtree(folder)
-    assert not [namespace for namespace in namespace_names() if namespace.startswith(f"mrc-{LAB}-")]
-    assert not list(find_marked(LAB))
+    assert_nothing_left(LAB)
 
 
 def test_the_commands_run_as_printed(shell: Shell) -> None:
