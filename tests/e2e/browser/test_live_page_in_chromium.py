@@ -1,15 +1,12 @@
 """The live page as people use it: links broken by mouse and keys, paths, colour schemes, no token."""
 
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from chromium import Browser, Scheme, browsing
+from own_lab import lab_up
 
-from testbed.fabric import lab
 from testbed.live.control import ClearRequest
 from testbed.live.feed import Feed
 from testbed.live.server import LiveServer, live_server
@@ -28,19 +25,12 @@ CONTRAST_MIN = 4.5  # WCAG 2.1, 1.4.3
 @pytest.fixture(scope="module")
 def served() -> Iterator[LiveServer]:
     """The page of a lab of the module's own."""
-    folder = Path(tempfile.mkdtemp(prefix="mrc-"))  # short enough for the path of a socket
-    name = f"b{os.getpid()}"
-    with pytest.MonkeyPatch.context() as patch:
-        for variable in [variable for variable in os.environ if variable.startswith("MRC_TESTBED_")]:
-            patch.delenv(variable)
-        patch.setenv("MRC_TESTBED_STATE_DIR", str(folder))
-        try:
-            lab.up(SPEC, name=name, runtime="netns")
-            with Feed(name, INTERVAL_NS) as feed, live_server(feed) as server:
-                yield server
-        finally:
-            lab.down(name)
-            shutil.rmtree(folder)
+    with (
+        lab_up(SPEC, f"b{os.getpid()}") as name,
+        Feed(name, INTERVAL_NS) as feed,
+        live_server(feed) as server,
+    ):
+        yield server
 
 
 @pytest.fixture(scope="module")

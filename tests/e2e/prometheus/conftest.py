@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from live_prometheus import LAB, Prometheus, free_port, require_program, wait_until_ready
+from own_lab import lab_up
 
 from testbed.fabric import lab as labs
 from testbed.fabric.live import Lab
@@ -21,16 +22,10 @@ scrape_configs:
 
 
 @pytest.fixture(scope="module")
-def live_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def live_lab() -> Iterator[Lab]:
     """A lab of two hosts with one T0 each, in two planes."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MRC_TESTBED_STATE_DIR", str(tmp_path_factory.mktemp("s")))
-        try:
-            labs.up(SPEC, name=LAB, runtime="netns")
-            with labs.attach(LAB) as lab:
-                yield lab
-        finally:
-            labs.down(LAB)
+    with lab_up(SPEC, LAB), labs.attach(LAB) as lab:
+        yield lab
 
 
 @pytest.fixture(scope="module")
