@@ -68,7 +68,7 @@ static __always_inline int is_tail_due(const struct mrc_qp *qp, __u64 now_ns)
 /*
  * Under the lock, with credit and something to send: frames worth asking for. While
  * acknowledgements come they carry what there is to send, and a little credit is always on its way:
- * then only what nothing has spent since the last look, and a look now and then will do.
+ * then a look now and then will do, in an unshaped lab for what nothing has spent since the last.
  */
 static __always_inline __u32 frames_missed(struct mrc_qp *qp, __u64 now_ns)
 {
@@ -78,7 +78,8 @@ static __always_inline __u32 frames_missed(struct mrc_qp *qp, __u64 now_ns)
 	if (!is_silent &&
 	    (__s64)(now_ns - qp->clock_kick_ns) < (__s64)(qp->rto_ns / CLOCK_TICKS_PER_RTO))
 		return qp->overdue;
-	frames = is_silent ? frames_allowed(qp) : frames_for(qp, qp->idle_least_bytes);
+	frames = is_silent || fabric_config.is_shaped ? frames_allowed(qp)
+						      : frames_for(qp, qp->idle_least_bytes);
 	qp->clock_kick_ns = now_ns;
 	qp->idle_least_bytes = nscc_credit_bytes(&qp->nscc);
 	return frames < qp->overdue ? qp->overdue : frames;

@@ -22,7 +22,7 @@ enum {
 	LOSSES_PER_SACK = 16,
 	IDLE_CREDIT_SHARE = 8,	   /* part of the window that may lie idle until the next tick */
 	IDLE_CREDIT_NS = 100000,   /* more than that too for so long, while nothing is lost ... */
-	IDLE_CREDIT_RTT_SHARE = 2, /* ... and for that part of a round trip */
+	IDLE_CREDIT_RTT_SHARE = 2, /* ... and, unshaped, for that part of a round trip */
 	BITMAP_NEWS_PER_SACK = 16, /* the rest is in the next SACK's bitmap as well */
 };
 
@@ -189,11 +189,16 @@ static __always_inline int window_is_open(const struct mrc_qp *qp)
  * that the agent lends costs a system call and a pool of pages. It is the credit that has to lie
  * idle for a while, whether there was anything to send or not: as a PSN window opens again, little
  * is under way that could bring frames. What does stay unspent the clock will notice.
+ *
+ * An unshaped lab is as fast as its CPUs, so a round trip is what they make it, and what they spend
+ * on lending is taken from the traffic. In a shaped one they have time, and a small window that
+ * grows must not wait: its rivals would not.
  */
 static __always_inline int is_credit_idle(struct mrc_qp *qp, struct mrc_work_ring *ring,
 					  __u64 now_ns)
 {
 	__s64 idle_bytes = nscc_credit_bytes(&qp->nscc);
+	__u64 wait_ns = IDLE_CREDIT_NS;
 
 	if (idle_bytes < qp->idle_least_bytes)
 		qp->idle_least_bytes = idle_bytes;
@@ -203,9 +208,9 @@ static __always_inline int is_credit_idle(struct mrc_qp *qp, struct mrc_work_rin
 	}
 	if (!qp->idle_since_ns)
 		qp->idle_since_ns = now_ns;
-	return qp->lost_count ||
-	       (work_ready(qp, ring) && now_ns - qp->idle_since_ns > IDLE_CREDIT_NS &&
-		now_ns - qp->idle_since_ns > qp->rtt_ns / IDLE_CREDIT_RTT_SHARE);
+	if (!fabric_config.is_shaped && qp->rtt_ns / IDLE_CREDIT_RTT_SHARE > wait_ns)
+		wait_ns = qp->rtt_ns / IDLE_CREDIT_RTT_SHARE;
+	return qp->lost_count || (work_ready(qp, ring) && now_ns - qp->idle_since_ns > wait_ns);
 }
 
 /*
