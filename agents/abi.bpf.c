@@ -49,6 +49,7 @@ KEEP(struct, mrc_immediate);
 KEEP(struct, mrc_qp);
 KEEP(struct, mrc_work);
 KEEP(struct, mrc_work_ring);
+KEEP(struct, mrc_work_cursor);
 KEEP(struct, mrc_region);
 KEEP(struct, mrc_probe);
 KEEP(enum, mrc_probe_kind);

@@ -1174,6 +1174,38 @@ class Probe(Structure):
     )
 
 
+class WorkCursor(Structure):
+    """struct mrc_work_cursor, 808 bytes."""
+
+    head: int
+    next: int
+    iteration: int
+    local_slot: int
+    remote_slot: int
+    sent_bytes: int
+    completed_iterations: int
+    outstanding_messages: int
+    next_msn: int
+    done_msn: int
+    started: "Array[c_uint32]"
+    message_start_ns: "Array[c_uint64]"
+
+    _fields_ = (
+        ("head", c_uint32),
+        ("next", c_uint32),
+        ("iteration", c_uint32),
+        ("local_slot", c_uint32),
+        ("remote_slot", c_uint32),
+        ("sent_bytes", c_uint32),
+        ("completed_iterations", c_uint32),
+        ("outstanding_messages", c_uint32),
+        ("next_msn", c_uint32),
+        ("done_msn", c_uint32),
+        ("started", (c_uint32 * 64)),
+        ("message_start_ns", (c_uint64 * 64)),
+    )
+
+
 class TxSlot(Structure):
     """struct mrc_tx_slot, 40 bytes."""
 
@@ -1292,23 +1324,12 @@ class Qp(Structure):
     idle_since_ns: int
     rtt_ns: int
     idle_least_bytes: int
-    work_head: int
-    work_next: int
-    work_iteration: int
-    work_local_slot: int
-    work_remote_slot: int
-    work_sent_bytes: int
-    completed_iterations: int
-    outstanding_messages: int
-    next_msn: int
     acked_msn: int
-    done_msn: int
     next_rqmsn: int
     outstanding_wimm: int
     overdue: int
+    work: WorkCursor
     wimm_messages: int
-    work_started: "Array[c_uint32]"
-    message_start_ns: "Array[c_uint64]"
     acked_bits: "Array[c_uint64]"
     lost_bits: "Array[c_uint64]"
     tx: "Array[TxSlot]"
@@ -1406,23 +1427,12 @@ class Qp(Structure):
         ("idle_since_ns", c_uint64),
         ("rtt_ns", c_uint64),
         ("idle_least_bytes", c_int64),
-        ("work_head", c_uint32),
-        ("work_next", c_uint32),
-        ("work_iteration", c_uint32),
-        ("work_local_slot", c_uint32),
-        ("work_remote_slot", c_uint32),
-        ("work_sent_bytes", c_uint32),
-        ("completed_iterations", c_uint32),
-        ("outstanding_messages", c_uint32),
-        ("next_msn", c_uint32),
         ("acked_msn", c_uint32),
-        ("done_msn", c_uint32),
         ("next_rqmsn", c_uint32),
         ("outstanding_wimm", c_uint32),
         ("overdue", c_uint32),
+        ("work", WorkCursor),
         ("wimm_messages", c_uint64),
-        ("work_started", (c_uint32 * 64)),
-        ("message_start_ns", (c_uint64 * 64)),
         ("acked_bits", (c_uint64 * 16)),
         ("lost_bits", (c_uint64 * 16)),
         ("tx", (TxSlot * 1024)),
@@ -1694,18 +1704,7 @@ class RcQp(Structure):
     progress_ns: int
     clock_ns: int
     acked_bytes: int
-    work_head: int
-    work_next: int
-    work_iteration: int
-    work_local_slot: int
-    work_remote_slot: int
-    work_sent_bytes: int
-    completed_iterations: int
-    outstanding_messages: int
-    next_msn: int
-    done_msn: int
-    work_started: "Array[c_uint32]"
-    message_start_ns: "Array[c_uint64]"
+    work: WorkCursor
     evs: "Array[c_uint32]"
     tx: "Array[RcSlot]"
     cnp_ns: int
@@ -1756,18 +1755,7 @@ class RcQp(Structure):
         ("progress_ns", c_uint64),
         ("clock_ns", c_uint64),
         ("acked_bytes", c_uint64),
-        ("work_head", c_uint32),
-        ("work_next", c_uint32),
-        ("work_iteration", c_uint32),
-        ("work_local_slot", c_uint32),
-        ("work_remote_slot", c_uint32),
-        ("work_sent_bytes", c_uint32),
-        ("completed_iterations", c_uint32),
-        ("outstanding_messages", c_uint32),
-        ("next_msn", c_uint32),
-        ("done_msn", c_uint32),
-        ("work_started", (c_uint32 * 64)),
-        ("message_start_ns", (c_uint64 * 64)),
+        ("work", WorkCursor),
         ("evs", (c_uint32 * 256)),
         ("tx", (RcSlot * 1024)),
         ("cnp_ns", c_uint64),

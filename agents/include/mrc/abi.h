@@ -16,6 +16,7 @@
 #include <mrc/port_abi.h>
 #include <mrc/nic_abi.h>
 #include <mrc/qp_abi.h>
+#include <mrc/work_abi.h>
 #include <mrc/link_probe_abi.h>
 
 #endif

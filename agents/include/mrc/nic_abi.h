@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* A NIC: configuration, memory regions, work, probes, events and counters; QPs are in qp_abi.h. */
+/*
+ * A NIC: configuration, memory regions, probes, events and counters. QPs are in qp_abi.h, their
+ * work in work_abi.h.
+ */
 #ifndef MRC_NIC_ABI_H
 #define MRC_NIC_ABI_H
 
@@ -34,34 +37,6 @@ struct mrc_nic_config {
 	 */
 	__u64 heartbeat_ns;
 	__u64 heartbeat_limit_ns;
-};
-
-/*
- * A work request: an RDMA WRITE carried out `iterations` times. Iteration i reads local_offset +
- * (i % local_slots) * length and writes remote_offset + (i % remote_slots) * length, so that
- * coprime slot counts give each lap over the target other bytes. At most `depth` iterations are
- * outstanding at once.
- */
-struct mrc_work {
-	__u32 id;
-	__u32 length;
-	__u32 iterations;
-	__u32 local_offset;
-	__u32 local_slots;
-	__u32 remote_offset;
-	__u32 remote_slots;
-	__u32 r_key;
-	__u32 depth;
-	__u32 stop; /* user space sets it to end the request before its last iteration */
-	__u32 has_immediate;
-	__u32 immediate;
-};
-
-/* work_ring[qp index], mmapable array: user space fills entries, then stores the new tail. */
-struct mrc_work_ring {
-	__u32 tail;	    /* free-running */
-	__u32 receive_tail; /* receives posted for WRITEs with immediate; free-running */
-	struct mrc_work entries[MRC_WORK_RING];
 };
 
 /* regions[r_key & 63], mmapable array, written by user space; valid when r_key matches. */

@@ -7,6 +7,7 @@
 #include <linux/bpf.h>
 #include <mrc/limit_abi.h>
 #include <mrc/nscc_abi.h>
+#include <mrc/work_abi.h>
 
 enum mrc_qp_state {
 	MRC_QP_RESET = 0,
@@ -203,32 +204,21 @@ struct mrc_qp {
 	__u32 retries;
 	__u32 kick_asked; /* frames have been asked for, or are being lent right now */
 	__u32 timer_armed;
-	__u64 acked_bytes;	    /* payload */
-	__u64 progress_ns;	    /* last acknowledgement of something new */
-	__u64 clock_ns;		    /* when the clock last ticked or was started */
-	__u64 clock_kick_ns;	    /* when it last asked for frames */
-	__u64 idle_since_ns;	    /* since when much of the window lies idle; 0: it does not */
-	__u64 rtt_ns;		    /* the last measured */
-	__s64 idle_least_bytes;	    /* credit that nothing spent since the clock last asked */
-	__u32 work_head;	    /* first work request not yet completed; free-running */
-	__u32 work_next;	    /* work request whose packets are being sent */
-	__u32 work_iteration;	    /* iteration of work_next being sent */
-	__u32 work_local_slot;	    /* work_iteration % local_slots */
-	__u32 work_remote_slot;	    /* work_iteration % remote_slots */
-	__u32 work_sent_bytes;	    /* bytes of that iteration already sent */
-	__u32 completed_iterations; /* of work_head */
-	__u32 outstanding_messages;
-	__u32 next_msn;
+	__u64 acked_bytes;	/* payload */
+	__u64 progress_ns;	/* last acknowledgement of something new */
+	__u64 clock_ns;		/* when the clock last ticked or was started */
+	__u64 clock_kick_ns;	/* when it last asked for frames */
+	__u64 idle_since_ns;	/* since when much of the window lies idle; 0: it does not */
+	__u64 rtt_ns;		/* the last measured */
+	__s64 idle_least_bytes; /* credit that nothing spent since the clock last asked */
 	__u32 acked_msn;	/* messages acknowledged by a transport ACK, 16 bits */
-	__u32 done_msn;		/* messages completed; free-running */
 	__u32 next_rqmsn;	/* WRITEs with immediate begun; free-running */
 	__u32 outstanding_wimm; /* of them, not yet acknowledged */
 	__u32 overdue;		/* lost packets that may leave though the window is full */
-	__u64 wimm_messages;	/* bit msn % 64: the message has an immediate */
-	__u32 work_started[MRC_WORK_RING];     /* iterations of a request, once it is sent whole */
-	__u64 message_start_ns[MRC_WORK_RING]; /* by msn */
-	__u64 acked_bits[MRC_PSN_WORDS];       /* by psn % ring: acknowledged */
-	__u64 lost_bits[MRC_PSN_WORDS];	       /* by psn % ring: to be retransmitted */
+	struct mrc_work_cursor work;
+	__u64 wimm_messages;		 /* bit msn % 64: the message has an immediate */
+	__u64 acked_bits[MRC_PSN_WORDS]; /* by psn % ring: acknowledged */
+	__u64 lost_bits[MRC_PSN_WORDS];	 /* by psn % ring: to be retransmitted */
 	struct mrc_tx_slot tx[MRC_PSN_RING];
 
 	/* paths */

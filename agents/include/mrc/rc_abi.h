@@ -11,6 +11,7 @@
 #include <mrc/dcqcn_abi.h>
 #include <mrc/limit_abi.h>
 #include <mrc/qp_abi.h>
+#include <mrc/work_abi.h>
 
 enum mrc_rc_format {
 	MRC_DSCP_RC = 26, /* data and acknowledgements of a reliable connection: never trimmed */
@@ -70,18 +71,7 @@ struct mrc_rc_qp {
 	__u64 progress_ns; /* last acknowledgement of something new */
 	__u64 clock_ns;	   /* when the clock last ticked or was started */
 	__u64 acked_bytes; /* payload */
-	__u32 work_head;   /* first work request not yet completed; free-running */
-	__u32 work_next;   /* work request whose packets are being sent */
-	__u32 work_iteration;
-	__u32 work_local_slot;
-	__u32 work_remote_slot;
-	__u32 work_sent_bytes;
-	__u32 completed_iterations; /* of work_head */
-	__u32 outstanding_messages;
-	__u32 next_msn; /* messages begun and completed, free-running */
-	__u32 done_msn;
-	__u32 work_started[MRC_WORK_RING];     /* iterations of a request, once it is sent whole */
-	__u64 message_start_ns[MRC_WORK_RING]; /* by msn */
+	struct mrc_work_cursor work;
 	__u32 evs[MRC_EV_MAX];
 	struct mrc_rc_slot tx[MRC_PSN_RING];
 

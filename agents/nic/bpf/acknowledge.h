@@ -12,6 +12,7 @@
 #include "loss.h"
 #include "nic_maps.h"
 #include "requestor.h"
+#include "work.h"
 
 enum {
 	SLIDE_STEPS = 4,
@@ -52,7 +53,7 @@ static __always_inline void account_ack(struct mrc_qp *qp, __u32 psn, __u64 now_
 /* Messages that a transport ACK tells of and that have not been completed yet. */
 static __always_inline __u32 messages_to_complete(const struct mrc_qp *qp)
 {
-	return (__u16)(qp->acked_msn - qp->done_msn);
+	return (__u16)(qp->acked_msn - qp->work.done_msn);
 }
 
 /*
@@ -63,8 +64,8 @@ __noinline int advance(__u32 qp_index, __u64 now_ns)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);
-	__u32 is_complete = 0, finished = 0, finished_index = 0, iterations = 0, packets;
-	__u32 result = ADVANCE_MORE;
+	__u32 is_complete = 0, packets, result = ADVANCE_MORE;
+	struct finished_work finished;
 	struct mrc_histogram *histogram;
 	__u64 start_ns = 0, bytes;
 
@@ -91,11 +92,9 @@ __noinline int advance(__u32 qp_index, __u64 now_ns)
 		qp->una_psn = una + 1;
 	}
 	if (messages_to_complete(qp)) {
-		__u32 msn = qp->done_msn++;
+		__u32 msn = qp->work.done_msn;
 
-		start_ns = qp->message_start_ns[msn & (MRC_WORK_RING - 1)];
-		qp->outstanding_messages--;
-		qp->completed_iterations++;
+		start_ns = work_complete(&qp->work);
 		qp->retries = 0;
 		qp->is_ack_asked = 0;
 		qp->progress_ns = now_ns;
@@ -105,7 +104,7 @@ __noinline int advance(__u32 qp_index, __u64 now_ns)
 		if (messages_to_complete(qp))
 			result |= ADVANCE_MORE;
 	}
-	finished = work_finish(qp, &finished_index, &iterations);
+	work_finish(&qp->work, &finished);
 	packets = qp->acked_total - packets;
 	bytes = qp->acked_bytes - bytes;
 	if (is_loss_due(qp))
@@ -119,8 +118,8 @@ __noinline int advance(__u32 qp_index, __u64 now_ns)
 		if (histogram)
 			histogram_add(histogram, now_ns - start_ns);
 	}
-	if (finished)
-		report_completion(qp_index, finished_index, iterations, MRC_STATUS_SUCCESS);
+	if (finished.is_finished)
+		report_completion(qp_index, finished.index, finished.iterations);
 	return result;
 }
 

@@ -11,7 +11,7 @@
 #include "nic_maps.h"
 
 static __always_inline int is_ack_missing(struct mrc_qp *qp);
-static __always_inline int work_ready(struct mrc_qp *qp, struct mrc_work_ring *ring);
+static __always_inline int packet_ready(struct mrc_qp *qp, struct mrc_work_ring *ring);
 static __always_inline int window_is_open(const struct mrc_qp *qp);
 static __always_inline void qp_fail(__u32 qp_index, __u32 from, __u32 status);
 __noinline int declare_loss(__u32 qp_index, __u32 reason, __u64 now_ns);
@@ -104,7 +104,7 @@ static int on_clock(void *map, __u32 *key, struct mrc_qp *qp)
 	} else if (is_orphan) {
 		is_failed = 1;
 		qp->state = MRC_QP_ERROR;
-	} else if (qp->inflight || (is_ack_missing(qp) && !work_ready(qp, ring))) {
+	} else if (qp->inflight || (is_ack_missing(qp) && !packet_ready(qp, ring))) {
 		is_expired = (__s64)(now_ns - qp->progress_ns) > (__s64)clock_rto_ns(qp);
 		if (is_expired) {
 			qp->progress_ns = now_ns;
@@ -119,7 +119,7 @@ static int on_clock(void *map, __u32 *key, struct mrc_qp *qp)
 				qp->tail_probe = MRC_TAIL_ASKED;
 		}
 	} else {
-		is_idle = !qp->lost_count && !work_ready(qp, ring);
+		is_idle = !qp->lost_count && !packet_ready(qp, ring);
 	}
 	if (is_idle || is_failed)
 		qp->timer_armed = 0;
@@ -137,7 +137,7 @@ static int on_clock(void *map, __u32 *key, struct mrc_qp *qp)
 			break;
 	}
 	bpf_spin_lock(&qp->lock);
-	if (window_is_open(qp) && (qp->lost_count || work_ready(qp, ring))) {
+	if (window_is_open(qp) && (qp->lost_count || packet_ready(qp, ring))) {
 		wanted = frames_missed(qp, now_ns);
 		qp->kick_asked |= !!wanted;
 	} else if (is_ack_missing(qp) && !qp->is_ack_asked) {

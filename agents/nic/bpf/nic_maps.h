@@ -95,16 +95,21 @@ struct {
 	__type(value, struct mrc_histogram);
 } message_histogram SEC(".maps");
 
+/* A work request that has nothing left to wait for. */
+struct finished_work {
+	__u32 is_finished;
+	__u32 index;
+	__u32 iterations;
+};
+
 /* What deciding a packet leaves to be done once the lock is released. */
 struct plan_news {
 	__u32 frames_wanted;
 	__u32 is_clock_due;
 	__u32 is_blocked; /* no EV on a port that is up: only the clock will try again */
 	__u32 is_drifted;
-	__u32 is_finished;
-	__u32 finished_index;
-	__u32 iterations;
 	int restored_ev; /* that lost a turn; -1: none */
+	struct finished_work finished;
 };
 
 /* What settle() follows on. */

@@ -4,7 +4,8 @@
 #define MRC_RC_CLOCK_H
 
 #include <mrc/dcqcn.h>
-#include "rc_work.h"
+#include "rc_maps.h"
+#include "work.h"
 
 #define RC_CLOCK_MONOTONIC 1 /* <time.h> does not compile for BPF */
 
@@ -63,11 +64,11 @@ static int rc_on_clock(void *map, __u32 *key, struct mrc_rc_qp *qp)
 				rc_go_back(qp, MRC_LOSS_TIMEOUT);
 		}
 	} else {
-		is_idle = !rc_work_ready(qp, ring);
+		is_idle = !work_ready(&qp->work, ring);
 	}
 	if (is_idle || is_failed)
 		qp->timer_armed = 0;
-	if (!is_idle && !is_failed && (qp->next_psn != qp->max_psn || rc_work_ready(qp, ring)))
+	if (!is_idle && !is_failed && (qp->next_psn != qp->max_psn || work_ready(&qp->work, ring)))
 		wanted = rc_room(qp);
 	if (wanted)
 		qp->kick_asked = 1;

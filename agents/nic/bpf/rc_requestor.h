@@ -12,6 +12,11 @@
 #include "frame.h"
 #include "memory.h"
 #include "rc_clock.h"
+#include "rc_maps.h"
+#include "rc_wire.h"
+#include "work.h"
+
+#define RC_SLOT(qp, psn) (&(qp)->tx[(psn) & (MRC_PSN_RING - 1)])
 
 enum {
 	RC_IDLE_CREDIT_SHARE = 8, /* part of the window that may lie idle until the clock ticks */
@@ -24,6 +29,26 @@ enum {
 	RC_SEND_PLANNED = -1,
 	RC_SEND_ANSWER = -2,
 };
+
+/* Fills the slot of a new packet, and moves on in the work request. */
+static __always_inline void rc_take(struct mrc_rc_qp *qp, const struct mrc_work *work,
+				    struct mrc_rc_slot *slot, __u64 now_ns)
+{
+	struct work_piece piece = work_next_piece(&qp->work, work, qp->pmtu_bytes);
+
+	slot->local_offset = piece.local_offset;
+	slot->remote_offset = piece.remote_offset;
+	slot->message_bytes = work->length;
+	slot->length = piece.length;
+	slot->work_index = piece.work_index;
+	slot->is_resent = 0;
+	if (piece.is_last)
+		slot->opcode =
+		    (piece.is_first ? RC_WRITE_ONLY : RC_WRITE_LAST) + !!work->has_immediate;
+	else
+		slot->opcode = piece.is_first ? RC_WRITE_FIRST : RC_WRITE_MIDDLE;
+	work_advance(&qp->work, work, &piece, now_ns);
+}
 
 /* The EV of the next packet: the only one, or the next in turn whose port works. */
 static __always_inline __u32 rc_next_ev(struct mrc_rc_qp *qp, __u32 port_up_mask)
@@ -45,7 +70,7 @@ static __always_inline __u32 rc_next_ev(struct mrc_rc_qp *qp, __u32 port_up_mask
 struct rc_news {
 	__u32 frames_wanted;
 	__u32 is_clock_due;
-	struct rc_finished finished;
+	struct finished_work finished;
 };
 
 /* Under the lock: decides the next packet and writes it into `plan`; whether there is one. */
@@ -57,18 +82,18 @@ static __always_inline int rc_plan_locked(struct mrc_rc_qp *qp, struct mrc_work_
 
 	if (qp->state != MRC_QP_RTS)
 		return 0;
-	rc_work_settle(qp, ring);
+	work_settle(&qp->work, ring);
 	is_again = qp->next_psn != qp->max_psn;
 	room = rc_room(qp);
-	if (room && (is_again || rc_work_ready(qp, ring))) {
+	if (room && (is_again || work_ready(&qp->work, ring))) {
 		struct mrc_rc_slot *slot = RC_SLOT(qp, qp->next_psn);
-		struct mrc_work *work = &ring->entries[qp->work_next & (MRC_WORK_RING - 1)];
+		struct mrc_work *work = work_current(&qp->work, ring);
 
 		plan->loss = is_again ? qp->loss : MRC_LOSS_NONE;
 		if (is_again)
 			slot->is_resent = 1;
 		else
-			rc_work_take(qp, work, slot, plan->now_ns);
+			rc_take(qp, work, slot, plan->now_ns);
 		if (qp->acked_psn == qp->max_psn)
 			qp->progress_ns = plan->now_ns;
 		plan->psn = qp->next_psn++;
@@ -93,12 +118,12 @@ static __always_inline int rc_plan_locked(struct mrc_rc_qp *qp, struct mrc_work_
 		is_planned = 1;
 		room--;
 	}
-	rc_work_settle(qp, ring);
-	rc_work_finish(qp, &news->finished);
+	work_settle(&qp->work, ring);
+	work_finish(&qp->work, &news->finished);
 	/* A little credit is only an acknowledgement overtaken by a later one. */
 	window = qp->next_psn - qp->acked_psn + room;
 	if (room > window / RC_IDLE_CREDIT_SHARE && !qp->kick_asked &&
-	    (qp->next_psn != qp->max_psn || rc_work_ready(qp, ring))) {
+	    (qp->next_psn != qp->max_psn || work_ready(&qp->work, ring))) {
 		qp->kick_asked = 1;
 		news->frames_wanted = room;
 	}
@@ -127,7 +152,8 @@ __noinline int rc_plan_next(__u32 qp_index)
 		rc_clock_start(qp_index);
 	if (news.frames_wanted)
 		nic_event(MRC_EVENT_KICK, qp_index, news.frames_wanted, 0, 0);
-	rc_report(qp_index, ring, &news.finished);
+	if (news.finished.is_finished)
+		report_completion(qp_index, news.finished.index, news.finished.iterations);
 	return is_planned;
 }
 
@@ -192,13 +218,12 @@ __noinline int rc_send(struct xdp_md *ctx)
 __noinline int rc_advance(__u32 qp_index, __u64 now_ns, __u64 model_ns, __u32 rtt_ns)
 {
 	struct mrc_rc_qp *qp = rc_find(qp_index);
-	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);
 	struct mrc_histogram *histogram = lookup0(&message_histogram);
 	__u32 packets = 0, bytes = 0, is_end = 0, is_more;
-	struct rc_finished finished = {};
+	struct finished_work finished = {};
 	__u64 start_ns = 0;
 
-	if (!qp || !ring)
+	if (!qp)
 		return 0;
 	bpf_spin_lock(&qp->lock);
 	for (int i = 0; i < RC_PSNS_PER_ADVANCE; i++) {
@@ -214,11 +239,8 @@ __noinline int rc_advance(__u32 qp_index, __u64 now_ns, __u64 model_ns, __u32 rt
 	qp->acked_bytes += bytes;
 	dcqcn_on_ack(&qp->dcqcn, &qp->cc, model_ns, bytes, rtt_ns);
 	if (is_end) {
-		start_ns = qp->message_start_ns[qp->done_msn & (MRC_WORK_RING - 1)];
-		qp->done_msn++;
-		qp->outstanding_messages--;
-		qp->completed_iterations++;
-		rc_work_finish(qp, &finished);
+		start_ns = work_complete(&qp->work);
+		work_finish(&qp->work, &finished);
 	}
 	is_more = qp->una_psn != qp->acked_psn;
 	bpf_spin_unlock(&qp->lock);
@@ -229,7 +251,8 @@ __noinline int rc_advance(__u32 qp_index, __u64 now_ns, __u64 model_ns, __u32 rt
 		if (histogram)
 			histogram_add(histogram, now_ns - start_ns);
 	}
-	rc_report(qp_index, ring, &finished);
+	if (finished.is_finished)
+		report_completion(qp_index, finished.index, finished.iterations);
 	return is_more;
 }
 

@@ -16,6 +16,7 @@
 #include "frame.h"
 #include "memory.h"
 #include "nic_maps.h"
+#include "work.h"
 
 enum {
 	COMPLETIONS_PER_SACK = 64, /* message ends one SACK can uncover */
@@ -42,19 +43,12 @@ static __always_inline struct mrc_qp *qp_find(__u32 qp_index)
 }
 
 /* Whether a new packet could be sent now, credit and EVs apart. */
-static __always_inline int work_ready(struct mrc_qp *qp, struct mrc_work_ring *ring)
+static __always_inline int packet_ready(struct mrc_qp *qp, struct mrc_work_ring *ring)
 {
-	struct mrc_work *work = &ring->entries[qp->work_next & (MRC_WORK_RING - 1)];
-
-	if (qp->work_next == ring->tail || qp->next_psn - qp->una_psn >= qp->mpr_psns)
+	if (qp->next_psn - qp->una_psn >= qp->mpr_psns || !work_ready(&qp->work, ring))
 		return 0;
-	if (qp->work_sent_bytes)
-		return 1;
-	if (work->stop || qp->outstanding_messages >= MRC_WORK_RING)
-		return 0;
-	if (work->has_immediate && qp->outstanding_wimm >= qp->max_wimm)
-		return 0;
-	return !qp->work_iteration || qp->outstanding_messages < work->depth;
+	return qp->work.sent_bytes || !work_current(&qp->work, ring)->has_immediate ||
+	       qp->outstanding_wimm < qp->max_wimm;
 }
 
 /*
@@ -64,90 +58,34 @@ static __always_inline int work_ready(struct mrc_qp *qp, struct mrc_work_ring *r
 static __always_inline int is_ack_missing(struct mrc_qp *qp)
 {
 	return !qp->inflight && !qp->lost_count && qp->una_psn == qp->next_psn &&
-	       qp->done_msn != qp->next_msn;
+	       qp->work.done_msn != qp->work.next_msn;
 }
 
-/* A new packet's slot, and the work request's progress. */
-static __always_inline void work_take(struct mrc_qp *qp, struct mrc_work *work,
-				      struct mrc_tx_slot *slot, __u64 now_ns)
+/* Fills the slot of a new packet, and moves on in the work request. */
+static __always_inline void packet_take(struct mrc_qp *qp, const struct mrc_work *work,
+					struct mrc_tx_slot *slot, __u64 now_ns)
 {
-	__u32 offset = qp->work_sent_bytes;
-	__u32 rest = work->length - offset;
-	__u32 length = rest < qp->pmtu_bytes ? rest : qp->pmtu_bytes;
+	struct work_piece piece = work_next_piece(&qp->work, work, qp->pmtu_bytes);
 
-	if (!offset) {
-		qp->message_start_ns[qp->next_msn & (MRC_WORK_RING - 1)] = now_ns;
-		qp->outstanding_messages++;
-		if (work->has_immediate) {
-			qp->next_rqmsn++;
-			qp->outstanding_wimm++;
-			qp->wimm_messages |= 1ULL << (qp->next_msn & 63);
-		}
+	if (piece.is_first && work->has_immediate) {
+		qp->next_rqmsn++;
+		qp->outstanding_wimm++;
+		qp->wimm_messages |= 1ULL << (piece.msn & 63);
 	}
-	slot->local_offset = work->local_offset + qp->work_local_slot * work->length + offset;
-	slot->remote_offset = work->remote_offset + qp->work_remote_slot * work->length + offset;
-	slot->length = length;
-	slot->msn = qp->next_msn;
+	slot->local_offset = piece.local_offset;
+	slot->remote_offset = piece.remote_offset;
+	slot->length = piece.length;
+	slot->msn = piece.msn;
 	slot->rqmsn = qp->next_rqmsn;
-	slot->work_index = qp->work_next & (MRC_WORK_RING - 1);
+	slot->work_index = piece.work_index;
 	slot->retransmissions = 0;
 	slot->loss = MRC_LOSS_NONE;
-	if (length == rest)
-		slot->opcode = (offset ? WIRE_WRITE_LAST : WIRE_WRITE_ONLY) + !!work->has_immediate;
+	if (piece.is_last)
+		slot->opcode =
+		    (piece.is_first ? WIRE_WRITE_ONLY : WIRE_WRITE_LAST) + !!work->has_immediate;
 	else
-		slot->opcode = offset ? WIRE_WRITE_MIDDLE : WIRE_WRITE_FIRST;
-	qp->work_sent_bytes = offset + length;
-	if (length == rest) {
-		qp->work_sent_bytes = 0;
-		qp->next_msn++;
-		qp->work_iteration++;
-		if (++qp->work_local_slot >= work->local_slots)
-			qp->work_local_slot = 0;
-		if (++qp->work_remote_slot >= work->remote_slots)
-			qp->work_remote_slot = 0;
-	}
-}
-
-/* Moves on to the next work request when the current one is sent whole, or told to stop. */
-static __always_inline void work_settle(struct mrc_qp *qp, struct mrc_work_ring *ring)
-{
-	__u32 index = qp->work_next & (MRC_WORK_RING - 1);
-	struct mrc_work *work = &ring->entries[index];
-
-	if (qp->work_next == ring->tail || qp->work_sent_bytes)
-		return;
-	if (qp->work_iteration < work->iterations && !work->stop)
-		return;
-	qp->work_started[index] = qp->work_iteration;
-	qp->work_iteration = 0;
-	qp->work_local_slot = 0;
-	qp->work_remote_slot = 0;
-	qp->work_next++;
-}
-
-/* Whether the oldest work request has nothing left to wait for; then it is taken off the ring. */
-static __always_inline int work_finish(struct mrc_qp *qp, __u32 *index, __u32 *iterations)
-{
-	*index = qp->work_head & (MRC_WORK_RING - 1);
-	if (qp->work_head == qp->work_next ||
-	    qp->completed_iterations != qp->work_started[*index & (MRC_WORK_RING - 1)])
-		return 0;
-	*iterations = qp->completed_iterations;
-	qp->completed_iterations = 0;
-	qp->work_head++;
-	return 1;
-}
-
-static __noinline int report_completion(__u32 qp_index, __u32 index, __u32 iterations, __u32 status)
-{
-	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);
-	struct mrc_work *work;
-
-	if (!ring)
-		return 0;
-	work = &ring->entries[index & (MRC_WORK_RING - 1)];
-	return nic_event(MRC_EVENT_COMPLETION, qp_index, work->id, iterations,
-			 (__u64)status << 32 | work->length);
+		slot->opcode = piece.is_first ? WIRE_WRITE_FIRST : WIRE_WRITE_MIDDLE;
+	work_advance(&qp->work, work, &piece, now_ns);
 }
 
 /* PSN of the oldest packet that waits for retransmission; only with lost_count > 0. */
@@ -210,7 +148,7 @@ static __always_inline int is_credit_idle(struct mrc_qp *qp, struct mrc_work_rin
 		qp->idle_since_ns = now_ns;
 	if (!fabric_config.is_shaped && qp->rtt_ns / IDLE_CREDIT_RTT_SHARE > wait_ns)
 		wait_ns = qp->rtt_ns / IDLE_CREDIT_RTT_SHARE;
-	return qp->lost_count || (work_ready(qp, ring) && now_ns - qp->idle_since_ns > wait_ns);
+	return qp->lost_count || (packet_ready(qp, ring) && now_ns - qp->idle_since_ns > wait_ns);
 }
 
 /*
@@ -230,8 +168,8 @@ static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *
 		return 0;
 	if (!qp->inflight)
 		plan->news.is_drifted = congestion_drained(qp);
-	work_settle(qp, ring); /* a request that was stopped makes way for the next */
-	is_ready = qp->lost_count || work_ready(qp, ring);
+	work_settle(&qp->work, ring); /* a request that was stopped makes way for the next */
+	is_ready = qp->lost_count || packet_ready(qp, ring);
 	is_asking = !is_ready && !qp->is_ack_asked && is_ack_missing(qp);
 	if (is_asking || (is_ready && window_is_open(qp))) {
 		__u32 psn = qp->lost_count ? oldest_lost(qp) : qp->next_psn - is_asking;
@@ -255,8 +193,7 @@ static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *
 			if (slot->retransmissions < 255)
 				slot->retransmissions++;
 		} else {
-			work = &ring->entries[qp->work_next & (MRC_WORK_RING - 1)];
-			work_take(qp, work, slot, plan->now_ns);
+			packet_take(qp, work_current(&qp->work, ring), slot, plan->now_ns);
 			qp->next_psn++;
 			qp->is_ack_asked = 0;
 		}
@@ -300,9 +237,8 @@ static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *
 		is_planned = 1;
 	}
 unsent:
-	work_settle(qp, ring);
-	plan->news.is_finished =
-	    work_finish(qp, &plan->news.finished_index, &plan->news.iterations);
+	work_settle(&qp->work, ring);
+	work_finish(&qp->work, &plan->news.finished);
 	if (is_credit_idle(qp, ring, plan->now_ns) && !plan->news.is_blocked && !qp->kick_asked) {
 		qp->kick_asked = 1;
 		plan->news.frames_wanted = frames_allowed(qp);
@@ -326,9 +262,8 @@ static __always_inline void plan_report(__u32 qp_index, const struct plan_news *
 		ev_counted(qp_index, news->restored_ev, MRC_EV_SKIP, MRC_EV_GOOD, MRC_REASON_TURN);
 	if (news->frames_wanted)
 		nic_event(MRC_EVENT_KICK, qp_index, news->frames_wanted, 0, 0);
-	if (news->is_finished)
-		report_completion(qp_index, news->finished_index, news->iterations,
-				  MRC_STATUS_SUCCESS);
+	if (news->finished.is_finished)
+		report_completion(qp_index, news->finished.index, news->finished.iterations);
 }
 
 /* plan_locked() for a caller that does not hold the lock. */

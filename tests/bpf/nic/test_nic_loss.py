@@ -97,7 +97,7 @@ def test_one_lost_packet_costs_one_retransmission(source: WriteSource) -> None:
     after = source.nic.counters()
     assert after[NicCounter.TX_RETRANSMIT_SACK] - before[NicCounter.TX_RETRANSMIT_SACK] == 1
     assert after[NicCounter.TX_RETRANSMIT_TIMEOUT] == before[NicCounter.TX_RETRANSMIT_TIMEOUT]
-    assert source.nic.qp().completed_iterations == 0
+    assert source.nic.qp().work.completed_iterations == 0
     assert source.nic.qp().inflight == 0
 
 

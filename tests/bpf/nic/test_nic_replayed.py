@@ -104,7 +104,7 @@ def test_replayed_sack_and_ack_complete_nothing_twice(nic: NicBench, distant: Fa
     source.deliver(packets[0])
     ev = source.attributes.evs[packets[0].ev]
     again = distant.arriving_octets(distant.ack(0, 1), packets[0].plane, ev)
-    done = nic.qp().done_msn
+    done = nic.qp().work.done_msn
     nic.receive(again, packets[0].plane)
-    assert (nic.qp().done_msn, nic.qp().una_psn) == (done, 1)
+    assert (nic.qp().work.done_msn, nic.qp().una_psn) == (done, 1)
     assert decode_frame(again).packet.bth.opcode is Opcode.ACKNOWLEDGE

@@ -258,7 +258,7 @@ def test_completions_come_in_posting_order_whatever_arrives_first(source: WriteS
         Completed(71, 3, Status.SUCCESS, 10),
         Completed(72, 1, Status.SUCCESS, 0),
     ]
-    assert source.nic.qp().outstanding_messages == 0
+    assert source.nic.qp().work.outstanding_messages == 0
 
 
 def test_lost_sacks_are_made_up_for_by_the_last_one(source: WriteSource) -> None:

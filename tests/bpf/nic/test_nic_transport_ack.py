@@ -143,7 +143,7 @@ def test_ack_stands_for_the_sacks_before_it(source: WriteSource) -> None:
     source.acknowledge(19, 1, plane=0, entropy=source.attributes.evs[packets[-1].ev])
     assert source.completions() == [Completed(1, 1, Status.SUCCESS, 2048 * 20)]
     qp = source.nic.qp(source.index)
-    assert (qp.una_psn, qp.inflight, qp.outstanding_messages) == (20, 0, 0)
+    assert (qp.una_psn, qp.inflight, qp.work.outstanding_messages) == (20, 0, 0)
     assert [ev.outstanding for ev in qp.evs] == [0] * len(qp.evs)
 
 
@@ -152,7 +152,7 @@ def test_one_ack_may_complete_many_messages(source: WriteSource) -> None:
     source.send()
     source.acknowledge(29, 30, plane=1, entropy=0)
     qp = source.nic.qp(source.index)
-    assert (qp.done_msn, qp.outstanding_messages, qp.una_psn) == (30, 10, 30)
+    assert (qp.work.done_msn, qp.work.outstanding_messages, qp.una_psn) == (30, 10, 30)
     source.acknowledge(39, 40, plane=1, entropy=0)
     assert source.completions() == [Completed(1, 40, Status.SUCCESS, 10)]
 

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Work requests, and how far a QP has got with them. */
+#ifndef MRC_WORK_ABI_H
+#define MRC_WORK_ABI_H
+
+#include <linux/types.h>
+#include <mrc/limit_abi.h>
+
+/*
+ * A work request: an RDMA WRITE carried out `iterations` times. Iteration i reads local_offset +
+ * (i % local_slots) * length and writes remote_offset + (i % remote_slots) * length, so that
+ * coprime slot counts give each lap over the target other bytes. At most `depth` iterations are
+ * outstanding at once.
+ */
+struct mrc_work {
+	__u32 id;
+	__u32 length;
+	__u32 iterations;
+	__u32 local_offset;
+	__u32 local_slots;
+	__u32 remote_offset;
+	__u32 remote_slots;
+	__u32 r_key;
+	__u32 depth;
+	__u32 stop; /* user space sets it to end the request before its last iteration */
+	__u32 has_immediate;
+	__u32 immediate;
+};
+
+/* work_ring[qp index], mmapable array: user space fills entries, then stores the new tail. */
+struct mrc_work_ring {
+	__u32 tail;	    /* free-running */
+	__u32 receive_tail; /* receives posted for WRITEs with immediate; free-running */
+	struct mrc_work entries[MRC_WORK_RING];
+};
+
+/* Where a QP of any transport is in its work ring, under its lock. Every iteration is a message. */
+struct mrc_work_cursor {
+	__u32 head;		      /* first work request not yet completed; free-running */
+	__u32 next;		      /* work request whose packets are being sent; free-running */
+	__u32 iteration;	      /* iteration of `next` being sent */
+	__u32 local_slot;	      /* iteration % local_slots */
+	__u32 remote_slot;	      /* iteration % remote_slots */
+	__u32 sent_bytes;	      /* bytes of that iteration already sent */
+	__u32 completed_iterations;   /* of `head` */
+	__u32 outstanding_messages;   /* begun and not completed */
+	__u32 next_msn;		      /* messages sent whole; free-running */
+	__u32 done_msn;		      /* messages completed; free-running */
+	__u32 started[MRC_WORK_RING]; /* iterations of a request, once it is sent whole */
+	__u64 message_start_ns[MRC_WORK_RING]; /* by msn */
+};
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * From work requests to what packets carry, and back to completions: the same for the QPs of every
+ * transport. All functions run under the QP's lock but report_completion().
+ */
+#ifndef MRC_WORK_H
+#define MRC_WORK_H
+
+#include "nic_maps.h"
+
+/* The work request whose packets are being sent; there is one unless `next` is the ring's tail. */
+static __always_inline struct mrc_work *work_current(const struct mrc_work_cursor *cursor,
+						     struct mrc_work_ring *ring)
+{
+	return &ring->entries[cursor->next & (MRC_WORK_RING - 1)];
+}
+
+/* Whether there is something to send that was never sent. */
+static __always_inline int work_ready(const struct mrc_work_cursor *cursor,
+				      struct mrc_work_ring *ring)
+{
+	struct mrc_work *work = work_current(cursor, ring);
+
+	if (cursor->next == ring->tail)
+		return 0;
+	if (cursor->sent_bytes)
+		return 1;
+	if (work->stop || cursor->outstanding_messages >= MRC_WORK_RING)
+		return 0;
+	return !cursor->iteration || cursor->outstanding_messages < work->depth;
+}
+
+/* What one packet carries. */
+struct work_piece {
+	__u32 local_offset;
+	__u32 remote_offset;
+	__u32 length;
+	__u32 msn;
+	__u32 work_index;
+	__u32 is_first; /* of its message */
+	__u32 is_last;
+};
+
+/* The next packet's piece of the current work request. */
+static __always_inline struct work_piece
+work_next_piece(const struct mrc_work_cursor *cursor, const struct mrc_work *work, __u32 pmtu_bytes)
+{
+	__u32 offset = cursor->sent_bytes, rest = work->length - offset;
+
+	return (struct work_piece){
+	    .local_offset = work->local_offset + cursor->local_slot * work->length + offset,
+	    .remote_offset = work->remote_offset + cursor->remote_slot * work->length + offset,
+	    .length = rest < pmtu_bytes ? rest : pmtu_bytes,
+	    .msn = cursor->next_msn,
+	    .work_index = cursor->next & (MRC_WORK_RING - 1),
+	    .is_first = !offset,
+	    .is_last = rest <= pmtu_bytes,
+	};
+}
+
+/* Moves on behind a piece that is on its way. */
+static __always_inline void work_advance(struct mrc_work_cursor *cursor,
+					 const struct mrc_work *work,
+					 const struct work_piece *piece, __u64 now_ns)
+{
+	if (piece->is_first) {
+		cursor->message_start_ns[piece->msn & (MRC_WORK_RING - 1)] = now_ns;
+		cursor->outstanding_messages++;
+	}
+	cursor->sent_bytes += piece->length;
+	if (piece->is_last) {
+		cursor->sent_bytes = 0;
+		cursor->next_msn++;
+		cursor->iteration++;
+		if (++cursor->local_slot >= work->local_slots)
+			cursor->local_slot = 0;
+		if (++cursor->remote_slot >= work->remote_slots)
+			cursor->remote_slot = 0;
+	}
+}
+
+/* Moves on to the next work request when the current one is sent whole, or told to stop. */
+static __always_inline void work_settle(struct mrc_work_cursor *cursor, struct mrc_work_ring *ring)
+{
+	struct mrc_work *work = work_current(cursor, ring);
+
+	if (cursor->next == ring->tail || cursor->sent_bytes)
+		return;
+	if (cursor->iteration < work->iterations && !work->stop)
+		return;
+	cursor->started[cursor->next & (MRC_WORK_RING - 1)] = cursor->iteration;
+	cursor->iteration = 0;
+	cursor->local_slot = 0;
+	cursor->remote_slot = 0;
+	cursor->next++;
+}
+
+/* The oldest message that is outstanding is completed; returns when it began. */
+static __always_inline __u64 work_complete(struct mrc_work_cursor *cursor)
+{
+	__u32 msn = cursor->done_msn++;
+
+	cursor->outstanding_messages--;
+	cursor->completed_iterations++;
+	return cursor->message_start_ns[msn & (MRC_WORK_RING - 1)];
+}
+
+/* Takes the oldest work request off the ring if it has nothing left to wait for. */
+static __always_inline void work_finish(struct mrc_work_cursor *cursor,
+					struct finished_work *finished)
+{
+	finished->index = cursor->head & (MRC_WORK_RING - 1);
+	finished->is_finished = cursor->head != cursor->next &&
+				cursor->completed_iterations == cursor->started[finished->index];
+	finished->iterations = cursor->completed_iterations;
+	if (!finished->is_finished)
+		return;
+	cursor->completed_iterations = 0;
+	cursor->head++;
+}
+
+/* Tells the agent of a work request that has been carried out. */
+static __noinline int report_completion(__u32 qp_index, __u32 index, __u32 iterations)
+{
+	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);
+	struct mrc_work *work;
+
+	if (!ring)
+		return 0;
+	work = &ring->entries[index & (MRC_WORK_RING - 1)];
+	return nic_event(MRC_EVENT_COMPLETION, qp_index, work->id, iterations,
+			 (__u64)MRC_STATUS_SUCCESS << 32 | work->length);
+}
+
+#endif
