@@ -7,7 +7,7 @@
 #define MRC_RESPONDER_H
 
 #include <stddef.h>
-#include <mrc/nscc.h>
+#include <mrc/nscc_inflight.h>
 #include <mrc/psn.h>
 #include "answer.h"
 #include "frame.h"
