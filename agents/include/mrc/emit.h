@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/*
- * How a frame leaves a port without rate and faults, and what does it for others: mrc/emit_port.h,
- * or the switch at the far end.
- */
+/* How a frame leaves a port without rate and faults; for all others there is mrc/emit_port.h. */
 #ifndef MRC_EMIT_H
 #define MRC_EMIT_H
 
@@ -23,25 +20,6 @@ static __always_inline void write_macs(void *frame, const struct mrc_port *port)
 
 	*(__u64 *)frame = *(const __u64 *)macs;
 	*(__u32 *)(frame + 8) = *(const __u32 *)(macs + 8);
-}
-
-/* Whether frames leave a port without meeting a queue, a fault or a capture. */
-static __always_inline int port_is_plain(const struct mrc_port *port)
-{
-	return !port->rate_bps && !port->is_faulted && !port->capture_bytes;
-}
-
-/*
- * The program that a host's has to hand a frame on to that leaves by this port, or
- * MRC_FABRIC_PROGRAM_COUNT when emit_plainly() is enough.
- */
-static __always_inline int emit_program(const struct mrc_port *port)
-{
-	if (port->rate_bps || port->is_faulted)
-		return MRC_FABRIC_PROGRAM_EMIT;
-	if (port->is_direct && port_is_plain(port))
-		return MRC_FABRIC_PROGRAM_FORWARD;
-	return MRC_FABRIC_PROGRAM_COUNT;
 }
 
 /* Counts a frame as sent. */

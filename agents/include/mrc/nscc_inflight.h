@@ -14,15 +14,15 @@ static __always_inline __u32 nscc_nominal_bytes(__u32 udp_bytes)
 	return udp_bytes + MRC_NSCC_NOMINAL_EXTRA;
 }
 
-static __always_inline int nscc_may_send(const struct mrc_nscc *nscc)
-{
-	return nscc->inflight_bytes < (__s64)nscc->cwnd_bytes;
-}
-
 /* Credit left; what the last packet took beyond it is negative. */
 static __always_inline __s64 nscc_credit_bytes(const struct mrc_nscc *nscc)
 {
 	return (__s64)nscc->cwnd_bytes - nscc->inflight_bytes;
+}
+
+static __always_inline int nscc_may_send(const struct mrc_nscc *nscc)
+{
+	return nscc_credit_bytes(nscc) > 0;
 }
 
 /* How many packets of a nominal size so much credit lets go: any is enough for one. */
@@ -35,7 +35,7 @@ static __always_inline __u32 nscc_packets_allowed(__s64 credit_bytes, __u32 nomi
 static __always_inline int nscc_asks_sack(const struct mrc_nscc *nscc,
 					  const struct mrc_nscc_parameters *parameters)
 {
-	return (__s64)nscc->cwnd_bytes - nscc->inflight_bytes < (__s64)parameters->mtu_bytes ||
+	return nscc_credit_bytes(nscc) < (__s64)parameters->mtu_bytes ||
 	       nscc->cwnd_bytes < parameters->sack_threshold_bytes;
 }
 

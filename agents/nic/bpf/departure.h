@@ -6,7 +6,7 @@
 #ifndef MRC_DEPARTURE_H
 #define MRC_DEPARTURE_H
 
-#include <mrc/emit.h>
+#include "hand_on.h"
 #include "icrc.h"
 #include "nic_maps.h"
 #include "tunnel.h"
@@ -22,18 +22,13 @@ static __always_inline int depart(__u32 plane, __u32 traffic_class)
 	return DEPARTURE | traffic_class << DEPARTURE_CLASS_SHIFT | (plane & (MRC_PLANE_MAX - 1));
 }
 
-/*
- * Completes the frame. Returns the XDP verdict, or ~ the enum mrc_fabric_program that it is to be
- * handed on to.
- */
+/* Completes the frame; returns what emit_from_host() does. */
 __noinline int leave(struct xdp_md *ctx, __u32 departure)
 {
 	__u32 traffic_class = departure >> DEPARTURE_CLASS_SHIFT & 15;
 	struct mrc_nic_config *config = lookup0(&nic_config);
-	struct emit_request *request;
 	struct mrc_port *port;
 	__u32 port_id;
-	int program;
 
 	if (!config)
 		return XDP_DROP;
@@ -43,26 +38,13 @@ __noinline int leave(struct xdp_md *ctx, __u32 departure)
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	if (tunnel_leave(ctx, port))
 		return nic_drop(MRC_NC_DROP_LENGTH);
-	program = emit_program(port);
-	if (program == MRC_FABRIC_PROGRAM_COUNT)
-		return emit_plainly(ctx, port_id, port);
-	request = lookup0(&emit_requests);
-	if (!request)
-		return XDP_DROP;
-	request->port_id = port_id;
-	request->traffic_class = traffic_class;
-	return ~program;
+	return emit_from_host(ctx, port_id, port, traffic_class);
 }
 
 /* Sends the frame that a handler has completed; returns the XDP verdict. */
 static __always_inline int send(struct xdp_md *ctx, __u32 departure)
 {
-	int verdict = leave(ctx, departure);
-
-	if (verdict >= 0)
-		return verdict;
-	bpf_tail_call(ctx, &fabric_programs, ~verdict);
-	return XDP_DROP; /* never: every lab has these programs */
+	return hand_on(ctx, leave(ctx, departure));
 }
 
 #endif

@@ -10,9 +10,9 @@
 #include <mrc/abi.h>
 #include <mrc/wire.h>
 #include <mrc/fabric_maps.h>
-#include <mrc/emit.h>
 #include "nic_maps.h"
 #include "frame.h"
+#include "hand_on.h"
 #include "../../switch/bpf/forward_ecmp.h"
 
 enum {
@@ -71,10 +71,9 @@ int stack(struct xdp_md *ctx)
 {
 	struct wire_stack *head = frame_head(ctx, sizeof(head->eth) + sizeof(head->outer));
 	struct mrc_nic_config *config = lookup0(&nic_config);
-	struct emit_request *request;
 	struct mrc_port *port;
 	__u32 port_id;
-	int plane, program;
+	int plane;
 
 	if (!head || !config || head->eth.ethertype != bpf_htons(WIRE_ETH_P_IPV6) ||
 	    head->outer.next_header != WIRE_NEXT_HEADER_TCP)
@@ -90,16 +89,7 @@ int stack(struct xdp_md *ctx)
 	if (!head)
 		return XDP_DROP;
 	write_macs(head, port);
-	program = emit_program(port);
-	if (program == MRC_FABRIC_PROGRAM_COUNT)
-		return emit_plainly(ctx, port_id, port);
-	request = lookup0(&emit_requests);
-	if (!request)
-		return XDP_DROP;
-	request->port_id = port_id;
-	request->traffic_class = MRC_CLASS_DATA;
-	bpf_tail_call(ctx, &fabric_programs, program);
-	return XDP_DROP; /* never: every lab has these programs */
+	return hand_on(ctx, emit_from_host(ctx, port_id, port, MRC_CLASS_DATA));
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

@@ -26,6 +26,26 @@ static __always_inline int drop(__u32 port_id, __u32 reason)
 }
 
 /*
+ * One switch: routes the frame that came in by `ingress` and rewrites it for departure. Returns the
+ * egress port, which is then in `*egress`, or, negated, the counter of what else becomes of it.
+ */
+static __always_inline int cross_switch(struct wire_eth *eth, const void *data_end,
+					const struct mrc_port *ingress, __u64 time_ns,
+					struct mrc_port **egress)
+{
+	int way = route(eth, data_end, ingress, time_ns);
+	__u32 egress_id = way;
+
+	if (way < 0)
+		return way;
+	*egress = bpf_map_lookup_elem(&port_table, &egress_id);
+	if (!*egress)
+		return -MRC_PC_DROP_NO_ROUTE;
+	route_leave(eth, *egress);
+	return way;
+}
+
+/*
  * Lets a frame that is rewritten for departure by egress_id, in an unshaped lab, go from switch to
  * switch as far as links are direct. It leaves by the first one that is not. Global, so that the
  * verifier looks at it once.
@@ -35,8 +55,8 @@ __noinline int go_on(struct xdp_md *ctx, __u32 egress_id)
 	void *data = (void *)(long)ctx->data;
 	void *data_end = (void *)(long)ctx->data_end;
 	struct wire_eth *eth = data;
-	struct mrc_port *far, *next, *egress = bpf_map_lookup_elem(&port_table, &egress_id);
-	__u32 next_id;
+	struct mrc_port *far, *egress = bpf_map_lookup_elem(&port_table, &egress_id);
+	__u32 far_id;
 	int way;
 
 	if (!egress || (void *)(eth + 1) + sizeof(struct wire_ipv6) > data_end)
@@ -45,19 +65,14 @@ __noinline int go_on(struct xdp_md *ctx, __u32 egress_id)
 		far = direct_far_end(egress);
 		if (!far)
 			break;
-		way = route(eth, data_end, far, 0);
+		far_id = egress->peer_port;
+		way = cross_switch(eth, data_end, far, 0, &egress);
 		if (way == -MRC_PC_PASSED_TO_STACK)
 			break;
 		emit_count(egress_id, data_end - data);
 		if (way < 0)
-			return drop(egress->peer_port, -way);
-		next_id = way;
-		next = bpf_map_lookup_elem(&port_table, &next_id);
-		if (!next)
-			return drop(egress->peer_port, MRC_PC_DROP_NO_ROUTE);
-		route_leave(eth, next);
-		egress = next;
-		egress_id = next_id;
+			return drop(far_id, -way);
+		egress_id = way;
 	}
 	return port_emit(ctx, egress_id, egress, route_class(eth));
 }
@@ -70,7 +85,6 @@ static __always_inline int forward_frame(struct xdp_md *ctx)
 	__u32 ingress_id = ctx->ingress_ifindex - MRC_IFINDEX_BASE;
 	struct wire_eth *eth = data;
 	struct mrc_port *ingress, *egress;
-	__u32 egress_id;
 	int way;
 
 	ingress = bpf_map_lookup_elem(&port_table, &ingress_id);
@@ -78,21 +92,17 @@ static __always_inline int forward_frame(struct xdp_md *ctx)
 		return XDP_PASS;
 	if ((void *)(eth + 1) + sizeof(struct wire_ipv6) > data_end)
 		return drop(ingress_id, MRC_PC_DROP_MALFORMED);
-	way = route(eth, data_end, ingress, fabric_is_adaptive() ? frame_time_ns(ctx) : 0);
+	way = cross_switch(eth, data_end, ingress, fabric_is_adaptive() ? frame_time_ns(ctx) : 0,
+			   &egress);
 	if (way == -MRC_PC_PASSED_TO_STACK) {
 		port_count(ingress_id, MRC_PC_PASSED_TO_STACK, 1);
 		return XDP_PASS;
 	}
 	if (way < 0)
 		return drop(ingress_id, -way);
-	egress_id = way;
-	egress = bpf_map_lookup_elem(&port_table, &egress_id);
-	if (!egress)
-		return drop(ingress_id, MRC_PC_DROP_NO_ROUTE);
-	route_leave(eth, egress);
 	if (!fabric_config.is_shaped && egress->is_direct)
-		return go_on(ctx, egress_id);
-	return port_emit(ctx, egress_id, egress, route_class(eth));
+		return go_on(ctx, way);
+	return port_emit(ctx, way, egress, route_class(eth));
 }
 
 SEC("xdp")
