@@ -10,6 +10,7 @@ Needs libbpf 1.0 or newer (libbpf.so.1).
 import ctypes
 import os
 from collections.abc import Mapping
+from contextlib import ExitStack
 from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 from functools import cache
 from pathlib import Path
@@ -272,6 +273,13 @@ def open_pinned(path: Path) -> int:
     descriptor = int(library().bpf_obj_get(str(path).encode()))
     if descriptor < 0:
         _raise_errno(f"cannot open the pin {path}", descriptor)
+    return descriptor
+
+
+def open_pinned_in(opened: ExitStack, folder: Path, name: str) -> int:
+    """A descriptor of the map or program pinned under *name* in *folder*, closed with *opened*."""
+    descriptor = open_pinned(folder / name)
+    opened.callback(os.close, descriptor)
     return descriptor
 
 

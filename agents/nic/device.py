@@ -1,11 +1,11 @@
 """The NIC as the kernel holds it: its pinned maps and program, and the frames an agent lends to it."""
 
-import os
 from contextlib import ExitStack
 from ctypes import c_uint32
+from functools import partial
 from pathlib import Path
 
-from agents.bpf.libbpf import open_pinned, run_live
+from agents.bpf.libbpf import open_pinned_in, run_live
 from agents.bpf.maps import ArrayMap, MappedArray, MappedMemory, PerCpuArray, RingBuffer, map_info
 from agents.wire_abi import (
     Command,
@@ -37,12 +37,7 @@ class NicDevice:
 
     def __init__(self, pins: Path) -> None:
         with ExitStack() as opened:
-
-            def descriptor(name: str) -> int:
-                number = open_pinned(pins / name)
-                opened.callback(os.close, number)
-                return number
-
+            descriptor = partial(open_pinned_in, opened, pins)
             self._program = descriptor("nic")
             self.config = MappedArray(descriptor("nic_config"), NicConfig)[0]
             self.regions = MappedArray(descriptor("regions"), Region)

@@ -17,9 +17,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from ctypes import c_uint32
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Self
 
-from agents.bpf.libbpf import open_pinned
+from agents.bpf.libbpf import open_pinned_in
 from agents.bpf.maps import MappedArray, RingBuffer, create_ring, map_delete, map_update
 from agents.wire_abi import CaptureRecord, CaptureState, Limit, PortCounter
 from testbed.capture.selection import Selection
@@ -83,12 +84,7 @@ class Tap:
         self.epoch_ns = time.time_ns() - time.monotonic_ns()
         with ExitStack() as opened:
             opened.enter_context(exclusive(lab.paths.folder / "capture.lock", "capture"))
-
-            def descriptor(name: str) -> int:
-                number = open_pinned(lab.paths.fabric_pins / name)
-                opened.callback(os.close, number)
-                return number
-
+            descriptor = partial(open_pinned_in, opened, lab.paths.fabric_pins)
             self._state = MappedArray(descriptor("capture_state"), CaptureState)[0]
             rings = descriptor("capture_rings")
             self._clear()

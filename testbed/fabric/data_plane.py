@@ -5,15 +5,15 @@ A port is known to BPF by its ifindex alone, so the same program serves every po
 maps are shared with all NICs.
 """
 
-import os
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from ctypes import c_uint32
+from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
 import agents
-from agents.bpf.libbpf import BpfObject, attach_xdp, open_pinned, pin
+from agents.bpf.libbpf import BpfObject, attach_xdp, open_pinned_in, pin
 from agents.bpf.maps import MappedArray, PerCpuArray, map_update
 from agents.switch.queue_maps import queue_map_entries
 from agents.wire_abi import (
@@ -73,12 +73,7 @@ class FabricMaps:
 
     def __init__(self, paths: LabPaths) -> None:
         with ExitStack() as opened:
-
-            def descriptor(name: str) -> int:
-                number = open_pinned(paths.fabric_pins / name)
-                opened.callback(os.close, number)
-                return number
-
+            descriptor = partial(open_pinned_in, opened, paths.fabric_pins)
             self.port_table = MappedArray(descriptor("port_table"), PortEntry)
             self.port_fault = MappedArray(descriptor("port_fault"), PortFault)
             self.fault_accounts = MappedArray(descriptor("fault_accounts"), FaultAccounts)

@@ -1,12 +1,12 @@
 """How the ports of a lab that is up are served, which can be changed then, and how full its queues are."""
 
-import os
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Self
 
-from agents.bpf.libbpf import open_pinned
+from agents.bpf.libbpf import open_pinned_in
 from agents.bpf.maps import ArrayMap, MappedArray, map_info
 from agents.wire_abi import DrainerMode, QueueDrainer, QueuePool
 from agents.wire_abi import Port as PortEntry
@@ -51,12 +51,7 @@ class QueueEngine:
     def __init__(self, paths: LabPaths, *, is_shaped: bool) -> None:
         self._is_shaped = is_shaped
         with ExitStack() as opened:
-
-            def descriptor(name: str) -> int:
-                number = open_pinned(paths.fabric_pins / name)
-                opened.callback(os.close, number)
-                return number
-
+            descriptor = partial(open_pinned_in, opened, paths.fabric_pins)
             self._ports = MappedArray(descriptor("port_table"), PortEntry)
             self._drainers = MappedArray(descriptor("queue_drainer"), QueueDrainer)
             self._pool = ArrayMap(descriptor("queue_pool"), QueuePool, locked=True)

@@ -1,12 +1,12 @@
 """What a transport needs of a NIC: verbs by way of its agent, memory and counts by way of its maps."""
 
-import os
 from collections.abc import Iterable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from agents.bpf.libbpf import open_pinned
+from agents.bpf.libbpf import open_pinned_in
 from agents.bpf.maps import ArrayMap, MappedArray, MappedMemory
 from agents.wire_abi import Limit, Qp, RcQp, Stream
 from testbed.topology.congestion import QpAttribute
@@ -96,12 +96,7 @@ class NicMaps:
 
     def __init__(self, pins: Path) -> None:
         with ExitStack() as opened:
-
-            def descriptor(name: str) -> int:
-                number = open_pinned(pins / name)
-                opened.callback(os.close, number)
-                return number
-
+            descriptor = partial(open_pinned_in, opened, pins)
             self._memory = MappedMemory(descriptor("memory"))
             self._qps = ArrayMap(descriptor("qps"), Qp)
             self._rc_qps = ArrayMap(descriptor("rc_qps"), RcQp)
