@@ -44,14 +44,14 @@ def run(sizes: Sequence[int] = HOSTS_PER_T0) -> Iterator[Figure]:
         up_s = (time.monotonic_ns() - start_ns) / 1e9
         try:
             with labs.attach(LAB_NAME) as lab:
-                windows = (WINDOW_PACKETS, IN_FLIGHT_PACKETS // hosts)
-                for links, (is_same_in_all, window) in product(LINKS, enumerate(windows)):
+                windows = {False: WINDOW_PACKETS, True: IN_FLIGHT_PACKETS // hosts}
+                for links, (is_same_in_all, window) in product(LINKS, windows.items()):
                     _change_links(lab, links)
                     packets, micros, wrong = _measure(lab, window)
                     what = f"{links} links, {hosts} hosts send, window {window}:"
                     yield Figure("scale", f"{what} delivered", "packet/s", packets)
                     figure = Figure("scale", f"{what} CPU per delivered packet", "us", micros)
-                    costs[links, bool(is_same_in_all), hosts] = figure.median
+                    costs[links, is_same_in_all, hosts] = figure.median
                     yield figure
                     yield Figure("scale", f"{what} wrong bytes", "B", (wrong,), "0")
         finally:

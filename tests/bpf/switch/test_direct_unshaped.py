@@ -91,6 +91,10 @@ def uplink(bench: FabricBench) -> Port:
     return bench.clos.explain_ev(0, NEAR, FAR).links[1].lower
 
 
+def t1_ingress(bench: FabricBench) -> Port:
+    return bench.clos.peer(uplink(bench))
+
+
 def t1_egress(bench: FabricBench) -> Port:
     return bench.clos.explain_ev(0, NEAR, FAR).links[2].upper
 
@@ -105,10 +109,7 @@ LEAVES_AT: dict[str, tuple[Callable[[FabricBench], None], Callable[[FabricBench]
     "faulted link": (set_at(uplink, "is_faulted", 1), uplink),
     "second link is veth": (set_at(t1_egress, "is_direct", 0), t1_egress),
     "second link is captured": (set_at(t1_egress, "capture_bytes", 64), t1_egress),
-    "second switch is the kernel's": (
-        lambda bench: set_at(lambda _: bench.clos.peer(uplink(bench)), "is_configured", 0)(bench),
-        uplink,
-    ),
+    "second switch is the kernel's": (set_at(t1_ingress, "is_configured", 0), uplink),
 }
 
 
@@ -128,7 +129,7 @@ def test_a_frame_that_ends_on_its_way_is_counted_where_it_came_in(bench: FabricB
     verdict, _, counted = arrive(bench, bytes(frame))
     assert verdict is Verdict.DROP
     assert sent_by(counted) == {uplink(bench).id}
-    assert counted[bench.clos.peer(uplink(bench)).id][PortCounter.DROP_HOP_LIMIT] == 1
+    assert counted[t1_ingress(bench).id][PortCounter.DROP_HOP_LIMIT] == 1
 
 
 def test_what_is_not_mrc_stays_with_the_first_switch(bench: FabricBench) -> None:
