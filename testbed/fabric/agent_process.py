@@ -106,6 +106,7 @@ def _write_config(paths: LabPaths, clos: Clos, runtime: RuntimeName, host: str, 
         # In a container the agent is in the right namespace from the start.
         network_namespace=node_namespace(paths.lab, host) if runtime is RuntimeName.NETNS else None,
         rto_ns=rto_ns,
+        retry_limit=clos.spec.nic.retry_limit,
         tail_ns=_tail_ns(clos),
         reorder_packets=0 if clos.spec.is_shaped else _REORDER_UNSHAPED,
         evs_name_paths=clos.spec.forwarding != "ecmp",

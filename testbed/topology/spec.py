@@ -70,6 +70,13 @@ class NicSpec(BaseModel):
     qps_max: int = Field(
         default=32, ge=1, le=1024, description="QPs a NIC can hold; each takes about 100 KiB."
     )
+    retry_limit: int = Field(
+        default=12,
+        ge=0,
+        le=1000,
+        description="Time-outs and refusals in a row, without progress, that an MRC QP survives. With one "
+        "packet in ten lost on every link, 12 in a row are not rare.",
+    )
 
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
