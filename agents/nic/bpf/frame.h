@@ -35,10 +35,30 @@ static __always_inline void *frame_exactly(struct xdp_md *ctx, __u32 size)
 	return frame_bytes(ctx) == size + WIRE_ICRC_BYTES ? frame_head(ctx, size) : (void *)0;
 }
 
-/* Cuts or grows the frame to exactly `bytes`. */
+enum {
+	FRAME_MOVE_BYTES = 1024, /* more than the headroom that the kernel leaves, with a margin */
+};
+
+/*
+ * Cuts or grows the frame to exactly `bytes`; what it holds is lost. A data packet that becomes a
+ * SACK, and a SACK that becomes a data packet, does so at its head: at the tail the kernel would
+ * clear what is gained. Where there is no room at one end, there is at the other.
+ */
 static __always_inline int frame_resize(struct xdp_md *ctx, __u32 bytes)
 {
-	return bpf_xdp_adjust_tail(ctx, (int)((__u64)bytes - frame_bytes(ctx)));
+	int gain = (int)((__u64)bytes - frame_bytes(ctx));
+
+	if (gain <= -FRAME_MOVE_BYTES)
+		return bpf_xdp_adjust_head(ctx, -gain);
+	if (gain >= FRAME_MOVE_BYTES) {
+		if (!bpf_xdp_adjust_head(ctx, -gain))
+			return 0;
+		if (!bpf_xdp_adjust_head(ctx, -FRAME_MOVE_BYTES))
+			gain -= FRAME_MOVE_BYTES;
+	}
+	if (!bpf_xdp_adjust_tail(ctx, gain))
+		return 0;
+	return bpf_xdp_adjust_head(ctx, -gain);
 }
 
 /* Whom a packet is for, and on which path. */

@@ -72,7 +72,8 @@ __noinline int direct_pass(__u32 port_id, __u32 id)
 			outer->destination[1] = carrier[1];
 			return 0;
 		}
-		route_leave(eth, egress);
+		route_leave(eth);
+		write_macs(eth, egress);
 	}
 	port_count(port_id, MRC_PC_TX_PACKETS, 1);
 	port_count(port_id, MRC_PC_TX_BYTES, length_bytes);

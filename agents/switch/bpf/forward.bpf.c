@@ -26,8 +26,9 @@ static __always_inline int drop(__u32 port_id, __u32 reason)
 }
 
 /*
- * One switch: routes the frame that came in by `ingress` and rewrites it for departure. Returns the
- * egress port, which is then in `*egress`, or, negated, the counter of what else becomes of it.
+ * One switch: routes the frame that came in by `ingress` and rewrites its IPv6 header for departure.
+ * Returns the egress port, which is then in `*egress`, or, negated, the counter of what else becomes
+ * of it.
  */
 static __always_inline int cross_switch(struct wire_eth *eth, const void *data_end,
 					const struct mrc_port *ingress, __u64 time_ns,
@@ -41,7 +42,7 @@ static __always_inline int cross_switch(struct wire_eth *eth, const void *data_e
 	*egress = bpf_map_lookup_elem(&port_table, &egress_id);
 	if (!*egress)
 		return -MRC_PC_DROP_NO_ROUTE;
-	route_leave(eth, *egress);
+	route_leave(eth);
 	return way;
 }
 
@@ -74,6 +75,7 @@ __noinline int go_on(struct xdp_md *ctx, __u32 egress_id)
 			return drop(far_id, -way);
 		egress_id = way;
 	}
+	write_macs(eth, egress); /* what goes on inside needs no addresses */
 	return port_emit(ctx, egress_id, egress, route_class(eth));
 }
 
@@ -102,6 +104,7 @@ static __always_inline int forward_frame(struct xdp_md *ctx)
 		return drop(ingress_id, -way);
 	if (!fabric_config.is_shaped && egress->is_direct)
 		return go_on(ctx, way);
+	write_macs(eth, egress);
 	return port_emit(ctx, way, egress, route_class(eth));
 }
 

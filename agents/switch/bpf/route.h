@@ -32,13 +32,12 @@ static __always_inline int route(struct wire_eth *eth, const void *data_end,
 	return way;
 }
 
-/* Rewrites the frame for departure by `egress`. */
-static __always_inline void route_leave(struct wire_eth *eth, const struct mrc_port *egress)
+/* Rewrites the frame for departure, but for its MAC addresses. */
+static __always_inline void route_leave(struct wire_eth *eth)
 {
 	struct wire_ipv6 *outer = (void *)(eth + 1);
 
 	outer->hop_limit--;
-	write_macs(eth, egress);
 }
 
 static __always_inline __u32 route_class(const struct wire_eth *eth)
