@@ -1093,7 +1093,7 @@ class Path(Structure):
 
 
 class Port(Structure):
-    """struct mrc_port, 48 bytes."""
+    """struct mrc_port, 64 bytes."""
 
     node_id: int
     peer_port: int
@@ -1108,6 +1108,7 @@ class Port(Structure):
     pad1: int
     rate_bps: int
     delay_ns: int
+    pad2: "Array[c_uint64]"
 
     _fields_ = (
         ("node_id", c_uint32),
@@ -1123,6 +1124,7 @@ class Port(Structure):
         ("pad1", c_uint32),
         ("rate_bps", c_uint64),
         ("delay_ns", c_uint64),
+        ("pad2", (c_uint64 * 2)),
     )
 
 

@@ -29,6 +29,7 @@ struct mrc_port {
 	__u32 pad1;
 	__u64 rate_bps; /* 0: unshaped, frames are redirected at once */
 	__u64 delay_ns; /* propagation delay of the link, shaped ports only */
+	__u64 pad2[2];	/* one cache line */
 };
 
 enum mrc_port_counter {

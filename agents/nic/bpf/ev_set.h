@@ -39,20 +39,25 @@ enum {
 	EV_SHUFFLE_REACH = 4, /* a power of two */
 };
 
+/* Two bits for a shuffle from the clock: nothing that is random enough for it costs less. */
+static __always_inline __u32 ev_shuffle(__u64 now_ns)
+{
+	return (now_ns * 0x9e3779b97f4a7c15ULL) >> 32 & (EV_SHUFFLE_REACH - 1);
+}
+
 /*
  * The EV whose turn it is: planes take turns, so that they carry equal load whatever their number
  * of EVs; within a plane the active EVs are walked in an order that each lap shuffles a little (an
  * EV just used changes places with one of the few used before it, so each is used once per lap, and
- * never waits for much more than a lap).
+ * never waits for much more than a lap). `back`: with which of those few.
  */
-static __always_inline __u32 ev_turn(struct mrc_qp *qp, __u32 usable_planes, __u32 random)
+static __always_inline __u32 ev_turn(struct mrc_qp *qp, __u32 usable_planes, __u32 back)
 {
 	__u32 from_next = usable_planes & ~0U << PLANE_INDEX(qp->next_plane);
 	__u32 plane = PLANE_INDEX(trailing_zeros(from_next ? from_next : usable_planes));
 	struct mrc_ev_plane *set = &qp->planes[plane];
 	__u32 slice = plane * qp->evs_per_plane;
 	__u32 cursor = set->cursor < set->active_count ? set->cursor : 0;
-	__u32 back = random & (EV_SHUFFLE_REACH - 1);
 	__u8 ev = qp->order[EV_INDEX(slice + cursor)];
 
 	qp->next_plane = plane + 1;
@@ -75,10 +80,10 @@ static __always_inline void ev_set_state(struct mrc_ev *ev, __u32 state, __u32 r
  * An EV in SKIP loses its turn and is GOOD again, but only one for each packet; it is left in
  * *restored. When nothing but SKIP comes along, the last one carries the packet all the same.
  */
-static __always_inline int ev_select(struct mrc_qp *qp, __u32 port_mask, __u32 random, int avoid,
-				     __u64 now_ns, int *restored)
+static __always_inline int ev_select(struct mrc_qp *qp, __u32 port_mask, int avoid, __u64 now_ns,
+				     int *restored)
 {
-	__u32 usable_planes = port_mask & qp->active_planes;
+	__u32 usable_planes = port_mask & qp->active_planes, back = ev_shuffle(now_ns);
 	int ev = -1;
 
 	if (!usable_planes)
@@ -86,7 +91,7 @@ static __always_inline int ev_select(struct mrc_qp *qp, __u32 port_mask, __u32 r
 	for (int i = 0; i < EV_ATTEMPTS; i++) {
 		struct mrc_ev *candidate;
 
-		ev = ev_turn(qp, usable_planes, random);
+		ev = ev_turn(qp, usable_planes, back);
 		candidate = &qp->evs[EV_INDEX(ev)];
 		if (candidate->state == MRC_EV_SKIP) {
 			if (*restored < 0) {

@@ -157,8 +157,7 @@ static __always_inline int is_credit_idle(struct mrc_qp *qp, struct mrc_work_rin
  * packets could leave than this one, and whether the QP's clock must be started.
  */
 static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *ring,
-				       const struct mrc_nic_config *config, struct tx_plan *plan,
-				       __u32 random)
+				       const struct mrc_nic_config *config, struct tx_plan *plan)
 {
 	int is_planned = 0, is_ready, is_asking, ev;
 
@@ -176,9 +175,8 @@ static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *
 		struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
 		struct mrc_work *work;
 
-		ev = ev_select(qp, usable_planes(config, qp), random,
-			       qp->lost_count ? slot->ev_index : -1, plan->now_ns,
-			       &plan->news.restored_ev);
+		ev = ev_select(qp, usable_planes(config, qp), qp->lost_count ? slot->ev_index : -1,
+			       plan->now_ns, &plan->news.restored_ev);
 		if (ev < 0) {
 			plan->news.is_blocked = 1;
 			goto unsent;
@@ -273,13 +271,12 @@ __noinline int plan_next(__u32 qp_index)
 	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);
 	struct mrc_nic_config *config = lookup0(&nic_config);
 	struct tx_plan *plan = lookup0(&tx_plans);
-	__u32 random = bpf_get_prandom_u32();
 	int is_planned;
 
 	if (!qp || !ring || !config || !plan)
 		return 0;
 	bpf_spin_lock(&qp->lock);
-	is_planned = plan_locked(qp, ring, config, plan, random);
+	is_planned = plan_locked(qp, ring, config, plan);
 	bpf_spin_unlock(&qp->lock);
 	plan_report(qp_index, &plan->news);
 	return is_planned;

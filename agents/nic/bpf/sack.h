@@ -120,7 +120,6 @@ __noinline int hear_sack(__u32 qp_index)
 	struct mrc_nic_config *config = lookup0(&nic_config);
 	struct heard_sack *heard = lookup0(&heard_sacks);
 	struct tx_plan *plan = lookup0(&tx_plans);
-	__u32 random = bpf_get_prandom_u32();
 	__u32 is_stale = 0, cack;
 
 	if (!qp || !ring || !config || !heard || !plan)
@@ -154,7 +153,7 @@ __noinline int hear_sack(__u32 qp_index)
 	heard->bytes = qp->acked_bytes - heard->bytes;
 	plan->is_settled = leaves_nothing(qp, heard, plan);
 	if (plan->is_settled)
-		plan->is_planned = plan_locked(qp, ring, config, plan, random);
+		plan->is_planned = plan_locked(qp, ring, config, plan);
 unlock:
 	bpf_spin_unlock(&qp->lock);
 	return is_stale;
