@@ -34,7 +34,11 @@ static __always_inline int hand_on(struct xdp_md *ctx, int verdict)
 {
 	if (verdict >= 0)
 		return verdict;
-	bpf_tail_call(ctx, &fabric_programs, ~verdict);
+	/* by a constant index each, so that the kernel makes them plain jumps */
+	if (verdict == ~MRC_FABRIC_PROGRAM_FORWARD)
+		bpf_tail_call_static(ctx, &fabric_programs, MRC_FABRIC_PROGRAM_FORWARD);
+	else
+		bpf_tail_call_static(ctx, &fabric_programs, MRC_FABRIC_PROGRAM_EMIT);
 	return XDP_DROP; /* never: every lab has these programs */
 }
 

@@ -165,7 +165,7 @@ int nic(struct xdp_md *ctx)
 	struct tx_plan *plan;
 
 	if (verdict == CALL_RC) {
-		bpf_tail_call(ctx, &nic_transports, NIC_TRANSPORT_RC);
+		bpf_tail_call_static(ctx, &nic_transports, NIC_TRANSPORT_RC);
 		return nic_drop(MRC_NC_DROP_OPCODE); /* the lab has no such program */
 	}
 	if (verdict == SETTLE_FIRST) {
