@@ -23,7 +23,7 @@ static __always_inline int depart(__u32 plane, __u32 traffic_class)
 }
 
 /* Completes the frame; returns what emit_from_host() does. */
-__noinline int leave(struct xdp_md *ctx, __u32 departure)
+static __always_inline int leave(struct xdp_md *ctx, __u32 departure)
 {
 	__u32 traffic_class = departure >> DEPARTURE_CLASS_SHIFT & 15;
 	struct mrc_nic_config *config = lookup0(&nic_config);

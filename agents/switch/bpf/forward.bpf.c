@@ -51,7 +51,7 @@ static __always_inline int cross_switch(struct wire_eth *eth, const void *data_e
  * switch as far as links are direct. It leaves by the first one that is not. Global, so that the
  * verifier looks at it once.
  */
-__noinline int go_on(struct xdp_md *ctx, __u32 egress_id)
+static __always_inline int go_on(struct xdp_md *ctx, __u32 egress_id)
 {
 	void *data = (void *)(long)ctx->data;
 	void *data_end = (void *)(long)ctx->data_end;
