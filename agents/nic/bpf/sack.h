@@ -113,7 +113,7 @@ static __always_inline int leaves_nothing(struct mrc_qp *qp, const struct heard_
  * The books of the QP after a SACK, all but what settle() does, and mostly that is nothing: then
  * the next packet is decided in the same lock section. Returns whether the SACK is stale.
  */
-__noinline int hear_sack(__u32 qp_index)
+static __always_inline int hear_sack(__u32 qp_index)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);

@@ -26,9 +26,9 @@ static __always_inline int drop(__u32 port_id, __u32 reason)
 }
 
 /*
- * One switch: routes the frame that came in by `ingress` and rewrites its IPv6 header for departure.
- * Returns the egress port, which is then in `*egress`, or, negated, the counter of what else becomes
- * of it.
+ * One switch: routes the frame that came in by `ingress` and rewrites its IPv6 header for
+ * departure. Returns the egress port, which is then in `*egress`, or, negated, the counter of what
+ * else becomes of it.
  */
 static __always_inline int cross_switch(struct wire_eth *eth, const void *data_end,
 					const struct mrc_port *ingress, __u64 time_ns,

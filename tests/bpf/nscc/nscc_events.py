@@ -46,7 +46,7 @@ def ratios(low: Fraction, high: Fraction) -> st.SearchStrategy[Fraction]:
 
 links = st.builds(
     CcLink,
-    rate_bps=st.integers(10**6, 10**12),
+    rate_bps=st.integers(10**6, 9 * 10**11),  # with more over 5 ms there is no profile
     base_rtt_ns=st.integers(2_000, 5_000_000),
     mtu_bytes=st.sampled_from([256, 1024, 2048, 4096]),
     is_trimming=st.booleans(),
