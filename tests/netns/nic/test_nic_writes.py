@@ -38,6 +38,28 @@ def test_message_without_bytes_completes(live: Lab) -> None:
         assert (done["status"], done["iterations"]) == ("success", 3)
 
 
+def test_frames_serve_packets_of_any_size_in_turn(live: Lab) -> None:
+    """A frame carries a small packet, an answer and a full one in turn, and never runs out of room."""
+    lengths = (2048, 1, 600, 2048, 1100, 90, 2048, 1500, 900, 2049, 300, 4000) * 5
+    rounds = 60
+    with WritePair(live, DISTANT, max(lengths)) as pair:
+        place = {"local_offset": pair.local["offset"], "remote_offset": pair.MARGIN_BYTES}
+        ends = (pair.source, pair.target)
+        before = [end.counters() for end in ends]
+        for _ in range(rounds):
+            posted = [
+                pair.source.post_write(pair.qpn, length=length, r_key=pair.remote["r_key"], **place)
+                for length in lengths
+            ]
+            assert {pair.complete(work_id)["status"] for work_id in posted} == {"success"}
+        after = [end.counters() for end in ends]
+    assert [now["drop_length"] - then["drop_length"] for then, now in zip(before, after, strict=True)] == [
+        0,
+        0,
+    ]
+    assert after[0]["tx_data"] - before[0]["tx_data"] >= rounds * len(lengths)
+
+
 def test_all_planes_carry_their_share(live: Lab) -> None:
     with WritePair(live, DISTANT) as pair:
         pair.write(10 * LAP)
