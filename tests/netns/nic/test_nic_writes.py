@@ -41,14 +41,18 @@ def test_message_without_bytes_completes(live: Lab) -> None:
 def test_frames_serve_packets_of_any_size_in_turn(live: Lab) -> None:
     """A frame carries a small packet, an answer and a full one in turn, and never runs out of room."""
     lengths = (2048, 1, 600, 2048, 1100, 90, 2048, 1500, 900, 2049, 300, 4000) * 5
-    rounds = 60
-    with WritePair(live, DISTANT, max(lengths)) as pair:
-        place = {"local_offset": pair.local["offset"], "remote_offset": pair.MARGIN_BYTES}
+    rounds, iterations = 5, 100  # so many that a request has been posted before the one ahead ends
+    with WritePair(live, DISTANT, max(lengths), window_packets=5) as pair:
+        place = {
+            "local_offset": pair.local["offset"],
+            "remote_offset": pair.MARGIN_BYTES,
+            "r_key": pair.remote["r_key"],
+        }
         ends = (pair.source, pair.target)
         before = [end.counters() for end in ends]
         for _ in range(rounds):
             posted = [
-                pair.source.post_write(pair.qpn, length=length, r_key=pair.remote["r_key"], **place)
+                pair.source.post_write(pair.qpn, length=length, iterations=iterations, **place)
                 for length in lengths
             ]
             assert {pair.complete(work_id)["status"] for work_id in posted} == {"success"}
@@ -57,7 +61,7 @@ def test_frames_serve_packets_of_any_size_in_turn(live: Lab) -> None:
         0,
         0,
     ]
-    assert after[0]["tx_data"] - before[0]["tx_data"] >= rounds * len(lengths)
+    assert after[0]["tx_data"] - before[0]["tx_data"] >= rounds * iterations * len(lengths)
 
 
 def test_all_planes_carry_their_share(live: Lab) -> None:
