@@ -78,21 +78,23 @@ static __always_inline void ev_set_state(struct mrc_ev *ev, __u32 state, __u32 r
  * when no plane of port_mask has an active EV.
  *
  * An EV in SKIP loses its turn and is GOOD again, but only one for each packet; it is left in
- * *restored. When nothing but SKIP comes along, the last one carries the packet all the same.
+ * *restored. When nothing better comes along, the last one carries the packet all the same, one on
+ * a dead path only if there was no other.
  */
 static __always_inline int ev_select(struct mrc_qp *qp, __u32 port_mask, int avoid, __u64 now_ns,
 				     int *restored)
 {
 	__u32 usable_planes = port_mask & qp->active_planes, back = ev_shuffle(now_ns);
-	int ev = -1;
+	int chosen = -1;
 
 	if (!usable_planes)
 		return -1;
 	for (int i = 0; i < EV_ATTEMPTS; i++) {
-		struct mrc_ev *candidate;
+		int ev = ev_turn(qp, usable_planes, back);
+		struct mrc_ev *candidate = &qp->evs[EV_INDEX(ev)];
 
-		ev = ev_turn(qp, usable_planes, back);
-		candidate = &qp->evs[EV_INDEX(ev)];
+		if (chosen < 0 || !PATH(qp, candidate->path)->is_dead)
+			chosen = ev;
 		if (candidate->state == MRC_EV_SKIP) {
 			if (*restored < 0) {
 				ev_set_state(candidate, MRC_EV_GOOD, MRC_REASON_TURN, now_ns);
@@ -103,7 +105,7 @@ static __always_inline int ev_select(struct mrc_qp *qp, __u32 port_mask, int avo
 		if (ev != avoid && !path_is_late(qp, candidate->path))
 			break;
 	}
-	return ev;
+	return chosen;
 }
 
 /* In ECMP an endpoint cannot know which EVs share a link. */

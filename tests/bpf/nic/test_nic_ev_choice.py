@@ -167,6 +167,24 @@ def test_backup_falls_when_a_packet_from_its_former_life_proves_lost(nic: NicBen
     assert nic.qp().evs[dead].bad_count == 2
 
 
+@pytest.mark.parametrize("first_plane", range(4))
+def test_dead_path_carries_nothing_while_any_other_comes_along(
+    nic: NicBench, distant: FarEnd, first_plane: int
+) -> None:
+    """Though every other EV has lost its turn."""
+    source = WriteSource(nic, distant, distant.attributes(evs=evs_on_uplinks(distant, 0, 0, 0)))
+    source.post(2048)
+    with nic.editing_qp() as qp:
+        for ev in qp.evs[: len(source.attributes.evs)]:
+            if ev.plane == 1:
+                qp.paths[ev.path].is_dead = 1
+            else:
+                ev.state = EvState.SKIP
+        qp.next_plane = first_plane
+    (packet,) = source.send()
+    assert packet.plane != 1
+
+
 def unheard(source: WriteSource) -> set[int]:
     """PSNs that the responder has not received."""
     return {packet.psn for packet in source.sent if not source.reference.has(packet.psn)}
