@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The last step of every frame that leaves the NIC. Handlers only say through which port: what
- * comes here needs stack of its own, which must not be added to theirs.
+ * The last step of every frame that leaves the NIC. Handlers only say through which port; the
+ * program itself does the rest, once for all of them.
  */
 #ifndef MRC_DEPARTURE_H
 #define MRC_DEPARTURE_H

@@ -48,8 +48,7 @@ static __always_inline int cross_switch(struct wire_eth *eth, const void *data_e
 
 /*
  * Lets a frame that is rewritten for departure by egress_id, in an unshaped lab, go from switch to
- * switch as far as links are direct. It leaves by the first one that is not. Global, so that the
- * verifier looks at it once.
+ * switch as far as links are direct. It leaves by the first one that is not.
  */
 static __always_inline int go_on(struct xdp_md *ctx, __u32 egress_id)
 {
