@@ -29,8 +29,10 @@ struct mrc_port {
 	__u32 pad1;
 	__u64 rate_bps; /* 0: unshaped, frames are redirected at once */
 	__u64 delay_ns; /* propagation delay of the link, shaped ports only */
-	__u64 pad2[2];	/* one cache line */
+	__u64 pad2[2];
 };
+
+_Static_assert(sizeof(struct mrc_port) == 64, "a port is one cache line");
 
 enum mrc_port_counter {
 	MRC_PC_TX_PACKETS = 0,
