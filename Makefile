@@ -16,10 +16,18 @@ BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Werror -Iagents/include
 	-idirafter /usr/include/$(shell uname -m)-linux-gnu
 CFLAGS := -O2 -g -Wall -Wextra -Werror -Iagents/include
 
+# The same programs for virtual time: clang's pragmas and packed headers are theirs, not mistakes.
+VIRTUAL_CFLAGS := -O2 -g
+VIRTUAL_FLAGS := -std=gnu11 -fPIC -fvisibility=hidden -fno-strict-aliasing -Wall -Wextra -Werror \
+	-Wno-unknown-pragmas -Wno-address-of-packed-member -Wno-uninitialized -Wno-sign-compare -Wno-unused-command-line-argument -Wa,--no-warn \
+	-Iagents/virtual/shim -Iagents/include -Iagents/virtual
+
 BPF_SOURCES := $(shell find agents -name '*.bpf.c')
 BPF_OBJECTS := $(patsubst %.c,agents/_objects/%.o,$(notdir $(BPF_SOURCES)))
 DRAINER_SOURCES := $(wildcard agents/switch/drainer/*.c)
 DRAINER := $(if $(DRAINER_SOURCES),agents/_objects/drainer)
+VIRTUAL_SOURCES := $(wildcard agents/virtual/*.c)
+VIRTUAL := agents/_objects/libmrc_virtual.so
 C_FILES := $(shell find agents -name '*.[ch]')
 vpath %.bpf.c $(sort $(dir $(BPF_SOURCES)))
 
@@ -27,17 +35,26 @@ vpath %.bpf.c $(sort $(dir $(BPF_SOURCES)))
 BOOT := $(shell cat /proc/sys/kernel/random/boot_id)
 HOST_READY := build/host-ready-$(BOOT)
 TEST_TOOLS_READY := build/test-tools-ready-$(BOOT)
-TIERS ?= unit bpf netns e2e
+TIERS ?= unit virtual bpf netns e2e
+KERNELS ?= 6.1 6.12 running
+KERNEL_PARTS ?= load smoke tests
+KERNEL_TESTS ?= tests/bpf
 
-.PHONY: help setup demo test test-tools check bench pictures bpf abi abi-check dashboards image lock clean
+.PHONY: help setup demo test test-long test-tools check audit bench kernels budgets pictures bpf virtual abi \
+	abi-check dashboards image lock clean
 help:
 	@echo "sudo make setup   system packages, Python environment, BPF objects, node image"
 	@echo "sudo make demo    all of that, then a lab, a link flap and its verdict"
-	@echo "sudo make test    every test; TIERS='unit bpf' chooses from: unit bpf netns e2e"
-	@echo "make check        ruff, mypy, import-linter, clang-format, ABI, playbook syntax"
+	@echo "sudo make test    every test; TIERS='unit bpf' chooses from: unit virtual bpf netns e2e"
+	@echo "sudo make test-long  what takes hours: tests/long, and new random examples in unit and bpf"
+	@echo "make check        ruff, mypy, bandit, seccomp, file modes, import-linter, clang-format, ABI, playbooks, verifiers' budgets"
+	@echo "make audit        known vulnerabilities of the locked packages; asks PyPI"
 	@echo "sudo make bench   the figures of docs/performance.md"
+	@echo "sudo make kernels the programs, tests/bpf and a lab under other kernels; KERNELS='6.1 6.12 running'"
+	@echo "sudo make budgets what the programs cost the running kernel's verifier, after a change that is meant"
 	@echo "sudo make pictures  docs/images anew"
-	@echo "make bpf | abi    compile the BPF programs | regenerate agents/wire_abi.py"
+	@echo "make bpf | abi    compile the BPF programs | regenerate agents/abi.py"
+	@echo "make virtual      compile the same programs for virtual time; needs cc alone"
 	@echo "make dashboards   write dashboards/json anew"
 	@echo "make lock         refresh requirements.lock"
 	@echo "make clean        remove what was built; runs/ stays"
@@ -48,27 +65,55 @@ setup: $(VENV)/.synced $(HOST_READY)
 demo: setup
 	@$(BIN)/mrc-testbed demo
 
+# The unit tier needs no root and shares nothing with the others: it runs beside bpf.
 test: setup test-tools
-	@failed=; for tier in $(TIERS); do \
-		echo "== $$tier"; $(BIN)/pytest tests/$$tier || failed="$$failed $$tier"; \
+	@mkdir -p build; failed=; unit=; \
+	for tier in $(TIERS); do \
+		if [ $$tier = unit ] && [[ " $(TIERS) " == *" bpf "* ]]; then \
+			$(BIN)/pytest tests/unit $(PYTEST_OPTIONS) >build/unit.log 2>&1 & unit=$$!; continue; \
+		fi; \
+		echo "== $$tier"; $(BIN)/pytest tests/$$tier $(PYTEST_OPTIONS) || failed="$$failed $$tier"; \
+		if [ -n "$$unit" ]; then \
+			wait $$unit || failed="$$failed unit"; unit=; echo "== unit"; cat build/unit.log; \
+		fi; \
 	done; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
 
+# New random examples, many of them; what fails is kept in tests/corpus and tried first the next time.
+test-long: setup test-tools
+	@$(MAKE) --no-print-directory test TIERS="long unit bpf" PYTEST_OPTIONS="--hypothesis-profile=long --timeout=3600"
+
 test-tools: $(TEST_TOOLS_READY)
 
-check: $(VENV)/.synced
+check: $(VENV)/.synced bpf
 	@failed=; try() { local name=$$1; shift; echo "== $$name"; "$$@" || failed="$$failed $$name"; }; \
 	try ruff $(BIN)/ruff check .; \
 	try ruff-format $(BIN)/ruff format --check --quiet .; \
 	try mypy $(BIN)/mypy; \
+	try bandit $(BIN)/bandit --quiet --recursive --severity-level medium --confidence-level medium \
+		testbed agents dashboards; \
+	try security $(BIN)/pytest --quiet tests/unit/security; \
 	try import-linter $(BIN)/lint-imports --no-logo; \
 	try clang-format $(BIN)/clang-format --dry-run -Werror $(C_FILES); \
 	try abi $(MAKE) --no-print-directory abi-check; \
 	try playbooks $(BIN)/ansible-playbook --syntax-check --inventory localhost, $(wildcard playbooks/*.yaml); \
+	try kernels $(BIN)/python -m tests.kernels check; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
+
+# --strict: a package whose advisories cannot be asked for is a failure, not a pass.
+audit: $(VENV)/.synced
+	@UV_SYSTEM_CERTS=true $(BIN)/uv tool run --quiet pip-audit@2.10.1 --strict --progress-spinner off \
+		--disable-pip --require-hashes --requirement requirements.lock
 
 pictures: setup test-tools
 	@PYTHONPATH=tests $(BIN)/python tests/e2e/browser/pictures.py
+
+# Hours for tests/bpf in guests without KVM; KERNEL_PARTS='load smoke' leaves them out.
+kernels: setup test-tools
+	@$(BIN)/python -m tests.kernels run --keep --kernels $(KERNELS) --parts $(KERNEL_PARTS) --tests $(KERNEL_TESTS)
+
+budgets: setup
+	@$(BIN)/python -m tests.kernels record
 
 bench: setup test-tools
 	@$(BIN)/python -m benchmarks
@@ -127,7 +172,7 @@ image: $(VENV)/.synced
 
 # ---- what runs in the kernel ----------------------------------------------------------------
 
-bpf: $(BPF_OBJECTS) $(DRAINER)
+bpf: $(BPF_OBJECTS) $(DRAINER) $(VIRTUAL)
 	@:
 
 agents/_objects/%.bpf.o: %.bpf.c Makefile
@@ -140,17 +185,30 @@ agents/_objects/drainer: $(DRAINER_SOURCES) Makefile
 	@echo "compiling $(@F)"
 	@$(CLANG) $(CFLAGS) -MMD -MP -MF $@.d -o $@ $(DRAINER_SOURCES) -lbpf
 
+virtual: $(VENV)/.synced $(VIRTUAL)
+	@:
+
+# A map that maps.def does not name would be looked up in vain, silently.
+$(VIRTUAL): $(VIRTUAL_SOURCES) agents/virtual/maps.def Makefile
+	@mkdir -p $(@D)
+	@echo "compiling $(@F)"
+	@$(CC) $(VIRTUAL_FLAGS) $(VIRTUAL_CFLAGS) -shared -Wl,-z,defs -o $@ $(VIRTUAL_SOURCES)
+	@$(CC) $(VIRTUAL_FLAGS) -MM -MP -MT $@ -MF $@.d $(VIRTUAL_SOURCES)
+	@diff <(sed -n 's/^[A-Z]*(\(.*\))$$/\1/p' agents/virtual/maps.def | sort) \
+		<(objdump -t $@ | awk '$$4 == ".maps" && $$NF !~ /^[._]/ {print $$NF}' | sort) >&2 \
+		|| { rm $@; echo "agents/virtual/maps.def and the maps of the programs differ" >&2; exit 1; }
+
 -include $(wildcard agents/_objects/*.d)
 
-build/wire_abi.py: agents/_objects/abi.bpf.o agents/abi_generate.py $(VENV)/.synced
+build/abi.py: agents/_objects/abi.bpf.o agents/abi_generate.py $(VENV)/.synced
 	@mkdir -p $(@D)
 	$(BIN)/python -m agents.abi_generate $< > $@
 
-abi: build/wire_abi.py
-	cp $< agents/wire_abi.py
+abi: build/abi.py
+	cp $< agents/abi.py
 
-abi-check: build/wire_abi.py
-	diff -u agents/wire_abi.py $<
+abi-check: build/abi.py
+	diff -u agents/abi.py $<
 
 clean:
 	rm -rf build agents/_objects .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache $(VENV)

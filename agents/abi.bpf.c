@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
-/* Compiled for its BTF only, never loaded: the source of agents/wire_abi.py. */
+/* Compiled for its BTF only, never loaded: the source of agents/abi.py. */
 #include <mrc/abi.h>
 #include <mrc/lossless_abi.h>
 #include <mrc/queue_abi.h>
 #include <mrc/rc_abi.h>
 #include <mrc/stream_abi.h>
+#include <mrc/virtual_abi.h>
 
 /* A global of pointer type keeps a type in the BTF even where no map uses it. */
 #define KEEP(kind, name) const kind name *keep_##name __attribute__((unused))
@@ -31,6 +32,9 @@ KEEP(enum, mrc_traffic_class);
 KEEP(enum, mrc_dscp);
 KEEP(enum, mrc_icrc_mode);
 KEEP(struct, mrc_nic_config);
+KEEP(struct, mrc_nic_control);
+KEEP(struct, mrc_nic_path);
+KEEP(struct, mrc_nic_paths);
 KEEP(enum, mrc_qp_state);
 KEEP(enum, mrc_ev_state);
 KEEP(enum, mrc_ev_reason);
@@ -87,3 +91,8 @@ KEEP(struct, mrc_lossless_settings);
 KEEP(struct, mrc_lossless_link);
 KEEP(struct, mrc_stream);
 KEEP(struct, mrc_stream_account);
+KEEP(struct, mrc_virtual_map);
+KEEP(struct, mrc_virtual_lab);
+KEEP(struct, mrc_virtual_report);
+KEEP(struct, mrc_virtual_totals);
+KEEP(enum, mrc_virtual_payload);

@@ -1,6 +1,6 @@
-"""Generates agents/wire_abi.py from the BTF of abi.bpf.c.
+"""Generates agents/abi.py from the BTF of abi.bpf.c.
 
-    python -m agents.abi_generate OBJECT > agents/wire_abi.py
+    python -m agents.abi_generate OBJECT > agents/abi.py
 
 `make abi` does that; tests/bpf/test_abi.py fails when the committed file is stale.
 """
@@ -112,7 +112,7 @@ def _element_annotation(btf: Btf, type_id: int) -> str:
 
 
 def generate(dump: dict[str, Any]) -> str:
-    """The text of wire_abi.py from `bpftool -j btf dump file OBJECT`."""
+    """The text of abi.py from `bpftool -j btf dump file OBJECT`."""
     btf = Btf(dump["types"])
     enums = [e for e in btf.types if e["kind"] == "ENUM" and e["name"].startswith("mrc_")]
     structs = [e for e in btf.types if e["kind"] == "STRUCT" and e["name"].startswith("mrc_")]

@@ -32,9 +32,11 @@ NAMES = (
     "guard",
     "lossy_soak",
     "nic_fuzz",
+    "qp_replacements",
     "scale",
     "collective",
     "verifier",
+    "fault_ends",
 )
 
 

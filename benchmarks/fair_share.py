@@ -16,8 +16,8 @@ from testbed.workloads.nic_access import NicMaps
 QPS = 64
 WARM_UP_S = 1.0
 REPETITIONS = 5
-_FABRIC = {"nic": {"qps_max": 2 * QPS, "memory": "64MiB"}}
-_LABS = (
+_FABRIC: dict[str, object] = {"nic": {"qps_max": 2 * QPS, "memory": "64MiB"}}
+_LABS: tuple[tuple[str, dict[str, str], int | None, float], ...] = (
     ("unshaped, window 16", {}, 16, 3.0),
     ("100 Mb/s ports, nscc", {"port_rate": "100Mbit"}, None, 20.0),
 )

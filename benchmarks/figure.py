@@ -37,7 +37,7 @@ class Figure:
         return median(self.samples)
 
 
-def machine() -> dict[str, str | int]:
+def machine() -> dict[str, str | float]:
     """What the figures were taken on."""
     model = next(
         (

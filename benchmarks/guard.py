@@ -14,11 +14,11 @@ from benchmarks.figure import Figure
 from benchmarks.transfer import live_lab
 from testbed.fabric.live import Lab
 from testbed.scenario.execution import execute
-from testbed.scenario.live import LiveLab, live_world
-from testbed.scenario.load import load_scenario
-from testbed.scenario.resolve import resolve
-from testbed.scenario.signal_clock import catching_signals
-from testbed.scenario.verdict import Status
+from testbed.scenario.measure.verdict import Status
+from testbed.scenario.run.live import LiveLab, live_world
+from testbed.scenario.run.signal_clock import catching_signals
+from testbed.scenario.spec.load import load_scenario
+from testbed.scenario.spec.resolve import resolve
 from testbed.topology.spec import TopologySpec
 
 RUNS = 20

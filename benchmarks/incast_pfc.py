@@ -7,7 +7,7 @@ fifth writes to another host at the same T0 (the victim), whose own port is free
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 
-from agents.wire_abi import PortCounter
+from agents.abi import PortCounter
 from benchmarks.figure import Figure
 from benchmarks.transfer import Transfer, live_lab, pause
 from testbed.fabric.live import Lab

@@ -14,15 +14,16 @@ from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 
-from agents.wire_abi import Limit, NicCounter
+from agents.abi import NicCounter
+from agents.nic.work_queue import QPN_MIN
 from benchmarks.figure import Figure
-from testbed.topology.clos import Clos
+from testbed.topology.resolve import resolve_topology
 from testbed.topology.spec import TopologySpec
 
 FRAMES = 1_000_000
 COMPARE_EVERY = 100
 ALIVE_EVERY = 20_000
-FABRIC = Clos(TopologySpec(planes=4, t0=3, t1=2, hosts_per_t0=2, uplinks_per_pair=2))
+FABRIC = resolve_topology(TopologySpec(planes=4, t0=3, t1=2, hosts_per_t0=2, uplinks_per_pair=2))
 HOST, PEER = 3, 4
 _NIC_TESTS = Path(__file__).parents[1] / "tests" / "bpf" / "nic"
 
@@ -45,7 +46,7 @@ def run() -> Iterator[Figure]:
 
 def _fuzz(seed: int, frames: int) -> "Counter[str]":
     """What the NIC counted; raises AssertionError with the frame that did what it may not."""
-    sys.path.insert(0, str(_NIC_TESTS))
+    sys.path[:0] = [str(_NIC_TESTS), str(_NIC_TESTS.parents[1])]
     from far_end import FarEnd  # noqa: PLC0415 - the tests' modules know each other by bare names
     from fuzzed_qp import FuzzedQp  # noqa: PLC0415
     from nic_bench import NicBench  # noqa: PLC0415
@@ -54,9 +55,7 @@ def _fuzz(seed: int, frames: int) -> "Counter[str]":
     alive = 0
     with NicBench(FABRIC, HOST) as nic:
         before = nic.counters()
-        qp = FuzzedQp(
-            nic, FarEnd(FABRIC, HOST, PEER, qpn=Limit.QPN_BASE.value), random, compare_every=COMPARE_EVERY
-        )
+        qp = FuzzedQp(nic, FarEnd(FABRIC, HOST, PEER, qpn=QPN_MIN), random, compare_every=COMPARE_EVERY)
         for number in range(1, frames + 1):
             plane = random.randrange(FABRIC.spec.planes)
             frame = qp.damaged(qp.good_frame(plane))

@@ -13,10 +13,10 @@ from platform import machine
 from tempfile import TemporaryDirectory
 from typing import Self
 
+from agents.abi import DrainerMode, FabricConfig
+from agents.abi import Histogram as HistogramValue
 from agents.bpf.libbpf import run_live
 from agents.bpf.maps import MappedArray
-from agents.wire_abi import DrainerMode, FabricConfig
-from agents.wire_abi import Histogram as HistogramValue
 from benchmarks.cpu_time import busy_s
 from benchmarks.transfer import pause
 from testbed.metrics.histogram import Histogram, merge

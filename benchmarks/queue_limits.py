@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from agents.wire_abi import DrainerMode
+from agents.abi import DrainerMode
 from benchmarks.figure import Figure
 from benchmarks.pinger import Interval, Pinger, compile_pinger, private_bpffs, round_trip_ns
 from benchmarks.transfer import pause

@@ -11,12 +11,12 @@ from mininet.link import Link
 from mininet.net import Mininet
 from mininet.node import Host, Node
 
-from testbed.topology.clos import Clos
+from testbed.topology.resolve import resolve_topology
 from testbed.topology.spec import TopologySpec
 
 
 def main() -> None:
-    clos = Clos(TopologySpec.model_validate_json(sys.argv[1]))
+    clos = resolve_topology(TopologySpec.model_validate_json(sys.argv[1]))
     Mininet.inited = True  # its init() rewrites a dozen sysctls of the machine for good
     start_ns = time.monotonic_ns()
     net = Mininet(topo=None, build=False, host=Host, link=Link)

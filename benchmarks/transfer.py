@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
-from agents.nic.client import AgentClient
+from agents.nic.client import AgentClient, connect_pair
 from testbed.errors import AgentError
 from testbed.fabric import lab as labs
 from testbed.fabric.live import Lab
+from testbed.topology.ev_set import build_ev_set
 from testbed.topology.spec import TopologySpec
 
 LAB_NAME = os.environ.get("MRC_BENCH_LAB", "bench")
@@ -70,12 +71,11 @@ class Transfer:
         self._target = self.far.register_memory(_REMOTE_SLOTS * message_bytes)
         for slot in range(_LOCAL_SLOTS):
             self.near.fill(self._memory["offset"] + slot * message_bytes, message_bytes, slot)
-        evs = list(clos.ev_set(source, target))
+        evs = list(build_ev_set(clos, source, target))
         window = {} if window_packets is None else {"window_packets": window_packets}
         self.qpn = self.near.create_qp(target, evs, **window)
-        peer = self.far.create_qp(source, list(clos.ev_set(target, source)))
-        self.far.connect_qp(peer, self.qpn)
-        self.near.connect_qp(self.qpn, peer)
+        peer = self.far.create_qp(source, list(build_ev_set(clos, target, source)))
+        connect_pair(self.near, self.qpn, self.far, peer)
         self.near.subscribe()
         self._work: int | None = None
 

@@ -1,21 +1,24 @@
-"""What the kernel's verifier goes through in each program, by kind of fabric.
+"""What the kernel's verifier goes through in each program, by kind of fabric, and what is left of the budget.
 
-It does not depend on the machine, only on the kernel and the compiler.
+It does not depend on the machine, only on the kernel and the compiler. Beside it is what other kernels went
+through when they were last tried (`make kernels`).
 """
 
 from collections.abc import Iterator
 
-from agents.bpf.libbpf import BpfObject
 from benchmarks.figure import Figure
-from testbed.fabric.data_plane import OBJECTS_DIR, fabric_rodata
-from testbed.topology.clos import Clos
-from tests.bpf.test_verifier import KERNEL_LIMIT, PROGRAMS, SHARE_MAX, SPECS
+from tests.kernels import budget
 
 
 def run() -> Iterator[Figure]:
-    target = f"< {SHARE_MAX * KERNEL_LIMIT:,.0f}"
-    for program in PROGRAMS:
-        for kind, spec in SPECS.items():
-            with BpfObject(OBJECTS_DIR / f"{program}.bpf.o", rodata=fabric_rodata(Clos(spec))) as loaded:
-                count = loaded.verified_instructions(program)
-            yield Figure("verifier", f"{program}, {kind}", "instruction", (count,), target)
+    target = f"< {budget.BUDGET:,}"
+    running = budget.running_series()
+    tried = {series: trial for series, trial in budget.read_kept()["kernels"].items() if series != running}
+    for program in budget.PROGRAMS:
+        for kind in budget.SPECS:
+            count = budget.verified_instructions(program, kind)
+            yield Figure("verifier", f"{running}: {program}, {kind}", "instruction", (count,), target)
+            for series, trial in tried.items():
+                count = trial["verified"][program][kind]
+                title = f"{series} on {trial['date']}: {program}, {kind}"
+                yield Figure("verifier", title, "instruction", (count,), target)

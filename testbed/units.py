@@ -210,6 +210,13 @@ def _above_zero(rate_bps: int) -> int:
     return rate_bps
 
 
+def _not_negative(value: int) -> int:
+    """A validator, not `ge`, which would take the place of a field's own `ge`."""
+    if value < 0:
+        raise UsageError("must not be negative")
+    return value
+
+
 def _within_one(ratio: float) -> float:
     if not 0.0 <= ratio <= 1.0:
         raise UsageError(f"{format_ratio(ratio)} is out of range: 0% to 100% is accepted")
@@ -232,7 +239,8 @@ Rate = Annotated[
 
 Duration = Annotated[
     int,
-    Field(ge=0, le=VALUE_MAX),
+    Field(le=VALUE_MAX),
+    AfterValidator(_not_negative),
     _from_file(parse_duration_ns, "200ms"),
     PlainSerializer(format_duration_ns, return_type=str),
     _schema(_DURATION.pattern(), "200ms"),
@@ -241,7 +249,8 @@ Duration = Annotated[
 
 Size = Annotated[
     int,
-    Field(ge=0, le=VALUE_MAX),
+    Field(le=VALUE_MAX),
+    AfterValidator(_not_negative),
     _from_file(parse_size_bytes, "4MiB"),
     PlainSerializer(format_size_bytes, return_type=str),
     _schema(_SIZE.pattern(), "4MiB"),

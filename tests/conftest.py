@@ -2,11 +2,16 @@
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Generator
 from functools import cache
 
 import pytest
+from exploring import register_profiles
+
+pytest.register_assert_rewrite("reference", "waiting")
+register_profiles()
 
 _IS_CI = os.environ.get("CI") == "true"
 _ENGINE_TIMEOUT_S = 10
@@ -24,6 +29,12 @@ def _docker_engine_answers() -> bool:
     except subprocess.TimeoutExpired:
         return False
     return answer.returncode == 0
+
+
+def pytest_configure() -> None:
+    """Take SIGINT back where the parent ignores it (nohup, cron, `&`): tests and their children send it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

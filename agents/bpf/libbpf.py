@@ -16,7 +16,9 @@ from functools import cache
 from pathlib import Path
 from typing import Self
 
-from testbed.errors import FabricError, PreflightError
+from agents.bpf.refusal import ObjectRefusedError
+from agents.bpf.virtual import VirtualFolder, VirtualMap, VirtualProgram
+from agents.errors import FabricError, PreflightError
 
 XDP_FLAGS_DRV_MODE = 1 << 2
 _BPF_F_TEST_XDP_LIVE_FRAMES = 1 << 1
@@ -93,6 +95,7 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "bpf_map_lookup_elem_flags": (c_int, (c_int, c_void_p, c_void_p, c_uint64)),
     "bpf_map_update_elem": (c_int, (c_int, c_void_p, c_void_p, c_uint64)),
     "bpf_map_delete_elem": (c_int, (c_int, c_void_p)),
+    "bpf_map_freeze": (c_int, (c_int,)),
     "bpf_map_create": (c_int, (c_int, c_char_p, c_uint32, c_uint32, c_uint32, c_void_p)),
     "bpf_obj_get_info_by_fd": (c_int, (c_int, c_void_p, POINTER(c_uint32))),
     "libbpf_num_possible_cpus": (c_int, ()),
@@ -143,8 +146,8 @@ class BpfObject:
         reuse: map name -> descriptor of an existing map; the object takes those that it declares itself.
 
     Raises:
-        PreflightError: the object is missing, or the kernel's verifier refused it (the message ends with the
-            tail of its log).
+        PreflightError: the object is missing.
+        ObjectRefusedError: the kernel refused it.
     """
 
     def __init__(
@@ -193,12 +196,7 @@ class BpfObject:
     def _load(self) -> None:
         code = self._lib.bpf_object__load(self._object)
         if code:
-            log = self._log.value.decode(errors="replace").strip()
-            tail = "\n".join(log.splitlines()[-30:])
-            raise PreflightError(
-                f"the kernel refused {self.path.name}: {os.strerror(-code)} (errno {-code})\n{tail}".rstrip(),
-                hint="root (or CAP_BPF, CAP_NET_ADMIN) and a kernel of 6.1 or newer are needed",
-            )
+            raise ObjectRefusedError(self.path.name, -code, self._log.value.decode(errors="replace").strip())
 
     def _check(self, code: int, what: str) -> None:
         if code:
@@ -276,6 +274,17 @@ def open_pinned(path: Path) -> int:
     return descriptor
 
 
+Pins = Path | VirtualFolder
+"""A folder of pinned maps and programs, or what stands for it in virtual time."""
+
+
+def open_map_in(opened: ExitStack, folder: Pins, name: str) -> int | VirtualMap:
+    """The map pinned under *name* in *folder*, closed with *opened*."""
+    if isinstance(folder, VirtualFolder):
+        return folder.map_fd(name)
+    return open_pinned_in(opened, folder, name)
+
+
 def open_pinned_in(opened: ExitStack, folder: Path, name: str) -> int:
     """A descriptor of the map or program pinned under *name* in *folder*, closed with *opened*."""
     descriptor = open_pinned(folder / name)
@@ -290,12 +299,15 @@ def attach_xdp(ifindex: int, program_fd: int, flags: int = XDP_FLAGS_DRV_MODE) -
         _raise_errno(f"cannot attach XDP to interface {ifindex}", code)
 
 
-def run_live(program_fd: int, frame: bytes, repeat: int, batch: int = 64) -> None:
+def run_live(program: int | VirtualProgram, frame: bytes, repeat: int, batch: int = 64) -> None:
     """Runs an XDP program on *repeat* live frames: what it redirects really leaves.
 
     The program must be attached to some interface, else each call costs tens of milliseconds. A recycled page
     keeps the bytes and the length that an earlier run gave it, so the program must set both.
     """
+    if isinstance(program, VirtualProgram):
+        program.run(repeat)
+        return
     buffer = ctypes.create_string_buffer(frame, len(frame))
     options = _TestRunOptions(
         sz=ctypes.sizeof(_TestRunOptions),
@@ -305,7 +317,7 @@ def run_live(program_fd: int, frame: bytes, repeat: int, batch: int = 64) -> Non
         flags=_BPF_F_TEST_XDP_LIVE_FRAMES,
         batch_size=min(batch, repeat),
     )
-    code = library().bpf_prog_test_run_opts(program_fd, byref(options))
+    code = library().bpf_prog_test_run_opts(program, byref(options))
     if code:
         _raise_errno("live-frame run", code)
 

@@ -1,6 +1,6 @@
 """Typed views of BPF maps: mapped arrays, per-CPU arrays, plain arrays, ring buffers.
 
-Value layouts are the ctypes structures of agents.wire_abi; a size that differs from the kernel's is an error.
+Value layouts are the ctypes structures of agents.abi; a size that differs from the kernel's is an error.
 """
 
 import ctypes
@@ -12,9 +12,12 @@ from ctypes import Structure, byref, c_uint32, c_uint64, c_void_p
 from typing import Generic, TypeVar
 
 from agents.bpf.libbpf import library
-from testbed.errors import FabricError
+from agents.bpf.virtual import VirtualMap
+from agents.errors import FabricError
 
 Value = TypeVar("Value", bound=Structure)
+Descriptor = int | VirtualMap
+"""Of a map of the kernel, or what stands for it in virtual time."""
 
 _BPF_F_LOCK = 4
 _BPF_MAP_TYPE_PERCPU_ARRAY = 6
@@ -35,8 +38,15 @@ class _MapInfo(Structure):
     )
 
 
-def map_info(descriptor: int) -> _MapInfo:
+def map_info(descriptor: Descriptor) -> _MapInfo:
     """Type, sizes and name of a map."""
+    if isinstance(descriptor, VirtualMap):
+        return _MapInfo(
+            type=descriptor.type,
+            value_size=descriptor.value_bytes,
+            max_entries=descriptor.count,
+            name=descriptor.name.encode()[:15],
+        )
     info = _MapInfo()
     size = c_uint32(ctypes.sizeof(info))
     code = library().bpf_obj_get_info_by_fd(descriptor, byref(info), byref(size))
@@ -45,7 +55,7 @@ def map_info(descriptor: int) -> _MapInfo:
     return info
 
 
-def checked_map_info(descriptor: int, value_type: type[Structure]) -> _MapInfo:
+def checked_map_info(descriptor: Descriptor, value_type: type[Structure]) -> _MapInfo:
     """Type, sizes and name of a map whose values are *value_type*.
 
     Raises:
@@ -56,19 +66,26 @@ def checked_map_info(descriptor: int, value_type: type[Structure]) -> _MapInfo:
         raise FabricError(
             f"map {info.name.decode()} holds {info.value_size} bytes, {value_type.__name__} has "
             f"{ctypes.sizeof(value_type)}",
-            hint="the BPF objects and agents/wire_abi.py differ: make setup",
+            hint="the BPF objects and agents/abi.py differ: make setup",
         )
     return info
+
+
+def _mapped(descriptor: Descriptor, length_bytes: int) -> "mmap.mmap | ctypes.Array[ctypes.c_char]":
+    """The memory of an array map, in whole pages if it is the kernel's."""
+    if isinstance(descriptor, VirtualMap):
+        return descriptor.memory
+    pages_bytes = -(-length_bytes // mmap.PAGESIZE) * mmap.PAGESIZE
+    return mmap.mmap(descriptor, pages_bytes, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
 
 
 class MappedArray(Generic[Value]):
     """A memory-mapped array map: `array[i]` is a live view, a store takes effect at once."""
 
-    def __init__(self, descriptor: int, value_type: type[Value]) -> None:
+    def __init__(self, descriptor: Descriptor, value_type: type[Value]) -> None:
         info = checked_map_info(descriptor, value_type)
         stride = (info.value_size + 7) & ~7
-        length = -(-stride * info.max_entries // mmap.PAGESIZE) * mmap.PAGESIZE
-        self._map = mmap.mmap(descriptor, length, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+        self._map = _mapped(descriptor, stride * info.max_entries)
         self._stride = stride
         self._length = int(info.max_entries)
         self._type = value_type
@@ -88,22 +105,20 @@ class MappedArray(Generic[Value]):
 class MappedMemory:
     """An array map whose elements lie end to end, as one writable stretch of bytes."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: Descriptor) -> None:
         info = map_info(descriptor)
         if info.value_size % mmap.PAGESIZE:
             raise FabricError(f"map {info.name.decode()} does not hold whole pages")
         self.length_bytes = int(info.value_size * info.max_entries)
-        self._map = mmap.mmap(
-            descriptor, self.length_bytes, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE
-        )
-        self.view = memoryview(self._map)
+        self._map = _mapped(descriptor, self.length_bytes)
+        self.view = memoryview(self._map).cast("B")
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
 
 
 class ArrayMap(Generic[Value]):
     """A plain array map, read and written by system call; `locked` honours the value's spin lock."""
 
-    def __init__(self, descriptor: int, value_type: type[Value], *, locked: bool = False) -> None:
+    def __init__(self, descriptor: Descriptor, value_type: type[Value], *, locked: bool = False) -> None:
         info = checked_map_info(descriptor, value_type)
         self._descriptor = descriptor
         self._type = value_type
@@ -116,6 +131,10 @@ class ArrayMap(Generic[Value]):
     def read(self, index: int) -> Value:
         """A copy of element *index*."""
         value = self._type()
+        if isinstance(self._descriptor, VirtualMap):
+            if not self._descriptor.read(index, ctypes.addressof(value)):
+                raise FabricError(f"cannot read element {index}: {os.strerror(errno.ENOENT)}")
+            return value
         key = c_uint32(index)
         code = library().bpf_map_lookup_elem_flags(self._descriptor, byref(key), byref(value), self._flags)
         if code:
@@ -124,6 +143,9 @@ class ArrayMap(Generic[Value]):
 
     def write(self, index: int, value: Value) -> None:
         """Stores *value* as element *index*."""
+        if isinstance(self._descriptor, VirtualMap):
+            map_update(self._descriptor, c_uint32(index), value)
+            return
         key = c_uint32(index)
         code = library().bpf_map_update_elem(self._descriptor, byref(key), byref(value), self._flags)
         if code:
@@ -133,14 +155,14 @@ class ArrayMap(Generic[Value]):
 class PerCpuArray(Generic[Value]):
     """A per-CPU array whose value consists of 64-bit numbers only."""
 
-    def __init__(self, descriptor: int, value_type: type[Value]) -> None:
+    def __init__(self, descriptor: Descriptor, value_type: type[Value]) -> None:
         info = checked_map_info(descriptor, value_type)
         if info.type != _BPF_MAP_TYPE_PERCPU_ARRAY:
             raise FabricError(f"map {info.name.decode()} is not a per-CPU array")
         self._descriptor = descriptor
         self._type = value_type
         self._length = int(info.max_entries)
-        cpus = int(library().libbpf_num_possible_cpus())
+        cpus = possible_cpus(descriptor)
         self._values = (value_type * cpus)()
 
     def __len__(self) -> int:
@@ -159,10 +181,19 @@ class PerCpuArray(Generic[Value]):
         return [sum(numbers) for numbers in zip(*columns, strict=True)]
 
     def _fetch(self, index: int) -> None:
+        if isinstance(self._descriptor, VirtualMap):
+            if not self._descriptor.read(index, ctypes.addressof(self._values)):
+                raise FabricError(f"cannot read element {index}: {os.strerror(errno.ENOENT)}")
+            return
         key = c_uint32(index)
         code = library().bpf_map_lookup_elem(self._descriptor, byref(key), byref(self._values))
         if code:
             raise FabricError(f"cannot read element {index}: {os.strerror(-code)}")
+
+
+def possible_cpus(descriptor: Descriptor) -> int:
+    """Values of an element of a per-CPU map; virtual time has one CPU."""
+    return 1 if isinstance(descriptor, VirtualMap) else int(library().libbpf_num_possible_cpus())
 
 
 def map_delete(descriptor: int, key: Structure | c_uint32) -> None:
@@ -188,11 +219,26 @@ def create_ring(name: str, size_bytes: int) -> int:
     return descriptor
 
 
-def map_update(descriptor: int, key: Structure | c_uint32, value: Structure | c_uint32) -> None:
+def map_update(descriptor: Descriptor, key: c_uint32, value: Structure | c_uint32) -> None:
     """Stores one element of any map."""
+    if isinstance(descriptor, VirtualMap):
+        if not descriptor.write(key.value, value):
+            raise FabricError(f"cannot write element {key.value}: {os.strerror(errno.ENOENT)}")
+        return
     code = library().bpf_map_update_elem(descriptor, byref(key), byref(value), 0)
     if code:
         raise FabricError(f"cannot update a map: {os.strerror(-code)}")
+
+
+def map_freeze(descriptor: int) -> None:
+    """Makes a map that nobody has mapped for writing read-only for user space, for good.
+
+    Raises:
+        FabricError: the kernel refuses it.
+    """
+    code = library().bpf_map_freeze(descriptor)
+    if code:
+        raise FabricError(f"cannot freeze a map: {os.strerror(-code)}")
 
 
 _SAMPLE_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, c_void_p, c_void_p, ctypes.c_size_t)

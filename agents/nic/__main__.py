@@ -15,9 +15,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from agents.errors import AgentError, TestbedError
 from agents.nic.config import AgentConfig, load_config
 from agents.nic.daemon import NicAgent
-from testbed.errors import AgentError, TestbedError
+from agents.nic.log import LOG_BYTES_MAX, BoundedLog
+from agents.node_file import read_tail
 
 _CLONE_NEWNET = 0x40000000
 _LOG_TAIL_LINES = 8
@@ -43,7 +45,9 @@ async def _serve(config: AgentConfig, on_ready: Callable[[], None]) -> None:
 
 def _run(config: AgentConfig, on_ready: Callable[[], None]) -> int:
     logging.basicConfig(
-        filename=config.log, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+        handlers=[BoundedLog(config.log)],
+        level=logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     if config.network_namespace is not None:
         _enter_network_namespace(config.network_namespace)
@@ -55,13 +59,17 @@ def _run(config: AgentConfig, on_ready: Callable[[], None]) -> int:
         logging.getLogger(__name__).error("%s", error)  # noqa: TRY400 - expected failures need no traceback
         sys.stderr.write(f"{config.host}: {error}\n")
         return error.exit_code
+    except Exception:
+        # In a container nobody reads standard error; `up` and `restart` quote the log.
+        logging.getLogger(__name__).exception("the agent of %s ends", config.host)
+        return 1
     return 0
 
 
 def _detach(config: AgentConfig) -> None:
     os.setsid()
     null = os.open(os.devnull, os.O_RDONLY)
-    log = os.open(config.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    log = os.open(config.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     os.dup2(null, 0)
     os.dup2(log, 1)
     os.dup2(log, 2)
@@ -93,8 +101,9 @@ def _fork_agent(config: AgentConfig) -> tuple[int, int]:
 def _log_tail(log: Path) -> str:
     """The end of a log, which may be gone with the lab by the time somebody looks for it."""
     try:
-        return "\n".join(log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:])
-    except OSError as error:
+        tail = read_tail(log, LOG_BYTES_MAX).decode(errors="replace")
+        return "\n".join(tail.splitlines()[-_LOG_TAIL_LINES:])
+    except (OSError, AgentError) as error:
         return f"({error})"
 
 

@@ -4,7 +4,7 @@ import socket
 import struct
 from collections.abc import Iterator
 
-from agents.wire_abi import Limit
+from agents.abi import Limit
 
 _RTMGRP_LINK = 1
 _RTM_NEWLINK = 16

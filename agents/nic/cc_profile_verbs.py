@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from agents.nic.config import AgentConfig
+from agents.abi import Limit
+from agents.errors import UsageError
+from agents.nic.config import NicSettings
 from agents.nic.device import NicDevice
 from agents.nic.ev_profile import ProfileState, next_state
 from agents.nic.nic_state import NicState
 from agents.nic.qp import largest_window_packets
-from agents.wire_abi import Limit
-from testbed.errors import UsageError
-from testbed.wire.cc_profile import CcLink, NsccParameters, Setting, derive_profile
+from agents.protocol.cc_profile import CcLink, NsccParameters, Setting, derive_profile
 
 ALGORITHM: Final = "uet-1.0-nscc"
 CC_PROFILES_MAX: Final = 16
@@ -28,7 +28,7 @@ class CcProfileEntry:
 class CcProfileVerbs(NicState):
     """CC profiles. They last until they are destroyed or the agent ends; QPs keep what they began with."""
 
-    def __init__(self, config: AgentConfig, device: NicDevice) -> None:
+    def __init__(self, config: NicSettings, device: NicDevice) -> None:
         super().__init__(config, device)
         self._cc_profiles: dict[int, CcProfileEntry] = {}
 

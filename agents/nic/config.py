@@ -4,50 +4,69 @@ import json
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from testbed.errors import UsageError
+from agents.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class AgentConfig:
-    """Configuration of one NIC agent.
+class NicSettings:
+    """How an agent drives its NIC.
 
     Attributes:
         host: node name, `h3`.
-        pins: folder with the NIC's pinned maps and its program `nic`.
-        socket: where to listen.
-        log: file that receives the agent's log and its standard streams.
-        network_namespace: path of the namespace to enter; None when the agent already runs in it.
         rto_ns: retransmission time-out of new QPs.
         retry_limit: time-outs in a row, without progress, that a QP survives.
+        packet_lifetime_ns: for so long after a QP has ended packets for it may arrive.
         probe_base_ns: spacing of EV probes starts at ten times this, a round-trip time.
         probe_success_target: answers in a row that bring an EV back.
-        tail_ns: silence of a QP after which it sends a tail probe.
+        rto_min_ns, pto_min_ns, reo_wnd_min_ns: floors of the times that new QPs measure; see QpAttributes.
         reorder_packets: packets that may overtake another on one path of the fabric.
+        shares_paths: whether QPs share what they find out about paths.
         evs_name_paths: whether EVs of one plane and one uplink name the same path.
         rate_bps: of all ports together; 0: they have none, and windows are fixed.
         base_rtt_ns: of a full packet over the longest path of the empty fabric; 0 with rate_bps.
+        byte_time_ps: serialisation of a byte on all links to a host of another T0 together.
+        local_byte_time_ps: the same to a host of the same T0.
         is_trimming: whether switches trim instead of dropping.
         link_probe_interval_ns: from one round of link probes to the next; 0: none unless asked for.
         link_probe_lag_rounds: rounds after which a link probe that is not back has failed.
     """
 
     host: str
+    rto_ns: int = 20_000_000
+    retry_limit: int = 12
+    packet_lifetime_ns: int = 10_000_000_000
+    probe_base_ns: int = 1_000_000
+    probe_success_target: int = 3
+    rto_min_ns: int = 60_000_000_000
+    pto_min_ns: int = 1_000_000
+    reo_wnd_min_ns: int = 0
+    reorder_packets: int = 0
+    evs_name_paths: bool = True
+    shares_paths: bool = False
+    rate_bps: int = 0
+    base_rtt_ns: int = 0
+    byte_time_ps: int = 0
+    local_byte_time_ps: int = 0
+    is_trimming: bool = False
+    link_probe_interval_ns: int = 0
+    link_probe_lag_rounds: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentConfig(NicSettings):
+    """Configuration of one NIC agent.
+
+    Attributes:
+        pins: folder with the NIC's pinned maps and its program `nic`.
+        socket: where to listen.
+        log: file that receives the agent's log and its standard streams.
+        network_namespace: path of the namespace to enter; None when the agent already runs in it.
+    """
+
     pins: Path
     socket: Path
     log: Path
     network_namespace: Path | None = None
-    rto_ns: int = 20_000_000
-    retry_limit: int = 12
-    probe_base_ns: int = 1_000_000
-    probe_success_target: int = 3
-    tail_ns: int = 1_000_000
-    reorder_packets: int = 0
-    evs_name_paths: bool = True
-    rate_bps: int = 0
-    base_rtt_ns: int = 0
-    is_trimming: bool = False
-    link_probe_interval_ns: int = 0
-    link_probe_lag_rounds: int = 1
 
 
 def load_config(path: Path) -> AgentConfig:

@@ -5,7 +5,6 @@ memory, mapped into this process. docs/guide/scripting-a-nic.md shows how it is 
 """
 
 import os
-import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +14,9 @@ from typing import Any, Self
 
 from agents.bpf.libbpf import open_pinned
 from agents.bpf.maps import MappedMemory
+from agents.clock import monotonic_ns
+from agents.errors import UsageError
 from agents.nic.client import AgentClient
-from testbed.errors import UsageError
 
 AUTO_EVS_PER_PLANE = 32
 
@@ -190,9 +190,9 @@ class CompletionQueue:
         Raises:
             AgentError: they did not come in time.
         """
-        deadline_ns = time.monotonic_ns() + timeout_ns
+        deadline_ns = monotonic_ns() + timeout_ns
         while len(self._found) < count:
-            self._take(self._context.events.next_event(max(1, deadline_ns - time.monotonic_ns())))
+            self._take(self._context.events.next_event(max(1, deadline_ns - monotonic_ns())))
         return [self._found.popleft() for _ in range(count)]
 
     def _take(self, event: Mapping[str, Any]) -> None:

@@ -5,7 +5,7 @@ Source: docs/protocol.md, "EV states"; the denylist of the paper, section 4.
 
 from dataclasses import dataclass
 
-from agents.wire_abi import EvLayout
+from agents.abi import EvLayout
 
 
 @dataclass(frozen=True, slots=True)

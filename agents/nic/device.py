@@ -3,18 +3,17 @@
 from contextlib import ExitStack
 from ctypes import c_uint32
 from functools import partial
-from pathlib import Path
 
-from agents.bpf.libbpf import open_pinned_in, run_live
-from agents.bpf.maps import ArrayMap, MappedArray, MappedMemory, PerCpuArray, RingBuffer, map_info
-from agents.wire_abi import (
+from agents.abi import (
     Command,
     Kick,
     KickMode,
     Limit,
     NicConfig,
+    NicControl,
     NicCounter,
     NicCounters,
+    NicPaths,
     ProbeKind,
     Qp,
     RcQp,
@@ -23,6 +22,10 @@ from agents.wire_abi import (
     StreamAccount,
     WorkRing,
 )
+from agents.bpf.libbpf import Pins, open_map_in, open_pinned_in, run_live
+from agents.bpf.maps import ArrayMap, MappedArray, MappedMemory, PerCpuArray, RingBuffer, map_info
+from agents.bpf.membarrier import await_running_programs
+from agents.bpf.virtual import VirtualFolder
 
 _FRAMES_PER_RUN = 256
 _FRAME = bytes(Limit.FRAME_BYTES_MAX)
@@ -32,14 +35,23 @@ class NicDevice:
     """Opened pins of one NIC. Not safe for use by several threads: a kick is a request and a run.
 
     Attributes:
+        pins: where its maps are found.
+        config: who the NIC is; a copy of what cannot be changed.
+        control: live.
+        paths: live, by the place of each in the NIC.
         reliable_connections: indices of the QPs that are no MRC QPs.
     """
 
-    def __init__(self, pins: Path) -> None:
+    def __init__(self, pins: Pins) -> None:
+        self.pins = pins
         with ExitStack() as opened:
-            descriptor = partial(open_pinned_in, opened, pins)
-            self._program = descriptor("nic")
-            self.config = MappedArray(descriptor("nic_config"), NicConfig)[0]
+            descriptor = partial(open_map_in, opened, pins)
+            self._program = (
+                pins.program() if isinstance(pins, VirtualFolder) else open_pinned_in(opened, pins, "nic")
+            )
+            self.config = ArrayMap(descriptor("nic_config"), NicConfig).read(0)
+            self.control = MappedArray(descriptor("nic_control"), NicControl)[0]
+            self.paths = MappedArray(descriptor("nic_paths"), NicPaths)[0].path
             self.regions = MappedArray(descriptor("regions"), Region)
             self.work = MappedArray(descriptor("work_ring"), WorkRing)
             self.memory = MappedMemory(descriptor("memory"))
@@ -52,9 +64,19 @@ class NicDevice:
             self.reliable_connections: set[int] = set()
             self._kick = MappedArray(descriptor("kick"), Kick)[0]
             self._counters = PerCpuArray(descriptor("nic_counters"), NicCounters)
-            self.events = RingBuffer(descriptor("nic_events"))
-            opened.callback(self.events.close)
             self._opened = opened.pop_all()
+
+    def open_events(self) -> RingBuffer:
+        """What the NIC reports, to be read by one process; closed with the device.
+
+        Raises:
+            TypeError: in virtual time, where the simulation has the NIC's reports.
+        """
+        if isinstance(self.pins, VirtualFolder):
+            raise TypeError("a NIC in virtual time has no ring of events")
+        events = RingBuffer(open_pinned_in(self._opened, self.pins, "nic_events"))
+        self._opened.callback(events.close)
+        return events
 
     def close(self) -> None:
         """Gives the descriptors up; the NIC goes on."""
@@ -117,6 +139,11 @@ class NicDevice:
             self._kick.argument[place] = argument
         run_live(self._program, _FRAME, 1)
         return bool(self._kick.result)
+
+    def await_runs(self) -> None:
+        """Returns when no run of the NIC's programs that had begun is still going on."""
+        if not isinstance(self.pins, VirtualFolder):  # where one runs at a time, and none while Python does
+            await_running_programs()
 
     def counters(self) -> dict[str, int]:
         """Counters of the NIC since it was loaded, by lower-case name."""

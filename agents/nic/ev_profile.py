@@ -12,6 +12,8 @@ from enum import StrEnum
 from random import Random
 from typing import Any, Final
 
+from agents.abi import EvLayout, Limit
+from agents.errors import UsageError
 from agents.nic.ev_format import (
     BODY_BITS,
     MODES,
@@ -22,8 +24,6 @@ from agents.nic.ev_format import (
     generate_bodies,
     parse_fields,
 )
-from agents.wire_abi import EvLayout, Limit
-from testbed.errors import UsageError
 
 EV_MODES: Final = ("AUTO", "EXPLICIT", "GENERATED")
 EVENT_STATES: Final = ("GOOD", "ASSUMED_BAD")

@@ -3,11 +3,11 @@
 from dataclasses import asdict
 from typing import Any
 
+from agents.abi import Command, EvReason, EvState, ProbeKind
+from agents.errors import UsageError
 from agents.nic.denylist import DeniedPath
 from agents.nic.nic_state import NicState
 from agents.nic.qp import QueuePair
-from agents.wire_abi import Command, EvReason, EvState, ProbeKind
-from testbed.errors import UsageError
 
 _U32_MAX = 0xFFFFFFFF
 

@@ -1,9 +1,9 @@
 """Verbs about link probes."""
 
+from agents.abi import Limit
+from agents.errors import UsageError
 from agents.nic.link_prober import LinkProber
 from agents.nic.nic_state import NicState
-from agents.wire_abi import Limit
-from testbed.errors import UsageError
 
 _INTERVAL_MIN_NS = 1_000_000
 
@@ -25,8 +25,17 @@ class LinkProbeVerbs(NicState):
         if not 1 <= lag_rounds < Limit.LINK_PROBE_ROUNDS:
             raise UsageError(f"lag_rounds: {lag_rounds}; 1 to {Limit.LINK_PROBE_ROUNDS - 1} is accepted")
         if self._link_prober is None:
-            self._link_prober = LinkProber(self._device, self._config.pins)
+            self._link_prober = LinkProber(self._device)
         self._link_prober.start(interval_ns, lag_rounds)
+
+    def next_link_probe_ns(self) -> int | None:
+        """When the next round of link probes is due; None when none are sent."""
+        return None if self._link_prober is None else self._link_prober.next_ns
+
+    def send_link_probes_due(self, now_ns: int) -> None:
+        """Sends a round of link probes if one is due."""
+        if self._link_prober is not None:
+            self._link_prober.send_due(now_ns)
 
     def stop_link_probes(self) -> None:
         """Sends no more link probes."""

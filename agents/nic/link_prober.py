@@ -3,16 +3,14 @@
 A round that comes late is no failure: a probe is judged when that of `lag_rounds` rounds later leaves.
 """
 
-import asyncio
-import os
-import time
-from pathlib import Path
+from contextlib import ExitStack
 
-from agents.bpf.libbpf import open_pinned
+from agents.abi import LinkProbing
+from agents.bpf.libbpf import open_map_in
 from agents.bpf.maps import MappedArray
+from agents.clock import monotonic_ns
+from agents.errors import UsageError
 from agents.nic.device import NicDevice
-from agents.wire_abi import LinkProbing
-from testbed.errors import UsageError
 
 _PIN = "link_probing"
 
@@ -22,16 +20,16 @@ class LinkProber:
 
     Args:
         device: of the NIC.
-        pins: folder with its pinned maps.
+
+    Attributes:
+        next_ns: when the next round is due; None when none are sent.
     """
 
-    def __init__(self, device: NicDevice, pins: Path) -> None:
+    def __init__(self, device: NicDevice) -> None:
         self._device = device
-        self._file = pins / _PIN
         self._probing: LinkProbing | None = None
         self._interval_ns = 0
-        self._next_ns = 0
-        self._timer: asyncio.TimerHandle | None = None
+        self.next_ns: int | None = None
 
     def start(self, interval_ns: int, lag_rounds: int) -> None:
         """Begins to send a round every *interval_ns*, or goes on at another pace.
@@ -40,30 +38,24 @@ class LinkProber:
             UsageError: the fabric has no source routes.
         """
         if self._probing is None:
-            descriptor = open_pinned(self._file)
-            self._probing = MappedArray(descriptor, LinkProbing)[0]
-            os.close(descriptor)
+            with ExitStack() as opened:
+                self._probing = MappedArray(open_map_in(opened, self._device.pins, _PIN), LinkProbing)[0]
         if not self._probing.path_count:
             raise UsageError("link probes need a fabric with source routes (forwarding: srv6)")
-        self.stop()
         self._probing.lag_rounds = lag_rounds
         self._interval_ns = interval_ns
-        self._next_ns = time.monotonic_ns()
-        self._send()
+        self.next_ns = monotonic_ns()
+        self.send_due(self.next_ns)
 
     def stop(self) -> None:
         """Sends no more; what has been counted stays."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self.next_ns = None
 
-    def _send(self) -> None:
-        if self._probing is None:
-            raise AssertionError("start() opens the map before it sends")
+    def send_due(self, now_ns: int) -> None:
+        """Sends a round if one is due; rounds that this process had no time for are not made up for."""
+        if self._probing is None or self.next_ns is None or self.next_ns > now_ns:
+            return
         self._device.send_link_probes(self._probing.path_count)
-        now_ns = time.monotonic_ns()
-        self._next_ns += self._interval_ns
-        if self._next_ns < now_ns:  # rounds that this process had no time for are not made up for
-            self._next_ns = now_ns + self._interval_ns
-        delay_s = (self._next_ns - now_ns) / 1e9
-        self._timer = asyncio.get_running_loop().call_later(delay_s, self._send)
+        self.next_ns += self._interval_ns
+        if self.next_ns < now_ns:
+            self.next_ns = now_ns + self._interval_ns

@@ -1,10 +1,12 @@
 """Registered memory: regions of the NIC's mapped memory, each with an R_Key that the kernel checks."""
 
+from collections import deque
 from dataclasses import dataclass
-from secrets import randbits
 
+from agents.clock import monotonic_ns
+from agents.entropy import randbits
+from agents.errors import UsageError
 from agents.nic.device import NicDevice
-from testbed.errors import UsageError
 
 _PAGE_BYTES = 4096
 _KEY_INDEX_BITS = 6
@@ -20,11 +22,19 @@ class MemoryRegion:
 
 
 class RegionTable:
-    """Allocates the NIC's memory first-fit and keeps the kernel's table of regions."""
+    """Allocates the NIC's memory first-fit and keeps the kernel's table of regions.
 
-    def __init__(self, device: NicDevice) -> None:
+    Args:
+        device: whose memory it is.
+        lifetime_ns: a key that was given back is not drawn again for so long: packets may name it.
+    """
+
+    def __init__(self, device: NicDevice, lifetime_ns: int) -> None:
         self._device = device
+        self._lifetime_ns = lifetime_ns
         self._regions: dict[int, MemoryRegion] = {}
+        self._retired: deque[tuple[int, int]] = deque()  # when, and which key
+        self._are_runs_awaited = True
         for entry in device.regions:
             entry.r_key = 0
 
@@ -40,7 +50,11 @@ class RegionTable:
         if index is None:
             raise UsageError(f"all {len(self._device.regions)} memory regions are in use")
         offset = self._find_gap(length)
-        r_key = (randbits(32 - _KEY_INDEX_BITS - 1) + 1) << _KEY_INDEX_BITS | index
+        r_key = self._draw_key(index)
+        if not self._are_runs_awaited:
+            # A CPU may still be placing a packet in a region that was here.
+            self._device.await_runs()
+            self._are_runs_awaited = True
         region = MemoryRegion(offset, length, r_key)
         self._device.memory.view[offset : offset + length] = bytes(length)
         entry = self._device.regions[index]
@@ -62,6 +76,18 @@ class RegionTable:
             raise UsageError(f"no memory region has the key {r_key:#x}")
         self._device.regions[index].r_key = 0
         del self._regions[index]
+        self._retired.append((monotonic_ns(), r_key))
+        self._are_runs_awaited = False
+
+    def _draw_key(self, index: int) -> int:
+        """A key of that index that no packet on its way can name."""
+        now_ns = monotonic_ns()
+        while self._retired and now_ns - self._retired[0][0] > self._lifetime_ns:
+            self._retired.popleft()
+        while True:
+            r_key = (randbits(32 - _KEY_INDEX_BITS - 1) + 1) << _KEY_INDEX_BITS | index
+            if all(r_key != retired for _, retired in self._retired):
+                return r_key
 
     def check(self, offset: int, length: int) -> int:
         """Address in this process of a stretch inside one region.

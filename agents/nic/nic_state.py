@@ -1,28 +1,33 @@
 """What all verbs of one NIC work on: its maps, its memory regions, its QPs."""
 
-from agents.nic.config import AgentConfig
+from agents.abi import Qp, QpState, RcQp
+from agents.errors import UsageError
+from agents.nic.config import NicSettings
 from agents.nic.denylist import Denylist
 from agents.nic.device import NicDevice
 from agents.nic.ev_profile import EvProfile
 from agents.nic.memory import RegionTable
 from agents.nic.qp import QueuePair
+from agents.nic.qp_numbers import QpNumbers
 from agents.nic.rc_qp import RcQueuePair
 from agents.nic.stream import Stream
-from agents.nic.work_queue import WorkQueue
-from agents.wire_abi import Limit, Qp, QpState, RcQp
-from testbed.errors import UsageError
+from agents.nic.work_queue import WorkQueue, qp_index
 
 
 class NicState:
     """The state behind one agent's socket; the classes of verbs derive from it.
 
     An agent begins with a NIC that does nothing: QPs that one before it left behind are reset.
+
+    Attributes:
+        numbers: those of the QPs.
     """
 
-    def __init__(self, config: AgentConfig, device: NicDevice) -> None:
+    def __init__(self, config: NicSettings, device: NicDevice) -> None:
         self._config = config
         self._device = device
-        self._regions = RegionTable(device)
+        self._regions = RegionTable(device, config.packet_lifetime_ns)
+        self.numbers = QpNumbers(device, config.packet_lifetime_ns)
         self._qps: dict[int, QueuePair] = {}
         self._profiles: dict[int, EvProfile] = {}
         self._denylist = Denylist()
@@ -33,18 +38,7 @@ class NicState:
                 device.qps.write(index, Qp(state=QpState.RESET))
             if device.rc_qps.read(index).state != QpState.RESET:
                 device.rc_qps.write(index, RcQp(state=QpState.RESET))
-
-    def _free_index(self) -> int:
-        """Index of a QP that no transport uses.
-
-        Raises:
-            UsageError: there is none.
-        """
-        used = self._qps.keys() | self._rc_qps.keys() | self._streams.keys()
-        index = next((i for i in range(self._device.qp_count) if i not in used), None)
-        if index is None:
-            raise UsageError(f"all {self._device.qp_count} QPs of the NIC are in use")
-        return index
+        device.await_runs()
 
     def sending(self) -> list[int]:
         """Indices of the QPs in the NIC, of any transport, that have work under way."""
@@ -53,15 +47,18 @@ class NicState:
 
     def _queue(self, qpn: int) -> WorkQueue:
         """A QP of any transport."""
-        index = qpn - Limit.QPN_BASE
-        if index in self._streams:
-            return self._streams[index].queue
-        qp = self._rc_qps.get(index)
-        return self._find(qpn) if qp is None else qp
+        stream = self._streams.get(qp_index(qpn))
+        if stream is not None and stream.queue.qpn == qpn:
+            return stream.queue
+        return self._find_rc(qpn) or self._find(qpn)
+
+    def _find_rc(self, qpn: int) -> RcQueuePair | None:
+        qp = self._rc_qps.get(qp_index(qpn))
+        return qp if qp is not None and qp.qpn == qpn else None
 
     def _find(self, qpn: int) -> QueuePair:
-        qp = self._qps.get(qpn - Limit.QPN_BASE)
-        if qp is None:
+        qp = self._qps.get(qp_index(qpn))
+        if qp is None or qp.qpn != qpn:
             raise UsageError(f"qpn: no QP {qpn}")
         return qp
 

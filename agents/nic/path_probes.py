@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from agents.abi import Event, EvLayout, Limit
+from agents.errors import UsageError
 from agents.nic.device import NicDevice
-from agents.wire_abi import Event, EvLayout, Limit
-from testbed.errors import UsageError
 
 WAIT_NS_MAX = 3_600_000_000_000
 

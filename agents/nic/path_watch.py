@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
+from agents.abi import EvState
 from agents.nic.nic_state import NicState
 from agents.nic.qp import CONNECTED
-from agents.wire_abi import EvState
 
 
 class PathWatch(NicState):
@@ -30,7 +30,7 @@ class PathWatch(NicState):
             per_plane = len(qp.attributes.evs) // config.plane_count
             value = self._device.qps.read(qp.index)
             for plane in range(config.plane_count):
-                if config.port_up_mask >> plane & 1:
+                if self._device.control.port_up_mask >> plane & 1:
                     indices = range(plane * per_plane, (plane + 1) * per_plane)
                     # One that works, else any: the update is repeated until it is answered.
                     best = min((value.evs[index].state, index) for index in indices)[1]

@@ -4,33 +4,44 @@ Only timing is decided here. The kernel counts answers and brings the EV back (d
 """
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from agents.wire_abi import EvState, Qp
+from agents.abi import EvState, Qp
 
-_SPACING_FACTOR = 10
+_FALL_FACTOR = 4
 _CEILING_NS = 1_000_000_000
+
+
+def excess_falls(own: int, all_falls: Sequence[int]) -> int:
+    """How often a path fell beyond what is expected: 0 for the first fall, or when all paths fall alike.
+
+    Args:
+        own: falls of the path, this one included.
+        all_falls: of every path that could have been taken.
+    """
+    expected = 2 * sum(all_falls) // max(1, len(all_falls))
+    return max(0, own - 1 - expected)
 
 
 class ProbeSchedule:
     """Deadlines of the next probe of each bad EV.
 
-    The n-th fall of an EV begins with ten base intervals times 2^(n-1): an EV that keeps coming back to lose
-    again, as on a link that drops some packets, is left alone for longer each time.
+    The first probe leaves at once. An EV that keeps coming back to lose again, more often than others, as on
+    a link that drops some packets, is left alone first, four times longer each time.
     """
 
     def __init__(self, base_ns: int) -> None:
-        self._base_ns = base_ns * _SPACING_FACTOR
+        self._base_ns = base_ns
         self._queue: list[tuple[int, int, int]] = []
         self._spacing_ns: dict[tuple[int, int], int] = {}
 
-    def add(self, qp_index: int, ev_index: int, bad_count: int, now_ns: int) -> None:
-        """An EV has become bad for the *bad_count*-th time."""
-        spacing_ns = min(self._base_ns << min(max(bad_count - 1, 0), 16), _CEILING_NS)
+    def add(self, qp_index: int, ev_index: int, excess: int, now_ns: int) -> None:
+        """An EV has become bad; *excess* is `excess_falls` of its path."""
+        pause_ns = min(self._base_ns * _FALL_FACTOR ** min(excess, 16), _CEILING_NS) if excess else 0
         is_new = (qp_index, ev_index) not in self._spacing_ns
-        self._spacing_ns[qp_index, ev_index] = spacing_ns
+        self._spacing_ns[qp_index, ev_index] = max(pause_ns, self._base_ns)
         if is_new:
-            heapq.heappush(self._queue, (now_ns + spacing_ns, qp_index, ev_index))
+            heapq.heappush(self._queue, (now_ns + pause_ns, qp_index, ev_index))
 
     def hasten(self, evs: Iterable[tuple[int, int]], now_ns: int) -> None:
         """Makes the next probe of these bad EVs, as (QP index, EV index), due at once."""

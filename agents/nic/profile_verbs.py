@@ -3,9 +3,11 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from agents.abi import Command, EvLayout, EvState, Limit
+from agents.errors import UsageError
 from agents.nic.arguments import check_arguments
 from agents.nic.cc_profile_verbs import ALGORITHM, CC_PROFILES_MAX
-from agents.nic.config import AgentConfig
+from agents.nic.config import NicSettings
 from agents.nic.device import NicDevice
 from agents.nic.ev_format import BODY_BITS, FIELDS_MAX, MODES
 from agents.nic.ev_profile import (
@@ -22,8 +24,6 @@ from agents.nic.ev_profile import (
 )
 from agents.nic.nic_state import NicState
 from agents.nic.qp import QueuePair, replacement_path
-from agents.wire_abi import Command, EvLayout, EvState, Limit
-from testbed.errors import UsageError
 
 _STATE_COMMANDS = {"GOOD": Command.GOOD, "ASSUMED_BAD": Command.ASSUMED_BAD, "DENIED": Command.DENY}
 _U32_MAX = 0xFFFFFFFF
@@ -32,7 +32,7 @@ _U32_MAX = 0xFFFFFFFF
 class ProfileVerbs(NicState):
     """EV formats and EV profiles. They last until they are destroyed or the agent ends."""
 
-    def __init__(self, config: AgentConfig, device: NicDevice) -> None:
+    def __init__(self, config: NicSettings, device: NicDevice) -> None:
         super().__init__(config, device)
         self._formats: dict[int, EvFormat] = {}
 

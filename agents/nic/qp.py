@@ -6,13 +6,21 @@ from dataclasses import asdict, dataclass, replace
 from random import Random
 from typing import Any, Final, cast
 
+from agents.abi import EvLayout, EvState, Limit, NicConfig, Nscc, NsccParameters, Qp, QpState, Usid
+from agents.entropy import randbits
+from agents.errors import UsageError
 from agents.nic.work_queue import WorkQueue
-from agents.wire_abi import EvLayout, EvState, Limit, NicConfig, Nscc, NsccParameters, Qp, QpState, Usid
-from testbed.errors import UsageError
-from testbed.wire import cc_profile
-from testbed.wire.received_bytes import write_nominal_bytes
+from agents.protocol import cc_profile
+from agents.protocol.sizes import write_nominal_bytes
 
-PSN_MASK: Final = 0xFFFFFF
+PSN_BITS: Final = 24
+EXPONENTIAL_COUNT: Final = 6
+PSN_MAX: Final = (1 << PSN_BITS) - 1
+
+
+def draw_psn() -> int:
+    """A first PSN: nobody can foresee it, and packets of other connections hardly fit it."""
+    return randbits(PSN_BITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +36,19 @@ class QpAttributes:
         loss_threshold_acks: packets acknowledged since one left, and since its path was last heard of, that
             prove it lost.
         reorder_packets: packets that may overtake another on one path; when one more does, that one is lost.
-        tail_ns: silence, beyond queueing, after which a packet is sent again to hear what arrived; 0: never.
+        rto_min_ns: floor of the time-out that is measured, of which rto_ns is the first and the longest.
+        pto_min_ns: floor of the silence after which a tail loss probe is sent; 0: none ever is.
+        reo_wnd_min_ns: floor of RACK's reordering window; 0: no loss is found by RACK.
+        shares_paths: 1: EVs name paths, and what another QP of the NIC finds out about one holds for all.
+        byte_time_ps: serialisation of a byte, summed over the links of a path; 0: nothing is shaped.
         evs_name_paths: EVs of one plane and one uplink name the same path; else each names its own.
         pmtu_bytes: payload of a packet.
-        rto_ns: retransmission time-out.
+        rto_ns: retransmission time-out until an RTT has been measured.
         retry_limit: time-outs in a row without progress before the QP fails.
         probe_success_target: probe answers in a row that bring an EV back.
         seed: of the order in which EVs are first used.
-        first_psn: PSN of the first packet sent.
-        peer_first_psn: PSN of the first packet expected.
+        first_psn: PSN of the first packet sent; drawn at random where it is left out.
+        peer_first_psn: PSN of the first packet expected; needed on the way to RTR at the latest.
         mpr: maximum PSN range as requestor, in units of 128 PSNs; at most the peer's mpr_dest.
         mpr_dest: the same as responder: what this side tracks.
         dynamic_mpr: 1 where both sides let the responder change the range by its SACKs.
@@ -61,19 +73,23 @@ class QpAttributes:
     retry_limit: int
     probe_success_target: int
     seed: int
-    first_psn: int = 0
-    peer_first_psn: int = 0
+    first_psn: int
+    peer_first_psn: int | None = None
     mpr: int = int(Limit.MPR_MAX)
     mpr_dest: int = int(Limit.MPR_MAX)
     dynamic_mpr: int = 0
     max_wimm: int = int(Limit.WIMM_MAX)
     max_wimm_dest: int = int(Limit.WIMM_MAX)
     linear_count: int = 0
-    exponential_count: int = 6
+    exponential_count: int = EXPONENTIAL_COUNT
     sack_every: int = 1
     peer_sack_every: int = 1
     reorder_packets: int = 0
-    tail_ns: int = 0
+    rto_min_ns: int = 60_000_000_000
+    pto_min_ns: int = 0
+    reo_wnd_min_ns: int = 0
+    shares_paths: int = 0
+    byte_time_ps: int = 0
     evs_name_paths: int = 1
     cc: cc_profile.NsccParameters | None = None
 
@@ -82,7 +98,7 @@ class QpAttributes:
         """Parameters of congestion control, also where the window is fixed."""
         return self.cc or cc_profile.NsccParameters.fixed_window(self.window_packets, self.pmtu_bytes)
 
-    def changed(self, values: Mapping[str, int]) -> "QpAttributes":
+    def changed(self, values: Mapping[str, int | None]) -> "QpAttributes":
         """The same but for *values*, by name."""
         return replace(self, **cast("dict[str, Any]", values))
 
@@ -96,6 +112,8 @@ class QpAttributes:
         per_plane = len(self.evs) // planes
         for name, (low, high) in attribute_ranges(config, len(self.evs)).items():
             value = getattr(self, name)
+            if name == "peer_first_psn" and value is None:
+                continue
             if not low <= value <= high:
                 raise UsageError(f"{name}: {value}; {low} to {high} is accepted")
         for plane in range(planes):
@@ -117,8 +135,8 @@ def attribute_ranges(config: NicConfig, ev_count: int) -> dict[str, tuple[int, i
         "rto_ns": (100_000, 60_000_000_000),
         "retry_limit": (0, 1000),
         "probe_success_target": (1, 255),
-        "first_psn": (0, PSN_MASK),
-        "peer_first_psn": (0, PSN_MASK),
+        "first_psn": (0, PSN_MAX),
+        "peer_first_psn": (0, PSN_MAX),
         "mpr": (1, Limit.MPR_MAX),
         "mpr_dest": (1, Limit.MPR_MAX),
         "dynamic_mpr": (0, 1),
@@ -129,7 +147,11 @@ def attribute_ranges(config: NicConfig, ev_count: int) -> dict[str, tuple[int, i
         "sack_every": (1, 255),
         "peer_sack_every": (1, 255),
         "reorder_packets": (0, Limit.PSN_RING),
-        "tail_ns": (0, 60_000_000_000),
+        "rto_min_ns": (0, 60_000_000_000),
+        "pto_min_ns": (0, 60_000_000_000),
+        "reo_wnd_min_ns": (0, 60_000_000_000),
+        "shares_paths": (0, 1),
+        "byte_time_ps": (0, (1 << 32) - 1),
         "evs_name_paths": (0, 1),
     }
 
@@ -193,6 +215,22 @@ def carrier_template(config: NicConfig, peer_host: int) -> tuple[int, int, bool]
     return carrier >> 64, carrier & (1 << 64) - 1, own_row == peer_row
 
 
+def nic_path_base(config: NicConfig, peer_host: int) -> int:
+    """Place in `nic_paths` of the path by plane 0 and uplink 0 to the T0 of a host, modulo their number.
+
+    Each T0 has as many places as there are uplinks in all planes. In a fabric with more paths than places
+    some share one, and a healthy path is avoided at times.
+    """
+    return peer_host // config.hosts_per_t0 * config.plane_count * config.uplink_count % int(Limit.NIC_PATHS)
+
+
+def nic_path(qp: Qp, ev: int) -> int:
+    """Place in `nic_paths` of the path that an EV of a QP names."""
+    uplink = 0 if qp.is_local else ev >> EvLayout.UPLINK_SHIFT & EvLayout.UPLINK_MASK
+    place = qp.nic_path_base + (ev >> EvLayout.PLANE_SHIFT) * qp.uplink_count + uplink
+    return int(place) % int(Limit.NIC_PATHS)
+
+
 def largest_window_packets(parameters: cc_profile.NsccParameters) -> int:
     """Full packets that the largest window lets go, as far as PSNs can be tracked."""
     full_bytes = write_nominal_bytes(parameters.mtu_bytes)
@@ -228,6 +266,7 @@ def build_qp(qp: QueuePair, config: NicConfig) -> Qp:
     active = per_plane - attributes.backup_per_plane
     hi, lo, is_local = carrier_template(config, attributes.peer_host)
     congestion = attributes.congestion
+    peer_first_psn = attributes.peer_first_psn or 0  # needed before the QP receives
     value = Qp(
         state=QpState.INIT,
         qpn=qp.qpn,
@@ -238,7 +277,13 @@ def build_qp(qp: QueuePair, config: NicConfig) -> Qp:
         pmtu_bytes=attributes.pmtu_bytes,
         pmtu_shift=attributes.pmtu_bytes.bit_length() - 1,
         reorder_packets=attributes.reorder_packets,
-        tail_ns=attributes.tail_ns,
+        rto_min_ns=attributes.rto_min_ns,
+        pto_min_ns=attributes.pto_min_ns,
+        reo_wnd_min_ns=attributes.reo_wnd_min_ns,
+        shares_paths=attributes.shares_paths,
+        nic_path_base=nic_path_base(config, attributes.peer_host),
+        uplink_count=1 if is_local else config.uplink_count,
+        byte_time_ps=attributes.byte_time_ps,
         loss_threshold_acks=attributes.loss_threshold_acks,
         rto_ns=attributes.rto_ns,
         retry_limit=attributes.retry_limit,
@@ -251,7 +296,7 @@ def build_qp(qp: QueuePair, config: NicConfig) -> Qp:
         mpr_psns=attributes.mpr * Limit.MPR_UNIT,
         mpr_dest_psns=attributes.mpr_dest * Limit.MPR_UNIT,
         tracked_psns=attributes.mpr_dest * Limit.MPR_UNIT,
-        tracked_from_psn=attributes.peer_first_psn,
+        tracked_from_psn=peer_first_psn,
         is_mpr_dynamic=attributes.dynamic_mpr,
         max_wimm=attributes.max_wimm,
         max_wimm_dest=attributes.max_wimm_dest,
@@ -269,8 +314,9 @@ def build_qp(qp: QueuePair, config: NicConfig) -> Qp:
         next_psn=attributes.first_psn,
         una_psn=attributes.first_psn,
         peer_cack_next=attributes.first_psn,
-        cack_next=attributes.peer_first_psn,
-        max_received=c_uint32(attributes.peer_first_psn - 1).value,
+        cack_next=peer_first_psn,
+        first_expected=peer_first_psn,
+        max_received=c_uint32(peer_first_psn - 1).value,
     )
     paths = path_numbers(attributes.evs, are_named=bool(attributes.evs_name_paths))
     random = Random(attributes.seed)

@@ -4,25 +4,41 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+from agents.abi import Command, Limit, NsccFormat, NsccReason, QpState
+from agents.errors import UsageError
 from agents.nic.cc_profile_verbs import CcProfileVerbs
 from agents.nic.qp import (
     CONNECTED,
-    PSN_MASK,
     TRANSITIONS,
     QpAttributes,
     QueuePair,
     attribute_ranges,
     build_qp,
+    draw_psn,
     largest_window_packets,
 )
-from agents.wire_abi import Command, Limit, NsccFormat, NsccReason, QpState
-from testbed.errors import UsageError
-from testbed.wire.cc_profile import CC_ALGORITHMS, NsccParameters, Setting
+from agents.nic.work_queue import QPN_MAX, QPN_MIN
+from agents.protocol.cc_profile import CC_ALGORITHMS, NsccParameters, Setting
 
 _FIXED_WINDOW_PACKETS = 64
 _LOSS_WINDOWS = 2
 _BACKUP_SHARE = 4
 _FLOOR_SHARE = 4
+
+
+def check_peer_qpn(peer_qpn: int) -> None:
+    """Raises UsageError unless a QP can have that number."""
+    if not QPN_MIN <= peer_qpn <= QPN_MAX:
+        raise UsageError(f"peer_qpn: {peer_qpn}; {QPN_MIN} to {QPN_MAX} is accepted")
+
+
+def require_peer_first_psn(qpn: int, peer_first_psn: int | None) -> None:
+    """Raises UsageError unless the QP knows where the peer's PSNs begin."""
+    if peer_first_psn is None:
+        raise UsageError(
+            f"peer_first_psn: needed to connect QP {qpn}",
+            hint="it is the first_psn of the peer's QP, as query_qp gives it",
+        )
 
 
 class QueuePairVerbs(CcProfileVerbs):
@@ -75,19 +91,24 @@ class QueuePairVerbs(CcProfileVerbs):
             "loss_threshold_acks": _LOSS_WINDOWS * window,
             "pmtu_bytes": int(Limit.PMTU_MAX),
             "rto_ns": self._config.rto_ns,
-            "tail_ns": self._config.tail_ns,
+            "rto_min_ns": self._config.rto_min_ns,
+            "pto_min_ns": self._config.pto_min_ns,
+            "reo_wnd_min_ns": self._config.reo_wnd_min_ns,
+            "byte_time_ps": self._byte_time_ps(peer_host),
+            "shares_paths": int(self._config.shares_paths),
             "evs_name_paths": int(self._config.evs_name_paths),
             "reorder_packets": self._config.reorder_packets,
             "retry_limit": self._config.retry_limit,
             "probe_success_target": self._config.probe_success_target,
             "seed": 0,
+            "first_psn": draw_psn(),
         }
         checked = QpAttributes(
             peer_host=peer_host, evs=tuple(chosen), cc=congestion, **(defaults | attributes)
         )
         checked.check(self._device.config)
-        index = self._free_index()
-        qp = QueuePair(index, checked)
+        qp = QueuePair(self.numbers.take(), checked)
+        index = qp.index
         self._device.work[index].tail = 0
         self._device.work[index].receive_tail = 0
         self._device.qps.write(index, build_qp(qp, self._device.config))
@@ -97,6 +118,11 @@ class QueuePairVerbs(CcProfileVerbs):
             if self._denylist.covers(ev, peer_host) or (profile is not None and ev in profile.denied):
                 self._device.command(Command.DENY, index, place)
         return qp.qpn
+
+    def _byte_time_ps(self, peer_host: int) -> int:
+        hosts_per_t0 = self._device.config.hosts_per_t0
+        is_local = peer_host // hosts_per_t0 == self._device.config.host_index // hosts_per_t0
+        return self._config.local_byte_time_ps if is_local else self._config.byte_time_ps
 
     def _congestion(
         self, cc: str | None, settings: Mapping[str, Setting] | None, pmtu_bytes: int, window: int | None
@@ -117,16 +143,17 @@ class QueuePairVerbs(CcProfileVerbs):
             raise UsageError("window_packets: it is for a fixed window; nscc has max_cwnd in its cc_profile")
         return self._nscc(settings, pmtu_bytes)
 
-    def modify_qp(self, qpn: int, state: str, **attributes: int) -> None:
-        """Moves a QP from one state to another, and sets what goes with that.
+    def modify_qp(self, qpn: int, state: str, **attributes: int) -> int:
+        """Moves a QP from one state to another, and sets what goes with that; returns its number.
 
         Args:
             qpn: the QP.
             state: RTR, from INIT: it receives. RTS, from RTR: it sends as well. ERROR, from any: what it had
-                to do completes as flushed. RESET, from any; INIT, from RESET: as new.
-            attributes: to RTR `peer_qpn`, and where they differ from what the QP was created with `mpr_dest`,
-                `max_wimm_dest`, `dynamic_mpr` and
-                `peer_first_psn`; to RTS `mpr` and `max_wimm` likewise.
+                to do completes as flushed. RESET, from any. INIT, from RESET: as new, with
+                another number and another first PSN, for packets of its last connection may be on their way.
+            attributes: to RTR `peer_qpn` and `peer_first_psn`, and where they differ from what the QP was
+                created with `mpr_dest`, `max_wimm_dest` and `dynamic_mpr`; to RTS `mpr` and `max_wimm`
+                likewise.
         """
         qp = self._find(qpn)
         self._check_transition(qp, state, attributes)
@@ -140,6 +167,9 @@ class QueuePairVerbs(CcProfileVerbs):
         elif target == QpState.ERROR:
             self._command(Command.ERROR, qp)
         else:
+            if target == QpState.INIT:
+                qp.qpn = self.numbers.renew(qpn)
+                qp.attributes = qp.attributes.changed({"first_psn": draw_psn(), "peer_first_psn": None})
             value = build_qp(qp, self._device.config)
             value.state = target
             self._device.work[qp.index].tail = 0
@@ -147,6 +177,7 @@ class QueuePairVerbs(CcProfileVerbs):
             self._device.qps.write(qp.index, value)
             qp.forget_work()
         qp.state = target
+        return qp.qpn
 
     @staticmethod
     def _check_transition(qp: QueuePair, state: str, attributes: dict[str, int]) -> None:
@@ -162,9 +193,9 @@ class QueuePairVerbs(CcProfileVerbs):
 
     def _to_rtr(self, qp: QueuePair, attributes: dict[str, int]) -> None:
         peer_qpn = attributes.pop("peer_qpn", 0)
-        if not Limit.QPN_BASE <= peer_qpn <= PSN_MASK:
-            raise UsageError(f"peer_qpn: {peer_qpn}; {int(Limit.QPN_BASE)} to {PSN_MASK} is accepted")
+        check_peer_qpn(peer_qpn)
         changed = qp.attributes.changed(attributes)
+        require_peer_first_psn(qp.qpn, changed.peer_first_psn)
         changed.check(self._device.config)
         qp.attributes = changed
         value = build_qp(qp, self._device.config)
@@ -176,12 +207,19 @@ class QueuePairVerbs(CcProfileVerbs):
         if not self._device.command(command, qp.index, *arguments):
             raise UsageError(f"QP {qp.qpn} is in state {qp.state.name}; {command.name} was refused")
 
-    def connect_qp(self, qpn: int, peer_qpn: int) -> None:
-        """Moves a QP through RTR to RTS towards the peer's QP."""
+    def connect_qp(self, qpn: int, peer_qpn: int, peer_first_psn: int | None = None) -> None:
+        """Moves a QP through RTR to RTS towards the peer's QP.
+
+        Args:
+            qpn: the QP, in INIT.
+            peer_qpn: number of the peer's QP.
+            peer_first_psn: the `first_psn` of the peer's QP; None where the QP was created with it.
+        """
         qp = self._find(qpn)
         if qp.state != QpState.INIT:
             raise UsageError(f"QP {qpn} is in state {qp.state.name}; connect_qp needs INIT")
-        self.modify_qp(qpn, QpState.RTR.name, peer_qpn=peer_qpn)
+        given = {} if peer_first_psn is None else {"peer_first_psn": peer_first_psn}
+        self.modify_qp(qpn, QpState.RTR.name, peer_qpn=peer_qpn, **given)
         self.modify_qp(qpn, QpState.RTS.name)
 
     def adjust_qp(self, qpn: int, mpr_dest: int | None = None, receiver_penalty: int | None = None) -> None:
@@ -216,6 +254,7 @@ class QueuePairVerbs(CcProfileVerbs):
         value.qpn = 0
         self._device.qps.write(qp.index, value)
         del self._qps[qp.index]
+        self.numbers.release(qpn)
 
     def query_qp(self, qpn: int) -> dict[str, Any]:
         """Attributes and state of a QP: what its peer has to be told before they connect, among them.

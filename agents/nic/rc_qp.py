@@ -3,12 +3,12 @@
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from agents.nic.qp import PSN_MASK, carrier_template
+from agents.abi import Dcqcn, EvLayout, Limit, NicConfig, QpState, RcQp, Usid
+from agents.abi import DcqcnParameters as KernelParameters
+from agents.errors import UsageError
+from agents.nic.qp import PSN_MAX, carrier_template
 from agents.nic.work_queue import WorkQueue
-from agents.wire_abi import DcqcnParameters as KernelParameters
-from agents.wire_abi import EvLayout, Limit, NicConfig, QpState, RcQp, Usid
-from testbed.errors import UsageError
-from testbed.wire.dcqcn import Dcqcn, DcqcnParameters
+from agents.protocol.dcqcn import ONE_Q16, DcqcnParameters
 
 _U32_MAX: Final = (1 << 32) - 1
 _POSITIVE: Final = frozenset(
@@ -29,8 +29,8 @@ class RcAttributes:
         retry_limit: time-outs in a row without progress before the QP fails.
         cnp_interval_ns: as responder, least time between two congestion notifications.
         cc: DCQCN's parameters.
-        first_psn: PSN of the first packet sent.
-        peer_first_psn: PSN of the first packet expected.
+        first_psn: PSN of the first packet sent; drawn at random where it is left out.
+        peer_first_psn: PSN of the first packet expected; needed to connect at the latest.
         any_order: 1: packets may overtake one another, as where switches choose the way of each; every packet
             says where it goes and is placed as it comes. Both ends must agree.
     """
@@ -43,8 +43,8 @@ class RcAttributes:
     retry_limit: int
     cnp_interval_ns: int
     cc: DcqcnParameters
-    first_psn: int = 0
-    peer_first_psn: int = 0
+    first_psn: int
+    peer_first_psn: int | None = None
     any_order: int = 0
 
     @property
@@ -67,8 +67,8 @@ class RcAttributes:
             ("rto_ns", self.rto_ns, 100_000, 60_000_000_000),
             ("retry_limit", self.retry_limit, 0, 1000),
             ("cnp_interval_ns", self.cnp_interval_ns, 0, _U32_MAX),
-            ("first_psn", self.first_psn, 0, PSN_MASK),
-            ("peer_first_psn", self.peer_first_psn, 0, PSN_MASK),
+            ("first_psn", self.first_psn, 0, PSN_MAX),
+            ("peer_first_psn", self.peer_first_psn or 0, 0, PSN_MAX),
             ("any_order", self.any_order, 0, 1),
         ):
             if not low <= value <= high:
@@ -90,6 +90,7 @@ def build_rc_qp(qp: RcQueuePair, config: NicConfig, now_ns: int) -> RcQp:
     """The kernel's QP in state INIT; *now_ns* is CLOCK_MONOTONIC."""
     attributes = qp.attributes
     hi, lo, is_local = carrier_template(config, attributes.peer_host)
+    peer_first_psn = attributes.peer_first_psn or 0  # needed before the QP receives
     value = RcQp(
         state=QpState.INIT,
         qpn=qp.qpn,
@@ -108,13 +109,18 @@ def build_rc_qp(qp: RcQueuePair, config: NicConfig, now_ns: int) -> RcQp:
         max_psn=attributes.first_psn,
         una_psn=attributes.first_psn,
         acked_psn=attributes.first_psn,
-        expected_psn=attributes.peer_first_psn,
-        told_psn=attributes.peer_first_psn,
+        expected_psn=peer_first_psn,
+        first_expected=peer_first_psn,
+        told_psn=peer_first_psn,
         is_any_order=attributes.any_order,
     )
-    for name, start in asdict(Dcqcn.start(attributes.cc, now_ns)).items():
-        if name != "parameters":
-            setattr(value.dcqcn, name, start)
+    value.dcqcn = Dcqcn(
+        rate_kbps=attributes.cc.line_kbps,
+        target_kbps=attributes.cc.line_kbps,
+        alpha_q16=ONE_Q16,
+        alpha_updated_ns=now_ns,
+        rate_updated_ns=now_ns,
+    )
     for place, ev in enumerate(attributes.evs):
         value.evs[place] = ev
     return value

@@ -1,15 +1,15 @@
 """Verbs about reliable connections: RoCEv2 and what differs from it in one respect (docs/transports.md)."""
 
-import time
-from dataclasses import fields
+from dataclasses import asdict, fields, replace
 from typing import Any
 
-from agents.nic.qp import PSN_MASK
-from agents.nic.qp_verbs import QueuePairVerbs
+from agents.abi import Limit, QpState, RcQp
+from agents.clock import monotonic_ns
+from agents.errors import UsageError
+from agents.nic.qp import draw_psn
+from agents.nic.qp_verbs import QueuePairVerbs, check_peer_qpn, require_peer_first_psn
 from agents.nic.rc_qp import RcAttributes, RcQueuePair, build_rc_qp
-from agents.wire_abi import Limit, QpState, RcQp
-from testbed.errors import UsageError
-from testbed.wire.dcqcn import DcqcnParameters
+from agents.protocol.dcqcn import DcqcnParameters
 
 
 class RcVerbs(QueuePairVerbs):
@@ -40,42 +40,71 @@ class RcVerbs(QueuePairVerbs):
             "rto_ns": self._config.rto_ns,
             "retry_limit": self._config.retry_limit,
             "cnp_interval_ns": 0,
+            "first_psn": draw_psn(),
         }
         checked = RcAttributes(
             peer_host=peer_host, evs=tuple(evs), cc=DcqcnParameters(**cc), **(defaults | attributes)
         )
         checked.check(self._device.config)
-        qp = RcQueuePair(self._free_index(), checked)
+        qp = RcQueuePair(self.numbers.take(), checked)
         ring = self._device.work[qp.index]
         ring.tail = ring.receive_tail = 0
-        self._device.rc_qps.write(qp.index, build_rc_qp(qp, self._device.config, time.monotonic_ns()))
+        self._device.rc_qps.write(qp.index, build_rc_qp(qp, self._device.config, monotonic_ns()))
         self._device.reliable_connections.add(qp.index)
         self._rc_qps[qp.index] = qp
         return qp.qpn
 
-    def connect_qp(self, qpn: int, peer_qpn: int) -> None:
-        """Moves a QP through RTR to RTS towards the peer's QP."""
-        qp = self._rc_qps.get(qpn - Limit.QPN_BASE)
+    def connect_qp(self, qpn: int, peer_qpn: int, peer_first_psn: int | None = None) -> None:
+        """Moves a QP through RTR to RTS towards the peer's QP.
+
+        Args:
+            qpn: the QP, in INIT.
+            peer_qpn: number of the peer's QP.
+            peer_first_psn: the `first_psn` of the peer's QP; None where the QP was created with it.
+        """
+        qp = self._find_rc(qpn)
         if qp is None:
-            super().connect_qp(qpn, peer_qpn)
+            super().connect_qp(qpn, peer_qpn, peer_first_psn)
             return
         if qp.state != QpState.INIT:
             raise UsageError(f"QP {qpn} is in state {qp.state.name}; connect_qp needs INIT")
-        if not Limit.QPN_BASE <= peer_qpn <= PSN_MASK:
-            raise UsageError(f"peer_qpn: {peer_qpn}; {int(Limit.QPN_BASE)} to {PSN_MASK} is accepted")
-        value = build_rc_qp(qp, self._device.config, time.monotonic_ns())
+        check_peer_qpn(peer_qpn)
+        if peer_first_psn is not None:
+            qp.attributes = replace(qp.attributes, peer_first_psn=peer_first_psn)
+            qp.attributes.check(self._device.config)
+        require_peer_first_psn(qpn, qp.attributes.peer_first_psn)
+        value = build_rc_qp(qp, self._device.config, monotonic_ns())
         value.peer_qpn = peer_qpn
         value.state = qp.state = QpState.RTS
         self._device.rc_qps.write(qp.index, value)
 
     def destroy_qp(self, qpn: int) -> None:
         """Takes a QP out of use; packets for it are dropped from now on."""
-        qp = self._rc_qps.pop(qpn - Limit.QPN_BASE, None)
+        qp = self._find_rc(qpn)
         if qp is None:
             super().destroy_qp(qpn)
             return
+        del self._rc_qps[qp.index]
         self._device.rc_qps.write(qp.index, RcQp(state=QpState.RESET))
         self._device.reliable_connections.discard(qp.index)
+        self.numbers.release(qpn)
+
+    def query_qp(self, qpn: int) -> dict[str, Any]:
+        """Attributes and state of a QP: what its peer has to be told before they connect, among them.
+
+        Args:
+            qpn: the QP.
+        """
+        qp = self._find_rc(qpn)
+        if qp is None:
+            return super().query_qp(qpn)
+        return {
+            "qpn": qp.qpn,
+            "state": qp.state.name,
+            "status": qp.status,
+            "host": int(self._device.config.host_index),
+            **asdict(qp.attributes),
+        }
 
     def list_qps(self) -> list[dict[str, Any]]:
         """Every QP: number, state, peer, and what is under way."""

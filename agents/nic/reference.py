@@ -8,6 +8,7 @@ from dataclasses import MISSING, fields
 from importlib import resources
 from typing import Any, Final, get_type_hints
 
+from agents.abi import NicConfig
 from agents.nic.arguments import type_text
 from agents.nic.cc_profile_verbs import CcProfileVerbs
 from agents.nic.daemon import NicAgent
@@ -21,7 +22,6 @@ from agents.nic.rc_verbs import RcVerbs
 from agents.nic.stream_verbs import StreamVerbs
 from agents.nic.verbs import NAMES, Verbs
 from agents.nic.work_verbs import WorkVerbs
-from agents.wire_abi import NicConfig
 
 _SECTIONS: Final[tuple[tuple[str, type], ...]] = (
     ("The NIC", Verbs),

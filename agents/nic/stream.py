@@ -7,18 +7,18 @@ the kernel's business alone. Everything happens in the agent's event loop.
 
 import asyncio
 import socket
-import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from agents.abi import QpState, Status, Work
+from agents.clock import monotonic_ns
+from agents.errors import AgentError, UsageError
 from agents.nic.memory import RegionTable
 from agents.nic.stream_ledger import StreamLedger
 from agents.nic.stream_record import RECORD_BYTES, Record, RecordKind, decode_record
 from agents.nic.work_queue import Arrival, Completion, WorkQueue
-from agents.wire_abi import QpState, Status, Work
-from testbed.errors import AgentError, UsageError
 
 _TURN_BYTES: Final = 1 << 20
 """What one connection may read before others have their turn."""
@@ -144,7 +144,7 @@ class Stream:
         self.queue.status = status = reason
         self.close()
         self._ledger.fail()
-        time_ns = time.monotonic_ns()
+        time_ns = monotonic_ns()
         while self.queue.posted:
             self.queue.completions.append(Completion(self.queue.posted.popleft(), 0, status, time_ns))
             status = Status.FLUSHED.name.lower()
@@ -226,7 +226,7 @@ class Stream:
         self._out.append(memoryview(record.encode()))
         if work.length:
             self._out.append(self._regions.view(start, work.length))
-        self._under_way.append(_UnderWay(job, self._number, work.length, time.monotonic_ns()))
+        self._under_way.append(_UnderWay(job, self._number, work.length, monotonic_ns()))
 
     def _want_to_write(self, *, wanted: bool) -> None:
         if self._socket is None or wanted == self._is_writing:
@@ -240,7 +240,7 @@ class Stream:
 
     def _done(self, number: int) -> None:
         """The far end has all messages up to *number*."""
-        now_ns = time.monotonic_ns()
+        now_ns = monotonic_ns()
         while self._under_way and self._under_way[0].number <= number:
             message = self._under_way.popleft()
             message.job.done += 1
@@ -251,7 +251,7 @@ class Stream:
     def _finish(self) -> None:
         while self._unfinished and self._unfinished[0].is_over:
             job = self._unfinished.popleft()
-            work_id, status, now_ns = job.work.id, Status.SUCCESS.name.lower(), time.monotonic_ns()
+            work_id, status, now_ns = job.work.id, Status.SUCCESS.name.lower(), monotonic_ns()
             self.queue.completions.append(Completion(work_id, job.done, status, now_ns))
             if work_id in self.queue.posted:
                 self.queue.posted.remove(work_id)
@@ -338,7 +338,7 @@ class Stream:
         self._answers += Record(RecordKind.DONE, record.number).encode()
         if record.immediate is not None:
             self._arrivals += 1
-            now_ns = time.monotonic_ns()
+            now_ns = monotonic_ns()
             self.queue.arrivals[self._arrivals] = Arrival(
                 self._arrivals, record.immediate, record.length, now_ns
             )

@@ -10,15 +10,15 @@ from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Any, Final
 
-from agents.nic.config import AgentConfig
+from agents.abi import QpState
+from agents.errors import AgentError, UsageError
+from agents.nic.config import NicSettings
 from agents.nic.device import NicDevice
 from agents.nic.rc_verbs import RcVerbs
 from agents.nic.stream import Stream, StreamAttributes
 from agents.nic.stream_ledger import StreamLedger
 from agents.nic.stream_record import RECORD_BYTES, Record, RecordKind, decode_record
-from agents.nic.work_queue import WorkQueue
-from agents.wire_abi import Limit, QpState
-from testbed.errors import AgentError, UsageError
+from agents.nic.work_queue import WorkQueue, qp_index
 
 IPPROTO_MPTCP: Final = 262
 STREAM_PORTS: Final = {"tcp": 4791, "mptcp": 4792}
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 class StreamVerbs(RcVerbs):
     """Connections of the kernel's TCP; what is said of posting to a QP elsewhere holds for them."""
 
-    def __init__(self, config: AgentConfig, device: NicDevice) -> None:
+    def __init__(self, config: NicSettings, device: NicDevice) -> None:
         super().__init__(config, device)
         self.tell: Callable[[dict[str, Any]], None] = lambda _: None
         self._listeners: dict[str, socket.socket] = {}
@@ -50,7 +50,7 @@ class StreamVerbs(RcVerbs):
             raise UsageError(f"protocol: {protocol!r}; {' or '.join(STREAM_PORTS)} is accepted")
         attributes = StreamAttributes(peer_host, protocol == "mptcp", congestion)
         self._listen(protocol, congestion)
-        queue = WorkQueue(self._free_index(), attributes)
+        queue = WorkQueue(self.numbers.take(), attributes)
         ledger = StreamLedger(self._device, queue.index)
         self._streams[queue.index] = Stream(queue, attributes, self._regions, ledger, self._tell)
         return queue.qpn
@@ -105,13 +105,15 @@ class StreamVerbs(RcVerbs):
 
     def destroy_qp(self, qpn: int) -> None:
         """Takes a QP out of use; packets for it are dropped from now on. Ends a connection."""
-        stream = self._streams.pop(qpn - Limit.QPN_BASE, None)
-        if stream is None:
+        stream = self._streams.get(qp_index(qpn))
+        if stream is None or stream.queue.qpn != qpn:
             super().destroy_qp(qpn)
             return
+        del self._streams[stream.queue.index]
         self._called.pop(qpn, None)
         stream.close()
         stream.queue.state = QpState.RESET
+        self.numbers.release(qpn)
 
     def observe_streams(self) -> None:
         """Books what the kernel says of its connections."""
@@ -181,8 +183,8 @@ class StreamVerbs(RcVerbs):
         self.tell(told | {"host": self._config.host})
 
     def _stream(self, qpn: int) -> Stream:
-        stream = self._streams.get(qpn - Limit.QPN_BASE)
-        if stream is None:
+        stream = self._streams.get(qp_index(qpn))
+        if stream is None or stream.queue.qpn != qpn:
             raise UsageError(f"qpn: no connection {qpn}")
         return stream
 

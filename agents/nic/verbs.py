@@ -7,7 +7,7 @@ no I/O of its own; the daemon does both. docs/reference/verbs.md describes each.
 from collections.abc import Callable
 from typing import Any, Final
 
-from agents.nic.config import AgentConfig
+from agents.nic.config import NicSettings
 from agents.nic.device import NicDevice
 from agents.nic.ev_verbs import EvVerbs
 from agents.nic.event_book import EventBook
@@ -75,7 +75,7 @@ class Verbs(MemoryVerbs, StreamVerbs, WorkVerbs, EvVerbs, LinkProbeVerbs, Profil
         table: the verbs that clients may call, by name.
     """
 
-    def __init__(self, config: AgentConfig, device: NicDevice) -> None:
+    def __init__(self, config: NicSettings, device: NicDevice) -> None:
         super().__init__(config, device)
         self.table: dict[str, Callable[..., Any]] = {name: getattr(self, name) for name in NAMES}
 
@@ -94,5 +94,5 @@ class Verbs(MemoryVerbs, StreamVerbs, WorkVerbs, EvVerbs, LinkProbeVerbs, Profil
 
     def port_status(self) -> list[bool]:
         """Carrier of each port, by plane."""
-        config = self._device.config
-        return [bool(config.port_up_mask >> plane & 1) for plane in range(config.plane_count)]
+        mask = self._device.control.port_up_mask
+        return [bool(mask >> plane & 1) for plane in range(self._device.config.plane_count)]

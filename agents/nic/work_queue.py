@@ -3,9 +3,18 @@
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
-from agents.wire_abi import Limit, QpState
+from agents.abi import Limit, QpState
+
+QPN_MIN: Final = 1 << Limit.QP_INDEX_BITS
+"""Of the first QP of index 0; none has a lower number."""
+QPN_MAX: Final = (1 << 24) - 1
+
+
+def qp_index(qpn: int) -> int:
+    """Index in the NIC's maps of the QP that has, or had, that number (docs/protocol.md, "QP numbers")."""
+    return qpn & QPN_MIN - 1
 
 
 class SenderAttributes(Protocol):
@@ -50,7 +59,7 @@ class Arrival(NamedTuple):
 class WorkQueue:
     """A QP of any transport."""
 
-    index: int
+    qpn: int
     attributes: SenderAttributes
     state: QpState = QpState.INIT
     status: str = "success"
@@ -74,6 +83,6 @@ class WorkQueue:
         self.next_arrival = 1
 
     @property
-    def qpn(self) -> int:
-        """QP number on the wire."""
-        return self.index + Limit.QPN_BASE
+    def index(self) -> int:
+        """In the NIC's maps."""
+        return qp_index(self.qpn)

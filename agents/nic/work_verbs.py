@@ -3,11 +3,11 @@
 from ctypes import c_uint32
 from typing import Any
 
-from agents.nic.config import AgentConfig
+from agents.abi import Limit, QpState, Work
+from agents.errors import UsageError
+from agents.nic.config import NicSettings
 from agents.nic.device import NicDevice
 from agents.nic.nic_state import NicState
-from agents.wire_abi import Limit, QpState, Work
-from testbed.errors import UsageError
 
 _U32_MAX = 0xFFFFFFFF
 
@@ -15,7 +15,7 @@ _U32_MAX = 0xFFFFFFFF
 class WorkVerbs(NicState):
     """RDMA WRITEs and receives."""
 
-    def __init__(self, config: AgentConfig, device: NicDevice) -> None:
+    def __init__(self, config: NicSettings, device: NicDevice) -> None:
         super().__init__(config, device)
         self._next_work_id = 1
 

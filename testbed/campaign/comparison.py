@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.scenario.expectation import format_value
-from testbed.scenario.quantity import Dimension
+from testbed.scenario.measure.expectation import format_value
+from testbed.scenario.spec.quantity import Dimension
 
 _WORKLOAD_FIGURES = (("goodput", "goodput_bps", Dimension.RATE), ("fairness", "fairness", Dimension.RATIO))
 _TIMES = (("p50", "p50_ns"), ("p99", "p99_ns"), ("max", "max_ns"))

@@ -1,22 +1,26 @@
 """Carries a campaign out: run after run, on labs that runs of one topology share; keeps what was measured."""
 
+import multiprocessing
+import signal
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Protocol
 
-from testbed.campaign.folder import CampaignFolder, RunEntry
+from testbed.campaign.folder import CampaignFolder, RunEntry, runs_of
 from testbed.campaign.plan import PlannedRun
 from testbed.campaign.row import NOT_RUN
 from testbed.campaign.summary import summarize_campaign, write_summary
 from testbed.errors import CleanupError, FabricError, TestbedError
 from testbed.scenario.execution import FinishedRun, execute
-from testbed.scenario.live import LiveLab, live_world
-from testbed.scenario.signal_clock import catching_signals
-from testbed.scenario.stage import lab_for_run
-from testbed.scenario.verdict import Status
+from testbed.scenario.measure.verdict import Status
+from testbed.scenario.run.live import LiveLab, live_world
+from testbed.scenario.run.signal_clock import catching_signals
+from testbed.scenario.run.stage import lab_for_run
 from testbed.topology.spec import TopologySpec
+from testbed.virtual.run import run_virtually
 
 Progress = Callable[[str], None]
 RunOnLab = Callable[[PlannedRun, Path, Progress], FinishedRun]
@@ -59,9 +63,25 @@ def execute_campaign(
     Raises:
         TestbedError: the machine cannot do it, a lab could not be removed, or results cannot be written.
     """
-    pending = folder.pending(retry)
+    return _finished(
+        folder, lambda: _carry_out(folder, stage, folder.pending(retry), progress, is_out_of_time)
+    )
+
+
+def execute_in_parallel(
+    folder: CampaignFolder, jobs: int, *, progress: Progress, retry: frozenset[str] = frozenset()
+) -> int:
+    """The same in virtual time, in so many processes: runs share nothing.
+
+    Raises:
+        TestbedError: results cannot be written.
+    """
+    return _finished(folder, lambda: _carry_out_in_parallel(folder, jobs, folder.pending(retry), progress))
+
+
+def _finished(folder: CampaignFolder, carry_out: Callable[[], bool]) -> int:
     try:
-        is_whole = _carry_out(folder, stage, pending, progress, is_out_of_time)
+        is_whole = carry_out()
     except KeyboardInterrupt:
         is_whole = False
     finally:
@@ -93,7 +113,7 @@ def _carry_out(
                 while pending and pending[0].plan.topology == topology:
                     run = pending.pop(0)
                     progress(f"run {run.index} of {total}: {run.key}")
-                    entry = _one(folder, run, run_on_lab, progress)
+                    entry = carry_out_run(run, folder.path, run_on_lab, progress)
                     folder.note(entry)
                     progress(f"{run.key}: {entry.status}")
                     if entry.status == Status.INTERRUPTED.value or (pending and is_out_of_time()):
@@ -109,13 +129,57 @@ def _carry_out(
     return True
 
 
-def _one(folder: CampaignFolder, run: PlannedRun, run_on_lab: RunOnLab, progress: Progress) -> RunEntry:
+def _carry_out_in_parallel(
+    folder: CampaignFolder, jobs: int, pending: list[PlannedRun], progress: Progress
+) -> bool:
+    """Whether it went through to the end, or was interrupted: then runs that have begun end as partial."""
+    total = len(folder.plan.runs)
+    is_interrupted = False
+    # not by fork: the library keeps its lab in globals, and threads of this process may hold locks
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(jobs, max(1, len(pending))), context, ignore_signals) as pool:
+        begun: dict[Future[RunEntry], PlannedRun] = {}
+        while (pending and not is_interrupted) or begun:
+            try:
+                while pending and not is_interrupted and len(begun) < jobs:
+                    run = pending.pop(0)
+                    progress(f"run {run.index} of {total}: {run.key}")
+                    begun[pool.submit(carry_out_virtually, run, folder.path)] = run
+                done, _ = wait(begun, return_when=FIRST_COMPLETED)
+            except KeyboardInterrupt:
+                is_interrupted = True
+                continue
+            for future in done:
+                del begun[future]
+                entry = future.result()
+                folder.note(entry)
+                progress(f"{entry.key}: {entry.status}")
+                is_interrupted |= entry.status == Status.INTERRUPTED.value
+    return not is_interrupted
+
+
+def ignore_signals() -> None:
+    """For a process that carries out runs: between two of them only its parent ends it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def carry_out_virtually(run: PlannedRun, campaign: Path) -> RunEntry:
+    """What the journal is to say of a run, carried out in this process; for a process of its own."""
+
+    def run_alone(run: PlannedRun, runs: Path, say: Progress) -> FinishedRun:
+        return run_virtually(run.plan, run.source, runs, progress=say)
+
+    return carry_out_run(run, campaign, run_alone, lambda _: None)
+
+
+def carry_out_run(run: PlannedRun, campaign: Path, run_on_lab: RunOnLab, progress: Progress) -> RunEntry:
+    """What the journal of the campaign in folder *campaign* is to say of a run, now that it was tried."""
     try:
-        finished = run_on_lab(run, folder.runs, lambda step: progress(f"{run.index}: {step}"))
+        finished = run_on_lab(run, runs_of(campaign), lambda step: progress(f"{run.index}: {step}"))
     except TestbedError as error:
         return _error_entry(run, error)
     verdict = finished.result.verdict
-    path = finished.folder.resolve().relative_to(folder.path.resolve())
+    path = finished.folder.resolve().relative_to(campaign.resolve())
     return RunEntry(run.key, verdict.status.value, verdict.exit_code, verdict.reason, str(path), _now_utc())
 
 
@@ -125,6 +189,19 @@ def _error_entry(run: PlannedRun, error: TestbedError) -> RunEntry:
 
 def _now_utc() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def virtual_stage(force: Callable[[], object]) -> Stage:
+    """Labs in virtual time, one for each run.
+
+    Args:
+        force: called at the second signal during a run.
+    """
+
+    def run_alone(run: PlannedRun, runs: Path, say: Progress) -> FinishedRun:
+        return run_virtually(run.plan, run.source, runs, force=force, progress=say)
+
+    return lambda _: nullcontext(run_alone)
 
 
 def live_stage(

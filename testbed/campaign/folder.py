@@ -12,17 +12,20 @@ variants/       a page and a figure for each scenario with variants; of one alon
 import csv
 import json
 import os
+import re
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TextIO
 
 from testbed.campaign.plan import CampaignPlan, PlannedRun
 from testbed.document import Metadata
+from testbed.document.one_step import write_in_one_step
 from testbed.errors import TestbedError, UsageError
-from testbed.scenario.plan import dump_plan, load_plan
+from testbed.fabric.state import LAB_NAME_LENGTH_MAX
+from testbed.scenario.spec.plan import dump_plan, load_plan
 
 SCHEMA_VERSION: Final = 2
 LATEST: Final = "latest"
@@ -51,6 +54,11 @@ class RunEntry:
     reason: str
     folder: str | None
     ended_utc: str
+
+
+def runs_of(campaign: Path) -> Path:
+    """Where the result folders of the runs of a campaign's folder are."""
+    return campaign / "runs"
 
 
 class CampaignFolder:
@@ -122,7 +130,15 @@ class CampaignFolder:
     @property
     def runs(self) -> Path:
         """Where its runs' result folders are."""
-        return self.path / "runs"
+        return runs_of(self.path)
+
+    @property
+    def lab(self) -> str:
+        """Name of the lab that its runs share: the same for every resume, and no other execution's."""
+        name, folder = (_as_words(text) for text in (self.plan.name, self.path.resolve().name))
+        execution = folder[-2 * _ID_BYTES :].lstrip("-")
+        room = LAB_NAME_LENGTH_MAX - len(f"campaign--{execution}")
+        return f"campaign-{name[:room].rstrip('-')}-{execution}"
 
     def entry(self, run: PlannedRun) -> RunEntry | None:
         """The journal's last word on a run; None before its first end."""
@@ -144,7 +160,9 @@ class CampaignFolder:
         """
         self._entries[entry.key] = entry
         try:
-            with (self.path / "journal.jsonl").open("a", encoding="utf-8") as journal:
+            with (self.path / "journal.jsonl").open("a+", encoding="utf-8") as journal:
+                # an entry that a full disk or a crash cut short must not take this one with it
+                journal.write("" if _ends_whole(journal) else "\n")
                 journal.write(json.dumps(asdict(entry), ensure_ascii=False) + "\n")
                 journal.flush()
                 os.fsync(journal.fileno())
@@ -183,11 +201,9 @@ class CampaignFolder:
             TestbedError: it cannot be written.
         """
         path = self.path / name
-        draft = path.with_name(f".{path.name}.draft")
         try:
             path.parent.mkdir(exist_ok=True)
-            draft.write_text(text, encoding="utf-8")
-            draft.replace(path)
+            write_in_one_step(path, text)
         except OSError as error:
             raise TestbedError(f"{path} cannot be written: {error.strerror}") from error
 
@@ -204,11 +220,22 @@ def all_campaigns(campaigns: Path) -> list[Path]:
     return sorted(found, key=lambda path: (path.name, path.parent.name))
 
 
+def _ends_whole(journal: TextIO) -> bool:
+    """Whether nothing stands after the journal's last newline."""
+    end = journal.seek(0, os.SEEK_END)
+    return not end or os.pread(journal.fileno(), 1, end - 1) == b"\n"
+
+
+def _as_words(text: str) -> str:
+    """Small letters and digits of a text, hyphens between its words."""
+    return "-".join(re.findall(r"[a-z0-9]+", text.lower()))
+
+
 def _read_journal(path: Path) -> Iterator[RunEntry]:
     """The lines of a journal; one that a crash cut short is passed over."""
     if not path.is_file():
         return
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_bytes().split(b"\n"):
         try:
             yield RunEntry(**json.loads(line))
         except (ValueError, TypeError):

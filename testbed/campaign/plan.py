@@ -5,6 +5,7 @@ of the file: scenarios, then combinations of the matrix with its first key varyi
 """
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +14,11 @@ from testbed import document
 from testbed.campaign.spec import RUNS_MAX, CampaignSpec, ScenarioEntry
 from testbed.document import Document, Kind, Location, Metadata, Problem, Tree
 from testbed.errors import UsageError
-from testbed.scenario.load import Scenario, build_scenario, scenario_variants
-from testbed.scenario.plan import Plan
-from testbed.scenario.resolve import resolve
-from testbed.scenario.spec import compared_quantities
-from testbed.scenario.variation import vary
+from testbed.scenario.spec.load import Scenario, build_scenario, scenario_variants
+from testbed.scenario.spec.plan import Plan
+from testbed.scenario.spec.resolve import resolve
+from testbed.scenario.spec.scenario_spec import compared_quantities
+from testbed.scenario.spec.variation import vary
 
 Admit = Callable[[Scenario, Plan], None]
 """Looks at a scenario and its plan before it becomes a run; refuses it with a UsageError."""
@@ -106,15 +107,18 @@ def plan_campaign(
         except UsageError as error:
             problems.append(Problem(location, error.message))
             continue
-        runs += _runs_of(scenario, spec, entry, seed, admit, len(runs), location, problems)
-        if len(runs) > RUNS_MAX:
-            problems.append(Problem(("spec",), f"more than {RUNS_MAX} runs"))
+        wanted = len(runs) + _count(spec, entry, seed)
+        if wanted <= RUNS_MAX:
+            runs += _runs_of(scenario, spec, entry, seed, admit, len(runs), location, problems)
+            wanted = len(runs)
+        if wanted > RUNS_MAX:
+            problems.append(Problem(location, f"makes more than {RUNS_MAX} runs of the campaign: {wanted}"))
             break
     problems += _same_keys(runs)
     if problems:
         raise loaded.usage_error(problems)
     metadata = loaded.metadata
-    return CampaignPlan(metadata.name, metadata.description, path.read_text(encoding="utf-8"), _grouped(runs))
+    return CampaignPlan(metadata.name, metadata.description, loaded.text, _grouped(runs))
 
 
 def plan_variants(
@@ -130,8 +134,7 @@ def plan_variants(
     Raises:
         UsageError: lists what is wrong with a variant, with its line; or what was not admitted.
     """
-    path = scenario.document.path
-    source = "" if path is None else path.read_text(encoding="utf-8")
+    source = scenario.document.text
     runs = [
         _planned(number, variant, {}, _admitted(variant, seed, admit), source)
         for number, variant in enumerate(scenario_variants(scenario), start=1)
@@ -150,11 +153,8 @@ def _runs_of(
     location: Location,
     problems: list[Problem],
 ) -> list[PlannedRun]:
-    seeds: Sequence[int | None] = entry.seeds or spec.seeds or (None,)
-    if seed is not None:
-        seeds = (seed,)
+    seeds = _seeds(spec, entry, seed)
     runs: list[PlannedRun] = []
-    source = scenario.path.read_text(encoding="utf-8") if scenario.path else ""
     for values in _combinations({**spec.matrix, **entry.matrix}):
         try:
             varied = build_scenario(vary(scenario, values))
@@ -169,10 +169,20 @@ def _runs_of(
             problems.append(Problem(location, f"{where}{error.message}"))
             continue
         runs += [
-            _planned(done + len(runs) + number, variant, values, plan, source)
+            _planned(done + len(runs) + number, variant, values, plan, scenario.text)
             for number, (variant, plan) in enumerate(plans, start=1)
         ]
     return runs
+
+
+def _seeds(spec: CampaignSpec, entry: ScenarioEntry, seed: int | None) -> Sequence[int | None]:
+    return (seed,) if seed is not None else entry.seeds or spec.seeds or (None,)
+
+
+def _count(spec: CampaignSpec, entry: ScenarioEntry, seed: int | None) -> int:
+    """Runs of a scenario, without its variants: to refuse a matrix before each of its values is tried."""
+    combinations = math.prod(len(values) for values in {**spec.matrix, **entry.matrix}.values())
+    return combinations * len(_seeds(spec, entry, seed))
 
 
 def _admitted(scenario: Scenario, seed: int | None, admit: Admit) -> Plan:

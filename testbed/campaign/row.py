@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from testbed.campaign.side_by_side import VariantRun
-from testbed.scenario.expectation import format_value
-from testbed.scenario.quantity import Dimension
+from testbed.scenario.measure.expectation import format_value
+from testbed.scenario.spec.quantity import Dimension
 
 NOT_RUN: Final = "not run"
 

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from testbed.scenario.expectation import evaluate, format_value
-from testbed.scenario.expression import parse_expectation
-from testbed.scenario.expression_tree import Quantity
-from testbed.scenario.measurement import Measures
-from testbed.scenario.quantity import Dimension
-from testbed.scenario.recording import NotMeasured
+from testbed.scenario.measure.expectation import evaluate, format_value
+from testbed.scenario.measure.measurement import Measures
+from testbed.scenario.measure.recording import NotMeasured
+from testbed.scenario.spec.expression import parse_expectation
+from testbed.scenario.spec.expression_tree import Quantity
+from testbed.scenario.spec.quantity import Dimension
 
 _WORST_FIRST: Final = ("interrupted", "error", "aborted", "not run", "untrusted", "failed", "passed")
 

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag
 
 from testbed.document import Kind, json_schema
-from testbed.scenario.spec import SEED_MAX
-from testbed.scenario.variant import VariedKey
+from testbed.scenario.spec.scenario_spec import SEED_MAX
+from testbed.scenario.spec.variant import VariedKey
 
 RUNS_MAX: Final = 1000
 """Of one campaign: more is an accident of a matrix, not a wish."""

@@ -11,7 +11,7 @@ from testbed.campaign.plan import PlannedRun
 from testbed.campaign.row import NOT_RUN, Summary, SummaryRow
 from testbed.campaign.side_by_side import VariantRun, judge_across, reason_of, worst_status
 from testbed.campaign.variant_page import build_variant_figure, build_variant_page
-from testbed.scenario.result_text import printable
+from testbed.scenario.report.result_text import printable
 
 
 def summarize_campaign(folder: CampaignFolder) -> Summary:

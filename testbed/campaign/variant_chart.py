@@ -5,10 +5,10 @@ from typing import Final
 
 from testbed.campaign.row import SummaryRow
 from testbed.errors import UsageError
-from testbed.scenario.chart import Chart, bar_chart, size_chart
-from testbed.scenario.expression import parse_quantity
-from testbed.scenario.quantity import Dimension
-from testbed.scenario.report_axis import Format, format_count, format_rate, format_share, format_time
+from testbed.scenario.report.axis import Format, format_count, format_rate, format_share, format_time
+from testbed.scenario.report.chart import Chart, bar_chart, size_chart
+from testbed.scenario.spec.expression import parse_quantity
+from testbed.scenario.spec.quantity import Dimension
 from testbed.units import format_size_bytes, parse_size_bytes
 
 _FORMATS: Final[dict[Dimension, Format]] = {

@@ -7,7 +7,7 @@ from typing import Final
 
 from testbed.campaign.row import SummaryRow
 from testbed.campaign.variant_chart import variant_charts
-from testbed.scenario.chart import draw_figure
+from testbed.scenario.report.chart import draw_figure
 
 _MARKS: Final = {"passed": ("good", "\u2713"), "failed": ("bad", "\u2717"), "error": ("bad", "!")}
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -100,4 +100,4 @@ def _table(heads: Iterable[str], rows: Iterable[str]) -> str:
 
 
 def _style_sheet() -> str:
-    return resources.files("testbed.scenario").joinpath("report_assets", "report.css").read_text("utf-8")
+    return resources.files("testbed.scenario.report").joinpath("assets", "report.css").read_text("utf-8")

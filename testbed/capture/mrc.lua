@@ -4,7 +4,7 @@
 --     tshark -X lua_script:mrc.lua -r lab.pcapng
 --     tshark -X lua_script:mrc.lua -r lab.pcapng -Y 'mrc.opcode == 0xdc and mrc.reflected.plane == 2'
 --
--- LAYOUTS and NAMES repeat what testbed/wire declares; tests/unit/capture holds them to it. Every field of a
+-- LAYOUTS and NAMES repeat what tests/reference declares; tests/unit/capture holds them to it. Every field of a
 -- layout is a filter: BTH fields are mrc.<field>, those of other headers mrc.<header>.<field>.
 
 local mrc = Proto("mrc", "Multipath Reliable Connection")

@@ -1,13 +1,13 @@
 """A capture from begin to end: frames of a tap, written as pcapng until enough of them have come."""
 
-import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import IO, Final
 
-from agents.wire_abi import PortCounter
+from agents.abi import PortCounter
+from agents.clock import monotonic_ns
 from testbed.capture.pcapng import interface_block, packet_block, section_header
 from testbed.capture.selection import Selection
 from testbed.capture.tap import Tap, TappedFrame
@@ -75,9 +75,9 @@ class Recording:
 
     def run(self, *, frames_max: int | None = None, duration_ns: int | None = None) -> None:
         """Records until *frames_max* frames are written, *duration_ns* is over, or `stop` is called."""
-        ends_ns = None if duration_ns is None else time.monotonic_ns() + duration_ns
+        ends_ns = None if duration_ns is None else monotonic_ns() + duration_ns
         while not self._is_stopped and (frames_max is None or self.count.frames < frames_max):
-            left_ns = _WAIT_NS if ends_ns is None else min(_WAIT_NS, ends_ns - time.monotonic_ns())
+            left_ns = _WAIT_NS if ends_ns is None else min(_WAIT_NS, ends_ns - monotonic_ns())
             if left_ns <= 0:
                 break
             self._write(self._tap.read(left_ns), frames_max)

@@ -12,7 +12,6 @@ import ctypes
 import heapq
 import os
 import select
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from ctypes import c_uint32
@@ -20,9 +19,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Self
 
+from agents.abi import CaptureRecord, CaptureState, Limit, PortCounter
 from agents.bpf.libbpf import open_pinned_in
 from agents.bpf.maps import MappedArray, RingBuffer, create_ring, map_delete, map_update
-from agents.wire_abi import CaptureRecord, CaptureState, Limit, PortCounter
+from agents.clock import epoch_ns, monotonic_ns
 from testbed.capture.selection import Selection
 from testbed.errors import FabricError
 from testbed.fabric.live import Lab
@@ -81,7 +81,7 @@ class Tap:
         self._lab_file = lab.paths.state_file
         self._waiting: list[tuple[int, int, TappedFrame]] = []
         self._count = 0
-        self.epoch_ns = time.time_ns() - time.monotonic_ns()
+        self.epoch_ns = epoch_ns() - monotonic_ns()
         with ExitStack() as opened:
             opened.enter_context(exclusive(lab.paths.folder / "capture.lock", "capture"))
             descriptor = partial(open_pinned_in, opened, lab.paths.fabric_pins)
@@ -138,7 +138,7 @@ class Tap:
         yield from self._ready(None)
 
     def _due_ns(self) -> int:
-        return time.monotonic_ns() + self.epoch_ns - _HOLD_NS
+        return monotonic_ns() + self.epoch_ns - _HOLD_NS
 
     def _take(self, limit: int | None = None) -> None:
         for octets in self._ring.drain(limit):

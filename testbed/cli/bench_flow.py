@@ -29,7 +29,7 @@ from testbed.cli.overload import OverloadGate, OverloadOption
 from testbed.cli.render import show
 from testbed.document import Tree, validate_values
 from testbed.fabric import lab
-from testbed.topology.kernel_tcp import TcpCongestion
+from testbed.transport.kernel_tcp import TcpCongestion
 from testbed.workloads.bench import run_bench
 from testbed.workloads.flow import FlowWorkload
 from testbed.workloads.load import build_loads

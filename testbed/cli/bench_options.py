@@ -9,7 +9,7 @@ from testbed.cli.suggestion import hosts as host_names
 from testbed.document import Tree
 from testbed.errors import UsageError, did_you_mean
 from testbed.topology.clos import Clos
-from testbed.topology.transport_kind import (
+from testbed.transport.transport_kind import (
     ANY_ALGORITHMS,
     TRANSPORT_KINDS,
     AnyCongestion,

@@ -1,7 +1,6 @@
 """campaign run | list | show | resume | report, and compare: many runs, and two side by side."""
 
 import json
-import os
 import signal
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +11,13 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from testbed.campaign.comparison import compare_runs
-from testbed.campaign.execution import execute_campaign, exit_code, live_stage
+from testbed.campaign.execution import (
+    execute_campaign,
+    execute_in_parallel,
+    exit_code,
+    live_stage,
+    virtual_stage,
+)
 from testbed.campaign.folder import FINISHED, CampaignFolder, all_campaigns, find_campaign
 from testbed.campaign.markdown import put_into
 from testbed.campaign.plan import CampaignPlan, plan_campaign
@@ -23,9 +28,9 @@ from testbed.cli.interruption import force_end
 from testbed.cli.options import Settings, command
 from testbed.cli.overload import OverloadGate, OverloadOption
 from testbed.cli.render import plain_table, show
+from testbed.cli.where import JobsOption, RuntimeOption, VirtualOption, Where
 from testbed.errors import UsageError
-from testbed.fabric.state import RuntimeName
-from testbed.scenario.result_folder import LATEST
+from testbed.scenario.report.result_folder import LATEST
 
 SCHEMA_VERSION: Final = 1
 PANEL: Final = "Scenarios"
@@ -39,11 +44,6 @@ CampaignsFolder = Annotated[
 CampaignName = Annotated[
     str, typer.Argument(metavar="CAMPAIGN", help="Folder of a campaign, or its name for its latest.")
 ]
-RuntimeOption = Annotated[
-    RuntimeName | None,
-    typer.Option("--runtime", help="What nodes are made of; left out, docker where it is ready, else netns."),
-]
-
 _CAMPAIGNS: Final = Path("campaigns")
 
 
@@ -59,6 +59,8 @@ def run(
     path: CampaignFile,
     runtime: RuntimeOption = None,
     overload: OverloadOption = False,
+    virtual: VirtualOption = False,
+    jobs: JobsOption = 1,
     campaigns: CampaignsFolder = _CAMPAIGNS,
 ) -> int:
     """Run every combination of a Campaign file, one after the other, and sum them up.
@@ -72,14 +74,17 @@ def run(
 
       mrc-testbed campaign run scenarios/campaigns/port-rate.yaml --dry-run
       mrc-testbed campaign run scenarios/campaigns/port-rate.yaml
+      mrc-testbed campaign run scenarios/paper/all.yaml --virtual --jobs 2
     """
-    gate = OverloadGate(insists=overload)
+    where = Where(runtime, is_virtual=virtual, jobs=jobs)
+    gate = OverloadGate(insists=overload or virtual)
     plan = plan_campaign(path, seed=settings.seed, admit=gate.plan)
-    gate.say_warnings(settings)
+    if not virtual:
+        gate.say_warnings(settings)
     if settings.is_dry_run:
         show_plan(settings, plan)
         return 0
-    return run_campaign(settings, CampaignFolder.create(campaigns, plan), runtime, frozenset())
+    return run_campaign(settings, CampaignFolder.create(campaigns, plan), where, frozenset())
 
 
 @command(app, "resume", heeds=("name",), needs_root=True)
@@ -95,6 +100,8 @@ def resume(
         ),
     ] = None,
     runtime: RuntimeOption = None,
+    virtual: VirtualOption = False,
+    jobs: JobsOption = 1,
     campaigns: CampaignsFolder = _CAMPAIGNS,
 ) -> int:
     """Go on with a campaign: runs that finished are skipped, those in error or interrupted are repeated.
@@ -106,11 +113,12 @@ def resume(
       mrc-testbed campaign resume port-rate
       mrc-testbed campaign resume port-rate --retry untrusted
     """
+    where = Where(runtime, is_virtual=virtual, jobs=jobs)
     chosen = frozenset(retry or ())
     if unknown := sorted(chosen - FINISHED):
         raise UsageError(f"--retry {unknown[0]}: {', '.join(sorted(FINISHED))} are accepted")
     folder = CampaignFolder.open(find_campaign(campaigns, what))
-    return run_campaign(settings, folder, runtime, chosen)
+    return run_campaign(settings, folder, where, chosen)
 
 
 @command(app, "list")
@@ -244,15 +252,21 @@ def _manifest(runs: Path, what: str) -> Mapping[str, Any]:
     return found
 
 
-def run_campaign(
-    settings: Settings, folder: CampaignFolder, runtime: RuntimeName | None, retry: frozenset[str]
-) -> int:
+def run_campaign(settings: Settings, folder: CampaignFolder, where: Where, retry: frozenset[str]) -> int:
     """Carries out what is pending in *folder* and shows the summary; the exit status of the campaign."""
-    stage = live_stage(
-        name=settings.name if settings.names_lab else f"campaign-{os.getpid()}",
-        runtime=runtime,
-        force=force_end,
-        progress=settings.progress,
+    if where.jobs > 1:
+        status = execute_in_parallel(folder, where.jobs, progress=settings.progress, retry=retry)
+        show_summary(settings, folder, summarize_campaign(folder))
+        return status
+    stage = (
+        virtual_stage(force_end)
+        if where.is_virtual
+        else live_stage(
+            name=settings.name if settings.names_lab else folder.lab,
+            runtime=where.runtime,
+            force=force_end,
+            progress=settings.progress,
+        )
     )
     has_limit = signal.getitimer(signal.ITIMER_REAL)[0] > 0
     status = execute_campaign(

@@ -1,26 +1,29 @@
 """ev list | explain, and the group of all ev commands: entropy values, and the paths they name."""
 
 import os
-import time
 from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from agents.clock import monotonic_ns
 from agents.nic.client import AgentClient
 from testbed.cli import ev_control
 from testbed.cli.ev_argument import Source, Target, parse_ev
 from testbed.cli.lab import known_topology, live_topology
 from testbed.cli.options import Settings, command
 from testbed.cli.render import bad, data_table, good, plain_table, show, show_tables
+from testbed.cli.table import ev_table, path_table
 from testbed.fabric import lab
 from testbed.fabric.state import lab_paths
 from testbed.faults.ledger import Ledger
 from testbed.topology.clos import Clos
 from testbed.topology.element import Node
 from testbed.topology.ev import decode_ev, ev_parts
-from testbed.topology.table import ev_table, path_table
+from testbed.topology.ev_set import build_ev_set
+from testbed.topology.path import explain_ev, find_ev
+from testbed.topology.resolve import resolve_topology
 from testbed.units import format_duration_ns, format_size_bytes
 
 SCHEMA_VERSION: Final = 1
@@ -68,9 +71,9 @@ def list_evs(
       mrc-testbed ev list h0 h5
       mrc-testbed ev list h0 h5 --plane 0 -o json
     """
-    clos = Clos(known_topology(settings))
+    clos = resolve_topology(known_topology(settings))
     near, far = clos.node(source), clos.node(target)
-    clos.ev_of_path(near.index, far.index, plane or 0, 0)  # refuses what there is no path for
+    find_ev(clos, near.index, far.index, plane or 0, 0)  # refuses what there is no path for
     windows, items = _live_evs(settings, clos, near, far) if settings.topology is None else ([], [])
     items = [item for item in items if plane is None or item["plane"] == plane]
     if items:
@@ -84,7 +87,7 @@ def list_evs(
         )
         return
     seed = DEFAULT_SEED if settings.seed is None else settings.seed
-    evs = clos.ev_set(near.index, far.index, seed=seed)
+    evs = build_ev_set(clos, near.index, far.index, seed=seed)
     wanted = [ev for ev in evs if plane is None or decode_ev(ev).plane == plane]
     settings.stderr.print(
         f"no QP from {near.name} to {far.name} is up: the set that one would get (seed {seed})", style="dim"
@@ -109,10 +112,10 @@ def explain(
       mrc-testbed ev explain h0 h5 0x10010000
       mrc-testbed ev explain h0 h5 1:1            plane 1, uplink 1
     """
-    clos = Clos(known_topology(settings))
+    clos = resolve_topology(known_topology(settings))
     hosts = clos.node(source).index, clos.node(target).index
     entropy = parse_ev(clos, *hosts, ev)
-    path = clos.explain_ev(entropy, *hosts)
+    path = explain_ev(clos, entropy, *hosts)
     table = path_table(path)
     faults = _faults_by_link(settings)
     parts = ev_parts(entropy, clos.spec.forwarding)
@@ -167,7 +170,7 @@ def _live_evs(
             if qp["peer_host"] == target.index and qp["state"] == "RTS" and "cwnd_bytes" in qp
         ]
         rows = [(qp["qpn"], row) for qp in qps for row in agent.ev_list(qp["qpn"])]
-    now_ns = time.monotonic_ns()
+    now_ns = monotonic_ns()
     windows = [{key: qp[key] for key in _WINDOW_KEYS} for qp in qps]
     return windows, [_ev_document(clos, source, target, qpn, row, now_ns) for qpn, row in rows]
 
@@ -191,7 +194,7 @@ def _ev_document(
     clos: Clos, source: Node, target: Node, qpn: int, row: dict[str, Any], now_ns: int
 ) -> dict[str, Any]:
     decoded = decode_ev(row["entropy"])
-    path = clos.explain_ev(row["entropy"], source.index, target.index)
+    path = explain_ev(clos, row["entropy"], source.index, target.index)
     return {
         "qpn": qpn,
         "index": row["index"],

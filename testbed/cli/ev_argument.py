@@ -9,6 +9,7 @@ import typer
 from testbed.cli.suggestion import hosts
 from testbed.errors import UsageError
 from testbed.topology.clos import Clos
+from testbed.topology.path import find_ev
 
 Source = Annotated[str, typer.Argument(metavar="FROM", autocompletion=hosts, help="Sending host.")]
 Target = Annotated[str, typer.Argument(metavar="TO", autocompletion=hosts, help="Receiving host.")]
@@ -40,7 +41,7 @@ def parse_ev(clos: Clos, source: int, target: int, text: str) -> int:
         UsageError: it is none.
     """
     if match := _PATH_FORM.fullmatch(text):
-        return clos.ev_of_path(source, target, *(int(part or 0) for part in match.groups()))
+        return find_ev(clos, source, target, *(int(part or 0) for part in match.groups()))
     try:
         return int(text, 0)
     except ValueError as error:

@@ -14,6 +14,8 @@ from testbed.errors import UsageError
 from testbed.fabric import lab
 from testbed.topology.clos import Clos
 from testbed.topology.element import Node
+from testbed.topology.ev_set import build_ev_set
+from testbed.topology.path import explain_ev, find_ev, path_carrier
 from testbed.units import format_duration_ns, parse_duration_ns
 
 SCHEMA_VERSION: Final = 1
@@ -132,10 +134,10 @@ def probe(
     with lab.attach(settings.name) as attached:
         clos = attached.clos
         near, far = clos.node(source), clos.node(target)
-        clos.carrier(near.index, far.index, 0, 0)
+        path_carrier(clos, near.index, far.index, 0, 0)
         chosen = [parse_ev(clos, near.index, far.index, text) for text in evs or ()]
         for ev in chosen:
-            clos.explain_ev(ev, near.index, far.index)
+            explain_ev(clos, ev, near.index, far.index)
         chosen = chosen or _one_per_path(clos, near, far)
         agent = attached.agent(near.name)
         rounds = [agent.probe_evs(far.index, chosen, wait_ns) for _ in range(count)]
@@ -147,11 +149,11 @@ def probe(
 def _one_per_path(clos: Clos, near: Node, far: Node) -> list[int]:
     """An EV for each path, or, where switches hash, the EVs that a QP would get."""
     if clos.spec.forwarding == "ecmp":
-        return list(clos.ev_set(near.index, far.index))
+        return list(build_ev_set(clos, near.index, far.index))
     is_local = clos.is_local(near.index, far.index)
     uplinks = 1 if is_local else clos.numbering.uplink_count
     return [
-        clos.ev_of_path(near.index, far.index, plane, uplink, 0)
+        find_ev(clos, near.index, far.index, plane, uplink, 0)
         for plane in range(clos.spec.planes)
         for uplink in range(uplinks)
     ]
@@ -160,7 +162,7 @@ def _one_per_path(clos: Clos, near: Node, far: Node) -> list[int]:
 def _outcome(
     clos: Clos, near: Node, far: Node, ev: int, rounds: Sequence[Sequence[dict[str, Any]]]
 ) -> dict[str, Any]:
-    path = clos.explain_ev(ev, near.index, far.index)
+    path = explain_ev(clos, ev, near.index, far.index)
     sent = [answer for answers in rounds for answer in answers if answer["ev"] == ev]
     rtts_ns = [answer["rtt_ns"] for answer in sent if answer["rtt_ns"] is not None]
     return {

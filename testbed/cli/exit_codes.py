@@ -13,6 +13,7 @@ Status of every command:
     130  interrupted by SIGINT or SIGTERM; faults are reverted
 """
 
+import errno
 import os
 import platform
 import shlex
@@ -28,7 +29,10 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from testbed.cli.interruption import signals_stop
+from testbed.cli.terminal_safe_console import TerminalSafeConsole
 from testbed.errors import TestbedError
+from testbed.fabric.root import state_root
 
 
 class ExitCode(IntEnum):
@@ -45,6 +49,7 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _BUG_LOGS_KEPT: Final = 10
 _VALUE_ERROR_PREFIX: Final = "Value error, "
 
@@ -57,9 +62,13 @@ def run_to_exit_code(command: Callable[[], object], arguments: Sequence[str]) ->
         arguments: the command line, for the bug log.
     """
     try:
-        status = command()
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the one place that ends a command
-        return _say_why(error, arguments)
+        try:
+            status = command()
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the one place that ends a command
+            with signals_stop(lambda: None):  # what is said is said to its end
+                return _say_why(error, arguments)
+    except KeyboardInterrupt:  # between the two
+        return ExitCode.INTERRUPTED
     return status if isinstance(status, int) else ExitCode.PASS
 
 
@@ -79,13 +88,20 @@ def _say_why(error: BaseException, arguments: Sequence[str]) -> int:
         case PermissionError() if os.geteuid() != 0:
             _say_error(f"{error.filename}: permission denied", "run it with sudo")
             status = ExitCode.ENVIRONMENT
+        case OSError() if error.errno in _NO_ROOM:
+            where = state_root() if error.filename is None else Path(error.filename).parent
+            _say_error(
+                f"{where} cannot be written to: {error.strerror}",
+                "make room there, or let MRC_TESTBED_STATE_DIR name another folder for the state of labs",
+            )
+            status = ExitCode.ENVIRONMENT
         case _:
             status = _bug(error, arguments)
     return status
 
 
 def _stderr() -> Console:
-    return Console(stderr=True, highlight=False)
+    return TerminalSafeConsole(stderr=True, highlight=False)
 
 
 def _say_error(message: str, hint: str | None) -> None:

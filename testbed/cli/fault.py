@@ -1,27 +1,26 @@
 """fault add | list | clear."""
 
 import contextlib
-import time
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from agents.clock import monotonic_ns
+from testbed.cli.fault_options import with_fields_of_kinds
 from testbed.cli.options import Settings, command
 from testbed.cli.render import plain_table, show
-from testbed.cli.suggestion import fault_kinds, hosts, links, nodes
+from testbed.cli.suggestion import fault_kinds, links, nodes
 from testbed.cli.suggestion import faults as fault_names
 from testbed.errors import UsageError
-from testbed.faults.by_hand import LabFaults, parse_fault, parse_kind, plan_fault, selects
-from testbed.faults.injector import FaultEvent
-from testbed.faults.ledger import Entry, Phase
-from testbed.faults.occurrence import FaultKind
-from testbed.faults.rule import Traffic
+from testbed.faults.by_hand import LabFaults, parse_fault, parse_kind, plan_fault
+from testbed.faults.controller import FaultEvent
+from testbed.faults.ledger import Entry
 from testbed.faults.spec import KINDS, meaning, own_fields
-from testbed.faults.spec_base import TRAFFIC_HELP, Direction
-from testbed.topology.selector import Pick
+from testbed.faults.spec_base import Direction
+from testbed.topology.selector_spec import Pick
 from testbed.units import format_duration_ns
 
 SCHEMA_VERSION: Final = 1
@@ -37,12 +36,13 @@ def register(root: typer.Typer) -> None:
 
 
 @command(app, "add", heeds=("name", "dry_run", "seed"), needs_root=True)
+@with_fields_of_kinds
 def add(
     settings: Settings,
     kind: Annotated[
         str,
         typer.Argument(
-            metavar="KIND", autocompletion=fault_kinds, help="What breaks; `fault kinds` tells of each."
+            metavar="KIND", autocompletion=fault_kinds, help="What breaks; `fault kinds` lists them."
         ),
     ],
     link: Annotated[
@@ -70,7 +70,7 @@ def add(
         str | None, typer.Option("--until", metavar="cleared", help="In place of --for: lasts until cleared.")
     ] = None,
     fault_id: Annotated[
-        str | None, typer.Option("--id", metavar="ID", help="Its name; left out, one is made up.")
+        str | None, typer.Option("--id", metavar="ID", help="Fault id (default: generated).")
     ] = None,
     direction: Annotated[
         Direction | None,
@@ -78,67 +78,23 @@ def add(
             "--direction", help="a is the lower end (host, then T0), b the upper; left out, both ways."
         ),
     ] = None,
-    ratio: Annotated[
-        str | None, typer.Option("--ratio", metavar="PERCENT", help="Chance of a packet to be hit, like 5%.")
-    ] = None,
-    traffic: Annotated[Traffic | None, typer.Option("--traffic", help=TRAFFIC_HELP)] = None,
-    every: Annotated[
-        str | None, typer.Option("--every", metavar="TIME", help="link-flap: from one outage to the next.")
-    ] = None,
-    down: Annotated[
-        str | None, typer.Option("--down", metavar="TIME", help="link-flap: how long each outage is.")
-    ] = None,
-    jitter: Annotated[
-        str | None,
-        typer.Option(
-            "--jitter", metavar="PERCENT", help="link-flap: random delay, of --every; delay: of --by."
-        ),
-    ] = None,
-    burst: Annotated[
-        float | None,
-        typer.Option("--burst", metavar="PACKETS", help="burst-loss: mean length of the bad state."),
-    ] = None,
-    within: Annotated[
-        str | None, typer.Option("--within", metavar="PERCENT", help="burst-loss: loss in the bad state.")
-    ] = None,
-    ev: Annotated[
-        str | None, typer.Option("--ev", metavar="0xEV", help="ev-loss: which entropy value.")
-    ] = None,
-    copies: Annotated[
-        Literal["one", "all"] | None,
-        typer.Option("--copies", help="ev-loss: that EV alone, or all EVs of its path."),
-    ] = None,
-    bits: Annotated[
-        int | None, typer.Option("--bits", metavar="NUMBER", help="corrupt: neighbouring bits that flip.")
-    ] = None,
-    by: Annotated[
-        str | None, typer.Option("--by", metavar="TIME", help="delay, reorder: how much later, like 2ms.")
-    ] = None,
-    rate: Annotated[
-        str | None, typer.Option("--rate", metavar="RATE", help="congestion: load per link, like 40Mbit.")
-    ] = None,
-    towards: Annotated[
-        str | None,
-        typer.Option("--towards", metavar="HOST", autocompletion=hosts, help="congestion: where it goes on."),
-    ] = None,
-    to: Annotated[
-        str | None, typer.Option("--to", metavar="PERCENT", help="slow-link: share of the rate left.")
-    ] = None,
     pick: Annotated[
         Pick | None, typer.Option("--pick", help="Of what matches: all, the first, or at random.")
     ] = None,
     count: Annotated[
-        int | None, typer.Option("--count", metavar="NUMBER", help="With --pick: how many.")
+        int | None, typer.Option("--count", metavar="NUMBER", help="Number of targets for --pick.")
     ] = None,
     optic: Annotated[
         int | None,
         typer.Option("--optic", metavar="LINKS", help="Take whole optical modules of so many links."),
     ] = None,
+    **own: str | float | None,
 ) -> None:
     r"""Break something, for a while.
 
     A fault needs an end: `--for 2s`, or `--until cleared`. With `--for`, the
-    lab's fault keeper takes it back on time, whatever becomes of this command.
+    rules of a link end by themselves and the lab's fault reaper takes back
+    the rest, whatever becomes of this command.
     Overlapping faults compose, and each is cleared by its own id.
     `mrc-testbed fault kinds` lists what can break.
 
@@ -159,23 +115,10 @@ def add(
         "for": duration,
         "until": until,
         "direction": direction,
-        "ratio": ratio,
-        "traffic": traffic,
-        "every": every,
-        "down": down,
-        "jitter": jitter,
-        "burst": burst,
-        "within": within,
-        "ev": ev,
-        "copies": copies,
-        "bits": bits,
-        "by": by,
-        "rate": rate,
-        "towards": towards,
-        "to": to,
         "pick": pick,
         "count": count,
         "optic": optic,
+        **own,
     }
     given = {key: value for key, value in fields.items() if value is not None}
     what = parse_kind(kind)
@@ -210,7 +153,12 @@ def kinds(settings: Settings) -> None:
       mrc-testbed fault kinds
     """
     items = [
-        {"fault_kind": kind, "acts_on": selects(kind), "options": own_fields(kind), "meaning": meaning(kind)}
+        {
+            "fault_kind": kind,
+            "acts_on": KINDS[kind].selects,
+            "options": own_fields(kind),
+            "meaning": meaning(kind),
+        }
         for kind in KINDS
     ]
     show(settings, "FaultKinds", SCHEMA_VERSION, {"kinds": items}, lambda: _kinds(items), lines="kinds")
@@ -224,7 +172,7 @@ def list_faults(settings: Settings) -> None:
     """
     with contextlib.closing(LabFaults(settings.name)) as faults:
         entries = faults.entries()
-    now_ns = time.monotonic_ns()
+    now_ns = monotonic_ns()
     items = [_entry_document(entry, now_ns) for entry in entries]
     show(
         settings,
@@ -271,9 +219,9 @@ def clear(
     )
 
 
-def _selector(kind: FaultKind, **given: str | None) -> str:
+def _selector(kind: str, **given: str | None) -> str:
     """The selector among the options of that name, the one that the kind wants."""
-    wanted = selects(kind)
+    wanted = KINDS[kind].selects
     for name, text in given.items():
         if text is not None and name != wanted:
             raise UsageError(f"{kind} is given --{wanted}, not --{name}")
@@ -288,13 +236,13 @@ def _entry_document(entry: Entry, now_ns: int) -> dict[str, Any]:
     return {
         "id": fault.fault_id,
         "fault_kind": fault.kind,
-        "acting": entry.phase is Phase.ON,
+        "acting": entry.is_acting(now_ns),
         "links": list(fault.links),
         "nodes": list(fault.nodes),
         "detail": fault.detail,
-        "age_ns": now_ns - entry.added_ns,
-        "left_ns": None if entry.expires_ns is None else max(0, entry.expires_ns - now_ns),
-        "owner_pid": entry.owner.pid if entry.owner else None,
+        "age_ns": now_ns - entry.schedule.begin_ns,
+        "left_ns": entry.schedule.left_ns(now_ns),
+        "owner_pid": entry.lease.pid if entry.lease else None,
     }
 
 

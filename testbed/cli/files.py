@@ -18,10 +18,12 @@ from testbed.cli.options import OutputFormat, Settings, command
 from testbed.cli.overload import OverloadGate, OverloadOption
 from testbed.cli.render import bad, good, show, write_out
 from testbed.document import Kind
+from testbed.document.printable import printable
 from testbed.errors import UsageError
 from testbed.metrics.capacity import known_capacity
-from testbed.scenario.load import load_scenario, scenario_schema, scenario_variants
-from testbed.scenario.resolve import resolve
+from testbed.scenario.spec.load import load_scenario, scenario_schema, scenario_variants
+from testbed.scenario.spec.resolve import resolve
+from testbed.topology.resolve import load_topology
 from testbed.topology.spec import TopologySpec
 
 SCHEMA_VERSION: Final = 1
@@ -55,7 +57,9 @@ def validate(
     def table() -> Group:
         lines = []
         for item in items:
-            lines.append(Text.assemble(good("ok  ") if item["valid"] else bad("bad "), item["file"]))
+            lines.append(
+                Text.assemble(good("ok  ") if item["valid"] else bad("bad "), printable(item["file"]))
+            )
             if item["problem"] is not None:
                 lines.append(Text(item["problem"], style="red"))
             if item["warning"] is not None:
@@ -105,7 +109,7 @@ def _validation(path: Path, gate: OverloadGate) -> dict[str, Any]:
             case Kind.CAMPAIGN:
                 plan_campaign(path, admit=gate.plan)
             case Kind.TOPOLOGY:
-                spec = document.validate(document.load(path, Kind.TOPOLOGY), TopologySpec)
+                spec = load_topology(path)
                 gate.topology(spec, path)
     except UsageError as error:
         return {"file": str(path), "valid": False, "problem": error.message, "warning": None}

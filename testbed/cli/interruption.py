@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
-from testbed.cli.exit_codes import ExitCode
-from testbed.errors import TestbedError
+from testbed.errors import Interrupted, TestbedError
 from testbed.units import format_duration_ns
 
 
@@ -54,7 +53,7 @@ def signals_stop(stop: Callable[[], None]) -> Iterator[None]:
 def force_end() -> NoReturn:
     """Ends the process at once, and says what removes the remains."""
     os.write(sys.stderr.fileno(), b"\nforced: `mrc-testbed down` removes what is left\n")
-    os._exit(ExitCode.INTERRUPTED)
+    os._exit(Interrupted.exit_code)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """up | down | status: labs as a whole."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -9,7 +9,6 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from testbed import document
 from testbed.cli.exit_codes import ExitCode
 from testbed.cli.observe_options import GrafanaUrl, PrometheusUrl, TokenFile
 from testbed.cli.options import Settings, command
@@ -17,31 +16,22 @@ from testbed.cli.overload import OverloadGate, OverloadOption
 from testbed.cli.queues import describe_queues
 from testbed.cli.render import bad, good, key_values, plain_table, say, show
 from testbed.cli.stack_text import describe_stack
-from testbed.errors import FabricError, TestbedError, UsageError
+from testbed.errors import CleanupError, FabricError, TestbedError, UsageError
 from testbed.fabric import lab
 from testbed.fabric.build import Progress as BuildProgress
+from testbed.fabric.known_labs import labs_elsewhere, names
 from testbed.fabric.lab import LabStatus
 from testbed.fabric.queue_engine import EngineState, QueueEngine
 from testbed.fabric.state import Phase, RuntimeName, lab_paths, read_state
+from testbed.faults.attendance import attend, hosts_under_faults, mend
 from testbed.faults.ledger import Ledger
-from testbed.topology.clos import Clos
 from testbed.topology.port_selection import other_rates
+from testbed.topology.resolve import load_topology, resolve_topology
 from testbed.topology.spec import TopologySpec
 from testbed.units import format_duration_ns, format_rate_bps
 
 SCHEMA_VERSION: Final = 1
 PANEL: Final = "Labs"
-
-
-def load_topology(path: Path | None) -> TopologySpec:
-    """The topology in a file, or the default one for None.
-
-    Raises:
-        UsageError: lists everything that is wrong with the file.
-    """
-    if path is None:
-        return TopologySpec()
-    return document.validate(document.load(path, document.Kind.TOPOLOGY), TopologySpec)
 
 
 def known_topology(settings: Settings) -> TopologySpec:
@@ -54,7 +44,16 @@ def known_topology(settings: Settings) -> TopologySpec:
             raise UsageError(
                 f"there is no lab {settings.name!r}", hint="mrc-testbed up, or give a file with -t"
             )
-    return load_topology(settings.topology)
+    return given_topology(settings)
+
+
+def given_topology(settings: Settings) -> TopologySpec:
+    """The topology of -t, else the default one.
+
+    Raises:
+        UsageError: lists everything that is wrong with the file.
+    """
+    return TopologySpec() if settings.topology is None else load_topology(settings.topology)
 
 
 def live_topology(settings: Settings) -> TopologySpec | None:
@@ -91,12 +90,13 @@ def up(
     grafana_url: GrafanaUrl = None,
     prometheus_url: PrometheusUrl = None,
     token_file: TokenFile = None,
-) -> None:
+) -> int:
     """Stand a fabric up and return to the shell. Also called deploy.
 
     Without -t the default lab: 4 planes of 2 T0 and 2 T1 switches, 8 hosts,
-    unshaped. The same topology again is a no-op; another one shows the
-    difference and needs --reconfigure. If anything fails, all is undone.
+    unshaped. The same topology again only gets back processes that do not work;
+    another one shows the difference and needs --reconfigure. If anything fails,
+    all is undone.
 
     [bold]Examples[/bold]
 
@@ -105,7 +105,7 @@ def up(
       mrc-testbed up -n second                    a second lab beside the first
       mrc-testbed up --observe                    ends with the dashboards' URL
     """
-    spec = load_topology(settings.topology)
+    spec = given_topology(settings)
     gate = OverloadGate(insists=overload)
     gate.topology(spec, settings.topology)
     gate.say_warnings(settings)
@@ -118,16 +118,19 @@ def up(
             {"name": settings.name, "runtime": runtime, **summary},
             lambda: Group(Text(f"lab {settings.name} would be brought up:"), key_values(_fabric_lines(spec))),
         )
-        return
+        return ExitCode.PASS
     status_now = lab.up(
         spec,
         name=settings.name,
         runtime=runtime,
         reconfigure=reconfigure,
+        spared=hosts_under_faults(settings.name),
         progress=lambda progress: _tell(settings, progress),
     )
     if status_now.note:
         say(settings.stderr, status_now.note)
+    for line in mend(settings.name):
+        say(settings.stderr, line)
     item = _status_document(status_now)
     shown: list[Callable[[], RenderableType]] = [lambda: _details(status_now, item)]
     if observe:
@@ -135,6 +138,7 @@ def up(
         item["observe"] = stack_item
         shown += [Text, lambda: describe_stack(stack_item)]
     show(settings, "LabStatus", SCHEMA_VERSION, item, lambda: Group(*(part() for part in shown)))
+    return ExitCode.PASS if status_now.is_healthy else ExitCode.ERROR
 
 
 def _observe(
@@ -152,13 +156,17 @@ def _observe(
 
 def down(
     settings: Settings,
-    all_labs: Annotated[bool, typer.Option("--all", help="Every lab of this machine.")] = False,
+    all_labs: Annotated[bool, typer.Option("--all", help="Every lab of this state folder.")] = False,
+    everywhere: Annotated[
+        bool, typer.Option("--everywhere", help="Also labs of this machine that another state folder knows.")
+    ] = False,
 ) -> None:
     """Remove a lab and everything of it, whatever state it is in. Also called destroy.
 
     Needs no topology file, and works on a lab that is half built or whose
     state is lost. Removing what does not exist is a success. Faults end with
-    the lab.
+    the lab. A lab that cannot be removed keeps --all from no other one; labs
+    that another state folder knows stay, unless --everywhere is given.
 
     [bold]Examples[/bold]
 
@@ -168,12 +176,21 @@ def down(
     """
     if all_labs and settings.names_lab:
         raise UsageError("--all and --name contradict each other", hint="leave one of them out")
-    names: Sequence[str] = lab.names() if all_labs else (settings.name,)
-    removed = []
-    for name in names:
+    known: Sequence[str] = (settings.name,)
+    if all_labs:
+        known = (*names(), *(labs_elsewhere() if everywhere else ()))
+    removed, failures = [], []
+    for name in known:
         settings.progress(f"removing lab {name}")
-        existed = name in lab.names() if settings.is_dry_run else lab.down(name)
-        removed.append({"name": name, "existed": existed})
+        try:
+            existed = (
+                all_labs or name in names() if settings.is_dry_run else lab.down(name, everywhere=everywhere)
+            )
+            removed.append({"name": name, "existed": existed})
+        except TestbedError as error:
+            if not all_labs:
+                raise
+            failures.append(error)
     show(
         settings,
         "LabsRemoved",
@@ -184,6 +201,12 @@ def down(
     )
     if all_labs and _has_stack():
         say(settings.stderr, "Prometheus and Grafana go on: mrc-testbed observe down")
+    if all_labs and not everywhere:
+        for name, root in labs_elsewhere().items():
+            say(settings.stderr, f"lab {name} stays: it belongs to state folder {root} (--everywhere)")
+    if failures:
+        reasons = "\n".join(f"- {error.message}" for error in failures)
+        raise CleanupError(f"{len(failures)} of {len(known)} labs stay:\n{reasons}", hint=failures[0].hint)
 
 
 def _has_stack() -> bool:
@@ -196,28 +219,38 @@ def _has_stack() -> bool:
 def status(settings: Settings) -> int:
     """What labs there are and how they do; with -n one lab in detail.
 
-    Looks at every node and process. The exit status is 1 when anything is wrong.
+    Looks at every node and process, and asks every agent. A fault that is
+    overdue is ended. The exit status is 1 when anything is wrong; `up` and
+    `restart` get back processes that do not work.
 
     [bold]Examples[/bold]
 
       mrc-testbed status
       mrc-testbed status -n default -o json
     """
-    names = (settings.name,) if settings.names_lab else lab.names()
-    found = [lab.status(name) for name in names]
+    found = [_observe_lab(name) for name in ((settings.name,) if settings.names_lab else names())]
     items = [_status_document(one) for one in found]
     if settings.names_lab:
         show(settings, "LabStatus", SCHEMA_VERSION, items[0], lambda: _details(found[0], items[0]))
     else:
+        elsewhere = list(labs_elsewhere().items())
         show(
             settings,
             "LabList",
             SCHEMA_VERSION,
-            {"labs": items},
-            lambda: _overview(found, items),
+            {"labs": items, "elsewhere": [{"name": name, "root": str(root)} for name, root in elsewhere]},
+            lambda: _overview(found, items, elsewhere),
             lines="labs",
         )
     return ExitCode.PASS if all(one.is_healthy for one in found) else ExitCode.ERROR
+
+
+def _observe_lab(name: str) -> LabStatus:
+    """How a lab and its faults do; a fault that is overdue is ended."""
+    one = lab.status(name, spared=hosts_under_faults(name))
+    if one.phase is not Phase.UP:
+        return one
+    return replace(one, problems=(*one.problems, *attend(name)))
 
 
 def _tell(settings: Settings, progress: BuildProgress) -> None:
@@ -225,7 +258,7 @@ def _tell(settings: Settings, progress: BuildProgress) -> None:
 
 
 def _summary_of(spec: TopologySpec) -> dict[str, Any]:
-    number = Clos(spec).numbering
+    number = resolve_topology(spec).numbering
     return {
         "switches": number.switch_count,
         "hosts": number.host_count,
@@ -258,7 +291,7 @@ def _status_document(one: LabStatus) -> dict[str, Any]:
 
 def describe_fabric(spec: TopologySpec) -> str:
     """One line: planes, switches, hosts, rate and delay."""
-    clos = Clos(spec)
+    clos = resolve_topology(spec)
     number = clos.numbering
     rate = (
         "unshaped"
@@ -270,7 +303,7 @@ def describe_fabric(spec: TopologySpec) -> str:
 
 
 def _fabric_lines(spec: TopologySpec) -> list[tuple[str, RenderableType]]:
-    number = Clos(spec).numbering
+    number = resolve_topology(spec).numbering
     return [
         ("fabric", describe_fabric(spec)),
         ("nodes", f"{number.switch_count} switches, {number.host_count} hosts"),
@@ -296,9 +329,12 @@ def _details(one: LabStatus, item: Mapping[str, Any]) -> RenderableType:
     return Group(key_values(lines), *(Text(f"! {problem}", style="red") for problem in one.problems))
 
 
-def _overview(found: Sequence[LabStatus], items: Sequence[Mapping[str, Any]]) -> RenderableType:
+def _overview(
+    found: Sequence[LabStatus], items: Sequence[Mapping[str, Any]], elsewhere: Sequence[tuple[str, Path]]
+) -> RenderableType:
+    others = [Text(f"lab {name} belongs to state folder {root}") for name, root in elsewhere]
     if not found:
-        return Text("no lab is up; `mrc-testbed up` brings the default one up")
+        return Group(Text("no lab is up; `mrc-testbed up` brings the default one up"), *others)
     table = plain_table("lab", "state", "runtime", "health", "faults", "fabric")
     problems = []
     for one, item in zip(found, items, strict=True):
@@ -308,7 +344,7 @@ def _overview(found: Sequence[LabStatus], items: Sequence[Mapping[str, Any]]) ->
             one.name, str(one.phase or "unknown"), str(one.runtime or "?"), _health(one), faults, fabric
         )
         problems += [Text(f"! {one.name}: {problem}", style="red") for problem in one.problems]
-    return Group(table, *problems)
+    return Group(table, *problems, *others)
 
 
 def _removed(removed: Sequence[Mapping[str, Any]], *, is_dry_run: bool) -> RenderableType:

@@ -10,6 +10,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
+from agents.clock import monotonic_ns
 from testbed.cli.options import AddressOption, PortOption, Settings, command
 from testbed.cli.render import say, show, write_out
 from testbed.errors import FabricError, TestbedError, UsageError
@@ -103,9 +104,14 @@ def top(
         if once or not (settings.stdout.is_terminal and sys.stdin.isatty()):
             update = _first_picture(feed)
             whole = View(links_shown=len(update.snapshot.links) if update.snapshot else 0)
-            document = update_document(update, with_history=False)
+            now_ns = monotonic_ns()
+            document = update_document(update, now_ns, with_history=False)
             show(
-                settings, "LabPicture", SCHEMA_VERSION, document, lambda: render(settings.name, update, whole)
+                settings,
+                "LabPicture",
+                SCHEMA_VERSION,
+                document,
+                lambda: render(settings.name, update, whole, now_ns),
             )
         else:
             _watch(settings, feed)
@@ -135,7 +141,7 @@ def _watch(settings: Settings, feed: Feed) -> None:
                 shown = feed.latest
             room = max(3, settings.stdout.height - _ROWS_BESIDE_LINKS - feed.clos.spec.planes * 2)
             view = replace(view, links_shown=room)
-            picture = Group(render(feed.lab, shown, view), Text(KEYS, style="dim"))
+            picture = Group(render(feed.lab, shown, view, monotonic_ns()), Text(KEYS, style="dim"))
             screen.update(picture, refresh=True)
             key = keys.key(_KEY_WAIT_S)
             if key == "q":

@@ -16,7 +16,7 @@ from testbed.cli.render import bad, good, key_values, plain_table, show
 from testbed.errors import PreflightError
 from testbed.fabric.preflight import Check, doctor_checks
 from testbed.metrics.capacity import Capacity, calibration_file, format_frames, keep_capacity, known_capacity
-from testbed.scenario.calibration import calibrate as measure_capacity
+from testbed.scenario.run.calibration import calibrate as measure_capacity
 
 SCHEMA_VERSION: Final = 1
 PANEL: Final = "Machine"

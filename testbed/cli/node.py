@@ -1,5 +1,6 @@
 """exec | logs | restart | shell: inside the nodes of a lab."""
 
+import os
 import subprocess
 from pathlib import Path
 from typing import Annotated, Final
@@ -9,11 +10,14 @@ import typer
 from testbed.cli.options import Settings, command
 from testbed.cli.render import say, show
 from testbed.cli.suggestion import hosts, nodes
-from testbed.errors import UsageError, did_you_mean
+from testbed.errors import AgentError, UsageError, did_you_mean
 from testbed.fabric import lab
 from testbed.fabric.live import Lab
+from testbed.fabric.log_file import log_lines
 from testbed.fabric.node_entry import enter_command
 from testbed.fabric.process import marked_environment
+from testbed.fabric.repair import Repair
+from testbed.faults.attendance import hosts_under_faults, mend
 
 SCHEMA_VERSION: Final = 1
 PANEL: Final = "Nodes"
@@ -49,7 +53,7 @@ def execute(
 def logs(
     settings: Settings,
     source: Annotated[
-        str, typer.Argument(metavar="[NAME]", autocompletion=hosts, help="A host, `drainer` or `keeper`.")
+        str, typer.Argument(metavar="[NAME]", autocompletion=hosts, help="A host, `drainer` or `reaper`.")
     ] = "",
     tail: Annotated[
         int, typer.Option("--tail", min=1, metavar="LINES", help="Lines from the end of each.")
@@ -67,11 +71,15 @@ def logs(
     if source and source not in files:
         known = ", ".join(files)
         raise UsageError(f"there is no log of {source!r}{did_you_mean(source, files)} (there are: {known})")
-    lines = {
-        name: path.read_text(encoding="utf-8", errors="replace").splitlines()[-tail:]
-        for name, path in files.items()
-        if not source or name == source
-    }
+    lines = {}
+    for name, path in files.items():
+        if source in {"", name}:
+            try:
+                lines[name] = log_lines(path)[-tail:]
+            except AgentError as error:
+                if source:
+                    raise
+                say(settings.stderr, f"{name}: {error}")  # one host's mischief leaves the others readable
     items = [{"source": name, "path": str(files[name]), "lines": text} for name, text in lines.items()]
     show(
         settings,
@@ -89,25 +97,47 @@ def restart(
         list[str] | None, typer.Argument(metavar="[HOST...]", autocompletion=hosts, help="Names of hosts.")
     ] = None,
 ) -> None:
-    """Start NIC agents anew: those of the hosts named, or else those that died.
+    """Start NIC agents anew: those of the hosts named, or else all processes that do not work.
 
-    QPs and memory of the old agent are gone. `up` does the same for agents
-    that died.
+    Without a name it starts agents and queue drainers that died, resumes those
+    that a signal stopped, ends faults that are overdue and starts the fault
+    reaper if one is needed. QPs and memory of an agent that is started anew are
+    gone. `up` does the same. Agents that a fault has stopped or killed are left
+    to the fault.
 
     [bold]Examples[/bold]
 
       mrc-testbed restart
       mrc-testbed restart h3
     """
-    started = lab.restart(settings.name, tuple(names or ()))
+    hosts = tuple(names or ())
+    done = lab.restart(settings.name, hosts, spared=hosts_under_faults(settings.name))
+    faults = [] if hosts else mend(settings.name)
     show(
         settings,
         "Restart",
         SCHEMA_VERSION,
-        {"hosts": [{"host": host} for host in started]},
-        lambda: f"agents started anew: {', '.join(started)}" if started else "no agent is dead",
+        {
+            "hosts": [{"host": host} for host in done.restarted],
+            "resumed": list(done.resumed),
+            "drainers": done.drainers,
+            "faults": faults,
+        },
+        lambda: "\n".join([*describe_repair(done), *faults]) or "every process of the lab works",
         lines="hosts",
     )
+
+
+def describe_repair(done: Repair) -> list[str]:
+    """What was done to a lab's processes, one sentence each."""
+    lines = []
+    if done.restarted:
+        lines.append(f"agents started anew: {', '.join(done.restarted)}")
+    if done.resumed:
+        lines.append(f"agents resumed: {', '.join(done.resumed)}")
+    if done.drainers:
+        lines.append(f"queue drainers started again: {done.drainers}")
+    return lines
 
 
 def shell(settings: Settings) -> None:
@@ -119,7 +149,7 @@ def shell(settings: Settings) -> None:
       h0 ip -br addr
       p0-t0-0 ip -6 route
     """
-    from testbed.fabric.shell import open_shell  # noqa: PLC0415 - Mininet takes a quarter of a second
+    from testbed.mininet_net import open_shell  # noqa: PLC0415 - Mininet takes a quarter of a second
 
     with lab.attach(settings.name) as attached:
         say(settings.stderr, f"lab {attached.name}; `help` lists commands, `exit` leaves")
@@ -129,5 +159,5 @@ def shell(settings: Settings) -> None:
 def _log_files(attached: Lab) -> dict[str, Path]:
     paths = attached.paths
     files = {host.name: paths.agent_log(host.name) for host in attached.clos.hosts()}
-    files |= {"drainer": paths.drainer_log, "keeper": paths.faults / "keeper.log"}
-    return {source: path for source, path in files.items() if path.is_file()}
+    files |= {"drainer": paths.drainer_log, "reaper": paths.faults / "reaper.log"}
+    return {source: path for source, path in files.items() if os.path.lexists(path)}

@@ -21,13 +21,16 @@ from rich.logging import RichHandler
 
 from testbed.cli.interruption import deadline
 from testbed.cli.progress import Progress
+from testbed.cli.terminal_safe_console import TerminalSafeConsole
 from testbed.errors import PreflightError, UsageError
-from testbed.fabric.state import DEFAULT_LAB, lab_folders
+from testbed.fabric.state import DEFAULT_LAB, lab_folders, lab_paths
 from testbed.units import parse_duration_ns
 
 ENVIRONMENT_PREFIX: Final = "MRC_TESTBED_"
 ROOT_HINT: Final = "run it with sudo: sudo .venv/bin/mrc-testbed ..."
 GLOBAL_PANEL: Final = "Global options"
+VIRTUAL: Final = "virtual"
+"""Parameter of commands that can do without a lab of this machine."""
 
 
 class OutputFormat(StrEnum):
@@ -140,7 +143,7 @@ def command(
         heeds: global flags it obeys besides those that all do.
         panel: heading in the list of commands.
         aliases: other names, not listed.
-        needs_root: it touches a lab; without root it is refused at once, but for a dry run.
+        needs_root: it touches a lab; without root it is refused at once, but for a dry run or with --virtual.
     """
     heeded = (*heeds, *_HEEDED_BY_ALL)
 
@@ -151,7 +154,7 @@ def command(
         def invoke(ctx: typer.Context, **values: Any) -> Any:
             given = {key: values.pop(key) for key in heeded}
             settings, timeout_ns = _settings(ctx, given, heeded, name)
-            if needs_root and not settings.is_dry_run:
+            if needs_root and not settings.is_dry_run and not values.get(VIRTUAL):
                 _require_root(name)
             progress = settings.progress
             with (
@@ -197,8 +200,10 @@ def _settings(
         merged["seed"] = given["seed"]  # zero is a seed
     verbosity = -1 if merged["quiet"] else merged["verbose"] or 0
     no_color = True if merged["no_color"] or os.environ.get("NO_COLOR") else None
-    stdout = Console(no_color=no_color, markup=False, highlight=False)
-    stderr = Console(no_color=no_color, stderr=True, markup=False, highlight=False)
+    stdout = TerminalSafeConsole(no_color=no_color, markup=False, highlight=False)
+    stderr = TerminalSafeConsole(no_color=no_color, stderr=True, markup=False, highlight=False)
+    if "name" in heeded and merged["name"]:
+        lab_paths(merged["name"])  # refuses what no lab can be called, before anything is done or shown
     settings = Settings(
         topology=merged["topology"],
         name=merged["name"] or DEFAULT_LAB,

@@ -19,9 +19,9 @@ from testbed.document import Document, Kind, Location, Problem
 from testbed.errors import UsageError
 from testbed.fabric.live import Lab
 from testbed.metrics.capacity import Capacity, known_capacity
-from testbed.scenario.demand import Overload, bench_overload, plan_overload, topology_overload
-from testbed.scenario.load import Scenario
-from testbed.scenario.plan import Plan
+from testbed.scenario.spec.demand import Overload, bench_overload, plan_overload, topology_overload
+from testbed.scenario.spec.load import Scenario
+from testbed.scenario.spec.plan import Plan
 from testbed.topology.spec import TopologySpec
 from testbed.workloads.load import Load
 

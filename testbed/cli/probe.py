@@ -8,6 +8,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from agents.clock import monotonic_ns
 from testbed.cli.interruption import signals_stop
 from testbed.cli.options import Settings, command
 from testbed.cli.render import bad, good, key_values, plain_table, show
@@ -15,8 +16,7 @@ from testbed.errors import UsageError
 from testbed.fabric import lab
 from testbed.fabric.link_probes import LinkProbeCounts, link_probes_running
 from testbed.fabric.live import Lab
-from testbed.faults.broken_links import links_broken_by
-from testbed.faults.ledger import Ledger, Phase
+from testbed.faults.ledger import Ledger
 from testbed.probing.avoidance import paths_around
 from testbed.probing.grading import Grade, grade_links
 from testbed.probing.localisation import Diagnosis, LinkHealth, localise
@@ -121,8 +121,9 @@ def _diagnose(
 def _broken_links(attached: Lab) -> frozenset[str]:
     """Names of the links that lose packets by an injected fault now."""
     entries = Ledger(attached.paths.faults).entries().values()
-    acting = [entry.fault for entry in entries if entry.phase is Phase.ON]
-    return frozenset(link for fault in acting for link in links_broken_by(attached.clos, fault))
+    now_ns = monotonic_ns()
+    acting = [entry.fault for entry in entries if entry.is_acting(now_ns)]
+    return frozenset(link for fault in acting for link in fault.broken_links(attached.clos))
 
 
 def _deny(attached: Lab, diagnosis: Diagnosis) -> int:

@@ -8,7 +8,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from agents.wire_abi import DrainerMode, PortCounter
+from agents.abi import DrainerMode, PortCounter
 from testbed.cli.options import Settings, command
 from testbed.cli.render import key_values, plain_table, show
 from testbed.cli.suggestion import links as link_names
@@ -18,7 +18,8 @@ from testbed.fabric.live import Lab
 from testbed.fabric.queue_engine import EngineState, QueueEngine
 from testbed.topology.naming import Tier
 from testbed.topology.queue_spec import LinkMode
-from testbed.topology.selector import parse_link_selector, select_links
+from testbed.topology.select import select_links
+from testbed.topology.selector_spec import parse_link_selector
 
 SCHEMA_VERSION: Final = 1
 _SEED: Final = 1

@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from testbed.cli.options import OutputFormat, Settings
-from testbed.topology.table import Table as DataTable
+from testbed.cli.table import Table as DataTable
+from testbed.errors import TestbedError
 
 _WIDTH_MAX: Final = 10_000
 
@@ -69,6 +70,8 @@ def write_out(settings: Settings, text: str) -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
+    except OSError as error:
+        raise TestbedError(f"stdout cannot be written to: {error.strerror}") from error
 
 
 def _whole(console: Console, shown: RenderableType) -> str:
@@ -122,7 +125,7 @@ def say(console: Console, text: str) -> None:
 
 
 def data_table(table: DataTable) -> RenderableType:
-    """A table of testbed.topology.table for people: title, headings in words, numbers to the right."""
+    """A table of testbed.cli.table for people: title, headings in words, numbers to the right."""
     numeric = [
         name
         for index, name in enumerate(table.columns)
@@ -136,7 +139,7 @@ def data_table(table: DataTable) -> RenderableType:
 
 
 def show_tables(settings: Settings, kind: str, version: int, tables: Sequence[DataTable]) -> None:
-    """Prints tables of testbed.topology.table; for programs as lists of mappings under their titles."""
+    """Prints tables of testbed.cli.table; for programs as lists of mappings under their titles."""
     show(
         settings,
         kind,

@@ -21,22 +21,23 @@ from testbed.cli.interruption import force_end
 from testbed.cli.options import OutputFormat, Settings, command
 from testbed.cli.overload import OverloadGate, OverloadOption
 from testbed.cli.render import plain_table, say, show, write_out
+from testbed.cli.where import JobsOption, RuntimeOption, VirtualOption, Where
 from testbed.errors import UsageError
-from testbed.fabric.state import RuntimeName
 from testbed.hostprep.playbook import find_in_clone
 from testbed.metrics.exporter import exporter_running
 from testbed.scenario.execution import FinishedRun, execute
-from testbed.scenario.live import LiveLab, live_world
-from testbed.scenario.load import Scenario, load_scenario
-from testbed.scenario.plan import Plan, dump_plan
-from testbed.scenario.resolve import resolve
-from testbed.scenario.result_folder import LATEST
-from testbed.scenario.result_text import format_link_finding, format_phase
-from testbed.scenario.signal_clock import catching_signals
-from testbed.scenario.stage import lab_for_run
-from testbed.scenario.timeline import format_plan
-from testbed.scenario.verdict import Status
+from testbed.scenario.measure.verdict import Status
+from testbed.scenario.report.result_folder import LATEST
+from testbed.scenario.report.result_text import format_link_finding, format_phase
+from testbed.scenario.run.live import LiveLab, live_world
+from testbed.scenario.run.signal_clock import catching_signals
+from testbed.scenario.run.stage import lab_for_run
+from testbed.scenario.spec.load import Scenario, load_scenario
+from testbed.scenario.spec.plan import Plan, dump_plan
+from testbed.scenario.spec.resolve import resolve
+from testbed.scenario.spec.timeline import format_plan
 from testbed.units import format_rate_bps, format_size_bytes
+from testbed.virtual.run import run_virtually
 
 SCHEMA_VERSION: Final = 1
 PANEL: Final = "Scenarios"
@@ -45,10 +46,6 @@ DEMO_SCENARIO: Final = "scenarios/t0-t1-flap.yaml"
 ScenarioFile = Annotated[Path, typer.Argument(metavar="SCENARIO", help="Scenario file.")]
 RunsFolder = Annotated[
     Path, typer.Option("--runs", metavar="FOLDER", help="Where result folders are, one per run.")
-]
-RuntimeOption = Annotated[
-    RuntimeName | None,
-    typer.Option("--runtime", help="What nodes are made of; left out, docker where it is ready, else netns."),
 ]
 
 _STYLES: Final = {Status.PASSED: "bold green", Status.FAILED: "bold red"}
@@ -70,6 +67,8 @@ def run(
         bool, typer.Option("--keep", help="Leave a lab that was brought up for this run up.")
     ] = False,
     overload: OverloadOption = False,
+    virtual: VirtualOption = False,
+    jobs: JobsOption = 1,
     runs: RunsFolder = Path("runs"),
 ) -> int:
     """Run one scenario: workload, faults, expectations; a verdict and a result folder.
@@ -88,18 +87,23 @@ def run(
       mrc-testbed run scenarios/t0-t1-flap.yaml
       mrc-testbed run scenarios/gray-loss.yaml --seed 7 --keep -n gray
       mrc-testbed run scenarios/t0-t1-flap.yaml --dry-run
+      mrc-testbed run scenarios/paper/permutation.yaml --virtual --jobs 2
     """
+    where = Where(runtime, is_virtual=virtual, jobs=jobs)
+    if virtual and keep:
+        raise UsageError("--keep: a lab in virtual time ends with its run")
     loaded = load_scenario(path)
-    gate = OverloadGate(insists=overload)
+    gate = OverloadGate(insists=overload or virtual)
     if loaded.spec.variants:
-        return _run_variants(settings, loaded, gate, runs, runtime, keep=keep)
+        return _run_variants(settings, loaded, gate, runs, where, keep=keep)
     resolved = resolve(loaded, seed=settings.seed)
     gate.plan(loaded, resolved)
-    gate.say_warnings(settings)
+    if not virtual:
+        gate.say_warnings(settings)
     if settings.is_dry_run:
         _show_plan(settings, resolved)
         return 0
-    finished = _run(settings, loaded, resolved, runs, name=settings.name, runtime=runtime, keep=keep)
+    finished = _run(settings, loaded, resolved, runs, name=settings.name, where=where, keep=keep)
     _show_finished(settings, finished, [])
     return finished.result.verdict.exit_code
 
@@ -157,22 +161,36 @@ def report(
     )
 
 
-def demo(settings: Settings, runtime: RuntimeOption = None, runs: RunsFolder = Path("runs")) -> int:
+def demo(
+    settings: Settings,
+    runtime: RuntimeOption = None,
+    virtual: VirtualOption = False,
+    runs: RunsFolder = Path("runs"),
+) -> int:
     """A first look: bring a lab up, flap links under full load, print the verdict, remove the lab.
 
-    Half a minute. Metrics can be scraped while it runs.
+    Half a minute. Metrics can be scraped while it runs. In virtual time it takes
+    seconds and no root, and there is nothing to scrape.
 
     [bold]Examples[/bold]
 
       mrc-testbed demo
+      mrc-testbed demo --virtual
     """
+    where = Where(runtime, is_virtual=virtual)
     loaded = load_scenario(find_in_clone(DEMO_SCENARIO))
     resolved = resolve(loaded, seed=settings.seed)
     say(settings.stderr, f"{resolved.scenario}: {resolved.description}")
+    if virtual:
+        finished = _run(settings, loaded, resolved, runs, name=settings.name, where=where, keep=False)
+        _show_finished(
+            settings, finished, ["next     mrc-testbed run scenarios/paper/t1-gray.yaml --virtual"]
+        )
+        return finished.result.verdict.exit_code
     name = f"demo-{os.getpid()}"
     with exporter_running([name], port=0) as url:
         say(settings.stderr, f"metrics are at {url} while it lasts")
-        finished = _run(settings, loaded, resolved, runs, name=name, runtime=runtime, keep=False)
+        finished = _run(settings, loaded, resolved, runs, name=name, where=where, keep=False)
     _show_finished(
         settings,
         finished,
@@ -189,7 +207,7 @@ def _run_variants(
     loaded: Scenario,
     gate: OverloadGate,
     runs: Path,
-    runtime: RuntimeName | None,
+    where: Where,
     *,
     keep: bool,
 ) -> int:
@@ -197,11 +215,12 @@ def _run_variants(
     if keep:
         raise UsageError("--keep: this scenario has variants, and each may need a lab of its own")
     planned = plan_variants(loaded, seed=settings.seed, admit=gate.plan)
-    gate.say_warnings(settings)
+    if not where.is_virtual:
+        gate.say_warnings(settings)
     if settings.is_dry_run:
         show_plan(settings, planned)
         return 0
-    return run_campaign(settings, CampaignFolder.create(runs, planned), runtime, frozenset())
+    return run_campaign(settings, CampaignFolder.create(runs, planned), where, frozenset())
 
 
 def _run(
@@ -211,18 +230,20 @@ def _run(
     runs: Path,
     *,
     name: str,
-    runtime: RuntimeName | None,
+    where: Where,
     keep: bool,
 ) -> FinishedRun:
     say_progress: Callable[[str], None] = settings.progress
+    path = loaded.document.path
+    source = None if path is None else path.read_text(encoding="utf-8")
+    if where.is_virtual:
+        return run_virtually(resolved, source, runs, force=force_end, progress=say_progress)
     with ExitStack() as stack:
         lab = stack.enter_context(
-            lab_for_run(resolved.topology, name=name, runtime=runtime, keep=keep, progress=say_progress)
+            lab_for_run(resolved.topology, name=name, runtime=where.runtime, keep=keep, progress=say_progress)
         )
         clock = stack.enter_context(catching_signals(force_end))
         world = stack.enter_context(live_world(lab, clock))
-        path = loaded.document.path
-        source = None if path is None else path.read_text(encoding="utf-8")
         return execute(resolved, source, world, LiveLab(lab), runs, say_progress)
 
 

@@ -9,6 +9,7 @@ from testbed.fabric.state import DEFAULT_LAB, lab_paths, read_state
 from testbed.faults.ledger import Ledger
 from testbed.faults.spec import KINDS
 from testbed.topology.clos import Clos
+from testbed.topology.resolve import resolve_topology
 from testbed.topology.spec import TopologySpec
 
 
@@ -49,7 +50,7 @@ def _clos() -> Clos:
         state = read_state(lab_paths(_lab()))
     except TestbedError:
         state = None  # likewise: `status` says what is wrong
-    return Clos(TopologySpec() if state is None else state.spec)
+    return resolve_topology(TopologySpec() if state is None else state.spec)
 
 
 def _beginning(names: Iterable[str], incomplete: str) -> list[str]:

@@ -6,18 +6,12 @@ from typing import Annotated, Final
 
 import typer
 
-from agents.wire_abi import PortCounter
+from agents.abi import PortCounter
 from testbed.cli.lab import known_topology, live_topology
 from testbed.cli.options import OutputFormat, Settings, command
 from testbed.cli.render import show, show_tables, write_out
 from testbed.cli.suggestion import nodes
-from testbed.fabric import lab
-from testbed.topology.clos import Clos
-from testbed.topology.drawing import graph_svg
-from testbed.topology.element import Port
-from testbed.topology.graph import graph_dot, graph_text
-from testbed.topology.naming import parse_node_name
-from testbed.topology.table import (
+from testbed.cli.table import (
     Cell,
     Table,
     forwarding_table,
@@ -26,6 +20,13 @@ from testbed.topology.table import (
     port_table,
     summary_table,
 )
+from testbed.drawing.graph import graph_dot, graph_text
+from testbed.drawing.svg import graph_svg
+from testbed.fabric import lab
+from testbed.topology.clos import Clos
+from testbed.topology.element import Port
+from testbed.topology.naming import parse_node_name
+from testbed.topology.resolve import resolve_topology
 
 SCHEMA_VERSION: Final = 1
 PANEL: Final = "Fabric"
@@ -70,7 +71,7 @@ def inspect(
       mrc-testbed inspect p0-t0-1      a switch: ports, forwarding table, counters
       mrc-testbed inspect h3:2         one link
     """
-    clos = Clos(known_topology(settings))
+    clos = resolve_topology(known_topology(settings))
     show_tables(settings, "Inspection", SCHEMA_VERSION, _tables(settings, clos, what))
 
 
@@ -88,7 +89,7 @@ def graph(
       mrc-testbed graph
       mrc-testbed graph -t lab.yaml -f svg > lab.svg
     """
-    drawing = _DRAW[style](Clos(known_topology(settings)))
+    drawing = _DRAW[style](resolve_topology(known_topology(settings)))
     if settings.output is OutputFormat.TABLE:
         write_out(settings, drawing)
     else:

@@ -7,15 +7,17 @@
 """
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final, cast
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 
+from testbed.document.printable import printable
 from testbed.document.problem import Location, Position, Problem, Tree, usage_error
+from testbed.document.text_file import read_text
 from testbed.document.validation import AnyModel, check
 from testbed.document.yaml_tree import parse_tree
 from testbed.errors import UsageError, did_you_mean
@@ -58,6 +60,7 @@ class Document:
     Args:
         source: file name for messages.
         path: the file, to which relative paths in it refer; None for text that came from elsewhere.
+        text: as it was read.
         kind: what it describes.
         tree: the whole file as plain values.
         positions: where each entry stands.
@@ -65,6 +68,7 @@ class Document:
 
     source: str
     path: Path | None
+    text: str
     kind: Kind
     tree: Mapping[str, Tree]
     positions: Mapping[Location, Position]
@@ -98,8 +102,9 @@ def load(source: Path | str, kind: Kind | str | None = None) -> Document:
         UsageError: unreadable, not YAML, duplicate keys, or not a file of that kind.
     """
     path = source if isinstance(source, Path) else None
-    name = "<text>" if path is None else str(path)
-    tree, positions = parse_tree(cast("str", source) if path is None else _read(path), name)
+    name = "<text>" if path is None else printable(str(path))
+    text = cast("str", source) if path is None else read_text(path)
+    tree, positions = parse_tree(text, name)
     if not isinstance(tree, dict):
         expected = f"expected a mapping with apiVersion: {API_VERSION}, kind, metadata and spec"
         raise usage_error(name, positions, [Problem((), expected)])
@@ -113,16 +118,23 @@ def load(source: Path | str, kind: Kind | str | None = None) -> Document:
         problems.append(Problem(("kind",), f"must be {' or '.join(accepted)}{seen}"))
     if problems:
         raise usage_error(name, positions, problems)
-    return Document(name, path, Kind(str(found)), tree, positions)
+    return Document(name, path, text, Kind(str(found)), tree, positions)
 
 
-def validate(document: Document, model: type[AnyModel]) -> AnyModel:
+def validate(
+    document: Document, model: type[AnyModel], check_spec: Callable[[AnyModel], AnyModel] | None = None
+) -> AnyModel:
     """The spec of *document* as *model*.
+
+    Args:
+        document: the file.
+        model: what its spec must fit.
+        check_spec: what else must hold of the spec, as a validator of pydantic.
 
     Raises:
         UsageError: lists every problem of the file as `file:line: dotted.key: ...`.
     """
-    envelope, problems = check(dict(document.tree), _envelope(document.kind, model))
+    envelope, problems = check(dict(document.tree), _envelope(document.kind, model, check_spec))
     if envelope is None:
         raise document.usage_error(problems)
     return cast("AnyModel", envelope.spec)  # type: ignore[attr-defined] # built by create_model
@@ -152,7 +164,10 @@ def json_schema(kind: Kind | str, model: type[BaseModel]) -> dict[str, Any]:
 
 
 @functools.cache
-def _envelope(kind: Kind, model: type[BaseModel]) -> type[BaseModel]:
+def _envelope(
+    kind: Kind, model: type[BaseModel], check_spec: Callable[[Any], Any] | None = None
+) -> type[BaseModel]:
+    spec: Any = model if check_spec is None else Annotated[model, AfterValidator(check_spec)]
     return create_model(
         kind.value,
         __config__=_STRICT,
@@ -160,22 +175,10 @@ def _envelope(kind: Kind, model: type[BaseModel]) -> type[BaseModel]:
         apiVersion=(_constant(API_VERSION), ...),
         kind=(_constant(kind.value), ...),
         metadata=(Metadata, ...),
-        spec=(model, ...),
+        spec=(spec, ...),
     )
 
 
 def _constant(value: str) -> Any:
     """Type of a field that `load` has already compared with *value*."""
     return Annotated[str, WithJsonSchema({"const": value})]
-
-
-def _read(path: Path) -> str:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise UsageError(f"{path}:{line}: not UTF-8 text") from error

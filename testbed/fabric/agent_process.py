@@ -1,21 +1,26 @@
 """Starting the NIC agents of a lab, and knowing that they answer."""
 
 import json
-import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
+from agents.clock import monotonic_ns
 from agents.nic.client import AgentClient
-from agents.nic.config import AgentConfig, config_document
+from agents.nic.config import AgentConfig, NicSettings, config_document
+from agents.nic.qp import EXPONENTIAL_COUNT
+from agents.node_file import remove_all_but
 from testbed.errors import AgentError, FabricError
 from testbed.fabric.folder_watch import FolderWatch
+from testbed.fabric.log_file import log_lines
 from testbed.fabric.process import ProcessIdentity, is_alive
 from testbed.fabric.runtime import Report, Runtime, node_namespace
 from testbed.fabric.state import LabPaths, ProcessRecord, RuntimeName
+from testbed.fabric.state_file import write_private
 from testbed.topology import port_queue, timing
 from testbed.topology.clos import Clos
-from testbed.topology.congestion import is_trimming, nic_rate_bps
+from testbed.transport.congestion import is_trimming, nic_rate_bps
 
 READY_TIMEOUT_NS: Final = 60_000_000_000
 """A hundred agents on two busy cores take ten seconds."""
@@ -24,13 +29,17 @@ _RTO_MIN_NS: Final = 50_000_000
 """Longer than a busy machine stands still. What a message loses at its end a tail probe finds sooner.
 
 In a shaped fabric it is at least twice the RTT of a packet that finds one queue on its way full."""
-_TAIL_MIN_NS: Final = 1_000_000
-_TAIL_UNSHAPED_NS: Final = 5_000_000
+_LATENESS_NS: Final = 2_000_000
+"""What a machine is late with a timer or a packet while it does something else."""
+_PTO_UNSHAPED_NS: Final = 5_000_000
 """RTTs are microseconds there, and nothing is heard while a CPU does something else. With 64 hosts on two
-cores tail probes after a millisecond, each a system call, were what it did."""
-_TAIL_RTTS: Final = 3
+cores tail loss probes after a millisecond, each a system call, were what it did."""
+_RTO_MIN_RTTS: Final = 8
 _REORDER_UNSHAPED: Final = 16
 """Two CPUs may send on one path at a time, each in batches; a shaped port keeps its order exactly."""
+
+_HELD_NS_MAX: Final = 10_000_000_000
+"""By faults (delay, reorder), and in a shaped fabric by a drainer that stands still."""
 
 _PROBE_BASE_MIN_NS: Final = 1_000_000
 _LOG_TAIL_LINES: Final = 5
@@ -47,9 +56,10 @@ def start_agents(
     Raises:
         FabricError: an agent ended, or did not answer in time; the end of its log is quoted.
     """
-    rto_ns = max(_RTO_MIN_NS, 2 * (timing.base_rtt_ns(clos) + port_queue.longest_wait_ns(clos)))
-    configs = {host: _write_config(paths, clos, runtime.name, host, rto_ns) for host in hosts}
-    deadline_ns = time.monotonic_ns() + READY_TIMEOUT_NS
+    for host in hosts:
+        remove_all_but(paths.node_folder(host), paths.agent_log(host).name)
+    configs = {host: _write_config(paths, clos, runtime.name, host) for host in hosts}
+    deadline_ns = monotonic_ns() + READY_TIMEOUT_NS
     with FolderWatch(paths.node_folder(host) for host in hosts) as watch:
         agents = runtime.start_agents(configs)
         _await_answers(paths, agents, watch, deadline_ns, report)
@@ -75,7 +85,7 @@ def _await_answers(
         for host, agent in silent.items():
             if not is_alive(agent):
                 raise FabricError(f"the agent of {host} ended{_log_tail(paths, host)}")
-            if time.monotonic_ns() >= deadline_ns:
+            if monotonic_ns() >= deadline_ns:
                 raise FabricError(f"the agent of {host} does not answer{_log_tail(paths, host)}")
         if silent and not answering:
             watch.wait(silent.values(), deadline_ns)
@@ -96,42 +106,81 @@ def _answers(path: Path, host: str) -> bool:
     return True
 
 
-def _write_config(paths: LabPaths, clos: Clos, runtime: RuntimeName, host: str, rto_ns: int) -> Path:
-    probing = clos.spec.probing
+def _write_config(paths: LabPaths, clos: Clos, runtime: RuntimeName, host: str) -> Path:
     config = AgentConfig(
-        host=host,
+        **asdict(nic_settings(clos, host)),
         pins=paths.node_pins(host),
         socket=paths.agent_socket(host),
         log=paths.agent_log(host),
         # In a container the agent is in the right namespace from the start.
         network_namespace=node_namespace(paths.lab, host) if runtime is RuntimeName.NETNS else None,
-        rto_ns=rto_ns,
+    )
+    file = paths.agent_config(host)
+    write_private(file, json.dumps(config_document(config), indent=1) + "\n")
+    return file
+
+
+def nic_settings(clos: Clos, host: str, lateness_ns: int = _LATENESS_NS) -> NicSettings:
+    """What the agent of a host is told of its NIC and the fabric; *lateness_ns* as in `timer_attributes`."""
+    probing = clos.spec.probing
+    return NicSettings(
+        host=host,
+        **timer_attributes(clos, lateness_ns),
         retry_limit=clos.spec.nic.retry_limit,
-        tail_ns=_tail_ns(clos),
+        packet_lifetime_ns=_packet_lifetime_ns(clos),
         reorder_packets=0 if clos.spec.is_shaped else _REORDER_UNSHAPED,
         evs_name_paths=clos.spec.forwarding != "ecmp",
+        shares_paths=clos.spec.nic.path_state == "nic" and clos.spec.forwarding != "ecmp",
         rate_bps=nic_rate_bps(clos, clos.node(host).index),
         link_probe_interval_ns=0 if probing is None else probing.interval,
         link_probe_lag_rounds=1 if probing is None else probing.lag_rounds,
         base_rtt_ns=timing.base_rtt_ns(clos),
+        byte_time_ps=timing.byte_time_ps(clos, is_local=False),
+        local_byte_time_ps=timing.byte_time_ps(clos, is_local=True),
         is_trimming=is_trimming(clos),
         probe_base_ns=max(_PROBE_BASE_MIN_NS, timing.base_rtt_ns(clos)),  # probes pass queued data
     )
-    file = paths.agent_config(host)
-    file.write_text(json.dumps(config_document(config), indent=1) + "\n")
-    return file
 
 
-def _tail_ns(clos: Clos) -> int:
-    """Silence of a QP after which it sends a tail probe."""
+def _packet_lifetime_ns(clos: Clos) -> int:
+    """How long packets for a QP may arrive after it has ended: its peer sends on until its retries end, and
+    the last one may find every queue full.
+    """
+    rto_ns = _rto_ns(clos)
+    retries = range(clos.spec.nic.retry_limit + 1)
+    retrying_ns = sum(rto_ns << min(retry, EXPONENTIAL_COUNT) for retry in retries)
+    return retrying_ns + port_queue.longest_way_ns(clos) + _HELD_NS_MAX
+
+
+def _rto_ns(clos: Clos) -> int:
+    """The first time-out of a QP, and the longest before it doubles."""
+    return max(_RTO_MIN_NS, 2 * (timing.base_rtt_ns(clos) + port_queue.longest_wait_ns(clos)))
+
+
+def timer_attributes(clos: Clos, lateness_ns: int = _LATENESS_NS) -> dict[str, int]:
+    """The times of a new QP that AgentConfig names, in ns.
+
+    Args:
+        clos: the fabric.
+        lateness_ns: of timers and of what processes packets; 0 in a simulation.
+    """
+    rto_ns = _rto_ns(clos)
     if not clos.spec.is_shaped:
-        return _TAIL_UNSHAPED_NS
-    return max(_TAIL_MIN_NS, _TAIL_RTTS * timing.base_rtt_ns(clos))
+        return {"rto_ns": rto_ns, "rto_min_ns": rto_ns, "pto_min_ns": _PTO_UNSHAPED_NS, "reo_wnd_min_ns": 0}
+    base_rtt_ns = timing.base_rtt_ns(clos)
+    return {
+        "rto_ns": rto_ns,
+        "rto_min_ns": lateness_ns + _RTO_MIN_RTTS * base_rtt_ns,
+        "pto_min_ns": lateness_ns + base_rtt_ns,
+        "reo_wnd_min_ns": max(lateness_ns, base_rtt_ns // 4),
+    }
 
 
 def _log_tail(paths: LabPaths, host: str) -> str:
     try:
-        lines = paths.agent_log(host).read_text(errors="replace").splitlines()
+        lines = log_lines(paths.agent_log(host))
     except FileNotFoundError:
         return f"; it wrote no log ({paths.agent_log(host)})"
+    except AgentError as error:
+        return f"; its log cannot be read: {error}"
     return "; its log ends:\n" + "\n".join(lines[-_LOG_TAIL_LINES:])

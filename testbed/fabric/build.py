@@ -28,6 +28,7 @@ from testbed.fabric.plan import Step
 from testbed.fabric.readiness import prove_planes
 from testbed.fabric.runtime import Runtime, node_namespace
 from testbed.fabric.state import ContainerRecord, LabPaths, ProcessRecord
+from testbed.fabric.state_file import PRIVATE_FOLDER
 from testbed.topology.clos import Clos
 
 
@@ -139,8 +140,10 @@ class Build:
     def _prepare_pins(self) -> None:
         prepare_pins(self._paths)
         for host in self._clos.hosts():
-            self._paths.node_pins(host.name).mkdir(parents=True)
-            self._paths.node_folder(host.name).mkdir(parents=True)
+            self._paths.node_pins(host.name).mkdir(PRIVATE_FOLDER, parents=True)
+            for folder in (self._paths.agent_folder(host.name), self._paths.node_folder(host.name)):
+                folder.parent.mkdir(PRIVATE_FOLDER, exist_ok=True)
+                folder.mkdir(PRIVATE_FOLDER)
 
     def _create_nodes(self, nodes: Sequence[str], counter: Counter) -> None:
         hosts = [node for node in nodes if not self._clos.node(node).is_switch]

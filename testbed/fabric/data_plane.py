@@ -10,13 +10,10 @@ from contextlib import ExitStack
 from ctypes import c_uint32
 from functools import partial
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 import agents
-from agents.bpf.libbpf import BpfObject, attach_xdp, open_pinned_in, pin
-from agents.bpf.maps import MappedArray, PerCpuArray, map_update
-from agents.switch.queue_maps import queue_map_entries
-from agents.wire_abi import (
+from agents.abi import (
     DrainerMode,
     FabricConfig,
     FabricProgram,
@@ -30,18 +27,23 @@ from agents.wire_abi import (
     QueueSettings,
     UplinkChoice,
 )
-from agents.wire_abi import Forwarding as ForwardingNumber
-from agents.wire_abi import Port as PortEntry
+from agents.abi import Forwarding as ForwardingNumber
+from agents.abi import Port as PortEntry
+from agents.bpf.libbpf import BpfObject, attach_xdp, open_map_in, pin
+from agents.bpf.maps import Descriptor, MappedArray, PerCpuArray, map_update
+from agents.bpf.refusal import ObjectRefusedError
+from agents.switch.queue_maps import queue_map_entries
 from testbed.errors import PreflightError
 from testbed.fabric.netlink import mac_bytes
-from testbed.fabric.state import LabPaths
+from testbed.fabric.state import LabPaths, MapPins
+from testbed.fabric.state_file import write_private
 from testbed.topology.addressing import INNER_PREFIX, ifindex
 from testbed.topology.clos import Clos
 from testbed.topology.element import Port
 from testbed.topology.flow_control import LinkBuffer, link_buffers
-from testbed.topology.forwarding import FIB_STRIDE
+from testbed.topology.forwarding import FIB_STRIDE, fib_entries
 from testbed.topology.port_queue import PortQueue, drainer_of, port_queues
-from testbed.topology.port_selection import overriding_delays_ns
+from testbed.topology.port_selection import overriding_delays_ns, port_rates_bps
 from testbed.topology.usid import BLOCK
 
 OBJECTS_DIR: Final = Path(agents.__file__).parent / "_objects"
@@ -71,9 +73,9 @@ class FabricMaps:
         lossless_settings: by the port that sends into a link, its flow control; one element if unshaped.
     """
 
-    def __init__(self, paths: LabPaths) -> None:
+    def __init__(self, paths: MapPins) -> None:
         with ExitStack() as opened:
-            descriptor = partial(open_pinned_in, opened, paths.fabric_pins)
+            descriptor = partial(open_map_in, opened, paths.fabric_pins)
             self.port_table = MappedArray(descriptor("port_table"), PortEntry)
             self.port_fault = MappedArray(descriptor("port_fault"), PortFault)
             self.fault_accounts = MappedArray(descriptor("fault_accounts"), FaultAccounts)
@@ -86,6 +88,23 @@ class FabricMaps:
         self._opened.close()
 
 
+class LoadedMaps(Protocol):
+    """Maps by name, before or after they are pinned."""
+
+    def map_fd(self, name: str) -> Descriptor:
+        """Descriptor of a map."""
+
+
+def fabric_map_entries(clos: Clos) -> dict[str, int]:
+    """Elements of the fabric's maps; maps not named stay as declared."""
+    counts = dict.fromkeys(_PORT_MAPS, clos.numbering.port_count)
+    counts["fib"] = clos.numbering.switch_count * FIB_STRIDE
+    if clos.spec.is_shaped:
+        counts["fault_lines"] = clos.numbering.port_count * FaultLimit.LINES
+        counts |= queue_map_entries(clos.numbering.port_count, clos.spec.queue.drainers)
+    return counts
+
+
 class SwitchDataPlane:
     """The loaded switch program; its descriptors are needed while a lab is built.
 
@@ -94,11 +113,7 @@ class SwitchDataPlane:
     """
 
     def __init__(self, paths: LabPaths, clos: Clos) -> None:
-        counts = dict.fromkeys(_PORT_MAPS, clos.numbering.port_count)
-        counts["fib"] = clos.numbering.switch_count * FIB_STRIDE
-        if clos.spec.is_shaped:
-            counts["fault_lines"] = clos.numbering.port_count * FaultLimit.LINES
-            counts |= queue_map_entries(clos.numbering.port_count, clos.spec.queue.drainers)
+        counts = fabric_map_entries(clos)
         self._object = load_object(paths, "forward.bpf.o", rodata=fabric_rodata(clos), max_entries=counts)
         self._devmap_fd = self._object.map_fd("port_devmap")
         self._emit = self._load_emit(paths, clos)
@@ -180,10 +195,10 @@ def fabric_rodata(clos: Clos) -> bytes:
     )
 
 
-def fill_fabric(loaded: BpfObject, clos: Clos) -> None:
+def fill_fabric(loaded: LoadedMaps, clos: Clos) -> None:
     """Writes the port table and every switch's forwarding table into the maps of the switch program."""
     table = MappedArray(loaded.map_fd("port_table"), PortEntry)
-    delays_ns, rates_bps = overriding_delays_ns(clos), clos.port_rates_bps
+    delays_ns, rates_bps = overriding_delays_ns(clos), port_rates_bps(clos)
     queues = port_queues(clos)
     for port in clos.ports():
         _fill_port(table[port.id], clos, port, rates_bps[port.id])
@@ -201,7 +216,7 @@ def fill_fabric(loaded: BpfObject, clos: Clos) -> None:
         _fill_lossless(links[port_id], FlowControl[clos.spec.flow_control.upper()], buffer)
     fib_fd = loaded.map_fd("fib")
     for switch in clos.switches():
-        for entry in clos.fib_entries(switch):
+        for entry in fib_entries(clos, switch):
             map_update(fib_fd, c_uint32(switch.id * FIB_STRIDE + entry.key), c_uint32(entry.value))
 
 
@@ -220,13 +235,12 @@ def load_object(
     """
     try:
         return BpfObject(OBJECTS_DIR / file_name, rodata=rodata, max_entries=max_entries, reuse=reuse)
-    except PreflightError as error:
-        reason, _, log = error.message.partition("\n")
-        if not log:
+    except ObjectRefusedError as error:
+        if not error.log:
             raise
-        paths.verifier_log.write_text(error.message + "\n")
+        write_private(paths.verifier_log, f"{error.reason}\n{error.log}\n")
         raise PreflightError(
-            f"{reason}; what the verifier said is in {paths.verifier_log}", hint=error.hint
+            f"{error.reason}; what the verifier said is in {paths.verifier_log}", hint=error.hint
         ) from error
 
 

@@ -1,33 +1,58 @@
-"""Tries the data plane out in a namespace of its own that nobody else can see: veth, native XDP, the
-verifier.
+"""Tries the data plane out in a namespace of its own that nobody else can see: veth, native XDP, and the
+verifier's word on every program.
 """
 
-import tempfile
-from pathlib import Path
+from typing import Final
 
 from agents.bpf.libbpf import attach_xdp
-from testbed.fabric.data_plane import FORWARD_PROGRAM, load_object
+from testbed.fabric.data_plane import FORWARD_PROGRAM, fabric_rodata, load_object
 from testbed.fabric.namespace import unnamed_namespace
 from testbed.fabric.netlink import RouteSocket, VethEnd, create_veth, mac_bytes
+from testbed.fabric.root import state_root
 from testbed.fabric.state import LabPaths
 from testbed.topology.addressing import INTERFACE_MTU_BYTES, ifindex, mac
+from testbed.topology.resolve import resolve_topology
+from testbed.topology.spec import TopologySpec
+
+PROGRAM_OBJECTS: Final = (
+    "forward.bpf.o",
+    "emit.bpf.o",
+    "nic.bpf.o",
+    "rc.bpf.o",
+    "stack.bpf.o",
+    "load.bpf.o",
+)
+"""What the labs and faults of this machine load, the switch first."""
+
+_SPECS: Final = (TopologySpec(), TopologySpec(port_rate=100_000_000))
 
 
 def check_data_plane() -> None:
-    """Loads the switch program and attaches it to a veth pair, then forgets both.
+    """Loads every program, as labs without and with a port rate do, and attaches the switch to a veth pair;
+    then forgets them.
 
     Raises:
-        PreflightError: the verifier refuses the program.
+        PreflightError: the verifier refuses a program; its log stays in the state folder.
         FabricError: no veth pair can be made, or it takes no native XDP.
     """
-    with unnamed_namespace() as namespace_fd, tempfile.TemporaryDirectory() as folder:
+    root = state_root()
+    root.mkdir(parents=True, exist_ok=True)
+    paths = LabPaths(root, "doctor")
+    for spec in _SPECS:
+        rodata = fabric_rodata(resolve_topology(spec))
+        for name in PROGRAM_OBJECTS[1:]:
+            load_object(paths, name, rodata=rodata).close()
+        with load_object(paths, PROGRAM_OBJECTS[0], rodata=rodata) as loaded:
+            _attach(loaded.program_fd(FORWARD_PROGRAM))
+
+
+def _attach(program_fd: int) -> None:
+    with unnamed_namespace() as namespace_fd:
         near, far = (
             VethEnd(namespace_fd, f"trial{port_id}", ifindex(port_id), mac_bytes(mac(port_id)))
             for port_id in range(2)
         )
         with RouteSocket() as route:
             route.perform([create_veth("of the trial", near, far, INTERFACE_MTU_BYTES)])
-        paths = LabPaths(Path(folder), "trial")
-        with load_object(paths, "forward.bpf.o") as loaded:
-            for end in (near, far):
-                attach_xdp(end.ifindex, loaded.program_fd(FORWARD_PROGRAM))
+        for end in (near, far):
+            attach_xdp(end.ifindex, program_fd)

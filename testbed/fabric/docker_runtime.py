@@ -18,6 +18,7 @@ from testbed.errors import FabricError, PreflightError
 from testbed.fabric.docker_engine import ENGINE_ERRORS, Engine, ObservedContainer, explain
 from testbed.fabric.namespace import bind_namespace
 from testbed.fabric.netns_runtime import delete_namespaces, nodes_with_namespace
+from testbed.fabric.node_folder import mount_node_folder
 from testbed.fabric.ownership import LAB_LABEL, NODE_LABEL, owned_name
 from testbed.fabric.process import ProcessIdentity, marked_environment, observe_process
 from testbed.fabric.runtime import Report
@@ -111,7 +112,7 @@ class DockerRuntime:
 
     def _create(self, node: str, *, has_agent: bool) -> ContainerRecord:
         name = owned_name(self._paths.lab, node)
-        folders = (self._paths.node_folder(node), self._paths.node_pins(node)) if has_agent else ()
+        mounts = self._mounts(node) if has_agent else []
         try:
             with self._engine.connected() as api:
                 config = api.create_host_config(
@@ -119,7 +120,7 @@ class DockerRuntime:
                     init=True,  # reaps orphans, and ends on SIGTERM
                     cap_drop=["ALL"],
                     security_opt=["no-new-privileges", f"seccomp={self._seccomp}"],
-                    mounts=[Mount(str(folder), str(folder), type="bind") for folder in folders],
+                    mounts=mounts,
                     log_config=LogConfig(type=LogConfig.types.NONE),
                 )
                 created = api.create_container(
@@ -137,6 +138,15 @@ class DockerRuntime:
             raise FabricError(f"container {name} cannot be started: {explain(error)}") from error
         bind_namespace(name, Path(f"/proc/{pid}/ns/net"))
         return ContainerRecord(container_id=container_id, pid=pid)
+
+    def _mounts(self, host: str) -> list[Mount]:
+        """What of this machine a host sees: its own folders, of which it may write one."""
+        writable = self._paths.node_folder(host)
+        mount_node_folder(writable)
+        folders = (writable, self._paths.agent_folder(host), self._paths.node_pins(host))
+        return [
+            Mount(str(folder), str(folder), type="bind", read_only=folder != writable) for folder in folders
+        ]
 
     def _start_agent(self, host: str, config: Path) -> ProcessIdentity:
         command = [_AGENT_PYTHON, "-m", "agents.nic", "--config", str(config)]

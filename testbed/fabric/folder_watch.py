@@ -3,11 +3,11 @@
 import ctypes
 import os
 import select
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, Self
 
+from agents.clock import monotonic_ns
 from testbed.errors import FabricError
 from testbed.fabric.process import ProcessIdentity, is_alive
 
@@ -64,7 +64,7 @@ class FolderWatch:
             poll = select.poll()
             for descriptor in (self._descriptor, *ends):
                 poll.register(descriptor, select.POLLIN)
-            ready = poll.poll(max(0, deadline_ns - time.monotonic_ns()) / 1e6)
+            ready = poll.poll(max(0, deadline_ns - monotonic_ns()) / 1e6)
             if any(descriptor == self._descriptor for descriptor, _ in ready):
                 os.read(self._descriptor, _READ_BYTES)
         finally:

@@ -1,34 +1,55 @@
 """What is wrong with a lab that is up, found by looking at all its parts."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from typing import Final
 
 from testbed.fabric.link import observe_ports
 from testbed.fabric.lossless import opened_lossless
-from testbed.fabric.process import is_alive
+from testbed.fabric.process import is_alive, is_stopped
+from testbed.fabric.repair import silent_agents
 from testbed.fabric.runtime import Runtime
 from testbed.fabric.state import LabPaths, LabState
 from testbed.topology.addressing import INTERFACE_MTU_BYTES
 from testbed.topology.clos import Clos
 from testbed.topology.element import Node
+from testbed.topology.resolve import resolve_topology
+
+ANSWER_NS: Final = 3_000_000_000
+"""An agent answers within a millisecond; on a machine that is overloaded it takes longer."""
 
 
-def find_problems(paths: LabPaths, state: LabState, runtime: Runtime) -> Iterator[str]:
-    """One sentence for each missing node, missing or changed port, and dead process.
+def find_problems(
+    paths: LabPaths, state: LabState, runtime: Runtime, spared: Collection[str] = ()
+) -> Iterator[str]:
+    """One sentence for each missing node, missing or changed port, and process that does not work.
 
-    A port that is down is no problem of the lab: a fault may want it so.
+    A port that is down is no problem of the lab: a fault may want it so. Likewise the agents of *spared*
+    hosts.
     """
-    clos = Clos(state.spec)
+    clos = resolve_topology(state.spec)
     running = runtime.running_nodes()
     for node in clos.nodes():
         if node.name in running:
             yield from _port_problems(paths, clos, node)
         else:
             yield f"node {node.name} is gone"
-    for process in state.processes:
-        if not is_alive(process.identity):
-            what = f"the agent of {process.node}" if process.node else "the queue drainer"
-            yield f"{what} (pid {process.pid}) is dead"
+    yield from _process_problems(paths, state, spared)
     yield from _deadlocks(paths, clos)
+
+
+def _process_problems(paths: LabPaths, state: LabState, spared: Collection[str]) -> Iterator[str]:
+    stopped = {process.node for process in state.processes if is_stopped(process.identity)}
+    silent = silent_agents(paths, state, ANSWER_NS, {*spared, *filter(None, stopped)})
+    for process in state.processes:
+        if process.node in spared:
+            continue
+        what = f"the agent of {process.node}" if process.node else "the queue drainer"
+        if not is_alive(process.identity):
+            yield f"{what} (pid {process.pid}) is dead"
+        elif is_stopped(process.identity):
+            yield f"{what} (pid {process.pid}) is stopped by a signal"
+        elif process.node in silent:
+            yield f"{what} (pid {process.pid}) does not answer"
 
 
 def _deadlocks(paths: LabPaths, clos: Clos) -> Iterator[str]:

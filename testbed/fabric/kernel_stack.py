@@ -38,6 +38,7 @@ from testbed.fabric.netlink import (
 )
 from testbed.fabric.nic_data_plane import STACK_PROGRAM
 from testbed.topology.addressing import inner_address
+from testbed.topology.port_selection import port_rates_bps
 from testbed.topology.timing import TUNNEL_BYTES, full_frame_bytes
 
 _OWN_NAMESPACE: Final = Path("/proc/thread-self/ns/net")
@@ -134,7 +135,7 @@ def _addressed(lab: Lab, host: str, plane: int) -> list[Request]:
         set_link_up(name, near, is_up=True),
         add_address(name, near, address, _PREFIX_LENGTH),
     ]
-    rate_bps = lab.clos.port_rates_bps[2 * lab.clos.numbering.host_link_id(lab.clos.node(host).index, plane)]
+    rate_bps = port_rates_bps(lab.clos)[2 * lab.clos.numbering.host_link_id(lab.clos.node(host).index, plane)]
     if rate_bps:
         burst_bytes = max(_BURST_FRAMES * full_frame_bytes(lab.clos), rate_bps // 8 // _BURSTS_PER_SECOND)
         overhead_bytes = _tunnel_bytes(lab)

@@ -1,36 +1,38 @@
 """Labs: bringing one up, taking it down, asking about it, getting hold of it from a later command."""
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Final
 
 from testbed.errors import CleanupError, FabricError, Interrupted, UsageError
 from testbed.fabric import preflight
-from testbed.fabric.agent_restart import dead_agents, restart_agents, start_anew
-from testbed.fabric.bpf_file_system import labs_with_pins
 from testbed.fabric.build import Build, Progress, ProgressCallback
-from testbed.fabric.health import find_problems
+from testbed.fabric.health import ANSWER_NS, find_problems
+from testbed.fabric.known_labs import no_such_lab, owner_elsewhere, require_own
 from testbed.fabric.ledger import Ledger
 from testbed.fabric.live import Lab
-from testbed.fabric.lock import exclusive
-from testbed.fabric.ownership import labs_with_namespaces
+from testbed.fabric.lock import exclusive, is_held
 from testbed.fabric.plan import build_plan
+from testbed.fabric.process import ProcessIdentity, is_alive
 from testbed.fabric.removal import observe_remains, remove
+from testbed.fabric.repair import Repair, repair, restart_agents
 from testbed.fabric.runtime import Runtime
-from testbed.fabric.runtime_choice import Choice, choose_runtime, engine_labs, known_runtime, parse_runtime
+from testbed.fabric.runtime_choice import Choice, choose_runtime, known_runtime, parse_runtime
 from testbed.fabric.state import (
     DEFAULT_LAB,
     LabPaths,
     LabState,
     Phase,
+    ProcessRecord,
     RuntimeName,
-    lab_folders,
     lab_paths,
     read_state,
     write_state,
 )
 from testbed.topology.clos import Clos
+from testbed.topology.resolve import resolve_topology
 from testbed.topology.spec import TopologySpec
 
 
@@ -70,9 +72,11 @@ def up(
     name: str = DEFAULT_LAB,
     runtime: str | None = None,
     reconfigure: bool = False,
+    spared: Collection[str] = (),
+    made_for: ProcessIdentity | None = None,
     progress: ProgressCallback = _no_progress,
 ) -> LabStatus:
-    """Brings a lab up, or finds it up as asked for and changes nothing; only agents that died it starts anew.
+    """Brings a lab up, or finds it up as asked for and only gets back processes that work no more.
 
     If anything fails, or the user interrupts, everything made is removed again before this returns.
 
@@ -81,6 +85,8 @@ def up(
         name: of the lab.
         runtime: "docker", "netns", or None: docker where it is ready to be used, else netns.
         reconfigure: replace a lab that is up with another spec or runtime.
+        spared: hosts whose agent a fault has stopped or killed, in a lab that is up.
+        made_for: the run that removes the lab at its end; None: it stays until `down`.
         progress: hears how far it is.
 
     Raises:
@@ -100,36 +106,46 @@ def up(
             if state and state.phase is Phase.UP:
                 difference = _difference(state, spec, wanted)
                 if not difference:
-                    start_anew(paths, state, known_runtime(paths, state), dead_agents(state))
-                    return status(name)
+                    state = _made_for(paths, state, made_for)
+                    repair(paths, state, known_runtime(paths, state), ANSWER_NS, spared)
+                    return status(name, spared=spared)
                 if not reconfigure:
                     raise UsageError(
                         f"lab {name!r} is up with another configuration:\n" + "\n".join(difference),
                         hint="add --reconfigure to replace it, or choose another name with -n",
                     )
                 wanted = wanted or state.runtime
-            clos = Clos(spec)
+            clos = resolve_topology(spec)
             choice = choose_runtime(paths, wanted)
             has_containers = choice.runtime.name is RuntimeName.DOCKER
             preflight.require(preflight.lab_checks(clos, has_containers=has_containers))
             if state:
                 remove(paths, known_runtime(paths, state), keep_lock=True)
-            return _build(paths, clos, choice, progress)
+            return _build(paths, clos, choice, made_for, progress)
         finally:
             _discard_empty_folder(paths)
 
 
-def down(name: str = DEFAULT_LAB) -> bool:
+def down(name: str = DEFAULT_LAB, *, everywhere: bool = False) -> bool:
     """Removes a lab in whatever state it is, also without its folder.
+
+    Args:
+        name: of the lab.
+        everywhere: also a lab that another state folder knows.
 
     Returns:
         Whether there was anything to remove.
 
     Raises:
+        UsageError: another state folder knows the lab, and *everywhere* is false.
         FabricError: another command is changing the lab.
         CleanupError: something could not be removed.
     """
     paths = lab_paths(name)
+    if not paths.folder.is_dir():
+        if not everywhere:
+            require_own(name)
+        paths = owner_elsewhere(name) or paths
     had_folder = paths.folder.is_dir()
     with exclusive(paths.lock_file, "down"):
         try:
@@ -139,7 +155,8 @@ def down(name: str = DEFAULT_LAB) -> bool:
         runtime = known_runtime(paths, state)
         remains = observe_remains(paths, runtime)
         if state:
-            write_state(paths, state.model_copy(update={"phase": Phase.REMOVING}))
+            with contextlib.suppress(OSError):  # on a full disk the lab must come down all the same
+                write_state(paths, state.model_copy(update={"phase": Phase.REMOVING}))
         remove(paths, runtime)
     return had_folder or bool(remains)
 
@@ -155,35 +172,45 @@ def attach(name: str = DEFAULT_LAB) -> Lab:
     return Lab(paths, _state_when_up(paths))
 
 
-def restart(name: str = DEFAULT_LAB, hosts: Sequence[str] = ()) -> tuple[str, ...]:
-    """Hosts whose NIC agent was started anew: *hosts*, or if none are given those whose agent died.
+def restart(name: str = DEFAULT_LAB, hosts: Sequence[str] = (), *, spared: Collection[str] = ()) -> Repair:
+    """What was done: agents of *hosts* started anew, or if none are given all got back that works no more.
+
+    Args:
+        name: of the lab.
+        hosts: names.
+        spared: hosts whose agent a fault has stopped or killed; left alone unless named.
 
     Raises:
         UsageError: no such lab, or no such host.
         FabricError: the lab is not up, or an agent does not start.
     """
-    return restart_agents(name, hosts, _state_when_up)
+    paths = lab_paths(name)
+    _state_when_up(paths)
+    with exclusive(paths.lock_file, "restart"):
+        state = _state_when_up(paths)
+        runtime = known_runtime(paths, state)
+        if not hosts:
+            return repair(paths, state, runtime, ANSWER_NS, spared)
+        restart_agents(paths, state, runtime, hosts)
+    return Repair(restarted=tuple(dict.fromkeys(hosts)))
 
 
 def _state_when_up(paths: LabPaths) -> LabState:
     name = paths.lab
     state = read_state(paths)
     if state is None:
-        known = ", ".join(names())
-        raise UsageError(
-            f"there is no lab {name!r}" + (f"; there are: {known}" if known else ""),
-            hint="bring it up: mrc-testbed up" + ("" if name == DEFAULT_LAB else f" -n {name}"),
-        )
+        require_own(name)
+        raise no_such_lab(name)
     if state.phase is not Phase.UP:
-        raise FabricError(
-            f"lab {name!r} is not up, but {state.phase.value}",
-            hint=f"wait for the command that works on it, or remove it: mrc-testbed down -n {name}",
-        )
+        hint = "wait for the command that works on it"
+        if not is_held(paths.lock_file):
+            hint = f"the command that worked on it is gone: mrc-testbed up -n {name} builds it anew"
+        raise FabricError(f"lab {name!r} is not up, but {state.phase.value}", hint=hint)
     return state
 
 
-def status(name: str = DEFAULT_LAB) -> LabStatus:
-    """How a lab does; looks at every node and process.
+def status(name: str = DEFAULT_LAB, *, spared: Collection[str] = ()) -> LabStatus:
+    """How a lab does; looks at every node and process but for the agents of *spared* hosts.
 
     Raises:
         UsageError: no such lab.
@@ -195,26 +222,34 @@ def status(name: str = DEFAULT_LAB) -> LabStatus:
         return LabStatus(name, None, None, None, (error.message,))
     runtime = known_runtime(paths, state)
     if state is None:
+        require_own(name)
         remains = observe_remains(paths, runtime)
         if not remains:
-            raise UsageError(f"there is no lab {name!r}", hint="bring one up: mrc-testbed up")
+            raise no_such_lab(name)
         problem = f"it has no state, but there remain: {remains.describe()}"
         return LabStatus(name, None, None, None, (problem,))
-    problems = [] if state.phase is Phase.UP else [f"it is {state.phase.value}"]
-    problems += find_problems(paths, state, runtime)
+    problems = []
+    if state.phase is not Phase.UP:
+        problems.append(f"it is {state.phase.value}")
+        if not is_held(paths.lock_file):
+            problems.append("the command that worked on it is gone: `up` builds it anew, `down` removes it")
+    if state.made_for is not None and not is_alive(state.made_for.identity):
+        problems.append(f"the run that it was made for (pid {state.made_for.pid}) is gone: `down` removes it")
+    problems += find_problems(paths, state, runtime, spared)
     return LabStatus(name, state.runtime, state.phase, state.spec, tuple(problems))
 
 
-def names() -> tuple[str, ...]:
-    """Labs of this machine, sorted: those with a state folder, and those of which something is left."""
-    left = labs_with_namespaces() | labs_with_pins(lab_paths(DEFAULT_LAB).bpffs) | engine_labs()
-    return tuple(sorted(left.union(lab_folders())))
-
-
-def _build(paths: LabPaths, clos: Clos, choice: Choice, progress: ProgressCallback) -> LabStatus:
+def _build(
+    paths: LabPaths,
+    clos: Clos,
+    choice: Choice,
+    made_for: ProcessIdentity | None,
+    progress: ProgressCallback,
+) -> LabStatus:
     runtime = choice.runtime
     remains = observe_remains(paths, runtime)
     if remains:
+        require_own(paths.lab)
         raise FabricError(
             f"there are remains of an earlier lab {paths.lab!r}: {remains.describe()}",
             hint=f"remove them: mrc-testbed down -n {paths.lab}",
@@ -225,6 +260,7 @@ def _build(paths: LabPaths, clos: Clos, choice: Choice, progress: ProgressCallba
         phase=Phase.BUILDING,
         version=version("mrc-testbed"),
         spec=clos.spec,
+        made_for=_record(made_for),
     )
     write_state(paths, state)
     with Ledger(paths.ledger_file) as ledger:
@@ -249,6 +285,21 @@ def _build(paths: LabPaths, clos: Clos, choice: Choice, progress: ProgressCallba
             raise
         build.close()
     return LabStatus(paths.lab, state.runtime, state.phase, state.spec, (), choice.note)
+
+
+def _made_for(paths: LabPaths, state: LabState, made_for: ProcessIdentity | None) -> LabState:
+    """The state of a lab that a run which is gone has left, now that it is for somebody else."""
+    if state.made_for is None or is_alive(state.made_for.identity):
+        return state
+    state = state.model_copy(update={"made_for": _record(made_for)})
+    write_state(paths, state)
+    return state
+
+
+def _record(process: ProcessIdentity | None) -> ProcessRecord | None:
+    if process is None:
+        return None
+    return ProcessRecord(node=None, pid=process.pid, start_ticks=process.start_ticks)
 
 
 def _discard_empty_folder(paths: LabPaths) -> None:

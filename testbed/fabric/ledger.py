@@ -6,18 +6,20 @@ process, and when the machine itself dies, so does all that the ledger could nam
 """
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
 from testbed.fabric.operation import Operation, decode_operation, encode_operation
+from testbed.fabric.state_file import private_descriptor
 
 
 class Ledger:
     """The ledger of a lab, open for appending."""
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("ab", buffering=0)
+        self._file = os.fdopen(private_descriptor(path, os.O_WRONLY | os.O_APPEND), "ab", buffering=0)
 
     def __enter__(self) -> Self:
         return self

@@ -1,18 +1,17 @@
 """The link probes of a live lab: starting them where the topology has none, and reading their counts."""
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Self
 
-from agents.bpf.libbpf import open_pinned
+from agents.abi import LinkProbePath
+from agents.bpf.libbpf import open_map_in
 from agents.bpf.maps import MappedArray
 from agents.nic.client import AgentClient
-from agents.wire_abi import LinkProbePath
 from testbed.errors import UsageError
 from testbed.fabric.live import Lab
-from testbed.fabric.state import LabPaths
+from testbed.fabric.state import MapPins
 from testbed.topology.clos import Clos
 from testbed.topology.probe_outcome import PathOutcome
 from testbed.topology.probe_path import ProbePath, probe_paths
@@ -27,12 +26,11 @@ class LinkProbeCounts:
         clos: its fabric.
     """
 
-    def __init__(self, paths: LabPaths, clos: Clos) -> None:
+    def __init__(self, paths: MapPins, clos: Clos) -> None:
         self._tables: list[tuple[tuple[ProbePath, ...], MappedArray[LinkProbePath]]] = []
         with ExitStack() as opened:
             for host in clos.hosts():
-                descriptor = open_pinned(paths.node_pins(host.name) / "link_probe_paths")
-                opened.callback(os.close, descriptor)
+                descriptor = open_map_in(opened, paths.node_pins(host.name), "link_probe_paths")
                 table = MappedArray(descriptor, LinkProbePath)
                 self._tables.append((probe_paths(clos, host.index), table))
             self._opened = opened.pop_all()

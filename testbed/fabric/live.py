@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from agents.abi import FaultAccounts, Port, PortCounters, PortFault
 from agents.bpf.maps import MappedArray, PerCpuArray
 from agents.nic.client import AgentClient
 from agents.nic.context import Context
-from agents.wire_abi import FaultAccounts, Port, PortCounters, PortFault
 from testbed.errors import UsageError
 from testbed.fabric.data_plane import FabricMaps
 from testbed.fabric.link import set_port_up
@@ -14,7 +14,7 @@ from testbed.fabric.nic_data_plane import set_icrc
 from testbed.fabric.readiness import prove_planes
 from testbed.fabric.runtime import node_namespace
 from testbed.fabric.state import LabPaths, LabState, RuntimeName
-from testbed.topology.clos import Clos
+from testbed.topology.resolve import resolve_topology
 from testbed.topology.spec import TopologySpec
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Lab:
     def __init__(self, paths: LabPaths, state: LabState) -> None:
         self.paths = paths
         self.state = state
-        self.clos = Clos(state.spec)
+        self.clos = resolve_topology(state.spec)
         self._maps = FabricMaps(paths)
         self._agents: dict[str, AgentClient] = {}
         self._nodes: dict[str, FabricNode] = {}

@@ -1,12 +1,18 @@
 """One command at a time changes a lab, or what all labs share."""
 
+import contextlib
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from testbed.errors import FabricError
+from testbed.fabric.state_file import PRIVATE_FOLDER, private_descriptor
+
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 @contextmanager
@@ -28,17 +34,34 @@ def exclusive(
     descriptor = _lock(lock_file, subject, wait=wait)
     try:
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{what} (pid {os.getpid()})".encode(), 0)
+        with contextlib.suppress(OSError):  # `down` must work on a full disk: it is what makes room
+            os.pwrite(descriptor, f"{what} (pid {os.getpid()})".encode(), 0)
         yield
     finally:
         os.close(descriptor)
 
 
+def is_held(lock_file: Path) -> bool:
+    """Whether a process holds *lock_file*."""
+    try:
+        descriptor = os.open(lock_file, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def _lock(lock_file: Path, subject: str, *, wait: bool) -> int:
     while True:
-        lock_file.parent.mkdir(parents=True, exist_ok=True)
+        lock_file.parent.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+        _require_own_folder(lock_file.parent)
         try:
-            descriptor = os.open(lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = private_descriptor(lock_file, os.O_RDWR)
         except FileNotFoundError:
             continue  # `down` removed the folder between the two calls
         try:
@@ -53,6 +76,16 @@ def _lock(lock_file: Path, subject: str, *, wait: bool) -> int:
         if _is_still_at(descriptor, lock_file):
             return descriptor
         os.close(descriptor)  # its former holder was `down`, which deleted the file: lock the new one
+
+
+def _require_own_folder(folder: Path) -> None:
+    """Makes sure that nobody else can put files, links or locks of theirs in the way of ours."""
+    found = folder.stat()
+    if found.st_uid != os.geteuid() or found.st_mode & _OTHERS_WRITE:
+        raise FabricError(
+            f"{folder} can be written by others than the user {os.geteuid()}",
+            hint="choose a state folder of your own: MRC_TESTBED_STATE_DIR",
+        )
 
 
 def _is_still_at(descriptor: int, path: Path) -> bool:

@@ -4,16 +4,12 @@ Everything is told of a link by the port that sends into it: the port is paused,
 switch at the other end sent the pauses, and its buffer fills.
 """
 
-import os
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 
-from agents.bpf.libbpf import open_pinned
-from agents.bpf.maps import ArrayMap, MappedArray
-from agents.wire_abi import (
+from agents.abi import (
     FlowControl,
     LosslessLink,
     LosslessSettings,
@@ -21,6 +17,9 @@ from agents.wire_abi import (
     QueuePort,
     TrafficClass,
 )
+from agents.bpf.libbpf import Pins, open_map_in
+from agents.bpf.maps import ArrayMap, Descriptor, MappedArray
+from agents.clock import monotonic_ns
 from testbed.fabric.deadlock import Deadlock, HeldPort, find_deadlock
 from testbed.topology.clos import Clos
 
@@ -58,7 +57,7 @@ class LosslessReader:
         FabricError: a map is of another layout.
     """
 
-    def __init__(self, far_ports: Mapping[int, Sequence[int]], map_fd: Callable[[str], int]) -> None:
+    def __init__(self, far_ports: Mapping[int, Sequence[int]], map_fd: Callable[[str], Descriptor]) -> None:
         self._far_ports = far_ports
         self._settings = list(MappedArray(map_fd("lossless_settings"), LosslessSettings))
         self._links = list(MappedArray(map_fd("lossless_links"), LosslessLink))
@@ -68,7 +67,7 @@ class LosslessReader:
 
     def links(self) -> list[LinkFlow]:
         """By the id of the sending port. Times that go on never step back, even where the model is late."""
-        now_ns = time.monotonic_ns()
+        now_ns = monotonic_ns()
         self._latest = [
             LinkFlow(
                 pauses=link.pause_frames,
@@ -141,25 +140,19 @@ class LosslessReader:
 
 
 @contextmanager
-def opened_lossless(clos: Clos, fabric_pins: Path) -> Iterator[LosslessReader]:
+def opened_lossless(clos: Clos, fabric_pins: Pins) -> Iterator[LosslessReader]:
     """The reader of a live lab with flow control.
 
     Raises:
         FabricError: a map is missing or of another layout.
     """
     with ExitStack() as stack:
-
-        def opened(name: str) -> int:
-            descriptor = open_pinned(fabric_pins / name)
-            stack.callback(os.close, descriptor)
-            return descriptor
-
         far_ports = {
             port.id: [other.id for other in clos.ports_of(clos.peer(port).node)]
             for port in clos.ports()
             if clos.peer(port).node.is_switch
         }
-        yield LosslessReader(far_ports, opened)
+        yield LosslessReader(far_ports, partial(open_map_in, stack, fabric_pins))
 
 
 def _since(start_ns: int, now_ns: int) -> int:

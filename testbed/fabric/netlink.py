@@ -37,7 +37,6 @@ _NESTED = 0x8000
 
 class _Message(IntEnum):
     NEWLINK = 16
-    DELLINK = 17
     NEWADDR = 20
     NEWROUTE = 24
     DELROUTE = 25
@@ -265,13 +264,6 @@ def limit_rate(what: str, ifindex: int, rate_bps: int, *, overhead_bytes: int, b
     head = struct.pack("=BxxxiIII", socket.AF_UNSPEC, ifindex, 0, root, 0)
     body = head + _text(tca_kind, "tbf") + attribute(tca_options | _NESTED, options)
     return Request(f"limit {what}", _Message.NEWQDISC, _NLM_F_CREATE | _NLM_F_REPLACE, body)
-
-
-def delete_link(what: str, ifindex: int) -> Request:
-    """Deletes an interface, a veth pair with it; no such interface is success."""
-    body = _IFINFO.pack(socket.AF_UNSPEC, 0, ifindex, 0, 0)
-    gone = frozenset({errno.ENODEV})
-    return Request(f"delete {what}", _Message.DELLINK, 0, body, gone)
 
 
 def add_address(what: str, ifindex: int, address: IPv6Address, prefix_length: int) -> Request:

@@ -1,17 +1,19 @@
 """The data plane of one NIC: program and maps, loaded and pinned from outside the host."""
 
 import os
-import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from ctypes import c_uint32
 from typing import Final
 
-from agents.bpf.libbpf import BpfObject, open_pinned
-from agents.bpf.maps import MappedArray, map_update
-from agents.wire_abi import IcrcMode, Limit, LinkProbePath, LinkProbing, NicConfig
-from testbed.fabric.data_plane import fabric_rodata, load_object, pin_object
-from testbed.fabric.state import LabPaths
+from agents.abi import IcrcMode, Limit, LinkProbePath, LinkProbing, NicConfig, NicControl
+from agents.bpf.libbpf import BpfObject, open_map_in, open_pinned, open_pinned_in
+from agents.bpf.maps import Descriptor, MappedArray, map_freeze, map_update
+from agents.clock import monotonic_ns
+from agents.protocol.ports import MRC_UDP_PORT
+from testbed.fabric.data_plane import LoadedMaps, fabric_rodata, load_object, pin_object
+from testbed.fabric.state import LabPaths, MapPins
 from testbed.topology.addressing import INNER_PREFIX
 from testbed.topology.clos import Clos
 from testbed.topology.element import Node
@@ -21,7 +23,7 @@ from testbed.topology.usid import BLOCK
 NIC_PROGRAM: Final = "nic"
 RC_PROGRAM: Final = "rc"
 STACK_PROGRAM: Final = "stack"
-UDP_PORT: Final = 4791
+LINK_PROBE_MAPS: Final = ("link_probe_paths", "link_probing")
 _RC_PLACE: Final = 0  # NIC_TRANSPORT_RC of nic.bpf.c
 AGENT_SILENCE_LIMIT_NS: Final = 10_000_000_000
 """An agent that gives no sign of life for so long is dead, however busy the machine: its QPs end."""
@@ -39,25 +41,39 @@ def load_nic(paths: LabPaths, clos: Clos, host: str, shared_maps: Mapping[str, i
     Raises:
         PreflightError: the object is missing or the verifier refuses it.
     """
-    nic = clos.spec.nic
     probed = probe_paths(clos, clos.node(host).index)
-    sizes = {
-        "link_probe_paths": max(1, len(probed)),
+    sizes = nic_map_entries(clos, len(probed))
+    with load_object(
+        paths, "nic.bpf.o", rodata=fabric_rodata(clos), max_entries=sizes, reuse=shared_maps
+    ) as loaded:
+        fill_nic(loaded, clos, clos.node(host))
+        # else a process in the host's container could send from any port of the lab
+        map_freeze(loaded.map_fd("nic_config"))
+        fill_link_probes({name: loaded.map_fd(name) for name in LINK_PROBE_MAPS}, probed)
+        pin_object(loaded, paths.node_pins(host), NIC_PROGRAM, shared=shared_maps)
+        _load_reliable_connection(paths, clos, host, loaded)
+        _load_stack(paths, clos, host, loaded)
+
+
+def nic_map_entries(clos: Clos, probe_path_count: int) -> dict[str, int]:
+    """Elements of the NIC's maps; maps not named stay as declared."""
+    nic = clos.spec.nic
+    return {
+        "link_probe_paths": max(1, probe_path_count),
         "memory": nic.memory // Limit.MEMORY_SEGMENT,
         "qps": nic.qps_max,
         "work_ring": nic.qps_max,
         "streams": nic.qps_max,
         "rtt_histogram": clos.spec.planes,
     }
-    with load_object(
-        paths, "nic.bpf.o", rodata=fabric_rodata(clos), max_entries=sizes, reuse=shared_maps
-    ) as loaded:
-        config = MappedArray(loaded.map_fd("nic_config"), NicConfig)[0]
-        _fill_config(config, clos, clos.node(host))
-        fill_link_probes(loaded, probed)
-        pin_object(loaded, paths.node_pins(host), NIC_PROGRAM, shared=shared_maps)
-        _load_reliable_connection(paths, clos, host, loaded)
-        _load_stack(paths, clos, host, loaded)
+
+
+def fill_nic(maps: LoadedMaps, clos: Clos, host: Node) -> None:
+    """Tells a NIC who it is and what it starts with."""
+    map_update(maps.map_fd("nic_config"), c_uint32(0), nic_config(clos, host))
+    control = MappedArray(maps.map_fd("nic_control"), NicControl)[0]
+    control.heartbeat_limit_ns = AGENT_SILENCE_LIMIT_NS
+    control.icrc_mode = IcrcMode.ON if clos.spec.nic.icrc == "on" else IcrcMode.OFF
 
 
 def _load_reliable_connection(paths: LabPaths, clos: Clos, host: str, nic: BpfObject) -> None:
@@ -82,15 +98,48 @@ def _load_stack(paths: LabPaths, clos: Clos, host: str, nic: BpfObject) -> None:
         pin_object(loaded, paths.node_pins(host), STACK_PROGRAM, shared=shared)
 
 
-def fill_link_probes(loaded: BpfObject, probed: Sequence[ProbePath]) -> None:
-    """Tells the NIC its probe paths, which it uses when its agent asks it to."""
-    table = MappedArray(loaded.map_fd("link_probe_paths"), LinkProbePath)
+def fill_link_probes(maps: Mapping[str, Descriptor], probed: Sequence[ProbePath]) -> None:
+    """Tells the NIC its probe paths, which it uses when its agent asks it to.
+
+    Args:
+        maps: descriptors of LINK_PROBE_MAPS, by name.
+        probed: the paths.
+    """
+    table = MappedArray(maps["link_probe_paths"], LinkProbePath)
     for entry, path in zip(table, probed, strict=False):  # a map has one entry at least
         entry.carrier_hi, entry.carrier_lo = divmod(int(path.carrier), 1 << 64)
         entry.plane = path.plane
-    probing = MappedArray(loaded.map_fd("link_probing"), LinkProbing)[0]
+    probing = MappedArray(maps["link_probing"], LinkProbing)[0]
     probing.path_count = len(probed)
     probing.lag_rounds = 1
+
+
+def restore_nic(paths: LabPaths, clos: Clos, host: str) -> None:
+    """Sets anew what a process in the host may have written over and its agent does not set: for a new agent.
+
+    Faults stay: whether NICs check the iCRC now is what the other NICs do.
+    """
+    others = (node.name for node in clos.hosts() if node.name != host)
+    modes = Counter(_icrc_mode(paths, other) for other in others)
+    with ExitStack() as opened:
+        maps = {
+            name: open_pinned_in(opened, paths.node_pins(host), name)
+            for name in ("nic_control", *LINK_PROBE_MAPS)
+        }
+        control = MappedArray(maps["nic_control"], NicControl)[0]
+        control.port_up_mask = 0  # the agent finds out
+        control.heartbeat_limit_ns = AGENT_SILENCE_LIMIT_NS
+        control.heartbeat_ns = monotonic_ns()
+        control.icrc_mode = modes.most_common(1)[0][0]
+        fill_link_probes(maps, probe_paths(clos, clos.node(host).index))
+
+
+def _icrc_mode(paths: LabPaths, host: str) -> int:
+    descriptor = open_pinned(paths.node_pins(host) / "nic_control")
+    try:
+        return int(MappedArray(descriptor, NicControl)[0].icrc_mode)
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
@@ -103,7 +152,7 @@ def nic_program(paths: LabPaths, host: str) -> Iterator[int]:
         os.close(descriptor)
 
 
-def set_icrc(paths: LabPaths, clos: Clos, *, is_on: bool) -> None:
+def set_icrc(paths: MapPins, clos: Clos, *, is_on: bool) -> None:
     """Has all NICs of a live lab compute and check the iCRC from now on, or again as its spec says.
 
     Packets that left before are not refused: first every NIC sends it, then every NIC checks it, and
@@ -112,35 +161,33 @@ def set_icrc(paths: LabPaths, clos: Clos, *, is_on: bool) -> None:
     wanted = IcrcMode.ON if is_on or clos.spec.nic.icrc == "on" else IcrcMode.OFF
     for mode in (IcrcMode.FILL, wanted):
         for host in clos.hosts():
-            descriptor = open_pinned(paths.node_pins(host.name) / "nic_config")
-            try:
-                MappedArray(descriptor, NicConfig)[0].icrc_mode = mode
-            finally:
-                os.close(descriptor)
+            with ExitStack() as opened:
+                descriptor = open_map_in(opened, paths.node_pins(host.name), "nic_control")
+                MappedArray(descriptor, NicControl)[0].icrc_mode = mode
 
 
-def expect_heartbeat(paths: LabPaths, host: str, *, is_expected: bool) -> None:
+def expect_heartbeat(paths: MapPins, host: str, *, is_expected: bool) -> None:
     """Lets the NIC of *host* count on the signs of life of its agent, from now on, or do without."""
-    descriptor = open_pinned(paths.node_pins(host) / "nic_config")
-    try:
-        config = MappedArray(descriptor, NicConfig)[0]
-        config.heartbeat_ns = time.monotonic_ns()
-        config.heartbeat_limit_ns = AGENT_SILENCE_LIMIT_NS if is_expected else 0
-    finally:
-        os.close(descriptor)
+    with ExitStack() as opened:
+        descriptor = open_map_in(opened, paths.node_pins(host), "nic_control")
+        control = MappedArray(descriptor, NicControl)[0]
+        control.heartbeat_ns = monotonic_ns()
+        control.heartbeat_limit_ns = AGENT_SILENCE_LIMIT_NS if is_expected else 0
 
 
-def _fill_config(config: NicConfig, clos: Clos, host: Node) -> None:
-    config.host_index = host.index
-    config.plane_count = clos.spec.planes
-    config.hosts_per_t0 = clos.spec.hosts_per_t0
-    config.uplinks_per_pair = clos.spec.uplinks_per_pair
-    config.uplink_count = clos.numbering.uplink_count
-    config.downlink = clos.numbering.downlink(host.index)
-    config.udp_port = UDP_PORT
-    config.srv6_block = BLOCK
-    config.inner_prefix = INNER_PREFIX
-    config.heartbeat_limit_ns = AGENT_SILENCE_LIMIT_NS
-    config.icrc_mode = IcrcMode.ON if clos.spec.nic.icrc == "on" else IcrcMode.OFF
-    for plane, port in enumerate(clos.ports_of(host)):
-        config.port_id[plane] = port.id
+def nic_config(clos: Clos, host: Node) -> NicConfig:
+    """Who the NIC of *host* is."""
+    ports = [port.id for port in clos.ports_of(host)]
+    absent = [Limit.PORT_NONE] * (Limit.PLANE_MAX - len(ports))
+    return NicConfig(
+        host_index=host.index,
+        plane_count=clos.spec.planes,
+        hosts_per_t0=clos.spec.hosts_per_t0,
+        uplinks_per_pair=clos.spec.uplinks_per_pair,
+        uplink_count=clos.numbering.uplink_count,
+        downlink=clos.numbering.downlink(host.index),
+        udp_port=MRC_UDP_PORT,
+        srv6_block=BLOCK,
+        inner_prefix=INNER_PREFIX,
+        port_id=(c_uint32 * Limit.PLANE_MAX)(*ports, *absent),
+    )

@@ -3,8 +3,7 @@
 from ctypes import addressof, memset, sizeof
 from typing import Final, Protocol
 
-from agents.bpf.maps import MappedArray
-from agents.wire_abi import (
+from agents.abi import (
     FaultAccount,
     FaultAccounts,
     FaultAction,
@@ -13,9 +12,12 @@ from agents.wire_abi import (
     PortFault,
     TrafficClass,
 )
+from agents.bpf.maps import MappedArray
 
 CERTAIN_Q32: Final = 1 << 32
 """Chance 1 in the 32-bit fixed point of the rules."""
+
+_MASK_64: Final = (1 << 64) - 1
 
 ALL_CLASSES: Final = (1 << TrafficClass.COUNT) - 1
 
@@ -85,11 +87,39 @@ def read_account(maps: FaultedMaps, port_id: int, index: int) -> FaultAccount:
     return account if account.id == maps.port_fault[port_id].rule[index].id else FaultAccount()
 
 
-def is_down(maps: FaultedMaps, port_id: int) -> bool:
-    """Whether a rule makes the link of the port look down in its direction."""
-    if not maps.port_table[port_id].is_faulted:
+def acts(rule: FaultRule, now_ns: int) -> bool:
+    """Whether a rule acts at *now_ns* of CLOCK_MONOTONIC, as fault_acts() of the data plane finds it."""
+    if not rule.action or (rule.end_ns and now_ns >= rule.end_ns):
         return False
-    return any(rule.action == FaultAction.DOWN for rule in maps.port_fault[port_id].rule)
+    if not rule.every_ns:
+        return True
+    age_ns = (now_ns - rule.begin_ns) & _MASK_64
+    start_ns = outage_start_ns(rule.flap_seed, age_ns // rule.every_ns, rule.every_ns, rule.late_ns)
+    return start_ns <= age_ns < start_ns + rule.down_ns
+
+
+def outage_start_ns(seed: int, period: int, every_ns: int, late_ns: int) -> int:
+    """When the outage of a flap's period begins, in ns since the flap began.
+
+    Args:
+        seed: 32 bits.
+        period: number of the period, from 0.
+        every_ns: length of a period.
+        late_ns: the outage begins up to this long after its period.
+    """
+    draw = seeded_draw(seed, period)
+    return period * every_ns + (((late_ns >> 8) * draw & _MASK_64) >> 24)
+
+
+def seeded_draw(seed: int, sequence: int) -> int:
+    """The sequence-th 32-bit number of a 32-bit seed.
+
+    Source: the finaliser of SplitMix64, as seeded_draw() of the data plane.
+    """
+    word = (sequence * 0x9E3779B97F4A7C15 + (seed << 32 | seed)) & _MASK_64
+    word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & _MASK_64
+    word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & _MASK_64
+    return (word ^ (word >> 31)) >> 32
 
 
 def is_healthy(maps: FaultedMaps, port_id: int) -> bool:

@@ -12,22 +12,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from agents.abi import QueueLimit
 from agents.bpf.libbpf import library
-from agents.wire_abi import QueueLimit
 from testbed.errors import PreflightError, TestbedError
 from testbed.fabric.data_plane import OBJECTS_DIR
-from testbed.fabric.data_plane_trial import check_data_plane
+from testbed.fabric.data_plane_trial import PROGRAM_OBJECTS, check_data_plane
 from testbed.fabric.drainer import DRAINER
 from testbed.fabric.runtime_choice import choose_runtime
 from testbed.fabric.state import DEFAULT_LAB, RuntimeName, lab_paths
 from testbed.topology.clos import Clos
+from testbed.topology.resolve import resolve_topology
 from testbed.topology.spec import TopologySpec
 from testbed.units import format_size_bytes
 
 KERNEL_MIN: Final = (6, 1)
 
 _CAPABILITIES: Final = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21}
-_OBJECTS: Final = ("forward.bpf.o", "emit.bpf.o", "nic.bpf.o", "rc.bpf.o")
 _SPARE_DESCRIPTORS: Final = 256
 _AGENT_BYTES: Final = 60 << 20
 _QP_BYTES: Final = 100 << 10
@@ -65,7 +65,7 @@ def machine_checks() -> tuple[Check, ...]:
         _ipv6(),
         _bpf_file_system(),
         _libbpf(),
-        _built([OBJECTS_DIR / name for name in _OBJECTS], "BPF objects"),
+        _built([OBJECTS_DIR / name for name in PROGRAM_OBJECTS], "BPF objects"),
         _inotify(),
     )
 
@@ -90,7 +90,11 @@ def lab_checks(clos: Clos, *, has_containers: bool) -> tuple[Check, ...]:
 
 def doctor_checks() -> tuple[Check, ...]:
     """All checks for the default lab, also the slow ones that load and attach the data plane for a moment."""
-    quick = (*machine_checks(), *lab_checks(Clos(TopologySpec()), has_containers=False), _docker())
+    quick = (
+        *machine_checks(),
+        *lab_checks(resolve_topology(TopologySpec()), has_containers=False),
+        _docker(),
+    )
     if all(check.is_met for check in quick[:-1]):
         return (*quick, _attempt("native XDP on veth, BPF accepted by the verifier", check_data_plane))
     return quick

@@ -9,12 +9,13 @@ import errno
 import os
 import select
 import signal
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from agents.clock import monotonic_ns
 from testbed.errors import CleanupError, FabricError
+from testbed.fabric.root import STATE_DIR_VARIABLE, state_root
 
 _PROC = Path("/proc")
 _MARK = "MRC_TESTBED_OWNED_BY"
@@ -35,8 +36,8 @@ class ProcessIdentity:
 
 
 def marked_environment(lab: str, base: Mapping[str, str] | None = None) -> dict[str, str]:
-    """An environment whose process, and all it starts, `find_marked` finds."""
-    return {**(os.environ if base is None else base), _MARK: lab}
+    """An environment whose process, and all it starts, `find_marked` finds and `owner_root` asks."""
+    return {**(os.environ if base is None else base), _MARK: lab, STATE_DIR_VARIABLE: str(state_root())}
 
 
 def start_detached(lab: str, command: list[str], log: Path) -> ProcessIdentity:
@@ -50,7 +51,7 @@ def start_detached(lab: str, command: list[str], log: Path) -> ProcessIdentity:
     Raises:
         FabricError: the program cannot be run.
     """
-    log_flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    log_flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
     try:
         # Not subprocess.Popen, which wants to be waited for.
         pid = os.posix_spawn(
@@ -59,7 +60,7 @@ def start_detached(lab: str, command: list[str], log: Path) -> ProcessIdentity:
             marked_environment(lab),
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                (os.POSIX_SPAWN_OPEN, 1, str(log), log_flags, 0o644),
+                (os.POSIX_SPAWN_OPEN, 1, str(log), log_flags, 0o600),
                 (os.POSIX_SPAWN_DUP2, 1, 2),
             ],
             setsid=True,
@@ -83,6 +84,18 @@ def observe_process(pid: int) -> ProcessIdentity | None:
     return ProcessIdentity(pid, int(fields[_STAT_START]))
 
 
+def own_identity() -> ProcessIdentity:
+    """The calling process.
+
+    Raises:
+        FabricError: it is not to be seen in /proc.
+    """
+    identity = observe_process(os.getpid())
+    if identity is None:
+        raise FabricError("this process is not in /proc", hint="mount /proc")
+    return identity
+
+
 def is_alive(process: ProcessIdentity) -> bool:
     """Whether that very process still runs."""
     return observe_process(process.pid) == process
@@ -102,12 +115,25 @@ def find_marked(lab: str) -> tuple[ProcessIdentity, ...]:
     return tuple(found)
 
 
+def owner_root(lab: str) -> Path | None:
+    """The state folder that a process of *lab* belongs to; None when the lab has no process."""
+    prefix = f"{STATE_DIR_VARIABLE}=".encode()
+    for process in find_marked(lab):
+        for entry in _environment(process.pid):
+            if entry.startswith(prefix):
+                return Path(os.fsdecode(entry.removeprefix(prefix)))
+    return None
+
+
 def _bears_mark(pid: int, lab: str) -> bool:
+    return f"{_MARK}={lab}".encode() in _environment(pid)
+
+
+def _environment(pid: int) -> list[bytes]:
     try:
-        environment = (_PROC / str(pid) / "environ").read_bytes()
+        return (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
     except (PermissionError, FileNotFoundError, ProcessLookupError):
-        return False  # more privileged than we are, hence not of our making; or just gone
-    return f"{_MARK}={lab}".encode() in environment.split(b"\0")
+        return []  # more privileged than we are, hence not of our making; or just gone
 
 
 def stop_processes(processes: Iterable[ProcessIdentity], grace_ns: int) -> None:
@@ -146,19 +172,22 @@ def freeze(process: ProcessIdentity) -> None:
     Raises:
         FabricError: it has not stopped within a second; it is sleeping in the kernel.
     """
-    deadline_ns = time.monotonic_ns() + _FREEZE_NS
+    deadline_ns = monotonic_ns() + _FREEZE_NS
     if not signal_process(process, signal.SIGSTOP):
         return
     # Nothing tells a stranger that a process has stopped; it takes as long as a system call does.
-    while is_alive(process) and not _is_stopped(process.pid):
-        if time.monotonic_ns() >= deadline_ns:
+    while is_alive(process) and not is_stopped(process):
+        if monotonic_ns() >= deadline_ns:
             raise FabricError(f"process {process.pid} does not stop")
         os.sched_yield()
 
 
-def _is_stopped(pid: int) -> bool:
-    fields = _stat_fields(pid)
-    return fields is None or fields[_STAT_STATE] == "T"
+def is_stopped(process: ProcessIdentity) -> bool:
+    """Whether that very process runs and has been stopped by a signal."""
+    fields = _stat_fields(process.pid)
+    return (
+        fields is not None and int(fields[_STAT_START]) == process.start_ticks and fields[_STAT_STATE] == "T"
+    )
 
 
 def _end(processes: Iterable[ProcessIdentity], steps: Iterable[tuple[signal.Signals, int]]) -> None:
@@ -212,8 +241,8 @@ def _wait_for_exit(descriptors: set[int], wait_ns: int) -> set[int]:
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
     remaining = set(descriptors)
-    deadline_ns = time.monotonic_ns() + wait_ns
-    while remaining and (left_ns := deadline_ns - time.monotonic_ns()) > 0:
+    deadline_ns = monotonic_ns() + wait_ns
+    while remaining and (left_ns := deadline_ns - monotonic_ns()) > 0:
         for descriptor, _ in poll.poll(left_ns / 1e6):
             poll.unregister(descriptor)
             remaining.discard(descriptor)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Self
 
+from agents.abi import DrainerMode, QueueDrainer, QueuePool
+from agents.abi import Port as PortEntry
 from agents.bpf.libbpf import open_pinned_in
 from agents.bpf.maps import ArrayMap, MappedArray, map_info
-from agents.wire_abi import DrainerMode, QueueDrainer, QueuePool
-from agents.wire_abi import Port as PortEntry
 from testbed.fabric.state import LabPaths
 
 

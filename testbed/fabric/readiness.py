@@ -5,12 +5,13 @@ compared.
 from dataclasses import dataclass
 from typing import Final
 
-from agents.nic.client import AgentClient
+from agents.nic.client import AgentClient, connect_pair
 from testbed.errors import FabricError, TestbedError
 from testbed.fabric.runtime import Report
 from testbed.fabric.state import LabPaths
 from testbed.topology.clos import Clos
 from testbed.topology.element import Node
+from testbed.topology.path import find_ev
 
 _TIMEOUT_NS: Final = 10_000_000_000
 _TRIALS: Final = 8
@@ -66,7 +67,7 @@ def _trials(clos: Clos) -> list[_Trial]:
         receiver = clos.host((sender.index + step) % clos.numbering.host_count)
         uplink = sender.index % clos.numbering.uplink_count if spec.t0 > 1 else 0
         evs = tuple(
-            clos.ev_of_path(sender.index, receiver.index, plane, uplink) for plane in range(spec.planes)
+            find_ev(clos, sender.index, receiver.index, plane, uplink) for plane in range(spec.planes)
         )
         trials.append(_Trial(sender, receiver, evs, spec.nic.path_mtu))
     return trials
@@ -87,8 +88,7 @@ def _write(trial: _Trial, sender: AgentClient, receiver: AgentClient) -> None:
     attributes = {"backup_per_plane": 0, "min_active": 1, "pmtu_bytes": trial.packet_bytes}
     near = sender.create_qp(trial.receiver.index, list(trial.evs), **attributes)
     far = receiver.create_qp(trial.sender.index, list(trial.evs), **attributes)
-    receiver.connect_qp(far, near)
-    sender.connect_qp(near, far)
+    connect_pair(sender, near, receiver, far)
     sender.fill(source["offset"], trial.length_bytes, trial.seed)
     sender.post_write(
         near,

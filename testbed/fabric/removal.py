@@ -14,6 +14,7 @@ from typing import Final
 from testbed.errors import CleanupError, TestbedError
 from testbed.fabric.bpf_file_system import labs_with_pins, remove_pins
 from testbed.fabric.ledger import read_ledger
+from testbed.fabric.node_folder import unmount_node_folders
 from testbed.fabric.plan import created_nodes_backwards
 from testbed.fabric.process import find_marked, stop_processes
 from testbed.fabric.runtime import Runtime
@@ -21,6 +22,8 @@ from testbed.fabric.state import LabPaths
 
 _GRACE_NS: Final = 2_000_000_000
 """An agent ends within milliseconds of SIGTERM; two seconds are for a machine under load."""
+
+_ROUNDS_MAX: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ def remove(paths: LabPaths, runtime: Runtime, *, keep_lock: bool = False) -> Non
         except (TestbedError, OSError) as error:
             failures.append(error)
 
-    attempt(lambda: stop_processes(find_marked(paths.lab), _GRACE_NS))
+    attempt(lambda: _stop_all(paths.lab))
     nodes = dict.fromkeys((*created_nodes_backwards(read_ledger(paths.ledger_file)), *runtime.find_nodes()))
     attempt(lambda: runtime.delete_nodes(tuple(nodes)))
     attempt(lambda: remove_pins(paths))
@@ -96,7 +99,17 @@ def remove(paths: LabPaths, runtime: Runtime, *, keep_lock: bool = False) -> Non
         )
 
 
+def _stop_all(lab: str) -> None:
+    """Ends all processes of a lab, also those that another one started while it was being ended."""
+    for _ in range(_ROUNDS_MAX):
+        found = find_marked(lab)
+        if not found:
+            return
+        stop_processes(found, _GRACE_NS)
+
+
 def _clear_folder(paths: LabPaths, *, keep_lock: bool) -> None:
+    unmount_node_folders(paths.nodes_folder)
     records = {paths.ledger_file, paths.state_file}  # last: a failure leaves the lab known
     for entry in sorted(paths.folder.iterdir(), key=lambda entry: entry in records):
         if entry == paths.lock_file:

@@ -1,27 +1,25 @@
 """The forwarding table of a live switch, taken away and given back."""
 
-import os
+from contextlib import ExitStack
 from ctypes import c_uint32
 
-from agents.bpf.libbpf import open_pinned
+from agents.bpf.libbpf import open_map_in
 from agents.bpf.maps import map_update
-from testbed.fabric.state import LabPaths
+from testbed.fabric.state import MapPins
 from testbed.topology.clos import Clos
 from testbed.topology.element import Node
-from testbed.topology.forwarding import FIB_NONE, FIB_STRIDE
+from testbed.topology.forwarding import FIB_NONE, FIB_STRIDE, fib_entries
 
 
-def write_routes(paths: LabPaths, clos: Clos, switch: Node, *, is_present: bool) -> None:
+def write_routes(paths: MapPins, clos: Clos, switch: Node, *, is_present: bool) -> None:
     """Gives a switch the table that the topology wants, or leaves it none; frames meet it at once.
 
     Raises:
         FabricError: the lab's maps cannot be opened or written.
         UsageError: the node is a host.
     """
-    descriptor = open_pinned(paths.fabric_pins / "fib")
-    try:
-        for entry in clos.fib_entries(switch):
+    with ExitStack() as opened:
+        fib = open_map_in(opened, paths.fabric_pins, "fib")
+        for entry in fib_entries(clos, switch):
             value = entry.value if is_present else FIB_NONE
-            map_update(descriptor, c_uint32(switch.id * FIB_STRIDE + entry.key), c_uint32(value))
-    finally:
-        os.close(descriptor)
+            map_update(fib, c_uint32(switch.id * FIB_STRIDE + entry.key), c_uint32(value))

@@ -7,7 +7,8 @@ bpffs/<lab>/nodes/<host>/ pins of one NIC
 <lab>/ledger.jsonl        what was done to the machine (ledger.py)
 <lab>/lock                held by the command that changes the lab (lock.py)
 <lab>/bpf                 symbolic link to bpffs/<lab>
-<lab>/nodes/<host>/       agent.json, agent.sock, agent.log
+<lab>/agents/<host>/      agent.json, which the host reads and only this machine writes
+<lab>/nodes/<host>/       agent.sock, agent.log: what a process in the host may write (agents/node_file.py)
 <lab>/faults/             the ledger of faults, which belongs to testbed.faults
 """
 
@@ -16,21 +17,22 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
+from agents.bpf.libbpf import Pins
 from testbed.errors import UsageError
 from testbed.fabric.process import ProcessIdentity
+from testbed.fabric.root import STATE_DIR_VARIABLE, state_root
 from testbed.fabric.state_file import read_record, write_record
 from testbed.topology.spec import TopologySpec
 
 DEFAULT_LAB: Final = "default"
 
-_ROOT_VARIABLE: Final = "MRC_TESTBED_STATE_DIR"
-_DEFAULT_ROOT: Final = Path("/run/mrc-testbed")
 _BPFFS: Final = "bpffs"
-_LAB_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
+LAB_NAME_LENGTH_MAX: Final = 32
+_LAB_NAME: Final = re.compile(rf"[a-z0-9]([a-z0-9-]{{0,{LAB_NAME_LENGTH_MAX - 2}}}[a-z0-9])?")
 _SOCKET_PATH_BYTES_MAX: Final = 107  # sun_path less its closing zero
 
 
@@ -50,7 +52,7 @@ class Phase(StrEnum):
 
 
 class ProcessRecord(BaseModel):
-    """A process of the lab on this machine: the agent of a host, or the queue drainer (node None)."""
+    """A process on this machine: the agent of a host, or with node None the queue drainer or a run."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -74,7 +76,10 @@ class ContainerRecord(BaseModel):
 
 
 class LabState(BaseModel):
-    """The content of lab.json."""
+    """The content of lab.json.
+
+    `made_for` is the run or campaign that removes the lab at its end; None: it stays until `down`.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -86,7 +91,18 @@ class LabState(BaseModel):
     spec: TopologySpec
     containers: dict[str, ContainerRecord] = {}
     processes: tuple[ProcessRecord, ...] = ()
-    kernel_srv6_switches: tuple[str, ...] = ()
+    made_for: ProcessRecord | None = None
+
+
+class MapPins(Protocol):
+    """Where the maps of one lab are found."""
+
+    @property
+    def fabric_pins(self) -> Pins:
+        """Those that the whole fabric shares."""
+
+    def node_pins(self, host: str) -> Pins:
+        """Those of one NIC."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +161,22 @@ class LabPaths:
         """Pins of one NIC."""
         return self.pins / "nodes" / host
 
+    @property
+    def nodes_folder(self) -> Path:
+        """Folder of the folders that nodes write."""
+        return self.folder / "nodes"
+
     def node_folder(self, host: str) -> Path:
-        """Files of one agent."""
-        return self.folder / "nodes" / host
+        """What the agent of one host writes; whoever is root in the host may put anything there."""
+        return self.nodes_folder / host
+
+    def agent_folder(self, host: str) -> Path:
+        """What the agent of one host reads."""
+        return self.folder / "agents" / host
 
     def agent_config(self, host: str) -> Path:
         """What the agent is told at its start."""
-        return self.node_folder(host) / "agent.json"
+        return self.agent_folder(host) / "agent.json"
 
     def agent_socket(self, host: str) -> Path:
         """Where the agent listens."""
@@ -172,11 +197,6 @@ class LabPaths:
         return self.root / f"{self.lab}-verifier.log"
 
 
-def state_root() -> Path:
-    """The folder of all labs of this machine."""
-    return Path(os.environ.get(_ROOT_VARIABLE) or _DEFAULT_ROOT)
-
-
 def lab_paths(name: str) -> LabPaths:
     """The paths of lab *name*.
 
@@ -194,7 +214,7 @@ def lab_paths(name: str) -> LabPaths:
         raise UsageError(
             f"the state folder {paths.root} makes the sockets' paths {longest_bytes} bytes long, "
             f"{_SOCKET_PATH_BYTES_MAX} are possible",
-            hint=f"set {_ROOT_VARIABLE} to a shorter path",
+            hint=f"set {STATE_DIR_VARIABLE} to a shorter path",
         )
     return paths
 

@@ -1,28 +1,27 @@
 """Faults added from the command line: they outlive their command, until their time is over or cleared."""
 
-import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
-from typing import Final, Literal
+from typing import Final
 
+from agents.clock import monotonic_ns
 from testbed.document import Tree, validate_values
 from testbed.errors import UsageError, did_you_mean
+from testbed.fabric.process import ProcessIdentity, own_identity
 from testbed.fabric.state import lab_paths
-from testbed.faults.binding import bind
-from testbed.faults.flap import Flap
-from testbed.faults.injector import FaultEvent, Injector
-from testbed.faults.keeper import ensure_keeper
+from testbed.faults.controller import FaultController, FaultEvent
+from testbed.faults.fault import ScheduledFault
 from testbed.faults.lab_target import LabTarget
-from testbed.faults.ledger import Entry, Ledger, own_identity
-from testbed.faults.link_kinds import LinkFlap
-from testbed.faults.node_kinds import PlaneDown
-from testbed.faults.occurrence import FaultAction, FaultKind
-from testbed.faults.spec import KINDS, Fault
-from testbed.faults.spec_base import NodeFault
-from testbed.faults.targets import check_fabric, target_fault
+from testbed.faults.ledger import Entry, Ledger
+from testbed.faults.raw_load import prepare_load
+from testbed.faults.reaper import ensure_reaper
+from testbed.faults.rule import FLAP_PLACE, mix_seed
+from testbed.faults.spec import KINDS
+from testbed.faults.spec_base import AnyFault
+from testbed.faults.targets import target_fault
 from testbed.topology.clos import Clos
-from testbed.topology.selector import (
+from testbed.topology.selector_spec import (
     LinkSelector,
     NodeSelector,
     PlaneSelector,
@@ -35,8 +34,8 @@ _CHOICE_FIELDS: Final = ("pick", "count", "optic")
 
 
 def parse_fault(
-    kind: FaultKind, selector: str, fields: Mapping[str, str | int | float], taken_ids: Collection[str]
-) -> Fault:
+    kind: str, selector: str, fields: Mapping[str, str | int | float], taken_ids: Collection[str]
+) -> AnyFault:
     """The fault that a command line asks for.
 
     Args:
@@ -60,7 +59,7 @@ def parse_fault(
     return validate_values(values, KINDS[kind], "command line")
 
 
-def parse_kind(text: str) -> FaultKind:
+def parse_kind(text: str) -> str:
     """The kind of that name.
 
     Raises:
@@ -73,21 +72,13 @@ def parse_kind(text: str) -> FaultKind:
     raise UsageError(f"there is no kind of fault {text!r}{meant}", hint="mrc-testbed fault kinds lists them")
 
 
-def selects(kind: FaultKind) -> Literal["link", "node", "plane"]:
-    """What a selector of that kind chooses from."""
-    model = KINDS[kind]
-    if issubclass(model, NodeFault):
-        return "node"
-    return "plane" if issubclass(model, PlaneDown) else "link"
-
-
-def parse_selector(kind: FaultKind, text: str) -> LinkSelector | NodeSelector | PlaneSelector:
+def parse_selector(kind: str, text: str) -> LinkSelector | NodeSelector | PlaneSelector:
     """The selector of a command line, of links, nodes or planes as the kind wants it.
 
     Raises:
         UsageError: it is none of these.
     """
-    match selects(kind):
+    match KINDS[kind].selects:
         case "node":
             return parse_node_selector(text)
         case "plane":
@@ -96,13 +87,12 @@ def parse_selector(kind: FaultKind, text: str) -> LinkSelector | NodeSelector | 
             return parse_link_selector(text)
 
 
-def plan_fault(fault: Fault, clos: Clos, seed: int) -> FaultAction:
+def plan_fault(fault: AnyFault, clos: Clos, seed: int) -> ScheduledFault:
     """What `LabFaults.add` injects: the links chosen, the seed fixed.
 
     Raises:
         UsageError: the selector matches nothing, or the kind cannot act on what it matches or in this fabric.
     """
-    check_fabric(fault, clos)
     return target_fault(fault, clos, seed, seed)
 
 
@@ -121,12 +111,12 @@ class LabFaults:
         self._lab = lab
         self._target = LabTarget(lab)
         self._ledger = Ledger(lab_paths(lab).faults)
-        self._injector = Injector(self._ledger, self._target)
+        self._controller = FaultController(self._ledger, self._target)
         self.clos = self._target.clos
-        self._injector.clear_stale()
+        self._controller.clear_stale()
 
-    def add(self, fault: Fault, seed: int) -> FaultEvent | None:
-        """The event of *fault* having begun; None for a flap, which its keeper begins.
+    def add(self, fault: AnyFault, seed: int) -> FaultEvent:
+        """The event of *fault* having begun; a flap begins with its first period.
 
         Its `at` is now, whatever it says.
 
@@ -134,23 +124,22 @@ class LabFaults:
             UsageError: its selector matches nothing, or it cannot act on what it matches.
             FaultError: its id is active already, or the lab could not be changed.
         """
-        bound = bind(plan_fault(fault, self.clos, seed), self.clos)
-        if fault.for_ns is None and not isinstance(fault, LinkFlap):
-            return self._injector.apply(bound)
-        # The keeper first, so that the fault's time does not begin while it starts; announced, this process
-        # keeps it from ending before there is a fault to look after.
-        with self._announced():
-            ensure_keeper(self._lab)
-            expires_ns = None if fault.for_ns is None else time.monotonic_ns() + fault.for_ns
-            if isinstance(fault, LinkFlap):
-                flap = Flap(fault.every_ns, fault.down_ns, fault.jitter_ratio, seed)
-                self._injector.schedule(bound, flap, expires_ns=expires_ns)
-                return None
-            return self._injector.apply(bound, expires_ns=expires_ns)
+        bound = plan_fault(fault, self.clos, seed)
+        flap = fault.flap(mix_seed(seed, FLAP_PLACE))
+        self._controller.require_new(bound)
+        if fault.for_ns is None:
+            return self._controller.apply(bound, flap=flap)
+        # First what takes a while, so that the fault's time does not begin meanwhile. The lease keeps the
+        # reaper from ending before there is a fault to look after.
+        with self._leased() as process:
+            ensure_reaper(self._lab)
+            if bound.loads:
+                prepare_load(self._lab, bound, process)
+            return self._controller.apply(bound, end_ns=monotonic_ns() + fault.for_ns, flap=flap)
 
     def entries(self) -> list[Entry]:
         """What is injected now, oldest first."""
-        return self._injector.entries()
+        return self._controller.entries()
 
     def clear(self, fault_id: str) -> FaultEvent:
         """The event of the fault having ended.
@@ -159,7 +148,7 @@ class LabFaults:
             FaultError: no such fault is active.
             CleanupError: the lab could not be restored.
         """
-        return self._injector.clear(fault_id)
+        return self._controller.clear(fault_id)
 
     def clear_all(self) -> list[FaultEvent]:
         """Events of all faults having ended, newest first.
@@ -167,16 +156,16 @@ class LabFaults:
         Raises:
             CleanupError: some could not be reverted; all were tried.
         """
-        return self._injector.clear_all()
+        return self._controller.clear_all()
 
     @contextmanager
-    def _announced(self) -> Iterator[None]:
+    def _leased(self) -> Iterator[ProcessIdentity]:
         this_process = own_identity()
-        self._ledger.register(this_process)
+        self._ledger.take_lease(this_process)
         try:
-            yield
+            yield this_process
         finally:
-            self._ledger.unregister(this_process)
+            self._ledger.end_lease(this_process)
 
     def close(self) -> None:
         """Gives the lab's maps back; faults stay as they are."""

@@ -1,18 +1,19 @@
 """The fault ledger of a lab: what is injected right now, on disk, written before the lab is touched.
 
-    <lab state>/faults/lock            held while the ledger and the port table change together
+    <lab state>/faults/lock            held while the ledger and the lab's maps change together; never while
+                                       a host is asked for anything
     <lab state>/faults/active/ID.json  one file per fault, replaced in one step
-    <lab state>/faults/owners/PID-START  a runner that will inject faults; gone, or its process dead: orphans
+    <lab state>/faults/leases/PID-START  of a runner: its faults end with that process
     <lab state>/faults/events.jsonl    what was done when
-    <lab state>/faults/keeper.lock     held by the keeper process while there is one
+    <lab state>/faults/reaper.lock     held by the reaper process while there is one
+    <lab state>/faults/standby.lock    held by the process that takes over should the reaper die
 
-Whoever finds an entry whose process died or whose time is over reverts it: the keeper process of the lab
-within milliseconds, otherwise the next command that looks at the lab's faults.
+Whoever finds an entry whose lease or time is over reverts it: the reaper of the lab within milliseconds,
+otherwise the next command that looks at the lab's faults.
 """
 
 import contextlib
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,23 +22,24 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
+from agents.clock import monotonic_ns
 from testbed.errors import FaultError
+from testbed.fabric.folder_watch import FolderWatch
 from testbed.fabric.lock import exclusive
-from testbed.fabric.process import ProcessIdentity, is_alive, observe_process
-from testbed.faults.effect import Fault
-from testbed.faults.flap import Flap
+from testbed.fabric.process import ProcessIdentity, is_alive
+from testbed.fabric.state_file import PRIVATE_FILE, PRIVATE_FOLDER, append_private, write_private
+from testbed.faults.fault import ScheduledFault
+from testbed.faults.schedule import Schedule
 
-LEDGER_VERSION: Final = 2
+LEDGER_VERSION: Final = 4
 
 
 class Phase(StrEnum):
     """Whether an entry counts at the moment."""
 
     ON = "on"
-    OFF = "off"
-    """A flap between two outages."""
     CLEARING = "clearing"
-    """Being removed: the port table may or may not still hold it."""
+    """Being removed: the lab may or may not still be changed by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,28 +48,37 @@ class Entry:
 
     Attributes:
         fault: what it does.
-        added_ns: CLOCK_MONOTONIC when it was added.
-        expires_ns: when it must be gone; None: until cleared.
-        owner: the runner it belongs to; None: injected by hand, outlives its command.
-        flap: the rhythm in which the keeper switches it; None: constant, or switched by its owner.
+        schedule: when.
+        lease: the process with which it ends; None: injected by hand, outlives its command.
         phase: whether it counts now.
         rule_index: which of the rules of its ports is its own.
+        changed_by: the process that asks hosts on its behalf right now; None for none.
+        unreached: hosts that did not answer, or stood still, and are to be asked again.
     """
 
-    fault: Fault
-    added_ns: int
-    expires_ns: int | None = None
-    owner: ProcessIdentity | None = None
-    flap: Flap | None = None
+    fault: ScheduledFault
+    schedule: Schedule
+    lease: ProcessIdentity | None = None
     phase: Phase = Phase.ON
     rule_index: int = 0
+    changed_by: ProcessIdentity | None = None
+    unreached: tuple[str, ...] = ()
+
+    @property
+    def is_being_changed(self) -> bool:
+        """Whether a process works on it."""
+        return self.changed_by is not None and is_alive(self.changed_by)
+
+    def is_acting(self, now_ns: int) -> bool:
+        """Whether its effects are in force."""
+        return self.phase is Phase.ON and self.schedule.is_acting(now_ns)
 
     def is_stale(self, now_ns: int) -> bool:
-        """Whether it is to be reverted: half cleared, over its time, or its owner is dead."""
+        """Whether it is to be reverted: half cleared, over its time, or its lease is."""
         return (
             self.phase is Phase.CLEARING
-            or (self.expires_ns is not None and now_ns >= self.expires_ns)
-            or (self.owner is not None and not is_alive(self.owner))
+            or self.schedule.is_over(now_ns)
+            or (self.lease is not None and not is_alive(self.lease))
         )
 
 
@@ -84,9 +95,11 @@ class Ledger:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.active_folder = folder / "active"
-        self.owners_folder = folder / "owners"
+        self.leases_folder = folder / "leases"
         self.events_path = folder / "events.jsonl"
-        self.keeper_lock = folder / "keeper.lock"
+        self.reaper_lock = folder / "reaper.lock"
+        self.standby_lock = folder / "standby.lock"
+        self._known: dict[Path, tuple[str, Entry]] = {}
 
     def create(self) -> None:
         """Makes the ledger's folders.
@@ -95,9 +108,8 @@ class Ledger:
             FaultError: the lab's state folder is gone.
         """
         try:
-            self.folder.mkdir(exist_ok=True)
-            self.active_folder.mkdir(exist_ok=True)
-            self.owners_folder.mkdir(exist_ok=True)
+            for folder in (self.folder, self.active_folder, self.leases_folder):
+                folder.mkdir(PRIVATE_FOLDER, exist_ok=True)
         except FileNotFoundError as error:
             raise FaultError(f"lab {self.folder.parent.name!r} is gone") from error
 
@@ -117,7 +129,7 @@ class Ledger:
         found = []
         for path in self.active_folder.glob("*.json"):
             try:
-                found.append(_decode(json.loads(path.read_text(encoding="utf-8"))))
+                found.append(self._read(path))
             except FileNotFoundError:
                 continue  # cleared between the listing and the reading
             except (KeyError, TypeError, ValueError) as error:
@@ -125,59 +137,66 @@ class Ledger:
                     f"{path} is no fault ledger entry of version {LEDGER_VERSION}: {error}",
                     hint="`mrc-testbed down` removes the lab with its ledger",
                 ) from error
-        return {entry.fault.fault_id: entry for entry in sorted(found, key=lambda entry: entry.added_ns)}
+        return {
+            entry.fault.fault_id: entry for entry in sorted(found, key=lambda entry: entry.schedule.begin_ns)
+        }
+
+    def _read(self, path: Path) -> Entry:
+        """The entry in a file; a text that is known already need not be parsed again."""
+        text = path.read_text(encoding="utf-8")
+        known = self._known.get(path)
+        if known is None or known[0] != text:
+            known = self._known[path] = text, _decode(json.loads(text))
+        return known[1]
 
     def write(self, entry: Entry) -> None:
         """Stores *entry* in one step, in place of an older one with the same fault id."""
         path = self.entry_path(entry.fault.fault_id)
         text = json.dumps(_encode(entry), indent=1)
-        temporary = path.with_suffix(".new")
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
+        write_private(path, text)
 
     def remove(self, fault_id: str) -> None:
         """Forgets an entry."""
         self.entry_path(fault_id).unlink(missing_ok=True)
 
-    def register(self, owner: ProcessIdentity) -> None:
-        """Announces a process that will own faults, so that the keeper watches it from now on."""
+    def take_lease(self, process: ProcessIdentity) -> None:
+        """Has the reaper watch a process that will inject faults from now on."""
         with self.locked():
-            (self.owners_folder / _owner_name(owner)).touch()
+            (self.leases_folder / _lease_name(process)).touch(PRIVATE_FILE)
 
-    def unregister(self, owner: ProcessIdentity) -> None:
-        """Takes an announcement back."""
-        (self.owners_folder / _owner_name(owner)).unlink(missing_ok=True)
+    def end_lease(self, process: ProcessIdentity) -> None:
+        """Forgets a lease."""
+        (self.leases_folder / _lease_name(process)).unlink(missing_ok=True)
 
-    def owners(self) -> list[ProcessIdentity]:
-        """Processes that announced themselves, alive or not."""
-        names = [path.name.partition("-") for path in self.owners_folder.glob("*-*")]
+    def leases(self) -> list[ProcessIdentity]:
+        """Processes that took a lease, alive or not."""
+        names = [path.name.partition("-") for path in self.leases_folder.glob("*-*")]
         return [ProcessIdentity(int(pid), int(ticks)) for pid, _, ticks in names]
 
     def record(self, event: dict[str, Any]) -> None:
         """Appends one event to events.jsonl."""
         line = json.dumps(event, separators=(",", ":")) + "\n"
-        with self.events_path.open("a", encoding="utf-8") as stream:
+        with append_private(self.events_path) as stream:
             stream.write(line)
+
+    def wait_while_changed(self, fault_id: str, deadline_ns: int) -> None:
+        """Returns when no process is changing the entry, or at *deadline_ns* (CLOCK_MONOTONIC)."""
+        entry = self.entries().get(fault_id)
+        if entry is None or not entry.is_being_changed:
+            return
+        with FolderWatch((self.active_folder,)) as watch:
+            while (entry := self.entries().get(fault_id)) is not None and entry.is_being_changed:
+                if monotonic_ns() >= deadline_ns:
+                    return
+                watch.wait([entry.changed_by] if entry.changed_by else [], deadline_ns)
 
     def entry_path(self, fault_id: str) -> Path:
         """The file of an entry, whether there is one or not."""
         return self.active_folder / f"{fault_id}.json"
 
 
-def own_identity() -> ProcessIdentity:
-    """The calling process, as owner of faults.
-
-    Raises:
-        FaultError: it is not to be seen in /proc.
-    """
-    identity = observe_process(os.getpid())
-    if identity is None:
-        raise FaultError("this process is not in /proc", hint="mount /proc")
-    return identity
-
-
-def _owner_name(owner: ProcessIdentity) -> str:
-    return f"{owner.pid}-{owner.start_ticks}"
+def _lease_name(process: ProcessIdentity) -> str:
+    return f"{process.pid}-{process.start_ticks}"
 
 
 def _encode(entry: Entry) -> dict[str, Any]:

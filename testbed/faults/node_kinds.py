@@ -1,15 +1,21 @@
-"""Faults of switches, planes and hosts, as a user writes them. Pure."""
+"""Faults of switches, planes and hosts: each kind is one class. Pure."""
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from testbed.faults.spec_base import AnyFault, NodeFault
-from testbed.topology.selector import PlaneSelector
-from testbed.units import Duration
+from testbed.errors import UsageError
+from testbed.faults.effects import AgentDead, Effect, Frozen, RoutesGone, Rule
+from testbed.faults.rule import FrameRule
+from testbed.faults.spec_base import AnyFault, NodeFault, Target, dark
+from testbed.topology.clos import Clos
+from testbed.topology.element import Link, Node
+from testbed.topology.select import select_planes
+from testbed.topology.selector_spec import PlaneSelector
+from testbed.units import Duration, format_duration_ns
 
-HOST_KINDS: Final = frozenset({"host-pause", "nic-agent-kill"})
-"""Kinds that act on hosts; those of other nodes act on switches."""
+PAUSE_MAX_NS: Final = 8 * 10**9
+"""A run takes an agent that is silent for ten seconds for lost."""
 
 
 class Blackhole(NodeFault):
@@ -17,11 +23,20 @@ class Blackhole(NodeFault):
 
     kind: Literal["blackhole"]
 
+    def effects(self, target: Target) -> tuple[Effect, ...]:
+        """What leaves the switch is lost."""
+        lost = FrameRule(action="lose")
+        return tuple(Rule(port.id, lost) for node in target.nodes for port in target.clos.ports_of(node))
+
 
 class SwitchDown(NodeFault):
     """A switch is off: all its links are down, and NICs at it lose their carrier; selects switches."""
 
     kind: Literal["switch-down"]
+
+    def effects(self, target: Target) -> tuple[Effect, ...]:
+        """Its links are dark."""
+        return dark(target.links)
 
 
 class SwitchReboot(NodeFault):
@@ -29,12 +44,27 @@ class SwitchReboot(NodeFault):
 
     kind: Literal["switch-reboot"]
 
+    def effects(self, target: Target) -> tuple[Effect, ...]:
+        """Its links are dark, its table is gone."""
+        return (*dark(target.links), *(RoutesGone(node.name) for node in target.nodes))
+
 
 class PlaneDown(AnyFault):
     """All links of a plane are down, and every NIC loses the carrier of that port."""
 
+    selects: ClassVar = "plane"
+
     kind: Literal["plane-down"]
     select: PlaneSelector = Field(description="The planes it acts on.")
+
+    def choose(self, clos: Clos, pick_seed: int) -> tuple[tuple[Link, ...], tuple[Node, ...]]:
+        """All links of the planes."""
+        planes = select_planes(clos, self.select, pick_seed)
+        return tuple(link for link in clos.links() if link.plane in planes), ()
+
+    def effects(self, target: Target) -> tuple[Effect, ...]:
+        """The links are dark."""
+        return dark(target.links)
 
 
 class HostPause(NodeFault):
@@ -44,7 +74,21 @@ class HostPause(NodeFault):
     SACKs of messages already begun allow. Nothing new is posted, and no timer of its QPs runs out.
     """
 
+    acts_on_hosts: ClassVar[bool] = True
+
     kind: Literal["host-pause"]
+
+    def check_run(self, end_ns: int | None) -> None:
+        """Not longer than PAUSE_MAX_NS."""
+        if end_ns is None or end_ns - self.at_ns > PAUSE_MAX_NS:
+            raise UsageError(
+                "a run gives up an agent that does not answer: pause a host for "
+                f"{format_duration_ns(PAUSE_MAX_NS)} at most"
+            )
+
+    def effects(self, target: Target) -> tuple[Effect, ...]:
+        """Each host stands still."""
+        return tuple(Frozen(node.name) for node in target.nodes)
 
 
 class NicAgentKill(NodeFault):
@@ -54,7 +98,13 @@ class NicAgentKill(NodeFault):
     stay failed; all others go on.
     """
 
+    acts_on_hosts: ClassVar[bool] = True
+
     kind: Literal["nic-agent-kill"]
+
+    def effects(self, target: Target) -> tuple[Effect, ...]:
+        """Each agent is dead."""
+        return tuple(AgentDead(node.name) for node in target.nodes)
 
 
 class Clear(BaseModel):

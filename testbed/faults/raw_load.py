@@ -4,13 +4,12 @@
 
 In the ledger's folder `loads`, FAULT.plan says what to send and FAULT.json is there while it flows; at the
 end it holds what was sent. Started for an owner, before its time, the process waits for the fault to act; it
-ends with the fault, with its owner, or with the lab.
+ends with the fault, with its owner, or with the lab, and at the end of the fault's time by itself.
 """
 
 import json
 import os
 import sys
-import time
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,17 +18,20 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from agents.bpf.libbpf import open_pinned, run_once
+from agents.clock import monotonic_ns
 from testbed.errors import FaultError
 from testbed.fabric.data_plane import fabric_rodata, load_object
 from testbed.fabric.folder_watch import FolderWatch
 from testbed.fabric.process import ProcessIdentity, find_marked, is_alive, kill_processes, start_detached
 from testbed.fabric.state import LabPaths, lab_paths, read_state
-from testbed.faults.effect import Fault
-from testbed.faults.ledger import Ledger, Phase
+from testbed.fabric.state_file import PRIVATE_FILE, PRIVATE_FOLDER, write_private
+from testbed.faults.fault import ScheduledFault
+from testbed.faults.ledger import Entry, Ledger
 from testbed.faults.traffic import RawLoad, frame_of
 from testbed.topology.clos import Clos
+from testbed.topology.resolve import resolve_topology
 
-START_TIMEOUT_NS: Final = 20_000_000_000
+START_TIMEOUT_NS: Final = 60_000_000_000
 _END_TIMEOUT_NS: Final = 5_000_000_000
 _TICK_NS: Final = 2_000_000
 _BEHIND_MAX_NS: Final = 20_000_000  # a machine that was busy for longer has not sent what was due then
@@ -39,7 +41,7 @@ _MODULE: Final = "testbed.faults.raw_load"
 _PROGRAM: Final = "load"
 
 
-def prepare_load(lab: str, fault: Fault, owner: ProcessIdentity) -> None:
+def prepare_load(lab: str, fault: ScheduledFault, owner: ProcessIdentity) -> None:
     """Starts the process of a fault that *owner* is going to inject, so that its traffic flows at once then.
 
     Raises:
@@ -50,7 +52,7 @@ def prepare_load(lab: str, fault: Fault, owner: ProcessIdentity) -> None:
     _start(lab, fault, arguments, lab_paths(lab).faults / _FOLDER / f"{fault.fault_id}.ready")
 
 
-def start_load(lab: str, fault: Fault) -> None:
+def start_load(lab: str, fault: ScheduledFault) -> None:
     """Lets the traffic of a fault flow that is in the ledger; returns when it does.
 
     Raises:
@@ -64,22 +66,22 @@ def start_load(lab: str, fault: Fault) -> None:
         _start(lab, fault, (), file)
 
 
-def _start(lab: str, fault: Fault, arguments: tuple[str, ...], sign: Path) -> None:
+def _start(lab: str, fault: ScheduledFault, arguments: tuple[str, ...], sign: Path) -> None:
     """Returns when the process has made the file *sign*."""
     file = _file(lab_paths(lab), fault.fault_id)
-    file.parent.mkdir(exist_ok=True)
+    file.parent.mkdir(PRIVATE_FOLDER, exist_ok=True)
     for old in (file, sign):
         old.unlink(missing_ok=True)
-    file.with_suffix(".plan").write_bytes(_LOADS.dump_json(fault.loads))
+    write_private(file.with_suffix(".plan"), _LOADS.dump_json(fault.loads).decode())
     command = [sys.executable, "-m", _MODULE, lab, fault.fault_id, *arguments]
     _await_file(sign, start_detached(lab, command, file.with_suffix(".log")), file.with_suffix(".log"))
 
 
 def _await_file(file: Path, process: ProcessIdentity, log: Path) -> None:
-    deadline_ns = time.monotonic_ns() + START_TIMEOUT_NS
+    deadline_ns = monotonic_ns() + START_TIMEOUT_NS
     with FolderWatch((file.parent,)) as watch:
         while not file.exists():
-            if time.monotonic_ns() >= deadline_ns or not is_alive(process):
+            if monotonic_ns() >= deadline_ns or not is_alive(process):
                 raise FaultError(f"background traffic does not start; its log is {log}")
             watch.wait((process,), deadline_ns)
 
@@ -97,10 +99,10 @@ def stop_load(lab: str, fault_id: str, *, at_once: bool = False) -> dict[int, in
     """
     file = _file(lab_paths(lab), fault_id)
     processes = _processes(lab, fault_id)
-    deadline_ns = time.monotonic_ns() + _END_TIMEOUT_NS
+    deadline_ns = monotonic_ns() + _END_TIMEOUT_NS
     if file.parent.is_dir() and not at_once:
         with FolderWatch((file.parent,)) as watch:
-            while any(map(is_alive, processes)) and time.monotonic_ns() < deadline_ns:
+            while any(map(is_alive, processes)) and monotonic_ns() < deadline_ns:
                 watch.wait([each for each in processes if is_alive(each)], deadline_ns)
     kill_processes(processes)
     for suffix in (".log", ".plan", ".ready"):
@@ -136,7 +138,7 @@ class _Sender:
         self._frame = frame_of(clos, load)
         self._metadata = load.port_id.to_bytes(4, sys.byteorder) + bytes(4)
         self._frame_ns = len(self._frame) * 8 * 10**9 / load.rate_bps
-        self._due_ns = float(time.monotonic_ns())
+        self._due_ns = float(monotonic_ns())
         self.port_id = load.port_id
         self.sent = 0
 
@@ -157,7 +159,7 @@ def _run(lab: str, fault_id: str, owner: ProcessIdentity | None) -> None:
     state = read_state(paths)
     if state is None:
         raise FaultError(f"there is no lab {lab!r}")
-    clos = Clos(state.spec)
+    clos = resolve_topology(state.spec)
     ledger = Ledger(paths.faults)
     file = _file(paths, fault_id)
     loads = _LOADS.validate_json(file.with_suffix(".plan").read_bytes())
@@ -171,25 +173,28 @@ def _run(lab: str, fault_id: str, owner: ProcessIdentity | None) -> None:
         )
         watch = stack.enter_context(FolderWatch((ledger.active_folder,)))
         if owner is not None:
-            file.with_suffix(".ready").touch()
+            file.with_suffix(".ready").touch(PRIVATE_FILE)
             while not _is_wanted(ledger, fault_id):
                 if not is_alive(owner):
                     return
-                watch.wait((owner,), time.monotonic_ns() + START_TIMEOUT_NS)
+                watch.wait((owner,), monotonic_ns() + START_TIMEOUT_NS)
         senders = [_Sender(loaded.program_fd(_PROGRAM), clos, load) for load in loads]
-        file.touch()
+        file.touch(PRIVATE_FILE)
         _send_while_wanted(ledger, fault_id, senders, watch)
-        file.write_text(json.dumps({sender.port_id: sender.sent for sender in senders}))
+        write_private(file, json.dumps({sender.port_id: sender.sent for sender in senders}))
 
 
 def _send_while_wanted(ledger: Ledger, fault_id: str, senders: Iterable[_Sender], watch: FolderWatch) -> None:
     entry_path = ledger.entry_path(fault_id)
-    stamp = None
+    stamp: tuple[int, int] | None = None
+    entry: Entry | None = None
     while True:
         before, stamp = stamp, _stamp(entry_path)
-        if stamp != before and not _is_wanted(ledger, fault_id):
+        if stamp != before:
+            entry = ledger.entries().get(fault_id)
+        now_ns = monotonic_ns()
+        if entry is None or not entry.is_acting(now_ns):
             return
-        now_ns = time.monotonic_ns()
         for sender in senders:
             sender.send_due(now_ns)
         watch.wait((), now_ns + _TICK_NS)
@@ -206,7 +211,7 @@ def _stamp(path: Path) -> tuple[int, int] | None:
 
 def _is_wanted(ledger: Ledger, fault_id: str) -> bool:
     entry = ledger.entries().get(fault_id)
-    return entry is not None and entry.phase is Phase.ON
+    return entry is not None and entry.is_acting(monotonic_ns())
 
 
 def main(arguments: list[str]) -> None:

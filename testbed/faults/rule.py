@@ -7,7 +7,8 @@ drawn.
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from agents.wire_abi import FaultAction, FaultRule, TrafficClass
+from agents.abi import FaultAction, FaultRule, TrafficClass
+from testbed.faults.schedule import Schedule
 from testbed.units import format_duration_ns, format_ratio
 
 Action = Literal["down", "lose", "corrupt", "duplicate", "delay", "reorder"]
@@ -23,6 +24,9 @@ CERTAIN_Q32: Final = 1 << 32
 """Chance 1 in the 32-bit fixed point of the rules."""
 
 EV_MASK_ALL: Final = 0xFFFF_FFFF
+
+FLAP_PLACE: Final = -1
+"""In place of a port in `mix_seed`: the outages of a flap are the same at all its ports."""
 
 _CLASSES: Final[dict[str, int]] = {
     "all": 1 << TrafficClass.CONTROL | 1 << TrafficClass.DATA,
@@ -76,13 +80,23 @@ class FrameRule:
         return in_burst * self.burst_ratio + (1.0 - in_burst) * self.ratio
 
 
-def as_abi(rule: FrameRule, seed: int) -> FaultRule:
+def as_abi(rule: FrameRule, seed: int, schedule: Schedule) -> FaultRule:
     """The rule as the data plane takes it, but for its id.
 
     Args:
         rule: what to do.
         seed: 32 bits, from `mix_seed`.
+        schedule: when.
     """
+    flap = schedule.flap
+    timing = {
+        "end_ns": schedule.end_ns or 0,
+        "begin_ns": schedule.begin_ns,
+        "flap_seed": flap.seed if flap else 0,
+        "every_ns": flap.every_ns if flap else 0,
+        "down_ns": flap.down_ns if flap else 0,
+        "late_ns": flap.late_ns if flap else 0,
+    }
     return FaultRule(
         action=FaultAction[rule.action.upper()],
         seed=seed,
@@ -96,6 +110,7 @@ def as_abi(rule: FrameRule, seed: int) -> FaultRule:
         time_ns=rule.time_ns,
         jitter_ns=rule.jitter_ns,
         flipped_bits=rule.flipped_bits,
+        **timing,
     )
 
 

@@ -1,96 +1,49 @@
-"""All kinds of fault, by the name a user writes."""
+"""All kinds of fault, by the name a user writes: every class with a `kind` in kinds.py and node_kinds.py."""
 
-from typing import Annotated, Final
+import operator
+from functools import reduce
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field
 
-from testbed.faults.link_kinds import (
-    BurstLoss,
-    Congestion,
-    Corrupt,
-    Delay,
-    Drain,
-    Duplicate,
-    EvLoss,
-    LinkDown,
-    LinkFlap,
-    Loss,
-    NicPortDown,
-    PauseStorm,
-    Reorder,
-    SlowLink,
-)
-from testbed.faults.node_kinds import (
-    Blackhole,
-    Clear,
-    HostPause,
-    NicAgentKill,
-    PlaneDown,
-    SwitchDown,
-    SwitchReboot,
-)
-from testbed.faults.occurrence import FaultKind
-from testbed.faults.spec_base import AnyFault, BothWaysFault
+from testbed.faults import kinds, node_kinds
+from testbed.faults.spec_base import AnyFault, BothWaysFault, kind_of
 
-Fault = Annotated[
-    LinkDown
-    | LinkFlap
-    | NicPortDown
-    | Loss
-    | BurstLoss
-    | EvLoss
-    | Corrupt
-    | Duplicate
-    | Delay
-    | Reorder
-    | SlowLink
-    | PauseStorm
-    | Drain
-    | Congestion
-    | Blackhole
-    | SwitchDown
-    | SwitchReboot
-    | PlaneDown
-    | HostPause
-    | NicAgentKill,
-    Field(discriminator="kind"),
-]
 
-FaultOrClear = Annotated[Fault | Clear, Field(discriminator="kind")]
+def kinds_of(module: ModuleType) -> list[type[AnyFault]]:
+    """The kinds that a module defines, in its order."""
+    return [
+        model
+        for model in vars(module).values()
+        if isinstance(model, type)
+        and issubclass(model, AnyFault)
+        and model.__module__ == module.__name__
+        and "kind" in model.model_fields
+    ]
 
-KINDS: Final[dict[FaultKind, type[Fault]]] = {
-    "link-down": LinkDown,
-    "link-flap": LinkFlap,
-    "nic-port-down": NicPortDown,
-    "loss": Loss,
-    "burst-loss": BurstLoss,
-    "ev-loss": EvLoss,
-    "corrupt": Corrupt,
-    "duplicate": Duplicate,
-    "delay": Delay,
-    "reorder": Reorder,
-    "slow-link": SlowLink,
-    "pause-storm": PauseStorm,
-    "drain": Drain,
-    "congestion": Congestion,
-    "blackhole": Blackhole,
-    "switch-down": SwitchDown,
-    "switch-reboot": SwitchReboot,
-    "plane-down": PlaneDown,
-    "host-pause": HostPause,
-    "nic-agent-kill": NicAgentKill,
+
+KINDS: Final[dict[str, type[AnyFault]]] = {
+    kind_of(model): model for module in (kinds, node_kinds) for model in kinds_of(module)
 }
 """The model of each kind."""
 
+if TYPE_CHECKING:
+    Fault = AnyFault
+    FaultOrClear = AnyFault | node_kinds.Clear
+else:
+    Fault = Annotated[reduce(operator.or_, KINDS.values()), Field(discriminator="kind")]
+    FaultOrClear = Annotated[Fault | node_kinds.Clear, Field(discriminator="kind")]
 
-def own_fields(kind: FaultKind) -> list[str]:
-    """What a fault of that kind is told besides its id, start, end and selector, as a user writes it."""
+
+def own_fields(kind: str) -> list[str]:
+    """What a fault of that kind takes besides its id, start, end and selector, as a user writes it."""
     common = {*AnyFault.model_fields, "select", "kind"}
     if issubclass(KINDS[kind], BothWaysFault):
         common.add("direction")
     return [field.alias or name for name, field in KINDS[kind].model_fields.items() if name not in common]
 
 
-def meaning(kind: FaultKind) -> str:
+def meaning(kind: str) -> str:
     """What happens, in one sentence."""
     return (KINDS[kind].__doc__ or "").partition("\n")[0]

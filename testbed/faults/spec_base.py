@@ -1,16 +1,25 @@
 """What every kind of fault has, as a user writes it. Pure; nothing here touches a lab.
 
-Times are relative to the end of warm-up (time 0 of a run). A fault without an end does not validate: it has
-either `for` or `until: cleared`. What a selector means is decided by testbed.faults.targets, when each
-occurrence of a repeating fault starts by testbed.scenario.resolve, both with the run's seed.
+A kind is one class: its fields, what it selects, what it needs of a fabric, and its effects. Times are
+relative to the end of warm-up (time 0 of a run). A fault without an end does not validate: it has either
+`for` or `until: cleared`.
 """
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from testbed.errors import UsageError
+from testbed.faults.effects import CarrierDown, Effect, Rule
 from testbed.faults.rule import FrameRule, Traffic, describe_rule
-from testbed.topology.selector import LinkSelector, NodeSelector
+from testbed.faults.schedule import Flap
+from testbed.topology.clos import Clos
+from testbed.topology.element import Link, Node, Port
+from testbed.topology.naming import Tier
+from testbed.topology.select import select_links, select_nodes
+from testbed.topology.selector_spec import LinkSelector, NodeSelector
 from testbed.units import Duration
 
 FAULT_ID_PATTERN = r"^[a-z][a-z0-9_-]{0,31}$"
@@ -20,13 +29,33 @@ Direction = Literal["both", "a-to-b", "b-to-a"]
 TRAFFIC_HELP = "Which packets: all, those of data, or control: SACKs, NACKs, probes, what was trimmed."
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a fault acts.
+
+    Attributes:
+        clos: the fabric.
+        links: those concerned, in topology order.
+        nodes: those it was selected by; empty when it was selected by links.
+        seed: 64 bits for random decisions.
+    """
+
+    clos: Clos
+    links: tuple[Link, ...]
+    nodes: tuple[Node, ...]
+    seed: int
+
+
 class AnyFault(BaseModel):
     """An id, a start, an end."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
+    selects: ClassVar[Literal["link", "node", "plane"]]
+    """What its selector chooses from."""
+
     needs_queue: ClassVar[bool] = False
-    """Whether it works in shaped fabrics only."""
+    """Whether it works in fabrics with port rates only."""
 
     needs_flow_control: ClassVar[bool] = False
     """Whether it works in fabrics with PFC or credits only."""
@@ -51,7 +80,7 @@ class AnyFault(BaseModel):
         return self
 
     def rule(self) -> FrameRule | None:
-        """What is done to frames in its direction; None: nothing, or what its kind says."""
+        """What is done to frames; None: nothing."""
         return None
 
     @property
@@ -60,15 +89,83 @@ class AnyFault(BaseModel):
         rule = self.rule()
         return "" if rule is None else describe_rule(rule)
 
+    @property
+    def way(self) -> Direction:
+        """In which direction it acts."""
+        return "both"
+
+    def flap(self, seed: int) -> Flap | None:  # noqa: ARG002
+        """Its outages, which 32 bits of a seed fix; None: it acts all the time."""
+        return None
+
+    def check_run(self, end_ns: int | None) -> None:
+        """Returns when a run can have the fault until *end_ns*; None: until the run is over.
+
+        Raises:
+            UsageError: it cannot.
+        """
+
+    def check_fabric(self, clos: Clos) -> None:
+        """Returns when a fabric of that sort can have the fault at all.
+
+        Raises:
+            UsageError: it needs queues, or flow control, and there are none.
+        """
+        kind = kind_of(type(self))
+        if self.needs_queue and not clos.spec.is_shaped:
+            raise UsageError(
+                f"{kind} happens in the queue of a port, and an unshaped fabric has none; "
+                "give the topology a port_rate, such as 100Mbit"
+            )
+        if self.needs_flow_control and clos.spec.flow_control == "none":
+            raise UsageError(
+                f"{kind} abuses the flow control of links, and this fabric has none; "
+                "give the topology flow_control: pfc, or credits"
+            )
+
+    def choose(self, clos: Clos, pick_seed: int) -> tuple[tuple[Link, ...], tuple[Node, ...]]:
+        """Links and nodes that its selector means.
+
+        Raises:
+            UsageError: it matches nothing, or what the kind cannot act on.
+        """
+        raise NotImplementedError
+
+    def effects(self, target: Target) -> tuple[Effect, ...]:
+        """What it does there.
+
+        Raises:
+            UsageError: it cannot act there.
+        """
+        raise NotImplementedError
+
 
 class LinkFault(AnyFault):
     """A fault of links, one way or both."""
+
+    selects: ClassVar = "link"
 
     select: LinkSelector = Field(description="The links it acts on.")
     direction: Direction = Field(
         default="both",
         description="Which way: a is the lower end of the link (host, then T0), b the upper (T0, then T1).",
     )
+
+    @property
+    def way(self) -> Direction:
+        """In which direction it acts."""
+        return self.direction
+
+    def choose(self, clos: Clos, pick_seed: int) -> tuple[tuple[Link, ...], tuple[Node, ...]]:
+        """The links."""
+        return select_links(clos, self.select, pick_seed), ()
+
+    def effects(self, target: Target) -> tuple[Effect, ...]:
+        """Its rule at each port through which frames of its direction leave."""
+        rule = self.rule()
+        if rule is None:
+            raise NotImplementedError
+        return tuple(Rule(port.id, rule) for port in egress_ports(target.links, self.direction))
 
 
 class BothWaysFault(LinkFault):
@@ -91,4 +188,46 @@ class FrameFault(LinkFault):
 class NodeFault(AnyFault):
     """A fault of whole nodes."""
 
+    selects: ClassVar = "node"
+
+    acts_on_hosts: ClassVar[bool] = False
+    """Whether it acts on hosts; otherwise on switches."""
+
     select: NodeSelector = Field(description="The nodes it acts on.")
+
+    def choose(self, clos: Clos, pick_seed: int) -> tuple[tuple[Link, ...], tuple[Node, ...]]:
+        """The nodes, and every link of theirs once."""
+        nodes = select_nodes(clos, self.select, pick_seed)
+        for node in nodes:
+            if (node.tier is Tier.HOST) != self.acts_on_hosts:
+                wanted, found = (
+                    ("hosts, such as h3", "switch")
+                    if self.acts_on_hosts
+                    else ("switches, such as p0-t1-0", "host")
+                )
+                raise UsageError(f"{kind_of(type(self))} acts on {wanted}, but {node.name} is a {found}")
+        links = {port.link_id: clos.link(port.link_id) for node in nodes for port in clos.ports_of(node)}
+        return tuple(links[link_id] for link_id in sorted(links)), nodes
+
+
+def egress_ports(links: Iterable[Link], direction: Direction) -> Iterator[Port]:
+    """Ports through which frames of that direction leave; end a of a link is the lower one."""
+    for link in links:
+        if direction != "b-to-a":
+            yield link.lower
+        if direction != "a-to-b":
+            yield link.upper
+
+
+def dark(links: Iterable[Link]) -> tuple[Effect, ...]:
+    """Links over which nothing passes either way, those of NICs without carrier."""
+    links = tuple(links)
+    down = FrameRule(action="down")
+    rules = (Rule(port.id, down) for port in egress_ports(links, "both"))
+    return (*rules, *(CarrierDown(link.upper.id) for link in links if link.is_host_link))
+
+
+def kind_of(model: type[BaseModel]) -> str:
+    """The name of a kind, as its field `kind` has it."""
+    (name,) = model.model_fields["kind"].annotation.__args__  # type: ignore[union-attr]
+    return str(name)

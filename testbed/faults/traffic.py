@@ -10,6 +10,7 @@ from testbed.errors import UsageError
 from testbed.topology.clos import Clos
 from testbed.topology.element import Node, Port
 from testbed.topology.naming import Tier
+from testbed.topology.path import path_carrier
 from testbed.topology.timing import full_frame_bytes
 from testbed.topology.usid import Role, Usid, pack_carrier
 from testbed.units import format_rate_bps
@@ -112,7 +113,7 @@ def _all_the_way(clos: Clos, port: Port, rate_bps: int, towards: str, draw: int)
         )
     if clos.spec.forwarding == "srv6":
         uplink = draw % clos.numbering.uplink_count
-        destination = clos.carrier(port.node.index, target.index, port.plane, uplink)
+        destination = path_carrier(clos, port.node.index, target.index, port.plane, uplink)
     else:
         destination = clos.inner_address(target.index, port.plane)
     return RawLoad(port.id, rate_bps, str(destination), _ALL_HOPS)

@@ -28,14 +28,8 @@ from testbed.hostprep.playbook import (
 )
 
 _CONTENT_LABEL: Final = "mrc-testbed.content"
-_NODE_MODULES: Final = (
-    "agents",
-    "testbed/__init__.py",
-    "testbed/errors.py",
-    "testbed/units.py",
-    "testbed/wire",
-)
-"""What an agent may import (import-linter holds it to that), relative to the clone."""
+_NODE_MODULES: Final = ("agents",)
+"""What runs in a node, relative to the clone; import-linter sees that it imports nothing else."""
 _RECIPE: Final = ("image/Dockerfile", "playbooks/image.yaml", "playbooks/tasks/base_from_packages.yaml")
 _ENGINE_TIMEOUT_S: Final = 30
 

@@ -83,5 +83,5 @@ class LabControl:
         with self._lock, contextlib.closing(LabFaults(self._lab)) as faults:
             ids = [wanted.id]
             if wanted.id is None:
-                ids = [entry.fault.fault_id for entry in faults.entries() if entry.owner is None]
+                ids = [entry.fault.fault_id for entry in faults.entries() if entry.lease is None]
             return [faults.clear(fault_id).fault_id for fault_id in ids if fault_id is not None]

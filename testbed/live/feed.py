@@ -4,13 +4,14 @@ The lab may go and come back under its name: then the maps are opened anew, and 
 interval later.
 """
 
+import logging
 import threading
-import time
 from collections import deque
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Self
 
+from agents.clock import monotonic_ns
 from testbed.errors import TestbedError
 from testbed.fabric.fault_log import FaultLog, FaultWindow
 from testbed.fabric.state import lab_paths
@@ -28,6 +29,9 @@ _HISTORY_NS: Final = 300 * 1_000_000_000
 _QP_SEARCH_READINGS: Final = 2
 _TAIL_LINES: Final = 40
 _HISTORY_POINTS: Final = 1200
+_OLD_INTERVALS: Final = 3
+
+_LOG: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,8 @@ class Update:
 
     Attributes:
         number: grows by one with each update.
+        interval_ns: between two updates, if all is well.
+        read_ns: CLOCK_MONOTONIC of the latest reading of the lab; None before the first.
         problem: why there is nothing new; None: all is well.
         clos: topology of the lab; None before it was read once.
         snapshot: the latest; None before the first, and while there is a problem.
@@ -74,12 +80,23 @@ class Update:
     """
 
     number: int
+    interval_ns: int
+    read_ns: int | None
     problem: str | None
     clos: Clos | None
     snapshot: Snapshot | None
     points: tuple[Point, ...]
     windows: tuple[FaultWindow, ...]
     tail: tuple[TailLine, ...]
+
+    def age_ns(self, now_ns: int) -> int | None:
+        """Time since the lab was read; None if it never was."""
+        return None if self.read_ns is None else now_ns - self.read_ns
+
+    def is_old(self, now_ns: int) -> bool:
+        """Whether readings that were due since are missing."""
+        age_ns = self.age_ns(now_ns)
+        return age_ns is not None and age_ns > _OLD_INTERVALS * self.interval_ns
 
 
 class Feed:
@@ -104,12 +121,13 @@ class Feed:
         self._mark: StateMark | None = None
         self._reader: LabReader | None = None
         self._before: Observation | None = None
+        self._read_ns: int | None = None
         self._points: deque[Point] = deque(maxlen=_HISTORY_POINTS)
         self._tail: deque[TailLine] = deque(maxlen=_TAIL_LINES)
         self._changed = threading.Condition()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="live-feed", daemon=True)
-        self._latest = Update(0, None, None, None, (), (), ())
+        self._latest = Update(0, interval_ns, None, None, None, None, (), (), ())
         self.clos: Clos = self._open().clos
 
     def __enter__(self) -> Self:
@@ -141,18 +159,29 @@ class Feed:
             return self._latest if self._latest.number > after else None
 
     def _run(self) -> None:
-        due_ns = time.monotonic_ns()
+        due_ns = monotonic_ns()
         while True:
-            try:
-                snapshot, problem = self._step(), None
-            except TestbedError as error:
-                self._close()
-                snapshot, problem = None, error.message
-            self._publish(snapshot, problem)
-            now_ns = time.monotonic_ns()
+            self._take()
+            now_ns = monotonic_ns()
             due_ns = max(due_ns + self.interval_ns, now_ns)
             if self._stop.wait((due_ns - now_ns) / 1e9):
                 return
+
+    def _take(self) -> None:
+        """Publishes what there is to show now, or why there is nothing."""
+        snapshot, lines, problem = None, [], None
+        try:
+            snapshot = self._step()
+            lines = [(line.time_ns, line.text) for line in self._log.news()]
+        except TestbedError as error:
+            problem = error.message
+        except Exception as error:  # noqa: BLE001 - who looks is told, and the next step may succeed
+            problem = f"unexpected {type(error).__name__}: {error}"
+            if problem != self._latest.problem:
+                _LOG.exception("lab %s cannot be read", self.lab)
+        if problem is not None:
+            self._close()
+        self._publish(snapshot, lines, problem)
 
     def _step(self) -> Snapshot | None:
         reader = self._reader
@@ -162,11 +191,11 @@ class Feed:
         seen = observe(reader, self._ledger, self._record, read_run(self._paths.folder))
         before = self._before
         self._before = seen
+        self._read_ns = seen.reading.time_ns
         return None if before is None else build_snapshot(self.clos, before, seen)
 
-    def _publish(self, snapshot: Snapshot | None, problem: str | None) -> None:
-        now_ns = time.monotonic_ns()
-        lines = [(line.time_ns, line.text) for line in self._log.news()]
+    def _publish(self, snapshot: Snapshot | None, lines: list[tuple[int, str]], problem: str | None) -> None:
+        now_ns = monotonic_ns()
         self._log.forget_before(now_ns - _HISTORY_NS)
         if snapshot is not None:
             lines += [(snapshot.time_ns, text) for text in snapshot.news]
@@ -183,6 +212,8 @@ class Feed:
         with self._changed:
             self._latest = Update(
                 number=self._latest.number + 1,
+                interval_ns=self.interval_ns,
+                read_ns=self._read_ns,
                 problem=problem,
                 clos=self.clos,
                 snapshot=snapshot,

@@ -1,11 +1,10 @@
 """Observes a lab: its maps and its fault ledger. Live; changes nothing and runs no program."""
 
-import time
 from collections import Counter
 from itertools import product
 from typing import Final
 
-from agents.wire_abi import EvReason, EvState, PortCounter, TrafficClass
+from agents.abi import EvReason, EvState, PortCounter, TrafficClass
 from testbed.faults.ledger import Ledger
 from testbed.live.snapshot import Observation
 from testbed.metrics.counters import PORT_DROPS
@@ -35,7 +34,7 @@ def observe(lab: LabReader, ledger: Ledger, record: FaultRecord, run: RunInfo | 
         FabricError: a map could not be read.
         FaultError: the ledger cannot be understood.
     """
-    reading = take_reading(lab, time.monotonic_ns)
+    reading = take_reading(lab)
     counters = lab.port_counters()
     entries = tuple(ledger.entries().values())
     shown = {entry.fault.fault_id for entry in entries}

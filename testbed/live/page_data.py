@@ -3,11 +3,12 @@
 from dataclasses import asdict
 from typing import Any, Final
 
+from testbed.drawing.graph import headline
+from testbed.drawing.palette import plane_colour, plane_is_dashed
+from testbed.drawing.svg import graph_svg
 from testbed.live.feed import Update
 from testbed.topology.clos import Clos
-from testbed.topology.drawing import graph_svg
-from testbed.topology.graph import headline
-from testbed.topology.palette import plane_colour, plane_is_dashed
+from testbed.topology.path import build_path
 
 _PATHS_PER_PLANE: Final = 16
 
@@ -28,10 +29,17 @@ def fabric_document(lab: str, clos: Clos, interval_ns: int) -> dict[str, Any]:
     }
 
 
-def update_document(update: Update, *, with_history: bool) -> dict[str, Any]:
-    """An update; its plots whole, or the last point only."""
+def update_document(update: Update, now_ns: int, *, with_history: bool) -> dict[str, Any]:
+    """An update; its plots whole, or the last point only.
+
+    Args:
+        update: what there is to show.
+        now_ns: CLOCK_MONOTONIC, which the page does not have: it is told how old the latest reading is.
+        with_history: whether plots are to be whole.
+    """
     return {
         "number": update.number,
+        "age_ns": update.age_ns(now_ns),
         "problem": update.problem,
         "snapshot": None if update.snapshot is None else asdict(update.snapshot),
         "points": [asdict(point) for point in (update.points if with_history else update.points[-1:])],
@@ -49,7 +57,7 @@ def paths_document(clos: Clos, source: str, target: str) -> dict[str, Any]:
     near, far = clos.node(source), clos.node(target)
     count = 1 if clos.is_local(near.index, far.index) else clos.numbering.uplink_count
     paths = [
-        clos.path(near.index, far.index, plane, uplink)
+        build_path(clos, near.index, far.index, plane, uplink)
         for plane in range(clos.spec.planes)
         for uplink in range(min(count, _PATHS_PER_PLANE))
     ]

@@ -13,19 +13,20 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler
 from importlib.resources import files
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 from pydantic import ValidationError
 
+from agents.clock import monotonic_ns
 from testbed.errors import TestbedError, UsageError
 from testbed.live.control import ClearRequest, FaultRequest, LabControl
 from testbed.live.feed import Feed
 from testbed.live.page_data import fabric_document, paths_document, update_document
-from testbed.live.request_guard import PERMIT_HEADER, Refusal, new_token, refuse_change, refuse_request
-from testbed.metrics.local_server import DEFAULT_ADDRESS, LocalServer, url_host
+from testbed.live.request_guard import PERMIT_HEADER, new_token, refuse_change, refuse_origin
+from testbed.metrics.local_server import DEFAULT_ADDRESS, LocalHandler, LocalServer, Refusal
+from testbed.metrics.quota import Quota
 
 _ASSETS: Final = {
     "/": ("index.html", "text/html; charset=utf-8"),
@@ -38,9 +39,10 @@ _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; "
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-_ANY: Final = ("", "0.0.0.0", "::")  # noqa: S104 - to refuse them
+_ANY: Final = ("", "0.0.0.0", "::")  # noqa: S104 # nosec B104 - to refuse them
 _BODY_BYTES_MAX: Final = 4096
-_LISTENERS_MAX: Final = 16
+_STREAMS_MAX: Final = 32
+_STREAMS_PER_SOURCE: Final = 8
 _KEEP_ALIVE_S: Final = 15.0
 
 
@@ -60,13 +62,11 @@ class LiveServer(LocalServer):
         UsageError: the address stands for all addresses.
     """
 
-    client_gone = (ConnectionError, TimeoutError)
-
     def __init__(self, feed: Feed, address: str, port: int) -> None:
         self.feed = feed
         self.control = LabControl(feed.lab)
         self.token = new_token()
-        self.listeners = threading.BoundedSemaphore(_LISTENERS_MAX)
+        self.streams = Quota(_STREAMS_MAX, _STREAMS_PER_SOURCE)
         if address in _ANY:
             raise UsageError(
                 f"the page is served at one address, not at all of them ({address})",
@@ -79,9 +79,6 @@ class LiveServer(LocalServer):
             what=f"the page at {address} port {port}",
             other_port="leave --port out for any free one",
         )
-        bound, number = self.server_address[:2]
-        self.host = f"{url_host(str(bound))}:{number}"
-        self.hosts = frozenset({self.host, f"localhost:{number}"})
 
     @property
     def url(self) -> str:
@@ -89,20 +86,17 @@ class LiveServer(LocalServer):
         return f"http://{self.host}/#{self.token}"
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LocalHandler):
     server: LiveServer
-    protocol_version = "HTTP/1.1"
+    content_policy = _POLICY
     timeout = 60  # seconds that a client may take to send or to read
 
-    def do_GET(self) -> None:
-        refusal = self._refusal()
-        if refusal is not None:
-            self._refuse(refusal)
-            return
+    def get(self) -> None:
+        """Answers a GET request that is not refused."""
         url = urlsplit(self.path)
         if url.path in _ASSETS:
             name, content_type = _ASSETS[url.path]
-            self._answer(
+            self.answer(
                 HTTPStatus.OK, files("testbed.live").joinpath("assets", name).read_bytes(), content_type
             )
         elif url.path == "/api/events":
@@ -110,28 +104,30 @@ class _Handler(BaseHTTPRequestHandler):
         elif url.path in ("/api/fabric", "/api/paths"):
             self._try(lambda: self._read(url.path, url.query))
         else:
-            self._refuse(Refusal(HTTPStatus.NOT_FOUND, "there is nothing here; see /"))
+            self.refuse(Refusal(HTTPStatus.NOT_FOUND, "there is nothing here; see /"))
 
-    def do_POST(self) -> None:
+    def post(self) -> None:
+        """Answers a POST request, if it may change something."""
         body = self._body()
         if body is None:
             return
-        refusal = self._refusal() or refuse_change(
+        refusal = self.refusal() or refuse_change(
             self.server.token, self.headers.get(PERMIT_HEADER), self.headers.get("Content-Type")
         )
         if refusal is not None:
-            self._refuse(refusal)
+            self.refuse(refusal)
         elif self.path == "/api/fault":
             self._try(lambda: {"id": self.server.control.inject(FaultRequest.model_validate_json(body))})
         elif self.path == "/api/clear":
             self._try(lambda: {"ids": self.server.control.clear(ClearRequest.model_validate_json(body))})
         else:
-            self._refuse(Refusal(HTTPStatus.NOT_FOUND, "there is nothing here; see /"))
+            self.refuse(Refusal(HTTPStatus.NOT_FOUND, "there is nothing here; see /"))
 
-    def _refusal(self) -> Refusal | None:
+    def refusal(self) -> Refusal | None:
+        """Why this request is refused, whatever it wants; None if it is not."""
         headers = self.headers
-        return refuse_request(
-            self.server.hosts, headers.get("Host"), headers.get("Origin"), headers.get("Sec-Fetch-Site")
+        return super().refusal() or refuse_origin(
+            self.server.hosts, headers.get("Origin"), headers.get("Sec-Fetch-Site")
         )
 
     def _body(self) -> bytes | None:
@@ -139,7 +135,7 @@ class _Handler(BaseHTTPRequestHandler):
         text = self.headers.get("Content-Length", "")
         if not (text.isascii() and text.isdigit() and int(text) <= _BODY_BYTES_MAX):
             self.close_connection = True
-            self._refuse(
+            self.refuse(
                 Refusal(
                     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                     f"a body has at most {_BODY_BYTES_MAX} bytes",
@@ -167,26 +163,26 @@ class _Handler(BaseHTTPRequestHandler):
             reasons = "; ".join(
                 f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}" for each in error.errors()
             )
-            self._refuse(Refusal(HTTPStatus.BAD_REQUEST, reasons))
+            self.refuse(Refusal(HTTPStatus.BAD_REQUEST, reasons))
         except UsageError as error:
-            self._refuse(Refusal(HTTPStatus.BAD_REQUEST, error.message))
+            self.refuse(Refusal(HTTPStatus.BAD_REQUEST, error.message))
         except TestbedError as error:
-            self._refuse(Refusal(HTTPStatus.CONFLICT, error.message))
+            self.refuse(Refusal(HTTPStatus.CONFLICT, error.message))
 
     def _stream(self) -> None:
-        if not self.server.listeners.acquire(blocking=False):
-            self._refuse(Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many pages are open"))
+        server = self.server
+        if not server.streams.take(self, server.connections.source(self.connection)):
+            self.refuse(Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many pages are open"))
             return
         try:
             self.close_connection = True
-            self.send_response(HTTPStatus.OK)
-            self._headers("text/event-stream")
+            self.begin(HTTPStatus.OK, "text/event-stream")
             self.send_header("Connection", "close")
             self.end_headers()
             for text in self._updates():
                 self.wfile.write(text.encode())
         finally:
-            self.server.listeners.release()
+            server.streams.give_back(self)
 
     def _updates(self) -> Iterator[str]:
         feed, seen = self.server.feed, 0
@@ -195,32 +191,16 @@ class _Handler(BaseHTTPRequestHandler):
             if update is None:
                 yield ": still here\n\n"
                 continue
-            document = update_document(update, with_history=seen == 0)
+            document = update_document(update, monotonic_ns(), with_history=seen == 0)
             seen = update.number
             yield f"data: {json.dumps(document, separators=(',', ':'))}\n\n"
 
     def _json(self, status: HTTPStatus, document: dict[str, Any]) -> None:
-        self._answer(status, json.dumps(document).encode(), "application/json")
+        self.answer(status, json.dumps(document).encode(), "application/json")
 
-    def _refuse(self, refusal: Refusal) -> None:
+    def refuse(self, refusal: Refusal) -> None:
+        """Answers with the reason."""
         self._json(refusal.status, {"error": refusal.reason})
-
-    def _answer(self, status: HTTPStatus, body: bytes, content_type: str) -> None:
-        self.send_response(status)
-        self._headers(content_type)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def _headers(self, content_type: str) -> None:
-        self.send_header("Content-Type", content_type)
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("Content-Security-Policy", _POLICY)
-        self.send_header("X-Content-Type-Options", "nosniff")
-        self.send_header("Referrer-Policy", "no-referrer")
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
-        """A line per request is of no use to anybody."""
 
 
 @contextmanager

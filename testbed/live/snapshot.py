@@ -2,14 +2,15 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from agents.wire_abi import EvReason, EvState
-from testbed.faults.ledger import Entry, Phase
+from agents.abi import EvReason, EvState
+from testbed.faults.ledger import Entry
 from testbed.metrics.fault_record import ActiveFault
 from testbed.metrics.series import EV_STATES, Interval, Latency, Reading, summarize
 from testbed.topology.clos import Clos
+from testbed.topology.port_selection import port_rates_bps
 
 LinkState = Literal["up", "impaired", "down"]
 
@@ -165,15 +166,16 @@ class Snapshot:
 def build_snapshot(clos: Clos, earlier: Observation, later: Observation) -> Snapshot:
     """What happened between two observations of a lab, and how it is now.
 
+    A node can write to the maps of its own NIC. Times of which fewer are counted later than earlier are left
+    out, and the news say so.
+
     Args:
         clos: its topology.
         earlier: taken first.
         later: taken after some time.
-
-    Raises:
-        ValueError: a count went down, so the two are of different labs.
     """
-    interval = later.reading.since(earlier.reading)
+    start, left_out = _comparable(earlier.reading, later.reading)
+    interval = later.reading.since(start)
     hosts = _hosts(interval)
     return Snapshot(
         time_ns=interval.end_ns,
@@ -187,8 +189,29 @@ def build_snapshot(clos: Clos, earlier: Observation, later: Observation) -> Snap
         planes=_planes(interval),
         links=_links(clos, earlier, later),
         faults=_faults(later, interval.end_ns),
-        news=(*_link_news(clos, earlier, later), *_ev_news(earlier, later)),
+        news=(*_link_news(clos, earlier, later), *_ev_news(earlier, later), *left_out),
     )
+
+
+def _comparable(earlier: Reading, later: Reading) -> tuple[Reading, list[str]]:
+    """The earlier reading with histograms that the later ones follow, and a line for each that did not."""
+    left_out = [
+        f"plane {plane}: RTTs of this interval are left out, the count of a host went down"
+        for plane, (then, now) in enumerate(zip(earlier.packet_rtt, later.packet_rtt, strict=True))
+        if not now.follows(then)
+    ]
+    if not later.message_completion.follows(earlier.message_completion):
+        left_out.append("completion times of this interval are left out, the count of a host went down")
+    return replace(
+        earlier,
+        packet_rtt=tuple(
+            then if now.follows(then) else now
+            for then, now in zip(earlier.packet_rtt, later.packet_rtt, strict=True)
+        ),
+        message_completion=later.message_completion
+        if not later.message_completion.follows(earlier.message_completion)
+        else earlier.message_completion,
+    ), left_out
 
 
 def _bps(count_bytes: int, duration_ns: int) -> float:
@@ -227,8 +250,8 @@ def _links(clos: Clos, earlier: Observation, later: Observation) -> tuple[LinkVi
         _bps(now - then, duration_ns) for now, then in zip(later.tx_bytes, earlier.tx_bytes, strict=True)
     ]
     busiest_bps = max(port_bps) or 1.0
-    full_bps = [rate_bps or busiest_bps for rate_bps in clos.port_rates_bps]
-    acting = _acting_faults(later.faults)
+    full_bps = [rate_bps or busiest_bps for rate_bps in port_rates_bps(clos)]
+    acting = _acting_faults(later.faults, later.reading.time_ns)
     views = []
     for link in clos.links():
         lower, upper = link.lower.id, link.upper.id
@@ -263,11 +286,11 @@ def _link_state(seen: Observation, lower: int, upper: int, *, is_faulted: bool) 
     return "impaired" if is_faulted else "up"
 
 
-def _acting_faults(entries: Iterable[Entry]) -> dict[str, list[str]]:
+def _acting_faults(entries: Iterable[Entry], now_ns: int) -> dict[str, list[str]]:
     """Ids of the faults that act on each link."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for entry in entries:
-        if entry.phase is Phase.ON:
+        if entry.is_acting(now_ns):
             for link in entry.fault.links:
                 found[link].append(entry.fault.fault_id)
     return found
@@ -288,9 +311,9 @@ def _fault(entry: Entry, now_ns: int) -> FaultView:
         kind=fault.kind,
         detail=fault.detail,
         places=fault.nodes or fault.links,
-        is_acting=entry.phase is Phase.ON,
-        left_ns=None if entry.expires_ns is None else max(0, entry.expires_ns - now_ns),
-        is_by_hand=entry.owner is None,
+        is_acting=entry.is_acting(now_ns),
+        left_ns=entry.schedule.left_ns(now_ns),
+        is_by_hand=entry.lease is None,
     )
 
 

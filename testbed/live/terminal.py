@@ -8,11 +8,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from testbed.drawing.graph import headline
 from testbed.live.feed import Update
 from testbed.live.snapshot import LinkView, Snapshot
 from testbed.metrics.series import Latency
 from testbed.topology.clos import Clos
-from testbed.topology.graph import headline
 from testbed.units import format_duration_ns, format_rate_bps
 
 KEYS: Final = "q quit  p pause  s sort  ↑↓ choose a link  f flap it  c clear faults by hand"
@@ -57,12 +57,14 @@ def sorted_links(snapshot: Snapshot, sort: str) -> list[LinkView]:
             return sorted(snapshot.links, key=lambda link: link.name)
 
 
-def render(lab: str, update: Update, view: View) -> RenderableType:
-    """The whole screen."""
+def render(lab: str, update: Update, view: View, now_ns: int) -> RenderableType:
+    """The whole screen at *now_ns* of CLOCK_MONOTONIC."""
     clos, now = update.clos, update.snapshot
     head = Text.assemble((lab, "bold"), "  ", "" if clos is None else headline(clos))
     if view.is_paused:
         head.append("  PAUSED", style="bold yellow")
+    if update.is_old(now_ns):
+        head.append(f"  {format_duration_ns(update.age_ns(now_ns) or 0, 2)} OLD", style="bold red")
     parts: list[RenderableType] = [head]
     if update.problem is not None:
         parts.append(Text(f"! {update.problem}", style="bold red"))

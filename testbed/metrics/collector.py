@@ -1,11 +1,11 @@
 """Turns the maps of one lab into samples of the catalogue's metrics."""
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from typing import Final
 
-from agents.wire_abi import EvReason, EvState, NicCounter, PortCounter, QueueDelay, TrafficClass
+from agents.abi import EvReason, EvState, NicCounter, PortCounter, QueueDelay, TrafficClass
+from agents.clock import monotonic_ns
 from testbed.fabric.link_probes import LinkProbeCounts
 from testbed.fabric.lossless import LosslessReader
 from testbed.fabric.state import LabPaths
@@ -237,7 +237,7 @@ class LabCollector:
 
     def _collect_faults(self, add: Add, run: RunInfo | None) -> None:
         lab = self._reader.name
-        for fault in sorted(self._faults.shown(run, time.monotonic_ns())):
+        for fault in sorted(self._faults.shown(run, monotonic_ns())):
             add(fabric_metrics.FAULT_ACTIVE, (lab, fault.fault_id, fault.kind), 1)
         totals = self._faults.totals()
         for kind in sorted(OUTAGE_KINDS | totals.injected.keys()):

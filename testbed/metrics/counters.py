@@ -7,7 +7,7 @@ and RX_* a kind of packet, CWND_* a reason to change a window. A test fails for 
 from enum import IntEnum
 from typing import Final
 
-from agents.wire_abi import NicCounter, PortCounter
+from agents.abi import NicCounter, PortCounter
 
 _DROP: Final = "DROP_"
 

@@ -6,23 +6,25 @@ exporter itself restarts. A lab that goes away leaves the page; when it comes ba
 
 import logging
 import platform
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler
 from importlib.metadata import version
-from typing import Any, Final
+from ipaddress import ip_address
+from typing import Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 
+from agents.clock import monotonic_ns
 from testbed.errors import FabricError
 from testbed.metrics import catalogue, testbed_metrics
 from testbed.metrics.cpu_use import RecentCpuUse, is_saturated, read_cpus
 from testbed.metrics.exposition import CONTENT_TYPE, Samples, TextWriter
 from testbed.metrics.lab_watch import LabWatch
-from testbed.metrics.local_server import DEFAULT_ADDRESS, LocalServer, url_host
+from testbed.metrics.local_server import DEFAULT_ADDRESS, LocalHandler, LocalServer, url_host
 
 DEFAULT_PORT: Final = 9847
 
@@ -46,7 +48,7 @@ class Exporter:
         self._writer = TextWriter(catalogue.METRICS)
         self._lock = threading.Lock()
         self._cpu_ns = 0
-        self._cpus = RecentCpuUse(read_cpus(time.monotonic_ns()))
+        self._cpus = RecentCpuUse(read_cpus(monotonic_ns()))
         self._build = (version("mrc-testbed"), platform.python_version(), platform.release())
         self._process = CollectorRegistry()
         ProcessCollector(registry=self._process)
@@ -69,7 +71,7 @@ class Exporter:
             testbed_metrics.BUILD_INFO.name: [(self._build, 1)],
             testbed_metrics.COLLECT_SECONDS.name: [((), self._cpu_ns / _NS_PER_SECOND)],
         }
-        use = self._cpus.update(read_cpus(time.monotonic_ns()))
+        use = self._cpus.update(read_cpus(monotonic_ns()))
         if use:
             samples[testbed_metrics.HOST_SATURATED.name] = [((), int(is_saturated(use)))]
             samples[testbed_metrics.CPU_BUSY_RATIO.name] = [((cpu.cpu,), cpu.busy_ratio) for cpu in use]
@@ -88,9 +90,12 @@ class Exporter:
             collector.collect(samples)
         except FabricError as error:
             _LOG.warning("lab %s cannot be read: %s", name, error)
-            self._watch.forget(name)
-            return False
-        return True
+        except Exception:  # noqa: BLE001 - whatever it is, the other labs are shown
+            _LOG.exception("lab %s cannot be read", name)
+        else:
+            return True
+        self._watch.forget(name)
+        return False
 
 
 class MetricsServer(LocalServer):
@@ -114,37 +119,48 @@ class MetricsServer(LocalServer):
             what=f"metrics at {url_host(address)}:{port}",
             other_port="give another port with --port",
         )
+        self._is_loopback = ip_address(str(self.server_address[0])).is_loopback
 
     @property
     def url(self) -> str:
         """Where the metrics are."""
-        address, port = self.server_address[:2]
-        return f"http://{url_host(str(address))}:{port}/metrics"
+        return f"http://{self.host}/metrics"
+
+    def is_known(self, host: str) -> bool:
+        """Beyond loopback also any address, which no name server can forge, and the machine's name."""
+        if super().is_known(host) or self._is_loopback:
+            return super().is_known(host)
+        name, _, port = host.rpartition(":")
+        if port != str(self.server_address[1]):
+            return False
+        try:
+            return bool(ip_address(name.strip("[]")))
+        except ValueError:
+            return name == socket.gethostname().casefold()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LocalHandler):
     server: MetricsServer
-    protocol_version = "HTTP/1.1"
     timeout = 120  # seconds that an idle connection is kept for the next scrape
 
-    def do_GET(self) -> None:
+    def get(self) -> None:
+        """Answers a GET request that is not refused."""
         path = self.path.partition("?")[0]
         if path == "/metrics":
-            self._answer(HTTPStatus.OK, self.server.exporter.page(), CONTENT_TYPE)
+            self._metrics()
         elif path == "/":
-            self._answer(HTTPStatus.OK, _INDEX)
+            self.answer(HTTPStatus.OK, _INDEX)
         else:
-            self._answer(HTTPStatus.NOT_FOUND, _INDEX)
+            self.answer(HTTPStatus.NOT_FOUND, _INDEX)
 
-    def _answer(self, status: HTTPStatus, body: bytes, content_type: str = "text/plain") -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
-        """A line per scrape is of no use to anybody."""
+    def _metrics(self) -> None:
+        try:
+            page = self.server.exporter.page()
+        except Exception:  # noqa: BLE001 - the next scrape may succeed
+            _LOG.exception("no metrics could be collected")
+            self.answer(HTTPStatus.INTERNAL_SERVER_ERROR, b"no metrics could be collected\n")
+        else:
+            self.answer(HTTPStatus.OK, page, CONTENT_TYPE)
 
 
 @contextmanager

@@ -112,14 +112,25 @@ def judge(evidence: Evidence, limits: FidelityLimits) -> tuple[Finding, ...]:
         *_steal(evidence, limits),
         _pause(evidence, limits),
         *_ring_drops(evidence, limits),
+        *_losses(evidence.pool_empty_drops, evidence.events_lost),
+    )
+
+
+def judge_simulation(pool_empty_drops: int, events_lost: int) -> tuple[Finding, ...]:
+    """The same of a run in virtual time: no machine makes it late; arguments as in Evidence."""
+    return (Finding("virtual", "exact", "-", None), *_losses(pool_empty_drops, events_lost))
+
+
+def _losses(pool_empty_drops: int, events_lost: int) -> tuple[Finding, ...]:
+    return (
         _none_lost(
             "frames without room in the pool",
-            evidence.pool_empty_drops,
+            pool_empty_drops,
             "frames found the queue engine's frame pool empty, which no port's buffer explains",
         ),
         _none_lost(
             "NIC events lost",
-            evidence.events_lost,
+            events_lost,
             "NIC events were lost, so times of detection and recovery are incomplete",
         ),
     )

@@ -22,8 +22,8 @@ from itertools import accumulate
 from operator import add
 from typing import Final, Self
 
-from agents.nic.histogram import LINEAR_BITS, bucket_index
-from agents.wire_abi import Limit
+from agents.abi import Limit
+from agents.nic.histogram import LINEAR_BITS
 
 BUCKET_COUNT: Final = int(Limit.HISTOGRAM_BUCKETS)
 _LANE_BITS: Final = 64
@@ -32,6 +32,9 @@ _LANES_BYTES: Final = BUCKET_COUNT * _LANE_BYTES
 _HEAD_BYTES: Final = 2 * _LANE_BYTES
 VALUE_BYTES: Final = _HEAD_BYTES + _LANES_BYTES
 """Size of struct mrc_histogram: sum_ns, max_ns, buckets."""
+
+_IMPOSSIBLE: Final = sum(0xFF << (_LANE_BITS * lane + _LANE_BITS - 8) for lane in range(BUCKET_COUNT))
+"""Bits that no count reaches: 2**56 packets take a NIC a thousand years."""
 
 _TOP_BITS: Final = sum(1 << (_LANE_BITS * lane + _LANE_BITS - 1) for lane in range(BUCKET_COUNT))
 
@@ -60,7 +63,9 @@ class Histogram:
 
     @classmethod
     def from_map_values(cls, values: bytes | memoryview) -> Self:
-        """The sum over CPUs of a per-CPU map's element.
+        """The sum over CPUs of a per-CPU map's element; empty if any count in it is impossible.
+
+        Who can write to the map can write anything: what comes of it must not spoil a sum over NICs.
 
         Args:
             values: (cpu_count,) struct mrc_histogram, end to end.
@@ -70,19 +75,11 @@ class Histogram:
             value = values[start : start + VALUE_BYTES]
             sum_ns += int.from_bytes(value[:_LANE_BYTES], "little")
             max_ns = max(max_ns, int.from_bytes(value[_LANE_BYTES:_HEAD_BYTES], "little"))
-            lanes += int.from_bytes(value[_HEAD_BYTES:], "little")
+            cpu_lanes = int.from_bytes(value[_HEAD_BYTES:], "little")
+            if cpu_lanes & _IMPOSSIBLE:
+                return cls()
+            lanes += cpu_lanes
         return cls(lanes, sum_ns, max_ns)
-
-    @classmethod
-    def from_times(cls, times_ns: Iterable[int]) -> Self:
-        """The histogram of *times_ns*, counted as the data plane does it."""
-        counts = array("Q", bytes(_LANES_BYTES))
-        sum_ns = max_ns = 0
-        for time_ns in times_ns:
-            counts[bucket_index(time_ns)] += 1
-            sum_ns += time_ns
-            max_ns = max(max_ns, time_ns)
-        return cls(int.from_bytes(counts.tobytes(), "little"), sum_ns, max_ns)
 
     def __add__(self, other: Self) -> Self:
         """Both histograms' times together."""
@@ -90,16 +87,19 @@ class Histogram:
             self.lanes + other.lanes, self.sum_ns + other.sum_ns, max(self.max_ns, other.max_ns)
         )
 
+    def follows(self, earlier: Self) -> bool:
+        """Whether this can be a later reading of the same histogram: no count is lower than in *earlier*."""
+        return ((self.lanes | _TOP_BITS) - earlier.lanes) & _TOP_BITS == _TOP_BITS
+
     def since(self, earlier: Self) -> Self:
         """The times counted after *earlier*, an older reading of the same histogram.
 
         Raises:
             ValueError: a count is lower than it was, so the two are not readings of one histogram.
         """
-        difference = (self.lanes | _TOP_BITS) - earlier.lanes
-        if difference & _TOP_BITS != _TOP_BITS:
+        if not self.follows(earlier):
             raise ValueError("a bucket's count went down between two readings")
-        lanes = difference ^ _TOP_BITS
+        lanes = self.lanes - earlier.lanes
         return type(self)(lanes, max(0, self.sum_ns - earlier.sum_ns), min(_top_ns(lanes), self.max_ns))
 
     @property

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from testbed.errors import FabricError
+from testbed.fabric.known_labs import no_such_lab
 from testbed.fabric.state import LabPaths, Phase, lab_folders, lab_paths, read_state
 from testbed.metrics.collector import LabCollector
 from testbed.metrics.reader import QP_SEARCH_READINGS, LabReader
-from testbed.topology.clos import Clos
+from testbed.topology.resolve import resolve_topology
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -29,9 +30,12 @@ def open_reader(name: str, *, qp_search_readings: int = QP_SEARCH_READINGS) -> L
 
     Raises:
         FabricError: the lab is not up, or its maps cannot be read.
-        UsageError: no lab can have this name.
+        UsageError: no lab can have this name, or none has it.
     """
-    reader = _open(lab_paths(name), qp_search_readings)
+    paths = lab_paths(name)
+    reader = _open(paths, qp_search_readings)
+    if reader is None and not paths.folder.exists():
+        raise no_such_lab(name)
     if reader is None:
         raise FabricError(f"lab {name!r} is not up", hint=f"bring it up: mrc-testbed up -n {name}")
     return reader
@@ -102,7 +106,7 @@ def _open(paths: LabPaths, qp_search_readings: int = QP_SEARCH_READINGS) -> LabR
         return None
     return LabReader(
         paths.lab,
-        Clos(state.spec),
+        resolve_topology(state.spec),
         paths.fabric_pins,
         paths.pins / "nodes",
         qp_search_readings=qp_search_readings,

@@ -1,9 +1,9 @@
 """Turns the link probes of one lab into samples."""
 
-import time
 from collections.abc import Callable
 from typing import Final
 
+from agents.clock import monotonic_ns
 from testbed.fabric.link_probes import LinkProbeCounts
 from testbed.metrics import probe_metrics
 from testbed.metrics.exposition import Value
@@ -50,7 +50,7 @@ class LinkProbeCollector:
             ):
                 add(probe_metrics.LINK_PROBES, (*labels, name), count)
             add(probe_metrics.LINK_PROBE_RTT_SECONDS, labels, outcome.rtt_sum_ns / _NS_PER_SECOND)
-        diagnosis = self._watch.add(time.monotonic_ns(), outcomes)
+        diagnosis = self._watch.add(monotonic_ns(), outcomes)
         for link_id in sorted(diagnosis.health):
             link = self._clos.link(link_id)
             is_suspect = int(link_id in diagnosis.suspects)

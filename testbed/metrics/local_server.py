@@ -1,18 +1,68 @@
-"""An HTTP server at one address of this machine, which says why it cannot listen there."""
+"""An HTTP server at one address of this machine, which says why it cannot listen there.
 
+It outlives its visitors: connections are limited to less than the descriptors of the process, those of one
+source to less than all, and what is refused is closed at once. Every answer, errors too, has headers that
+keep pages from elsewhere from using it. A request must name this server as its host, once, since a web page
+can make a name of its own point to this machine (DNS rebinding).
+"""
+
+import contextlib
+import errno
+import os
+import resource
 import socket
 import sys
+import threading
+from collections.abc import Callable
+from email.message import Message
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 from testbed.errors import PreflightError
+from testbed.metrics.connection_source import connection_source
+from testbed.metrics.quota import Quota
 
 DEFAULT_ADDRESS: Final = "127.0.0.1"
+_CONNECTIONS_MAX: Final = 128
+_DESCRIPTORS_PER_CONNECTION: Final = 4
+"""The other three of four are for the maps of labs, and for files of the moment."""
+_SOURCES: Final = 4
+"""So many sources take the whole server only together."""
+_PAUSE_S: Final = 0.1
+"""Between two attempts to accept a connection without a descriptor for it."""
+_GIVEN_ONCE: Final = ("Host", "Origin", "Sec-Fetch-Site", "Content-Length", "Content-Type")
+_TOO_MANY: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nRetry-After: 1\r\nConnection: close\r\n"
+    b"Content-Security-Policy: default-src 'none'\r\nContent-Length: 21\r\n\r\ntoo many connections\n"
+)
+
+
+class Refusal(NamedTuple):
+    """Why a request is refused."""
+
+    status: HTTPStatus
+    reason: str
 
 
 def url_host(address: str) -> str:
     """An IP address as it stands in a URL: IPv6 in brackets."""
     return f"[{address}]" if ":" in address else address
+
+
+def refuse_headers(is_known: Callable[[str], bool], headers: Message) -> Refusal | None:
+    """Why a request with these *headers* is refused, whatever it wants; None if it is not.
+
+    Args:
+        is_known: whether this server goes by a name and port, such as `127.0.0.1:8000`.
+        headers: of the request.
+    """
+    for name in _GIVEN_ONCE:
+        if len(headers.get_all(name, ())) > 1:
+            return Refusal(HTTPStatus.BAD_REQUEST, f"the {name} header is given more than once")
+    if not is_known(headers.get("Host", "").casefold()):
+        return Refusal(HTTPStatus.FORBIDDEN, "this server is not known by that host name")
+    return None
 
 
 class LocalServer(ThreadingHTTPServer):
@@ -27,17 +77,28 @@ class LocalServer(ThreadingHTTPServer):
 
     Attributes:
         client_gone: errors that only say that a client went away.
+        host: address and port as they stand in a URL.
+        hosts: what a request may call this server.
+        connections: that are open, by their source.
 
     Raises:
         PreflightError: the port is in use, or the address is not one of this machine.
     """
 
     daemon_threads = True
-    client_gone: ClassVar[tuple[type[Exception], ...]] = (ConnectionError,)
+    request_queue_size = _CONNECTIONS_MAX  # a SYN that finds the queue full is sent again a second later
+    client_gone: ClassVar[tuple[type[Exception], ...]] = (ConnectionError, TimeoutError)
 
     def __init__(
         self, handler: type[BaseHTTPRequestHandler], address: str, port: int, *, what: str, other_port: str
     ) -> None:
+        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if descriptors == resource.RLIM_INFINITY:
+            descriptors = _CONNECTIONS_MAX * _DESCRIPTORS_PER_CONNECTION
+        places = min(_CONNECTIONS_MAX, max(_SOURCES, descriptors // _DESCRIPTORS_PER_CONNECTION))
+        self.connections = Quota(places, places // _SOURCES)
+        self._spare: int | None = None
+        self._ended = threading.Event()
         if ":" in address:
             self.address_family = socket.AF_INET6
         try:
@@ -48,8 +109,149 @@ class LocalServer(ThreadingHTTPServer):
                 f"cannot serve {what}: {reason}",
                 hint=f"{other_port}, or end the process that listens there: ss -ltnp 'sport = :{port}'",
             ) from error
+        bound, number = self.server_address[:2]
+        self.host = f"{url_host(str(bound))}:{number}"
+        self.hosts = frozenset({self.host, f"localhost:{number}"})
+        self._keep_spare()
+
+    def is_known(self, host: str) -> bool:
+        """Whether a request may call this server *host*, a name and a port in lower case."""
+        return host in self.hosts
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """The next connection.
+
+        Raises:
+            OSError: there is none after all; without a descriptor for it, it was closed.
+        """
+        try:
+            return super().get_request()
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                self._turn_away()
+            raise
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ARG002 - of the base class
+        """Whether the connection has a place; else it is told so."""
+        source = connection_source(request)
+        if source is None:
+            return False
+        is_admitted = self.connections.take(request, source)
+        if not is_admitted:
+            with contextlib.suppress(OSError):
+                request.send(_TOO_MANY, socket.MSG_DONTWAIT)
+        return is_admitted
+
+    def shutdown_request(self, request: Any) -> None:
+        """Closes a connection and frees its place."""
+        try:
+            super().shutdown_request(request)
+        finally:
+            self.connections.give_back(request)
+
+    def shutdown(self) -> None:
+        """Ends `serve_forever`."""
+        self._ended.set()
+        super().shutdown()
+
+    def server_close(self) -> None:
+        """Gives the port up."""
+        super().server_close()
+        if self._spare is not None:
+            os.close(self._spare)
+            self._spare = None
 
     def handle_error(self, request: socket.socket | tuple[bytes, socket.socket], client_address: Any) -> None:
         """Passes over a client that hung up; anything else is a bug and is shown."""
         if not isinstance(sys.exception(), self.client_gone):
             super().handle_error(request, client_address)
+
+    def _turn_away(self) -> None:
+        """Closes the connection that waits: left alone, it would wake the server again and again."""
+        if self._spare is not None:
+            os.close(self._spare)
+            self._spare = None
+        try:
+            self.socket.accept()[0].close()
+        except OSError:
+            self._ended.wait(_PAUSE_S)
+        self._keep_spare()
+
+    def _keep_spare(self) -> None:
+        """Holds a descriptor for when there is no other."""
+        with contextlib.suppress(OSError):
+            self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+
+class LocalHandler(BaseHTTPRequestHandler):
+    """Answers the requests of one connection to a LocalServer.
+
+    Attributes:
+        content_policy: Content-Security-Policy of all answers.
+    """
+
+    server: LocalServer
+    protocol_version = "HTTP/1.1"
+    default_request_version = "HTTP/1.0"  # 0.9 has no headers, not even in the answer
+    content_policy: ClassVar[str] = "default-src 'none'; frame-ancestors 'none'"
+
+    def do_GET(self) -> None:
+        """Answers a GET request."""
+        refusal = self.refusal()
+        if refusal is None:
+            self.get()
+        else:
+            self.refuse(refusal)
+
+    def do_POST(self) -> None:
+        """Answers a POST request."""
+        self.post()
+
+    def get(self) -> None:
+        """Answers a GET request that is not refused."""
+        self.send_error(HTTPStatus.NOT_IMPLEMENTED)
+
+    def post(self) -> None:
+        """Answers a POST request, which is still to be judged, with a body that is still to be read."""
+        self.send_error(HTTPStatus.NOT_IMPLEMENTED)
+
+    def refusal(self) -> Refusal | None:
+        """Why this request is refused, whatever it wants; None if it is not."""
+        return refuse_headers(self.server.is_known, self.headers)
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Answers with the reason."""
+        self.answer(refusal.status, f"{refusal.reason}\n".encode())
+
+    def begin(self, status: HTTPStatus, content_type: str) -> None:
+        """Sends the status and the headers of every answer."""
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("Content-Security-Policy", self.content_policy)
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Referrer-Policy", "no-referrer")
+
+    def answer(self, status: HTTPStatus, body: bytes, content_type: str = "text/plain") -> None:
+        """Sends a whole answer."""
+        self.begin(status, content_type)
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answers a request that cannot be understood, and closes the connection.
+
+        Args:
+            code: HTTP status.
+            message: not shown: it may have parts of the request in it.
+            explain: not shown either.
+        """
+        del message, explain
+        self.close_connection = True
+        self.refuse(Refusal(HTTPStatus(code), HTTPStatus(code).phrase))
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
+        """A line per request is of no use to anybody."""

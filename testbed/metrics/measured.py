@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 from agents.nic.histogram import bucket_index
+from testbed.fabric.state_file import PRIVATE_FILE, PRIVATE_FOLDER, write_private
 from testbed.metrics.histogram import VALUE_BYTES, Histogram
 
 COLLECTIVE: Final = "collective"
@@ -45,9 +46,9 @@ class MeasuredTimes:
 
     def __init__(self, state_dir: Path, what: str, kind: str) -> None:
         folder = state_dir / _FOLDER
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(PRIVATE_FOLDER, exist_ok=True)
         path = folder / f"{what}.{kind}"
-        path.touch()
+        path.touch(PRIVATE_FILE)
         self._file = path.open("r+b")
         try:
             # a page that finds the disk full when it is first written would kill the process
@@ -130,10 +131,8 @@ def write_recovery(state_dir: Path, times: Iterable[RecoveryTime]) -> None:
     if not state_dir.is_dir():
         return
     folder = state_dir / _FOLDER
-    folder.mkdir(exist_ok=True)
-    draft = folder / f"{_RECOVERY}.new"
-    draft.write_text(json.dumps(list(times)), encoding="utf-8")
-    draft.replace(folder / _RECOVERY)
+    folder.mkdir(PRIVATE_FOLDER, exist_ok=True)
+    write_private(folder / _RECOVERY, json.dumps(list(times)))
 
 
 def read_recovery(state_dir: Path) -> list[RecoveryTime]:

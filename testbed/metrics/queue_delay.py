@@ -9,8 +9,8 @@ from array import array
 from collections.abc import Iterable
 from typing import Final
 
+from agents.abi import QueueDelay, QueueLimit
 from agents.nic.histogram import bucket_index
-from agents.wire_abi import QueueDelay, QueueLimit
 from testbed.metrics.histogram import BUCKET_COUNT, Histogram
 
 DELAY_BUCKETS: Final = int(QueueLimit.DELAY_BUCKETS)

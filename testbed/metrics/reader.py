@@ -7,7 +7,6 @@ Every reading is of maps that the data plane is writing: one number is never tor
 together may be one packet apart.
 """
 
-import os
 from array import array
 from collections import Counter
 from collections.abc import Iterator
@@ -15,19 +14,15 @@ from contextlib import ExitStack
 from ctypes import Structure, sizeof
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Final, Self
 
-from agents.bpf.batch import WholeMap
-from agents.bpf.libbpf import open_pinned
-from agents.bpf.maps import ArrayMap, MappedArray
-from agents.wire_abi import (
+from agents.abi import (
     Ev,
     EvReason,
     EvState,
     EvTransitions,
     FaultAction,
-    NicConfig,
+    NicControl,
     NicCounter,
     NicCounters,
     NsccFormat,
@@ -43,10 +38,15 @@ from agents.wire_abi import (
     TrafficClass,
     WorkRing,
 )
-from agents.wire_abi import Histogram as MapHistogram
+from agents.abi import Histogram as MapHistogram
+from agents.bpf.batch import WholeMap
+from agents.bpf.libbpf import Pins, open_map_in
+from agents.bpf.maps import ArrayMap, MappedArray
+from agents.clock import monotonic_ns
 from testbed.fabric.lossless import LosslessReader, opened_lossless
+from testbed.fabric.port_fault import acts
 from testbed.metrics.histogram import Histogram, merge
-from testbed.metrics.series import EvStates
+from testbed.metrics.series import EV_STATES, EvStates
 from testbed.topology.clos import Clos
 
 _CONNECTED: Final = (QpState.RTR, QpState.RTS)
@@ -100,15 +100,15 @@ class NicReader:
         FabricError: a map is missing or of another layout.
     """
 
-    def __init__(self, pins: Path, plane_count: int, *, qp_search_readings: int = QP_SEARCH_READINGS) -> None:
+    def __init__(self, pins: Pins, plane_count: int, *, qp_search_readings: int = QP_SEARCH_READINGS) -> None:
         self._plane_count = plane_count
         with ExitStack() as stack:
-            opened = partial(_open_map, stack, pins)
+            opened = partial(open_map_in, stack, pins)
             self._counters = WholeMap(opened("nic_counters"), NicCounters)
             self._rtt = WholeMap(opened("rtt_histogram"), MapHistogram)
             self._transitions = WholeMap(opened("ev_transitions"), EvTransitions)
             self._messages = WholeMap(opened("message_histogram"), MapHistogram)
-            self._config = MappedArray(opened("nic_config"), NicConfig)[0]
+            self._control = MappedArray(opened("nic_control"), NicControl)[0]
             self._kernel = MappedArray(opened("stream_account"), StreamAccount)[0]
             qps, work = ArrayMap(opened("qps"), Qp), MappedArray(opened("work_ring"), WorkRing)
             self._qps = _QpStates(qps, work, qp_search_readings)
@@ -152,7 +152,7 @@ class NicReader:
 
     def port_is_up(self, plane: int) -> bool:
         """Whether the NIC's port to *plane* has carrier."""
-        return bool(self._config.port_up_mask >> plane & 1)
+        return bool(self._control.port_up_mask >> plane & 1)
 
     def close(self) -> None:
         """Gives the maps up."""
@@ -186,15 +186,15 @@ class LabReader:
         self,
         name: str,
         clos: Clos,
-        fabric_pins: Path,
-        nodes_pins: Path,
+        fabric_pins: Pins,
+        nodes_pins: Pins,
         *,
         qp_search_readings: int = QP_SEARCH_READINGS,
     ) -> None:
         self.name = name
         self.clos = clos
         with ExitStack() as stack:
-            opened = partial(_open_map, stack, fabric_pins)
+            opened = partial(open_map_in, stack, fabric_pins)
             self._port_counters = WholeMap(opened("port_counters"), PortCounters)
             self._ports = list(MappedArray(opened("port_table"), Port))
             self._faults = list(MappedArray(opened("port_fault"), PortFault))
@@ -226,8 +226,12 @@ class LabReader:
         """Whether each port can send to its peer: (port_count,). A NIC port without carrier takes both ends
         down.
         """
+        now_ns = monotonic_ns()
         up = [
-            not (port.is_faulted and any(rule.action == FaultAction.DOWN for rule in fault.rule))
+            not (
+                port.is_faulted
+                and any(rule.action == FaultAction.DOWN and acts(rule, now_ns) for rule in fault.rule)
+            )
             for port, fault in zip(self._ports, self._faults, strict=True)
         ]
         for host, nic in enumerate(self.nics.values()):
@@ -286,9 +290,7 @@ class _QpStates:
                 if qp.next_psn != qp.una_psn:
                     windows = windows.including(qp)
         states = {
-            (plane, EvState(state)): count
-            for (plane, state), count in counts.items()
-            if state != EvState.UNUSED
+            (plane, EvState(state)): count for (plane, state), count in counts.items() if state in EV_STATES
         }
         return states, windows, reorder_packets
 
@@ -306,26 +308,21 @@ def _span(layout: type[Structure], name: str) -> slice:
     return slice(field.offset, field.offset + field.size)
 
 
-def _open_map(stack: ExitStack, pins: Path, name: str) -> int:
-    """Descriptor of a pinned map, closed with *stack*."""
-    descriptor = open_pinned(pins / name)
-    stack.callback(os.close, descriptor)
-    return descriptor
-
-
 def _sums(counters: WholeMap) -> list[list[int]]:
     """The values' 64-bit numbers, each added up over CPUs: (numbers per value, length).
 
     A value is added to another as one integer, see testbed.metrics.histogram: these counters never overflow
-    either.
+    either, unless somebody else writes to the map; then the sum is wrong, but a sum.
     """
     values = counters.read()
     stride = counters.stride_bytes
     step = counters.cpu_count * stride
     sums = array("Q")
+    wrap = (1 << 8 * stride) - 1
     for start in range(0, len(values), step):
         cpus = (values[first : first + stride] for first in range(start, start + step, stride))
-        sums.frombytes(sum(int.from_bytes(value, "little") for value in cpus).to_bytes(stride, "little"))
+        total = sum(int.from_bytes(value, "little") for value in cpus) & wrap
+        sums.frombytes(total.to_bytes(stride, "little"))
     numbers = stride // sums.itemsize
     return [list(sums[first::numbers]) for first in range(numbers)]
 

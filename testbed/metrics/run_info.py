@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
+from testbed.fabric.state_file import create_private
+
 _FILE_NAME: Final = "run.json"
 
 
@@ -46,7 +48,7 @@ def announce_run(state_dir: Path, run: RunInfo) -> Iterator[None]:
     """
     path = state_dir / _FILE_NAME
     draft = state_dir / f"{_FILE_NAME}.{os.getpid()}"
-    with draft.open("w", encoding="utf-8") as stream:
+    with create_private(draft) as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         json.dump(asdict(run), stream)
         stream.flush()

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final, Self
 
-from agents.wire_abi import EvState, NicCounter, PortCounter, TrafficClass
-from testbed.errors import TestbedError
+from agents.abi import EvState, NicCounter, PortCounter, TrafficClass
+from agents.clock import monotonic_ns
 from testbed.metrics.counters import NIC_DROPS, PORT_DROPS, reason_label
-from testbed.metrics.cpu_use import read_cpus
+from testbed.metrics.cpu_use import CpuReading, read_cpus
 from testbed.metrics.histogram import merge
 from testbed.metrics.reader import LabReader
 from testbed.metrics.series import FlowCounts, HostCounts, QueueGroup, Reading
@@ -22,13 +22,17 @@ from testbed.metrics.series import FlowCounts, HostCounts, QueueGroup, Reading
 DEFAULT_INTERVAL_NS: Final = 100_000_000
 
 
-def take_reading(lab: LabReader, clock_ns: Callable[[], int] = time.monotonic_ns) -> Reading:
+def take_reading(lab: LabReader, read_cpus: Callable[[int], CpuReading] = read_cpus) -> Reading:
     """A reading of now.
+
+    Args:
+        lab: what to read.
+        read_cpus: what the CPUs have done up to a time.
 
     Raises:
         FabricError: a map could not be read.
     """
-    time_ns = clock_ns()
+    time_ns = monotonic_ns()
     hosts = {name: _host_counts(nic.counters()) for name, nic in lab.nics.items()}
     ports = lab.port_counters()
     rtts = [nic.packet_rtt() for nic in lab.nics.values()]
@@ -78,7 +82,7 @@ class Sampler:
         self._interval_ns = interval_ns
         self._on_reading = on_reading
         self._stop = threading.Event()
-        self._error: TestbedError | None = None
+        self._error: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
         self.readings: list[Reading] = []
         self.latest_ns = 0
@@ -120,15 +124,15 @@ class Sampler:
         try:
             while True:
                 due_ns += self._interval_ns
-                if self._stop.wait(max(0, due_ns - time.monotonic_ns()) / 1e9):
+                if self._stop.wait(max(0, due_ns - monotonic_ns()) / 1e9):
                     return
-                late_ns = time.monotonic_ns() - due_ns
+                late_ns = monotonic_ns() - due_ns
                 self.latest_ns = max(self.latest_ns, late_ns)
                 overdue = late_ns // self._interval_ns
                 self.skipped += overdue
                 due_ns += overdue * self._interval_ns
                 self._take()
-        except TestbedError as error:
+        except Exception as error:  # noqa: BLE001 - raised again by `stop`: a thread has nobody to tell
             self._error = error
 
     def _take(self) -> None:

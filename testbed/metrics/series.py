@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Final, Literal, Self, get_args
 
-from agents.wire_abi import EvState
+from agents.abi import EvState
 from testbed.fabric.deadlock import Deadlock
 from testbed.metrics.cpu_use import CpuReading, CpuUse
 from testbed.metrics.histogram import Histogram, merge

@@ -4,7 +4,6 @@ import json
 import os
 import select
 import socket
-import time
 from collections.abc import Callable, Sequence
 from http.client import HTTPException
 from pathlib import Path
@@ -13,6 +12,7 @@ from urllib.error import URLError
 from urllib.parse import urlencode
 from urllib.request import ProxyHandler, build_opener
 
+from agents.clock import monotonic_ns
 from testbed.errors import FabricError, PreflightError
 from testbed.fabric.process import ProcessIdentity, is_alive, start_detached
 from testbed.observe.state import ADDRESS, ServiceName, StackPaths
@@ -58,7 +58,7 @@ def await_answer(url: str, process: ProcessIdentity, what: str, quote: Callable[
     Raises:
         FabricError: the process ended before, or the time-out came.
     """
-    deadline_ns = time.monotonic_ns() + START_TIMEOUT_NS
+    deadline_ns = monotonic_ns() + START_TIMEOUT_NS
     try:
         descriptor = os.pidfd_open(process.pid)
     except ProcessLookupError:
@@ -70,7 +70,7 @@ def await_answer(url: str, process: ProcessIdentity, what: str, quote: Callable[
             # that a server begins to listen is no event; that it dies is one
             if poll.poll(_RETRY_MS) or not is_alive(process):
                 raise FabricError(f"{what} ended while it started{quote()}")
-            if time.monotonic_ns() >= deadline_ns:
+            if monotonic_ns() >= deadline_ns:
                 seconds = START_TIMEOUT_NS // 10**9
                 raise FabricError(f"{what} does not answer at {url} after {seconds} s{quote()}")
     finally:

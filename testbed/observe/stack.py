@@ -40,6 +40,7 @@ def up(settings: StackSettings, *, progress: Progress) -> StackState:
         FabricError: a part did not start; a stack that this call began is taken away again.
     """
     paths = stack_paths()
+    paths.folder.mkdir(parents=True, exist_ok=True)  # open to others: Prometheus is not root
     with exclusive(paths.lock_file, "observe up", subject=_SUBJECT):
         try:
             return _bring_up(paths, read_stack(paths), settings, progress)

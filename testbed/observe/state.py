@@ -18,7 +18,7 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict
 
 from testbed.fabric.process import ProcessIdentity
-from testbed.fabric.state import state_root
+from testbed.fabric.root import state_root
 from testbed.fabric.state_file import read_record, write_record
 from testbed.metrics.exporter import DEFAULT_PORT
 

@@ -1,13 +1,13 @@
 """How the stack does: what runs, what answers, what is scraped, and what is wrong."""
 
 import shutil
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import yaml
 
+from agents.clock import epoch_ns
 from testbed.observe.launch import is_running, log_end, title
 from testbed.observe.local_service import answer_of, json_of
 from testbed.observe.prometheus import JOB
@@ -104,7 +104,7 @@ def _scrape_problems(url: str) -> Iterator[str]:
             yield f"Prometheus cannot scrape {target['scrapeUrl']}: {target['lastError']}"
     newest = json_of(f"{url}/api/v1/query", query=f'timestamp(up{{job="{JOB}"}})')
     for element in [] if newest is None else newest["data"]["result"]:
-        behind_s = time.time() - float(element["value"][1])
+        behind_s = epoch_ns() / 1e9 - float(element["value"][1])
         if abs(behind_s) > _CLOCK_TOLERANCE_S:
             yield (
                 f"the newest sample is {behind_s:.0f} s from this machine's clock: was the clock set?"

@@ -4,14 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed.scenario.plan import Plan
-from testbed.scenario.protocols import LabView
-from testbed.scenario.provenance import observe_provenance
-from testbed.scenario.result import Instant, RunResult, judge_run
-from testbed.scenario.result_folder import ResultFolder
-from testbed.scenario.result_text import describe_clock_step
-from testbed.scenario.runner import Runner, World
-from testbed.scenario.verdict import Ending, Status
+from testbed.scenario.measure.provenance import observe_provenance
+from testbed.scenario.measure.verdict import Ending, Status
+from testbed.scenario.report.result import Instant, RunResult, judge_run
+from testbed.scenario.report.result_folder import ResultFolder
+from testbed.scenario.report.result_text import describe_clock_step
+from testbed.scenario.run.protocols import LabView
+from testbed.scenario.run.runner import Runner, World
+from testbed.scenario.spec.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

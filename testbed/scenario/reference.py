@@ -6,9 +6,9 @@ from importlib import resources
 from typing import Any, Final
 
 from testbed.faults.spec import KINDS
-from testbed.scenario.load import scenario_schema
-from testbed.scenario.quantity import QUANTITIES
-from testbed.scenario.verdict import Status
+from testbed.scenario.measure.verdict import Status
+from testbed.scenario.spec.load import scenario_schema
+from testbed.scenario.spec.quantity import QUANTITIES
 from testbed.units import format_duration_ns, format_rate_bps, format_ratio, format_size_bytes
 
 _Schema = Mapping[str, Any]

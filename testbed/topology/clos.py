@@ -1,39 +1,33 @@
-"""Clos: a fabric that answers questions about itself; nothing is enumerated before an iterator is asked for.
+"""Clos: nodes, ports and links of a fabric; nothing is enumerated before an iterator is asked for.
 
-Numbers come from `numbering`, names from `naming`, addresses from `addressing`; carriers, paths, EV sets and
-forwarding tables from the modules of those names, which `Clos` offers as methods.
+Numbers come from `numbering`, names from `naming`, addresses from `addressing`. Carriers, paths, EV sets,
+forwarding tables, rates and times are functions of a `Clos` in modules of those names; `resolve` makes one.
 """
 
 from collections.abc import Iterator
-from functools import cached_property
 from ipaddress import IPv6Address
-from typing import TYPE_CHECKING
 
 from testbed.errors import UsageError
-from testbed.topology import addressing, ev_set, forwarding, naming, port_queue, port_selection, timing
-from testbed.topology import path as paths
+from testbed.topology import addressing, naming
 from testbed.topology.element import Link, Node, Port, PortKind
 from testbed.topology.ev import Ev, stev_value
 from testbed.topology.naming import NodeName, Tier
 from testbed.topology.numbering import HostLinkPlace
-from testbed.topology.usid import CarrierTemplate, Usid
-
-if TYPE_CHECKING:
-    from testbed.topology.spec import TopologySpec
+from testbed.topology.spec import TopologySpec
 
 
 class Clos:
     """The fabric that a spec describes.
 
     Args:
-        spec: limits are already checked by the model.
+        spec: checked; see `resolve.resolve_topology`.
 
     Attributes:
         spec: as given.
         numbering: counts, and the bijections between places and ids.
     """
 
-    def __init__(self, spec: "TopologySpec") -> None:
+    def __init__(self, spec: TopologySpec) -> None:
         self.spec = spec
         self.numbering = spec.numbering
 
@@ -217,7 +211,7 @@ class Clos:
         self._require(plane, self.spec.planes, "plane")
         return addressing.inner_address(host, plane)
 
-    # ---- carriers, paths, EVs, forwarding
+    # ---- pairs of hosts, EVs
 
     def is_local(self, source: int, destination: int) -> bool:
         """Whether two hosts share their T0s, so that no T1 is on their paths.
@@ -230,27 +224,6 @@ class Clos:
         if source == destination:
             raise UsageError(f"h{source} does not send to itself: a path needs two hosts")
         return self.numbering.row(source) == self.numbering.row(destination)
-
-    def usids(self, source: int, destination: int, plane: int, uplink: int) -> tuple[Usid, ...]:
-        """The uSIDs that lead from host *source* to host *destination*; see `path.path_usids`."""
-        return paths.path_usids(self, source, destination, plane, uplink)
-
-    def carrier(self, source: int, destination: int, plane: int, uplink: int) -> IPv6Address:
-        """The outer destination address of a packet between two hosts; see `path.path_usids`."""
-        paths.check_route(self, source, destination, plane, uplink)
-        return self.carrier_template(source, destination).deposit(plane, uplink)
-
-    def carrier_template(self, source: int, destination: int) -> CarrierTemplate:
-        """The template a QP from host *source* to host *destination* uses; see `path.qp_template`."""
-        return paths.qp_template(self, source, destination)
-
-    def path(self, source: int, destination: int, plane: int, uplink: int) -> paths.Path:
-        """The links and switches from host *source* to host *destination*; see `path.build_path`."""
-        return paths.build_path(self, source, destination, plane, uplink)
-
-    def links_of_path(self, source: int, destination: int, plane: int, uplink: int) -> tuple[Link, ...]:
-        """The links of a path in the order in which a data packet crosses them."""
-        return self.path(source, destination, plane, uplink).links
 
     @property
     def is_adaptive(self) -> bool:
@@ -270,47 +243,6 @@ class Clos:
         if self.spec.forwarding == "stev":
             return stev_value(plane, uplink, uplink % self.spec.uplinks_per_pair, copy)
         return Ev(plane, uplink, copy).value
-
-    def ev_of_path(self, source: int, destination: int, plane: int, uplink: int, copy: int = 0) -> int:
-        """The EV number *copy* that leads from one host to another by *uplink*; see `path.find_ev`."""
-        return paths.find_ev(self, source, destination, plane, uplink, copy)
-
-    def ev_uplink(self, entropy: int, source: int, destination: int) -> int:
-        """The uplink at the source's T0 that an EV takes between two hosts; see `path.uplink_of_ev`."""
-        return paths.uplink_of_ev(self, entropy, source, destination)
-
-    def explain_ev(self, entropy: int, source: int, destination: int) -> paths.Path:
-        """The path that an EV takes between two hosts; see `path.explain_ev`."""
-        return paths.explain_ev(self, entropy, source, destination)
-
-    def ev_set(
-        self, source: int, destination: int, count: int | None = None, seed: int = 0
-    ) -> tuple[int, ...]:
-        """The EVs of a QP from host *source* to host *destination*; see `ev_set.build_ev_set`."""
-        return ev_set.build_ev_set(self, source, destination, count, seed)
-
-    def fib_entries(self, switch: Node) -> Iterator[forwarding.FibEntry]:
-        """The forwarding table of a switch; see `forwarding.fib_entries`."""
-        return forwarding.fib_entries(self, switch)
-
-    def expected_rtt_ns(self, source: int, destination: int) -> int:
-        """RTT of a full data packet and its SACK in an idle fabric; see `timing.expected_rtt_ns`."""
-        return timing.expected_rtt_ns(self, source, destination)
-
-    @cached_property
-    def port_rates_bps(self) -> tuple[int, ...]:
-        """What each port sends at; see `port_selection.port_rates_bps`."""
-        return port_selection.port_rates_bps(self)
-
-    @property
-    def data_buffer_bytes(self) -> int:
-        """Room for data packets at a port; see `port_queue.data_buffer_bytes`."""
-        return port_queue.data_buffer_bytes(self)
-
-    @property
-    def control_buffer_bytes(self) -> int:
-        """Room for control packets at a port; see `port_queue.control_buffer_bytes`."""
-        return port_queue.control_buffer_bytes(self)
 
     # ---- private
 

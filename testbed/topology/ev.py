@@ -21,6 +21,9 @@ LANE_MASK: Final = 0xFF
 STEV_COPY_MASK: Final = 0xFF
 HASHED_MASK: Final = (1 << PLANE_SHIFT) - 1
 
+_HALF_BITS: Final = 16
+_HALF_MASK: Final = (1 << _HALF_BITS) - 1
+
 
 class Ev(NamedTuple):
     """A decoded entropy value.
@@ -54,6 +57,16 @@ def ev_lane(entropy: int) -> int:
 def stev_value(plane: int, uplink: int, lane: int, copy: int) -> int:
     """The structured EV of a path: *uplink* at the T0, *lane* at the T1; *copy* is 0 to 255."""
     return Ev(plane, uplink, lane << LANE_SHIFT | copy).value
+
+
+def ev_source_port(entropy: int) -> int:
+    """UDP source port of a packet that carries an EV."""
+    return entropy & _HALF_MASK
+
+
+def ev_flow_label(entropy: int) -> int:
+    """Flow label of a packet that carries an EV."""
+    return entropy >> _HALF_BITS
 
 
 def ev_parts(entropy: int, forwarding: str) -> dict[str, int]:

@@ -1,17 +1,14 @@
 """The entropy values a QP sprays over: as many in every plane, spread over that plane's paths at random."""
 
 from random import Random
-from typing import TYPE_CHECKING
 
 from testbed.errors import UsageError
+from testbed.topology.clos import Clos
 from testbed.topology.ev import COPY_MASK, Ev
-
-if TYPE_CHECKING:
-    from testbed.topology.clos import Clos
 
 
 def build_ev_set(
-    clos: "Clos", source: int, destination: int, count: int | None = None, seed: int = 0
+    clos: Clos, source: int, destination: int, count: int | None = None, seed: int = 0
 ) -> tuple[int, ...]:
     """The EVs of a QP, plane by plane: EV i belongs to plane i // (count / planes).
 

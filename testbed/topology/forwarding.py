@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from ipaddress import IPv6Address
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from testbed.errors import UsageError
+from testbed.topology.clos import Clos
 from testbed.topology.element import Node, Port
 from testbed.topology.naming import Tier
 from testbed.topology.usid import (
@@ -29,9 +30,6 @@ from testbed.topology.usid import (
     pack_carrier,
     shift_carrier,
 )
-
-if TYPE_CHECKING:
-    from testbed.topology.clos import Clos
 
 FIB_STRIDE: Final = 4096
 """Entries per switch; a switch's table starts at node id * FIB_STRIDE."""
@@ -57,7 +55,7 @@ def fib_key(usid: Usid) -> int:
     return usid.role << PLANE_SHIFT | usid.index
 
 
-def fib_value(clos: "Clos", switch: Node, role: Role, index: int) -> int:
+def fib_value(clos: Clos, switch: Node, role: Role, index: int) -> int:
     """The entry of a uSID in the table of *switch*, without making the table."""
     lanes = clos.spec.uplinks_per_pair
     own_role = Role.T1 if switch.tier is Tier.T1 else Role.T0
@@ -75,7 +73,7 @@ def fib_value(clos: "Clos", switch: Node, role: Role, index: int) -> int:
     return clos.port_id(switch, port_index) + 1 if is_routed else FIB_NONE
 
 
-def fib_entries(clos: "Clos", switch: Node) -> Iterator[FibEntry]:
+def fib_entries(clos: Clos, switch: Node) -> Iterator[FibEntry]:
     """The entries of a switch that are not FIB_NONE, by rising key.
 
     Raises:
@@ -125,7 +123,7 @@ class Hop:
     reason: str
 
 
-def trace_carrier(clos: "Clos", source: int, plane: int, carrier: IPv6Address) -> tuple[Hop, ...]:
+def trace_carrier(clos: Clos, source: int, plane: int, carrier: IPv6Address) -> tuple[Hop, ...]:
     """What becomes of a packet that host *source* sends into *plane* with that outer destination address.
 
     Any carrier will do; the last hop tells whether a NIC took the packet or why it was dropped. It is never a
@@ -142,7 +140,7 @@ def trace_carrier(clos: "Clos", source: int, plane: int, carrier: IPv6Address) -
     return tuple(hops)
 
 
-def _process(clos: "Clos", ingress: Port, arrival: IPv6Address) -> Hop:
+def _process(clos: Clos, ingress: Port, arrival: IPv6Address) -> Hop:
     if not ingress.node.is_switch:
         return _receive(clos, ingress, arrival)
     departure, action, consumed = arrival, Action.FORWARD, ""
@@ -164,7 +162,7 @@ def _process(clos: "Clos", ingress: Port, arrival: IPv6Address) -> Hop:
     return Hop(ingress.node, Action.DROP, arrival, None, ingress, None, consumed + reason)
 
 
-def _receive(clos: "Clos", ingress: Port, arrival: IPv6Address) -> Hop:
+def _receive(clos: Clos, ingress: Port, arrival: IPv6Address) -> Hop:
     own = Usid(Role.DOWNLINK, ingress.plane, clos.numbering.downlink(ingress.node.index))
     sid = pack_carrier((own,))
     if arrival == sid:
@@ -174,7 +172,7 @@ def _receive(clos: "Clos", ingress: Port, arrival: IPv6Address) -> Hop:
     return Hop(ingress.node, Action.DROP, arrival, None, ingress, None, reason)
 
 
-def _look_up(clos: "Clos", ingress: Port, usid: Usid | None) -> int:
+def _look_up(clos: Clos, ingress: Port, usid: Usid | None) -> int:
     if usid is None or usid.plane != ingress.plane:
         return FIB_NONE
     return fib_value(clos, ingress.node, usid.role, usid.index)

@@ -15,19 +15,16 @@ The table is that of the SRv6 mode: what a carrier would name is looked up.
 Source: docs/protocol.md, "Forwarding modes"; agents/switch/bpf/forward_host.h is the same in BPF.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from agents.protocol.ports import MRC_UDP_PORT
+from testbed.topology.clos import Clos
 from testbed.topology.ecmp_hash import FlowKey, flow_hash, hash_share
 from testbed.topology.element import Node, Port, PortKind
-from testbed.topology.ev import decode_ev, ev_lane
+from testbed.topology.ev import decode_ev, ev_flow_label, ev_lane, ev_source_port
 from testbed.topology.forwarding import FIB_LOCAL, FIB_NONE, Action, Hop, fib_value
 from testbed.topology.naming import Tier
 from testbed.topology.usid import Role
-from testbed.wire.entropy_value import ev_flow_label, ev_source_port
-from testbed.wire.network_header import MRC_UDP_PORT
-
-if TYPE_CHECKING:
-    from testbed.topology.clos import Clos
 
 
 class Choice(NamedTuple):
@@ -37,7 +34,7 @@ class Choice(NamedTuple):
     reason: str
 
 
-def flow_of_ev(clos: "Clos", source: int, destination: int, plane: int, entropy: int) -> FlowKey:
+def flow_of_ev(clos: Clos, source: int, destination: int, plane: int, entropy: int) -> FlowKey:
     """What an ECMP switch hashes of packets on that EV from host *source* to host *destination*."""
     return FlowKey(
         clos.inner_address(source, plane),
@@ -48,7 +45,7 @@ def flow_of_ev(clos: "Clos", source: int, destination: int, plane: int, entropy:
     )
 
 
-def choose_uplink(clos: "Clos", switch: Node, flow: FlowKey, entropy: int) -> Choice:
+def choose_uplink(clos: Clos, switch: Node, flow: FlowKey, entropy: int) -> Choice:
     """The uplink that a T0 takes for packets to a host of another T0."""
     if clos.spec.forwarding == "stev":
         uplink = decode_ev(entropy).uplink
@@ -56,7 +53,7 @@ def choose_uplink(clos: "Clos", switch: Node, flow: FlowKey, entropy: int) -> Ch
     return _hashed(clos, switch, flow, clos.numbering.uplink_count, "uplinks")
 
 
-def choose_lane(clos: "Clos", switch: Node, flow: FlowKey, entropy: int) -> Choice:
+def choose_lane(clos: Clos, switch: Node, flow: FlowKey, entropy: int) -> Choice:
     """Which of the parallel links to a T0 a T1 takes."""
     lanes = clos.spec.uplinks_per_pair
     if clos.spec.forwarding == "stev":
@@ -67,7 +64,7 @@ def choose_lane(clos: "Clos", switch: Node, flow: FlowKey, entropy: int) -> Choi
     return _hashed(clos, switch, flow, lanes, "lanes")
 
 
-def trace_packet(clos: "Clos", source: int, destination: int, plane: int, entropy: int) -> tuple[Hop, ...]:
+def trace_packet(clos: Clos, source: int, destination: int, plane: int, entropy: int) -> tuple[Hop, ...]:
     """What becomes of a packet that host *source* sends to host *destination* into *plane* on that EV.
 
     The last hop tells whether the NIC took it or a switch dropped it.
@@ -91,7 +88,7 @@ def trace_packet(clos: "Clos", source: int, destination: int, plane: int, entrop
         hops.append(Hop(ingress.node, Action.FORWARD, address, address, ingress, egress, reason))
 
 
-def _way(clos: "Clos", ingress: Port, destination: int, flow: FlowKey, entropy: int) -> tuple[int, str]:
+def _way(clos: Clos, ingress: Port, destination: int, flow: FlowKey, entropy: int) -> tuple[int, str]:
     """The entry of the switch's table that the packet leaves by, and why it is that one."""
     switch, lanes = ingress.node, clos.spec.uplinks_per_pair
     row = clos.numbering.row(destination)
@@ -111,7 +108,7 @@ def _way(clos: "Clos", ingress: Port, destination: int, flow: FlowKey, entropy: 
     return value, uplink.reason + ("" if value else ", which does not exist")
 
 
-def _hashed(clos: "Clos", switch: Node, flow: FlowKey, count: int, what: str) -> Choice:
+def _hashed(clos: Clos, switch: Node, flow: FlowKey, count: int, what: str) -> Choice:
     value = flow_hash(clos.spec.hash_seed, switch.id, flow)
     number = hash_share(value, count)
     unless = ", which it takes unless another has less to send" if clos.is_adaptive else ""

@@ -5,12 +5,11 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from testbed.topology.clos import Clos
+from testbed.topology.port_selection import port_rates_bps
 from testbed.topology.timing import IdleFabric, full_frame_bytes
-
-if TYPE_CHECKING:
-    from testbed.topology.clos import Clos
 
 _FRAMES_PER_PACKET: Final = 2
 """A data packet, and the SACK that answers it."""
@@ -35,7 +34,7 @@ class OfferedFlow(NamedTuple):
     size_bytes: int = 0
 
 
-def frame_hops_per_s(clos: "Clos", flows: Iterable[OfferedFlow]) -> float:
+def frame_hops_per_s(clos: Clos, flows: Iterable[OfferedFlow]) -> float:
     """Frames that leave ports per second, at most: every flow sends as fast as the ports on its way allow.
 
     Flows share the ports of a NIC, and the uplinks of a T0, equally, in all planes alike; none has more under
@@ -49,7 +48,7 @@ def frame_hops_per_s(clos: "Clos", flows: Iterable[OfferedFlow]) -> float:
         return 0.0
     offered = list(flows)
     pairs = [(flow.source, flow.target) for flow in offered]
-    rates_bps = clos.port_rates_bps
+    rates_bps = port_rates_bps(clos)
     planes = (_shares_bps(clos, pairs, plane, rates_bps) for plane in range(clos.spec.planes))
     bits_per_packet = 8 * full_frame_bytes(clos)
     idle_fabric = functools.cache(lambda frame_bytes: IdleFabric(clos, frame_bytes))
@@ -61,13 +60,13 @@ def frame_hops_per_s(clos: "Clos", flows: Iterable[OfferedFlow]) -> float:
     return frames_per_s
 
 
-def all_hosts_at_once(clos: "Clos") -> Sequence[OfferedFlow]:
+def all_hosts_at_once(clos: Clos) -> Sequence[OfferedFlow]:
     """A flow from every host to the one in its place at the next T0: the most a fabric can be asked for."""
     hosts, shift = clos.numbering.host_count, clos.spec.hosts_per_t0 if clos.spec.t0 > 1 else 1
     return [OfferedFlow(host, (host + shift) % hosts) for host in range(hosts)]
 
 
-def _answered_per_s(clos: "Clos", flow: OfferedFlow, idle_fabric: Callable[[int], IdleFabric]) -> float:
+def _answered_per_s(clos: Clos, flow: OfferedFlow, idle_fabric: Callable[[int], IdleFabric]) -> float:
     """Packets per second at which all that may be unanswered is answered within an idle RTT."""
     if flow.depth is None:
         return math.inf
@@ -78,7 +77,7 @@ def _answered_per_s(clos: "Clos", flow: OfferedFlow, idle_fabric: Callable[[int]
 
 
 def _shares_bps(
-    clos: "Clos", pairs: Sequence[tuple[int, int]], plane: int, rates_bps: Sequence[int]
+    clos: Clos, pairs: Sequence[tuple[int, int]], plane: int, rates_bps: Sequence[int]
 ) -> list[float]:
     """What each flow can have of the ports on its way through *plane*."""
     number = clos.numbering

@@ -10,17 +10,14 @@ hashes of the switches on the way are computed here as they compute them.
 
 from dataclasses import dataclass
 from ipaddress import IPv6Address
-from typing import TYPE_CHECKING
 
 from testbed.errors import UsageError
+from testbed.topology.clos import Clos
 from testbed.topology.element import Link, Node, PortKind
 from testbed.topology.ev import COPY_MASK, STEV_COPY_MASK, Ev, decode_ev
 from testbed.topology.forwarding import Action, Hop, trace_carrier
 from testbed.topology.host_forwarding import choose_uplink, flow_of_ev, trace_packet
 from testbed.topology.usid import CarrierTemplate, Role, Usid, row_template, unpack_carrier
-
-if TYPE_CHECKING:
-    from testbed.topology.clos import Clos
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +46,7 @@ class Path:
     hops: tuple[Hop, ...]
 
 
-def check_route(clos: "Clos", source: int, destination: int, plane: int, uplink: int) -> None:
+def check_route(clos: Clos, source: int, destination: int, plane: int, uplink: int) -> None:
     """Return if there is such a path.
 
     Raises:
@@ -67,7 +64,7 @@ def check_route(clos: "Clos", source: int, destination: int, plane: int, uplink:
         raise UsageError(f"uplink {uplink} does not exist: the uplinks of a T0 are numbered 0 to {last}")
 
 
-def path_usids(clos: "Clos", source: int, destination: int, plane: int, uplink: int) -> tuple[Usid, ...]:
+def path_usids(clos: Clos, source: int, destination: int, plane: int, uplink: int) -> tuple[Usid, ...]:
     """The uSIDs of a path: source T0, T1, destination T0, downlink; source T0 and downlink within one T0.
 
     Raises:
@@ -84,7 +81,7 @@ def path_usids(clos: "Clos", source: int, destination: int, plane: int, uplink: 
     return first, Usid(Role.T1, plane, uplink), down, last
 
 
-def qp_template(clos: "Clos", source: int, destination: int) -> CarrierTemplate:
+def qp_template(clos: Clos, source: int, destination: int) -> CarrierTemplate:
     """The carrier of a QP with plane and uplink still open: the row's template, its last hop specialised.
 
     Raises:
@@ -95,7 +92,17 @@ def qp_template(clos: "Clos", source: int, destination: int) -> CarrierTemplate:
     return row_template(*rows, clos.spec.uplinks_per_pair).specialise(clos.numbering.downlink(destination))
 
 
-def build_path(clos: "Clos", source: int, destination: int, plane: int, uplink: int) -> Path:
+def path_carrier(clos: Clos, source: int, destination: int, plane: int, uplink: int) -> IPv6Address:
+    """The outer destination address of a packet on a path; `path_usids` has what it holds.
+
+    Raises:
+        UsageError: there is no such path.
+    """
+    check_route(clos, source, destination, plane, uplink)
+    return qp_template(clos, source, destination).deposit(plane, uplink)
+
+
+def build_path(clos: Clos, source: int, destination: int, plane: int, uplink: int) -> Path:
     """The path from host *source* to host *destination* through *plane* and *uplink*.
 
     Raises:
@@ -103,12 +110,12 @@ def build_path(clos: "Clos", source: int, destination: int, plane: int, uplink: 
     """
     if clos.spec.forwarding != "srv6":
         return explain_ev(clos, find_ev(clos, source, destination, plane, uplink), source, destination)
-    carrier = clos.carrier(source, destination, plane, uplink)
+    carrier = path_carrier(clos, source, destination, plane, uplink)
     hops = trace_carrier(clos, source, plane, carrier)
     return _path_of_hops(clos, source, destination, hops, carrier)
 
 
-def find_ev(clos: "Clos", source: int, destination: int, plane: int, uplink: int, copy: int = 0) -> int:
+def find_ev(clos: Clos, source: int, destination: int, plane: int, uplink: int, copy: int = 0) -> int:
     """The EV number *copy*, from 0, that leads from host *source* to host *destination* by *uplink*.
 
     Where switches hash, the EVs of a plane are tried in order of their source ports.
@@ -130,7 +137,7 @@ def find_ev(clos: "Clos", source: int, destination: int, plane: int, uplink: int
     raise UsageError(f"no such EV of plane {plane} leads from h{source} to h{destination} by uplink {uplink}")
 
 
-def uplink_of_ev(clos: "Clos", entropy: int, source: int, destination: int) -> int:
+def uplink_of_ev(clos: Clos, entropy: int, source: int, destination: int) -> int:
     """The uplink at the source's T0 that packets on that EV take to host *destination*; 0 within a T0.
 
     It need not exist: an EV of another fabric may name any.
@@ -147,7 +154,7 @@ def uplink_of_ev(clos: "Clos", entropy: int, source: int, destination: int) -> i
     return choose_uplink(clos, clos.t0_of(source, ev.plane), flow, entropy).number
 
 
-def explain_ev(clos: "Clos", entropy: int, source: int, destination: int) -> Path:
+def explain_ev(clos: Clos, entropy: int, source: int, destination: int) -> Path:
     """The path that packets with that EV take between two hosts.
 
     Args:
@@ -172,7 +179,7 @@ def explain_ev(clos: "Clos", entropy: int, source: int, destination: int) -> Pat
 
 
 def _path_of_hops(
-    clos: "Clos", source: int, destination: int, hops: tuple[Hop, ...], carrier: IPv6Address | None
+    clos: Clos, source: int, destination: int, hops: tuple[Hop, ...], carrier: IPv6Address | None
 ) -> Path:
     ports = [hop.egress for hop in hops if hop.egress is not None]
     ups = [port for port in ports if port.kind is PortKind.T0_UP]

@@ -15,16 +15,14 @@ Source: docs/protocol.md, "Switch"; UEC 3.6.17 for the shares.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from testbed.topology import timing
+from testbed.topology.clos import Clos
 from testbed.topology.element import Port, PortKind
 from testbed.topology.flow_control import switch_room_bytes
-from testbed.topology.port_selection import overrides_by_port
+from testbed.topology.port_selection import overrides_by_port, port_rates_bps
 from testbed.topology.queue_spec import QueueOverride
-
-if TYPE_CHECKING:
-    from testbed.topology.clos import Clos
 
 _BUFFER_RTTS: Final = 5
 _CONTROL_PACKETS: Final = 1024
@@ -58,7 +56,7 @@ class PortQueue:
     is_direct: bool = False
 
 
-def port_queues(clos: "Clos") -> tuple[PortQueue, ...]:
+def port_queues(clos: Clos) -> tuple[PortQueue, ...]:
     """The settings of every port, by port id; all 0 in an unshaped fabric.
 
     A NIC's own port neither marks nor trims: what waits there has not been sent yet.
@@ -76,7 +74,7 @@ def port_queues(clos: "Clos") -> tuple[PortQueue, ...]:
     return tuple(map(of_port, clos.ports()))
 
 
-def _port_queue(clos: "Clos", kind: PortKind, overrides: tuple[QueueOverride, ...]) -> PortQueue:
+def _port_queue(clos: Clos, kind: PortKind, overrides: tuple[QueueOverride, ...]) -> PortQueue:
     given: dict[str, Any] = clos.spec.queue.settings()
     for override in overrides:
         given |= override.settings()
@@ -113,41 +111,51 @@ def _mark_thresholds(min_bytes: int | None, max_bytes: int | None, product_bytes
     return min_bytes, max_bytes
 
 
-def drainer_of(clos: "Clos", port: Port) -> int:
+def drainer_of(clos: Clos, port: Port) -> int:
     """Index of the drainer that sends what leaves by *port*: planes are shared out, or else links."""
     count = clos.spec.queue.drainers
     return (port.plane if clos.spec.planes >= count else port.link_id) % count
 
 
-def is_lossy(clos: "Clos") -> bool:
+def is_lossy(clos: Clos) -> bool:
     """Whether switches mark and trim unless told otherwise: not where flow control holds packets back."""
     return clos.spec.is_shaped and clos.spec.flow_control == "none"
 
 
-def longest_wait_ns(clos: "Clos") -> int:
+def longest_wait_ns(clos: Clos) -> int:
     """Time that the fullest data queue of a switch port takes to empty at the port's rate; 0 if unshaped."""
+    return _longest_wait_ns(clos, at_switches=True)
+
+
+def longest_way_ns(clos: "Clos") -> int:
+    """Time from NIC to NIC of a packet that finds the fullest queue at each of four ports; 0 if unshaped."""
+    waits_ns = _longest_wait_ns(clos, at_switches=False) + 3 * _longest_wait_ns(clos, at_switches=True)
+    return waits_ns + timing.base_rtt_ns(clos)
+
+
+def _longest_wait_ns(clos: "Clos", *, at_switches: bool) -> int:
     if not clos.spec.is_shaped:
         return 0
-    rates_bps = clos.port_rates_bps
+    rates_bps = port_rates_bps(clos)
     return max(
         timing.serialisation_ns(queue.data_buffer_bytes, rates_bps[port.id])
         for port, queue in zip(clos.ports(), port_queues(clos), strict=True)
-        if port.node.is_switch
+        if port.node.is_switch == at_switches
     )
 
 
-def threshold_unit_bytes(clos: "Clos", rate_bps: int | None = None) -> int:
+def threshold_unit_bytes(clos: Clos, rate_bps: int | None = None) -> int:
     """The bandwidth-delay product at that rate or port_rate, at least 16 full packets; 0 if unshaped."""
     if not clos.spec.is_shaped:
         return 0
     return max(_bandwidth_delay_bytes(clos, rate_bps), _PRODUCT_PACKETS_MIN * timing.full_frame_bytes(clos))
 
 
-def _bandwidth_delay_bytes(clos: "Clos", rate_bps: int | None) -> int:
+def _bandwidth_delay_bytes(clos: Clos, rate_bps: int | None) -> int:
     return (rate_bps or clos.spec.port_rate or 0) * timing.base_rtt_ns(clos) // (8 * 10**9)
 
 
-def data_buffer_bytes(clos: "Clos", rate_bps: int | None = None) -> int:
+def data_buffer_bytes(clos: Clos, rate_bps: int | None = None) -> int:
     """Room for data packets at a switch port of that rate or port_rate; 0 if unshaped.
 
     Under flow control what may wait is limited where it came in, and a port takes it all. Else by default 5
@@ -166,7 +174,7 @@ def data_buffer_bytes(clos: "Clos", rate_bps: int | None = None) -> int:
     )
 
 
-def nic_buffer_bytes(clos: "Clos") -> int:
+def nic_buffer_bytes(clos: Clos) -> int:
     """Room for data packets at a NIC's own port; 0 if unshaped.
 
     A NIC does not lose what it sends itself: there is room for the windows of all its QPs.
@@ -177,7 +185,7 @@ def nic_buffer_bytes(clos: "Clos") -> int:
     return max(data_buffer_bytes(clos), nic.qps_max * nic.window_packets * timing.full_frame_bytes(clos))
 
 
-def control_buffer_bytes(clos: "Clos") -> int:
+def control_buffer_bytes(clos: Clos) -> int:
     """Room for SACKs, probes and trimmed packets at a port; 0 if unshaped."""
     if not clos.spec.is_shaped:
         return 0

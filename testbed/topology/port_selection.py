@@ -4,18 +4,14 @@
 """
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from functools import lru_cache
 
-from testbed.errors import UsageError
+from testbed.topology.clos import Clos
 from testbed.topology.element import PortKind
-from testbed.topology.limit import LimitProblems, Location
 from testbed.topology.naming import Tier
 from testbed.topology.queue_spec import QueueOverride
-from testbed.topology.selector import LinkSelector, select_links
+from testbed.topology.select import select_links
 from testbed.units import format_rate_bps
-
-if TYPE_CHECKING:
-    from testbed.topology.clos import Clos
 
 _TIER_OF_PORT = {
     PortKind.NIC: Tier.HOST,
@@ -25,7 +21,7 @@ _TIER_OF_PORT = {
 }
 
 
-def overriding_delays_ns(clos: "Clos") -> Mapping[int, int]:
+def overriding_delays_ns(clos: Clos) -> Mapping[int, int]:
     """By link id, the delay of the links that have one of their own."""
     delays_ns: dict[int, int] = {}
     for place, entry in enumerate(clos.spec.link_delays):
@@ -33,16 +29,17 @@ def overriding_delays_ns(clos: "Clos") -> Mapping[int, int]:
     return delays_ns
 
 
-def overrides_by_port(clos: "Clos") -> Mapping[int, tuple[QueueOverride, ...]]:
+def overrides_by_port(clos: Clos) -> Mapping[int, tuple[QueueOverride, ...]]:
     """By port id, the overrides that are for it, in their order; ports without any are left out."""
     found: dict[int, tuple[QueueOverride, ...]] = {}
     for place, override in enumerate(clos.spec.queue.overrides):
-        for port_id in _port_ids(clos, override, place):
+        for port_id in port_ids_of_override(clos, override, place):
             found[port_id] = (*found.get(port_id, ()), override)
     return found
 
 
-def port_rates_bps(clos: "Clos") -> tuple[int, ...]:
+@lru_cache(maxsize=4)  # asked for at every turn, and a large fabric has 100 000 ports
+def port_rates_bps(clos: Clos) -> tuple[int, ...]:
     """What each port sends at, by port id; 0 where the fabric is unshaped."""
     rates = [clos.spec.port_rate or 0] * clos.numbering.port_count
     if any(override.rate for override in clos.spec.queue.overrides):
@@ -52,9 +49,9 @@ def port_rates_bps(clos: "Clos") -> tuple[int, ...]:
     return tuple(rates)
 
 
-def other_rates(clos: "Clos") -> str:
+def other_rates(clos: Clos) -> str:
     """What to say after port_rate: `, but 25Mbit to 50Mbit at 8 ports`; nothing if all have that."""
-    others_bps = [rate_bps for rate_bps in clos.port_rates_bps if rate_bps != (clos.spec.port_rate or 0)]
+    others_bps = [rate_bps for rate_bps in port_rates_bps(clos) if rate_bps != (clos.spec.port_rate or 0)]
     if not others_bps:
         return ""
     least, most = format_rate_bps(min(others_bps)), format_rate_bps(max(others_bps))
@@ -62,33 +59,8 @@ def other_rates(clos: "Clos") -> str:
     return f", but {rates} at {len(others_bps)} port{'s' if len(others_bps) > 1 else ''}"
 
 
-def check_selections(clos: "Clos", problems: LimitProblems) -> None:
-    """Adds to *problems* every override that is for no port, or for no link."""
-    for place, entry in enumerate(clos.spec.link_delays):
-        _check_links(clos, entry.select, place, ("link_delays", place, "select"), problems)
-    for place, override in enumerate(clos.spec.queue.overrides):
-        where: Location = ("queue", "overrides", place)
-        if override.rate and override.rate > (clos.spec.port_rate or override.rate):
-            fastest = format_rate_bps(clos.spec.port_rate or 0)
-            problems.add((*where, "rate"), override.rate, f"rate must be port_rate, {fastest}, or less")
-        select = override.select
-        if select is not None and not _check_links(clos, select, place, (*where, "select"), problems):
-            continue
-        if not any(True for _ in _port_ids(clos, override, place)):
-            problems.add((*where, "at"), override.at, f"none of these links ends at a {override.at}")
-
-
-def _check_links(
-    clos: "Clos", selector: LinkSelector, seed: int, where: Location, problems: LimitProblems
-) -> bool:
-    try:
-        return bool(select_links(clos, selector, seed))
-    except UsageError as error:
-        problems.add(where, selector, error.message)
-        return False
-
-
-def _port_ids(clos: "Clos", override: QueueOverride, seed: int) -> Iterator[int]:
+def port_ids_of_override(clos: Clos, override: QueueOverride, seed: int) -> Iterator[int]:
+    """The ports that *override* is for, each once; *seed* decides what `pick: random` takes."""
     links = clos.links() if override.select is None else select_links(clos, override.select, seed)
     for link in links:
         for port in link.ports:

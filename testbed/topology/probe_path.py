@@ -12,18 +12,11 @@ Source: docs/protocol.md, "Link probes"; the paper, section 4 (Clustermapper).
 from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import IPv6Address
-from math import ceil
-from typing import TYPE_CHECKING
 
-from testbed.topology.limit import LimitProblems
+from testbed.topology.clos import Clos
 from testbed.topology.probing_spec import ProbingSpec
-from testbed.topology.timing import base_rtt_ns
+from testbed.topology.spec import TopologySpec
 from testbed.topology.usid import Role, Usid, pack_carrier
-from testbed.units import format_duration_ns
-
-if TYPE_CHECKING:
-    from testbed.topology.clos import Clos
-    from testbed.topology.spec import TopologySpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +38,14 @@ class ProbePath:
     links: tuple[int, ...]
 
 
-def probed_uplinks(spec: "TopologySpec", probing: ProbingSpec, downlink: int) -> tuple[int, ...]:
+def probed_uplinks(spec: TopologySpec, probing: ProbingSpec, downlink: int) -> tuple[int, ...]:
     """The uplinks that the host at *downlink* of a T0 probes in every plane, in rising order."""
     count = spec.numbering.uplink_count
     first = downlink * count // spec.hosts_per_t0
-    return tuple(sorted((first + i) % count for i in range(_uplinks_per_host(count, probing))))
+    return tuple(sorted((first + i) % count for i in range(probing.uplinks_per_host(count))))
 
 
-def probe_paths(clos: "Clos", host: int, probing: ProbingSpec | None = None) -> tuple[ProbePath, ...]:
+def probe_paths(clos: Clos, host: int, probing: ProbingSpec | None = None) -> tuple[ProbePath, ...]:
     """The link probes of a round of *host*, plane by plane, that to the T0 first; none without source routes.
 
     Args:
@@ -72,43 +65,7 @@ def probe_paths(clos: "Clos", host: int, probing: ProbingSpec | None = None) -> 
     )
 
 
-def check_probing(spec: "TopologySpec", problems: LimitProblems) -> None:
-    """Notes what keeps the probes of a spec from reaching every link."""
-    probing = spec.probing
-    if probing is None:
-        return
-    if spec.forwarding != "srv6":
-        problems.add("probing", None, f"link probes are source routes: they need srv6, not {spec.forwarding}")
-    count = spec.numbering.uplink_count
-    if _uplinks_per_host(count, probing) * spec.hosts_per_t0 < count:
-        problems.add(
-            "probing.t1_share",
-            probing.t1_share,
-            f"{spec.hosts_per_t0} hosts of a T0 that probe {probing.t1_share:.0%} of its {count} uplinks "
-            f"leave some unprobed; use at least {ceil(100 / spec.hosts_per_t0)}%",
-        )
-
-
-def check_time_out(clos: "Clos", problems: LimitProblems) -> None:
-    """Notes a time-out that probes could not meet even in an idle fabric."""
-    probing = clos.spec.probing
-    if probing is None:
-        return
-    rtt_ns = base_rtt_ns(clos)
-    if probing.timeout <= rtt_ns:
-        problems.add(
-            "probing.timeout",
-            probing.timeout,
-            f"a time-out of {format_duration_ns(probing.timeout)}, but a round trip in the idle fabric takes "
-            f"up to {format_duration_ns(rtt_ns, 3)}; use several times that",
-        )
-
-
-def _uplinks_per_host(uplink_count: int, probing: ProbingSpec) -> int:
-    return min(uplink_count, ceil(probing.t1_share * uplink_count))
-
-
-def _paths_in_plane(clos: "Clos", host: int, plane: int, uplinks: tuple[int, ...]) -> Iterator[ProbePath]:
+def _paths_in_plane(clos: Clos, host: int, plane: int, uplinks: tuple[int, ...]) -> Iterator[ProbePath]:
     lanes, row = clos.spec.uplinks_per_pair, clos.numbering.row(host)
     own = clos.numbering.host_link_id(host, plane)
     t0 = Usid(Role.T0, plane, row * lanes)

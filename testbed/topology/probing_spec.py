@@ -1,5 +1,6 @@
 """What a user writes about link probes: packets that hosts send to switches and back to themselves."""
 
+from math import ceil
 from typing import Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -39,6 +40,10 @@ class ProbingSpec(BaseModel):
     def lag_rounds(self) -> int:
         """Rounds that a probe has to return, at least one."""
         return max(1, -(-self.timeout // self.interval))
+
+    def uplinks_per_host(self, uplink_count: int) -> int:
+        """How many of the *uplink_count* uplinks of its T0s a host probes in every plane."""
+        return min(uplink_count, ceil(self.t1_share * uplink_count))
 
     @model_validator(mode="after")
     def _check_lag(self) -> Self:

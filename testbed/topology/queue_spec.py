@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from testbed.topology.limit import LimitProblems
 from testbed.topology.naming import Tier
-from testbed.topology.selector import LinkSelector
+from testbed.topology.selector_spec import LinkSelector
 from testbed.units import Duration, Rate, Ratio, Size
 
 _CONFIG = ConfigDict(extra="forbid", frozen=True, strict=True)

@@ -1,21 +1,21 @@
-"""TopologySpec: what a user writes to describe a fabric. Its limits are checked here and nowhere else.
+"""TopologySpec: what a user writes to describe a fabric, with the limits that the values themselves show.
+
+`resolve` checks what shows only on the fabric that they describe.
 
 A value left out that depends on others (the number of EVs, queue sizes) stays None in the model, so that a
 stored spec says what the user said; `Clos` computes it.
 """
 
+from math import ceil
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from testbed.topology.addressing import PORT_ID_BITS
-from testbed.topology.clos import Clos
 from testbed.topology.ev import LANE_MASK
-from testbed.topology.flow_control import CreditSpec, FlowControlKind, PfcSpec, check_flow_control
+from testbed.topology.flow_control_spec import CreditSpec, FlowControlKind, PfcSpec
 from testbed.topology.limit import LimitProblems
 from testbed.topology.numbering import Numbering
-from testbed.topology.port_selection import check_selections
-from testbed.topology.probe_path import check_probing, check_time_out
 from testbed.topology.probing_spec import ProbingSpec
 from testbed.topology.queue_spec import LinkDelay, QueueSpec
 from testbed.topology.usid import INDEX_COUNT, PLANE_COUNT
@@ -54,6 +54,11 @@ class NicSpec(BaseModel):
         lt=1,
         description="Share of the EVs kept as backups, to replace bad EVs of the same plane. At least one EV "
         "of a plane is active; of two or more, at least one is a backup unless the share is 0%.",
+    )
+    path_state: Literal["nic", "qp"] = Field(
+        default="nic",
+        description="Who knows of a path that loses packets: all QPs of the NIC that use it, or each QP by "
+        "itself, as with forwarding ecmp, where EVs name no paths.",
     )
     window_packets: int = Field(
         default=64,
@@ -226,12 +231,7 @@ class TopologySpec(BaseModel):
             )
         if not self.is_shaped:
             self._check_nothing_needs_a_rate(problems)
-        check_probing(self, problems)
-        if not problems:
-            check_selections(Clos(self), problems)
-            check_time_out(Clos(self), problems)
-        if not problems:
-            check_flow_control(self, Clos(self), problems)
+        self._check_probing(problems)
         problems.raise_if_any("topology")
         return self
 
@@ -264,3 +264,20 @@ class TopologySpec(BaseModel):
         }.items():
             if value:
                 problems.add(key, value, f"{key} has no effect in an unshaped fabric; give port_rate too")
+
+    def _check_probing(self, problems: LimitProblems) -> None:
+        probing = self.probing
+        if probing is None:
+            return
+        if self.forwarding != "srv6":
+            problems.add(
+                "probing", None, f"link probes are source routes: they need srv6, not {self.forwarding}"
+            )
+        count = self.numbering.uplink_count
+        if probing.uplinks_per_host(count) * self.hosts_per_t0 < count:
+            problems.add(
+                "probing.t1_share",
+                probing.t1_share,
+                f"{self.hosts_per_t0} hosts of a T0 that probe {probing.t1_share:.0%} of its {count} uplinks "
+                f"leave some unprobed; use at least {ceil(100 / self.hosts_per_t0)}%",
+            )

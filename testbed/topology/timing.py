@@ -1,11 +1,9 @@
 """What theory says about times in an idle fabric: store-and-forward serialisation plus propagation."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from testbed.topology.port_selection import overriding_delays_ns
-
-if TYPE_CHECKING:
-    from testbed.topology.clos import Clos
+from testbed.topology.clos import Clos
+from testbed.topology.port_selection import overriding_delays_ns, port_rates_bps
 
 DATA_OVERHEAD_BYTES: Final = 142
 """Frame bytes of a data packet around its payload: Ethernet 14, outer and inner IPv6 80, UDP 8, BTH 12,
@@ -24,7 +22,7 @@ def serialisation_ns(frame_bytes: int, rate_bps: int) -> int:
 
 
 def expected_rtt_ns(
-    clos: "Clos",
+    clos: Clos,
     source: int,
     destination: int,
     *,
@@ -51,17 +49,17 @@ def expected_rtt_ns(
     return IdleFabric(clos, data_frame_bytes, sack_frame_bytes).rtt_ns(source, destination)
 
 
-def full_frame_bytes(clos: "Clos") -> int:
+def full_frame_bytes(clos: Clos) -> int:
     """Length of the frame of a data packet with a full payload."""
     return clos.spec.nic.path_mtu + DATA_OVERHEAD_BYTES - _bytes_saved(clos)
 
 
-def control_frame_bytes(clos: "Clos") -> int:
+def control_frame_bytes(clos: Clos) -> int:
     """Length of the frame of a SACK."""
     return SACK_FRAME_BYTES - _bytes_saved(clos)
 
 
-def base_rtt_ns(clos: "Clos") -> int:
+def base_rtt_ns(clos: Clos) -> int:
     """Idle RTT of a full packet over the longest path, across a T1 if there are two T0s; 0 if unshaped.
 
     Where ports have different rates, or links different delays, each link of the path is taken as the slowest
@@ -78,6 +76,22 @@ def base_rtt_ns(clos: "Clos") -> int:
     )
 
 
+def byte_time_ps(clos: Clos, *, is_local: bool) -> int:
+    """Time in ps that one more byte of a frame takes to reach a host: the sum over the links of the path.
+
+    Where ports have different rates, each link is taken as the slowest of its tier in that direction. 0 if
+    unshaped.
+    """
+    number, ports_bps = clos.numbering, port_rates_bps(clos)
+    tiers = [range(number.host_link_count)]
+    if not is_local:
+        tiers.append(range(number.host_link_count, number.link_count))
+    rates_bps = (
+        min((ports_bps[2 * link + end] for link in links), default=0) for links in tiers for end in (0, 1)
+    )
+    return sum(serialisation_ns(1000, rate_bps) for rate_bps in rates_bps if rate_bps)
+
+
 class IdleFabric:
     """Times in an idle fabric for frames of two lengths; keeps what pairs of hosts have in common.
 
@@ -91,12 +105,12 @@ class IdleFabric:
     """
 
     def __init__(
-        self, clos: "Clos", data_frame_bytes: int | None = None, sack_frame_bytes: int | None = None
+        self, clos: Clos, data_frame_bytes: int | None = None, sack_frame_bytes: int | None = None
     ) -> None:
         self._clos, self._numbering = clos, clos.numbering
         self._data_bytes = data_frame_bytes or full_frame_bytes(clos)
         self._sack_bytes = sack_frame_bytes or control_frame_bytes(clos)
-        self._rates_bps, self._delays_ns = clos.port_rates_bps, overriding_delays_ns(clos)
+        self._rates_bps, self._delays_ns = port_rates_bps(clos), overriding_delays_ns(clos)
         self._usual_delay_ns = clos.spec.link_delay
         self._between_rows_ns: dict[tuple[int, int, int], int] = {}
         self.are_alike = not self._delays_ns and len(set(self._rates_bps)) == 1
@@ -150,5 +164,5 @@ class IdleFabric:
         return [max(by_uplink_ns[first : first + lanes]) for first in range(0, len(by_uplink_ns), lanes)]
 
 
-def _bytes_saved(clos: "Clos") -> int:
+def _bytes_saved(clos: Clos) -> int:
     return 0 if clos.spec.forwarding == "srv6" else TUNNEL_BYTES

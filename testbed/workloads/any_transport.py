@@ -2,10 +2,10 @@
 
 from testbed.errors import UsageError
 from testbed.fabric.live import Lab
-from testbed.topology.congestion import CongestionControl
-from testbed.topology.kernel_tcp import TcpCongestion
-from testbed.topology.reliable_connection import RcCongestion
-from testbed.topology.transport_kind import AnyCongestion, TransportKind
+from testbed.transport.congestion import CongestionControl
+from testbed.transport.kernel_tcp import TcpCongestion
+from testbed.transport.reliable_connection import RcCongestion
+from testbed.transport.transport_kind import AnyCongestion, TransportKind
 from testbed.workloads.kernel_transport import open_kernel
 from testbed.workloads.mrc_transport import QpShape, open_mrc
 from testbed.workloads.rc_transport import open_rc

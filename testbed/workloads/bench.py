@@ -1,15 +1,15 @@
 """One workload on a lab that is up, measured and compared: what `bench` does."""
 
 import contextlib
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
+from agents.clock import monotonic_ns
 from testbed.fabric.live import Lab
 from testbed.metrics.histogram import Histogram, merge
 from testbed.metrics.reader import NicReader
-from testbed.topology.transport_kind import AnyCongestion, TransportKind, choose_congestion
+from testbed.transport.transport_kind import AnyCongestion, TransportKind, choose_congestion
 from testbed.units import format_size_bytes
 from testbed.workloads.any_transport import open_transport
 from testbed.workloads.engine import WorkloadEngine
@@ -58,12 +58,12 @@ def run_bench(
         progress(f"{load.name}: sending")
         engine.start(load.name)
         if duration_ns is not None:
-            engine.wait(time.monotonic_ns() + duration_ns)
+            engine.wait(monotonic_ns() + duration_ns)
             engine.stop(load.name)
-            outcomes = engine.collect(time.monotonic_ns() + DRAIN_TIMEOUT_NS)
+            outcomes = engine.collect(monotonic_ns() + DRAIN_TIMEOUT_NS)
         else:
             engine.wait(None)
-            outcomes = engine.collect(time.monotonic_ns())
+            outcomes = engine.collect(monotonic_ns())
         return build_report(load, outcomes, engine.laps(load.name), completion().since(before))
 
 
@@ -106,12 +106,12 @@ def run_collective(
         progress(what)
         engine.start(load.name)
         if duration_ns is not None:
-            engine.wait(time.monotonic_ns() + duration_ns)
+            engine.wait(monotonic_ns() + duration_ns)
             engine.stop(load.name)
-            outcomes = engine.collect(time.monotonic_ns() + DRAIN_TIMEOUT_NS)
+            outcomes = engine.collect(monotonic_ns() + DRAIN_TIMEOUT_NS)
         else:
             engine.wait(None)
-            outcomes = engine.collect(time.monotonic_ns())
+            outcomes = engine.collect(monotonic_ns())
         return build_result(
             load.collective,
             engine.operations(load.name),

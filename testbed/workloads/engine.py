@@ -1,7 +1,9 @@
-"""Runs workloads on a transport: one thread waits for its events and keeps every workload going.
+"""Runs workloads on a transport: takes its events and keeps every workload going.
 
-The data path is in the kernel; the thread only posts messages, reduces or compares what has arrived, and
-books results. It sleeps until an event, a command or the end of a computing step; it never polls.
+The data path is in the kernel; the engine only posts messages, reduces or compares what has arrived, and
+books results. A turn does what there is to do now. Who waits for the next one differs: in a live lab a
+thread, which sleeps until an event, a command or the end of a computing step and never polls; in virtual time
+who lets time pass.
 """
 
 import contextlib
@@ -12,11 +14,12 @@ import selectors
 import socket
 import sys
 import threading
-import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Final
 
+from agents.clock import monotonic_ns
 from testbed.errors import AgentError
 from testbed.workloads.flow import Flow
 from testbed.workloads.layout import Layout
@@ -38,8 +41,8 @@ _NOT_COMPLETED: Final = "messages were still under way when the run ended"
 logger = logging.getLogger(__name__)
 
 
-class WorkloadEngine:
-    """The workloads of one run.
+class Engine(ABC):
+    """The workloads of one run, and nobody yet who waits.
 
     Args:
         transport: what carries them; the engine closes it.
@@ -62,17 +65,8 @@ class WorkloadEngine:
         self._workloads: dict[str, RunningWorkload] = {}
         self._workload_of: dict[End, RunningWorkload] = {}
         self._acknowledged: dict[Flow, int] = {}
-        self._commands: queue.SimpleQueue[tuple[Callable[[], None], Future[None]] | None] = (
-            queue.SimpleQueue()
-        )
-        self._wake_near, self._wake_far = socket.socketpair()
-        self._wake_far.setblocking(False)
-        self._changed = threading.Condition()
         self._lost_agent: AgentError | None = None
-        self._crash: BaseException | None = None
-        self._thread: threading.Thread | None = None
         self._is_closed = False
-        self._switch_interval_s = sys.getswitchinterval()
 
     # ---- for the run; called from its thread
 
@@ -90,9 +84,7 @@ class WorkloadEngine:
             workload.prepare()
             for end in workload.ends():
                 self._workload_of[end] = workload
-        sys.setswitchinterval(SWITCH_INTERVAL_S)
-        self._thread = threading.Thread(target=self._run, name="workloads", daemon=True)
-        self._thread.start()
+        self._begin()
 
     def start(self, name: str) -> None:
         """Begins to send."""
@@ -106,21 +98,13 @@ class WorkloadEngine:
         """Whether every message of the workload has completed, or its connections have failed."""
         return self._workloads[name].is_over
 
+    @abstractmethod
     def wait(self, deadline_ns: int | None) -> bool:
         """Whether all workloads that were started are over.
 
         Args:
             deadline_ns: CLOCK_MONOTONIC at which to return anyway; None: only at their end.
         """
-
-        def all_over() -> bool:
-            is_broken = self._lost_agent is not None or self._crash is not None
-            return is_broken or not any(workload.is_under_way for workload in self._workloads.values())
-
-        with self._changed:
-            if deadline_ns is None:
-                return self._changed.wait_for(all_over)
-            return self._changed.wait_for(all_over, max(0, deadline_ns - time.monotonic_ns()) / 1e9)
 
     def collect(self, deadline_ns: int) -> list[FlowOutcome]:
         """Every flow's outcome, once messages under way have completed and were compared.
@@ -129,8 +113,6 @@ class WorkloadEngine:
         """
         if not self.wait(deadline_ns):
             self._command(self._give_up)
-        if self._crash is not None:
-            raise self._crash
         if self._lost_agent is not None:
             raise self._lost_agent
         return [outcome for workload in self._workloads.values() for outcome in workload.outcomes()]
@@ -157,20 +139,13 @@ class WorkloadEngine:
         if self._is_closed:
             return
         self._is_closed = True
-        sys.setswitchinterval(self._switch_interval_s)
-        if self._thread is not None:
-            self._commands.put(None)
-            self._wake_near.send(b"\0")
-            self._thread.join()
-            self._thread = None
+        self._end()
         for name, workload in self._workloads.items():
             for error in workload.close():
                 # With its agent gone, or itself, a QP has nobody left to destroy it: `down` takes the rest.
                 logger.log(logging.INFO if self._has_killed else logging.WARNING, "%s: %s", name, error)
         self._workloads.clear()
         self._transport.close()
-        self._wake_near.close()
-        self._wake_far.close()
 
     def _made(self, load: Load, layout: Layout | None, seed: int) -> RunningWorkload:
         if load.collective is not None:
@@ -191,6 +166,110 @@ class WorkloadEngine:
     def _give_up(self) -> None:
         for workload in self._workloads.values():
             workload.give_up(_NOT_COMPLETED)
+
+    # ---- for who waits
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """From now on turns are taken."""
+
+    @abstractmethod
+    def _end(self) -> None:
+        """No turn is taken any more."""
+
+    @abstractmethod
+    def _command(self, work: Callable[[], None]) -> None:
+        """Carries something out between two turns, and returns when it is done."""
+
+    def _is_over(self) -> bool:
+        """Whether nothing is to be waited for any more."""
+        is_lost = self._lost_agent is not None
+        return is_lost or not any(workload.is_under_way for workload in self._workloads.values())
+
+    def _turn(self) -> bool:
+        """Takes what has happened and does what is due; whether somebody may be waiting for that."""
+        before = [workload.is_over for workload in self._workloads.values()]
+        was_lost = self._lost_agent is not None
+        for event in self._transport.events():
+            self._book(event)
+        now_ns = monotonic_ns()
+        for workload in self._workloads.values():
+            workload.advance(now_ns)
+        is_lost = self._lost_agent is not None
+        return is_lost != was_lost or before != [workload.is_over for workload in self._workloads.values()]
+
+    def _deadline_ns(self) -> int | None:
+        """When a turn is due even without an event: at once when one was read along with an answer."""
+        if self._transport.has_news:
+            return monotonic_ns()
+        deadlines = [
+            deadline
+            for workload in self._workloads.values()
+            if (deadline := workload.deadline_ns) is not None
+        ]
+        return min(deadlines, default=None)
+
+    def _book(self, event: Event) -> None:
+        if isinstance(event, HostLost):
+            if self._is_killed(event.host):
+                self._has_killed = True
+            elif self._lost_agent is None:
+                hint = "mrc-testbed status says which nodes still work"
+                self._lost_agent = AgentError(event.reason, hint=hint)
+            for workload in self._workloads.values():
+                workload.lose(event.host, event.reason)
+            return
+        owner = self._workload_of.get(event.end)
+        if owner is not None:
+            owner.take(event)
+
+
+class WorkloadEngine(Engine):
+    """The workloads of one run, and a thread that takes the turns."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        on_operation: OperationListener | None = None,
+        is_killed: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        super().__init__(transport, on_operation, is_killed)
+        self._commands: queue.SimpleQueue[tuple[Callable[[], None], Future[None]] | None] = (
+            queue.SimpleQueue()
+        )
+        self._wake_near, self._wake_far = socket.socketpair()
+        self._wake_far.setblocking(False)
+        self._changed = threading.Condition()
+        self._crash: BaseException | None = None
+        self._thread: threading.Thread | None = None
+        self._switch_interval_s = sys.getswitchinterval()
+
+    def wait(self, deadline_ns: int | None) -> bool:
+        """Whether all workloads that were started are over."""
+        with self._changed:
+            timeout_s = None if deadline_ns is None else max(0, deadline_ns - monotonic_ns()) / 1e9
+            is_over = self._changed.wait_for(self._is_over, timeout_s)
+        if self._crash is not None:
+            raise self._crash
+        return is_over
+
+    def _is_over(self) -> bool:
+        return self._crash is not None or super()._is_over()
+
+    def _begin(self) -> None:
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+        self._thread = threading.Thread(target=self._run, name="workloads", daemon=True)
+        self._thread.start()
+
+    def _end(self) -> None:
+        sys.setswitchinterval(self._switch_interval_s)
+        if self._thread is not None:
+            self._commands.put(None)
+            self._wake_near.send(b"\0")
+            self._thread.join()
+            self._thread = None
+        self._wake_near.close()
+        self._wake_far.close()
 
     def _command(self, work: Callable[[], None]) -> None:
         done: Future[None] = Future()
@@ -220,26 +299,13 @@ class WorkloadEngine:
                 selector.select(self._patience_s())
                 if not self._obey():
                     return
-                was_over = [workload.is_over for workload in self._workloads.values()]
-                for event in self._transport.events():
-                    self._book(event)
-                now_ns = time.monotonic_ns()
-                for workload in self._workloads.values():
-                    workload.advance(now_ns)
-                if was_over != [workload.is_over for workload in self._workloads.values()]:
+                if self._turn():
                     with self._changed:
                         self._changed.notify_all()
 
     def _patience_s(self) -> float | None:
-        """How long to wait for an event: not at all when one was read along with an answer."""
-        if self._transport.has_news:
-            return 0
-        deadlines = [
-            deadline
-            for workload in self._workloads.values()
-            if (deadline := workload.deadline_ns) is not None
-        ]
-        return max(0, min(deadlines) - time.monotonic_ns()) / 1e9 if deadlines else None
+        deadline_ns = self._deadline_ns()
+        return None if deadline_ns is None else max(0, deadline_ns - monotonic_ns()) / 1e9
 
     def _obey(self) -> bool:
         """Carries out what was asked for; False when the engine is to end."""
@@ -259,22 +325,6 @@ class WorkloadEngine:
             with self._changed:
                 self._changed.notify_all()
         return True
-
-    def _book(self, event: Event) -> None:
-        if isinstance(event, HostLost):
-            if self._is_killed(event.host):
-                self._has_killed = True
-            elif self._lost_agent is None:
-                hint = "mrc-testbed status says which nodes still work"
-                self._lost_agent = AgentError(event.reason, hint=hint)
-            for workload in self._workloads.values():
-                workload.lose(event.host, event.reason)
-            with self._changed:
-                self._changed.notify_all()
-            return
-        owner = self._workload_of.get(event.end)
-        if owner is not None:
-            owner.take(event)
 
 
 def _seed(seed: int, load: Load, flow: Flow | None = None) -> int:

@@ -8,7 +8,7 @@ from agents.nic.client import AgentClient
 from testbed.fabric.kernel_stack import connect_kernels
 from testbed.fabric.live import Lab
 from testbed.topology.clos import Clos
-from testbed.topology.kernel_tcp import KernelKind, TcpCongestion
+from testbed.transport.kernel_tcp import KernelKind, TcpCongestion
 from testbed.workloads.mrc_transport import MrcTransport, QpShape
 from testbed.workloads.nic_access import NicConnection, NicMaps, NicView
 from testbed.workloads.transport import End

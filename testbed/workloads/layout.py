@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from agents.wire_abi import Limit
+from agents.abi import Limit
 from testbed.errors import UsageError
 from testbed.units import format_size_bytes
 from testbed.workloads.flow import Flow

@@ -9,10 +9,12 @@ from functools import partial
 from typing import Any, Final
 
 from agents.nic.client import AgentClient
+from agents.nic.qp import PSN_BITS
 from testbed.errors import AgentError
 from testbed.fabric.live import Lab
 from testbed.topology.clos import Clos
-from testbed.topology.congestion import CongestionControl, choose_congestion_control
+from testbed.topology.ev_set import build_ev_set
+from testbed.transport.congestion import CongestionControl, choose_congestion_control
 from testbed.workloads.nic_access import NicConnection, NicMaps, NicView
 from testbed.workloads.transport import Arrived, End, Event, Failed, HostLost, Message, Region, Sent
 
@@ -193,11 +195,14 @@ class MrcTransport:
 
     def connect(self, source: str, target: str, seed: int) -> tuple[End, End]:
         """Two QPs that are connected."""
-        drawn = random.Random(seed)
+        drawn, psns = random.Random(seed), random.Random(f"first PSNs {seed}")
         with ExitStack() as undone:
-            near = self._end(source, self._create_qp(source, target, drawn))
+            psn, back_psn = (psns.getrandbits(PSN_BITS) for _ in range(2))
+            there = {"first_psn": psn, "peer_first_psn": back_psn}
+            back = {"first_psn": back_psn, "peer_first_psn": psn}
+            near = self._end(source, self._create_qp(source, target, drawn, there))
             undone.callback(near.close)
-            far = self._end(target, self._create_qp(target, source, drawn))
+            far = self._end(target, self._create_qp(target, source, drawn, back))
             undone.callback(far.close)
             self._nics[target].connect_qp(far.number, near.number)
             self._nics[source].connect_qp(near.number, far.number)
@@ -242,8 +247,8 @@ class MrcTransport:
         self._ends[host, qpn] = end
         return end
 
-    def _create_qp(self, host: str, peer: str, drawn: random.Random) -> int:
-        """Number of a new QP of *host* that leads to *peer*."""
+    def _create_qp(self, host: str, peer: str, drawn: random.Random, psns: dict[str, int]) -> int:
+        """Number of a new QP of *host* that leads to *peer*; *psns* are the first ones of both directions."""
         own, far = self._clos.node(host).index, self._clos.node(peer).index
         spec = self._clos.spec
         if self._shape.evs is not None:
@@ -253,8 +258,9 @@ class MrcTransport:
             "backup_per_plane": spec.backup_evs_per_plane,
             "pmtu_bytes": spec.nic.path_mtu,
             "seed": drawn.getrandbits(31),
+            **psns,
         }
-        evs = self._clos.ev_set(own, far, spec.evs, drawn.getrandbits(31))
+        evs = build_ev_set(self._clos, own, far, spec.evs, drawn.getrandbits(31))
         return self._nics[host].create_qp(far, list(evs), **attributes)
 
     def _hear_completions(self, host: str) -> None:

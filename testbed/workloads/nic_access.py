@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 from typing import Any, Protocol
 
-from agents.bpf.libbpf import open_pinned_in
+from agents.abi import Qp, RcQp, Stream
+from agents.bpf.libbpf import Pins, open_map_in
 from agents.bpf.maps import ArrayMap, MappedArray, MappedMemory
-from agents.wire_abi import Limit, Qp, RcQp, Stream
-from testbed.topology.congestion import QpAttribute
+from agents.nic.work_queue import qp_index
+from testbed.transport.congestion import QpAttribute
 
 
 class NicConnection(Protocol):
@@ -94,9 +94,9 @@ class NicMaps:
         FabricError: a map is missing or of another layout.
     """
 
-    def __init__(self, pins: Path) -> None:
+    def __init__(self, pins: Pins) -> None:
         with ExitStack() as opened:
-            descriptor = partial(open_pinned_in, opened, pins)
+            descriptor = partial(open_map_in, opened, pins)
             self._memory = MappedMemory(descriptor("memory"))
             self._qps = ArrayMap(descriptor("qps"), Qp)
             self._rc_qps = ArrayMap(descriptor("rc_qps"), RcQp)
@@ -110,7 +110,7 @@ class NicMaps:
 
     def acknowledged_bytes(self, qpn: int) -> int:
         """Payload that a QP had acknowledged for the first time, of whichever transport it is."""
-        index = qpn - Limit.QPN_BASE
+        index = qp_index(qpn)
         in_nic = self._qps.read(index).acked_bytes + self._rc_qps.read(index).acked_bytes
         return int(in_nic + self._streams[index].acked_bytes)
 

@@ -7,7 +7,8 @@ from functools import partial
 from agents.nic.client import AgentClient
 from testbed.fabric.live import Lab
 from testbed.topology.clos import Clos
-from testbed.topology.reliable_connection import RcCongestion, RcKind
+from testbed.topology.ev_set import build_ev_set
+from testbed.transport.reliable_connection import RcCongestion, RcKind
 from testbed.workloads.mrc_transport import MrcTransport, QpShape
 from testbed.workloads.nic_access import NicConnection, NicMaps, NicView
 
@@ -35,16 +36,16 @@ class RcTransport(MrcTransport):
         self._kind = kind
         self._congestion = congestion
 
-    def _create_qp(self, host: str, peer: str, drawn: random.Random) -> int:
+    def _create_qp(self, host: str, peer: str, drawn: random.Random, psns: dict[str, int]) -> int:
         own, far = self._clos.node(host).index, self._clos.node(peer).index
         spec = self._clos.spec
-        evs = self._clos.ev_set(own, far, spec.evs, drawn.getrandbits(31))
+        evs = build_ev_set(self._clos, own, far, spec.evs, drawn.getrandbits(31))
         if self._kind == "spray-gbn":
             # the set is plane by plane: turn about would stay in one for long
             chosen = [ev for of_planes in zip(*_by_plane(evs, spec.planes), strict=True) for ev in of_planes]
         else:
             chosen = [drawn.choice(evs)]
-        attributes = self._congestion.qp_attributes | {"pmtu_bytes": spec.nic.path_mtu}
+        attributes = self._congestion.qp_attributes | {"pmtu_bytes": spec.nic.path_mtu, **psns}
         return int(self._nics[host].create_rc_qp(far, chosen, **attributes))
 
 

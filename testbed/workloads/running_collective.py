@@ -6,7 +6,6 @@ and writing new inputs is not part of its time. In training they are done while 
 """
 
 import enum
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from random import Random
@@ -14,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from agents.clock import monotonic_ns
 from testbed.errors import TestbedError
 from testbed.workloads.collective import Collective
 from testbed.workloads.element import Array, Inputs, reduce_into
@@ -155,7 +155,7 @@ class RunningCollective:
     def start(self) -> None:
         """Begins the first step."""
         self._left = self.load.iterations
-        self._first_begin_ns = self._end_ns = time.monotonic_ns()
+        self._first_begin_ns = self._end_ns = monotonic_ns()
         self._begin_step()
 
     def stop(self) -> None:
@@ -249,7 +249,7 @@ class RunningCollective:
         self._phase = _Phase.COMMUNICATING
         self._outstanding = len(self._schedule.transfers)
         self._reaction_ns = 0
-        self._begin_ns = time.monotonic_ns()
+        self._begin_ns = monotonic_ns()
         if not self._collective.is_training:
             self._step_begin_ns = self._begin_ns
         for index in self._first:
@@ -296,10 +296,10 @@ class RunningCollective:
                 memory[transfer.target_start : transfer.target_start + transfer.count],
                 self._collective.reduction,
             )
-            end_ns = time.monotonic_ns()
+            end_ns = monotonic_ns()
         for follower in self._followers[index]:
             self._send(follower)
-        self._reaction_ns += time.monotonic_ns() - event.time_ns
+        self._reaction_ns += monotonic_ns() - event.time_ns
         self._end_ns = max(self._end_ns, end_ns)
         self._outstanding -= 1
         if not self._outstanding and self.is_under_way:
@@ -333,7 +333,7 @@ class RunningCollective:
 
     def _fail(self, connection: int, reason: str) -> None:
         self._errors.setdefault(connection, reason)
-        self._end_ns = max(self._end_ns, time.monotonic_ns())
+        self._end_ns = max(self._end_ns, monotonic_ns())
         self._phase = _Phase.OVER
 
     def _require_inputs(self) -> Inputs:

@@ -4,12 +4,12 @@ Two laps are posted at any time, each on its own half of the target's region, so
 while the half that is complete is compared. See `layout` for what a lap is.
 """
 
-import time
 from collections import deque
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
+from agents.clock import monotonic_ns
 from agents.nic.pattern import seed_at
 from testbed.workloads.flow import Flow
 from testbed.workloads.layout import Layout
@@ -129,8 +129,8 @@ class FlowSender:
     def start(self, messages: int | None) -> None:
         """Begins to send *messages* messages, or without end for None; to be called while idle."""
         if self._begun_ns == 0:
-            self._begun_ns = time.monotonic_ns()
-        self._ended_ns = max(self._ended_ns, time.monotonic_ns())
+            self._begun_ns = monotonic_ns()
+        self._ended_ns = max(self._ended_ns, monotonic_ns())
         self._left = messages
         while len(self._posted) < self._layout.halves and self._left != 0:
             self._post_lap()
@@ -145,7 +145,7 @@ class FlowSender:
         """Gives the flow up."""
         if self.error is None:
             self.error = error
-            self._ended_ns = time.monotonic_ns()
+            self._ended_ns = monotonic_ns()
         self._posted.clear()
         self._left = 0
 
@@ -201,11 +201,11 @@ class FlowSender:
         self.laps.append(LapRecord(begin_ns, self._ended_ns, messages))
         if event.error is not None:
             self.fail(event.error)
-        began_ns = time.monotonic_ns()
+        began_ns = monotonic_ns()
         self._compare(lap.number, messages)
         if self._left != 0:
             self._post_lap()
-        work_ns = time.monotonic_ns() - began_ns
+        work_ns = monotonic_ns() - began_ns
         self._adapt(self._ended_ns - begin_ns, work_ns)
 
     def _adapt(self, lap_ns: int, work_ns: int) -> None:

@@ -15,6 +15,7 @@ from testbed.workloads.schedule import CollectiveKind
 
 WORKLOAD_NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,31}$"
 
+QpCount = Annotated[int, Field(ge=1, le=1024)]  # the most that nic.qps_max allows
 HostName = Annotated[str, Field(min_length=1)]
 
 
@@ -86,7 +87,7 @@ class WriteBw(_Pairwise):
     """RDMA WRITEs as fast as the transport allows, `depth` outstanding."""
 
     kind: Literal["write-bw"]
-    qps: Annotated[int, Field(ge=1)] | None = Field(
+    qps: QpCount | None = Field(
         default=None, description="QPs per pair of hosts; left out, as many as the transport says."
     )
     depth: Annotated[int, Field(ge=1)] = Field(default=16, description="Messages outstanding per QP.")
@@ -106,7 +107,7 @@ class SendRecv(_Workload):
     shift: Annotated[int, Field(ge=1)] = Field(
         default=1, description="Distance to the receiver; hosts_per_t0 makes every flow cross a T1."
     )
-    qps: Annotated[int, Field(ge=1)] | None = Field(
+    qps: QpCount | None = Field(
         default=None, description="QPs per pair of hosts; left out, as many as the transport says."
     )
     depth: Annotated[int, Field(ge=1)] = Field(default=4, description="Messages outstanding per QP.")
@@ -133,7 +134,7 @@ class Incast(_Workload):
         default=None,
         description="A flow to another host at the same time, as a workload of its own: `<name>.victim`.",
     )
-    qps: Annotated[int, Field(ge=1)] | None = Field(
+    qps: QpCount | None = Field(
         default=None, description="QPs per sender; left out, as many as the transport says."
     )
     depth: Annotated[int, Field(ge=1)] = Field(default=4, description="Messages outstanding per QP.")
@@ -147,7 +148,7 @@ class Permutation(_Workload):
     to_hosts: HostRing = Field(
         default="all", alias="to", description="Receiving hosts, as many, or `all`; nobody sends to itself."
     )
-    qps: Annotated[int, Field(ge=1)] | None = Field(
+    qps: QpCount | None = Field(
         default=None, description="QPs per pair of hosts; left out, as many as the transport says."
     )
     depth: Annotated[int, Field(ge=1)] = Field(default=4, description="Messages outstanding per QP.")
@@ -164,7 +165,7 @@ class _Ranked(_Workload):
     root: HostName | None = Field(
         default=None, description="Where a broadcast starts; left out, at the first host."
     )
-    qps: Annotated[int, Field(ge=1)] | None = Field(
+    qps: QpCount | None = Field(
         default=None,
         description="QPs per pair of ranks, each with a share of the data; left out, as the transport says.",
     )

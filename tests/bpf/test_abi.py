@@ -1,4 +1,4 @@
-"""What Python believes of the maps is what the compiled programs have: agents/wire_abi.py is not stale."""
+"""What Python believes of the maps is what the compiled programs have: agents/abi.py is not stale."""
 
 import ctypes
 import json
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agents import wire_abi
+from agents import abi
 from agents.abi_generate import class_name, generate
 from agents.bpf.libbpf import BpfObject
 from agents.bpf.maps import map_info
@@ -19,37 +19,39 @@ OBJECTS = ROOT / "agents" / "_objects"
 OBJECT_NAMES = ["forward.bpf.o", "emit.bpf.o", "nic.bpf.o", "rc.bpf.o"]
 
 MAP_VALUES: dict[str, type[ctypes.Structure]] = {
-    "port_table": wire_abi.Port,
-    "port_fault": wire_abi.PortFault,
-    "fault_accounts": wire_abi.FaultAccounts,
-    "port_counters": wire_abi.PortCounters,
-    "nic_config": wire_abi.NicConfig,
-    "regions": wire_abi.Region,
-    "kick": wire_abi.Kick,
-    "work_ring": wire_abi.WorkRing,
-    "qps": wire_abi.Qp,
-    "probes": wire_abi.Probe,
-    "link_probe_paths": wire_abi.LinkProbePath,
-    "link_probing": wire_abi.LinkProbing,
-    "rc_qps": wire_abi.RcQp,
-    "streams": wire_abi.Stream,
-    "stream_account": wire_abi.StreamAccount,
-    "nic_counters": wire_abi.NicCounters,
-    "ev_transitions": wire_abi.EvTransitions,
-    "rtt_histogram": wire_abi.Histogram,
-    "message_histogram": wire_abi.Histogram,
-    "queue_ports": wire_abi.QueuePort,
-    "queue_state": wire_abi.QueueState,
-    "queue_settings": wire_abi.QueueSettings,
-    "queue_delays": wire_abi.QueueDelays,
-    "queue_descriptors": wire_abi.QueueDescriptors,
-    "queue_pool": wire_abi.QueuePool,
-    "queue_drainer": wire_abi.QueueDrainer,
-    "queue_lateness": wire_abi.Histogram,
-    "lossless_settings": wire_abi.LosslessSettings,
-    "lossless_links": wire_abi.LosslessLink,
-    "capture_state": wire_abi.CaptureState,
-    "capture_scratch": wire_abi.CaptureRecord,
+    "port_table": abi.Port,
+    "port_fault": abi.PortFault,
+    "fault_accounts": abi.FaultAccounts,
+    "port_counters": abi.PortCounters,
+    "nic_config": abi.NicConfig,
+    "nic_control": abi.NicControl,
+    "nic_paths": abi.NicPaths,
+    "regions": abi.Region,
+    "kick": abi.Kick,
+    "work_ring": abi.WorkRing,
+    "qps": abi.Qp,
+    "probes": abi.Probe,
+    "link_probe_paths": abi.LinkProbePath,
+    "link_probing": abi.LinkProbing,
+    "rc_qps": abi.RcQp,
+    "streams": abi.Stream,
+    "stream_account": abi.StreamAccount,
+    "nic_counters": abi.NicCounters,
+    "ev_transitions": abi.EvTransitions,
+    "rtt_histogram": abi.Histogram,
+    "message_histogram": abi.Histogram,
+    "queue_ports": abi.QueuePort,
+    "queue_state": abi.QueueState,
+    "queue_settings": abi.QueueSettings,
+    "queue_delays": abi.QueueDelays,
+    "queue_descriptors": abi.QueueDescriptors,
+    "queue_pool": abi.QueuePool,
+    "queue_drainer": abi.QueueDrainer,
+    "queue_lateness": abi.Histogram,
+    "lossless_settings": abi.LosslessSettings,
+    "lossless_links": abi.LosslessLink,
+    "capture_state": abi.CaptureState,
+    "capture_scratch": abi.CaptureRecord,
 }
 OTHER_VALUES = {
     "port_devmap": 4,
@@ -57,8 +59,8 @@ OTHER_VALUES = {
     "nic_transports": 4,
     "capture_rings": 4,
     "fib": 4,
-    "memory": wire_abi.Limit.MEMORY_SEGMENT.value,
-    "queue_frames": wire_abi.QueueLimit.FRAME_BYTES.value,
+    "memory": abi.Limit.MEMORY_SEGMENT.value,
+    "queue_frames": abi.QueueLimit.FRAME_BYTES.value,
     "nic_events": 0,
     "queue_wakes": 4,
     "queue_cpus": 4,
@@ -93,7 +95,7 @@ def test_committed_module_is_generated_from_the_header(tmp_path: Path) -> None:
     headers = [f"-I{ROOT / 'agents' / 'include'}", "-idirafter", f"/usr/include/{machine()}-linux-gnu"]
     source = ROOT / "agents" / "abi.bpf.c"
     subprocess.run(["clang", *options, *headers, "-c", str(source), "-o", str(compiled)], check=True)
-    committed = (ROOT / "agents" / "wire_abi.py").read_text()
+    committed = (ROOT / "agents" / "abi.py").read_text()
     assert committed == generate(btf_of(compiled)), "run `make abi`"
 
 
@@ -103,7 +105,7 @@ def test_structures_of_the_objects_have_the_layout_of_the_module(object_name: st
     for entry in btf_of(OBJECTS / object_name)["types"]:
         if entry["kind"] != "STRUCT" or not entry["name"].startswith("mrc_"):
             continue
-        structure = getattr(wire_abi, class_name(entry["name"]), None)
+        structure = getattr(abi, class_name(entry["name"]), None)
         if structure is None:
             continue
         compared += 1

@@ -6,17 +6,18 @@ from ctypes import c_int, c_int32, c_uint32, c_uint64
 from pathlib import Path
 
 import pytest
+from exploring import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference.psn import psn_distance, psn_expand, wire_psn
 
-from agents.wire_abi import Limit
-from testbed.wire.psn import psn_distance, psn_expand, wire_psn
+from agents.abi import Limit
 
 SOURCE = Path(__file__).parent / "psn_twin.c"
 INCLUDE = Path(__file__).parents[2] / "agents" / "include"
 RING_PSNS = Limit.PSN_RING.value
 
-twin_settings = settings(deadline=None, max_examples=300)
+twin_settings = settings(max_examples=examples(300))
 
 COUNTERS = st.integers(0, 2**32 - 1) | st.sampled_from([0, 2**23, 2**24 - 1, 2**24, 2**31, 2**32 - 1])
 WORDS = st.lists(st.integers(0, 2**64 - 1), min_size=RING_PSNS // 64, max_size=RING_PSNS // 64)

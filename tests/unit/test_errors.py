@@ -17,7 +17,6 @@ from testbed import errors
         ("FabricError", 1),
         ("AgentError", 1),
         ("FaultError", 1),
-        ("WireError", 1),
         ("Interrupted", 130),
     ],
 )

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * The only declaration of what BPF programs and Python share: map keys and values, events, limits.
- * agents/wire_abi.py is generated from the BTF of abi.bpf.c (`make abi`); a test fails when they
+ * agents/abi.py is generated from the BTF of abi.bpf.c (`make abi`); a test fails when they
  * drift.
  *
  * Conventions: host byte order unless the type is __be*; times are CLOCK_MONOTONIC nanoseconds;

@@ -13,6 +13,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <mrc/fabric_maps.h>
+#include <mrc/verifier.h>
 
 struct capture_ring {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -66,7 +67,7 @@ __noinline int capture_frame(struct xdp_md *ctx, __u32 port_id, __u64 time_ns, _
 	kept_bytes = port->capture_bytes;
 	if (kept_bytes > record->frame_bytes)
 		kept_bytes = record->frame_bytes;
-	if (kept_bytes < 1 || kept_bytes > sizeof(record->octets))
+	if (!length_within(&kept_bytes, sizeof(record->octets)))
 		return 0;
 	record->kept_bytes = kept_bytes;
 	if (bpf_xdp_load_bytes(ctx, 0, record->octets, kept_bytes) ||

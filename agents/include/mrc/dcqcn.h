@@ -14,7 +14,7 @@
  * rate, and like a paced one does not slow down by itself when a queue grows.
  *
  * All under the QP's lock: no call, bounded loops. Every function returns the enum mrc_dcqcn_reason
- * to count, 0 for no change. testbed/wire/dcqcn.py is the twin; a test compares the two.
+ * to count, 0 for no change. tests/reference/dcqcn.py is the twin; a test compares the two.
  */
 #ifndef MRC_DCQCN_H
 #define MRC_DCQCN_H

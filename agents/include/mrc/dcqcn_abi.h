@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * State and parameters of DCQCN, the rate control of a reliable connection (docs/transports.md,
- * "DCQCN"). The arithmetic is in dcqcn.h; testbed/wire/dcqcn.py has the same names.
+ * "DCQCN"). The arithmetic is in dcqcn.h; tests/reference/dcqcn.py has the same names.
  */
 #ifndef MRC_DCQCN_ABI_H
 #define MRC_DCQCN_ABI_H

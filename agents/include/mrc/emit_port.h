@@ -12,6 +12,26 @@
 #include <mrc/link_fault.h>
 #include <mrc/queue.h>
 
+static __always_inline int port_has_queue(const struct mrc_port *port)
+{
+	return fabric_config.is_shaped && port->rate_bps;
+}
+
+/* port_emit() for a port without a queue. */
+static __always_inline int port_emit_unqueued(struct xdp_md *ctx, __u32 port_id,
+					      struct mrc_port *port, __u32 traffic_class)
+{
+	__u32 fault = 0;
+
+	if (port->is_faulted)
+		fault = link_fault_meet(ctx, port_id, traffic_class);
+	if (!fault)
+		return emit_plainly(ctx, port_id, port);
+	if (port->capture_bytes)
+		capture_frame(ctx, port_id, bpf_ktime_get_ns(), fault);
+	return XDP_DROP;
+}
+
 /*
  * Sends the frame, already rewritten for departure, out of port_id. Returns the XDP verdict. The
  * frame is counted as sent when it is redirected, or, on a port with a rate, when its transmission
@@ -20,17 +40,9 @@
 static __always_inline int port_emit(struct xdp_md *ctx, __u32 port_id, struct mrc_port *port,
 				     __u32 traffic_class)
 {
-	__u32 fault = 0;
-
-	if (fabric_config.is_shaped && port->rate_bps)
+	if (port_has_queue(port))
 		return queue_enqueue(ctx, port_id, traffic_class);
-	if (port->is_faulted)
-		fault = link_fault_meet(ctx, port_id, traffic_class);
-	if (!fault)
-		return emit_plainly(ctx, port_id, port);
-	if (port->capture_bytes)
-		capture_frame(ctx, port_id, bpf_ktime_get_ns(), fault);
-	return XDP_DROP;
+	return port_emit_unqueued(ctx, port_id, port, traffic_class);
 }
 
 #endif

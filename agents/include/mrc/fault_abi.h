@@ -45,7 +45,12 @@ struct mrc_fault_rule {
 	__u64 time_ns;	 /* DELAY, REORDER: how much later */
 	__u64 jitter_ns; /* DELAY: and up to this much less or more */
 	__u32 flipped_bits;
-	__u32 pad0;
+	__u32 flap_seed; /* the same at every port of a flap */
+	__u64 end_ns;	 /* CLOCK_MONOTONIC from which the rule acts no more; 0: until cleared */
+	__u64 begin_ns;	 /* of a flap: start of its first period */
+	__u64 every_ns;	 /* of a flap: length of a period; 0: the rule acts all the time */
+	__u64 down_ns;	 /* of a flap: length of the outage in each period */
+	__u64 late_ns;	 /* of a flap: an outage begins up to this long after its period */
 };
 
 /*

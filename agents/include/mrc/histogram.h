@@ -23,6 +23,7 @@
 
 #include <linux/types.h>
 #include <mrc/abi.h>
+#include <mrc/verifier.h>
 
 enum mrc_histogram_layout {
 	MRC_HISTOGRAM_LINEAR_BITS = 5, /* 32 buckets per octave */
@@ -41,7 +42,7 @@ static __always_inline __u64 histogram_exceeds(__u64 value, __u64 limit)
 {
 	__u64 difference = limit - value;
 
-	asm volatile("" : "+r"(difference));
+	barrier_var(difference);
 	return difference >> 63;
 }
 

@@ -16,6 +16,7 @@ enum mrc_limit {
 	MRC_PENALTY_MAX = 127,	      /* receiver penalty, in 1/128 of the bytes received */
 	MRC_WORK_RING = 64,	      /* work requests a QP can hold */
 	MRC_PROBE_RING = 1024,	      /* outstanding EV probes per NIC */
+	MRC_NIC_PATHS = 4096,	      /* paths a NIC tells apart; a power of two */
 	MRC_KICK_PROBES = 64,	      /* EV probes one kick can send */
 	MRC_LINK_PROBE_ROUNDS = 64,   /* whose answers are remembered; one bit each */
 	MRC_MEMORY_SEGMENT = 1048576, /* bytes per element of the memory map */
@@ -23,7 +24,9 @@ enum mrc_limit {
 	MRC_HEADER_BYTES =
 	    138, /* Ethernet .. RETH of a data packet over SRv6, before the payload */
 	MRC_FRAME_BYTES_MAX = 2304,   /* largest frame, with room to spare */
-	MRC_QPN_BASE = 256,	      /* QP number = base + index; 2 is the endpoint's */
+	MRC_PORT_NONE = 0x7fffffff,   /* no port has this id */
+	MRC_QP_INDEX_BITS = 10,	      /* QP number = turn << bits | index, turn > 0 */
+	MRC_QP_TURNS = 16384,	      /* 1 << 24 - MRC_QP_INDEX_BITS */
 	MRC_IFINDEX_BASE = 1000,      /* a port's ifindex = base + its lab-wide port id */
 	MRC_FIB_STRIDE = 4096,	      /* FIB entries per switch: role 2 bits, index 10 bits */
 	MRC_HISTOGRAM_BUCKETS = 1024, /* see histogram.h */

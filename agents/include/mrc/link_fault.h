@@ -59,6 +59,26 @@ struct fault_view {
 	__u32 bth_bytes; /* in front of the BTH; 0: it has no iCRC that would tell a flipped bit */
 };
 
+/*
+ * Whether a rule acts at now_ns. It ends by itself, so that its end needs no process; in the n-th
+ * period of a flap the outage begins by draw n of the flap's seed. acts() of
+ * testbed/fabric/port_fault.py is the same in Python.
+ */
+static __always_inline int fault_acts(const struct mrc_fault_rule *rule, __u64 now_ns)
+{
+	__u64 every_ns = rule->every_ns, period, late_ns;
+
+	if (!*(volatile const __u32 *)&rule->action || (rule->end_ns && now_ns >= rule->end_ns))
+		return 0;
+	if (!every_ns)
+		return 1;
+	now_ns -= rule->begin_ns;
+	period = now_ns / every_ns;
+	/* scaled down first, or 4.3 s of it overflow */
+	late_ns = (rule->late_ns >> 8) * seeded_draw(rule->flap_seed, period) >> 24;
+	return now_ns - period * every_ns - late_ns < rule->down_ns;
+}
+
 /* Whether a rule hits the frame. Under the lock. */
 static __always_inline int fault_hits(const struct mrc_fault_rule *rule,
 				      struct mrc_fault_account *account, __u32 traffic_class,
@@ -153,7 +173,7 @@ static __noinline __u32 fault_decide(__u32 port_id, __u32 traffic_class, __u32 e
 		const struct mrc_fault_rule *rule = &fault->rule[i];
 		__u64 sequence;
 
-		if (!*(volatile const __u32 *)&rule->action)
+		if (!fault_acts(rule, now_ns))
 			continue;
 		if (!(rule->classes >> traffic_class & 1))
 			continue;
@@ -238,7 +258,7 @@ static __noinline int fault_corrupt(struct xdp_md *ctx, __u32 bth_bytes)
 	__u64 frame_bytes = ctx->data_end - ctx->data;
 	__u32 zero = 0, room_bytes;
 
-	asm volatile("" : "+r"(frame_bytes)); /* or clang subtracts one pointer at a time */
+	barrier_var(frame_bytes); /* or clang subtracts one pointer at a time */
 	room_bytes = fault_room_bytes(bth_bytes, frame_bytes);
 	fate = bpf_map_lookup_elem(&fault_fates, &zero);
 	if (!fate || !room_bytes)

@@ -16,7 +16,10 @@ enum mrc_icrc_mode {
 	MRC_ICRC_ON = 2, /* sent and checked */
 };
 
-/* nic_config[0], mmapable array, written by the control plane only. */
+/*
+ * nic_config[0]: who the NIC is. Filled and frozen before a program uses it, so user space, the
+ * host's own included, can read it and nothing more.
+ */
 struct mrc_nic_config {
 	__u32 host_index;
 	__u32 plane_count;
@@ -25,11 +28,15 @@ struct mrc_nic_config {
 	__u32 udp_port;	    /* 4791 */
 	__u32 srv6_block;   /* first 32 bits of every carrier, host order */
 	__u64 inner_prefix; /* first 64 bits of inner addresses with plane 0; plane is added */
-	__u32 port_up_mask; /* bit i: carrier of the port to plane i */
 	__u32 downlink;	    /* host_index % hosts_per_t0: the NIC's own uSID index */
-	__u32 port_id[MRC_PLANE_MAX];
-	__u32 icrc_mode;    /* enum mrc_icrc_mode; may change at any time */
 	__u32 uplink_count; /* of a T0: what EVs of the NIC's own making are spread over */
+	__u32 port_id[MRC_PLANE_MAX]; /* MRC_PORT_NONE where the NIC has no port */
+};
+
+/* nic_control[0], mmapable array, written by user space while the NIC works. */
+struct mrc_nic_control {
+	__u32 port_up_mask; /* bit i: carrier of the port to plane i */
+	__u32 icrc_mode;    /* enum mrc_icrc_mode */
 	/*
 	 * CLOCK_MONOTONIC of the agent's last sign of life; 0: there has been none. A QP whose
 	 * agent has been silent for longer than the limit goes to ERROR, for nobody is left to end
@@ -45,6 +52,19 @@ struct mrc_region {
 	__u32 is_remote_writable;
 	__u32 offset; /* in the NIC's memory */
 	__u32 length;
+};
+
+/* A path of the NIC: what one QP finds out about it is known to all that share it. */
+struct mrc_nic_path {
+	__u64 suspected_ns; /* when a packet or a probe on it was last found lost; 0: it is not
+			       suspected */
+	__u32 falls;	    /* times it came under suspicion */
+	__u32 pad0;
+};
+
+/* nic_paths[0], mmapable array; the place of a path is nic_path()'s. */
+struct mrc_nic_paths {
+	struct mrc_nic_path path[MRC_NIC_PATHS];
 };
 
 enum mrc_probe_kind {

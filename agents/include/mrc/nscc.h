@@ -7,7 +7,7 @@
  *    mark          nothing: that path is full     multiplicative decrease: most paths are
  *
  * All under the QP's lock: no loop, no call, no signed division. Every function that may change the
- * window returns the enum mrc_nscc_reason to count, 0 for no change. testbed/wire/nscc.py is the
+ * window returns the enum mrc_nscc_reason to count, 0 for no change. tests/reference/nscc.py is the
  * twin; a test compares the two state by state. What may be sent is in nscc_inflight.h.
  *
  * Quotients are rounded down, towards the smaller window. An increase is bytes per window, but

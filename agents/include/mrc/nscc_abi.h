@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * State and parameters of NSCC, the congestion control of a QP (docs/protocol.md, "Congestion
- * control"). The arithmetic is in nscc.h and nscc_inflight.h; testbed/wire/nscc.py has the same
+ * control"). The arithmetic is in nscc.h and nscc_inflight.h; tests/reference/nscc.py has the same
  * names.
  *
  * Sizes are nominal bytes, times CLOCK_MONOTONIC or model nanoseconds, one of them throughout a QP.
@@ -40,7 +40,7 @@ enum mrc_nscc_reason {
 	MRC_NSCC_REASON_COUNT = 12,
 };
 
-/* Parameters of a QP, constant while it sends; ranges are those of testbed/wire/cc_profile.py. */
+/* Parameters of a QP, constant while it sends; ranges: agents/protocol/cc_profile.py. */
 struct mrc_nscc_parameters {
 	__u32 mtu_bytes;       /* 256 .. 2^16; the window never falls below it */
 	__u32 base_rtt_ns;     /* until a shorter one is measured */

@@ -74,6 +74,8 @@ struct mrc_ev_plane {
 	__u16 backup_count;
 	__u16 cursor;
 	__u16 target_active;
+	__u32 outstanding; /* packets on it neither acknowledged nor declared lost */
+	__u32 pad0;
 	__u64 suspect_uplinks; /* bit uplink % 64: an EV on it fell and none has come back since */
 };
 
@@ -163,9 +165,14 @@ struct mrc_qp {
 	__u32 pmtu_shift;	   /* log2 of pmtu_bytes */
 	__u32 loss_threshold_acks; /* other acknowledgements that prove a packet lost */
 	__u32 reorder_packets;	   /* that may overtake another on one path */
-	__u32 pad3;
+	__u32 shares_paths;	   /* EVs name paths that other QPs of the NIC use as well */
+	__u32 nic_path_base;	   /* place in nic_paths of the path by plane 0 and uplink 0 */
+	__u32 uplink_count;	   /* places from one plane to the next; 1 within a T0 */
+	__u32 byte_time_ps;	   /* serialisation of a byte, all links of a path together */
 	__u64 rto_ns;
-	__u64 tail_ns; /* silence after which a tail probe is sent; 0: never */
+	__u64 rto_min_ns;     /* floor of the measured RTO; rto_ns: it is not measured */
+	__u64 pto_min_ns;     /* floor of the silence before a tail loss probe; 0: none is sent */
+	__u64 reo_wnd_min_ns; /* floor of RACK's reordering window; 0: no RACK */
 	__u32 retry_limit;
 	__u32 probe_success_target;
 	__u32 evs_per_plane;
@@ -204,12 +211,14 @@ struct mrc_qp {
 	__u32 retries;
 	__u32 kick_asked; /* frames have been asked for, or are being lent right now */
 	__u32 timer_armed;
-	__u64 acked_bytes;	/* payload */
-	__u64 progress_ns;	/* last acknowledgement of something new */
-	__u64 clock_ns;		/* when the clock last ticked or was started */
-	__u64 clock_kick_ns;	/* when it last asked for frames */
-	__u64 idle_since_ns;	/* since when much of the window lies idle; 0: it does not */
-	__u64 rtt_ns;		/* the last measured */
+	__u64 acked_bytes;   /* payload */
+	__u64 progress_ns;   /* last acknowledgement of something new */
+	__u64 clock_ns;	     /* when the clock last ticked or was started */
+	__u64 clock_kick_ns; /* when it last asked for frames */
+	__u64 idle_since_ns; /* since when much of the window lies idle; 0: it does not */
+	__u64 rtt_ns;	     /* the last measured */
+	__u32 srtt_ns;	     /* 0: there has been no sample */
+	__u32 rttvar_ns;
 	__s64 idle_least_bytes; /* credit that nothing spent since the clock last asked */
 	__u32 acked_msn;	/* messages acknowledged by a transport ACK, 16 bits */
 	__u32 next_rqmsn;	/* WRITEs with immediate begun; free-running */
@@ -225,8 +234,11 @@ struct mrc_qp {
 	__u32 busy_paths; /* with packets under way */
 	__u16 path_oldest;
 	__u16 path_newest;
-	__u32 sent_order; /* packets sent, retransmissions among them; free-running */
-	__u32 tail_probe; /* enum mrc_tail_probe, since something was last acknowledged */
+	__u32 sent_order;    /* packets sent, retransmissions among them; free-running */
+	__u32 tail_probe;    /* enum mrc_tail_probe, since something was last acknowledged */
+	__u32 tail_ev;	     /* that the packet which the probe repeats was sent on before */
+	__u16 rack_order;    /* of the packet acknowledged that was sent last, and only once */
+	__u16 reo_wnd_steps; /* by which its reordering window has grown */
 	struct mrc_path paths[MRC_EV_MAX];
 
 	/* EVs */
@@ -257,6 +269,9 @@ struct mrc_qp {
 	__u32 restores_left;	   /* SACKs that are still to say that a penalty has ended */
 	__u32 is_mpr_dynamic;	   /* both ends change the PSN range by SACK.mpr */
 	struct mrc_reverse_ev reverse[MRC_PLANE_MAX];
+	__u32 first_expected; /* the first PSN ever */
+	__u32 pad4;
+	__u32 placings[MRC_PSN_RING]; /* see placing_begins() */
 	__u64 received_bits[MRC_PSN_WORDS];
 	__u64 end_bits[MRC_PSN_WORDS];	/* by psn % ring: received, and the last of its message */
 	__u64 wimm_bits[MRC_PSN_WORDS]; /* of these: with immediate */

@@ -59,52 +59,38 @@ static __always_inline void arrival_describe(struct queue_arrival *arrival,
  * fate_counter(), or QUEUE_BEHIND when more transmissions were to begin before its arrival than one
  * call can begin: call again. Global, so that the verifier looks at it once.
  */
-__noinline int queue_admit(__u32 port_id, __u32 id, __u64 arrival_ns, __u32 length_bytes,
-			   __u32 traffic_class)
+__noinline int queue_admit(struct queue_arrival *arrival)
 {
-	__u32 index = id - 1;
-	struct mrc_queue_frame *frame = bpf_map_lookup_elem(&queue_frames, &index);
-	struct queue_arrival arrival = {
-	    .time_ns = arrival_ns,
-	    .length_bytes = length_bytes,
-	    .is_data = traffic_class != MRC_CLASS_CONTROL,
-	    .has_room = 1,
-	};
 	enum queue_fate fate = QUEUE_WAITS;
+	struct mrc_queue_frame *frame;
 	struct port_events events;
 	struct port_view view;
 	int is_behind;
+	__u32 index;
 
-	if (!frame || !port_find(port_id, &view, 0))
+	if (!arrival)
 		return MRC_PC_DROP_POOL_EMPTY;
-	arrival_describe(&arrival, frame);
+	index = arrival->id - 1;
+	frame = bpf_map_lookup_elem(&queue_frames, &index);
+	if (!frame || !port_find(arrival->port_id, &view, 0))
+		return MRC_PC_DROP_POOL_EMPTY;
+	arrival_describe(arrival, frame);
 	bpf_spin_lock(&view.queue->lock);
-	is_behind = port_serve(&view, arrival_ns);
+	is_behind = port_serve(&view, arrival->time_ns);
 	if (!is_behind)
-		fate = port_admit(&view, id, frame, &arrival);
-	port_plan(&view, arrival_ns, &events);
+		fate = port_admit(&view, arrival->id, frame, arrival);
+	port_plan(&view, arrival->time_ns, &events);
 	bpf_spin_unlock(&view.queue->lock);
-	port_schedule(&view, port_id, &events);
+	port_schedule(&view, arrival->port_id, &events);
 	return is_behind ? QUEUE_BEHIND : fate_counter(fate);
 }
 
-/* A frame that asks for its place until the port has caught up with its arrival. */
-struct queue_asking {
-	__u64 arrival_ns;
-	__u32 port_id;
-	__u32 id;
-	__u32 length_bytes;
-	__u32 traffic_class;
-	__u32 outcome;
-	__u32 pad0;
-};
-
-static long queue_ask(__u64 turn, struct queue_asking *asking)
+/* Asks until the port has caught up with the frame's arrival. */
+static long queue_ask(__u64 turn, struct queue_arrival *arrival)
 {
 	(void)turn;
-	asking->outcome = queue_admit(asking->port_id, asking->id, asking->arrival_ns,
-				      asking->length_bytes, asking->traffic_class);
-	return asking->outcome != QUEUE_BEHIND;
+	arrival->outcome = queue_admit(arrival);
+	return arrival->outcome != QUEUE_BEHIND;
 }
 
 /*
@@ -114,19 +100,20 @@ static long queue_ask(__u64 turn, struct queue_asking *asking)
 __noinline int queue_place(__u32 port_id, __u32 id, __u64 arrival_ns, __u32 length_bytes,
 			   __u32 traffic_class)
 {
-	struct queue_asking asking = {
-	    .arrival_ns = arrival_ns,
+	struct queue_arrival arrival = {
+	    .time_ns = arrival_ns,
+	    .length_bytes = length_bytes,
+	    .is_data = traffic_class != MRC_CLASS_CONTROL,
+	    .has_room = 1,
 	    .port_id = port_id,
 	    .id = id,
-	    .length_bytes = length_bytes,
-	    .traffic_class = traffic_class,
 	};
 
-	if (!queue_ask(0, &asking))
-		bpf_loop(QUEUE_TURNS_MAX, queue_ask, &asking, 0);
-	if (asking.outcome)
-		port_count(port_id, asking.outcome, 1);
-	return asking.outcome;
+	if (!queue_ask(0, &arrival))
+		bpf_loop(QUEUE_TURNS_MAX, queue_ask, &arrival, 0);
+	if (arrival.outcome)
+		port_count(port_id, arrival.outcome, 1);
+	return arrival.outcome;
 }
 
 /* Whether a frame that came to this did not enter the queue. */
@@ -214,7 +201,7 @@ __noinline int queue_enqueue(struct xdp_md *ctx, __u32 port_id, __u32 traffic_cl
 	struct mrc_queue_frame *frame;
 	__u32 id, index, outcome;
 
-	if (length_bytes < 1 || length_bytes > MRC_QUEUE_FRAME_BYTES)
+	if (!length_within(&length_bytes, MRC_QUEUE_FRAME_BYTES))
 		return queue_drop(port_id, MRC_PC_DROP_MALFORMED);
 	id = pool_take();
 	if (!id)

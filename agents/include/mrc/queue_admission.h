@@ -27,6 +27,9 @@ struct queue_arrival {
 	__u32 is_data;
 	__u32 is_ect;
 	__u32 has_room; /* in the buffer of the port it came in by, where flow control keeps one */
+	__u32 port_id;	/* that it asks */
+	__u32 id;	/* in the pool */
+	__u32 outcome;	/* queue_admit()'s answer */
 };
 
 /* Whether a data frame that makes the backlog depth_bytes is to be marked; draws is counted up. */

@@ -17,6 +17,7 @@
 #include <linux/types.h>
 #include <mrc/histogram.h>
 #include <mrc/queue_abi.h>
+#include <mrc/verifier.h>
 
 enum {
 	DELAY_UNIT_SHIFT = 8,
@@ -43,7 +44,7 @@ static __always_inline void delay_add(struct mrc_queue_delay *delay, __u64 value
 {
 	__u32 index = delay_index(value_ns);
 
-	asm volatile("" : "+r"(index)); /* or clang drops the test that the verifier needs */
+	barrier_var(index); /* or clang drops the test that the verifier needs */
 	if (index < MRC_QUEUE_DELAY_BUCKETS)
 		delay->buckets[index] += 1;
 	delay->sum_ns += value_ns;

@@ -89,11 +89,8 @@ __noinline int upstream_release(__u32 upstream, __u32 bytes, __u64 time_ns)
 	return 0;
 }
 
-/*
- * Serves a port under flow control up to until_ns. Returns 1 when there is more to begin than it
- * could begin in one go: the drainer goes on, or call again.
- */
-__noinline int lossless_catch_up(__u32 port_id, __u64 until_ns)
+/* The half of lossless_catch_up() that needs the port's lock; the rest is in lossless_scratch. */
+__noinline int lossless_begin_due(__u32 port_id, __u64 until_ns)
 {
 	__u32 zero = 0;
 	struct lossless_releases *releases = bpf_map_lookup_elem(&lossless_scratch, &zero);
@@ -101,17 +98,43 @@ __noinline int lossless_catch_up(__u32 port_id, __u64 until_ns)
 	struct port_view view;
 	int is_behind;
 
-	if (!releases || !port_find(port_id, &view, 1))
+	if (!releases)
 		return 0;
 	releases->count = 0;
+	if (!port_find(port_id, &view, 1))
+		return 0;
 	bpf_spin_lock(&view.queue->lock);
 	is_behind = lossless_serve(&view, releases, until_ns);
 	port_plan(&view, until_ns, &events);
 	bpf_spin_unlock(&view.queue->lock);
 	port_schedule(&view, port_id, &events);
+	return is_behind;
+}
+
+/* The other half: tells the ports whose frames have left the buffer. */
+__noinline int lossless_release_begun(void)
+{
+	__u32 zero = 0;
+	struct lossless_releases *releases = bpf_map_lookup_elem(&lossless_scratch, &zero);
+
+	if (!releases)
+		return 0;
 	for (__u32 i = 0; i < LOSSLESS_STEPS_MAX && i < releases->count; i++)
 		upstream_release(releases->entry[i].upstream, releases->entry[i].bytes,
 				 releases->entry[i].time_ns);
+	return 0;
+}
+
+/*
+ * Serves a port under flow control up to until_ns. Returns 1 when there is more to begin than it
+ * could begin in one go: the drainer goes on, or call again. Inlined, so that its two halves share
+ * the stack.
+ */
+static __always_inline int lossless_catch_up(__u32 port_id, __u64 until_ns)
+{
+	int is_behind = lossless_begin_due(port_id, until_ns);
+
+	lossless_release_begun();
 	return is_behind;
 }
 

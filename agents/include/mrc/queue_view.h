@@ -14,6 +14,7 @@
 #include <mrc/fabric_maps.h>
 #include <mrc/queue_delay.h>
 #include <mrc/queue_maps.h>
+#include <mrc/verifier.h>
 
 /* A port's parts, each in its own map. */
 struct port_view {
@@ -63,11 +64,7 @@ static __always_inline int port_find(__u32 port_id, struct port_view *view, cons
 static __always_inline struct mrc_queue_descriptor *
 descriptor_of(struct mrc_queue_descriptors *descriptors, __u32 id)
 {
-	__u32 index = id - 1;
-
-	/* the mask is for the verifier; hidden, or clang moves it to where the verifier loses it */
-	asm volatile("" : "+r"(index));
-	return &descriptors->entry[index & (MRC_QUEUE_FRAMES_MAX - 1)];
+	return &descriptors->entry[index_within(id - 1, MRC_QUEUE_FRAMES_MAX)];
 }
 
 static __always_inline void list_append(struct mrc_queue_descriptors *descriptors, __u32 *head,

@@ -86,9 +86,10 @@ struct mrc_rc_qp {
 	__u32 completed_messages;
 	__u32 delivered; /* WRITEs with immediate told to the agent; free-running */
 	/* responder, is_any_order: of the PSNs from expected_psn on */
-	__u32 told_psn;		  /* immediates below have been told */
-	__u32 waiting_immediates; /* taken, not yet told */
-	__u32 pad0;
+	__u32 told_psn;		      /* immediates below have been told */
+	__u32 waiting_immediates;     /* taken, not yet told */
+	__u32 first_expected;	      /* the first PSN ever */
+	__u32 placings[MRC_PSN_RING]; /* see placing_begins() */
 	__u64 received_bits[MRC_PSN_WORDS];
 	__u64 immediate_bits[MRC_PSN_WORDS]; /* from told_psn on */
 	struct mrc_immediate immediates[MRC_PSN_RING];

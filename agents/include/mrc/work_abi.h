@@ -31,6 +31,8 @@ struct mrc_work {
 struct mrc_work_ring {
 	__u32 tail;	    /* free-running */
 	__u32 receive_tail; /* receives posted for WRITEs with immediate; free-running */
+	__u32 turn;	    /* of the last QP here: it outlives the agent, as packets do */
+	__u32 pad0;
 	struct mrc_work entries[MRC_WORK_RING];
 };
 

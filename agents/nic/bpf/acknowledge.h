@@ -24,13 +24,22 @@ enum advance_result {
 	ADVANCE_LOSS_DUE = 2, /* what was acknowledged may prove packets lost */
 };
 
-/* Under the lock: PSN `psn`, sent and not yet acknowledged, has arrived. */
+/* Under the lock: whether PSN `psn` has been sent, and not yet been acknowledged. */
+static __always_inline int is_under_way(const struct mrc_qp *qp, __u32 psn)
+{
+	return psn_distance(psn, qp->una_psn) >= 0 && psn_distance(psn, qp->next_psn) < 0 &&
+	       !ring_test(qp->acked_bits, psn);
+}
+
+/* Under the lock: PSN `psn`, which is under way, has arrived. */
 static __always_inline void account_ack(struct mrc_qp *qp, __u32 psn, __u64 now_ns)
 {
 	struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
 	struct mrc_ev *ev = &qp->evs[EV_INDEX(slot->ev_index)];
 
 	ring_set(qp->acked_bits, psn);
+	if ((__s16)(slot->order - qp->rack_order) > 0 && !slot->retransmissions)
+		qp->rack_order = slot->order;
 	qp->acked_total++;
 	qp->acked_bytes += slot->length;
 	qp->acked_nominal_bytes += slot_nominal_bytes(slot);
@@ -40,7 +49,7 @@ static __always_inline void account_ack(struct mrc_qp *qp, __u32 psn, __u64 now_
 		nscc_on_false_loss(&qp->nscc, slot_nominal_bytes(slot));
 	} else {
 		qp->inflight--;
-		ev->outstanding--;
+		ev_off(qp, ev);
 		path_unlink(qp, slot->path, psn);
 	}
 	path_heard(qp, slot->path);
@@ -107,7 +116,7 @@ __noinline int advance(__u32 qp_index, __u64 now_ns)
 	work_finish(&qp->work, &finished);
 	packets = qp->acked_total - packets;
 	bytes = qp->acked_bytes - bytes;
-	if (is_loss_due(qp))
+	if (is_loss_due(qp, now_ns))
 		result |= ADVANCE_LOSS_DUE;
 	bpf_spin_unlock(&qp->lock);
 	nic_count(MRC_NC_ACKED_PACKETS, packets);
@@ -155,8 +164,7 @@ __noinline int account_bitmap(__u32 qp_index, __u64 now_ns)
 
 		heard->news &= heard->news - 1;
 		/* Another CPU may have heard of it in the meantime. */
-		if (psn_distance(psn, qp->una_psn) >= 0 && psn_distance(psn, qp->next_psn) < 0 &&
-		    !ring_test(qp->acked_bits, psn))
+		if (is_under_way(qp, psn))
 			account_ack(qp, psn, now_ns);
 	}
 	packets = qp->acked_total - packets;

@@ -6,9 +6,12 @@
 #ifndef MRC_CLOCK_H
 #define MRC_CLOCK_H
 
+#include <mrc/verifier.h>
 #include "congestion.h"
 #include "heartbeat.h"
 #include "nic_maps.h"
+#include "path.h"
+#include "rtt.h"
 
 static __always_inline int is_ack_missing(struct mrc_qp *qp);
 static __always_inline int packet_ready(struct mrc_qp *qp, struct mrc_work_ring *ring);
@@ -20,6 +23,7 @@ __noinline int declare_loss(__u32 qp_index, __u32 reason, __u64 now_ns);
 
 enum {
 	CLOCK_TICKS_PER_RTO = 4,
+	CLOCK_TICK_SHARE = 16, /* of a tick: no two are closer */
 	CLOCK_SHIFT_MAX = 25,
 	CLOCK_RTO_MAX_S = 3600, /* no time-out grows beyond this */
 	/*
@@ -45,7 +49,7 @@ static __always_inline __u64 clock_rto_ns(const struct mrc_qp *qp)
 		shift = qp->exponential_count;
 	if (shift > CLOCK_SHIFT_MAX)
 		shift = CLOCK_SHIFT_MAX;
-	rto_ns = qp->rto_ns << shift;
+	rto_ns = rtt_rto_ns(qp) << shift;
 	return rto_ns < CLOCK_RTO_MAX_NS ? rto_ns : CLOCK_RTO_MAX_NS;
 }
 
@@ -53,16 +57,14 @@ static __always_inline __u64 clock_tick_ns(const struct mrc_qp *qp)
 {
 	__u64 tick_ns = qp->rto_ns / CLOCK_TICKS_PER_RTO;
 
-	return qp->tail_ns && qp->tail_ns < tick_ns ? qp->tail_ns : tick_ns;
+	return qp->pto_min_ns && qp->pto_min_ns < tick_ns ? qp->pto_min_ns : tick_ns;
 }
 
 /* Under the lock, with packets under way: whether it is time for a tail probe. */
 static __always_inline int is_tail_due(const struct mrc_qp *qp, __u64 now_ns)
 {
-	__u64 wait_ns = qp->tail_ns + 2 * (qp->nscc.avg_delay_q8 >> MRC_NSCC_DELAY_SHIFT);
-
-	return qp->tail_ns && !qp->tail_probe && !qp->lost_count &&
-	       (__s64)(now_ns - qp->progress_ns) > (__s64)wait_ns;
+	return qp->pto_min_ns && !qp->tail_probe && !qp->lost_count &&
+	       (__s64)(now_ns - qp->progress_ns) > (__s64)rtt_pto_ns(qp);
 }
 
 /*
@@ -85,18 +87,48 @@ static __always_inline __u32 frames_missed(struct mrc_qp *qp, __u64 now_ns)
 	return frames < qp->overdue ? qp->overdue : frames;
 }
 
-static int on_clock(void *map, __u32 *key, struct mrc_qp *qp)
+/*
+ * Under the lock: when the clock is to tick next: as the first packet is lost by RACK, a tail loss
+ * probe or the RTO is due, and after a tick at the latest, for credit that nobody spends.
+ */
+static __always_inline __u64 clock_delay_ns(struct mrc_qp *qp, __u64 now_ns)
 {
+	__u64 delay_ns = clock_tick_ns(qp), least_ns = delay_ns / CLOCK_TICK_SHARE;
+	__u32 index = qp->path_oldest;
+	__s64 left_ns;
+
+	if (!qp->inflight)
+		return delay_ns;
+	left_ns = qp->progress_ns + (qp->tail_probe ? clock_rto_ns(qp) : rtt_pto_ns(qp)) - now_ns;
+	if (left_ns < (__s64)delay_ns)
+		delay_ns = left_ns < (__s64)least_ns ? least_ns : left_ns;
+	for (__u32 i = 0; qp->reo_wnd_min_ns && i < LOSS_PATHS && i < qp->busy_paths; i++) {
+		const struct mrc_path *path = PATH(qp, index);
+		const struct mrc_tx_slot *slot = TX_SLOT(qp, path->head);
+
+		left_ns = rack_deadline_ns(qp, slot) - now_ns;
+		if (rack_is_passed(qp, slot) && left_ns < (__s64)delay_ns)
+			delay_ns = left_ns < (__s64)least_ns ? least_ns : left_ns;
+		index = path->newer;
+		LOOP_ENDS(i);
+	}
+	return delay_ns;
+}
+
+static int on_clock(void *map, __u32 *key, struct mrc_qp *given)
+{
+	struct mrc_qp *qp = TIMER_ELEMENT(&qps, key);
 	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, key);
 	__u32 qp_index = *key, wanted = 0, is_failed = 0, is_expired = 0, is_idle = 0, is_orphan,
-	      is_tail = 0;
-	struct mrc_nic_config *config = lookup0(&nic_config);
-	__u64 now_ns = bpf_ktime_get_ns();
+	      is_tail = 0, losses = 0;
+	struct mrc_nic_control *control = lookup0(&nic_control);
+	__u64 now_ns = bpf_ktime_get_ns(), delay_ns;
 
 	(void)map;
-	if (!ring || !config)
+	(void)given;
+	if (!qp || !ring || !control)
 		return 0;
-	is_orphan = is_agent_gone(config, now_ns);
+	is_orphan = is_agent_gone(control, now_ns);
 	bpf_spin_lock(&qp->lock);
 	qp->clock_ns = now_ns;
 	if (qp->state != MRC_QP_RTS) {
@@ -113,10 +145,6 @@ static int on_clock(void *map, __u32 *key, struct mrc_qp *qp)
 			is_failed = qp->retries > qp->retry_limit;
 			if (is_failed)
 				qp->state = MRC_QP_ERROR;
-		} else if (qp->inflight) {
-			is_tail = is_tail_due(qp, now_ns);
-			if (is_tail)
-				qp->tail_probe = MRC_TAIL_ASKED;
 		}
 	} else {
 		is_idle = !qp->lost_count && !packet_ready(qp, ring);
@@ -132,13 +160,19 @@ static int on_clock(void *map, __u32 *key, struct mrc_qp *qp)
 	}
 	if (is_idle)
 		return 0;
-	for (int i = 0; is_expired && i < CLOCK_LOSSES_PER_RTO; i++) {
-		if (!declare_loss(qp_index, MRC_REASON_TIMEOUT, now_ns))
+	for (; losses < CLOCK_LOSSES_PER_RTO; losses++) {
+		if (!declare_loss(qp_index, is_expired ? MRC_REASON_TIMEOUT : MRC_REASON_LOSS,
+				  now_ns))
 			break;
 	}
 	bpf_spin_lock(&qp->lock);
+	is_tail = !is_expired && qp->inflight && is_tail_due(qp, now_ns);
+	if (is_tail)
+		qp->tail_probe = MRC_TAIL_ASKED;
+	delay_ns = clock_delay_ns(qp, now_ns);
 	if (window_is_open(qp) && (qp->lost_count || packet_ready(qp, ring))) {
 		wanted = frames_missed(qp, now_ns);
+		wanted = wanted < losses ? losses : wanted;
 		qp->kick_asked |= !!wanted;
 	} else if (is_ack_missing(qp) && !qp->is_ack_asked) {
 		wanted = 1;
@@ -148,7 +182,7 @@ static int on_clock(void *map, __u32 *key, struct mrc_qp *qp)
 		wanted = 1;
 	if (wanted)
 		nic_event(MRC_EVENT_KICK, qp_index, wanted, 0, 0);
-	bpf_timer_start(&qp->timer, clock_tick_ns(qp), 0);
+	bpf_timer_start(&qp->timer, delay_ns, 0);
 	return 0;
 }
 

@@ -55,6 +55,8 @@ __noinline int change_ev(__u32 qp_index, __u32 index, __u32 command)
 	is_changed = ev_order(qp, index, command, now_ns);
 	to = ev->state;
 	bpf_spin_unlock(&qp->lock);
+	if (is_changed && to == MRC_EV_GOOD)
+		path_trust(qp, ev->entropy);
 	if (is_changed)
 		ev_changed(qp_index, index, from, to, MRC_REASON_ADMIN);
 	if (command == MRC_COMMAND_DENY)

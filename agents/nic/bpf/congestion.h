@@ -11,6 +11,10 @@
 #include "frame.h"
 #include "nic_maps.h"
 
+enum {
+	PS_PER_NS = 1000,
+};
+
 /* What a data packet with a timestamp counts for; what the responder adds to CC_STATE. */
 static __always_inline __u32 nominal_bytes(__u32 payload_bytes, __u32 opcode)
 {
@@ -21,6 +25,21 @@ static __always_inline __u32 nominal_bytes(__u32 payload_bytes, __u32 opcode)
 static __always_inline __u32 slot_nominal_bytes(const struct mrc_tx_slot *slot)
 {
 	return nominal_bytes(slot->length, slot->opcode);
+}
+
+/*
+ * What the RTT of a full packet and its SACK would have been, from that of a packet and its answer:
+ * shorter frames pass each link in less time, and base RTT is that of full ones. Not positive:
+ * still no sample.
+ */
+static __always_inline __s64 full_packet_rtt_ns(const struct mrc_qp *qp,
+						const struct mrc_tx_slot *slot, __u32 answer_bytes,
+						__s64 rtt_ns)
+{
+	__u32 missing_bytes =
+	    qp->pmtu_bytes - slot->length + sizeof(struct wire_sack) - answer_bytes;
+
+	return rtt_ns > 0 ? rtt_ns + (__u64)missing_bytes * qp->byte_time_ps / PS_PER_NS : rtt_ns;
 }
 
 /* Frames worth lending to a QP for so much credit: full packets. */

@@ -27,14 +27,15 @@ static __always_inline int leave(struct xdp_md *ctx, __u32 departure)
 {
 	__u32 traffic_class = departure >> DEPARTURE_CLASS_SHIFT & 15;
 	struct mrc_nic_config *config = lookup0(&nic_config);
+	struct mrc_nic_control *control = lookup0(&nic_control);
 	struct mrc_port *port;
 	__u32 port_id;
 
-	if (!config)
+	if (!config || !control)
 		return XDP_DROP;
 	port_id = nic_port_id(config, departure);
 	port = bpf_map_lookup_elem(&port_table, &port_id);
-	if (!port || write_icrc(ctx, config))
+	if (!port || write_icrc(ctx, control))
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	if (tunnel_leave(ctx, port))
 		return nic_drop(MRC_NC_DROP_LENGTH);

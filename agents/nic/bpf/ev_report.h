@@ -3,6 +3,7 @@
 #ifndef MRC_EV_REPORT_H
 #define MRC_EV_REPORT_H
 
+#include "ev_set.h"
 #include "nic_maps.h"
 
 /* Counts a change of an EV's state. Called without the QP's lock, as is ev_changed(). */
@@ -14,7 +15,7 @@ static __noinline int ev_counted(__u32 qp_index, __u32 ev_index, __u32 from, __u
 
 	if (!qp)
 		return 0;
-	plane = qp->evs[ev_index & (MRC_EV_MAX - 1)].plane;
+	plane = qp->evs[EV_INDEX(ev_index)].plane;
 	counts = bpf_map_lookup_elem(&ev_transitions, &plane);
 	place = (from * MRC_EV_STATE_COUNT + to) * MRC_REASON_COUNT + reason;
 	if (counts && place < sizeof(*counts) / sizeof(counts->value[0]))

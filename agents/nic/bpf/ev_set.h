@@ -18,10 +18,12 @@
 #include <mrc/abi.h>
 #include <mrc/fabric_config.h>
 #include <mrc/psn.h>
+#include <mrc/verifier.h>
+#include "nic_path.h"
 #include "path.h"
 
-#define EV_INDEX(i)    ((i) & (MRC_EV_MAX - 1))
-#define PLANE_INDEX(i) ((i) & (MRC_PLANE_MAX - 1))
+#define EV_INDEX(i)    index_within(i, MRC_EV_MAX)
+#define PLANE_INDEX(i) index_within(i, MRC_PLANE_MAX)
 
 static __always_inline void ev_swap(struct mrc_qp *qp, __u32 slice, __u32 i, __u32 j)
 {
@@ -37,6 +39,7 @@ static __always_inline void ev_swap(struct mrc_qp *qp, __u32 slice, __u32 i, __u
 enum {
 	EV_ATTEMPTS = 6,
 	EV_SHUFFLE_REACH = 4, /* a power of two */
+	PLANE_SLACK = 2,      /* packets that a plane may have beyond its limit */
 };
 
 /* Two bits for a shuffle from the clock: nothing that is random enough for it costs less. */
@@ -66,6 +69,33 @@ static __always_inline __u32 ev_turn(struct mrc_qp *qp, __u32 usable_planes, __u
 	return ev;
 }
 
+/* A packet leaves on an EV. */
+static __always_inline void ev_on(struct mrc_qp *qp, struct mrc_ev *ev)
+{
+	ev->outstanding++;
+	ev->tx_packets++;
+	qp->planes[PLANE_INDEX(ev->plane)].outstanding++;
+}
+
+/* A packet is no longer under way on its EV: acknowledged, refused, or given up. */
+static __always_inline void ev_off(struct mrc_qp *qp, struct mrc_ev *ev)
+{
+	ev->outstanding--;
+	qp->planes[PLANE_INDEX(ev->plane)].outstanding--;
+}
+
+/*
+ * Packets under way that a plane may have before it loses its turns: its share of all, and a
+ * quarter. Turns alone would keep what a plane has more or less than others, for as many
+ * acknowledgements come back from each: one that has just come up would never fill.
+ */
+static __always_inline __u32 plane_limit(const struct mrc_qp *qp, __u32 usable_planes)
+{
+	__u32 planes = __builtin_popcount(usable_planes);
+
+	return (qp->inflight + qp->inflight / 4) / planes + PLANE_SLACK;
+}
+
 static __always_inline void ev_set_state(struct mrc_ev *ev, __u32 state, __u32 reason, __u64 now_ns)
 {
 	ev->state = state;
@@ -81,29 +111,35 @@ static __always_inline void ev_set_state(struct mrc_ev *ev, __u32 state, __u32 r
  * *restored. When nothing better comes along, the last one carries the packet all the same, one on
  * a dead path only if there was no other.
  */
-static __always_inline int ev_select(struct mrc_qp *qp, __u32 port_mask, int avoid, __u64 now_ns,
-				     int *restored)
+static __always_inline int ev_select(struct mrc_qp *qp, const struct mrc_nic_paths *paths,
+				     __u32 port_mask, int avoid, __u64 now_ns, int *restored)
 {
 	__u32 usable_planes = port_mask & qp->active_planes, back = ev_shuffle(now_ns);
+	__u32 limit;
 	int chosen = -1;
 
 	if (!usable_planes)
 		return -1;
+	limit = plane_limit(qp, usable_planes);
 	for (int i = 0; i < EV_ATTEMPTS; i++) {
 		int ev = ev_turn(qp, usable_planes, back);
 		struct mrc_ev *candidate = &qp->evs[EV_INDEX(ev)];
 
-		if (chosen < 0 || !PATH(qp, candidate->path)->is_dead)
+		int is_dead = PATH(qp, candidate->path)->is_dead ||
+			      is_suspected(qp, paths, candidate->entropy, now_ns);
+
+		if (chosen < 0 || !is_dead)
 			chosen = ev;
 		if (candidate->state == MRC_EV_SKIP) {
 			if (*restored < 0) {
 				ev_set_state(candidate, MRC_EV_GOOD, MRC_REASON_TURN, now_ns);
 				*restored = ev;
 			}
-			continue;
-		}
-		if (ev != avoid && !path_is_late(qp, candidate->path))
+		} else if (ev != avoid && !is_dead && !path_is_late(qp, candidate->path) &&
+			   qp->planes[PLANE_INDEX(candidate->plane)].outstanding <= limit) {
 			break;
+		}
+		LOOP_ENDS(i);
 	}
 	return chosen;
 }

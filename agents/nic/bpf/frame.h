@@ -25,7 +25,7 @@ static __always_inline __u64 frame_bytes(struct xdp_md *ctx)
 {
 	__u64 present = ctx->data_end - ctx->data;
 
-	asm volatile("" : "+r"(present)); /* or clang subtracts one pointer at a time */
+	barrier_var(present); /* or clang subtracts one pointer at a time */
 	return present;
 }
 
@@ -179,10 +179,10 @@ static __always_inline __u32 write_header_bytes(__u32 opcode)
 }
 
 /* Planes on which both ends of a QP have a port that works. */
-static __always_inline __u32 usable_planes(const struct mrc_nic_config *config,
+static __always_inline __u32 usable_planes(const struct mrc_nic_control *control,
 					   const struct mrc_qp *qp)
 {
-	return config->port_up_mask & qp->peer_port_mask & ~qp->peer_sack_down &
+	return control->port_up_mask & qp->peer_port_mask & ~qp->peer_sack_down &
 	       ((1U << qp->plane_count) - 1);
 }
 
@@ -223,10 +223,23 @@ static __always_inline int stack_is_from(const struct wire_stack *stack, __u32 h
 	return bpf_be64_to_cpu(stack->inner.source[1]) == host + 1ULL;
 }
 
-/* Index of the QP a packet names; beyond any map when it names none of ours. */
+/* Number of the QP a packet names. */
+static __always_inline __u32 stack_qpn(const struct wire_stack *stack)
+{
+	return bpf_ntohl(stack->bth.destination_qp) & WIRE_PSN_MASK;
+}
+
+/* Index of the QP a packet names, or of one that was there before or after it: see stack_is_for().
+ */
 static __always_inline __u32 stack_qp_index(const struct wire_stack *stack)
 {
-	return (bpf_ntohl(stack->bth.destination_qp) & WIRE_PSN_MASK) - MRC_QPN_BASE;
+	return stack_qpn(stack) & ((1 << MRC_QP_INDEX_BITS) - 1);
+}
+
+/* Whether a packet is for the QP of that number, and from its peer. */
+static __always_inline int stack_is_for(const struct wire_stack *stack, __u32 qpn, __u32 peer_host)
+{
+	return stack_qpn(stack) == qpn && stack_is_from(stack, peer_host);
 }
 
 #endif

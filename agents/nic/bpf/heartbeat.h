@@ -9,10 +9,10 @@ enum {
 	HEARTBEAT_PSN_MASK = 255, /* a responder has no clock: it looks once in so many PSNs */
 };
 
-static __always_inline int is_agent_gone(const struct mrc_nic_config *config, __u64 now_ns)
+static __always_inline int is_agent_gone(const struct mrc_nic_control *control, __u64 now_ns)
 {
-	return config->heartbeat_limit_ns && config->heartbeat_ns &&
-	       (__s64)(now_ns - config->heartbeat_ns) > (__s64)config->heartbeat_limit_ns;
+	return control->heartbeat_limit_ns && control->heartbeat_ns &&
+	       (__s64)(now_ns - control->heartbeat_ns) > (__s64)control->heartbeat_limit_ns;
 }
 
 #endif

@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include <mrc/crc32.h>
+#include <mrc/verifier.h>
 #include "frame.h"
 #include "nic_maps.h"
 
@@ -37,7 +38,7 @@ static __always_inline __u32 icrc_add(struct xdp_md *ctx, __u32 crc, __u32 *offs
 		return crc32_add_8(crc, *(const __u64 *)rest);
 #pragma clang loop unroll(full)
 	for (__u32 i = 0; i < bytes; i += CRC32_STEP_BYTES)
-		crc = crc32_add_16(crc, rest + i);
+		crc = step_done(crc32_add_16(crc, rest + i));
 	return crc;
 }
 
@@ -52,14 +53,14 @@ __noinline int icrc_of(struct xdp_md *ctx, __u32 offset)
 
 	if ((void *)(words + ICRC_MASKED_WORDS) + WIRE_ICRC_BYTES > (void *)(long)ctx->data_end)
 		return 0;
-	crc = crc32_add_8(crc, words[0] | ICRC_MASK_CLASS_FLOW_HOPS);
-	crc = crc32_add_8(crc, words[1]);
-	crc = crc32_add_8(crc, words[2]);
-	crc = crc32_add_8(crc, words[3]);
-	crc = crc32_add_8(crc, words[4]);
-	crc = crc32_add_8(crc, words[5] | ICRC_MASK_UDP_CHECKSUM);
-	crc = crc32_add_8(crc, words[6] | ICRC_MASK_BTH_RESERVED);
-	crc = crc32_add_8(crc, words[7]);
+	crc = step_done(crc32_add_8(crc, words[0] | ICRC_MASK_CLASS_FLOW_HOPS));
+	crc = step_done(crc32_add_8(crc, words[1]));
+	crc = step_done(crc32_add_8(crc, words[2]));
+	crc = step_done(crc32_add_8(crc, words[3]));
+	crc = step_done(crc32_add_8(crc, words[4]));
+	crc = step_done(crc32_add_8(crc, words[5] | ICRC_MASK_UDP_CHECKSUM));
+	crc = step_done(crc32_add_8(crc, words[6] | ICRC_MASK_BTH_RESERVED));
+	crc = step_done(crc32_add_8(crc, words[7]));
 	for (int i = 0; i < ICRC_CHUNKS_MAX; i++) {
 		__u32 before = offset;
 
@@ -75,9 +76,9 @@ __noinline int icrc_of(struct xdp_md *ctx, __u32 offset)
 }
 
 /* Ends the frame with its iCRC, or with zeros where that is off. */
-static __always_inline int write_icrc(struct xdp_md *ctx, const struct mrc_nic_config *config)
+static __always_inline int write_icrc(struct xdp_md *ctx, const struct mrc_nic_control *control)
 {
-	__u32 value = config->icrc_mode == MRC_ICRC_OFF ? 0 : icrc_of(ctx, ICRC_REST);
+	__u32 value = control->icrc_mode == MRC_ICRC_OFF ? 0 : icrc_of(ctx, ICRC_REST);
 	__u32 end = frame_bytes(ctx) - WIRE_ICRC_BYTES;
 	__u32 *icrc = (void *)(long)ctx->data + (end & ICRC_OFFSET_MASK);
 
@@ -88,11 +89,11 @@ static __always_inline int write_icrc(struct xdp_md *ctx, const struct mrc_nic_c
 }
 
 /* Whether a frame that has come in ends with the right iCRC, where that is asked. */
-static __always_inline int has_right_icrc(struct xdp_md *ctx, const struct mrc_nic_config *config)
+static __always_inline int has_right_icrc(struct xdp_md *ctx, const struct mrc_nic_control *control)
 {
 	__u32 value, end = frame_bytes(ctx) - WIRE_ICRC_BYTES;
 
-	if (config->icrc_mode != MRC_ICRC_ON)
+	if (control->icrc_mode != MRC_ICRC_ON)
 		return 1;
 	return !bpf_xdp_load_bytes(ctx, end, &value, sizeof(value)) &&
 	       value == (__u32)icrc_of(ctx, ICRC_REST);

@@ -9,15 +9,26 @@
 #include "nic_maps.h"
 #include "path.h"
 #include "requestor.h"
+#include "rtt.h"
 
-enum {
-	TIMEOUT_PATHS = 8, /* looked at for each packet that a time-out declares lost */
-};
+/*
+ * Under the lock: whether the oldest packet on a path is lost by RACK: one that was sent after it
+ * has arrived, and it has not, a reordering window after it should have. Delays of paths differ by
+ * what queues on them; rttvar tells how much.
+ */
+static __always_inline int path_is_racked(const struct mrc_qp *qp, __u32 index, __u64 now_ns)
+{
+	const struct mrc_tx_slot *slot = TX_SLOT(qp, PATH(qp, index)->head);
+
+	return qp->reo_wnd_min_ns && rack_is_passed(qp, slot) &&
+	       (__s64)(now_ns - rack_deadline_ns(qp, slot)) > 0;
+}
 
 /* Under the lock: whether declare_loss() would find a packet. */
-static __always_inline int is_loss_due(const struct mrc_qp *qp)
+static __always_inline int is_loss_due(const struct mrc_qp *qp, __u64 now_ns)
 {
-	return qp->busy_paths && path_is_silent(qp, qp->path_oldest);
+	return qp->busy_paths &&
+	       (path_is_silent(qp, qp->path_oldest) || path_is_racked(qp, qp->path_oldest, now_ns));
 }
 
 /* Under the lock: whether a SACK covers a PSN and says nothing of it. */
@@ -54,7 +65,7 @@ static __always_inline int path_is_tail(const struct mrc_qp *qp, const struct he
 	const struct mrc_path *path = PATH(qp, index);
 	__u64 sent_ns = TX_SLOT(qp, path->head)->sent_ns;
 
-	return path->outstanding && (__s64)(heard->passing_ns - sent_ns) > (__s64)qp->tail_ns &&
+	return path->outstanding && (__s64)(heard->passing_ns - sent_ns) > (__s64)rtt_pto_ns(qp) &&
 	       is_hole(heard, slot_psn(qp, path->head));
 }
 
@@ -88,7 +99,7 @@ static __always_inline void lose_head(struct mrc_qp *qp, __u32 index, __u32 loss
 	qp->inflight--;
 	news->cwnd_change = nscc_on_inferred_loss(&qp->nscc, &qp->cc, slot_nominal_bytes(slot));
 	news->ev = slot->ev_index;
-	qp->evs[EV_INDEX(news->ev)].outstanding--;
+	ev_off(qp, &qp->evs[EV_INDEX(news->ev)]);
 	if (loss == MRC_LOSS_TAIL)
 		return;
 	qp->evs[EV_INDEX(news->ev)].lost_packets++;
@@ -97,11 +108,14 @@ static __always_inline void lose_head(struct mrc_qp *qp, __u32 index, __u32 loss
 	path->is_dead |= is_silent && news->left;
 }
 
-static __always_inline void loss_report(__u32 qp_index, const struct loss_news *news, __u32 reason)
+static __always_inline void loss_report(const struct mrc_qp *qp, __u32 qp_index,
+					const struct loss_news *news, __u32 reason)
 {
 	cwnd_changed(news->cwnd_change);
-	if (news->left)
-		ev_changed(qp_index, news->ev, news->left, MRC_EV_ASSUMED_BAD, reason);
+	if (!news->left)
+		return;
+	path_suspect(qp, qp->evs[EV_INDEX(news->ev)].entropy);
+	ev_changed(qp_index, news->ev, news->left, MRC_EV_ASSUMED_BAD, reason);
 }
 
 /*
@@ -111,32 +125,36 @@ static __always_inline void loss_report(__u32 qp_index, const struct loss_news *
 __noinline int declare_loss(__u32 qp_index, __u32 reason, __u64 now_ns)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
-	__u32 index, is_lost = 0, loss = MRC_LOSS_SACK;
+	__u32 index, is_lost = 0, is_silent = 0, loss = MRC_LOSS_SACK;
 	struct loss_news news = {};
 
 	if (!qp)
 		return 0;
 	bpf_spin_lock(&qp->lock);
 	index = qp->path_oldest;
-	if (reason == MRC_REASON_LOSS) {
-		is_lost = is_loss_due(qp);
+	if (reason == MRC_REASON_LOSS && qp->busy_paths && path_is_silent(qp, index)) {
+		is_lost = is_silent = 1;
 	} else {
-		loss = MRC_LOSS_TIMEOUT;
-		for (__u32 i = 0; i < TIMEOUT_PATHS && i < qp->busy_paths; i++) {
+		if (reason == MRC_REASON_TIMEOUT)
+			loss = MRC_LOSS_TIMEOUT;
+		for (__u32 i = 0; i < LOSS_PATHS && i < qp->busy_paths; i++) {
 			__u64 sent_ns = TX_SLOT(qp, PATH(qp, index)->head)->sent_ns;
 
-			is_lost = (__s64)(now_ns - sent_ns) > (__s64)qp->rto_ns;
+			is_lost = reason == MRC_REASON_LOSS
+				      ? path_is_racked(qp, index, now_ns)
+				      : (__s64)(now_ns - sent_ns) > (__s64)rtt_rto_ns(qp);
 			if (is_lost)
 				break;
 			index = PATH(qp, index)->newer;
 		}
+		is_silent = reason == MRC_REASON_TIMEOUT;
 	}
 	if (is_lost) {
-		lose_head(qp, index, loss, reason, 1, now_ns, &news);
+		lose_head(qp, index, loss, reason, is_silent, now_ns, &news);
 		qp->overdue += loss == MRC_LOSS_TIMEOUT;
 	}
 	bpf_spin_unlock(&qp->lock);
-	loss_report(qp_index, &news, reason);
+	loss_report(qp, qp_index, &news, reason);
 	return is_lost;
 }
 
@@ -154,18 +172,27 @@ __noinline int declare_passed(__u32 qp_index, __u32 step, __u64 now_ns)
 	if (!qp || !heard)
 		return 0;
 	bpf_spin_lock(&qp->lock);
+	if (heard->is_tail_answer && !step) {
+		/* The packet that the probe repeats was lost, or its SACK was: its EV is probed. */
+		news.ev = qp->tail_ev;
+		if (news.ev != TAIL_EV_NONE)
+			news.left = ev_leave(qp, news.ev, MRC_REASON_LOSS, now_ns);
+		is_more = 1;
+		goto unlock;
+	}
 	index = heard->is_tail_answer ? qp->path_oldest : heard->passed_path;
 	is_lost = qp->busy_paths && (heard->is_tail_answer ? path_is_tail(qp, heard, index)
 							   : path_is_passed(qp, heard, index));
-	is_more = is_lost || (heard->is_tail_answer && step < qp->busy_paths);
+	is_more = is_lost || (heard->is_tail_answer && step <= qp->busy_paths);
 	if (is_lost) {
 		lose_head(qp, index, MRC_LOSS_SACK, MRC_REASON_LOSS, 0, now_ns, &news);
 	} else if (is_more) {
 		path_dequeue(qp, index);
 		path_enqueue(qp, index);
 	}
+unlock:
 	bpf_spin_unlock(&qp->lock);
-	loss_report(qp_index, &news, MRC_REASON_LOSS);
+	loss_report(qp, qp_index, &news, MRC_REASON_LOSS);
 	return is_more;
 }
 
@@ -184,11 +211,12 @@ __noinline int declare_tail(__u32 qp_index)
 	bpf_spin_lock(&qp->lock);
 	if (qp->tail_probe == MRC_TAIL_ASKED && qp->busy_paths) {
 		qp->tail_probe = MRC_TAIL_SENT;
+		qp->tail_ev = TX_SLOT(qp, PATH(qp, qp->path_oldest)->head)->ev_index;
 		qp->overdue = 1;
 		lose_head(qp, qp->path_oldest, MRC_LOSS_TAIL, MRC_REASON_NONE, 0, 0, &news);
 	}
 	bpf_spin_unlock(&qp->lock);
-	loss_report(qp_index, &news, MRC_REASON_NONE);
+	loss_report(qp, qp_index, &news, MRC_REASON_NONE);
 	return 0;
 }
 

@@ -7,6 +7,7 @@
 #ifndef MRC_MEMORY_H
 #define MRC_MEMORY_H
 
+#include <mrc/verifier.h>
 #include "nic_maps.h"
 
 enum memory_direction {
@@ -32,7 +33,7 @@ static __always_inline __s64 region_resolve(__u32 r_key, __u64 va, __u32 length)
 }
 
 static __always_inline long memory_copy(struct xdp_md *ctx, __u32 frame_offset, __u8 *memory_bytes,
-					__u32 length, int direction)
+					__u64 length, int direction)
 {
 	return direction == MEMORY_TO_FRAME
 		   ? bpf_xdp_store_bytes(ctx, frame_offset, memory_bytes, length)
@@ -70,21 +71,19 @@ __noinline int memory_copy_pieces(struct xdp_md *ctx, __u32 frame_offset, __u32 
 static __always_inline int memory_transfer(struct xdp_md *ctx, __u32 frame_offset, __u32 offset,
 					   __u32 length, int direction)
 {
-	__u32 start = offset & (MRC_MEMORY_SEGMENT - 1);
 	__u32 index = offset / MRC_MEMORY_SEGMENT;
-	struct memory_segment *segment;
-	__u32 first;
+	struct memory_segment *segment = bpf_map_lookup_elem(&memory, &index);
+	__u64 copied_bytes = length;
+	__u32 start, first;
 
 	if (!length)
 		return 0;
-	if (length > MRC_PMTU_MAX)
+	if (!segment || !length_within(&copied_bytes, MRC_PMTU_MAX))
 		return -1;
-	if (start <= MRC_MEMORY_SEGMENT - MRC_PMTU_MAX) {
-		segment = bpf_map_lookup_elem(&memory, &index);
-		return segment ? memory_copy(ctx, frame_offset, segment->bytes + start, length,
-					     direction)
-			       : -1;
-	}
+	start = index_within(offset, MRC_MEMORY_SEGMENT);
+	if (start <= MRC_MEMORY_SEGMENT - MRC_PMTU_MAX)
+		return memory_copy(ctx, frame_offset, segment->bytes + start, copied_bytes,
+				   direction);
 	first = MRC_MEMORY_SEGMENT - start;
 	if (first >= length)
 		return memory_copy_pieces(ctx, frame_offset, offset, length, direction);
@@ -92,6 +91,36 @@ static __always_inline int memory_transfer(struct xdp_md *ctx, __u32 frame_offse
 		return -1;
 	return memory_copy_pieces(ctx, frame_offset + first, offset + first, length - first,
 				  direction);
+}
+
+enum {
+	PLACING_TURN_MASK = 0xffffffff / MRC_PSN_RING,
+};
+
+/*
+ * Whether this CPU is to place a packet, the `ordinal`th of its QP by PSN. Of two copies that two
+ * CPUs have in hand one is placed: the slower CPU might write when the message is complete and its
+ * memory holds something newer. An entry counts, modulo 2^22, the packets that were placed by it.
+ */
+static __always_inline int placing_begins(__u32 *placings, __u32 ordinal)
+{
+	__u32 *entry = &placings[ordinal & (MRC_PSN_RING - 1)];
+	__u32 turn = ordinal / MRC_PSN_RING;
+
+	return __sync_val_compare_and_swap(entry, turn, (turn + 1) & PLACING_TURN_MASK) == turn;
+}
+
+/* No answer: the packet has not been received until the CPU that places it says so. */
+static __always_inline int drop_second_copy(void)
+{
+	nic_count(MRC_NC_RX_DATA, 1);
+	return nic_drop(MRC_NC_RX_DUPLICATE);
+}
+
+/* The packet has not been placed after all: the next copy will be. */
+static __always_inline void placing_failed(__u32 *placings, __u32 ordinal)
+{
+	placings[ordinal & (MRC_PSN_RING - 1)] = ordinal / MRC_PSN_RING;
 }
 
 #endif

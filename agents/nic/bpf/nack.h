@@ -25,7 +25,7 @@ __noinline int on_nack(struct xdp_md *ctx)
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	qp_index = stack_qp_index(&head->stack);
 	qp = bpf_map_lookup_elem(&qps, &qp_index);
-	if (!qp || !stack_is_from(&head->stack, qp->peer_host))
+	if (!qp || !stack_is_for(&head->stack, qp->qpn, qp->peer_host))
 		return nic_drop(MRC_NC_DROP_UNKNOWN_QP);
 	psn = bpf_ntohl(head->psn) & WIRE_PSN_MASK;
 	entropy = bpf_ntohl(head->entropy);
@@ -40,9 +40,7 @@ __noinline int on_nack(struct xdp_md *ctx)
 
 	bpf_spin_lock(&qp->lock);
 	psn = psn_expand(qp->una_psn, psn);
-	if (qp->state == MRC_QP_RTS && psn_distance(psn, qp->una_psn) >= 0 &&
-	    psn_distance(psn, qp->next_psn) < 0 && !ring_test(qp->acked_bits, psn) &&
-	    !ring_test(qp->lost_bits, psn)) {
+	if (qp->state == MRC_QP_RTS && is_under_way(qp, psn) && !ring_test(qp->lost_bits, psn)) {
 		struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
 		struct mrc_ev *ev = &qp->evs[EV_INDEX(slot->ev_index)];
 
@@ -56,7 +54,7 @@ __noinline int on_nack(struct xdp_md *ctx)
 			qp->inflight--;
 			cwnd_change = nscc_on_nack(&qp->nscc, &qp->cc, plan->model_ns,
 						   slot_nominal_bytes(slot), is_trim);
-			ev->outstanding--;
+			ev_off(qp, ev);
 			path_unlink(qp, slot->path, psn);
 			path_heard(qp, slot->path);
 			if (reason == WIRE_NACK_TRIMMED)
@@ -72,7 +70,7 @@ __noinline int on_nack(struct xdp_md *ctx)
 			from = qp_to_error(qp);
 		}
 	}
-	plan->is_loss_due = is_loss_due(qp);
+	plan->is_loss_due = is_loss_due(qp, now_ns);
 	bpf_spin_unlock(&qp->lock);
 	if (from != MRC_QP_ERROR)
 		qp_fail(qp_index, from, status);

@@ -95,6 +95,7 @@ static __always_inline int on_kick(struct xdp_md *ctx)
 static __always_inline int on_frame(struct xdp_md *ctx)
 {
 	__u32 ingress_id = ctx->ingress_ifindex - MRC_IFINDEX_BASE;
+	struct mrc_nic_control *control;
 	struct mrc_nic_config *config;
 	struct wire_stack *head;
 	struct mrc_port *port;
@@ -103,8 +104,9 @@ static __always_inline int on_frame(struct xdp_md *ctx)
 	int verdict;
 
 	config = lookup0(&nic_config);
+	control = lookup0(&nic_control);
 	port = bpf_map_lookup_elem(&port_table, &ingress_id);
-	if (!config || !port)
+	if (!config || !control || !port)
 		return XDP_PASS;
 	plane = port->plane;
 	verdict = tunnel_arrive(ctx, config, plane);
@@ -128,7 +130,7 @@ static __always_inline int on_frame(struct xdp_md *ctx)
 	if (!stack_lengths_agree(ctx, head))
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	opcode = head->bth.opcode;
-	if (!has_right_icrc(ctx, config))
+	if (!has_right_icrc(ctx, control))
 		return nic_drop(MRC_NC_DROP_ICRC);
 
 	switch (opcode) {
@@ -170,6 +172,8 @@ int nic(struct xdp_md *ctx)
 	}
 	if (verdict == SETTLE_FIRST) {
 		plan = lookup0(&tx_plans);
+		if (plan && sack_has_report(plan))
+			sack_report(plan->qp_index);
 		verdict = plan && settle(plan) ? SEND_PLANNED : XDP_DROP;
 	}
 	if (verdict == SEND_ANSWER)

@@ -19,9 +19,18 @@
 		__type(value, value_type);                                                         \
 	} name SEC(".maps")
 
-MMAPABLE_ARRAY(nic_config, struct mrc_nic_config, 1);
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_RDONLY_PROG);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct mrc_nic_config);
+} nic_config SEC(".maps");
+
+MMAPABLE_ARRAY(nic_control, struct mrc_nic_control, 1);
 MMAPABLE_ARRAY(regions, struct mrc_region, 64);
 MMAPABLE_ARRAY(kick, struct mrc_kick, 1);
+MMAPABLE_ARRAY(nic_paths, struct mrc_nic_paths, 1);
 MMAPABLE_ARRAY(work_ring, struct mrc_work_ring, 1); /* at load: QPs */
 
 MMAPABLE_ARRAY(streams, struct mrc_stream, 1); /* at load: QPs */

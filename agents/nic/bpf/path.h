@@ -20,6 +20,7 @@
 enum {
 	LOSS_ROUND_TRIPS = 3, /* of acknowledgements that prove a packet lost, where windows are */
 	LOSS_ACKS_MIN = 8,    /* small; with these on top */
+	LOSS_PATHS = 8,	      /* looked at for a packet that RACK or a time-out declares lost */
 };
 
 static __always_inline void path_dequeue(struct mrc_qp *qp, __u32 index)

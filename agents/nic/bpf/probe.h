@@ -109,6 +109,8 @@ static __always_inline int probe_of_qp(const struct mrc_nic_config *config,
 		return 0;
 	order->ev_index = EV_INDEX(order->ev_index);
 	ev = &qp->evs[order->ev_index];
+	if (ev->is_probe_pending && order->kind == MRC_PROBE_EV && ev->state == MRC_EV_ASSUMED_BAD)
+		path_suspect(qp, ev->entropy);
 	bpf_spin_lock(&qp->lock);
 	if (order->kind != MRC_PROBE_PORT_STATUS) {
 		if (ev->is_probe_pending)
@@ -130,17 +132,18 @@ static __always_inline int probe_of_qp(const struct mrc_nic_config *config,
 __noinline int send_probe(struct xdp_md *ctx)
 {
 	struct mrc_nic_config *config = lookup0(&nic_config);
+	struct mrc_nic_control *control = lookup0(&nic_control);
 	struct mrc_kick *request = lookup0(&kick);
 	__u64 now_ns = bpf_ktime_get_ns();
 	struct probe_order order = {};
 	__u32 cursor;
 	__s32 id;
 
-	if (!config || !request || request->probe_cursor >= request->probe_count)
+	if (!config || !control || !request || request->probe_cursor >= request->probe_count)
 		return XDP_DROP;
 	cursor = request->probe_cursor++ & (MRC_KICK_PROBES - 1);
 	order.kind = request->probe_kind;
-	order.mask = order.kind == MRC_PROBE_PORT_STATUS ? config->port_up_mask : 0;
+	order.mask = order.kind == MRC_PROBE_PORT_STATUS ? control->port_up_mask : 0;
 	if (order.kind == MRC_PROBE_PATH) {
 		order.to.entropy = request->probe_ev[cursor];
 		order.to.plane = order.to.entropy >> MRC_EV_PLANE_SHIFT;
@@ -168,6 +171,7 @@ __noinline int send_probe(struct xdp_md *ctx)
 __noinline int send_reverse_probe(struct xdp_md *ctx)
 {
 	struct mrc_nic_config *config = lookup0(&nic_config);
+	struct mrc_nic_control *control = lookup0(&nic_control);
 	struct rx_answer *answer = lookup0(&rx_answers);
 	struct probe_order order = {.kind = MRC_PROBE_REVERSE};
 	__u32 qp_index, usable, random = bpf_get_prandom_u32();
@@ -175,13 +179,13 @@ __noinline int send_reverse_probe(struct xdp_md *ctx)
 	struct mrc_qp *qp;
 	__s32 id;
 
-	if (!config || !answer)
+	if (!config || !control || !answer)
 		return XDP_DROP;
 	qp_index = answer->packet.qp_index;
 	qp = bpf_map_lookup_elem(&qps, &qp_index);
 	if (!qp)
 		return XDP_DROP;
-	usable = usable_planes(config, qp);
+	usable = usable_planes(control, qp);
 	if (!usable)
 		return XDP_DROP;
 	order.qp_index = qp_index;

@@ -52,8 +52,10 @@ __noinline int probe_answered(__u32 id, __u32 kind, __u32 qp_index, __u32 entrop
 	}
 	bpf_spin_unlock(&qp->lock);
 	nic_count(MRC_NC_RX_PROBE_ANSWER, 1);
-	if (has_returned)
+	if (has_returned) {
+		path_trust(qp, qp->evs[ev_index].entropy);
 		ev_changed(qp_index, ev_index, MRC_EV_ASSUMED_BAD, to, MRC_REASON_PROBE);
+	}
 	if (kind == MRC_PROBE_PORT_STATUS)
 		nic_event(MRC_EVENT_PORT_STATUS, qp_index, mask, 0, 0);
 	return 1;

@@ -73,7 +73,7 @@ __noinline int rc_on_write_any_order(struct xdp_md *ctx, __u32 psn, __u32 length
 {
 	struct wire_stack *stack = frame_head(ctx, sizeof(*stack));
 	struct rc_answer *answer = lookup0(&rc_answers);
-	__u32 qp_index, has_immediate, head_bytes, dmalen, is_new, is_moving = 0;
+	__u32 qp_index, has_immediate, head_bytes, dmalen, is_moving;
 	struct mrc_work_ring *ring;
 	struct rc_reth reth;
 	__be32 immediate = 0;
@@ -119,26 +119,25 @@ __noinline int rc_on_write_any_order(struct xdp_md *ctx, __u32 psn, __u32 length
 	    length ? region_resolve(bpf_ntohl(reth.r_key), bpf_be64_to_cpu(reth.va), length) : 0;
 	if (offset < 0)
 		return rc_answer_with(answer, RC_NAK_REMOTE_ACCESS, psn, qp->completed_messages);
-	asm volatile("" : "+r"(length)); /* or the verifier loses what is checked of it */
-	if (memory_transfer(ctx, head_bytes, offset, length, FRAME_TO_MEMORY))
+	if (!placing_begins(qp->placings, psn - qp->first_expected))
+		return drop_second_copy();
+	if (memory_transfer(ctx, head_bytes, offset, length, FRAME_TO_MEMORY)) {
+		placing_failed(qp->placings, psn - qp->first_expected);
 		return nic_drop(MRC_NC_DROP_BOUNDS);
+	}
 	now_ns = bpf_ktime_get_ns();
 
 	bpf_spin_lock(&qp->lock);
-	/* unless another CPU has just taken a copy of it */
-	is_new = psn_distance(psn, qp->expected_psn) >= 0 && !ring_test(qp->received_bits, psn);
-	if (is_new) {
-		if (has_immediate) {
-			struct mrc_immediate *entry = &qp->immediates[psn & (MRC_PSN_RING - 1)];
+	if (has_immediate) {
+		struct mrc_immediate *entry = &qp->immediates[psn & (MRC_PSN_RING - 1)];
 
-			entry->immediate = bpf_ntohl(immediate);
-			entry->length = dmalen;
-			ring_set(qp->immediate_bits, psn);
-			qp->waiting_immediates++;
-		}
-		is_moving = psn == qp->expected_psn;
-		rc_receive_any_order(qp, psn);
+		entry->immediate = bpf_ntohl(immediate);
+		entry->length = dmalen;
+		ring_set(qp->immediate_bits, psn);
+		qp->waiting_immediates++;
 	}
+	is_moving = psn == qp->expected_psn;
+	rc_receive_any_order(qp, psn);
 	answer->is_cnp =
 	    answer->is_marked && (__s64)(now_ns - qp->cnp_ns) >= (__s64)qp->cnp_interval_ns;
 	if (answer->is_cnp)
@@ -146,7 +145,7 @@ __noinline int rc_on_write_any_order(struct xdp_md *ctx, __u32 psn, __u32 length
 	rc_answer_with(answer, WIRE_AETH_ACK, qp->expected_psn - 1, qp->completed_messages);
 	bpf_spin_unlock(&qp->lock);
 	nic_count(MRC_NC_RX_DATA, 1);
-	nic_count(is_new ? MRC_NC_RX_PLACED_BYTES : MRC_NC_RX_DUPLICATE, is_new ? length : 1);
+	nic_count(MRC_NC_RX_PLACED_BYTES, length);
 	for (int i = 0; is_moving && i < MRC_WORK_RING; i++) {
 		if (!rc_tell_immediate(qp_index))
 			break;

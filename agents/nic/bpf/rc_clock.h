@@ -4,6 +4,7 @@
 #define MRC_RC_CLOCK_H
 
 #include <mrc/dcqcn.h>
+#include <mrc/verifier.h>
 #include "rc_maps.h"
 #include "work.h"
 
@@ -39,15 +40,18 @@ static __always_inline void rc_go_back(struct mrc_rc_qp *qp, __u32 loss)
 	qp->loss = loss;
 }
 
-static int rc_on_clock(void *map, __u32 *key, struct mrc_rc_qp *qp)
+static int rc_on_clock(void *map, __u32 *key, struct mrc_rc_qp *given)
 {
+	struct mrc_rc_qp *qp = TIMER_ELEMENT(&rc_qps, key);
 	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, key);
 	__u32 qp_index = *key, wanted = 0, is_failed = 0, is_idle = 0;
-	__u64 now_ns = bpf_ktime_get_ns(), rto_ns = qp->rto_ns;
+	__u64 now_ns = bpf_ktime_get_ns(), rto_ns;
 
 	(void)map;
-	if (!ring)
+	(void)given;
+	if (!qp || !ring)
 		return 0;
+	rto_ns = qp->rto_ns;
 	bpf_spin_lock(&qp->lock);
 	qp->clock_ns = now_ns;
 	qp->is_held = 0;

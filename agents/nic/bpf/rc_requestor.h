@@ -138,15 +138,15 @@ __noinline int rc_plan_next(__u32 qp_index)
 {
 	struct mrc_rc_qp *qp = rc_find(qp_index);
 	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);
-	struct mrc_nic_config *config = lookup0(&nic_config);
+	struct mrc_nic_control *control = lookup0(&nic_control);
 	struct rc_plan *plan = lookup0(&rc_plans);
 	struct rc_news news = {};
 	int is_planned;
 
-	if (!qp || !ring || !config || !plan)
+	if (!qp || !ring || !control || !plan)
 		return 0;
 	bpf_spin_lock(&qp->lock);
-	is_planned = rc_plan_locked(qp, ring, config->port_up_mask, plan, &news);
+	is_planned = rc_plan_locked(qp, ring, control->port_up_mask, plan, &news);
 	bpf_spin_unlock(&qp->lock);
 	if (news.is_clock_due)
 		rc_clock_start(qp_index);
@@ -283,11 +283,13 @@ __noinline int rc_on_acknowledge(struct xdp_md *ctx, __u32 is_cnp)
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	qp_index = stack_qp_index(&head->stack);
 	qp = rc_find(qp_index);
-	if (!qp || !stack_is_from(&head->stack, qp->peer_host))
+	if (!qp || !stack_is_for(&head->stack, qp->qpn, qp->peer_host))
 		return nic_drop(MRC_NC_DROP_UNKNOWN_QP);
 	psn = bpf_ntohl(head->stack.bth.flags_psn) & WIRE_PSN_MASK;
 	syndrome = bpf_ntohl(head->syndrome_msn) >> 24;
 	kind = syndrome >> 5 & 3;
+	if (kind != RC_AETH_ACK && kind != RC_AETH_NAK && kind != RC_AETH_RNR_NAK)
+		return nic_drop(MRC_NC_DROP_OPCODE);
 	now_ns = bpf_ktime_get_ns();
 	model_ns = frame_model_ns(ctx) ?: now_ns;
 	plan->now_ns = now_ns;
@@ -295,11 +297,12 @@ __noinline int rc_on_acknowledge(struct xdp_md *ctx, __u32 is_cnp)
 
 	bpf_spin_lock(&qp->lock);
 	psn = psn_expand(qp->acked_psn, psn);
-	/* A NAK names the packet it waits for, an ACK the last one it has. */
+	/* A NAK names the packet it waits for or refuses, an ACK the last one it has: one that was
+	 * sent. */
+	is_stale = qp->state != MRC_QP_RTS || psn_distance(psn, qp->max_psn) >= 0;
 	if (kind == RC_AETH_ACK)
 		psn++;
-	is_stale = qp->state != MRC_QP_RTS || psn_distance(psn, qp->max_psn) > 0 ||
-		   psn_distance(psn, qp->acked_psn) < 0;
+	is_stale |= psn_distance(psn, qp->acked_psn) < 0;
 	if (!is_stale) {
 		struct mrc_rc_slot *slot = RC_SLOT(qp, psn - 1);
 

@@ -39,7 +39,7 @@ __noinline int rc_on_write(struct xdp_md *ctx, __u32 plane)
 	struct wire_stack *stack = frame_head(ctx, sizeof(*stack));
 	struct rc_answer *answer = lookup0(&rc_answers);
 	__u32 opcode, head_bytes, pad, length, udp_bytes, psn, r_key, message_bytes, number = 0;
-	__u32 is_new = 0, is_first, immediate_bytes;
+	__u32 is_new = 0, is_first, immediate_bytes, left_bytes;
 	struct rc_reth reth = {};
 	__be32 immediate = 0;
 	struct mrc_rc_qp *qp;
@@ -63,7 +63,7 @@ __noinline int rc_on_write(struct xdp_md *ctx, __u32 plane)
 	answer->is_marked = (bpf_ntohl(stack->outer.version_class_flow) >> 20 & WIRE_CE) == WIRE_CE;
 	psn = bpf_ntohl(stack->bth.flags_psn) & WIRE_PSN_MASK;
 	qp = rc_find(answer->qp_index);
-	if (!qp || !stack_is_from(stack, qp->peer_host))
+	if (!qp || !stack_is_for(stack, qp->qpn, qp->peer_host))
 		return nic_drop(MRC_NC_DROP_UNKNOWN_QP);
 	if (qp->state != MRC_QP_RTR && qp->state != MRC_QP_RTS)
 		return nic_drop(MRC_NC_DROP_QP_STATE);
@@ -91,9 +91,15 @@ __noinline int rc_on_write(struct xdp_md *ctx, __u32 plane)
 	}
 
 	is_first = rc_has_reth(opcode);
+	bpf_spin_lock(&qp->lock);
+	is_new = psn == qp->expected_psn; /* unless another CPU has just taken a copy of it */
 	va = qp->write_va;
 	r_key = qp->write_r_key;
-	message_bytes = qp->write_left_bytes;
+	left_bytes = qp->write_left_bytes;
+	bpf_spin_unlock(&qp->lock);
+	if (!is_new)
+		return drop_second_copy();
+	message_bytes = left_bytes;
 	if (is_first) {
 		if (bpf_xdp_load_bytes(ctx, sizeof(*stack), &reth, sizeof(reth)))
 			return nic_drop(MRC_NC_DROP_LENGTH);
@@ -102,7 +108,7 @@ __noinline int rc_on_write(struct xdp_md *ctx, __u32 plane)
 		message_bytes = bpf_ntohl(reth.dmalen);
 	}
 	/* A message is begun once, ends exactly, and is not begun before the last one has ended. */
-	if (is_first ? qp->write_left_bytes != 0 : qp->write_left_bytes == 0)
+	if (is_first ? left_bytes != 0 : left_bytes == 0)
 		return rc_answer_with(answer, RC_NAK_INVALID_REQUEST, psn, qp->completed_messages);
 	if (rc_ends_message(opcode) ? length != message_bytes : length >= message_bytes)
 		return rc_answer_with(answer, RC_NAK_INVALID_REQUEST, psn, qp->completed_messages);
@@ -122,14 +128,16 @@ __noinline int rc_on_write(struct xdp_md *ctx, __u32 plane)
 	offset = length ? region_resolve(r_key, va, length) : 0;
 	if (offset < 0)
 		return rc_answer_with(answer, RC_NAK_REMOTE_ACCESS, psn, qp->completed_messages);
-	if (memory_transfer(ctx, head_bytes, offset, length, FRAME_TO_MEMORY))
+	if (!placing_begins(qp->placings, psn - qp->first_expected))
+		return drop_second_copy();
+	if (memory_transfer(ctx, head_bytes, offset, length, FRAME_TO_MEMORY)) {
+		placing_failed(qp->placings, psn - qp->first_expected);
 		return nic_drop(MRC_NC_DROP_BOUNDS);
+	}
 	now_ns = bpf_ktime_get_ns();
 
 	bpf_spin_lock(&qp->lock);
-	is_new = qp->expected_psn == psn; /* unless another CPU has just taken a copy of it */
-	if (is_new)
-		number = rc_receive(qp, opcode, length, va, r_key, message_bytes);
+	number = rc_receive(qp, opcode, length, va, r_key, message_bytes);
 	answer->is_cnp =
 	    answer->is_marked && (__s64)(now_ns - qp->cnp_ns) >= (__s64)qp->cnp_interval_ns;
 	if (answer->is_cnp)
@@ -138,7 +146,7 @@ __noinline int rc_on_write(struct xdp_md *ctx, __u32 plane)
 	message_bytes = qp->write_bytes;
 	bpf_spin_unlock(&qp->lock);
 	nic_count(MRC_NC_RX_DATA, 1);
-	nic_count(is_new ? MRC_NC_RX_PLACED_BYTES : MRC_NC_RX_DUPLICATE, is_new ? length : 1);
+	nic_count(MRC_NC_RX_PLACED_BYTES, length);
 	if (number)
 		nic_event(MRC_EVENT_RECEIVE, answer->qp_index, number, bpf_ntohl(immediate),
 			  message_bytes);

@@ -157,7 +157,8 @@ static __always_inline int is_credit_idle(struct mrc_qp *qp, struct mrc_work_rin
  * packets could leave than this one, and whether the QP's clock must be started.
  */
 static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *ring,
-				       const struct mrc_nic_config *config, struct tx_plan *plan)
+				       const struct mrc_nic_control *control,
+				       const struct mrc_nic_paths *paths, struct tx_plan *plan)
 {
 	int is_planned = 0, is_ready, is_asking, ev;
 
@@ -175,8 +176,9 @@ static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *
 		struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
 		struct mrc_work *work;
 
-		ev = ev_select(qp, usable_planes(config, qp), qp->lost_count ? slot->ev_index : -1,
-			       plan->now_ns, &plan->news.restored_ev);
+		ev = ev_select(qp, paths, usable_planes(control, qp),
+			       qp->lost_count ? slot->ev_index : -1, plan->now_ns,
+			       &plan->news.restored_ev);
 		if (ev < 0) {
 			plan->news.is_blocked = 1;
 			goto unsent;
@@ -205,8 +207,7 @@ static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *
 			slot->window_packets = window_packets(qp);
 			slot->order = qp->sent_order++;
 			slot->ev_index = ev;
-			qp->evs[EV_INDEX(ev)].outstanding++;
-			qp->evs[EV_INDEX(ev)].tx_packets++;
+			ev_on(qp, &qp->evs[EV_INDEX(ev)]);
 			slot->path = qp->evs[EV_INDEX(ev)].path;
 			path_sent(qp, slot->path, psn);
 		}
@@ -269,14 +270,15 @@ __noinline int plan_next(__u32 qp_index)
 {
 	struct mrc_qp *qp = qp_find(qp_index);
 	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);
-	struct mrc_nic_config *config = lookup0(&nic_config);
+	struct mrc_nic_control *control = lookup0(&nic_control);
+	struct mrc_nic_paths *paths = lookup0(&nic_paths);
 	struct tx_plan *plan = lookup0(&tx_plans);
 	int is_planned;
 
-	if (!qp || !ring || !config || !plan)
+	if (!qp || !ring || !control || !paths || !plan)
 		return 0;
 	bpf_spin_lock(&qp->lock);
-	is_planned = plan_locked(qp, ring, config, plan);
+	is_planned = plan_locked(qp, ring, control, paths, plan);
 	bpf_spin_unlock(&qp->lock);
 	plan_report(qp_index, &plan->news);
 	return is_planned;

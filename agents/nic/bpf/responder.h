@@ -28,16 +28,12 @@ static __always_inline struct mrc_qp *receiving_qp(__u32 qp_index, const struct 
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 
-	if (!qp) {
+	if (!qp || !stack_is_for(stack, qp->qpn, qp->peer_host)) {
 		nic_count(MRC_NC_DROP_UNKNOWN_QP, 1);
 		return (void *)0;
 	}
 	if (qp->state != MRC_QP_RTR && qp->state != MRC_QP_RTS) {
 		nic_count(MRC_NC_DROP_QP_STATE, 1);
-		return (void *)0;
-	}
-	if (!stack_is_from(stack, qp->peer_host)) {
-		nic_count(MRC_NC_DROP_UNKNOWN_QP, 1);
 		return (void *)0;
 	}
 	return qp;
@@ -62,17 +58,17 @@ static __always_inline int is_dead_qp(__u32 qp_index, const struct wire_stack *s
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 
-	return qp && qp->state == MRC_QP_ERROR && stack_is_from(stack, qp->peer_host) &&
+	return qp && qp->state == MRC_QP_ERROR && stack_is_for(stack, qp->qpn, qp->peer_host) &&
 	       may_refuse(qp);
 }
 
 /* Takes a QP whose agent is gone to ERROR; returns whether that is so. */
 static __always_inline int end_orphan(struct mrc_qp *qp, __u32 qp_index)
 {
-	struct mrc_nic_config *config = lookup0(&nic_config);
+	struct mrc_nic_control *control = lookup0(&nic_control);
 	__u32 from;
 
-	if (!config || !is_agent_gone(config, bpf_ktime_get_ns()))
+	if (!control || !is_agent_gone(control, bpf_ktime_get_ns()))
 		return 0;
 	bpf_spin_lock(&qp->lock);
 	from = qp_to_error(qp);
@@ -219,22 +215,18 @@ __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 			packet->wimm = wimm;
 			packet->immediate = bpf_ntohl(immediate);
 		}
+		if (!placing_begins(qp->placings, psn - qp->first_expected))
+			return drop_second_copy();
 		if (memory_transfer(ctx, head_bytes, offset, length, FRAME_TO_MEMORY)) {
+			placing_failed(qp->placings, psn - qp->first_expected);
 			nic_count(MRC_NC_DROP_BOUNDS, 1);
 			return refuse(answer, ANSWER_NACK, WIRE_NACK_NO_PKT_BUFFER);
 		}
 	}
-	/*
-	 * Marked as received only after its bytes are in place. A second copy that another CPU
-	 * takes in the same instant writes the same bytes again and is found to be a duplicate
-	 * here.
-	 */
+	/* Marked as received only after its bytes are in place. */
 	if (qp->since_reverse_probe + 1 >= MRC_REVERSE_SPACING)
 		now_ns = bpf_ktime_get_ns();
 	bpf_spin_lock(&qp->lock);
-	if (is_new)
-		is_new =
-		    psn_distance(psn, qp->cack_next) >= 0 && !ring_test(qp->received_bits, psn);
 	if (is_new)
 		receive_new(qp, packet, nscc_nominal_bytes(udp_bytes));
 	receive_answer(qp, answer, is_new, now_ns);

@@ -23,10 +23,11 @@ enum {
  * there on the reverse EV. As long as none is known, on the packet's own EV, whose path works at
  * least in the other direction.
  */
-static __always_inline void reverse_target(const struct mrc_nic_config *config, struct mrc_qp *qp,
+static __always_inline void reverse_target(const struct mrc_nic_config *config,
+					   const struct mrc_nic_control *control, struct mrc_qp *qp,
 					   const struct received *packet, struct frame_target *to)
 {
-	__u32 usable = usable_planes(config, qp), plane = PLANE_INDEX(packet->plane);
+	__u32 usable = usable_planes(control, qp), plane = PLANE_INDEX(packet->plane);
 	const struct mrc_reverse_ev *known;
 	__u32 entropy = packet->entropy;
 

@@ -55,16 +55,19 @@ static __always_inline void account_cause(struct mrc_qp *qp, struct heard_sack *
 	struct mrc_tx_slot *slot = TX_SLOT(qp, heard->ack);
 	struct mrc_ev *ev = &qp->evs[EV_INDEX(slot->ev_index)];
 
-	if (psn_distance(heard->ack, qp->una_psn) < 0 ||
-	    psn_distance(heard->ack, qp->next_psn) >= 0 || ring_test(qp->acked_bits, heard->ack))
+	if (!is_under_way(qp, heard->ack))
 		return;
 	if (!slot->retransmissions && !heard->is_retransmission) {
 		heard->rtt_ns = plan->now_ns - slot->sent_ns;
-		heard->congestion.rtt_ns = plan->model_ns - slot->sent_ns;
+		heard->congestion.rtt_ns = full_packet_rtt_ns(qp, slot, sizeof(struct wire_sack),
+							      plan->model_ns - slot->sent_ns);
 		heard->plane = ev->plane;
 		ev->rtt_ns = heard->rtt_ns;
 		qp->rtt_ns = heard->rtt_ns;
+		rtt_update(qp, heard->rtt_ns);
 	}
+	if (slot->retransmissions && !heard->is_retransmission)
+		rack_on_spurious(qp);
 	account_ack(qp, heard->ack, plan->now_ns);
 	reverse_heard(qp, ev);
 }
@@ -117,12 +120,13 @@ static __always_inline int hear_sack(__u32 qp_index)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);
-	struct mrc_nic_config *config = lookup0(&nic_config);
+	struct mrc_nic_control *control = lookup0(&nic_control);
+	struct mrc_nic_paths *paths = lookup0(&nic_paths);
 	struct heard_sack *heard = lookup0(&heard_sacks);
 	struct tx_plan *plan = lookup0(&tx_plans);
 	__u32 is_stale = 0, cack;
 
-	if (!qp || !ring || !config || !heard || !plan)
+	if (!qp || !ring || !control || !paths || !heard || !plan)
 		return 1;
 	bpf_spin_lock(&qp->lock);
 	cack = psn_expand(qp->una_psn, heard->cack);
@@ -148,12 +152,12 @@ static __always_inline int hear_sack(__u32 qp_index)
 	heard->cwnd_change = nscc_on_sack(&qp->nscc, &qp->cc, &heard->congestion);
 	slide(qp);
 	heard->news = bitmap_news(qp, heard);
-	plan->is_loss_due = is_loss_due(qp);
+	plan->is_loss_due = is_loss_due(qp, plan->now_ns);
 	heard->packets = qp->acked_total - heard->packets;
 	heard->bytes = qp->acked_bytes - heard->bytes;
 	plan->is_settled = leaves_nothing(qp, heard, plan);
 	if (plan->is_settled)
-		plan->is_planned = plan_locked(qp, ring, config, plan);
+		plan->is_planned = plan_locked(qp, ring, control, paths, plan);
 unlock:
 	bpf_spin_unlock(&qp->lock);
 	return is_stale;
@@ -174,7 +178,7 @@ __noinline int on_sack(struct xdp_md *ctx)
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	qp_index = stack_qp_index(&head->stack);
 	qp = bpf_map_lookup_elem(&qps, &qp_index);
-	if (!qp || !stack_is_from(&head->stack, qp->peer_host))
+	if (!qp || !stack_is_for(&head->stack, qp->qpn, qp->peer_host))
 		return nic_drop(MRC_NC_DROP_UNKNOWN_QP);
 	plan->qp_index = qp_index;
 	plan->now_ns = bpf_ktime_get_ns();
@@ -217,6 +221,20 @@ __noinline int on_sack(struct xdp_md *ctx)
 		if (histogram)
 			histogram_add(histogram, heard->rtt_ns);
 	}
+	return SETTLE_FIRST;
+}
+
+/*
+ * What a SACK says of EVs: advice against one, and a probe answered. Called by the program itself
+ * and not by on_sack(), whose stack it would share.
+ */
+__noinline int sack_report(__u32 qp_index)
+{
+	struct heard_sack *heard = lookup0(&heard_sacks);
+	struct tx_plan *plan = lookup0(&tx_plans);
+
+	if (!heard || !plan)
+		return 0;
 	if (heard->is_marked && heard->advice == WIRE_SETH_ALWAYS_SKIP)
 		shun(qp_index, heard->marked_ev, plan->now_ns);
 	else if (heard->is_marked)
@@ -224,7 +242,15 @@ __noinline int on_sack(struct xdp_md *ctx)
 	if (heard->is_probe)
 		probe_answered(heard->probe_id, MRC_PROBE_RELIABILITY, qp_index, heard->entropy,
 			       heard->advice == WIRE_SETH_SKIP_ONCE);
-	return SETTLE_FIRST;
+	return 0;
+}
+
+/* Whether sack_report() has anything to do. */
+static __always_inline int sack_has_report(const struct tx_plan *plan)
+{
+	const struct heard_sack *heard = lookup0(&heard_sacks);
+
+	return plan->cause == PLAN_CAUSE_SACK && heard && (heard->is_marked || heard->is_probe);
 }
 
 #endif

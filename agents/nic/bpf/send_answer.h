@@ -52,6 +52,7 @@ static __always_inline void fill_nack(struct wire_nack *head, const struct mrc_q
 __noinline int send_answer(struct xdp_md *ctx)
 {
 	struct mrc_nic_config *config = lookup0(&nic_config);
+	struct mrc_nic_control *control = lookup0(&nic_control);
 	struct rx_answer *answer = lookup0(&rx_answers);
 	__u32 opcode = WIRE_ACKNOWLEDGE, bytes = sizeof(struct wire_acknowledge);
 	__u32 port_id, flags_psn, qp_index;
@@ -65,13 +66,13 @@ __noinline int send_answer(struct xdp_md *ctx)
 		struct wire_acknowledge *acknowledge;
 	} head;
 
-	if (!config || !answer)
+	if (!config || !control || !answer)
 		return XDP_DROP;
 	qp_index = answer->packet.qp_index;
 	qp = bpf_map_lookup_elem(&qps, &qp_index);
 	if (!qp)
 		return XDP_DROP;
-	reverse_target(config, qp, &answer->packet, &to);
+	reverse_target(config, control, qp, &answer->packet, &to);
 	port_id = nic_port_id(config, to.plane);
 	port = bpf_map_lookup_elem(&port_table, &port_id);
 	if (!port)
@@ -97,7 +98,7 @@ __noinline int send_answer(struct xdp_md *ctx)
 		head.sack = frame_head(ctx, sizeof(*head.sack) + WIRE_ICRC_BYTES);
 		if (!head.sack)
 			return nic_drop(MRC_NC_DROP_LENGTH);
-		fill_sack(head.sack, qp, answer, config->port_up_mask);
+		fill_sack(head.sack, qp, answer, control->port_up_mask);
 	} else if (answer->kind == ANSWER_NACK) {
 		head.nack = frame_head(ctx, sizeof(*head.nack) + WIRE_ICRC_BYTES);
 		if (!head.nack)

@@ -7,17 +7,26 @@
 #include "frame.h"
 #include "qp_error.h"
 
-/* The responder refuses a message: the QP's work fails (docs/protocol.md, "AETH"). */
-static __noinline int on_nak(__u32 qp_index, __u32 syndrome)
+/*
+ * The responder refuses a message: the QP's work fails (docs/protocol.md, "AETH"). Only the packet
+ * that is refused can say so: one of that PSN and message is under way.
+ */
+static __noinline int on_nak(__u32 qp_index, __u32 psn, __u32 syndrome, __u32 msn)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
-	__u32 from, status = MRC_STATUS_REMOTE_OPERATION;
+	__u32 from = MRC_QP_ERROR, status = MRC_STATUS_REMOTE_OPERATION, is_stale;
 
 	if (!qp)
 		return XDP_DROP;
 	bpf_spin_lock(&qp->lock);
-	from = qp_to_error(qp);
+	psn = psn_expand(qp->una_psn, psn);
+	is_stale = qp->state != MRC_QP_RTS || !is_under_way(qp, psn) ||
+		   TX_SLOT(qp, psn)->msn != (__u16)msn;
+	if (!is_stale)
+		from = qp_to_error(qp);
 	bpf_spin_unlock(&qp->lock);
+	if (is_stale)
+		return nic_drop(MRC_NC_DROP_STALE_ACK);
 	nic_count(MRC_NC_RX_NAK, 1);
 	if (syndrome == WIRE_AETH_NAK_INVALID_REQUEST)
 		status = MRC_STATUS_REMOTE_INVALID_REQUEST;
@@ -47,15 +56,15 @@ __noinline int on_acknowledge(struct xdp_md *ctx)
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	qp_index = stack_qp_index(&head->stack);
 	qp = bpf_map_lookup_elem(&qps, &qp_index);
-	if (!qp || !stack_is_from(&head->stack, qp->peer_host))
+	if (!qp || !stack_is_for(&head->stack, qp->qpn, qp->peer_host))
 		return nic_drop(MRC_NC_DROP_UNKNOWN_QP);
+	psn = bpf_ntohl(head->stack.bth.flags_psn) & WIRE_PSN_MASK;
 	msn = bpf_ntohl(head->syndrome_msn);
 	syndrome = msn >> 24;
 	if (syndrome >= WIRE_AETH_NAK_INVALID_REQUEST && syndrome <= WIRE_AETH_NAK_REMOTE_OPERATION)
-		return on_nak(qp_index, syndrome);
+		return on_nak(qp_index, psn, syndrome, msn);
 	if (syndrome & WIRE_AETH_KIND_MASK)
 		return nic_drop(MRC_NC_DROP_OPCODE);
-	psn = bpf_ntohl(head->stack.bth.flags_psn) & WIRE_PSN_MASK;
 	is_retransmission = bpf_ntohl(head->stack.bth.flags_psn) & (__u32)WIRE_BTH_RETRANSMISSION
 								       << 24;
 	now_ns = bpf_ktime_get_ns();
@@ -75,8 +84,11 @@ __noinline int on_acknowledge(struct xdp_md *ctx)
 
 			if (!slot->retransmissions && !is_retransmission) {
 				rtt_ns = now_ns - slot->sent_ns;
-				plan->ack_rtt_ns = plan->model_ns - slot->sent_ns;
+				plan->ack_rtt_ns =
+				    full_packet_rtt_ns(qp, slot, sizeof(struct wire_acknowledge),
+						       plan->model_ns - slot->sent_ns);
 				ev->rtt_ns = rtt_ns;
+				rtt_update(qp, rtt_ns);
 				plane = ev->plane;
 			}
 		}
@@ -84,7 +96,7 @@ __noinline int on_acknowledge(struct xdp_md *ctx)
 			qp->peer_cack_next = psn + 1;
 		if ((__s16)(msn - qp->acked_msn) > 0)
 			qp->acked_msn = msn & 0xffff;
-		is_due = is_loss_due(qp);
+		is_due = is_loss_due(qp, now_ns);
 	}
 	bpf_spin_unlock(&qp->lock);
 	if (is_stale)

@@ -200,7 +200,7 @@ static __noinline int drain_copy(struct xdp_md *ctx, __u32 id, __u64 arrival_ns,
 	struct mrc_queue_frame *frame = bpf_map_lookup_elem(&queue_frames, &index);
 	struct mrc_frame_time *time;
 
-	if (!frame || length_bytes < 1 || length_bytes > MRC_QUEUE_FRAME_BYTES)
+	if (!frame || !length_within(&length_bytes, MRC_QUEUE_FRAME_BYTES))
 		return -1;
 	/* a recycled page has whatever length its last user left: always set it */
 	if (bpf_xdp_adjust_tail(ctx, (int)length_bytes - (int)bpf_xdp_get_buff_len(ctx)) ||
@@ -216,7 +216,7 @@ static __noinline int drain_copy(struct xdp_md *ctx, __u32 id, __u64 arrival_ns,
 	return 0;
 }
 
-static __always_inline void drain_account(__u32 id, __u64 now_ns)
+static __noinline void drain_account(__u32 id, __u64 now_ns)
 {
 	__u32 index = drain_index(), zero = 0;
 	struct mrc_queue_descriptors *descriptors = bpf_map_lookup_elem(&queue_descriptors, &zero);

@@ -19,6 +19,11 @@ enum {
 	DIRECT_LINKS_MAX = 8, /* that one run crosses; a longer way goes on by a veth */
 };
 
+/* What forward_frame() returns, below any XDP verdict, for a frame that has to queue. */
+#define ENQUEUE(port_id, traffic_class) (~(int)((port_id)*MRC_CLASS_COUNT + (traffic_class)))
+#define ENQUEUE_PORT(verdict)		((__u32) ~(verdict) / MRC_CLASS_COUNT)
+#define ENQUEUE_CLASS(verdict)		((__u32) ~(verdict) % MRC_CLASS_COUNT)
+
 static __always_inline int drop(__u32 port_id, __u32 reason)
 {
 	port_count(port_id, reason, 1);
@@ -75,11 +80,14 @@ static __always_inline int go_on(struct xdp_md *ctx, __u32 egress_id)
 		egress_id = way;
 	}
 	write_macs(eth, egress); /* what goes on inside needs no addresses */
-	return port_emit(ctx, egress_id, egress, route_class(eth));
+	return port_emit_unqueued(ctx, egress_id, egress, route_class(eth));
 }
 
-/* A frame that came in by a port of a switch. */
-static __always_inline int forward_frame(struct xdp_md *ctx)
+/*
+ * A frame that came in by a port of a switch. Returns the XDP verdict or ENQUEUE() of its port: the
+ * program itself puts it into the queue, for which this function's stack is given back.
+ */
+static __noinline int forward_frame(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data;
 	void *data_end = (void *)(long)ctx->data_end;
@@ -104,7 +112,9 @@ static __always_inline int forward_frame(struct xdp_md *ctx)
 	if (!fabric_config.is_shaped && egress->is_direct)
 		return go_on(ctx, way);
 	write_macs(eth, egress);
-	return port_emit(ctx, way, egress, route_class(eth));
+	if (port_has_queue(egress))
+		return ENQUEUE(way, route_class(eth));
+	return port_emit_unqueued(ctx, way, egress, route_class(eth));
 }
 
 SEC("xdp")
@@ -117,6 +127,8 @@ int forward(struct xdp_md *ctx)
 	if (ctx->ingress_ifindex < MRC_IFINDEX_BASE)
 		return queue_drain(ctx);
 	verdict = forward_frame(ctx);
+	if (verdict < 0)
+		verdict = queue_enqueue(ctx, ENQUEUE_PORT(verdict), ENQUEUE_CLASS(verdict));
 	if (fabric_config.is_shaped) /* else no link is under flow control */
 		upstream_settle(ctx);
 	return verdict;

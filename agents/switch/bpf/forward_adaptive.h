@@ -2,7 +2,7 @@
 /*
  * Adaptive choice among equal links, as InfiniBand switches make it: per packet, the link with the
  * least to send; of equal ones the first from the hash's on. What a switch cannot see, it does not
- * avoid: it knows its own ports and nothing behind them. testbed/topology/adaptive_choice.py is the
+ * avoid: it knows its own ports and nothing behind them. tests/reference/adaptive_choice.py is the
  * same in Python.
  */
 #ifndef MRC_FORWARD_ADAPTIVE_H
@@ -11,6 +11,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <mrc/fabric_maps.h>
+#include <mrc/link_fault.h>
 #include <mrc/queue_upstream.h>
 #include <mrc/queue_view.h>
 #include "fib.h"
@@ -37,14 +38,17 @@ static __always_inline int adaptive_is_cut(__u32 port_id)
 {
 	struct mrc_port *port = bpf_map_lookup_elem(&port_table, &port_id);
 	struct mrc_port_fault *fault;
+	__u64 now_ns;
 
 	if (!port || !port->is_faulted)
 		return 0;
 	fault = bpf_map_lookup_elem(&port_fault, &port_id);
 	if (!fault)
 		return 0;
+	now_ns = bpf_ktime_get_ns();
 	for (int i = 0; i < MRC_FAULT_RULES; i++) {
-		if (WHEEL_READ(fault->rule[i].action) == MRC_FAULT_DOWN)
+		if (WHEEL_READ(fault->rule[i].action) == MRC_FAULT_DOWN &&
+		    fault_acts(&fault->rule[i], now_ns))
 			return 1;
 	}
 	return 0;

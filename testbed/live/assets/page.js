@@ -2,7 +2,7 @@
 import { Fabric } from "./fabric.js";
 import { drawPlot, svgElement } from "./plot.js";
 
-const SPAN_NS = 120e9, KEPT_NS = 300e9;
+const SPAN_NS = 120e9, KEPT_NS = 300e9, OLD_INTERVALS = 3;
 const byId = (id) => document.getElementById(id);
 const token = location.hash.slice(1);
 const state = { points: [], paused: false, update: null, picked: [], link: "" };
@@ -217,13 +217,23 @@ function show(update) {
   showPlots(update.windows);
 }
 
+// The age of the figures: the server says it with each update, and it grows until the next.
+function showAge() {
+  const { age_ns: age } = state.update ?? {};
+  const now = age === null || age === undefined ? 0 : age + 1e6 * (performance.now() - state.taken);
+  byId("age").hidden = now <= OLD_INTERVALS * state.intervalNs;
+  byId("age").textContent = byId("age").hidden ? "" : `The figures are ${Math.round(now / 1e9)} s old.`;
+}
+
 function take(update) {
+  state.taken = performance.now();
   state.points.push(...update.points.filter((point) => point.time_ns > (state.points.at(-1)?.time_ns ?? -1)));
   while (state.points.length && state.points[0].time_ns < state.points.at(-1).time_ns - KEPT_NS) state.points.shift();
   const wasAway = state.update?.problem;
   state.update = update;
   if (wasAway && update.problem === null) loadFabric();
   if (!state.paused) show(update);
+  showAge();
 }
 
 async function clear(what) {
@@ -259,4 +269,5 @@ if (!token) byId("answer").textContent = "only looking: the address lacks the to
 const events = new EventSource("/api/events");
 events.onopen = () => { byId("status").textContent = "live"; state.points = []; };
 events.onerror = () => { byId("status").textContent = "the server does not answer; trying again"; };
+setInterval(showAge, 500);
 events.onmessage = (event) => take(JSON.parse(event.data));

@@ -10,12 +10,14 @@ from platform import machine
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from exploring import examples
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference.dcqcn import Dcqcn, DcqcnReason
 
 from agents.abi_generate import generate
 from agents.bpf.libbpf import BpfObject, library, run_once
-from testbed.wire.dcqcn import Dcqcn, DcqcnParameters, DcqcnReason, cnp_interval_ns
+from agents.protocol.dcqcn import DcqcnParameters, cnp_interval_ns
 
 pytestmark = pytest.mark.root
 
@@ -92,7 +94,7 @@ PARAMETERS = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150))
 @given(parameters=PARAMETERS, events=EVENTS)
 def test_the_kernel_does_what_the_reference_does(
     twin: KernelTwin, parameters: DcqcnParameters, events: list[tuple[int, int, int, int]]

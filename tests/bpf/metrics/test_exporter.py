@@ -17,8 +17,7 @@ import pytest
 from map_filling import PinnedLab, filling, opened, write_per_cpu
 from prometheus_client.parser import text_string_to_metric_families
 
-from agents.bpf.maps import MappedArray
-from agents.wire_abi import (
+from agents.abi import (
     EvReason,
     EvState,
     EvTransitions,
@@ -29,11 +28,13 @@ from agents.wire_abi import (
     QueueState,
     TrafficClass,
 )
+from agents.bpf.maps import MappedArray
 from testbed.errors import PreflightError, UsageError
 from testbed.fabric.state import Phase, lab_paths
-from testbed.faults.effect import Fault
-from testbed.faults.injector import FaultEvent
+from testbed.faults.controller import FaultEvent
+from testbed.faults.fault import ScheduledFault
 from testbed.faults.ledger import Entry, Ledger
+from testbed.faults.schedule import Schedule
 from testbed.metrics.catalogue import METRICS
 from testbed.metrics.exporter import Exporter, MetricsServer, exporter_running, serve
 from testbed.metrics.exposition import CONTENT_TYPE
@@ -135,7 +136,7 @@ OF_FLOW_CONTROL = ("labs with PFC only.", "labs with credits only.", "labs with 
 def test_every_metric_of_the_catalogue_can_be_scraped(shaped_lab: PinnedLab) -> None:
     ledger = Ledger(shaped_lab.paths.faults)
     ledger.create()
-    ledger.write(Entry(Fault(fault_id="f1", kind="loss", seed=1), 5))
+    ledger.write(Entry(ScheduledFault(fault_id="f1", kind="loss", seed=1), Schedule(5)))
     with MeasuredTimes(shaped_lab.paths.folder, COLLECTIVE, "all-reduce") as times:
         times.add(2_000_000, 4096)
     with MeasuredTimes(shaped_lab.paths.folder, STEP, "all-reduce") as times:

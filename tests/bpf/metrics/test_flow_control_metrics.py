@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 from map_filling import PinnedLab, opened
 
+from agents.abi import LosslessLink
 from agents.bpf.maps import MappedArray
-from agents.wire_abi import LosslessLink
 from testbed.fabric.state import lab_paths
 from testbed.metrics.collector import LabCollector
 from testbed.metrics.exposition import Samples, Value
@@ -15,7 +15,7 @@ from testbed.metrics.reader import LabReader
 from testbed.metrics.sampler import take_reading
 from testbed.metrics.series import FlowCounts
 from testbed.topology.clos import Clos
-from testbed.topology.flow_control import FlowControlKind
+from testbed.topology.flow_control_spec import FlowControlKind
 from testbed.topology.spec import TopologySpec
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("state_root")]

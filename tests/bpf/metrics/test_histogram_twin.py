@@ -4,11 +4,12 @@ import ctypes
 import random
 
 import pytest
+from histograms import histogram_of
 from map_filling import HistogramProgram
 
+from agents.abi import Histogram as MapHistogram
 from agents.bpf.batch import WholeMap
 from agents.nic.histogram import VALUE_BITS, bucket_index
-from agents.wire_abi import Histogram as MapHistogram
 from testbed.metrics.histogram import BUCKET_COUNT, VALUE_BYTES, Histogram, bucket_lower_ns
 
 pytestmark = pytest.mark.root
@@ -32,7 +33,7 @@ def test_kernel_and_python_make_the_same_histogram(histogram_program: HistogramP
     for value_ns in times_ns:
         histogram_program.add(value_ns)
     values = WholeMap(histogram_program.map_fd, MapHistogram).read()
-    assert Histogram.from_map_values(values) == Histogram.from_times(times_ns)
+    assert Histogram.from_map_values(values) == histogram_of(times_ns)
 
 
 def test_the_map_value_has_the_layout_that_python_reads() -> None:

@@ -1,16 +1,16 @@
 """Reading the pinned maps of a lab; the maps are those that `up` makes."""
 
-import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from histograms import histogram_of
 from map_filling import PinnedLab, filling, opened, write_per_cpu
 
-from agents.bpf.maps import ArrayMap, MappedArray
-from agents.wire_abi import (
+from agents import clock
+from agents.abi import (
     EvState,
-    NicConfig,
+    NicControl,
     NicCounter,
     NicCounters,
     PortCounter,
@@ -19,7 +19,8 @@ from agents.wire_abi import (
     QpState,
     WorkRing,
 )
-from testbed.errors import FabricError
+from agents.bpf.maps import ArrayMap, MappedArray
+from testbed.errors import FabricError, UsageError
 from testbed.fabric.data_plane import FabricMaps
 from testbed.fabric.port_fault import write_port_fault
 from testbed.metrics.histogram import Histogram
@@ -78,23 +79,23 @@ def test_a_histogram_is_read_by_plane(pinned_lab: PinnedLab, reader: LabReader, 
             rtt.add(time_ns, key=1)
     with filling(twin_object, pinned_lab.paths.node_pins("h0") / "message_histogram") as messages:
         messages.add(77_000)
-    assert reader.nics["h0"].packet_rtt() == (Histogram(), Histogram.from_times([1000, 2000, 3_000_000]))
-    assert reader.nics["h0"].message_completion() == Histogram.from_times([77_000])
+    assert reader.nics["h0"].packet_rtt() == (Histogram(), histogram_of([1000, 2000, 3_000_000]))
+    assert reader.nics["h0"].message_completion() == histogram_of([77_000])
     assert reader.nics["h1"].packet_rtt() == (Histogram(), Histogram())
 
 
 def test_ports_are_up_without_fault_and_with_carrier(pinned_lab: PinnedLab, reader: LabReader) -> None:
     clos = pinned_lab.clos
     for host in ("h0", "h1"):
-        with opened(pinned_lab.paths.node_pins(host) / "nic_config") as descriptor:
-            MappedArray(descriptor, NicConfig)[0].port_up_mask = 0b11
+        with opened(pinned_lab.paths.node_pins(host) / "nic_control") as descriptor:
+            MappedArray(descriptor, NicControl)[0].port_up_mask = 0b11
     assert reader.ports_up() == [True] * clos.numbering.port_count
     uplink = clos.link("p0-t0-0:2~p0-t1-0:0")
     maps = FabricMaps(pinned_lab.paths)
     write_port_fault(maps, uplink.upper.id, is_down=True)
     maps.close()
-    with opened(pinned_lab.paths.node_pins("h1") / "nic_config") as descriptor:
-        MappedArray(descriptor, NicConfig)[0].port_up_mask = 0b01
+    with opened(pinned_lab.paths.node_pins("h1") / "nic_control") as descriptor:
+        MappedArray(descriptor, NicControl)[0].port_up_mask = 0b01
     lost = clos.link("h1:1")
     down = {port_id for port_id, is_up in enumerate(reader.ports_up()) if not is_up}
     assert down == {uplink.upper.id, lost.lower.id, lost.upper.id}
@@ -146,19 +147,20 @@ def test_a_reading_sums_hosts_and_ports(pinned_lab: PinnedLab, reader: LabReader
     for port in pinned_lab.clos.ports():
         sent = {PortCounter.TX_BYTES: [10**port.plane], PortCounter.DROP_LOSS: [2]}
         write_per_cpu(pinned_lab.paths.fabric_pins / "port_counters", PortCounters, port.id, sent)
-    reading = take_reading(reader, itertools.repeat(123).__next__)
+    with clock.simulated(lambda: 123):
+        reading = take_reading(reader)
     assert reading.time_ns == 123
     assert {name: host.goodput_bytes for name, host in reading.hosts.items()} == {"h0": 1, "h1": 10}
     assert reading.hosts["h1"].refused_packets == 15
-    assert reading.packet_rtt == (Histogram.from_times([1000, 10_000]), Histogram())
+    assert reading.packet_rtt == (histogram_of([1000, 10_000]), Histogram())
     # two hosts, one NIC port in each plane; ports of switches send too, but that is not the hosts' load
     assert reading.plane_tx_bytes == (2, 20)
     assert reading.port_drops["loss"] == 2 * pinned_lab.clos.numbering.port_count
     assert reading.cpus.cpus
 
 
-def test_a_lab_that_is_not_up_cannot_be_read(pinned_lab: PinnedLab) -> None:
-    with pytest.raises(FabricError, match="'elsewhere' is not up"):
+def test_a_lab_that_does_not_exist_cannot_be_read(pinned_lab: PinnedLab) -> None:
+    with pytest.raises(UsageError, match=f"no lab 'elsewhere'; there are: {pinned_lab.paths.lab}"):
         open_reader("elsewhere")
 
 

@@ -6,12 +6,10 @@ from collections.abc import Iterator
 import pytest
 
 pytest.register_assert_rewrite(
-    "ev_partition",
     "far_end",
     "fuzzed_qp",
     "nic_bench",
     "rc_bench",
-    "reference_requestor",
     "write_source",
     "write_target",
 )
@@ -20,7 +18,7 @@ from far_end import FarEnd
 from nic_bench import QP_COUNT, NicBench
 from rc_bench import RcBench
 
-from agents.wire_abi import Limit
+from agents.nic.work_queue import QPN_MIN
 from testbed.topology.clos import Clos
 from testbed.topology.spec import TopologySpec
 
@@ -65,7 +63,7 @@ def distant() -> FarEnd:
 @pytest.fixture(scope="module")
 def timed() -> FarEnd:
     """The distant host for a QP with a clock, one of its own: it may tick once more in the next test."""
-    return FarEnd(FABRIC, HOST, DISTANT, qpn=Limit.QPN_BASE + QP_COUNT - 1)
+    return FarEnd(FABRIC, HOST, DISTANT, qpn=QPN_MIN + QP_COUNT - 1)
 
 
 @pytest.fixture(scope="module")

@@ -3,15 +3,11 @@
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from agents.nic.qp import QpAttributes
-from agents.wire_abi import Limit
-from testbed.topology.clos import Clos
-from testbed.topology.usid import Role, Usid, pack_carrier
-from testbed.wire.endpoint_header import Eeth, EndpointOperation, Erth
-from testbed.wire.frame import Frame, Route, build_frame, decode_frame, encode_frame, traffic_class_of
-from testbed.wire.network_header import parse_mac
-from testbed.wire.opcode import Opcode
-from testbed.wire.packet import (
+from reference.endpoint_header import Eeth, EndpointOperation, Erth
+from reference.frame import Frame, Route, build_frame, decode_frame, encode_frame, traffic_class_of
+from reference.network_header import parse_mac
+from reference.opcode import Opcode
+from reference.packet import (
     Acknowledge,
     EndpointRequest,
     EndpointResponse,
@@ -21,10 +17,17 @@ from testbed.wire.packet import (
     Write,
     make_write,
 )
-from testbed.wire.psn import wire_psn
-from testbed.wire.reliability_header import CcState, NackReason, Neth, Seth
-from testbed.wire.traffic_class import Ecn, TrafficClass
-from testbed.wire.transport_header import ENDPOINT_QPN, Aeth, Bth, Meth, NakCode, Reth, Tseth
+from reference.psn import wire_psn
+from reference.reliability_header import CcState, NackReason, Neth, Seth
+from reference.traffic_class import Ecn, TrafficClass
+from reference.transport_header import ENDPOINT_QPN, Aeth, Bth, Meth, NakCode, Reth, Tseth
+
+from agents.nic.qp import QpAttributes
+from agents.nic.work_queue import QPN_MIN
+from testbed.topology.clos import Clos
+from testbed.topology.ev_set import build_ev_set
+from testbed.topology.path import path_carrier
+from testbed.topology.usid import Role, Usid, pack_carrier
 
 SWITCHES_CROSSED = 3
 NEVER_NS = 3_600_000_000_000
@@ -55,7 +58,7 @@ class FarEnd:
     clos: Clos
     host: int
     peer: int
-    qpn: int = Limit.QPN_BASE.value
+    qpn: int = QPN_MIN
     peer_qpn: int = 0xBEEF
 
     @property
@@ -68,7 +71,7 @@ class FarEnd:
         planes = self.clos.spec.planes
         usual = QpAttributes(
             peer_host=self.peer,
-            evs=self.clos.ev_set(self.host, self.peer, 4 * planes),
+            evs=build_ev_set(self.clos, self.host, self.peer, 4 * planes),
             backup_per_plane=1,
             min_active=1,
             window_packets=64,
@@ -78,6 +81,7 @@ class FarEnd:
             retry_limit=3,
             probe_success_target=3,
             seed=0,
+            first_psn=0,
         )
         return replace(usual, **changes)  # type: ignore[arg-type] # names are checked by replace()
 
@@ -148,9 +152,9 @@ class FarEnd:
         """A transport ACK for the NIC's QP: *count* messages are complete, the last one ends with *psn*."""
         return Acknowledge(Bth(Opcode.ACKNOWLEDGE, self.qpn, wire_psn(psn)), Aeth.ack(count % (1 << 24)))
 
-    def nak(self, code: NakCode, msn: int = 0) -> Acknowledge:
+    def nak(self, code: NakCode, psn: int = 0, msn: int = 0) -> Acknowledge:
         """A transport NAK for the NIC's QP."""
-        return Acknowledge(Bth(Opcode.ACKNOWLEDGE, self.qpn), Aeth.nak(code, msn))
+        return Acknowledge(Bth(Opcode.ACKNOWLEDGE, self.qpn, wire_psn(psn)), Aeth.nak(code, msn))
 
     def nack(self, psn: int, reason: NackReason, ev: int) -> Nack:
         """A NACK for the NIC's QP."""
@@ -176,7 +180,9 @@ class FarEnd:
             destination_mac=parse_mac(self.clos.mac(port.peer_id)),
             source=self.clos.inner_address(self.host, plane),
             destination=self.clos.inner_address(self.peer, plane),
-            carrier=self.clos.carrier(self.host, self.peer, plane, uplink) if self.is_tunnelled else None,
+            carrier=path_carrier(self.clos, self.host, self.peer, plane, uplink)
+            if self.is_tunnelled
+            else None,
             ev=ev,
         )
         return build_frame(route, packet)

@@ -9,22 +9,22 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
-from ev_partition import ev_partition
 from far_end import FarEnd
 from frame_offsets import INNER_AT, OUTER_AT, PAYLOAD_AT
 from nic_bench import MEMORY_BYTES, NicBench, Outcome, Verdict
+from reference.ev_partition import ev_partition
+from reference.frame import Frame, decode_frame
+from reference.layout import WireError
+from reference.opcode import Opcode
+from reference.packet import Packet, Write, make_write
+from reference.psn import psn_expand, wire_psn
+from reference.reliability_header import NackReason, Seth
+from reference.transport_header import P_KEY_DEFAULT, ImmDt, Meth, NakCode, Reth, Tseth
 from write_source import WriteSource
 from write_target import REGION_OFFSET, WriteTarget
 
-from agents.wire_abi import Command, EventKind, Limit, NicCounter, QpState
-from testbed.errors import WireError
+from agents.abi import Command, EventKind, Limit, NicCounter, QpState
 from testbed.topology.usid import Role, Usid, pack_carrier
-from testbed.wire.frame import Frame, decode_frame
-from testbed.wire.opcode import Opcode
-from testbed.wire.packet import Packet, Write, make_write
-from testbed.wire.psn import psn_expand, wire_psn
-from testbed.wire.reliability_header import NackReason, Seth
-from testbed.wire.transport_header import P_KEY_DEFAULT, ImmDt, Meth, NakCode, Reth, Tseth
 
 WINDOW: Final = 32
 PROBES: Final = 4

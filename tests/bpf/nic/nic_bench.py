@@ -14,10 +14,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Self
 
-from agents.bpf.libbpf import BpfObject, attach_xdp, run_once
-from agents.bpf.maps import ArrayMap, MappedArray, MappedMemory, PerCpuArray, RingBuffer, map_update
-from agents.nic.qp import QpAttributes, QueuePair, build_qp
-from agents.wire_abi import (
+from agents.abi import (
     Command,
     Event,
     FrameTime,
@@ -27,9 +24,10 @@ from agents.wire_abi import (
     Limit,
     LinkProbePath,
     LinkProbing,
-    NicConfig,
+    NicControl,
     NicCounter,
     NicCounters,
+    NicPaths,
     Port,
     PortCounter,
     PortCounters,
@@ -41,16 +39,18 @@ from agents.wire_abi import (
     Work,
     WorkRing,
 )
+from agents.bpf.libbpf import BpfObject, attach_xdp, run_once
+from agents.bpf.maps import ArrayMap, MappedArray, MappedMemory, PerCpuArray, RingBuffer, map_update
+from agents.nic.qp import QpAttributes, QueuePair, build_qp
+from agents.nic.work_queue import QPN_MIN
 from testbed.fabric.data_plane import fabric_rodata
 from testbed.fabric.link import silence_interfaces
 from testbed.fabric.namespace import unnamed_namespace
 from testbed.fabric.netlink import RouteSocket, VethEnd, create_veth, mac_bytes, set_link_up
-from testbed.fabric.nic_data_plane import fill_link_probes
-from testbed.topology.addressing import INNER_PREFIX, INTERFACE_MTU_BYTES, ifindex
+from testbed.fabric.nic_data_plane import fill_link_probes, nic_config
+from testbed.topology.addressing import INTERFACE_MTU_BYTES, ifindex
 from testbed.topology.clos import Clos
 from testbed.topology.probe_path import probe_paths
-from testbed.topology.usid import BLOCK
-from testbed.wire.network_header import MRC_UDP_PORT
 
 NIC_OBJECT = Path(__file__).parents[3] / "agents" / "_objects" / "nic.bpf.o"
 MEMORY_BYTES = 2 * Limit.MEMORY_SEGMENT
@@ -92,7 +92,9 @@ class NicBench:
     """The NIC of *host* in a fabric, to be entered as a context by one thread.
 
     Attributes:
-        config: live.
+        config: who the NIC is.
+        control: live.
+        paths: live, what the NIC knows of them.
         regions: live, by R_Key modulo their number.
         memory: of the NIC, live, MEMORY_BYTES of it.
         port_table: live, by port id.
@@ -121,7 +123,8 @@ class NicBench:
                 BpfObject(NIC_OBJECT, rodata=fabric_rodata(self.clos), max_entries=entries)
             )
             self._program_fd = self._object.program_fd("nic")
-            fill_link_probes(self._object, probed)
+            maps = {name: self._object.map_fd(name) for name in self._object.map_names()}
+            fill_link_probes(maps, probed)
             self._open_maps()
             undo.callback(self._ring.close)
             self._create_ports(namespace_fd)
@@ -137,7 +140,10 @@ class NicBench:
         return self._object.map_fd(name)
 
     def _open_maps(self) -> None:
-        self.config = MappedArray(self.map_fd("nic_config"), NicConfig)[0]
+        self.config = nic_config(self.clos, self.clos.host(self.host))
+        map_update(self.map_fd("nic_config"), c_uint32(0), self.config)
+        self.control = MappedArray(self.map_fd("nic_control"), NicControl)[0]
+        self.paths = MappedArray(self.map_fd("nic_paths"), NicPaths)[0]
         self.regions = MappedArray(self.map_fd("regions"), Region)
         self.memory = MappedMemory(self.map_fd("memory")).view
         self.port_table = MappedArray(self.map_fd("port_table"), Port)
@@ -165,20 +171,9 @@ class NicBench:
 
     def reset(self) -> None:
         """Puts everything but the counters back to how a fresh NIC has it, all ports up and faultless."""
-        _clear(self.config, self._kick, *self.regions, *self._work, *self.port_table)
-        spec = self.clos.spec
-        self.config.host_index = self.host
-        self.config.plane_count = spec.planes
-        self.config.hosts_per_t0 = spec.hosts_per_t0
-        self.config.uplinks_per_pair = spec.uplinks_per_pair
-        self.config.uplink_count = self.clos.numbering.uplink_count
-        self.config.udp_port = MRC_UDP_PORT
-        self.config.srv6_block = BLOCK
-        self.config.inner_prefix = INNER_PREFIX
-        self.config.port_up_mask = (1 << spec.planes) - 1
-        self.config.downlink = self.clos.numbering.downlink(self.host)
+        _clear(self.control, self.paths, self._kick, *self.regions, *self._work, *self.port_table)
+        self.control.port_up_mask = (1 << self.clos.spec.planes) - 1
         for plane, port in enumerate(self.ports):
-            self.config.port_id[plane] = port.id
             entry = self.port_table[port.id]
             entry.plane = plane
             entry.peer_port = port.peer_id
@@ -197,11 +192,11 @@ class NicBench:
 
     def create_qp(self, index: int, attributes: QpAttributes, peer_qpn: int, *, first_psn: int = 0) -> None:
         """A QP in RTS whose packets, in both directions, start at *first_psn*, 32 bits."""
-        value = build_qp(QueuePair(index, attributes), self.config)
+        value = build_qp(QueuePair(QPN_MIN + index, attributes), self.config)
         value.state = QpState.RTS
         value.peer_qpn = peer_qpn
         value.next_psn = value.una_psn = value.peer_cack_next = value.cack_next = first_psn
-        value.tracked_from_psn = first_psn
+        value.tracked_from_psn = value.first_expected = first_psn
         value.max_received = c_uint32(first_psn - 1).value
         self._qps.write(index, value)
 

@@ -8,17 +8,18 @@ from typing import Final, Self
 
 from far_end import FarEnd
 from nic_bench import MEMORY_BYTES, NIC_OBJECT, QP_COUNT, NicBench, Outcome, Verdict
+from reference.frame import decode_frame, encode_frame
+from reference.psn import psn_expand, wire_psn
+from reference.rc_packet import Cnp, RcAcknowledge, RcBth, RcOpcode, RcWrite
+from reference.transport_header import AckKind, Aeth, NakCode
 
-from agents.bpf.libbpf import BpfObject
+from agents.abi import Event, EventKind, KickMode, Limit, Qp, QpState, RcQp, Work
+from agents.bpf.libbpf import BpfObject, run_once
 from agents.bpf.maps import ArrayMap, map_update
 from agents.nic.rc_qp import RcAttributes, RcQueuePair, build_rc_qp
-from agents.wire_abi import Event, EventKind, KickMode, Limit, QpState, RcQp, Work
+from agents.nic.work_queue import QPN_MIN, qp_index
+from agents.protocol.dcqcn import DcqcnParameters
 from testbed.fabric.data_plane import fabric_rodata
-from testbed.wire.dcqcn import DcqcnParameters
-from testbed.wire.frame import decode_frame, encode_frame
-from testbed.wire.psn import psn_expand, wire_psn
-from testbed.wire.rc_packet import Cnp, RcAcknowledge, RcBth, RcOpcode, RcWrite
-from testbed.wire.transport_header import AckKind, Aeth, NakCode
 
 RC_OBJECT: Final = NIC_OBJECT.with_name("rc.bpf.o")
 RTT_NS: Final = 750_000
@@ -61,9 +62,26 @@ class RcBench(NicBench):
 
     def connect(self, index: int, attributes: RcAttributes, peer_qpn: int) -> None:
         """A reliable connection in RTS."""
-        value = build_rc_qp(RcQueuePair(index, attributes), self.config, time.monotonic_ns())
+        value = build_rc_qp(RcQueuePair(QPN_MIN + index, attributes), self.config, time.monotonic_ns())
         value.state, value.peer_qpn = QpState.RTS, peer_qpn
         self._rc_qps.write(index, value)
+
+    def maps_of_qps(self) -> tuple[ArrayMap[Qp], ArrayMap[RcQp]]:
+        """Those of MRC, and of reliable connections."""
+        return self._qps, self._rc_qps
+
+    @property
+    def program_fd(self) -> int:
+        """Of the NIC's program."""
+        return self._program_fd
+
+    def lend(self, index: int, mode: KickMode, frames_left: int) -> bytes | None:
+        """What leaves when one frame is lent to a QP; *frames_left*, this one included, are said to come."""
+        self._kick.mode = mode
+        self._kick.qp_index = index
+        self._kick.frames_left = frames_left
+        verdict, left = run_once(self._program_fd, bytes(Limit.FRAME_BYTES_MAX))
+        return left if verdict == Verdict.REDIRECT else None
 
     def rc_qp(self, index: int = 0) -> RcQp:
         """A copy of a connection as it is now."""
@@ -86,6 +104,7 @@ def attributes(far: FarEnd, *, evs: tuple[int, ...] = (0x0001_0007,), **changes:
         "rto_ns": NEVER_NS,
         "retry_limit": 3,
         "cnp_interval_ns": 0,
+        "first_psn": 0,
     }
     return RcAttributes(peer_host=far.peer, evs=evs, cc=cc, **(usual | changes))
 
@@ -154,7 +173,7 @@ class RcSource:
     def __init__(self, nic: RcBench, far: FarEnd, chosen: RcAttributes) -> None:
         self.nic = nic
         self.far = far
-        self.index = far.qpn - Limit.QPN_BASE
+        self.index = qp_index(far.qpn)
         self.responder = InOrder(expected=chosen.first_psn)
         nic.memory[:] = Random(4791).randbytes(MEMORY_BYTES)
         nic.connect(self.index, chosen, far.peer_qpn)

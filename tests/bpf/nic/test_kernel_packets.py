@@ -6,15 +6,16 @@ from ipaddress import IPv6Address
 
 import pytest
 from nic_bench import NIC_OBJECT, NicBench, Verdict
+from reference.network_header import parse_mac
 
 from agents.bpf.libbpf import BpfObject, run_once
 from testbed.fabric.data_plane import fabric_rodata
 from testbed.topology.addressing import inner_address
 from testbed.topology.clos import Clos
 from testbed.topology.ecmp_hash import FlowKey, flow_hash, hash_share
+from testbed.topology.path import path_carrier, path_usids
 from testbed.topology.spec import TopologySpec
 from testbed.topology.usid import pack_carrier
-from testbed.wire.network_header import parse_mac
 
 pytestmark = pytest.mark.root
 
@@ -93,7 +94,7 @@ def test_what_the_kernel_sends_takes_the_way_that_a_hash_gives(
         t0 = clos.t0_of(HOST, PLANE)
         uplink = hash_share(flow_hash(clos.spec.hash_seed, t0.id, flow), clos.numbering.uplink_count)
         uplinks.add(uplink)
-        carrier = clos.carrier(HOST, target, PLANE, 0 if target == NEIGHBOUR else uplink)
+        carrier = path_carrier(clos, HOST, target, PLANE, 0 if target == NEIGHBOUR else uplink)
         outer = ipv6(inner_address(HOST, PLANE), carrier, IPV6_IN_IPV6, packet, NOT_ECT)
         assert frame[ETHERNET_BYTES:] == outer
     assert len(uplinks) > 1 or clos.spec.forwarding == "ecmp"
@@ -131,7 +132,7 @@ def test_what_comes_for_the_kernel_reaches_it_without_the_outer_header(
         assert (outcome.verdict, outcome.frame[ETHERNET_BYTES:]) == (Verdict.PASS, packet)
         return
     # at the last hop the carrier has nothing left but the block and the host's own downlink
-    carrier = pack_carrier(clos.usids(DISTANT, HOST, PLANE, 0)[-1:])
+    carrier = pack_carrier(path_usids(clos, DISTANT, HOST, PLANE, 0)[-1:])
     packet = segment(DISTANT, HOST, 40000, ecn=inner_ecn)
     outcome = nic.receive(
         framed(ipv6(inner_address(DISTANT, PLANE), carrier, IPV6_IN_IPV6, packet, outer_ecn)), PLANE

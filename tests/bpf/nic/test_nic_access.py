@@ -8,16 +8,17 @@ import pytest
 from far_end import FarEnd, packet_of
 from frame_offsets import BTH_AT, INNER_AT, OUTER_AT, patched
 from nic_bench import MEMORY_BYTES, NicBench, Verdict
+from reference.frame import Frame, decode_frame, encode_frame
+from reference.opcode import Opcode
+from reference.packet import Acknowledge, Nack
+from reference.psn import wire_psn
+from reference.reliability_header import NackReason
+from reference.transport_header import Aeth, Bth, NakCode
 from write_target import REGION_OFFSET, REGION_SLOT, WriteTarget, random_bytes
 
-from agents.wire_abi import Limit, NicCounter, QpState
+from agents.abi import NicCounter, QpState
+from agents.nic.work_queue import QPN_MIN
 from testbed.topology.usid import Role, Usid, pack_carrier
-from testbed.wire.frame import Frame, decode_frame, encode_frame
-from testbed.wire.opcode import Opcode
-from testbed.wire.packet import Acknowledge, Nack
-from testbed.wire.psn import wire_psn
-from testbed.wire.reliability_header import NackReason
-from testbed.wire.transport_header import Aeth, Bth, NakCode
 
 pytestmark = pytest.mark.root
 
@@ -103,7 +104,7 @@ def test_region_ends_at_its_own_last_byte(target: WriteTarget) -> None:
         check_nak(target, va, r_key, length, NicCounter.DROP_BOUNDS)
 
 
-@pytest.mark.parametrize("qpn", [0, 2, 255, Limit.QPN_BASE + 3, 2**24 - 1])
+@pytest.mark.parametrize("qpn", [0, 2, QPN_MIN - 1, QPN_MIN + 3, 2 * QPN_MIN, 2**24 - 1])
 def test_unknown_qp(target: WriteTarget, good: Frame, qpn: int) -> None:
     frame = patched(encode_frame(good), BTH_AT + 5, qpn, width=3)
     target.refuse(frame, NicCounter.DROP_UNKNOWN_QP)

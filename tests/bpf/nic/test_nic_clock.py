@@ -3,17 +3,17 @@
 from itertools import count
 
 import pytest
-from ev_partition import ev_partition
 from far_end import FarEnd
 from nic_bench import NicBench, Verdict
+from reference.ev_partition import ev_partition
+from reference.reliability_header import Seth
 from write_source import Completed, Sent, WriteSource
 
-from agents.wire_abi import Event, EventKind, EvReason, EvState, NicCounter, QpState, Status
-from testbed.wire.reliability_header import Seth
+from agents.abi import Event, EventKind, EvReason, EvState, NicCounter, QpState, Status
 
 pytestmark = pytest.mark.root
 
-RTO_NS = 150_000_000  # a busy machine may stand still for tens of milliseconds
+RTO_NS = 500_000_000  # a busy machine may stand still for hundreds of milliseconds
 PACE_S = 0.005
 
 
@@ -57,7 +57,8 @@ def test_lost_last_packet_costs_one_time_out(nic: NicBench, timed: FarEnd) -> No
 def test_whole_window_lost_is_sent_again(nic: NicBench, timed: FarEnd) -> None:
     source = timed_source(nic, timed, window_packets=10, retry_limit=1000)
     source.post(2048 * 10)
-    assert len(source.send()) == 10
+    # a slow machine sends some of them again before all have left
+    assert {packet.psn for packet in source.send()} == set(range(10))
     again: dict[int, Sent] = {}
     while len(again) < 10:
         again |= {packet.psn: packet for packet in send_when_asked(source)[0]}
@@ -88,11 +89,11 @@ def test_ports_that_come_back_find_the_work_waiting(nic: NicBench, timed: FarEnd
     source = timed_source(nic, timed, retry_limit=1000)
     source.post(2048 * 4)
     assert len(source.send()) == 4
-    nic.config.port_up_mask = 0
+    nic.control.port_up_mask = 0
     while nic.qp(source.index).lost_count < 4:
         nic.await_events()
         assert source.send() == []
-    nic.config.port_up_mask = 0b0010
+    nic.control.port_up_mask = 0b0010
     again, _ = send_when_asked(source)
     assert {packet.plane for packet in again} == {1}
     for packet in again:
@@ -126,8 +127,8 @@ def test_a_little_credit_is_asked_for_when_nothing_has_spent_it_from_one_look_to
     nic: NicBench, timed: FarEnd
 ) -> None:
     """What SACKs on their way are about to spend is idle too, but never for so long."""
-    source = WriteSource(nic, timed, timed.attributes(rto_ns=10**9, window_packets=40))
-    source.post(2048 * 1000)
+    source = WriteSource(nic, timed, timed.attributes(rto_ns=4 * 10**9, window_packets=40))
+    source.post(2048 * 1000)  # a look each second: time enough for a slow machine to feed a SACK in between
     source.send()
     looks: set[int] = set()
     asked: list[Event] = []

@@ -3,13 +3,14 @@
 from collections import deque
 
 import pytest
-from ev_partition import PlanePartition, ev_partition
 from far_end import FarEnd, packet_of
 from nic_bench import NicBench
+from reference.ev_partition import PlanePartition, ev_partition
+from reference.packet import EndpointRequest
 from write_source import Sent, WriteSource
 
-from agents.wire_abi import EvState
-from testbed.wire.packet import EndpointRequest
+from agents.abi import EvState
+from testbed.topology.ev_set import build_ev_set
 
 pytestmark = pytest.mark.root
 
@@ -34,7 +35,7 @@ def lose_all_on(source: WriteSource, ev: int) -> list[tuple[int, Sent]]:
 def test_ev_that_owes_an_acknowledgement_loses_its_turn(nic: NicBench, distant: FarEnd) -> None:
     """So a dead path takes a few packets, and not all whose turn comes before the loss is proven."""
     attributes = distant.attributes(
-        evs=distant.clos.ev_set(distant.host, distant.peer, 4),
+        evs=build_ev_set(distant.clos, distant.host, distant.peer, 4),
         backup_per_plane=0,
         window_packets=WINDOW,
         loss_threshold_acks=THRESHOLD,
@@ -54,7 +55,7 @@ def test_retransmission_avoids_the_ev_that_lost_the_packet_even_if_the_floor_kee
     nic: NicBench, distant: FarEnd
 ) -> None:
     attributes = distant.attributes(
-        evs=distant.clos.ev_set(distant.host, distant.peer, 4),
+        evs=build_ev_set(distant.clos, distant.host, distant.peer, 4),
         backup_per_plane=0,
         window_packets=WINDOW,
         loss_threshold_acks=THRESHOLD,
@@ -188,3 +189,21 @@ def test_dead_path_carries_nothing_while_any_other_comes_along(
 def unheard(source: WriteSource) -> set[int]:
     """PSNs that the responder has not received."""
     return {packet.psn for packet in source.sent if not source.reference.has(packet.psn)}
+
+
+def test_plane_that_comes_back_fills_up_to_its_share(nic: NicBench, distant: FarEnd) -> None:
+    """Turns alone would leave it with what is under way as it comes: as much returns from each plane."""
+    window = 40
+    source = WriteSource(nic, distant, distant.attributes(window_packets=window, loss_threshold_acks=1 << 20))
+    source.post(2048 * 1000)
+    nic.control.port_up_mask = 0b0001
+    under_way = deque(source.send())
+    assert {packet.plane for packet in under_way} == {0}
+    nic.control.port_up_mask = 0b0011
+    for _ in range(4 * window):
+        following = source.deliver(under_way.popleft())
+        under_way.extend([following] if following else source.send())
+    counts = [sum(packet.plane == plane for packet in under_way) for plane in range(2)]
+    assert sum(counts) == nic.qp().inflight
+    assert [nic.qp().planes[plane].outstanding for plane in range(2)] == counts
+    assert min(counts) > window // 4

@@ -8,7 +8,7 @@ import pytest
 from far_end import FarEnd
 from nic_bench import NicBench, Verdict
 
-from agents.wire_abi import Work
+from agents.abi import Work
 
 pytestmark = pytest.mark.root
 
@@ -25,7 +25,7 @@ DATA_IN = """
     fd 6d 72 63 00 00 00 00   00 00 00 00 00 00 00 05
     fd 6d 72 63 00 00 00 00   00 00 00 00 00 00 00 04  ; host 3, plane 0
     00 07   12 b7   00 38   00 00
-    c7   30   ff ff   00   00 01 00   10   00 ab cd  ; WRITE Middle, pad 3, QP 256, TSETH
+    c7   30   ff ff   00   00 04 00   10   00 ab cd  ; WRITE Middle, pad 3, QP 1024, TSETH
     00 00   00 02  ; message 2
     12 34   00 01
     00 00 00 00 00 00 10 00   5e c2 e7 05   00 00 27 10  ; to 0x1000, of a message of 10000 bytes
@@ -43,7 +43,7 @@ SACK_OUT = """
     fd 6d 72 63 00 00 00 00   00 00 00 00 00 00 00 05
     00 07   12 b7   00 3c   00 00
     dc   00   ff ff   00   00 be ef   00   00 ab cd
-    00 00   00 00   00 01 00 07   01 00   be ef   00   00 ab cd  ; it caused the SACK and is cack_psn itself
+    00 00   00 00   00 01 00 07   04 00   be ef   00   00 ab cd  ; it caused the SACK and is cack_psn itself
     00   00   00 01   00 00 00 00 00 00 00 00
     12 34   00 00   00   00 00 01  ; 96 nominal bytes are one unit
     00 00 00 00

@@ -5,13 +5,13 @@ import time
 import pytest
 from far_end import FarEnd, packet_of
 from nic_bench import NicBench
+from reference.frame import encode_frame
+from reference.packet import Nack
+from reference.reliability_header import NackReason
 from write_source import WriteSource
 from write_target import WriteTarget
 
-from agents.wire_abi import EventKind, NicCounter, QpState, Status
-from testbed.wire.frame import encode_frame
-from testbed.wire.packet import Nack
-from testbed.wire.reliability_header import NackReason
+from agents.abi import EventKind, NicCounter, QpState, Status
 
 pytestmark = pytest.mark.root
 
@@ -22,14 +22,14 @@ RTO_NS = 40_000_000
 
 def let_agent_die(nic: NicBench) -> None:
     """The agent's last sign of life is longer ago than its limit."""
-    nic.config.heartbeat_limit_ns = LIMIT_NS
-    nic.config.heartbeat_ns = time.monotonic_ns() - LIMIT_NS - 1
+    nic.control.heartbeat_limit_ns = LIMIT_NS
+    nic.control.heartbeat_ns = time.monotonic_ns() - LIMIT_NS - 1
 
 
 def let_agent_live(nic: NicBench) -> None:
     """The agent will be taken for alive for as long as any test lasts."""
-    nic.config.heartbeat_limit_ns = 3600 * LIMIT_NS
-    nic.config.heartbeat_ns = time.monotonic_ns()
+    nic.control.heartbeat_limit_ns = 3600 * LIMIT_NS
+    nic.control.heartbeat_ns = time.monotonic_ns()
 
 
 def test_requestor_stops_at_the_next_tick_of_its_clock(nic: NicBench, timed: FarEnd) -> None:
@@ -68,11 +68,11 @@ def test_qp_of_a_living_agent_and_one_without_a_limit_go_on(
         let_agent_live(nic)
     else:
         let_agent_die(nic)
-        nic.config.heartbeat_limit_ns = 0
+        nic.control.heartbeat_limit_ns = 0
     target.deliver(target.packet(LOOKED_AT_PSN, b"somebody is there"), LOOKED_AT_PSN)
 
 
 def test_agent_that_has_not_begun_yet_is_not_dead(nic: NicBench, distant: FarEnd) -> None:
     target = WriteTarget(nic, distant, LOOKED_AT_PSN)
-    nic.config.heartbeat_limit_ns = 1
+    nic.control.heartbeat_limit_ns = 1
     target.deliver(target.packet(LOOKED_AT_PSN, b"it will come"), LOOKED_AT_PSN)

@@ -1,4 +1,4 @@
-"""The iCRC that the NIC computes and checks, against testbed.wire.icrc."""
+"""The iCRC that the NIC computes and checks, against reference.icrc."""
 
 from random import Random
 
@@ -6,15 +6,15 @@ import pytest
 from far_end import FarEnd
 from frame_offsets import INNER_AT, OUTER_AT, RETH_AT
 from nic_bench import NicBench, Verdict
+from reference.frame import decode_frame, encode_frame, trim_frame
+from reference.icrc import ICRC_BYTES, icrc
+from reference.opcode import Opcode
+from reference.packet import Packet
+from reference.reliability_header import NackReason, Seth
 from write_source import WriteSource
 from write_target import WriteTarget, random_bytes
 
-from agents.wire_abi import IcrcMode, NicCounter, ProbeKind
-from testbed.wire.frame import decode_frame, encode_frame, trim_frame
-from testbed.wire.icrc import ICRC_BYTES, icrc
-from testbed.wire.opcode import Opcode
-from testbed.wire.packet import Packet
-from testbed.wire.reliability_header import NackReason, Seth
+from agents.abi import IcrcMode, NicCounter, ProbeKind
 
 pytestmark = pytest.mark.root
 
@@ -43,7 +43,7 @@ def resealed(octets: bytes) -> bytes:
 
 @pytest.fixture
 def checking(nic: NicBench) -> NicBench:
-    nic.config.icrc_mode = IcrcMode.ON
+    nic.control.icrc_mode = IcrcMode.ON
     return nic
 
 
@@ -52,7 +52,7 @@ def checking(nic: NicBench) -> NicBench:
 def test_data_packets_leave_with_the_right_one(
     nic: NicBench, distant: FarEnd, mode: IcrcMode, length: int
 ) -> None:
-    nic.config.icrc_mode = mode
+    nic.control.icrc_mode = mode
     WriteSource(nic, distant).post(length)
     (frame,) = nic.send_all()
     assert frame == resealed(frame)
@@ -148,7 +148,7 @@ def test_random_damage_is_never_placed(checking: NicBench, distant: FarEnd) -> N
 
 @pytest.mark.parametrize("mode", [IcrcMode.OFF, IcrcMode.FILL])
 def test_it_is_not_looked_at_unless_on(nic: NicBench, distant: FarEnd, mode: IcrcMode) -> None:
-    nic.config.icrc_mode = mode
+    nic.control.icrc_mode = mode
     target = WriteTarget(nic, distant)
     frame = encode_frame(distant.arriving(target.packet(0, b"x" * 16), 0))[:-ICRC_BYTES] + b"\1\2\3\4"
     assert nic.receive(frame, 0).counters[NicCounter.RX_PLACED_BYTES] == 16

@@ -5,15 +5,15 @@ from random import Random
 import pytest
 from far_end import FarEnd
 from nic_bench import NicBench, Verdict
+from reference.frame import decode_frame
+from reference.opcode import Opcode
+from reference.packet import Acknowledge, Nack, Sack, Write, make_write
+from reference.reliability_header import NackReason
+from reference.transport_header import AckKind, ImmDt, Meth, NakCode, Reth, Tseth
 from write_source import WriteSource
 from write_target import WriteTarget, random_bytes
 
-from agents.wire_abi import EventKind, NicCounter, Work
-from testbed.wire.frame import decode_frame
-from testbed.wire.opcode import Opcode
-from testbed.wire.packet import Acknowledge, Nack, Sack, Write, make_write
-from testbed.wire.reliability_header import NackReason
-from testbed.wire.transport_header import AckKind, ImmDt, Meth, NakCode, Reth, Tseth
+from agents.abi import EventKind, NicCounter, Work
 
 pytestmark = pytest.mark.root
 

@@ -3,20 +3,21 @@
 from dataclasses import dataclass, field, replace
 
 import pytest
+from exploring import examples
 from far_end import FarEnd, packet_of
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from nic_bench import NicBench, Verdict
+from reference.frame import Frame, Route, build_frame, decode_frame, encode_frame
+from reference.link_probe_header import Lph
+from reference.network_header import parse_mac
+from reference.opcode import Opcode
+from reference.packet import LinkProbe
+from reference.transport_header import ENDPOINT_QPN, Bth
 
-from agents.wire_abi import LinkProbePath, NicCounter
+from agents.abi import LinkProbePath, NicCounter
 from testbed.topology.probe_path import probe_paths
 from testbed.topology.usid import Role, Usid, pack_carrier
-from testbed.wire.frame import Frame, Route, build_frame, decode_frame, encode_frame
-from testbed.wire.link_probe_header import Lph
-from testbed.wire.network_header import parse_mac
-from testbed.wire.opcode import Opcode
-from testbed.wire.packet import LinkProbe
-from testbed.wire.transport_header import ENDPOINT_QPN, Bth
 
 pytestmark = pytest.mark.root
 
@@ -118,7 +119,7 @@ def test_what_comes_back_is_counted_with_its_round_trip_time(nic: NicBench) -> N
         assert 0 < path.rtt_max_ns == path.rtt_sum_ns < 60_000_000_000
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60))
 @given(lag=st.integers(1, 63), steps=st.lists(st.one_of(st.none(), st.integers(-2, 70)), max_size=150))
 def test_rounds_are_judged_as_the_model_judges_them(nic: NicBench, lag: int, steps: list[int | None]) -> None:
     """None sends a round; a number lets the probe of so many rounds ago come back, if it ever left."""

@@ -6,15 +6,16 @@ from dataclasses import replace
 from itertools import count
 
 import pytest
-from ev_partition import ev_partition
 from far_end import FarEnd
 from nic_bench import NicBench, Verdict
+from reference.ev_partition import ev_partition
+from reference.packet import Acknowledge
+from reference.reliability_header import PathAdvice, Seth
+from reference.traffic_class import Dscp
+from reference.transport_header import NakCode
 from write_source import Completed, Sent, WriteSource
 
-from agents.wire_abi import EventKind, EvReason, EvState, Limit, NicCounter, QpState, Status
-from testbed.wire.reliability_header import PathAdvice, Seth
-from testbed.wire.traffic_class import Dscp
-from testbed.wire.transport_header import NakCode
+from agents.abi import EventKind, EvReason, EvState, Limit, NicCounter, QpState, Status
 
 pytestmark = pytest.mark.root
 
@@ -348,8 +349,34 @@ def test_refused_access_ends_the_qp(source: WriteSource) -> None:
     assert source.send() == []
     outcome, following = source.try_feed(Seth(cack_psn=sent[0].psn, entropy=0))
     assert (following, outcome.counters) == (None, {NicCounter.DROP_STALE_SACK: 1})
-    assert source.nic.receive(nak, 1).counters == {NicCounter.RX_NAK: 1}
+    assert source.nic.receive(nak, 1).counters == {NicCounter.DROP_STALE_ACK: 1}
     assert source.nic.events() == []
+
+
+@pytest.mark.parametrize(
+    ("psn", "msn"),
+    [(-1, 0), (1, 0), (60, 0), (2, 1), (60, 1), (2**23, 0)],
+    ids=["before the first", "acknowledged", "not sent", "another message's", "the next", "far"],
+)
+def test_a_nak_that_names_no_packet_under_way_is_stale(source: WriteSource, psn: int, msn: int) -> None:
+    source.post(2048 * 60)
+    packets = source.send()
+    source.deliver(packets[1])
+    check_stale(source, source.far.nak(NakCode.REMOTE_ACCESS_ERROR, psn, msn))
+    assert source.nic.qp().state == QpState.RTS
+
+
+def test_a_nak_does_not_end_a_qp_that_has_sent_nothing(source: WriteSource) -> None:
+    for psn in (-1, 0, 1):
+        check_stale(source, source.far.nak(NakCode.REMOTE_ACCESS_ERROR, psn))
+    source.post(100)
+    deliver_all(source, lambda _: False)
+    assert [completed.status for completed in source.completions()] == [Status.SUCCESS]
+
+
+def check_stale(source: WriteSource, nak: Acknowledge) -> None:
+    outcome = source.nic.receive(source.far.arriving_octets(nak, 1), 1)
+    assert (outcome.verdict, outcome.counters) == (Verdict.DROP, {NicCounter.DROP_STALE_ACK: 1})
 
 
 def test_refusal_by_another_host_than_the_peer(source: WriteSource) -> None:

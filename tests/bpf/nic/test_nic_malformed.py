@@ -6,14 +6,14 @@ import pytest
 from far_end import FarEnd
 from frame_offsets import AFTER_BTH, BTH_AT, INNER_AT, OUTER_AT, RETH_AT, UDP_AT, patched
 from nic_bench import NicBench, Verdict
+from reference.frame import encode_frame
+from reference.opcode import Opcode
+from reference.packet import Packet
+from reference.reliability_header import Seth
+from reference.transport_header import NakCode
 from write_target import WriteTarget, random_bytes
 
-from agents.wire_abi import NicCounter
-from testbed.wire.frame import encode_frame
-from testbed.wire.opcode import Opcode
-from testbed.wire.packet import Packet
-from testbed.wire.reliability_header import Seth
-from testbed.wire.transport_header import NakCode
+from agents.abi import NicCounter
 
 pytestmark = pytest.mark.root
 

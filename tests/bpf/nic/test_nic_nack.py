@@ -5,16 +5,16 @@ from collections.abc import Mapping
 import pytest
 from far_end import FarEnd
 from nic_bench import NicBench, Verdict
+from reference.frame import decode_frame, trim_frame
+from reference.opcode import Opcode
+from reference.packet import Nack
+from reference.reliability_header import NackReason, Neth
+from reference.traffic_class import Dscp
+from reference.transport_header import Bth
 from write_source import Sent, WriteSource
 from write_target import WriteTarget, random_bytes
 
-from agents.wire_abi import EventKind, EvReason, EvState, NicCounter, QpState, Status
-from testbed.wire.frame import decode_frame, trim_frame
-from testbed.wire.opcode import Opcode
-from testbed.wire.packet import Nack
-from testbed.wire.reliability_header import NackReason, Neth
-from testbed.wire.traffic_class import Dscp
-from testbed.wire.transport_header import Bth
+from agents.abi import EventKind, EvReason, EvState, NicCounter, QpState, Status
 
 pytestmark = pytest.mark.root
 

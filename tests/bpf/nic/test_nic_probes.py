@@ -5,17 +5,19 @@ from dataclasses import replace
 from ipaddress import IPv6Address
 
 import pytest
-from ev_partition import PlanePartition, ev_partition
 from far_end import FarEnd, packet_of
 from nic_bench import NicBench, Outcome, Verdict
+from reference.endpoint_header import Eeth, EndpointOperation
+from reference.ev_partition import PlanePartition, ev_partition
+from reference.frame import decode_frame, encode_frame
+from reference.opcode import Opcode
+from reference.packet import EndpointRequest, EndpointResponse
+from reference.transport_header import ENDPOINT_QPN, Bth
 from write_source import Sent, WriteSource
 
-from agents.wire_abi import EventKind, EvReason, EvState, Limit, NicCounter
-from testbed.wire.endpoint_header import Eeth, EndpointOperation
-from testbed.wire.frame import decode_frame, encode_frame
-from testbed.wire.opcode import Opcode
-from testbed.wire.packet import EndpointRequest, EndpointResponse
-from testbed.wire.transport_header import ENDPOINT_QPN, Bth
+from agents.abi import EventKind, EvReason, EvState, Limit, NicCounter
+from agents.nic.work_queue import QPN_MIN
+from testbed.topology.ev_set import build_ev_set
 
 pytestmark = pytest.mark.root
 
@@ -57,7 +59,7 @@ def test_probes_of_every_host_on_every_path_are_answered_on_it(nic: NicBench, di
 
 def test_probe_for_another_qp_than_the_endpoint(nic: NicBench, distant: FarEnd) -> None:
     request = distant.probe_request(1)
-    astray = replace(request, bth=replace(request.bth, destination_qpn=Limit.QPN_BASE))
+    astray = replace(request, bth=replace(request.bth, destination_qpn=QPN_MIN))
     outcome = nic.receive(distant.arriving_octets(astray, 0), 0)
     assert (outcome.verdict, outcome.counters) == (Verdict.DROP, {NicCounter.DROP_UNKNOWN_QP: 1})
 
@@ -217,7 +219,7 @@ def test_unanswered_probe_starts_the_count_again(source: WriteSource) -> None:
 
 
 def test_returned_ev_that_falls_again_has_to_earn_its_return_again(nic: NicBench, distant: FarEnd) -> None:
-    evs = distant.clos.ev_set(distant.host, distant.peer, 4)
+    evs = build_ev_set(distant.clos, distant.host, distant.peer, 4)
     attributes = distant.attributes(
         evs=evs, backup_per_plane=0, window_packets=2, loss_threshold_acks=2, probe_success_target=2
     )

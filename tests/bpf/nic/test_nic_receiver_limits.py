@@ -3,13 +3,13 @@
 import pytest
 from far_end import FarEnd, packet_of
 from nic_bench import MEMORY_BYTES, NicBench
+from reference.frame import encode_frame
+from reference.packet import Nack, Sack
+from reference.reliability_header import NackReason, Seth
 from write_source import WriteSource
 from write_target import WriteTarget
 
-from agents.wire_abi import Command, Limit, NicCounter, QpState
-from testbed.wire.frame import encode_frame
-from testbed.wire.packet import Nack, Sack
-from testbed.wire.reliability_header import NackReason, Seth
+from agents.abi import Command, Limit, NicCounter, QpState
 
 pytestmark = pytest.mark.root
 

@@ -3,14 +3,14 @@
 import pytest
 from far_end import FarEnd, packet_of
 from nic_bench import NicBench, Verdict
+from reference.frame import decode_frame, encode_frame, trim_frame
+from reference.opcode import Opcode
+from reference.packet import Acknowledge, Nack, Sack
+from reference.reliability_header import NackReason
 from write_source import WriteSource
 from write_target import REGION_OFFSET, WriteTarget, random_bytes
 
-from agents.wire_abi import Limit, NicCounter
-from testbed.wire.frame import decode_frame, encode_frame, trim_frame
-from testbed.wire.opcode import Opcode
-from testbed.wire.packet import Acknowledge, Nack, Sack
-from testbed.wire.reliability_header import NackReason
+from agents.abi import Limit, NicCounter
 
 pytestmark = pytest.mark.root
 
@@ -89,7 +89,7 @@ def test_second_nack_for_a_packet_is_stale(nic: NicBench, distant: FarEnd) -> No
     packet = source.send(4)[2]
     ev = source.attributes.evs[packet.ev]
     nack = distant.arriving_octets(distant.nack(packet.psn, NackReason.TRIMMED, ev), packet.plane, ev)
-    nic.config.port_up_mask = 0  # it stays lost
+    nic.control.port_up_mask = 0  # it stays lost
     assert nic.receive(nack, packet.plane).counters[NicCounter.RX_NACK] == 1
     before = nic.qp()
     again = nic.receive(nack, packet.plane)

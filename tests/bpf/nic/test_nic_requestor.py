@@ -6,12 +6,13 @@ from dataclasses import replace
 import pytest
 from far_end import FarEnd
 from nic_bench import NicBench, Verdict
+from reference.opcode import Opcode
+from reference.reliability_header import Seth
+from reference.traffic_class import Dscp
 from write_source import REMOTE_KEY, Completed, WriteSource
 
-from agents.wire_abi import EventKind, Limit, NicCounter, Status
-from testbed.wire.opcode import Opcode
-from testbed.wire.reliability_header import Seth
-from testbed.wire.traffic_class import Dscp
+from agents.abi import EventKind, Limit, NicCounter, Status
+from testbed.topology.ev_set import build_ev_set
 
 pytestmark = pytest.mark.root
 
@@ -119,7 +120,7 @@ def test_every_ev_leads_through_the_fabric_as_the_topology_says(
 ) -> None:
     """The carrier of each packet is compared as it is taken apart; here all EVs get their turn."""
     for far in (distant, replace(neighbour, qpn=distant.qpn + 1)):
-        evs = far.clos.ev_set(far.host, far.peer, lap_evs)
+        evs = build_ev_set(far.clos, far.host, far.peer, lap_evs)
         attributes = far.attributes(evs=evs, backup_per_plane=0, window_packets=lap_evs)
         source = WriteSource(nic, far, attributes)
         source.post(64, iterations=lap_evs, depth=lap_evs)
@@ -131,14 +132,14 @@ def test_every_ev_leads_through_the_fabric_as_the_topology_says(
 
 
 def test_ports_without_carrier_are_not_used(source: WriteSource) -> None:
-    source.nic.config.port_up_mask = 0b1010
+    source.nic.control.port_up_mask = 0b1010
     source.post(2048 * 20)
     assert Counter(packet.plane for packet in source.send()) == {1: 10, 3: 10}
 
 
 def test_attempt_without_a_port_asks_for_no_further_frame(source: WriteSource) -> None:
     """Each frame would ask for the next, and the agent would do nothing else until a port is up."""
-    source.nic.config.port_up_mask = 0
+    source.nic.control.port_up_mask = 0
     source.post(100)
     assert source.nic.kick().counters == {NicCounter.DROP_NO_EV: 1}
     assert source.nic.events() == []
@@ -147,13 +148,13 @@ def test_attempt_without_a_port_asks_for_no_further_frame(source: WriteSource) -
 def test_work_posted_while_no_port_is_up_begins_once_one_is(nic: NicBench, timed: FarEnd) -> None:
     """Nothing is under way then, so no time-out would ever remind the QP of its work."""
     source = WriteSource(nic, timed, timed.attributes(rto_ns=20_000_000))
-    nic.config.port_up_mask = 0
+    nic.control.port_up_mask = 0
     source.post(100)
     outcome = nic.kick(source.index)
     assert (outcome.verdict, outcome.counters) == (Verdict.DROP, {NicCounter.DROP_NO_EV: 1})
     event = nic.await_events()[0]
     assert (event.kind, event.qp_index, event.a) == (EventKind.KICK, source.index, 64)
-    nic.config.port_up_mask = 0b0100
+    nic.control.port_up_mask = 0b0100
     (packet,) = source.send()
     assert packet.plane == 2
 

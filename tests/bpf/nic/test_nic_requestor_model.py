@@ -6,23 +6,24 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
 import pytest
-from ev_partition import ev_partition
+from exploring import examples
 from far_end import FarEnd, packet_of
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from nic_bench import NicBench
-from reference_requestor import ReferenceRequestor
-from reference_responder import MessagesDone
+from reference.ev_partition import ev_partition
+from reference.nscc import Nscc, NsccReason
+from reference.packet import EndpointRequest, Packet
+from reference.psn import wire_psn
+from reference.reliability_header import CcState, NackReason, PathAdvice, Seth
+from reference.requestor import ReferenceRequestor
+from reference.responder import MessagesDone
 from write_source import Sent, WriteSource
 from write_target import MESSAGE_ENDS
 
-from agents.wire_abi import EventKind, EvLayout, EvState, Limit, NicCounter
-from testbed.wire.cc_profile import CcLink, NsccParameters, Setting, derive_profile
-from testbed.wire.nscc import Nscc, NsccReason
-from testbed.wire.packet import EndpointRequest, Packet
-from testbed.wire.psn import wire_psn
-from testbed.wire.received_bytes import write_nominal_bytes
-from testbed.wire.reliability_header import CcState, NackReason, PathAdvice, Seth
+from agents.abi import EventKind, EvLayout, EvState, Limit, NicCounter
+from agents.protocol.cc_profile import CcLink, NsccParameters, Setting, derive_profile
+from agents.protocol.sizes import write_nominal_bytes
 
 pytestmark = pytest.mark.root
 
@@ -268,7 +269,7 @@ class Network:
         assert self.fallen == mine.fallen
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40))
 @given(
     first_psn=st.sampled_from([0, 2**24 - 10, 2**32 - 10]),
     window=st.integers(1, 12),
@@ -276,6 +277,7 @@ class Network:
     backup_per_plane=st.integers(0, 3),
     min_active=st.integers(1, 12),
     reorder_packets=st.integers(0, 3),
+    byte_time_ps=st.sampled_from([0, 100_000]),
     congestion=st.one_of(st.none(), st.fixed_dictionaries({}, optional=CC_SETTINGS)),
     steps=STEPS,
 )
@@ -288,6 +290,7 @@ def test_any_network(
     backup_per_plane: int,
     min_active: int,
     reorder_packets: int,
+    byte_time_ps: int,
     congestion: dict[str, Setting] | None,
     steps: list[tuple[str, int]],
 ) -> None:
@@ -300,6 +303,7 @@ def test_any_network(
         pmtu_bytes=PMTU_BYTES,
         probe_success_target=2,
         reorder_packets=reorder_packets,
+        byte_time_ps=byte_time_ps,
     )
     if congestion is not None:
         link = CcLink(window * write_nominal_bytes(PMTU_BYTES) * 8 * 1000, BASE_RTT_NS, PMTU_BYTES)

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 from far_end import FarEnd
-from nic_bench import MEMORY_BYTES, NicBench
-from reference_responder import WINDOW_PSNS
+from nic_bench import MEMORY_BYTES, NicBench, Verdict
+from reference.frame import traffic_class_of
+from reference.opcode import Opcode
+from reference.reliability_header import PathAdvice
+from reference.responder import WINDOW_PSNS
+from reference.traffic_class import Dscp, Ecn
 from write_target import REGION_OFFSET, REGION_SLOT, WriteTarget, random_bytes
 
-from agents.wire_abi import Limit, NicCounter
-from testbed.wire.frame import traffic_class_of
-from testbed.wire.opcode import Opcode
-from testbed.wire.reliability_header import PathAdvice
-from testbed.wire.traffic_class import Dscp, Ecn
+from agents.abi import Limit, NicCounter
 
 pytestmark = pytest.mark.root
 
@@ -182,3 +182,20 @@ def test_two_qps_do_not_share_state(nic: NicBench, distant: FarEnd, neighbour: F
     for step in (1, 0, 3):
         first.deliver(first.packet(100 + step, b"a", va=step), 100 + step)
         second.deliver(second.packet(500 + step, b"b", va=64 + step), 500 + step)
+
+
+def test_of_two_copies_in_the_hands_of_two_cpus_one_is_placed(nic: NicBench, distant: FarEnd) -> None:
+    """The other CPU has begun to place its copy; if that fails, the next copy is placed."""
+    target = WriteTarget(nic, distant, 7)
+    packet = target.packet(7, b"once", va=5)
+    with nic.editing_qp() as qp:
+        qp.placings[0] = 1
+    outcome = nic.receive(distant.arriving_octets(packet, 0), 0)
+    assert (outcome.verdict, outcome.planes) == (Verdict.DROP, ())
+    assert outcome.counters == {NicCounter.RX_DATA: 1, NicCounter.RX_DUPLICATE: 1}
+    assert nic.qp().cack_next == 7
+    target.check_memory()
+    with nic.editing_qp() as qp:
+        qp.placings[0] = 0
+    target.deliver_for_sack(packet, 7)
+    assert list(nic.qp().placings[:2]) == [1, 0]

@@ -1,15 +1,16 @@
 """The responder against its reference, on any sequence of packets: late, doubled, ancient, too far ahead."""
 
 import pytest
+from exploring import examples
 from far_end import FarEnd
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from nic_bench import NicBench
-from reference_responder import WINDOW_PSNS
+from reference.opcode import Opcode
+from reference.responder import WINDOW_PSNS
 from write_target import WriteTarget, random_bytes
 
-from agents.wire_abi import NicCounter
-from testbed.wire.opcode import Opcode
+from agents.abi import NicCounter
 
 pytestmark = pytest.mark.root
 
@@ -36,7 +37,7 @@ ARRIVALS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(30))
 @given(FIRST_PSNS, ARRIVALS)
 def test_any_sequence_of_packets(
     bench: NicBench, distant: FarEnd, first_psn: int, arrivals: list[tuple[int, int, int, int, bool, bool]]

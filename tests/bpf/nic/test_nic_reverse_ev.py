@@ -7,13 +7,13 @@ from random import Random
 import pytest
 from far_end import FarEnd, packet_of
 from nic_bench import NicBench, Outcome
+from reference.frame import Frame, decode_frame, encode_frame
+from reference.opcode import Opcode
+from reference.packet import EndpointRequest, Sack
 from write_source import WriteSource
 from write_target import WriteTarget
 
-from agents.wire_abi import Limit, NicCounter
-from testbed.wire.frame import Frame, decode_frame, encode_frame
-from testbed.wire.opcode import Opcode
-from testbed.wire.packet import EndpointRequest, Sack
+from agents.abi import Limit, NicCounter
 
 pytestmark = pytest.mark.root
 

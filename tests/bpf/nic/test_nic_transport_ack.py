@@ -5,15 +5,16 @@ from random import Random
 import pytest
 from far_end import FarEnd
 from nic_bench import NicBench, Verdict
+from reference.opcode import Opcode
+from reference.packet import Acknowledge, Sack, Write
+from reference.received_bytes import received_units
+from reference.reliability_header import PathAdvice, Seth
+from reference.traffic_class import Dscp
 from write_source import Completed, WriteSource
 from write_target import WriteTarget, random_bytes
 
-from agents.wire_abi import EventKind, NicCounter, QpState, Status
-from testbed.wire.opcode import Opcode
-from testbed.wire.packet import Acknowledge, Sack, Write
-from testbed.wire.received_bytes import received_units, write_nominal_bytes
-from testbed.wire.reliability_header import PathAdvice, Seth
-from testbed.wire.traffic_class import Dscp
+from agents.abi import EventKind, NicCounter, QpState, Status
+from agents.protocol.sizes import write_nominal_bytes
 
 pytestmark = pytest.mark.root
 

@@ -7,18 +7,19 @@ import pytest
 from far_end import FarEnd
 from frame_offsets import patched
 from nic_bench import NicBench, Verdict
+from reference.endpoint_header import Eeth, EndpointOperation
+from reference.frame import Frame, decode_frame, encode_frame, trim_frame
+from reference.opcode import Opcode
+from reference.packet import EndpointRequest, EndpointResponse, Nack, Packet, Sack, Write
+from reference.reliability_header import NackReason, Neth
+from reference.transport_header import ENDPOINT_QPN, Bth
 from write_source import WriteSource
 from write_target import WriteTarget, random_bytes
 
-from agents.wire_abi import EvState, NicCounter
+from agents.abi import EvState, NicCounter
 from testbed.topology.clos import Clos
+from testbed.topology.ev_set import build_ev_set
 from testbed.topology.spec import TopologySpec
-from testbed.wire.endpoint_header import Eeth, EndpointOperation
-from testbed.wire.frame import Frame, decode_frame, encode_frame, trim_frame
-from testbed.wire.opcode import Opcode
-from testbed.wire.packet import EndpointRequest, EndpointResponse, Nack, Packet, Sack, Write
-from testbed.wire.reliability_header import NackReason, Neth
-from testbed.wire.transport_header import ENDPOINT_QPN, Bth
 
 pytestmark = pytest.mark.root
 
@@ -64,7 +65,7 @@ def test_packets_leave_and_their_answers_are_understood(nic: NicBench, far: FarE
 def test_packets_are_placed_and_answered(nic: NicBench, far: FarEnd) -> None:
     target = WriteTarget(nic, far)
     for psn in (1, 0, 3, 2, 2):
-        ev = nic.clos.ev_set(far.peer, HOST)[psn]
+        ev = build_ev_set(nic.clos, far.peer, HOST)[psn]
         packet = target.packet(psn, random_bytes(2048, psn), va=psn * 2048)
         target.deliver(packet, psn, plane=ev >> 28, ev=ev, is_marked=psn == LOST_PSN)
 

@@ -3,17 +3,19 @@
 from random import Random
 
 import pytest
+from exploring import examples
 from far_end import FarEnd
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from nic_bench import MEMORY_BYTES, Outcome, Verdict
 from rc_bench import RcBench, RcSource, attributes
+from reference.frame import decode_frame, encode_frame
+from reference.psn import wire_psn
+from reference.rc_packet import RcAcknowledge, RcBth, RcOpcode, RcWrite, make_rc_write
+from reference.transport_header import AckKind, Aeth, ImmDt, NakCode, Reth
 
-from agents.wire_abi import EventKind, Limit, NicCounter
-from testbed.wire.frame import decode_frame, encode_frame
-from testbed.wire.psn import wire_psn
-from testbed.wire.rc_packet import RcAcknowledge, RcBth, RcOpcode, RcWrite, make_rc_write
-from testbed.wire.transport_header import AckKind, Aeth, ImmDt, NakCode, Reth
+from agents.abi import EventKind, Limit, NicCounter
+from agents.nic.work_queue import qp_index
 
 pytestmark = pytest.mark.root
 
@@ -30,7 +32,7 @@ class AnyOrderTarget:
         self.memory = bytearray(MEMORY_BYTES)
         self.r_key = nic.register(SLOT, OFFSET, MEMORY_BYTES - OFFSET)
         chosen = attributes(far, peer_first_psn=first_psn, any_order=1)
-        nic.connect(far.qpn - Limit.QPN_BASE, chosen, far.peer_qpn)
+        nic.connect(qp_index(far.qpn), chosen, far.peer_qpn)
 
     @property
     def expected(self) -> int:
@@ -78,7 +80,7 @@ def target(rc_nic: RcBench, distant: FarEnd) -> AnyOrderTarget:
     return AnyOrderTarget(rc_nic, distant)
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60))
 @given(seed=st.integers(0, 2**32), first_psn=st.sampled_from([0, 2**24 - 10]))
 def test_packets_of_any_order_are_placed_once_and_told_in_order(
     rc_nic: RcBench, distant: FarEnd, seed: int, first_psn: int

@@ -1,18 +1,20 @@
 """A reliable connection that sends: order, acknowledgements, going back, congestion notifications."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
+from exploring import examples
 from far_end import FarEnd
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from nic_bench import Verdict
-from rc_bench import NEVER_NS, Left, RcBench, RcSource, attributes
+from rc_bench import Left, RcBench, RcSource, attributes
+from reference.psn import wire_psn
+from reference.rc_packet import Cnp, RcAcknowledge, RcBth, RcOpcode
+from reference.transport_header import AckKind, Aeth, NakCode
 
-from agents.wire_abi import DcqcnReason, EventKind, NicCounter, QpState, Status
-from testbed.wire.psn import wire_psn
-from testbed.wire.rc_packet import Cnp, RcAcknowledge, RcBth, RcOpcode
-from testbed.wire.transport_header import AckKind, Aeth, NakCode
+from agents.abi import DcqcnReason, EventKind, NicCounter, QpState, Status
 
 pytestmark = pytest.mark.root
 
@@ -107,6 +109,27 @@ def test_an_ack_that_names_what_was_never_sent_is_dropped(source: RcSource) -> N
     assert source.nic.rc_qp().acked_psn == 0
 
 
+@pytest.mark.parametrize("psn", [-1, 0, 1])
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (NakCode.REMOTE_ACCESS_ERROR, AckKind.NAK),
+        (NakCode.PSN_SEQUENCE_ERROR, AckKind.NAK),
+        (0x0E, AckKind.RNR_NAK),
+    ],
+)
+def test_a_nak_for_a_packet_that_was_not_sent_is_stale(
+    source: RcSource, psn: int, code: int, kind: AckKind
+) -> None:
+    outcome, following = source.hear(nak(source, psn, code, kind), 0, PATH)
+    assert (following, outcome.counters) == (None, {NicCounter.DROP_STALE_NACK: 1})
+    source.post(2048)
+    assert [packet.psn for packet in source.send()] == [0]
+    outcome, following = source.hear(nak(source, psn + 1 if psn >= 0 else psn, code, kind), 0, PATH)
+    assert (following, outcome.counters) == (None, {NicCounter.DROP_STALE_NACK: 1})
+    assert source.nic.rc_qp().state == QpState.RTS
+
+
 @pytest.mark.parametrize(
     ("code", "status"),
     [
@@ -147,7 +170,7 @@ def test_a_time_out_goes_back_and_too_many_end_the_connection(rc_nic: RcBench, d
 def test_several_evs_take_turns_over_planes_that_work(rc_nic: RcBench, distant: FarEnd) -> None:
     evs = tuple(plane << 28 | copy for copy in range(2) for plane in range(4))
     source = RcSource(rc_nic, distant, attributes(distant, evs=evs))
-    rc_nic.config.port_up_mask = 0b1011
+    rc_nic.control.port_up_mask = 0b1011
     source.post(2048 * 24)
     planes = [packet.plane for packet in source.send()]
     assert len(planes) == 24
@@ -157,7 +180,7 @@ def test_several_evs_take_turns_over_planes_that_work(rc_nic: RcBench, distant: 
 def test_a_cnp_cuts_the_rate_and_acknowledges(rc_nic: RcBench, distant: FarEnd) -> None:
     chosen = attributes(distant)
     cc = type(chosen.cc).scaled(10**9, 750_000, 2190)
-    source = RcSource(rc_nic, distant, type(chosen)(distant.peer, chosen.evs, 64, 2048, NEVER_NS, 3, 0, cc))
+    source = RcSource(rc_nic, distant, replace(chosen, cc=cc))
     source.post(2048 * 100)
     assert len(source.send()) == 42  # rate x RTT in frames
     cnp = Cnp(RcBth(RcOpcode.CNP, distant.qpn, 20, becn=True), Aeth.ack(0))
@@ -168,7 +191,7 @@ def test_a_cnp_cuts_the_rate_and_acknowledges(rc_nic: RcBench, distant: FarEnd) 
     assert (qp.dcqcn.rate_kbps, qp.dcqcn.reason) == (500_000, DcqcnReason.CNP)
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60))
 @given(
     seed=st.integers(0, 2**32),
     first_psn=st.sampled_from([0, 2**24 - 20]),

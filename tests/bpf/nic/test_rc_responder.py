@@ -3,17 +3,19 @@
 from random import Random
 
 import pytest
+from exploring import examples
 from far_end import FarEnd
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from nic_bench import MEMORY_BYTES, NicBench, Outcome, Verdict
 from rc_bench import InOrder, RcBench, attributes
+from reference.frame import decode_frame, encode_frame
+from reference.psn import wire_psn
+from reference.rc_packet import Cnp, RcAcknowledge, RcOpcode, RcWrite, make_rc_write
+from reference.transport_header import AckKind, Aeth, ImmDt, NakCode, Reth
 
-from agents.wire_abi import EventKind, Limit, NicCounter
-from testbed.wire.frame import decode_frame, encode_frame
-from testbed.wire.psn import wire_psn
-from testbed.wire.rc_packet import Cnp, RcAcknowledge, RcOpcode, RcWrite, make_rc_write
-from testbed.wire.transport_header import AckKind, Aeth, ImmDt, NakCode, Reth
+from agents.abi import EventKind, NicCounter
+from agents.nic.work_queue import qp_index
 
 pytestmark = pytest.mark.root
 
@@ -32,7 +34,7 @@ class RcTarget:
         self.va = 0
         self.r_key = nic.register(SLOT, OFFSET, MEMORY_BYTES - OFFSET)
         chosen = attributes(far, peer_first_psn=wire_psn(first_psn), cnp_interval_ns=cnp_interval_ns)
-        nic.connect(far.qpn - Limit.QPN_BASE, chosen, far.peer_qpn)
+        nic.connect(qp_index(far.qpn), chosen, far.peer_qpn)
         if first_psn != wire_psn(first_psn):
             raise ValueError("a connection starts with 24 bits")
 
@@ -100,7 +102,7 @@ def test_a_message_goes_where_its_first_packet_says(target: RcTarget) -> None:
     assert target.reference.messages == 1
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60))
 @given(seed=st.integers(0, 2**32), first_psn=st.sampled_from([0, 2**24 - 10]))
 def test_any_arrivals_are_answered_as_the_reference_does(
     rc_nic: RcBench, distant: FarEnd, seed: int, first_psn: int

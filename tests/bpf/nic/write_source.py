@@ -7,16 +7,18 @@ from typing import Final
 
 from far_end import FarEnd
 from nic_bench import MEMORY_BYTES, NicBench, Outcome, Verdict
-from reference_responder import MessagesDone, ReferenceResponder
+from reference.frame import decode_frame, encode_frame
+from reference.packet import Packet, Write
+from reference.psn import psn_expand, wire_psn
+from reference.received_bytes import received_units
+from reference.reliability_header import CcState, Seth
+from reference.responder import MessagesDone, ReferenceResponder
 from write_target import MESSAGE_ENDS
 
+from agents.abi import Event, EventKind, Limit, NicCounter, Status, Work
 from agents.nic.qp import QpAttributes
-from agents.wire_abi import Event, EventKind, Limit, NicCounter, Status, Work
-from testbed.wire.frame import decode_frame, encode_frame
-from testbed.wire.packet import Packet, Write
-from testbed.wire.psn import psn_expand, wire_psn
-from testbed.wire.received_bytes import received_units, write_nominal_bytes
-from testbed.wire.reliability_header import CcState, Seth
+from agents.nic.work_queue import qp_index
+from agents.protocol.sizes import write_nominal_bytes
 
 REMOTE_KEY: Final = 0xC0FFEE41
 UDP_OVERHEAD_BYTES: Final = 8 + 12 + 4 + 4 + 16 + 4
@@ -74,7 +76,7 @@ class WriteSource:
         self.nic = nic
         self.far = far
         self.attributes = attributes or far.attributes()
-        self.index = far.qpn - Limit.QPN_BASE
+        self.index = qp_index(far.qpn)
         self.reference = ReferenceResponder.starting_at(first_psn)
         self.sent: list[Sent] = []
         self._told: set[int] = set()

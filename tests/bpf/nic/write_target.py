@@ -6,14 +6,15 @@ from typing import Final
 
 from far_end import FarEnd, packet_of
 from nic_bench import MEMORY_BYTES, NicBench, Outcome, Verdict
-from reference_responder import MessagesDone, ReferenceResponder, ReverseProbe
+from reference.frame import decode_frame, encode_frame
+from reference.opcode import Opcode
+from reference.packet import Acknowledge, EndpointRequest, Sack, Write
+from reference.reliability_header import PathAdvice
+from reference.responder import MessagesDone, ReferenceResponder, ReverseProbe
+from reference.transport_header import Aeth, Bth
 
-from agents.wire_abi import Limit, NicCounter
-from testbed.wire.frame import decode_frame, encode_frame
-from testbed.wire.opcode import Opcode
-from testbed.wire.packet import Acknowledge, EndpointRequest, Sack, Write
-from testbed.wire.reliability_header import PathAdvice
-from testbed.wire.transport_header import Aeth, Bth
+from agents.abi import NicCounter
+from agents.nic.work_queue import qp_index
 
 REGION_SLOT: Final = 5
 REGION_OFFSET: Final = 4096
@@ -52,7 +53,7 @@ class WriteTarget:
         self.reference.probes_reverse = True
         self.expected = bytearray(MEMORY_BYTES) if expected is None else expected
         self.r_key = nic.register(REGION_SLOT, REGION_OFFSET, MEMORY_BYTES - REGION_OFFSET)
-        nic.create_qp(far.qpn - Limit.QPN_BASE, far.attributes(), far.peer_qpn, first_psn=first_psn)
+        nic.create_qp(qp_index(far.qpn), far.attributes(), far.peer_qpn, first_psn=first_psn)
 
     def packet(
         self,
@@ -164,11 +165,11 @@ class WriteTarget:
 
     def refuse(self, frame: bytes, counter: NicCounter, *, plane: int = 0) -> None:
         """Lets *frame* come in, which must be dropped, counted under *counter* alone, and leave no trace."""
-        before = bytes(self.nic.qp(self.far.qpn - Limit.QPN_BASE))
+        before = bytes(self.nic.qp(qp_index(self.far.qpn)))
         outcome = self.nic.receive(frame, plane)
         assert (outcome.verdict, outcome.counters) == (Verdict.DROP, {counter: 1})
         assert outcome.planes == ()
-        assert bytes(self.nic.qp(self.far.qpn - Limit.QPN_BASE)) == before
+        assert bytes(self.nic.qp(qp_index(self.far.qpn))) == before
         self.check_memory()
 
     def check_memory(self) -> None:

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hypothesis import strategies as st
+from reference.nscc import Nscc, SackNews
 
-from testbed.wire.cc_profile import CcLink, NsccParameters, derive_profile
-from testbed.wire.nscc import Nscc, SackNews
+from agents.protocol.cc_profile import CcLink, NsccParameters, derive_profile
 
 UNIT_BYTES = 256
 UNIT_COUNT = 1 << 24

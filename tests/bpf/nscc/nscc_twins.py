@@ -12,9 +12,10 @@ from platform import machine
 from types import SimpleNamespace
 from typing import Any, Protocol
 
+from reference.nscc import Nscc, NsccParameters
+
 from agents.abi_generate import generate
 from agents.bpf.libbpf import BpfObject, library, run_once
-from testbed.wire.nscc import Nscc, NsccParameters
 
 HERE = Path(__file__).parent
 INCLUDE = HERE.parents[2] / "agents" / "include"

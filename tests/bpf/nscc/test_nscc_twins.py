@@ -8,19 +8,18 @@ from random import Random
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from exploring import examples
+from hypothesis import given, settings
 from nscc_events import UNIT_BYTES, Event, Life, extreme_parameters, lives, profiles
 from nscc_twins import KernelTwin, LibraryTwin, Twin, state_fields
+from reference.nscc import DELAY_SHIFT, PENALTY_SHIFT, RATIO_SHIFT, NsccReason
 
-from testbed.wire.cc_profile import CcLink, CcProfile, NsccParameters, Setting, derive_profile
-from testbed.wire.nscc import DELAY_SHIFT, PENALTY_SHIFT, RATIO_SHIFT, NsccReason
+from agents.protocol.cc_profile import CcLink, CcProfile, NsccParameters, Setting, derive_profile
 
 pytestmark = pytest.mark.root
 
 PACKETS_MASK = 0x1FFFFF
-session_fixtures = settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+session_fixtures = settings(max_examples=examples(60))
 
 
 def live(

@@ -9,13 +9,19 @@ from ctypes import c_uint32
 from dataclasses import dataclass
 from typing import Self
 
+from reference.frame import Frame, Route, build_frame
+from reference.network_header import parse_mac
+from reference.opcode import Opcode
+from reference.packet import Sack
+from reference.reliability_header import CcState, Seth
+from reference.transport_header import Bth
 from switch_bench import FORWARD, FRAME_TIME, FRAME_TIME_MAGIC, Verdict
 
+from agents.abi import FaultLimit, PortCounter, PortCounters
+from agents.abi import Port as PortEntry
 from agents.bpf.libbpf import BpfObject, attach_xdp, run_once
 from agents.bpf.maps import MappedArray, PerCpuArray, map_update
 from agents.switch.queue_maps import queue_map_entries
-from agents.wire_abi import FaultLimit, PortCounter, PortCounters
-from agents.wire_abi import Port as PortEntry
 from testbed.fabric.data_plane import fabric_rodata, fill_fabric
 from testbed.fabric.link import silence_interfaces
 from testbed.fabric.namespace import unnamed_namespace
@@ -24,12 +30,7 @@ from testbed.topology.addressing import INTERFACE_MTU_BYTES, ifindex
 from testbed.topology.clos import Clos
 from testbed.topology.element import Port
 from testbed.topology.forwarding import FIB_STRIDE
-from testbed.wire.frame import Frame, Route, build_frame
-from testbed.wire.network_header import parse_mac
-from testbed.wire.opcode import Opcode
-from testbed.wire.packet import Sack
-from testbed.wire.reliability_header import CcState, Seth
-from testbed.wire.transport_header import Bth
+from testbed.topology.path import explain_ev
 
 _MAC_BYTES = 6
 _PORT_MAPS = ("port_table", "port_fault", "fault_accounts", "fault_locks", "port_counters", "port_devmap")
@@ -62,7 +63,7 @@ def frame_of(clos: Clos, source: int, destination: int, ev: int) -> Frame:
         destination_mac=parse_mac(link.upper.mac),
         source=clos.inner_address(source, plane),
         destination=clos.inner_address(destination, plane),
-        carrier=clos.explain_ev(ev, source, destination).carrier if is_tunnelled else None,
+        carrier=explain_ev(clos, ev, source, destination).carrier if is_tunnelled else None,
         ev=ev,
     )
     return build_frame(route, Sack(Bth(Opcode.SACK, 300, 1), Seth(1, ev), CcState(0)))

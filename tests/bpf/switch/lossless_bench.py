@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from ctypes import byref, memmove, sizeof
 from typing import Self
 
-from reference_lossless import Account, Frame, PortShape
+from reference.lossless import Account, Frame, PortShape
 from switch_bench import Departure, SwitchBench, frame_for, label_of
 
-from agents.bpf.maps import MappedArray
-from agents.wire_abi import (
+from agents.abi import (
     FaultAction,
     FaultRule,
     LosslessLink,
@@ -23,6 +22,7 @@ from agents.wire_abi import (
     QueueLimit,
     TrafficClass,
 )
+from agents.bpf.maps import MappedArray
 from testbed.fabric.port_fault import ALL_CLASSES, CERTAIN_Q32, clear_rule, set_rule
 
 USID_AT = 42

@@ -3,10 +3,10 @@
 import struct
 from dataclasses import dataclass
 
+from reference.icrc import icrc
 from switch_bench import frame_for
 
-from agents.wire_abi import Dscp, TrafficClass
-from testbed.wire.icrc import icrc
+from agents.abi import Dscp, TrafficClass
 
 IP_UDP_BTH_BYTES = 40 + 8 + 12
 BTH_END = 14 + 40 + IP_UDP_BTH_BYTES

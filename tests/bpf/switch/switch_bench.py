@@ -14,10 +14,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Self
 
-from agents.bpf.libbpf import BpfObject, attach_xdp, run_once
-from agents.bpf.maps import ArrayMap, MappedArray, PerCpuArray, map_update
-from agents.switch.queue_maps import QUEUE_PORT_MAPS
-from agents.wire_abi import (
+from agents.abi import (
     Dscp,
     FabricConfig,
     FaultAccounts,
@@ -37,6 +34,9 @@ from agents.wire_abi import (
     TrafficClass,
     Usid,
 )
+from agents.bpf.libbpf import BpfObject, attach_xdp, run_once
+from agents.bpf.maps import ArrayMap, MappedArray, PerCpuArray, map_update
+from agents.switch.queue_maps import QUEUE_PORT_MAPS
 from testbed.fabric.link import silence_interfaces
 from testbed.fabric.namespace import unnamed_namespace
 from testbed.fabric.netlink import RouteSocket, VethEnd, create_veth, set_link_up

@@ -5,13 +5,15 @@ from contextlib import ExitStack, contextmanager
 from ctypes import addressof, c_uint32, memset, sizeof
 
 import pytest
+from exploring import examples
 from fabric_bench import FabricBench, frame_of
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference.adaptive_choice import UplinkLoad, choose_adaptively
+from reference.frame import encode_frame
 from switch_bench import now_ns
 
-from agents.bpf.maps import ArrayMap, MappedArray
-from agents.wire_abi import (
+from agents.abi import (
     FaultAction,
     LosslessLink,
     LosslessSettings,
@@ -23,19 +25,17 @@ from agents.wire_abi import (
     QueueState,
     TrafficClass,
 )
-from testbed.topology.adaptive_choice import UplinkLoad, choose_adaptively
+from agents.bpf.maps import ArrayMap, MappedArray
 from testbed.topology.clos import Clos
 from testbed.topology.forwarding import FIB_STRIDE
 from testbed.topology.host_forwarding import choose_lane, choose_uplink, flow_of_ev
 from testbed.topology.spec import TopologySpec
 from testbed.topology.usid import PLANE_SHIFT, Role
-from testbed.wire.frame import encode_frame
 
 pytestmark = pytest.mark.root
 
 NEAR, FAR = 0, 2
 BYTE_PER_NS = 8 * 10**9
-FORGETS = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def fabric(flow_control: str) -> Clos:
@@ -144,7 +144,7 @@ DRAWN = st.tuples(
 )
 
 
-@settings(FORGETS, max_examples=150)
+@settings(max_examples=examples(150))
 @given(drawn=st.lists(DRAWN, min_size=4, max_size=4), port=st.integers(0, 2**16 - 1))
 def test_least_loaded_link_that_is_up_is_taken(
     switch: ChoosingSwitch, drawn: list[tuple[int, int, int, bool, bool]], port: int
@@ -157,7 +157,7 @@ def test_least_loaded_link_that_is_up_is_taken(
     assert switch.send(port, at_ns) == choose_adaptively(loads, switch.usual(port))
 
 
-@settings(FORGETS, max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.lists(
         st.tuples(st.integers(0, 3000), st.integers(128, 2190), st.integers(0, 2**16 - 1)),

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 from itertools import accumulate
 
 import pytest
+from exploring import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference_port import Arrival, Delivery, ReferencePort
+from reference.port import Arrival, Delivery, ReferencePort
 from switch_bench import NODE_ID, SwitchBench, frame_for, label_of, now_ns
 
-from agents.wire_abi import PortCounter, PortKind, QueueLimit, TrafficClass
+from agents.abi import PortCounter, PortKind, QueueLimit, TrafficClass
 
 pytestmark = pytest.mark.root
 
@@ -70,7 +71,7 @@ def arrivals(draw: st.DrawFn) -> list[Arrival]:
     rates_bps=st.tuples(*[st.sampled_from([25 * MBIT, 100 * MBIT, 999_999_937])] * 2),
     buffer_bytes=st.integers(0, 20_000),
 )
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=examples(60))
 def test_two_hops_are_two_reference_ports(
     bench: SwitchBench,
     rows: list[Arrival],

@@ -4,14 +4,16 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from fabric_bench import FabricBench, frame_of
+from reference.frame import encode_frame
 from switch_bench import Verdict
 
-from agents.wire_abi import PortCounter
+from agents.abi import PortCounter
 from testbed.fabric.netlink import mac_bytes
 from testbed.topology.clos import Clos
 from testbed.topology.element import Port
+from testbed.topology.ev_set import build_ev_set
+from testbed.topology.path import explain_ev
 from testbed.topology.spec import TopologySpec
-from testbed.wire.frame import encode_frame
 
 pytestmark = pytest.mark.root
 
@@ -74,7 +76,7 @@ def hop_by_hop(bench: FabricBench, frame: bytes, host: int) -> tuple[bytes, Coun
 def test_frame_and_counters_are_those_of_the_journey_hop_by_hop(bench: FabricBench) -> None:
     clos = bench.clos
     for destination in (FAR, NEIGHBOUR):
-        evs = [ev for ev in clos.ev_set(NEAR, destination, 32) if not ev >> 28]
+        evs = [ev for ev in build_ev_set(clos, NEAR, destination, 32) if not ev >> 28]
         assert len(evs) == 16
         for ev in evs:
             frame = encode_frame(frame_of(clos, NEAR, destination, ev))
@@ -88,7 +90,7 @@ def test_frame_and_counters_are_those_of_the_journey_hop_by_hop(bench: FabricBen
 
 def uplink(bench: FabricBench) -> Port:
     """The first T0's port on the path of EV 0."""
-    return bench.clos.explain_ev(0, NEAR, FAR).links[1].lower
+    return explain_ev(bench.clos, 0, NEAR, FAR).links[1].lower
 
 
 def t1_ingress(bench: FabricBench) -> Port:
@@ -96,7 +98,7 @@ def t1_ingress(bench: FabricBench) -> Port:
 
 
 def t1_egress(bench: FabricBench) -> Port:
-    return bench.clos.explain_ev(0, NEAR, FAR).links[2].upper
+    return explain_ev(bench.clos, 0, NEAR, FAR).links[2].upper
 
 
 def set_at(which: Callable[[FabricBench], Port], field: str, value: int) -> Callable[[FabricBench], None]:

@@ -7,13 +7,15 @@ from ipaddress import IPv6Address
 
 import pytest
 from fabric_bench import FabricBench, frame_of
+from reference.frame import Frame, decode_frame, encode_frame
 from switch_bench import Verdict
 
-from agents.wire_abi import PortCounter
+from agents.abi import PortCounter
 from testbed.topology.clos import Clos
+from testbed.topology.ev_set import build_ev_set
+from testbed.topology.path import explain_ev, uplink_of_ev
 from testbed.topology.spec import TopologySpec
 from testbed.topology.usid import Role, Usid, pack_carrier
-from testbed.wire.frame import Frame, decode_frame, encode_frame
 
 pytestmark = pytest.mark.root
 
@@ -43,9 +45,9 @@ def test_every_ev_takes_the_path_that_the_model_explains(bench: FabricBench) -> 
     clos = bench.clos
     for source in range(clos.numbering.host_count):
         for destination in set(range(clos.numbering.host_count)) - {source}:
-            for ev in clos.ev_set(source, destination, 32, seed=source):
+            for ev in build_ev_set(clos, source, destination, 32, seed=source):
                 frame = frame_of(clos, source, destination, ev)
-                path = clos.explain_ev(ev, source, destination)
+                path = explain_ev(clos, ev, source, destination)
                 journey = bench.send(encode_frame(frame), source, path.plane)
                 assert journey.reason is None
                 assert journey.end == clos.host_link(destination, path.plane).lower
@@ -60,12 +62,12 @@ def test_every_ev_takes_the_path_that_the_model_explains(bench: FabricBench) -> 
 @pytest.mark.parametrize("seed", [1, 0xFFFF_FFFF])
 def test_seed_of_the_fabric_changes_the_paths_and_the_model_knows(seed: int) -> None:
     usual, clos = fabric("ecmp"), fabric("ecmp", hash_seed=seed)
-    evs = clos.ev_set(NEAR, FAR, 64)
+    evs = build_ev_set(clos, NEAR, FAR, 64)
     with FabricBench(clos) as bench:
         for ev in evs:
             journey = bench.send(encode_frame(frame_of(clos, NEAR, FAR, ev)), NEAR, ev >> 28)
-            assert journey.links == tuple(link.id for link in clos.explain_ev(ev, NEAR, FAR).links)
-    moved = [clos.ev_uplink(ev, NEAR, FAR) != usual.ev_uplink(ev, NEAR, FAR) for ev in evs]
+            assert journey.links == tuple(link.id for link in explain_ev(clos, ev, NEAR, FAR).links)
+    moved = [uplink_of_ev(clos, ev, NEAR, FAR) != uplink_of_ev(usual, ev, NEAR, FAR) for ev in evs]
     assert any(moved)
 
 

@@ -5,24 +5,28 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from exploring import examples
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from mrc_packet import BTH_END, IP_UDP_BTH_BYTES, Packet
-from reference_rules import ReferenceFaults, ReferenceRule
+from reference.fault_rules import ReferenceFaults, ReferenceRule
+from reference.icrc import icrc
 from switch_bench import SwitchBench, Verdict
 
-from agents.wire_abi import FaultAction, FaultLimit, FaultRule, PortCounter, TrafficClass
+from agents.abi import FaultAction, FaultLimit, FaultRule, PortCounter, TrafficClass
+from agents.clock import monotonic_ns
 from testbed.fabric.port_fault import (
     ALL_CLASSES,
     CERTAIN_Q32,
+    acts,
     clear_rule,
     is_healthy,
     read_account,
     set_rule,
 )
-from testbed.faults.link_kinds import BurstLoss
-from testbed.faults.rule import as_abi
-from testbed.wire.icrc import icrc
+from testbed.faults.kinds import BurstLoss
+from testbed.faults.rule import FrameRule, as_abi
+from testbed.faults.schedule import Flap, Schedule
 
 pytestmark = pytest.mark.root
 
@@ -96,7 +100,7 @@ packets = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(
     st.dictionaries(st.integers(0, FaultLimit.RULES - 1), st.tuples(rules, st.sampled_from(EVS)), max_size=4),
     st.lists(packets, max_size=40),
@@ -185,7 +189,7 @@ def test_losses_in_bursts_have_the_length_and_the_share_that_were_asked_for(benc
          "ratio": "20%", "burst": 5.0}
     )  # fmt: skip
     count, ratio, burst = 20_000, 0.2, 5
-    set_rule(bench, OUT, 0, as_abi(fault.rule(), 99))
+    set_rule(bench, OUT, 0, as_abi(fault.rule(), 99, Schedule(0)))
     missing = lost(bench, count)
     correlation = 1 - 1 / burst - ratio / (1 - ratio) / burst
     deviation = math.sqrt(count * ratio * (1 - ratio) * (1 + correlation) / (1 - correlation))
@@ -254,3 +258,53 @@ def test_a_rule_put_in_place_again_begins_anew(bench: SwitchBench) -> None:
     set_rule(bench, OUT, 0, rule(FaultAction.LOSE, 0.5))
     assert read_account(bench, OUT, 0).met_frames == 0
     assert lost(bench, 50) == first
+
+
+HOUR_NS = 3_600 * 10**9
+
+
+@pytest.mark.parametrize("action", ["down", "lose", "corrupt"])
+def test_a_rule_ends_by_itself(bench: SwitchBench, action: str) -> None:
+    """No process has to take it back: after its end the frame leaves as from a healthy port, uncounted."""
+    now_ns = monotonic_ns()
+    for end_ns, is_over in ((now_ns, True), (now_ns + HOUR_NS, False)):
+        what = FrameRule(action=action, flipped_bits=1)  # type: ignore[arg-type]
+        set_rule(bench, OUT, 0, as_abi(what, 7, Schedule(now_ns, end_ns)))
+        assert (send(bench) == departed(PLAIN)) == is_over
+        assert read_account(bench, OUT, 0).met_frames == (0 if is_over else 1)
+
+
+def test_a_rule_ends_between_two_frames(bench: SwitchBench) -> None:
+    """Its end lies within the test: frames before it are lost, frames after it are not."""
+    end_ns = monotonic_ns() + 20_000_000
+    set_rule(bench, OUT, 0, as_abi(FrameRule(action="down"), 7, Schedule(end_ns - 1, end_ns)))
+    while (begun_ns := monotonic_ns()) < end_ns + 20_000_000:
+        has_left = send(bench) is not None
+        if begun_ns >= end_ns:
+            assert has_left
+        elif monotonic_ns() < end_ns:
+            assert not has_left
+
+
+@settings(max_examples=examples(60))
+@given(
+    st.integers(10**10, 10**13),
+    st.floats(0, 0.5),
+    st.integers(0, 2**32 - 1),
+    st.integers(0, 1000),
+    st.booleans(),
+)
+def test_a_flap_is_down_in_the_outages_of_the_reference(  # type: ignore[no-untyped-def]
+    bench, every_ns, jitter, seed, period, is_down
+) -> None:
+    """Begun so that now lies in the middle of an outage, or of the pause behind it."""
+    flap = Flap(every_ns, every_ns // 2, jitter, seed)
+    start_ns, end_ns = flap.outage(period)
+    next_ns, _ = flap.outage(period + 1)
+    edges = (start_ns, end_ns) if is_down else (end_ns, next_ns)
+    assume(edges[1] - edges[0] > 10**9)
+    now_ns = monotonic_ns()
+    what = as_abi(FrameRule(action="down"), 7, Schedule(now_ns - sum(edges) // 2, None, flap))
+    set_rule(bench, OUT, 0, what)
+    assert acts(bench.port_fault[OUT].rule[0], now_ns) == is_down
+    assert (send(bench) is None) == is_down

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from itertools import accumulate, count
 
 import pytest
+from exploring import examples
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from lossless_bench import LosslessBench
-from reference_lossless import BUCKET_NS, CONTROL, DATA, FlowKind, Frame, PortShape, ReferenceNetwork
+from reference.lossless import BUCKET_NS, CONTROL, DATA, FlowKind, Frame, PortShape, ReferenceNetwork
 from switch_bench import now_ns
 
 pytestmark = pytest.mark.root
@@ -64,7 +65,9 @@ def traffic(draw: st.DrawFn) -> list[tuple[int, Frame]]:
     xoff_bytes=st.integers(1, 9_000),
     hysteresis_bytes=st.integers(0, 5_000),
 )
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(
+    max_examples=examples(100), suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
+)
 def test_any_traffic_is_held_as_the_reference_says(
     bench: LosslessBench,
     past_times_ns: Iterator[int],

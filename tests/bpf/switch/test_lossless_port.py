@@ -10,10 +10,10 @@ from itertools import count
 
 import pytest
 from lossless_bench import LosslessBench
-from reference_lossless import CONTROL, DATA, FlowKind, Frame, PortShape
+from reference.lossless import CONTROL, DATA, FlowKind, Frame, PortShape
 from switch_bench import now_ns
 
-from agents.wire_abi import LosslessLimit, QueueLimit
+from agents.abi import LosslessLimit, QueueLimit
 from testbed.fabric.deadlock import Deadlock
 from testbed.fabric.lossless import LosslessReader
 

@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from itertools import accumulate, count
 
 import pytest
+from exploring import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from reference_port import DROPS, Arrival, Delivery, Fate, Marking, ReferencePort
+from reference.frame import trim_frame, trimmed_bytes
+from reference.layout import WireError
+from reference.port import DROPS, Arrival, Delivery, Fate, Marking, ReferencePort
 from switch_bench import SwitchBench, frame_for, label_of, now_ns
 
-from agents.wire_abi import Dscp, PortCounter, PortKind, TrafficClass
-from testbed.errors import WireError
+from agents.abi import Dscp, PortCounter, PortKind, TrafficClass
 from testbed.metrics.queue_delay import delay_index
-from testbed.wire.frame import trim_frame, trimmed_bytes
 
 pytestmark = pytest.mark.root
 
@@ -133,7 +134,7 @@ def expected_frame(sent_frame: bytes, fate: Fate | None, *, is_last_hop: bool) -
     marking=Marking(1000, 1001, 0, 0),
     is_last_hop=False,
 )
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=examples(150))
 def test_any_sequence_of_arrivals_is_served_as_the_reference_says(
     bench: SwitchBench,
     past_times_ns: Iterator[int],

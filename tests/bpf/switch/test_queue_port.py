@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from switch_bench import SwitchBench, Verdict, frame_for, label_of, now_ns
 
-from agents.wire_abi import PortCounter, QueueLimit, TrafficClass
+from agents.abi import PortCounter, QueueLimit, TrafficClass
 from testbed.fabric.port_fault import write_port_fault
 
 pytestmark = pytest.mark.root

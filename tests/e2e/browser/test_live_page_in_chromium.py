@@ -1,6 +1,7 @@
 """The live page as people use it: links broken by mouse and keys, paths, colour schemes, no token."""
 
 import os
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,7 @@ from own_lab import lab_up
 from testbed.live.control import ClearRequest
 from testbed.live.feed import Feed
 from testbed.live.server import LiveServer, live_server
+from testbed.topology.path import build_path
 from testbed.topology.spec import TopologySpec
 
 pytestmark = pytest.mark.root
@@ -126,7 +128,7 @@ def test_two_hosts_show_the_paths_between_them(browser: Browser, served: LiveSer
     )
     clos = served.feed.clos
     near, far = clos.node("h0").index, clos.node("h3").index
-    paths = [clos.path(near, far, plane, uplink) for plane in range(2) for uplink in range(2)]
+    paths = [build_path(clos, near, far, plane, uplink) for plane in range(2) for uplink in range(2)]
     assert traced == sorted({link.name for path in paths for link in path.links})
     browser.click("#paths button")
     assert browser.value("document.querySelectorAll('path.link.traced').length") == len(paths[0].links)
@@ -196,3 +198,21 @@ def test_a_page_goes_on_when_its_server_was_away(browser: Browser, served: LiveS
         browser.wait_for("document.querySelector('#status').textContent === 'live'")
         open_page(browser, served)
     browser.console.clear()  # of requests that nobody answered
+
+
+def test_figures_that_are_old_are_called_so(browser: Browser, served: LiveServer) -> None:
+    go_on = threading.Event()
+    with Feed(served.feed.lab, INTERVAL_NS) as feed, live_server(feed) as server:
+        open_page(browser, server)
+        browser.wait_for("document.querySelector('#age').hidden")
+        step = feed._step
+        feed._step = lambda: step() if go_on.wait() else None  # type: ignore[method-assign]
+        try:
+            browser.wait_for(
+                "/^The figures are [1-9][0-9]* s old.$/.test(document.querySelector('#age').innerText)"
+            )
+            open_page(browser, server)  # who comes now is told at once
+            browser.wait_for("!document.querySelector('#age').hidden")
+        finally:
+            go_on.set()
+        browser.wait_for("document.querySelector('#age').hidden")

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 from container_lab import SMALL, containers, docker, inspect, observe_leftovers
+from kernel_srv6 import replace_switch_by_kernel_srv6, restore_switch
 
 from testbed.errors import FabricError, PreflightError
 from testbed.fabric import lab
-from testbed.fabric.kernel_srv6 import replace_switch_by_kernel_srv6, restore_switch
+from testbed.fabric.known_labs import names
 from testbed.fabric.state import RuntimeName, lab_paths
 
 pytestmark = [pytest.mark.root, pytest.mark.docker]
@@ -118,7 +119,7 @@ def test_down_removes_what_a_killed_up_left(
 ) -> None:
     command = [sys.executable, "-c", KILLED_UP, lab_name, step, str(done_count)]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
-    assert lab_name in lab.names()
+    assert lab_name in names()
     assert lab.down(lab_name) is True
     assert observe_leftovers(lab_name, state_dir) == []
 
@@ -126,7 +127,7 @@ def test_down_removes_what_a_killed_up_left(
 def test_down_finds_containers_without_the_state_folder(small_lab: str, state_dir: Path) -> None:
     for file in (lab_paths(small_lab).state_file, lab_paths(small_lab).ledger_file):
         file.unlink()
-    assert small_lab in lab.names()
+    assert small_lab in names()
     assert lab.down(small_lab) is True
     assert observe_leftovers(small_lab, state_dir) == []
 
@@ -178,7 +179,7 @@ def test_a_switch_in_a_container_can_be_replaced_by_kernel_srv6(shared_lab: str)
         live.prove_planes()
 
 
-def test_commands_run_inside_the_container(shared_lab: str) -> None:
+def test_commands_run_in_the_network_of_the_container(shared_lab: str) -> None:
     with lab.attach(shared_lab) as live:
         assert live.node("h1").cmd("hostname").strip() == "h1"
         assert "02:4d:52" in live.node("h1").cmd("ip link show plane0")

@@ -6,7 +6,6 @@ import shutil
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +13,11 @@ from urllib.parse import urlencode
 from urllib.request import urlopen
 
 import pytest
+from waiting import poll_until
 
+from agents.nic.client import connect_pair
 from testbed.fabric.live import Lab
+from testbed.topology.ev_set import build_ev_set
 from testbed.topology.spec import TopologySpec
 
 LAB = f"prom{os.getpid()}"
@@ -67,14 +69,12 @@ class Prometheus:
 
         A stored sample raises no event that could be awaited, so the server is asked again and again.
         """
-        deadline = time.monotonic() + DEADLINE_S
-        while True:
+
+        def wanted() -> list[float]:
             values = [value for _, value in self.query(expression)]
-            if len(values) == 1 and is_met(values[0]):
-                return values[0]
-            if time.monotonic() > deadline:
-                pytest.fail(f"{expression} is {values} after {DEADLINE_S} s")
-            threading.Event().wait(0.1)
+            return values if len(values) == 1 and is_met(values[0]) else []
+
+        return poll_until(wanted, interval_s=0.1, what=expression)[0]
 
 
 def wait_until_ready(server: subprocess.Popen[str]) -> None:
@@ -99,10 +99,9 @@ def host_write(lab: Lab, length: int, iterations: int) -> None:
     """Has h0 write to h1; returns when all messages are acknowledged."""
     requestor, responder = lab.agent("h0"), lab.agent("h1")
     source, target = requestor.register_memory(length), responder.register_memory(length)
-    qpn = requestor.create_qp(1, list(lab.clos.ev_set(0, 1, seed=1)))
-    peer_qpn = responder.create_qp(0, list(lab.clos.ev_set(1, 0, seed=2)))
-    requestor.connect_qp(qpn, peer_qpn)
-    responder.connect_qp(peer_qpn, qpn)
+    qpn = requestor.create_qp(1, list(build_ev_set(lab.clos, 0, 1, seed=1)))
+    peer_qpn = responder.create_qp(0, list(build_ev_set(lab.clos, 1, 0, seed=2)))
+    connect_pair(requestor, qpn, responder, peer_qpn)
     requestor.post_write(
         qpn,
         length=length,

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from testbed.fabric.namespace import namespace_names
+from testbed.fabric.ownership import parse_owned_name
 
 pytestmark = pytest.mark.root
 
@@ -51,8 +52,8 @@ def place(tmp_path: Path) -> Iterator[Path]:
     shutil.rmtree(state, ignore_errors=True)
 
 
-def begin(place: Path, *words: str) -> "subprocess.Popen[str]":
-    line = [sys.executable, "-m", "testbed.cli", "campaign", *words, "-n", f"c{os.getpid()}"]
+def begin(place: Path, *words: str, lab: str | None = f"c{os.getpid()}") -> "subprocess.Popen[str]":
+    line = [sys.executable, "-m", "testbed.cli", "campaign", *words, *(("-n", lab) if lab else ())]
     return subprocess.Popen(
         line, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
     )
@@ -92,3 +93,31 @@ def test_a_campaign_is_interrupted_and_resumed_and_leaves_nothing(place: Path) -
         "report.html",
     }
     assert statuses(place).count("passed") == 4
+
+
+def labs_there() -> set[str]:
+    return {owned.lab for name in namespace_names() if (owned := parse_owned_name(name)) is not None}
+
+
+@pytest.mark.parametrize("moment", ["NIC agents", "run 2 of 4"])
+def test_a_campaign_that_is_killed_is_resumed_in_its_own_lab_and_leaves_nothing(
+    place: Path, moment: str
+) -> None:
+    before = labs_there()
+    running = begin(place, "run", "campaign.yaml", "--runtime", "netns", "-v", lab=None)
+    assert running.stderr is not None
+    said = []
+    for line in running.stderr:
+        said.append(line)
+        if moment in line:
+            running.kill()
+            break
+    assert running.wait(TIMEOUT_S) == -signal.SIGKILL, said
+    running.communicate()
+    (folder,) = (place / "campaigns" / "tiny").glob("2*")
+    assert labs_there() - before == {f"campaign-tiny-{folder.name[-6:]}"}
+    resumed = begin(place, "resume", "tiny", "--runtime", "netns", "-o", "json", lab=None)
+    out, errors = resumed.communicate(timeout=TIMEOUT_S)
+    assert resumed.returncode == 0, errors
+    assert json.loads(out)["counts"] == {"passed": 4}
+    assert labs_there() == before

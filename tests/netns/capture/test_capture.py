@@ -13,7 +13,7 @@ from threading import Event
 import pytest
 from captured_ports import captured_ports
 
-from agents.wire_abi import PortCounter
+from agents.abi import PortCounter
 from testbed.capture.recording import CaptureCount, Recording
 from testbed.capture.selection import Selection, select_ports
 from testbed.capture.tap import Tap

@@ -6,18 +6,22 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from lab_leftovers import SMALL, observe_leftovers
+from refused_program import objects_with_a_refused_one
 
-from testbed.errors import CleanupError, FabricError, Interrupted, PreflightError
+from testbed.cli.app import run
+from testbed.errors import CleanupError, FabricError, Interrupted, PreflightError, UsageError
 from testbed.fabric import data_plane, lab
 from testbed.fabric.build import Progress
-from testbed.fabric.state import Phase, lab_paths
+from testbed.fabric.known_labs import labs_elsewhere, names, orphans
+from testbed.fabric.state import Phase, lab_paths, read_state
+from testbed.scenario.run.stage import lab_for_run
 
-ROOT = Path(__file__).resolve().parents[3]
 pytestmark = pytest.mark.root
 
 SHAPED = SMALL.model_copy(update={"port_rate": 100_000_000})
@@ -65,7 +69,7 @@ def test_down_removes_what_a_killed_up_left(
 ) -> None:
     command = [sys.executable, "-c", KILLED_UP, lab_name, step, str(done_count)]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
-    assert lab_name in lab.names()
+    assert lab_name in names()
     assert lab.down(lab_name) is True
     assert observe_leftovers([lab_name], state_dir) == []
 
@@ -83,6 +87,104 @@ def test_up_after_a_killed_up_starts_afresh(lab_name: str) -> None:
     lab.down(lab_name)
 
 
+def test_a_run_builds_a_half_built_lab_anew_and_removes_it(lab_name: str, state_dir: Path) -> None:
+    command = [sys.executable, "-c", KILLED_UP, lab_name, "ports", "1"]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert any("is gone: `up` builds it anew" in problem for problem in lab.status(lab_name).problems)
+    with lab_for_run(SMALL, name=lab_name, runtime="netns") as live:
+        assert lab.status(live.name).is_healthy
+    assert observe_leftovers([lab_name], state_dir) == []
+
+
+KILLED_RUN = """
+import os, signal, sys
+from testbed.scenario.run.stage import lab_for_run
+from testbed.topology.spec import TopologySpec
+
+with lab_for_run(TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1), name=sys.argv[1], runtime="netns"):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def kill_a_run(lab_name: str) -> None:
+    command = [sys.executable, "-c", KILLED_RUN, lab_name]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert any("the run that it was made for" in problem for problem in lab.status(lab_name).problems)
+
+
+def test_a_run_takes_over_the_lab_of_a_killed_one_and_removes_it(lab_name: str, state_dir: Path) -> None:
+    kill_a_run(lab_name)
+    left = read_state(lab_paths(lab_name))
+    with lab_for_run(SMALL, name=lab_name, runtime="netns") as live:
+        assert left is not None
+        assert live.state.processes == left.processes
+        assert lab.status(lab_name).is_healthy
+    assert observe_leftovers([lab_name], state_dir) == []
+
+
+def test_a_run_in_another_lab_removes_that_of_a_killed_one(
+    lab_name: str, other_lab_name: str, state_dir: Path
+) -> None:
+    kill_a_run(lab_name)
+    said: list[str] = []
+    with lab_for_run(SHAPED, name=other_lab_name, runtime="netns", progress=said.append):
+        assert names() == (other_lab_name,)
+    assert f"removing lab {lab_name}, whose run is gone" in said
+    assert observe_leftovers([lab_name, other_lab_name], state_dir) == []
+
+
+def test_up_makes_the_lab_of_a_killed_run_the_users_own(lab_name: str) -> None:
+    kill_a_run(lab_name)
+    assert lab.up(SMALL, name=lab_name, runtime="netns").is_healthy
+    with lab_for_run(SMALL, name=lab_name):
+        assert orphans() == ()
+    assert lab.status(lab_name).is_healthy
+    lab.down(lab_name)
+
+
+def test_down_all_goes_on_after_a_lab_that_cannot_be_removed_and_names_it(
+    small_lab: str, other_lab_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.up(SMALL, name=other_lab_name, runtime="netns")
+    first, second = sorted((small_lab, other_lab_name))
+    with lab_paths(first).lock_file.open("a") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert run(["down", "--all"]) == 6
+    out, err = capsys.readouterr()
+    assert f"lab {second} is removed" in out
+    assert "1 of 2 labs stay:" in err
+    assert f"lab '{first}' is being changed by" in err
+    assert names() == (first,)
+
+
+def test_a_lab_of_another_state_folder_names_it_and_stays(
+    small_lab: str,
+    state_dir: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with tempfile.TemporaryDirectory(prefix="mrc-") as elsewhere:
+        monkeypatch.setenv("MRC_TESTBED_STATE_DIR", elsewhere)
+        assert names() == ()
+        assert labs_elsewhere() == {small_lab: state_dir}
+        assert run(["status"]) == 0
+        assert f"lab {small_lab} belongs to state folder {state_dir}" in capsys.readouterr().out
+        for words in (["status"], ["down"], ["bench", "write-lat", "h0", "h1"]):
+            assert run(["-n", small_lab, *words]) == 2
+            assert f"belongs to another state folder, {state_dir}" in capsys.readouterr().err
+        with pytest.raises(UsageError, match="belongs to another state folder"):
+            lab.up(SMALL, name=small_lab, runtime="netns")
+        assert run(["down", "--all"]) == 0
+        assert f"lab {small_lab} stays" in capsys.readouterr().err
+        monkeypatch.setenv("MRC_TESTBED_STATE_DIR", str(state_dir))
+        assert lab.status(small_lab).is_healthy
+        monkeypatch.setenv("MRC_TESTBED_STATE_DIR", elsewhere)
+        assert run(["down", "--all", "--everywhere"]) == 0
+        monkeypatch.setenv("MRC_TESTBED_STATE_DIR", str(state_dir))
+    assert observe_leftovers([small_lab], state_dir) == []
+
+
 def test_down_works_without_the_state_folder(small_lab: str, state_dir: Path) -> None:
     paths = lab_paths(small_lab)
     for file in (paths.state_file, paths.ledger_file):
@@ -91,7 +193,7 @@ def test_down_works_without_the_state_folder(small_lab: str, state_dir: Path) ->
     assert problem.startswith("it has no state, but there remain: processes ")
     with pytest.raises(FabricError, match="there are remains of an earlier lab"):
         lab.up(SMALL, name=small_lab, runtime="netns")
-    assert small_lab in lab.names()
+    assert small_lab in names()
     assert lab.down(small_lab) is True
     assert observe_leftovers([small_lab], state_dir) == []
 
@@ -137,11 +239,7 @@ def test_two_commands_do_not_race(lab_name: str) -> None:
 def test_a_refusal_of_the_verifier_is_kept_in_a_file_and_rolled_back(
     lab_name: str, state_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    objects = tmp_path / "objects"
-    objects.mkdir()
-    for file in data_plane.OBJECTS_DIR.iterdir():
-        (objects / file.name).symlink_to(file)
-    _compile_refused_program(objects / "nic.bpf.o")
+    objects = objects_with_a_refused_one(tmp_path, "nic/bpf/nic.bpf.c")
     monkeypatch.setattr(data_plane, "OBJECTS_DIR", objects)
     with pytest.raises(PreflightError) as caught:
         lab.up(SMALL, name=lab_name, runtime="netns")
@@ -159,20 +257,6 @@ def _is_child(pid: int) -> bool:
 
 def _await_exit(descriptor: int) -> None:
     assert select.select([descriptor], [], [], 10)[0]
-
-
-def _compile_refused_program(target: Path) -> None:
-    """The NIC's object with one program more, which reads what may be beyond the packet."""
-    source = target.with_suffix(".c")
-    source.unlink(missing_ok=True)
-    target.unlink()
-    source.write_text(
-        f'#include "{ROOT}/agents/nic/bpf/nic.bpf.c"\n'
-        'SEC("xdp") int refused(struct xdp_md *ctx) { return *(int *)(long)ctx->data; }\n'
-    )
-    command = ["clang", "-target", "bpf", "-mcpu=v3", "-O2", "-g", f"-I{ROOT}/agents/include"]
-    command += ["-idirafter", f"/usr/include/{os.uname().machine}-linux-gnu"]
-    subprocess.run([*command, "-c", str(source), "-o", str(target)], check=True)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.wire_abi import PortCounter
+from agents.abi import PortCounter
 from testbed.fabric import lab
 from testbed.topology.element import PortKind
 from testbed.topology.spec import TopologySpec

@@ -9,7 +9,7 @@ from testbed.fabric import lab
 from testbed.fabric.link import PortObservation, observe_ports
 from testbed.fabric.netns_runtime import delete_namespaces
 from testbed.fabric.process import find_marked
-from testbed.fabric.shell import FabricShell, build_network
+from testbed.mininet_net import FabricShell, MrcNet
 from testbed.topology.element import Port
 
 pytestmark = pytest.mark.root
@@ -68,7 +68,7 @@ def test_the_shell_shows_links_and_changes_them(
     small_lab: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with lab.attach(small_lab) as live:
-        network = build_network(live)
+        network = MrcNet.of_lab(live)
         assert [host.name for host in network.hosts] == ["h0", "h1"]
         assert len(network.switches) == 6
         shell = FabricShell.__new__(FabricShell)

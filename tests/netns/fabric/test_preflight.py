@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from lab_leftovers import SMALL
+from refused_program import objects_with_a_refused_one
 
 from testbed.errors import PreflightError, UsageError
 from testbed.fabric import data_plane, lab, preflight
@@ -31,6 +32,20 @@ def test_this_machine_can_run_the_default_lab() -> None:
     # The tests' environment names a Docker Engine that does not exist.
     assert [check.what for check in unmet] == ["Docker Engine with the node image (for runtime docker only)"]
     assert unmet[0].fix
+
+
+def test_doctor_loads_every_program_and_keeps_what_the_verifier_said(
+    state_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data_plane, "OBJECTS_DIR", objects_with_a_refused_one(tmp_path, "nic/bpf/rc.bpf.c"))
+    trial = next(check for check in preflight.doctor_checks() if check.what.startswith("native XDP"))
+    log = state_dir / "doctor-verifier.log"
+    assert not trial.is_met
+    assert trial.found.startswith("the kernel refused rc.bpf.o: ")
+    assert trial.found.endswith(f"what the verifier said is in {log}")
+    assert "compile with the distribution's clang" in trial.fix
+    assert "invalid access to packet" in log.read_text()
+    log.unlink()
 
 
 def test_without_root_the_first_thing_said_is_sudo() -> None:

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 from lab_leftovers import SMALL
 
-from agents.wire_abi import DrainerMode, PortCounter
+from agents.abi import DrainerMode, PortCounter
 from testbed.errors import UsageError
 from testbed.fabric import lab
 from testbed.fabric.build import Progress
+from testbed.fabric.known_labs import names
 from testbed.fabric.process import find_marked
 from testbed.fabric.queue_engine import QueueEngine
 from testbed.fabric.state import Phase, RuntimeName, lab_paths, read_state
@@ -101,7 +102,7 @@ def test_down_is_idempotent(lab_name: str) -> None:
 
 def test_two_labs_do_not_disturb_each_other(small_lab: str, other_lab_name: str) -> None:
     lab.up(SMALL, name=other_lab_name, runtime="netns")
-    assert {small_lab, other_lab_name} <= set(lab.names())
+    assert {small_lab, other_lab_name} <= set(names())
     with lab.attach(small_lab) as first, lab.attach(other_lab_name) as second:
         port = first.clos.port("p0-t0-0:1").id
         idle = second.port_counters.sum(port)

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from agents.nic.client import AgentClient
-from agents.wire_abi import PortCounter
+from agents.abi import PortCounter
+from agents.nic.client import AgentClient, connect_pair
 from testbed.fabric.live import Lab
 from testbed.faults.by_hand import LabFaults, parse_fault
-from testbed.topology.reliable_connection import choose_rc_congestion
+from testbed.topology.path import find_ev
+from testbed.transport.reliable_connection import choose_rc_congestion
 
 pytestmark = pytest.mark.root
 
@@ -62,14 +63,13 @@ def colliding_flows(live: Lab) -> Iterator[list[Flow]]:
             local, remote = near.register_memory(MESSAGE_BYTES), far.register_memory(MESSAGE_BYTES)
             undo.callback(near.deregister_memory, local["r_key"])
             undo.callback(far.deregister_memory, remote["r_key"])
-            there = clos.ev_of_path(source, target, 0, uplink=0)
-            back = clos.ev_of_path(target, source, 0, uplink=0)
+            there = find_ev(clos, source, target, 0, uplink=0)
+            back = find_ev(clos, target, source, 0, uplink=0)
             qpn = near.create_rc_qp(target, [there], **attributes)
             peer = far.create_rc_qp(source, [back], **attributes)
             undo.callback(near.destroy_qp, qpn)
             undo.callback(far.destroy_qp, peer)
-            far.connect_qp(peer, qpn)
-            near.connect_qp(qpn, peer)
+            connect_pair(near, qpn, far, peer)
             near.subscribe()
             flows.append(Flow(near, far, qpn, local["offset"], remote["offset"], remote["r_key"]))
         yield flows

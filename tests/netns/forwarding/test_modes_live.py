@@ -4,20 +4,22 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from kernel_srv6 import replace_switch_by_kernel_srv6
 
-from agents.nic.client import AgentClient
-from agents.wire_abi import EvState, PortCounter
+from agents.abi import EvState, PortCounter
+from agents.nic.client import AgentClient, connect_pair
 from testbed.errors import UsageError
 from testbed.fabric import lab
 from testbed.fabric.data_plane import FabricMaps
-from testbed.fabric.kernel_srv6 import replace_switch_by_kernel_srv6
 from testbed.fabric.live import Lab
-from testbed.scenario.event import EvTransition
 from testbed.scenario.execution import execute
-from testbed.scenario.live import LiveLab, live_world
-from testbed.scenario.load import load_scenario
-from testbed.scenario.resolve import resolve
-from testbed.scenario.signal_clock import catching_signals
+from testbed.scenario.measure.event import EvTransition
+from testbed.scenario.run.live import LiveLab, live_world
+from testbed.scenario.run.signal_clock import catching_signals
+from testbed.scenario.spec.load import load_scenario
+from testbed.scenario.spec.resolve import resolve
+from testbed.topology.ev_set import build_ev_set
+from testbed.topology.path import explain_ev
 
 pytestmark = pytest.mark.root
 
@@ -69,7 +71,7 @@ def test_the_same_scenario_passes_in_every_mode(live: Lab, lab_name: str, tmp_pa
         if isinstance(event, EvTransition) and event.after is EvState.ASSUMED_BAD and event.host == "h0"
     ]
     crossing = [
-        CUT in {link.name for link in live.clos.explain_ev(event.entropy, 0, 1).links} for event in left
+        CUT in {link.name for link in explain_ev(live.clos, event.entropy, 0, 1).links} for event in left
     ]
     assert sum(crossing) > len(left) / 2, "most EVs that left are those of the cut link"
     assert result.recoveries[0].left_evs > 0
@@ -77,16 +79,15 @@ def test_the_same_scenario_passes_in_every_mode(live: Lab, lab_name: str, tmp_pa
 
 def test_packets_cross_exactly_the_links_that_are_explained(live: Lab) -> None:
     clos = live.clos
-    evs = list(clos.ev_set(0, 1, 64))
+    evs = list(build_ev_set(clos, 0, 1, 64))
     with (
         AgentClient(live.paths.agent_socket("h0")) as source,
         AgentClient(live.paths.agent_socket("h1")) as target,
     ):
         local, remote = source.register_memory(MESSAGE_BYTES), target.register_memory(MESSAGE_BYTES)
         near = source.create_qp(1, evs)
-        far = target.create_qp(0, list(clos.ev_set(1, 0, 64)))
-        target.connect_qp(far, near)
-        source.connect_qp(near, far)
+        far = target.create_qp(0, list(build_ev_set(clos, 1, 0, 64)))
+        connect_pair(source, near, target, far)
         before = sent_by_port(live)
         source.fill(local["offset"], MESSAGE_BYTES, 3)
         source.post_write(
@@ -104,7 +105,7 @@ def test_packets_cross_exactly_the_links_that_are_explained(live: Lab) -> None:
     expected: Counter[str] = Counter()
     for row in rows:
         if row["tx_packets"]:
-            for hop in clos.explain_ev(row["entropy"], 0, 1).hops[:-1]:
+            for hop in explain_ev(clos, row["entropy"], 0, 1).hops[:-1]:
                 assert hop.egress is not None
                 expected[hop.egress.name] += row["tx_packets"]
     assert sum(row["tx_packets"] for row in rows) == MESSAGE_BYTES // 2048

@@ -8,7 +8,7 @@ from own_lab import lab_up
 
 from testbed.fabric import lab
 from testbed.fabric.live import Lab
-from testbed.topology.flow_control import FlowControlKind
+from testbed.topology.flow_control_spec import FlowControlKind
 from testbed.topology.queue_spec import EcnSpec, QueueSpec, TrimSpec
 from testbed.topology.spec import NicSpec, TopologySpec
 

@@ -5,10 +5,10 @@ from pathlib import Path
 from testbed.fabric import lab
 from testbed.fabric.live import Lab
 from testbed.scenario.execution import FinishedRun, execute
-from testbed.scenario.live import LiveLab, live_world
-from testbed.scenario.load import load_scenario
-from testbed.scenario.resolve import resolve
-from testbed.scenario.signal_clock import catching_signals
+from testbed.scenario.run.live import LiveLab, live_world
+from testbed.scenario.run.signal_clock import catching_signals
+from testbed.scenario.spec.load import load_scenario
+from testbed.scenario.spec.resolve import resolve
 
 
 def run_on(live: Lab, scenario: str, runs: Path) -> FinishedRun:

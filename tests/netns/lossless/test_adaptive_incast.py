@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from scenario_run import run_on
 
-from agents.wire_abi import PortCounter
+from agents.abi import PortCounter
 from testbed.fabric.live import Lab
 
 pytestmark = pytest.mark.root

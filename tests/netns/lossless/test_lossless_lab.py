@@ -1,15 +1,13 @@
 """Labs with PFC and with credits under incast and under a pause storm, beside one that drops."""
 
 import json
-import time
-from collections.abc import Callable
 from pathlib import Path
-from threading import Event
 
 import pytest
 from scenario_run import run_on
+from waiting import poll_until
 
-from agents.wire_abi import PortCounter
+from agents.abi import PortCounter
 from testbed.cli.app import run as command_line
 from testbed.fabric.live import Lab
 from testbed.fabric.lossless import LinkFlow, opened_lossless
@@ -48,17 +46,6 @@ def flow_of(live: Lab) -> dict[str, LinkFlow]:
         return {port.name: flow for port, flow in zip(live.clos.ports(), lossless.links(), strict=True)}
 
 
-def eventually(condition: Callable[[], bool], *, deadline_seconds: float = 30) -> bool:
-    """Whether *condition* came true; for state in mapped memory, whose changes nobody announces."""
-    end = time.monotonic() + deadline_seconds
-    pause = Event()
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        pause.wait(0.01)
-    return True
-
-
 @EVERY_LAB
 def test_four_windows_into_one_port_lose_nothing_under_flow_control(held_lab: Lab, tmp_path: Path) -> None:
     before = drops_at_switches(held_lab)
@@ -94,11 +81,11 @@ def test_raw_traffic_of_four_hosts_into_one_port_loses_nothing_under_flow_contro
         where = "{links: {between: [host, t0], node: p0-t0-0}}"
         faults.add(parse_fault("congestion", where, fields, ()), seed=1)
         if is_lossless:
-            assert eventually(has_gone_back_to_every_nic)
+            poll_until(has_gone_back_to_every_nic)
             arrived = sent_by(held_lab, "p0-t0-1:0")
-            assert eventually(lambda: sent_by(held_lab, "p0-t0-1:0") - arrived > RAW_FRAMES)
+            poll_until(lambda: sent_by(held_lab, "p0-t0-1:0") - arrived > RAW_FRAMES)
         else:
-            assert eventually(lambda: drops_at_switches(held_lab) - dropped_before > RAW_FRAMES)
+            poll_until(lambda: drops_at_switches(held_lab) - dropped_before > RAW_FRAMES)
     finally:
         faults.clear_all()
         faults.close()
@@ -110,7 +97,7 @@ def test_raw_traffic_of_four_hosts_into_one_port_loses_nothing_under_flow_contro
 def test_a_pause_storm_spreads_to_the_nics_and_ends(
     held_lab: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert eventually(lambda: not any(flow.is_stalled for flow in flow_of(held_lab).values()))
+    poll_until(lambda: not any(flow.is_stalled for flow in flow_of(held_lab).values()))
     before = flow_of(held_lab)
     lost_before = drops_at_switches(held_lab)
 
@@ -126,7 +113,7 @@ def test_a_pause_storm_spreads_to_the_nics_and_ends(
         faults.add(parse_fault("pause-storm", "h4:0", storm, ()), seed=1)
         faults.add(parse_fault("congestion", "h0:0", {**load, "id": "guilty", "towards": "h4"}, ()), seed=1)
         faults.add(parse_fault("congestion", "h0:0", {**load, "id": "victim", "towards": "h5"}, ()), seed=1)
-        assert eventually(has_spread)
+        poll_until(has_spread)
         # what the victim would leave by is free, and still it stands, at the NIC already
         flows, standing = flow_of(held_lab), sent_by(held_lab, "p0-t0-1:1")
         assert not flows["p0-t0-1:1"].is_stalled
@@ -139,8 +126,8 @@ def test_a_pause_storm_spreads_to_the_nics_and_ends(
         assert held["h0:0"] > 0
         assert held["h3:0"] == 0
         faults.clear("storm")
-        assert eventually(lambda: sent_by(held_lab, "p0-t0-1:1") > standing)
-        assert eventually(lambda: not flow_of(held_lab)[downlink].is_stalled)
+        poll_until(lambda: sent_by(held_lab, "p0-t0-1:1") > standing)
+        poll_until(lambda: not flow_of(held_lab)[downlink].is_stalled)
     finally:
         faults.clear_all()
         faults.close()

@@ -6,11 +6,12 @@ from contextlib import ExitStack
 from math import gcd
 from typing import Any, Final, Self
 
-from agents.nic.client import AgentClient
+from agents.nic.client import AgentClient, connect_pair
 from agents.nic.pattern import seed_at
 from testbed.fabric.live import Lab
 from testbed.fabric.port_fault import write_port_fault
 from testbed.topology.element import Link
+from testbed.topology.ev_set import build_ev_set
 from testbed.topology.spec import TopologySpec
 
 SPEC: Final = TopologySpec(planes=4, t0=2, t1=2, hosts_per_t0=2)
@@ -70,11 +71,12 @@ class WritePair:
                 opened.enter_context(AgentClient(live.paths.agent_socket(host))) for host in hosts
             )
             near, far = (live.clos.node(host).index for host in hosts)
-            self.evs = live.clos.ev_set(near, far)
+            self.evs = build_ev_set(live.clos, near, far)
             self.qpn = self.source.create_qp(far, list(self.evs), **attributes)
-            self.peer_qpn = self.target.create_qp(near, list(live.clos.ev_set(far, near)), **attributes)
-            self.target.connect_qp(self.peer_qpn, self.qpn)
-            self.source.connect_qp(self.qpn, self.peer_qpn)
+            self.peer_qpn = self.target.create_qp(
+                near, list(build_ev_set(live.clos, far, near)), **attributes
+            )
+            connect_pair(self.source, self.qpn, self.target, self.peer_qpn)
             self.local = self.source.register_memory(self.local_slots * length)
             self.remote = self.target.register_memory(self.remote_slots * length + 2 * self.MARGIN_BYTES)
             self.source.fill(self.local["offset"], self.local["length"], seed)

@@ -3,17 +3,17 @@
 import os
 import select
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 from nic_lab import DEADLINE_NS, DISTANT, LAP, SPEC, WritePair
 
+from agents.abi import Event, EventKind, NicControl, QpState, Status
 from agents.bpf.libbpf import open_pinned
 from agents.bpf.maps import MappedArray, RingBuffer
+from agents.clock import monotonic_ns
 from agents.nic.client import AgentClient
-from agents.wire_abi import Event, EventKind, NicConfig, QpState, Status
 from testbed.errors import AgentError, UsageError
 from testbed.fabric import lab
 from testbed.fabric.folder_watch import FolderWatch
@@ -29,10 +29,10 @@ def kill_agent(live: Lab, host: str, number: signal.Signals = signal.SIGKILL) ->
     """Kills the agent of *host* and waits until it is gone."""
     (agent,) = [process.identity for process in live.state.processes if process.node == host]
     os.kill(agent.pid, number)
-    deadline_ns = time.monotonic_ns() + DEADLINE_NS
+    deadline_ns = monotonic_ns() + DEADLINE_NS
     with FolderWatch([live.paths.node_folder(host)]) as watch:
         while is_alive(agent):
-            assert time.monotonic_ns() < deadline_ns
+            assert monotonic_ns() < deadline_ns
             watch.wait([agent], deadline_ns)
 
 
@@ -86,7 +86,7 @@ def pinned(live: Lab, host: str, name: str) -> Iterator[int]:
 
 def await_kernel_event(live: Lab, host: str, kind: EventKind) -> Event:
     """The next event of a kind that the NIC of a host without an agent reports."""
-    deadline_ns = time.monotonic_ns() + DEADLINE_NS
+    deadline_ns = monotonic_ns() + DEADLINE_NS
     with pinned(live, host, "nic_events") as descriptor:
         ring = RingBuffer(descriptor)
         try:
@@ -95,7 +95,7 @@ def await_kernel_event(live: Lab, host: str, kind: EventKind) -> Event:
                     event = Event.from_buffer_copy(record)
                     if event.kind == kind:
                         return event
-                left_seconds = (deadline_ns - time.monotonic_ns()) / 1e9
+                left_seconds = (deadline_ns - monotonic_ns()) / 1e9
                 assert left_seconds > 0, "no event came"
                 select.select([ring.fileno()], [], [], left_seconds)
         finally:
@@ -107,13 +107,13 @@ def test_qp_stops_once_its_agent_has_been_silent_for_too_long(healed: Lab) -> No
     with WritePair(healed, DISTANT) as pair:
         pair.post(1 << 30)
         kill_agent(healed, "h0")
-        with pinned(healed, "h0", "nic_config") as descriptor:
-            config = MappedArray(descriptor, NicConfig)[0]
-            limit_ns = config.heartbeat_limit_ns
+        with pinned(healed, "h0", "nic_control") as descriptor:
+            control = MappedArray(descriptor, NicControl)[0]
+            limit_ns = control.heartbeat_limit_ns
             assert limit_ns > 1_000_000_000
-            config.heartbeat_limit_ns = 1
+            control.heartbeat_limit_ns = 1
             event = await_kernel_event(healed, "h0", EventKind.QP_STATE)
-            config.heartbeat_limit_ns = limit_ns
+            control.heartbeat_limit_ns = limit_ns
         assert (event.a, event.b, event.c) == (QpState.RTS, QpState.ERROR, Status.FLUSHED)
 
 
@@ -133,20 +133,20 @@ def test_agents_that_died_are_started_anew_and_begin_with_nothing(healed: Lab) -
     with WritePair(healed, DISTANT):
         kill_agent(healed, "h0")
         kill_agent(healed, "h2")
-    assert lab.restart(healed.name) == ("h0", "h2")
+    assert lab.restart(healed.name).restarted == ("h0", "h2")
     assert lab.status(healed.name).problems == ()
     with lab.attach(healed.name) as attached:
         assert attached.agent("h0").list_qps() == []
         with WritePair(attached, DISTANT) as pair:
             pair.write(BURST)
             assert pair.wrong_bytes() == 0
-    assert lab.restart(healed.name) == ()
+    assert not lab.restart(healed.name)
 
 
 def test_an_agent_that_lives_is_started_anew_when_it_is_named(healed: Lab) -> None:
     with AgentClient(healed.paths.agent_socket("h1")) as client:
         client.register_memory(4096)
-        assert lab.restart(healed.name, ["h1"]) == ("h1",)
+        assert lab.restart(healed.name, ["h1"]).restarted == ("h1",)
         with pytest.raises(AgentError, match=r"h1/agent\.sock (died|is gone)"):
             client.hello()
     assert lab.status(healed.name).problems == ()

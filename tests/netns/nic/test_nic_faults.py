@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from nic_lab import DISTANT, LAP, WritePair, set_link_down, set_loss
 
-from agents.wire_abi import PortCounter
+from agents.abi import PortCounter
 from testbed.fabric.live import Lab
 from testbed.fabric.port_fault import write_port_fault
 from testbed.faults.lab_target import LabTarget

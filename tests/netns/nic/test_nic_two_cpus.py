@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from nic_lab import DISTANT, LAP, WritePair, set_loss
 
+from agents.abi import NicCounter, NicCounters
 from agents.bpf.libbpf import open_pinned
 from agents.bpf.maps import PerCpuArray
-from agents.wire_abi import NicCounter, NicCounters
 from testbed.fabric import lab
 from testbed.fabric.live import Lab
 

@@ -1,17 +1,18 @@
 """Two live NICs, their agents and the fabric between them: immediates, QP states, ports that come and go."""
 
 import os
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from own_lab import lab_up
+from waiting import poll_until
 
-from agents.nic.client import AgentClient
+from agents.nic.client import AgentClient, connect_pair
 from testbed.errors import UsageError
 from testbed.fabric import lab as labs
 from testbed.fabric.live import Lab
+from testbed.topology.ev_set import build_ev_set
 from testbed.topology.spec import TopologySpec
 
 pytestmark = pytest.mark.root
@@ -38,13 +39,12 @@ class Pair:
         self.source = self.near.register_memory(1 << 18)
         self.target = self.far.register_memory(1 << 18)
         self.near.fill(self.source["offset"], 1 << 18, 1)
-        evs = list(lab.clos.ev_set(NEAR, FAR, 32))
+        evs = list(build_ev_set(lab.clos, NEAR, FAR, 32))
         self.qpn = self.near.create_qp(FAR, evs, first_psn=WRAP, peer_first_psn=5)
         self.peer_qpn = self.far.create_qp(NEAR, evs, first_psn=5, peer_first_psn=WRAP)
 
     def connect(self) -> None:
-        self.far.connect_qp(self.peer_qpn, self.qpn)
-        self.near.connect_qp(self.qpn, self.peer_qpn)
+        connect_pair(self.near, self.qpn, self.far, self.peer_qpn)
 
     def post(self, length: int, **work: int) -> int:
         """The id of a work request from the start of one memory to that of the other."""
@@ -77,15 +77,6 @@ def pair(lab: Lab) -> Iterator[Pair]:
         pair.far.close()
 
 
-def await_true(condition: Callable[[], bool]) -> None:
-    """Asks every 10 ms for at most 10 s."""
-    for _ in range(1000):
-        if condition():
-            return
-        threading.Event().wait(0.01)
-    pytest.fail("it did not come true in 10 s")
-
-
 def test_immediates_arrive_in_order_with_their_data_across_the_wrap(pair: Pair) -> None:
     pair.connect()
     pair.far.post_receive(pair.peer_qpn, 5)
@@ -112,7 +103,7 @@ def test_immediate_that_nobody_waits_for_fails_after_the_retries_and_the_rest_is
         statuses.extend(row["status"] for row in pair.near.poll(pair.qpn))
         return len(statuses) == 3
 
-    await_true(have_all_ended)
+    poll_until(have_all_ended)
     assert statuses == ["success", "retry_exceeded", "flushed"]
     with pytest.raises(UsageError, match="state ERROR"):
         pair.write(10)
@@ -126,8 +117,8 @@ def test_immediate_that_nobody_waits_for_fails_after_the_retries_and_the_rest_is
         ("RTS", {}, "RTS follows RTR"),
         ("INIT", {}, "INIT follows RESET"),
         ("RTR", {}, "peer_qpn: 0"),
-        ("RTR", {"peer_qpn": 256, "mpr": 3}, "mpr: not an attribute of the change to RTR"),
-        ("RTR", {"peer_qpn": 256, "mpr_dest": 9}, "mpr_dest: 9; 1 to 8 is accepted"),
+        ("RTR", {"peer_qpn": 1024, "mpr": 3}, "mpr: not an attribute of the change to RTR"),
+        ("RTR", {"peer_qpn": 1024, "mpr_dest": 9}, "mpr_dest: 9; 1 to 8 is accepted"),
         ("SQD", {}, "state: SQD"),
     ],
 )
@@ -149,9 +140,14 @@ def test_qp_walks_through_all_states_and_begins_anew(pair: Pair) -> None:
         pair.write(10, immediate=1)
     pair.near.modify_qp(pair.qpn, "ERROR")
     pair.near.modify_qp(pair.qpn, "RESET")
-    pair.near.modify_qp(pair.qpn, "INIT")
+    former, pair.qpn = pair.qpn, pair.near.modify_qp(pair.qpn, "INIT")
+    assert pair.qpn != former
+    with pytest.raises(UsageError, match=f"no QP {former}"):
+        pair.near.query_qp(former)
     pair.far.modify_qp(pair.peer_qpn, "RESET")
-    pair.far.modify_qp(pair.peer_qpn, "INIT")
+    pair.peer_qpn = pair.far.modify_qp(pair.peer_qpn, "INIT")
+    with pytest.raises(UsageError, match="peer_first_psn: needed"):
+        pair.near.connect_qp(pair.qpn, pair.peer_qpn)
     pair.connect()
     pair.write(1 << 18)
 
@@ -164,12 +160,12 @@ def test_peer_that_loses_a_port_is_left_at_once_and_returned_to(lab: Lab, pair: 
     lost = sum(ev["lost_packets"] for ev in pair.near.ev_list(pair.qpn))
     lab.node(f"h{FAR}").cmd("ip", "link", "set", port.interface, "down")
     try:
-        await_true(lambda: pair.near.counters()["rx_port_status"] > heard)
+        poll_until(lambda: pair.near.counters()["rx_port_status"] > heard)
         assert set(pair.planes_used()) == {0}
         assert sum(ev["lost_packets"] for ev in pair.near.ev_list(pair.qpn)) == lost
     finally:
         lab.node(f"h{FAR}").cmd("ip", "link", "set", port.interface, "up")
-    await_true(lambda: set(pair.planes_used()) == {0, 1})
+    poll_until(lambda: set(pair.planes_used()) == {0, 1})
 
 
 def test_denied_evs_carry_nothing_and_a_reliability_probe_is_answered(pair: Pair) -> None:
@@ -181,13 +177,13 @@ def test_denied_evs_carry_nothing_and_a_reliability_probe_is_answered(pair: Pair
     assert set(pair.planes_used()) == {0, 1}
     answered = pair.near.counters()["rx_probe_answer"]
     pair.near.probe(pair.qpn, [0, 1], "reliability")
-    await_true(lambda: pair.near.counters()["rx_probe_answer"] == answered + 2)
+    poll_until(lambda: pair.near.counters()["rx_probe_answer"] == answered + 2)
 
 
 @pytest.mark.parametrize("sack_every", [4, 16])
 def test_coalesced_sacks_carry_a_message_as_well(lab: Lab, sack_every: int) -> None:
     pair = Pair(lab)
-    evs = list(lab.clos.ev_set(NEAR, FAR, 32))
+    evs = list(build_ev_set(lab.clos, NEAR, FAR, 32))
     pair.qpn = pair.near.create_qp(FAR, evs, peer_sack_every=sack_every)
     pair.peer_qpn = pair.far.create_qp(NEAR, evs, sack_every=sack_every)
     pair.connect()

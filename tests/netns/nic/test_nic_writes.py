@@ -8,6 +8,7 @@ import pytest
 from nic_lab import DEADLINE_NS, DISTANT, LAP, NEIGHBOURS, WritePair
 
 from agents.nic.client import AgentClient
+from agents.nic.work_queue import QPN_MIN
 from testbed.errors import UsageError
 from testbed.fabric.live import Lab
 
@@ -185,7 +186,7 @@ def test_what_is_no_request_is_answered_and_the_connection_lives(live: Lab) -> N
     assert live.agent("h0").list_qps() == []
 
 
-def test_new_qp_hears_nothing_of_the_one_whose_number_it_has(live: Lab) -> None:
+def test_new_qp_hears_nothing_of_the_one_whose_place_it_has(live: Lab) -> None:
     """Requests sent in one go are answered before the agent looks at events: the old QP's still wait."""
     with WritePair(live, NEIGHBOURS, 64) as pair:
         pair.complete(pair.post(LAP))
@@ -198,12 +199,12 @@ def test_new_qp_hears_nothing_of_the_one_whose_number_it_has(live: Lab) -> None:
             "r_key": pair.remote["r_key"],
         }
         create = {"peer_host": 1, "evs": list(pair.evs)}
+        successor = pair.qpn + QPN_MIN  # the QP that is made when all others are in use
         requests = [
             *[("post_write", write)] * 20,
             ("destroy_qp", {"qpn": pair.qpn}),
-            ("create_qp", create),
-            ("wait", {"qpn": pair.qpn, "wait_ns": 50_000_000}),
-            ("destroy_qp", {"qpn": pair.qpn}),
+            *[("create_qp", create)] * live.spec.nic.qps_max,
+            ("wait", {"qpn": successor, "wait_ns": 50_000_000}),
         ]
         with socket.socket(socket.AF_UNIX) as raw:
             raw.settimeout(DEADLINE_NS / 1e9)
@@ -213,8 +214,8 @@ def test_new_qp_hears_nothing_of_the_one_whose_number_it_has(live: Lab) -> None:
             with raw.makefile("rb") as answers:
                 results = [json.loads(answers.readline()) for _ in requests]
         assert [result.get("error") for result in results] == [None] * len(requests)
-        assert results[-3]["result"] == pair.qpn
-        assert results[-2]["result"] == []
+        assert results[-2]["result"] == successor
+        assert results[-1]["result"] == []
 
 
 def test_qps_and_memory_end_with_the_connection_that_made_them(live: Lab) -> None:

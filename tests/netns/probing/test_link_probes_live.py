@@ -1,11 +1,10 @@
 """Link probes on a real fabric: they come back, and broken links are found among sound ones."""
 
 import json
-import time
 from pathlib import Path
-from threading import Event
 
 import pytest
+from waiting import poll_until
 
 from testbed.cli.app import run
 from testbed.fabric import lab
@@ -17,10 +16,10 @@ from testbed.metrics.exposition import Samples
 from testbed.metrics.lab_watch import open_reader
 from testbed.probing.localisation import Diagnosis, localise
 from testbed.scenario.execution import execute
-from testbed.scenario.live import LiveLab, live_world
-from testbed.scenario.load import load_scenario
-from testbed.scenario.resolve import resolve
-from testbed.scenario.signal_clock import catching_signals
+from testbed.scenario.run.live import LiveLab, live_world
+from testbed.scenario.run.signal_clock import catching_signals
+from testbed.scenario.spec.load import load_scenario
+from testbed.scenario.spec.resolve import resolve
 from testbed.topology.probe_outcome import PathOutcome, since
 from testbed.topology.probe_path import probe_paths
 
@@ -56,13 +55,12 @@ def judged(counts: LinkProbeCounts, at_least: int = JUDGED_PER_PATH) -> list[Pat
 def await_judged(counts: LinkProbeCounts, at_least: int) -> list[PathOutcome]:
     """What becomes of so many probes on every path that are judged from now on."""
     before = counts.read()
-    deadline_ns = time.monotonic_ns() + DEADLINE_NS
-    while True:
+
+    def judged() -> list[PathOutcome]:
         between = list(since(counts.read(), before))
-        if min(outcome.passed + outcome.failed for outcome in between) >= at_least:
-            return between
-        assert time.monotonic_ns() < deadline_ns, between
-        Event().wait(0.02)  # the kernel only counts: there is nothing to be woken by
+        return between if min(each.passed + each.failed for each in between) >= at_least else []
+
+    return poll_until(judged, interval_s=0.02)
 
 
 def diagnose(live: Lab) -> Diagnosis:

@@ -17,7 +17,7 @@ from ctypes import c_uint32
 from dataclasses import dataclass
 from pathlib import Path
 
-from agents import wire_abi
+from agents import abi
 from agents.bpf.libbpf import BpfObject, attach_xdp, pin
 from agents.bpf.maps import ArrayMap, MappedArray, PerCpuArray, map_update
 from agents.switch.queue_maps import QUEUE_DRAINER_MAPS, QUEUE_PORT_MAPS
@@ -27,9 +27,9 @@ from testbed.fabric.ring_drops import parse_dropped
 
 OBJECTS = Path(__file__).parents[3] / "agents" / "_objects"
 DRAINER = OBJECTS / "drainer"
-IFINDEX_BASE = wire_abi.Limit.IFINDEX_BASE
-TO_FAR = wire_abi.Usid.T0 << wire_abi.Usid.ROLE_SHIFT | 1
-TO_NEAR = wire_abi.Usid.T0 << wire_abi.Usid.ROLE_SHIFT | 2
+IFINDEX_BASE = abi.Limit.IFINDEX_BASE
+TO_FAR = abi.Usid.T0 << abi.Usid.ROLE_SHIFT | 1
+TO_NEAR = abi.Usid.T0 << abi.Usid.ROLE_SHIFT | 2
 SRV6_BLOCK = 0xFCBB0000
 MTU = 3000
 ETH_P_ALL = 3
@@ -118,17 +118,17 @@ class ShapedLine:
         )
         entries = dict.fromkeys(per_port, self.port_count)
         entries |= dict.fromkeys(QUEUE_DRAINER_MAPS, self.drainer_count)
-        entries |= {"queue_frames": pool_frames, "fib": wire_abi.Limit.FIB_STRIDE * (len(self.links) + 1)}
-        rodata = bytes(wire_abi.FabricConfig(srv6_block=SRV6_BLOCK, is_shaped=1))
+        entries |= {"queue_frames": pool_frames, "fib": abi.Limit.FIB_STRIDE * (len(self.links) + 1)}
+        rodata = bytes(abi.FabricConfig(srv6_block=SRV6_BLOCK, is_shaped=1))
         self.switch = BpfObject(OBJECTS / "forward.bpf.o", max_entries=entries, rodata=rodata)
         self._stack.callback(self.switch.close)
-        self.port_table = MappedArray(self.switch.map_fd("port_table"), wire_abi.Port)
-        self.settings = MappedArray(self.switch.map_fd("queue_settings"), wire_abi.QueueSettings)
-        self.state = MappedArray(self.switch.map_fd("queue_state"), wire_abi.QueueState)
-        self.drainer_state = MappedArray(self.switch.map_fd("queue_drainer"), wire_abi.QueueDrainer)
-        self.lateness = MappedArray(self.switch.map_fd("queue_lateness"), wire_abi.Histogram)
-        self.pool = ArrayMap(self.switch.map_fd("queue_pool"), wire_abi.QueuePool, locked=True)
-        self._counters = PerCpuArray(self.switch.map_fd("port_counters"), wire_abi.PortCounters)
+        self.port_table = MappedArray(self.switch.map_fd("port_table"), abi.Port)
+        self.settings = MappedArray(self.switch.map_fd("queue_settings"), abi.QueueSettings)
+        self.state = MappedArray(self.switch.map_fd("queue_state"), abi.QueueState)
+        self.drainer_state = MappedArray(self.switch.map_fd("queue_drainer"), abi.QueueDrainer)
+        self.lateness = MappedArray(self.switch.map_fd("queue_lateness"), abi.Histogram)
+        self.pool = ArrayMap(self.switch.map_fd("queue_pool"), abi.QueuePool, locked=True)
+        self._counters = PerCpuArray(self.switch.map_fd("port_counters"), abi.PortCounters)
         self.pins.mkdir()
         self._stack.callback(self.pins.rmdir)
         pinned = {"forward": self.switch.program_fd("forward")}
@@ -144,7 +144,7 @@ class ShapedLine:
             port, settings = self.port_table[port_id], self.settings[port_id]
             port.node_id = (local + 1) // 2
             port.peer_port = port_id ^ 1
-            port.kind = wire_abi.PortKind.T0_UP
+            port.kind = abi.PortKind.T0_UP
             port.mac[:] = list(mac_of(port_id))
             port.peer_mac[:] = list(mac_of(port_id ^ 1))
             port.rate_bps = shape.rate_bps
@@ -160,9 +160,9 @@ class ShapedLine:
             first = copy * self.ports_per_line
             for node in range(1, len(self.links)):
                 for usid, egress in ((TO_FAR, 2 * node), (TO_NEAR, 2 * node - 1)):
-                    index = usid >> wire_abi.Usid.ROLE_SHIFT << wire_abi.Usid.PLANE_SHIFT
-                    index |= (usid & wire_abi.Usid.INDEX_MASK) + 2 * copy
-                    key = node * wire_abi.Limit.FIB_STRIDE + index
+                    index = usid >> abi.Usid.ROLE_SHIFT << abi.Usid.PLANE_SHIFT
+                    index |= (usid & abi.Usid.INDEX_MASK) + 2 * copy
+                    key = node * abi.Limit.FIB_STRIDE + index
                     map_update(fib, c_uint32(key), c_uint32(first + egress + 1))
 
     def _create_links(self) -> None:
@@ -256,7 +256,7 @@ class ShapedLine:
             raw.bind((f"port{port_id}", ETH_P_ALL))
         return raw
 
-    def counter(self, port_id: int, which: wire_abi.PortCounter) -> int:
+    def counter(self, port_id: int, which: abi.PortCounter) -> int:
         """One counter of a port, summed over CPUs."""
         return self._counters.sum(port_id)[which]
 

@@ -3,33 +3,20 @@
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
-from threading import Event
 
 import pytest
 from line_traffic import assert_same_frames, equal_frames, random_frames, receive, send
 from shaped_line import DRAINER, TO_FAR, LineFactory, LinkShape, ShapedLine
+from waiting import poll_until
 
-from agents.wire_abi import DrainerMode
+from agents.abi import DrainerMode
 
 pytestmark = pytest.mark.root
 
 SHAPED = [LinkShape(100_000_000)] * 2
 FOREVER = 2**64 - 1
 STATUS_USAGE, STATUS_PINS = 2, 3
-
-
-def eventually(condition: Callable[[], bool], *, deadline_seconds: float = 10) -> bool:
-    """Whether *condition* came true; for state in mapped memory, whose changes nobody announces."""
-    end = time.monotonic() + deadline_seconds
-    pause = Event()
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        pause.wait(0.002)
-    return True
 
 
 def sleeps(line: ShapedLine) -> bool:
@@ -44,14 +31,14 @@ def run_drainer(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_sigterm_ends_it_with_success(make_line: LineFactory) -> None:
     line = make_line(SHAPED)
     line.start_drainer()
-    assert eventually(lambda: sleeps(line))
+    poll_until(lambda: sleeps(line))
     assert line.stop_drainer(signal.SIGTERM) == 0
 
 
 def test_it_ends_when_its_pins_vanish(make_line: LineFactory) -> None:
     line = make_line(SHAPED)
     line.start_drainer()
-    assert eventually(lambda: sleeps(line))
+    poll_until(lambda: sleeps(line))
     line.close_pins()
     assert line.drainer.wait(timeout=10) == 0
 
@@ -59,7 +46,7 @@ def test_it_ends_when_its_pins_vanish(make_line: LineFactory) -> None:
 def test_second_drainer_of_a_lab_is_refused(make_line: LineFactory) -> None:
     line = make_line(SHAPED)
     line.start_drainer()
-    assert eventually(lambda: sleeps(line))
+    poll_until(lambda: sleeps(line))
     second = run_drainer("--pins", str(line.pins))
     assert second.returncode == STATUS_PINS
     assert second.stderr == "mrc-drainer: another process drains this lab\n"
@@ -116,7 +103,7 @@ def test_a_drainer_at_rest_is_woken_by_every_frame(
     line.start_drainer()
     with line.socket_at(0) as outlet, line.socket_at(3) as inlet:
         for _ in range(20):
-            assert eventually(lambda: sleeps(line))
+            poll_until(lambda: sleeps(line))
             send(outlet, equal_frames(1, TO_FAR, 100))
             assert len(receive(inlet, 1)) == 1
 

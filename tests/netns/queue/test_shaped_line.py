@@ -8,7 +8,7 @@ import pytest
 from line_traffic import Frame, Window, assert_same_frames, equal_frames, labels, random_frames, receive, send
 from shaped_line import TO_FAR, TO_NEAR, LineFactory, LinkShape
 
-from agents.wire_abi import PortCounter
+from agents.abi import PortCounter
 
 pytestmark = pytest.mark.root
 

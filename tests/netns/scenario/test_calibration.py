@@ -6,7 +6,7 @@ import pytest
 
 from testbed.fabric import lab as labs
 from testbed.metrics.fidelity import FidelityLimits
-from testbed.scenario import calibration
+from testbed.scenario.run import calibration
 
 
 def test_capacity_is_measured_and_the_lab_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:

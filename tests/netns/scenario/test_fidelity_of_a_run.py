@@ -14,13 +14,13 @@ from testbed.metrics.reader import LabReader
 from testbed.metrics.sampler import take_reading
 from testbed.metrics.series import add_hosts
 from testbed.scenario.execution import execute
-from testbed.scenario.live import LiveLab, live_world
-from testbed.scenario.load import load_scenario
-from testbed.scenario.resolve import resolve
-from testbed.scenario.signal_clock import catching_signals
-from testbed.scenario.verdict import Status
-from testbed.topology.congestion import CongestionControl
+from testbed.scenario.measure.verdict import Status
+from testbed.scenario.run.live import LiveLab, live_world
+from testbed.scenario.run.signal_clock import catching_signals
+from testbed.scenario.spec.load import load_scenario
+from testbed.scenario.spec.resolve import resolve
 from testbed.topology.spec import TopologySpec
+from testbed.transport.congestion import CongestionControl
 from testbed.workloads.engine import WorkloadEngine
 from testbed.workloads.flow import Flow
 from testbed.workloads.load import Load

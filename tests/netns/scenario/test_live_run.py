@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from agents.wire_abi import EvState
+from agents.abi import EvState
 from testbed.fabric import lab
 from testbed.fabric.state import lab_paths, read_state
 from testbed.faults.ledger import Ledger
-from testbed.scenario.event import EvTransition, PortTransition
 from testbed.scenario.execution import FinishedRun, execute
-from testbed.scenario.live import LiveLab, live_world
-from testbed.scenario.load import load_scenario
-from testbed.scenario.resolve import resolve
-from testbed.scenario.signal_clock import catching_signals
-from testbed.scenario.verdict import Status
+from testbed.scenario.measure.event import EvTransition, PortTransition
+from testbed.scenario.measure.verdict import Status
+from testbed.scenario.run.live import LiveLab, live_world
+from testbed.scenario.run.signal_clock import catching_signals
+from testbed.scenario.spec.load import load_scenario
+from testbed.scenario.spec.resolve import resolve
 
 pytestmark = pytest.mark.root
 

@@ -7,10 +7,10 @@ import pytest
 
 from testbed.fabric import lab
 from testbed.scenario.execution import execute
-from testbed.scenario.live import LiveLab, live_world
-from testbed.scenario.load import load_scenario
-from testbed.scenario.resolve import resolve
-from testbed.scenario.signal_clock import catching_signals
+from testbed.scenario.run.live import LiveLab, live_world
+from testbed.scenario.run.signal_clock import catching_signals
+from testbed.scenario.spec.load import load_scenario
+from testbed.scenario.spec.resolve import resolve
 
 pytestmark = pytest.mark.root
 

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from agents.wire_abi import NicCounter
+from agents.abi import NicCounter
 from testbed.fabric import lab
 from testbed.metrics.lab_watch import open_reader
 from testbed.scenario.execution import FinishedRun, execute
-from testbed.scenario.live import LiveLab, live_world
-from testbed.scenario.load import load_scenario
-from testbed.scenario.resolve import resolve
-from testbed.scenario.signal_clock import catching_signals
+from testbed.scenario.run.live import LiveLab, live_world
+from testbed.scenario.run.signal_clock import catching_signals
+from testbed.scenario.spec.load import load_scenario
+from testbed.scenario.spec.resolve import resolve
 
 pytestmark = pytest.mark.root
 

@@ -11,7 +11,7 @@ from testbed.workloads.load import Load
 from testbed.workloads.mrc_transport import QpShape, open_mrc
 from testbed.workloads.outcome import FlowOutcome
 
-DEADLINE_NS = 20 * 10**9
+DEADLINE_NS = 120 * 10**9
 SECOND_NS = 10**9
 
 

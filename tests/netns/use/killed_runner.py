@@ -1,12 +1,12 @@
-"""A runner that injects one fault and is killed while it acts; the lab's keeper takes the fault back."""
+"""A runner that injects one fault and is killed while it acts; the lab's reaper takes the fault back."""
 
 import json
 import subprocess
 import sys
-import time
 
 from fault_traffic import DEADLINE_NS
 
+from agents.clock import monotonic_ns
 from testbed.fabric.folder_watch import FolderWatch
 from testbed.fabric.state import lab_paths
 from testbed.faults.ledger import Ledger
@@ -22,7 +22,7 @@ with lab.attach(name) as attached:
     fault = parse_fault(kind, where, {"id": "f1", "until": "cleared", **json.loads(fields)}, ())
     action = plan_fault(fault, attached.clos, 1)
 session = FaultSession(name)
-session.apply(action.occurrence(0, 0, None))
+session.apply(action)
 print("applied", flush=True)
 sys.stdin.read()
 """
@@ -36,8 +36,8 @@ def kill_a_runner_with(lab_name: str, kind: str, where: str, fields: dict[str, s
         assert runner.stdout.readline() == "applied\n"
         runner.kill()
     ledger = Ledger(lab_paths(lab_name).faults)
-    deadline_ns = time.monotonic_ns() + DEADLINE_NS
+    deadline_ns = monotonic_ns() + DEADLINE_NS
     with FolderWatch([ledger.active_folder]) as watch:
         while ledger.entries():
-            assert time.monotonic_ns() < deadline_ns
+            assert monotonic_ns() < deadline_ns
             watch.wait([], deadline_ns)

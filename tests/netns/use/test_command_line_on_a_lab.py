@@ -4,7 +4,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from shared_lab import SPEC, unhealthy_ports
 from typed_command import Command
 
+from agents.clock import monotonic_ns
 from testbed.fabric.live import Lab
 from testbed.fabric.namespace import namespace_names
 from testbed.fabric.process import find_marked
@@ -20,7 +20,7 @@ from testbed.fabric.state import lab_paths
 pytestmark = pytest.mark.root
 
 LINK = "p0-t0-0:2~p0-t1-0:0"
-DEADLINE_NS = 20 * 10**9
+DEADLINE_NS = 120 * 10**9
 STATUS_KEYS = {
     "schema_version",
     "kind",
@@ -71,7 +71,7 @@ def test_a_fault_is_added_listed_shown_and_cleared(
     added = command.json("fault", "add", "loss", "--link", LINK, "--ratio", "5%", "--until", "cleared")
     assert added["id"] == "loss-1"
     assert added["links"] == [LINK]
-    assert added["applied_ns"] <= time.monotonic_ns()
+    assert added["applied_ns"] <= monotonic_ns()
     assert "loss-1 is active already" not in command.stderr
     [listed] = command.json("fault", "list")["faults"]
     assert set(listed) == {
@@ -221,9 +221,9 @@ def start_bench(lab_name: str, live: Lab) -> "subprocess.Popen[str]":
         text=True,
     )
     sent = live.agent("h0").counters()["messages"]
-    deadline_ns = time.monotonic_ns() + DEADLINE_NS
+    deadline_ns = monotonic_ns() + DEADLINE_NS
     while live.agent("h0").counters()["messages"] == sent:
-        assert time.monotonic_ns() < deadline_ns
+        assert monotonic_ns() < deadline_ns
         assert process.poll() is None
     return process
 
@@ -256,9 +256,9 @@ def test_an_interrupted_bench_gives_its_qps_back(
     out, _ = process.communicate(timeout=30)
     assert process.returncode == status
     assert out == ""
-    deadline_ns = time.monotonic_ns() + DEADLINE_NS
+    deadline_ns = monotonic_ns() + DEADLINE_NS
     while live.agent("h0").list_qps() or live.agent("h2").list_qps():
-        assert time.monotonic_ns() < deadline_ns
+        assert monotonic_ns() < deadline_ns
 
 
 def test_a_command_out_of_time_names_what_it_was_at(command: Command, live: Lab) -> None:
@@ -292,7 +292,7 @@ def test_metrics_are_served_until_interrupted(lab_name: str) -> None:
     assert f'mrc_testbed_lab_up{{lab="{lab_name}"}} 1' in page
 
 
-def test_down_takes_faults_and_their_keeper_along(command: Command, lab_name: str) -> None:
+def test_down_takes_faults_and_their_reaper_along(command: Command, lab_name: str) -> None:
     """The last test of the module."""
     command("fault", "add", "nic-port-down", "--link", "h0:1", "--for", "1h")
     assert command("down", "--dry-run") == f"lab {lab_name} would be removed\n"

@@ -7,7 +7,7 @@ import pytest
 from fault_traffic import send
 from typed_command import Command
 
-from agents.wire_abi import PortCounter
+from agents.abi import PortCounter
 from testbed.fabric.live import Lab
 from testbed.faults.by_hand import LabFaults, parse_fault
 from testbed.topology.element import PortKind

@@ -7,8 +7,10 @@ from shared_lab import SPEC
 from typed_command import Command
 
 from agents.nic.client import AgentClient
+from agents.nic.work_queue import QPN_MIN
 from testbed.fabric.live import Lab
 from testbed.fabric.port_fault import write_port_fault
+from testbed.topology.ev_set import build_ev_set
 
 pytestmark = pytest.mark.root
 
@@ -19,8 +21,8 @@ PATHS = SPEC.planes * SPEC.t1
 def qpn(live: Lab) -> Iterator[int]:
     """A QP from h0 to h2, connected to nobody."""
     with AgentClient(live.paths.agent_socket("h0")) as client:
-        number = client.create_qp(2, list(live.clos.ev_set(0, 2)))
-        client.connect_qp(number, 300)
+        number = client.create_qp(2, list(build_ev_set(live.clos, 0, 2)))
+        client.connect_qp(number, QPN_MIN, 0)
         yield number
 
 
@@ -74,7 +76,7 @@ def test_a_path_is_denied_and_allowed(command: Command, live: Lab, qpn: int) -> 
     assert denied(live, qpn) == {(1, 0)}
     assert live.agent("h0").call("denied_paths") == [{"plane": 1, "uplink": 0, "peer_host": 2}]
     with AgentClient(live.paths.agent_socket("h0")) as client:
-        later = client.create_qp(2, list(live.clos.ev_set(0, 2)))
+        later = client.create_qp(2, list(build_ev_set(live.clos, 0, 2)))
         assert denied(live, later) == {(1, 0)}
     assert "1:0: allowed; that changed" in command("ev", "allow", "h0", "h2", "1:0")
     assert denied(live, qpn) == set()

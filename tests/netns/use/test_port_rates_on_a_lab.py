@@ -6,10 +6,11 @@ Goodput has an upper bound only: a port never sends faster than its rate, but a 
 import pytest
 from typed_command import Command
 
-from agents.wire_abi import PortCounter
+from agents.abi import PortCounter
 from testbed.fabric.live import Lab
+from testbed.topology.port_selection import port_rates_bps
 from testbed.topology.queue_spec import QueueOverride, QueueSpec
-from testbed.topology.selector import LinkSelector
+from testbed.topology.selector_spec import LinkSelector
 from testbed.topology.spec import NicSpec, TopologySpec
 
 pytestmark = pytest.mark.root
@@ -42,7 +43,7 @@ RATES = {
 
 def test_every_port_in_the_kernel_has_the_rate_that_the_topology_says(live: Lab) -> None:
     in_kernel = [live.port_table[port.id].rate_bps for port in live.clos.ports()]
-    assert in_kernel == list(live.clos.port_rates_bps)
+    assert in_kernel == list(port_rates_bps(live.clos))
     assert {name: in_kernel[live.clos.port(name).id] for name in RATES} == RATES
 
 

@@ -8,7 +8,7 @@ from fault_traffic import send
 from killed_runner import kill_a_runner_with
 from shared_lab import unhealthy_ports
 
-from agents.wire_abi import PortCounter
+from agents.abi import PortCounter
 from testbed.errors import UsageError
 from testbed.fabric.live import Lab
 from testbed.fabric.process import ProcessIdentity, find_marked
@@ -173,7 +173,7 @@ def test_traffic_made_ready_flows_when_its_fault_begins_and_ends_with_the_sessio
     with FaultSession(lab_name) as session:
         session.make_ready([action])
         [waiting] = load_processes(lab_name)
-        session.apply(action.occurrence(0, 0, None))
+        session.apply(action)
         assert load_processes(lab_name) == [waiting]
         session.clear("f1")
         session.make_ready([action])

@@ -8,7 +8,7 @@ import pytest
 from typed_command import Command
 
 from testbed.cli.app import run
-from testbed.fabric import lab
+from testbed.fabric.known_labs import names
 from testbed.fabric.namespace import namespace_names
 from testbed.metrics.capacity import Capacity, keep_capacity, this_machine
 
@@ -59,7 +59,7 @@ def test_nothing_is_made_of_what_is_refused(
     assert "4.57 M frame hops/s, and this machine carries 2.00 M at most" in command.stderr
     assert "insist with --overload" in command.stderr
     assert sorted(tmp_path.rglob("*")) == before
-    assert LAB not in lab.names()
+    assert LAB not in names()
     assert not _namespaces()
 
 

@@ -12,6 +12,7 @@ from shared_lab import SPEC, unhealthy_ports
 
 from testbed.cli.app import run
 from testbed.fabric import lab
+from testbed.fabric.known_labs import names
 from testbed.fabric.live import Lab
 from testbed.fabric.namespace import namespace_names
 from testbed.fabric.state import lab_paths
@@ -70,7 +71,7 @@ class Scenario:
 def test_a_run_takes_the_lab_that_is_up_and_leaves_it_up(
     live: Lab, scenario: Scenario, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    labs = lab.names()
+    labs = names()
     path = scenario.write()
     status = run(["-n", live.name, "run", path, "--runs", str(scenario.runs), "-o", "json"])
     found = json.loads(capsys.readouterr().out)
@@ -80,7 +81,7 @@ def test_a_run_takes_the_lab_that_is_up_and_leaves_it_up(
     assert Path(found["folder"], "report.html").is_file()
     assert all(each["passed"] for each in found["manifest"]["expectations"])
     assert [fault["id"] for fault in found["manifest"]["faults"]] == ["cut"]
-    assert lab.names() == labs
+    assert names() == labs
     assert lab.status(live.name).is_healthy
 
 

@@ -3,12 +3,14 @@
 import ctypes
 from typing import Generic, TypeVar
 
-from agents.wire_abi import (
+from agents.abi import (
     Command,
     EvState,
     Limit,
     NicConfig,
+    NicControl,
     NicCounter,
+    NicPaths,
     ProbeKind,
     Qp,
     QpState,
@@ -73,8 +75,9 @@ class PlainDevice:
             uplinks_per_pair=spec.uplinks_per_pair,
             uplink_count=clos.numbering.uplink_count,
             srv6_block=BLOCK,
-            port_up_mask=0b0101,
         )
+        self.control = NicControl(port_up_mask=0b0101)
+        self.paths = NicPaths().path
         self.qp_count = qp_count
         self.qps = PlainQps(Qp, qp_count)
         self.rc_qps = PlainQps(RcQp, qp_count)
@@ -87,6 +90,10 @@ class PlainDevice:
         self.lent: list[tuple[int, int]] = []
         self.probes: list[tuple[int, int]] = []
         self.probe_kinds: list[ProbeKind] = []
+        self.awaited_runs = 0
+
+    def await_runs(self) -> None:
+        self.awaited_runs += 1
 
     def lend_frames(self, qp_index: int, packets: int) -> None:
         self.lent.append((qp_index, packets))

@@ -2,13 +2,14 @@
 
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from scripted_agent import answer, scripted_agent, send
 
-from agents.nic.client import AgentClient
+from agents.nic.client import MESSAGE_BYTES_MAX, AgentClient
 from testbed.errors import AgentError, UsageError
 
 SHORT_NS = 50_000_000
@@ -194,7 +195,9 @@ def test_late_answer_is_no_event(path: Path) -> None:
             client.next_event(SHORT_NS)
 
 
-@pytest.mark.parametrize("line", [b"not JSON\n", b"[1, 2]\n", b"7\n", b"\xff\xfe\n", b"\n"])
+@pytest.mark.parametrize(
+    "line", [b"not JSON\n", b"[1, 2]\n", b"7\n", b"\xff\xfe\n", b"\n", b"[" * 100_000 + b"\n"]
+)
 def test_what_is_no_message_is_an_error_of_the_agent(path: Path, line: bytes) -> None:
     def script(connection: socket.socket, requests: Requests) -> None:
         next(requests)
@@ -244,3 +247,28 @@ def test_subscribe_names_the_kinds_it_wants(path: Path) -> None:
 
     with scripted_agent(path, script), AgentClient(path, LONG_NS) as client:
         client.subscribe("receive", "qp_state")
+
+
+def test_message_without_end_is_not_kept(path: Path) -> None:
+    def script(connection: socket.socket, requests: Requests) -> None:
+        next(requests)
+        with suppress(ConnectionError):
+            for _ in range(2 * (MESSAGE_BYTES_MAX >> 20)):
+                connection.sendall(bytes(1 << 20))
+
+    with scripted_agent(path, script):
+        client = AgentClient(path, LONG_NS)
+        with client, pytest.raises(AgentError, match=f"a message of over {MESSAGE_BYTES_MAX} bytes"):
+            client.hello()
+
+
+def test_answer_without_result_is_an_error_of_the_agent(path: Path) -> None:
+    def script(connection: socket.socket, requests: Requests) -> None:
+        send(connection, {"id": next(requests)["id"]})
+
+    with (
+        scripted_agent(path, script),
+        AgentClient(path, LONG_NS) as client,
+        pytest.raises(AgentError, match="an answer without a result"),
+    ):
+        client.port_status()

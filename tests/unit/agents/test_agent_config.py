@@ -21,7 +21,9 @@ CONFIG = AgentConfig(
 )
 
 
-@pytest.mark.parametrize("config", [CONFIG, AgentConfig("h0", Path("p"), Path("s"), Path("l"))])
+@pytest.mark.parametrize(
+    "config", [CONFIG, AgentConfig("h0", pins=Path("p"), socket=Path("s"), log=Path("l"))]
+)
 def test_document_is_read_back_as_it_was(tmp_path: Path, config: AgentConfig) -> None:
     file = tmp_path / "agent.json"
     file.write_text(json.dumps(config_document(config)))

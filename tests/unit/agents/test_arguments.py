@@ -7,7 +7,7 @@ import pytest
 from plain_device import PlainDevice
 
 from agents.nic.arguments import check_arguments
-from agents.nic.config import AgentConfig
+from agents.nic.config import NicSettings
 from agents.nic.device import NicDevice
 from agents.nic.verbs import Verbs
 from testbed.errors import UsageError
@@ -66,7 +66,7 @@ def test_further_attributes_have_a_type_too() -> None:
 
 def test_every_verb_says_what_it_takes(tmp_path: Path) -> None:
     nic = PlainDevice(Clos(TopologySpec()), 0)
-    verbs = Verbs(AgentConfig("h0", tmp_path, tmp_path, tmp_path), cast("NicDevice", nic))
+    verbs = Verbs(NicSettings("h0"), cast("NicDevice", nic))
     for verb in verbs.table.values():
         with pytest.raises(UsageError, match=r"not an argument|missing|is accepted"):
             check_arguments(verb, {"no_such_argument": None})

@@ -5,16 +5,17 @@ from typing import Any, cast
 import pytest
 from plain_device import PlainDevice
 
-from agents.nic.config import AgentConfig
+from agents.nic.config import NicSettings
 from agents.nic.device import NicDevice
 from agents.nic.verbs import Verbs
-from agents.wire_abi import Limit
+from agents.nic.work_queue import qp_index
 from testbed.errors import UsageError
 from testbed.topology.clos import Clos
+from testbed.topology.ev_set import build_ev_set
 from testbed.topology.spec import TopologySpec
 
 FABRIC = Clos(TopologySpec(planes=4, t0=2, t1=2, hosts_per_t0=2))
-EVS = list(FABRIC.ev_set(0, 3, 16))
+EVS = list(build_ev_set(FABRIC, 0, 3, 16))
 RATE_BPS, RTT_NS = 400_000_000, 750_000
 
 
@@ -23,16 +24,14 @@ def device() -> PlainDevice:
     return PlainDevice(FABRIC, 0)
 
 
-def verbs_at(device: PlainDevice, folder: Any, rate_bps: int) -> Verbs:
-    config = AgentConfig(
-        "h0", folder, folder / "s", folder / "l", rate_bps=rate_bps, base_rtt_ns=RTT_NS if rate_bps else 0
-    )
+def verbs_at(device: PlainDevice, rate_bps: int) -> Verbs:
+    config = NicSettings("h0", rate_bps=rate_bps, base_rtt_ns=RTT_NS if rate_bps else 0)
     return Verbs(config, cast("NicDevice", device))
 
 
 @pytest.fixture
 def verbs(device: PlainDevice, tmp_path: Any) -> Verbs:
-    return verbs_at(device, tmp_path, RATE_BPS)
+    return verbs_at(device, RATE_BPS)
 
 
 def online(verbs: Verbs, **config: Any) -> int:
@@ -45,7 +44,7 @@ def test_qp_gets_the_parameters_of_its_profile(verbs: Verbs, device: PlainDevice
     profile = online(verbs, max_cwnd=20_000, gamma=0.5)
     qpn = verbs.create_qp(3, EVS, cc_profile=profile)
     inline = verbs.create_qp(3, EVS, cc_profile={"max_cwnd": 20_000, "gamma": 0.5})
-    first, second = (device.qps.read(number - Limit.QPN_BASE) for number in (qpn, inline))
+    first, second = (device.qps.read(qp_index(number)) for number in (qpn, inline))
     assert bytes(first.cc) == bytes(second.cc)
     assert first.nscc.cwnd_bytes == 20_000
     asked = verbs.query_cc_profile(profile)
@@ -95,7 +94,7 @@ def test_other_algorithms_and_too_many_profiles(verbs: Verbs) -> None:
 
 
 def test_ports_without_a_rate_have_no_nscc(device: PlainDevice, tmp_path: Any) -> None:
-    verbs = verbs_at(device, tmp_path, 0)
+    verbs = verbs_at(device, 0)
     number = verbs.create_cc_profile("uet-1.0-nscc")
     with pytest.raises(UsageError, match="nscc needs ports with a rate"):
         verbs.modify_cc_profile(number, config={})

@@ -6,20 +6,22 @@ from typing import cast
 import pytest
 from plain_device import PlainDevice
 
-from agents.nic.config import AgentConfig
+from agents.abi import Qp
+from agents.nic.config import NicSettings
 from agents.nic.device import NicDevice
 from agents.nic.qp import path_numbers, replacement_path
 from agents.nic.verbs import Verbs
-from agents.wire_abi import Limit, Qp
+from agents.nic.work_queue import qp_index
+from agents.protocol.sizes import ROUNDING_MAX_BYTES, write_nominal_bytes
 from testbed.errors import UsageError
 from testbed.topology.clos import Clos
 from testbed.topology.ev import Ev
+from testbed.topology.ev_set import build_ev_set
 from testbed.topology.spec import TopologySpec
-from testbed.wire.received_bytes import ROUNDING_MAX_BYTES, write_nominal_bytes
 
 FABRIC = Clos(TopologySpec(planes=4, t0=2, t1=2, hosts_per_t0=2))
 HOST, PEER = 0, 3
-EVS = list(FABRIC.ev_set(HOST, PEER, 16))
+EVS = list(build_ev_set(FABRIC, HOST, PEER, 16))
 
 
 @pytest.fixture
@@ -29,12 +31,12 @@ def device() -> PlainDevice:
 
 def verbs_of(device: PlainDevice, folder: Path, *, is_shaped: bool) -> Verbs:
     rate = {"rate_bps": 400_000_000, "base_rtt_ns": 750_000} if is_shaped else {}
-    config = AgentConfig("h0", folder, folder / "s", folder / "l", **rate)
+    config = NicSettings("h0", **rate)
     return Verbs(config, cast("NicDevice", device))
 
 
 def made(device: PlainDevice, qpn: int) -> Qp:
-    return device.qps.read(qpn - Limit.QPN_BASE)
+    return device.qps.read(qp_index(qpn))
 
 
 def test_nscc_where_ports_have_a_rate(device: PlainDevice, tmp_path: Path) -> None:
@@ -104,7 +106,7 @@ def test_evs_of_one_uplink_share_a_path() -> None:
 def test_ev_that_replaces_another_joins_the_path_it_names(device: PlainDevice, tmp_path: Path) -> None:
     verbs = verbs_of(device, tmp_path, is_shaped=False)
     qpn = verbs.create_qp(PEER, EVS)
-    qp, attributes = made(device, qpn), verbs._qps[qpn - Limit.QPN_BASE].attributes
+    qp, attributes = made(device, qpn), verbs._qps[qp_index(qpn)].attributes
     other = next(index for index, ev in enumerate(EVS) if ev >> 16 != EVS[0] >> 16)
     assert replacement_path(qp, attributes, 0, EVS[other] ^ 0x77) == qp.evs[other].path
     unknown = replacement_path(qp, attributes, 0, 0x0FFF0000)

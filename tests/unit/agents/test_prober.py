@@ -5,11 +5,10 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.nic.prober import ProbeSchedule
-from agents.wire_abi import EvState, Qp
+from agents.abi import EvState, Qp
+from agents.nic.prober import ProbeSchedule, excess_falls
 
 BASE_NS = 1_000_000
-FIRST_NS = 10 * BASE_NS
 CEILING_NS = 1_000_000_000
 
 
@@ -39,45 +38,56 @@ def test_nothing_is_due_while_no_ev_is_bad() -> None:
     assert schedule.due(10**12) == {}
 
 
-def test_first_probe_follows_ten_base_intervals_after_the_fall() -> None:
+def test_first_probe_leaves_at_once() -> None:
     schedule = ProbeSchedule(BASE_NS)
-    schedule.add(0, 7, 1, now_ns=5000)
-    assert next_due(schedule) == 5000 + FIRST_NS
-    assert schedule.due(5000 + FIRST_NS - 1) == {}
-    assert schedule.due(5000 + FIRST_NS) == {0: [7]}
-    assert schedule.due(5000 + FIRST_NS) == {}
+    schedule.add(0, 7, 0, now_ns=5000)
+    assert next_due(schedule) == 5000
+    assert schedule.due(4999) == {}
+    assert schedule.due(5000) == {0: [7]}
+    assert schedule.due(5000) == {}
 
 
-def test_each_further_fall_of_an_ev_waits_twice_as_long_up_to_the_ceiling() -> None:
+def test_each_further_fall_of_a_path_waits_four_times_as_long_up_to_the_ceiling() -> None:
     waits = []
-    for bad_count in (1, 2, 3, 7, 8, 1000):
+    for excess in (1, 2, 3, 5, 1000):
         schedule = ProbeSchedule(BASE_NS)
-        schedule.add(0, 7, bad_count, now_ns=0)
+        schedule.add(0, 7, excess, now_ns=0)
         waits.append(next_due(schedule))
-    assert waits == [FIRST_NS, 2 * FIRST_NS, 4 * FIRST_NS, 64 * FIRST_NS, CEILING_NS, CEILING_NS]
+    assert waits == [4 * BASE_NS, 16 * BASE_NS, 64 * BASE_NS, CEILING_NS, CEILING_NS]
+
+
+def test_falls_count_only_beyond_what_all_paths_have() -> None:
+    assert excess_falls(1, [1, 0, 0, 0]) == 0
+    assert excess_falls(4, [4, 0, 0, 0, 0, 0, 0, 0]) == 2
+    assert excess_falls(9, [9, 8, 10, 9]) == 0
+
+
+@given(st.integers(1, 100), st.integers(1, 64))
+def test_paths_that_all_fall_alike_are_all_probed_at_once(falls: int, count: int) -> None:
+    assert excess_falls(falls, [falls] * count) == 0
 
 
 def test_unanswered_probes_become_rarer() -> None:
     schedule = ProbeSchedule(BASE_NS)
-    schedule.add(0, 7, 1, now_ns=0)
+    schedule.add(0, 7, 0, now_ns=0)
     pauses = []
     now_ns = next_due(schedule)
-    for _ in range(9):
+    for _ in range(12):
         ((_, evs),) = schedule.due(now_ns).items()
         assert schedule.reschedule(0, evs, qp_with({7: BAD}, pending=[7]), now_ns) == [7]
         pauses.append(next_due(schedule) - now_ns)
         now_ns = next_due(schedule)
-    assert pauses == [min(FIRST_NS << step, CEILING_NS) for step in range(1, 10)]
+    assert pauses == [min(BASE_NS << step, CEILING_NS) for step in range(1, 13)]
 
 
 def test_answer_makes_the_next_probe_come_soon() -> None:
     schedule = ProbeSchedule(BASE_NS)
-    schedule.add(0, 7, 5, now_ns=0)
+    schedule.add(0, 7, 3, now_ns=0)
     now_ns = next_due(schedule)
-    assert now_ns == 16 * FIRST_NS
+    assert now_ns == 64 * BASE_NS
     schedule.due(now_ns)
     assert schedule.reschedule(0, [7], qp_with({7: BAD}, answered=[7]), now_ns) == [7]
-    assert next_due(schedule) == now_ns + FIRST_NS
+    assert next_due(schedule) == now_ns + BASE_NS
 
 
 def test_ev_that_is_good_again_is_probed_no_more() -> None:

@@ -5,13 +5,15 @@ from typing import Any, cast
 import pytest
 from plain_device import PlainDevice
 
-from agents.nic.config import AgentConfig
+from agents.abi import Event, EventKind, EvReason, EvState
+from agents.nic.config import NicSettings
 from agents.nic.device import NicDevice
 from agents.nic.verbs import Verbs
-from agents.wire_abi import Event, EventKind, EvReason, EvState, Limit
+from agents.nic.work_queue import qp_index
 from testbed.errors import UsageError
 from testbed.topology.clos import Clos
 from testbed.topology.ev import decode_ev
+from testbed.topology.ev_set import build_ev_set
 from testbed.topology.spec import TopologySpec
 
 FABRIC = Clos(TopologySpec(planes=4, t0=2, t1=3, hosts_per_t0=2))
@@ -26,7 +28,7 @@ def device() -> PlainDevice:
 
 @pytest.fixture
 def verbs(device: PlainDevice, tmp_path: Any) -> Verbs:
-    return Verbs(AgentConfig("h0", tmp_path, tmp_path / "s", tmp_path / "l"), cast("NicDevice", device))
+    return Verbs(NicSettings("h0"), cast("NicDevice", device))
 
 
 def ready_format(verbs: Verbs, mode: str = "SRV6") -> int:
@@ -68,7 +70,7 @@ def test_auto_spreads_over_the_uplinks_of_every_plane(verbs: Verbs, device: Plai
         assert sorted(ev.uplink for ev in evs if ev.plane == plane)[:1] == [0]
         assert {ev.uplink for ev in evs if ev.plane == plane} == {0, 1, 2}
     assert len(set(evs)) == COUNT
-    assert device.qps.read(qpn - Limit.QPN_BASE).min_active == COUNT // 4
+    assert device.qps.read(qp_index(qpn)).min_active == COUNT // 4
 
 
 def test_generated_keeps_to_its_fields_in_every_plane(verbs: Verbs) -> None:
@@ -114,7 +116,7 @@ def test_an_ev_is_replaced_in_the_profile_and_in_its_qps(verbs: Verbs, device: P
     other = 0x10020005
     verbs.ev_profile_op(profile, [{"op": "REPLACE_EV", "ev": EVS[4], "new_ev": other}])
     assert array(verbs, profile)[4]["ev"] == other
-    assert device.qps.read(qpn - Limit.QPN_BASE).evs[4].entropy == other
+    assert device.qps.read(qp_index(qpn)).evs[4].entropy == other
     verbs.take_event(
         Event(time_ns=1, kind=EventKind.EV_STATE, qp_index=0, a=4, b=EvState.GOOD, c=EvState.ASSUMED_BAD)
     )
@@ -138,7 +140,7 @@ def test_state_of_an_ev_is_set_in_all_qps_and_in_those_to_come(verbs: Verbs, dev
     verbs.ev_profile_op(profile, [{"op": "MODIFY_EV_STATE", "ev": EVS[5], "state": "DENIED"}])
     second = verbs.create_qp(PEER, ev_profile=profile)
     for qpn in (first, second):
-        assert device.qps.read(qpn - Limit.QPN_BASE).evs[5].state == EvState.DENIED
+        assert device.qps.read(qp_index(qpn)).evs[5].state == EvState.DENIED
     assert verbs.ev_profile_op(profile, [{"op": "QUERY_EV_STATE", "ev": EVS[5]}]) == ["DENIED"]
     results = verbs.ev_profile_op(
         profile,
@@ -267,12 +269,13 @@ def test_events_are_told_as_the_mask_says(verbs: Verbs) -> None:
 
 
 def test_denied_paths_hold_for_qps_that_are_and_that_come(verbs: Verbs) -> None:
-    evs = list(FABRIC.ev_set(0, PEER, COUNT))
+    evs = list(build_ev_set(FABRIC, 0, PEER, COUNT))
     first = verbs.create_qp(PEER, evs)
-    neighbour = verbs.create_qp(1, list(FABRIC.ev_set(0, 1, COUNT)))
+    neighbour = verbs.create_qp(1, list(build_ev_set(FABRIC, 0, 1, COUNT)))
     assert verbs.deny_path(2, peer_host=PEER) == COUNT // 4
     assert verbs.deny_path(1, uplink=0) == sum(
-        (decode_ev(ev).plane, decode_ev(ev).uplink) == (1, 0) for ev in (*evs, *FABRIC.ev_set(0, 1, COUNT))
+        (decode_ev(ev).plane, decode_ev(ev).uplink) == (1, 0)
+        for ev in (*evs, *build_ev_set(FABRIC, 0, 1, COUNT))
     )
     second = verbs.create_qp(PEER, evs)
     denied = [row["entropy"] for row in verbs.ev_list(first) if row["state"] == "DENIED"]
@@ -286,7 +289,7 @@ def test_denied_paths_hold_for_qps_that_are_and_that_come(verbs: Verbs) -> None:
 
 
 def test_what_another_entry_denies_stays_denied(verbs: Verbs) -> None:
-    verbs.create_qp(PEER, list(FABRIC.ev_set(0, PEER, COUNT)))
+    verbs.create_qp(PEER, list(build_ev_set(FABRIC, 0, PEER, COUNT)))
     verbs.deny_path(2)
     verbs.deny_path(2, uplink=1)
     assert verbs.allow_path(2, uplink=1) == 0

@@ -6,10 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.abi import EvState, NicConfig, Qp, QpState
 from agents.nic.qp import QpAttributes, QueuePair, build_qp, carrier_template
-from agents.wire_abi import EvState, NicConfig, Qp, QpState
+from agents.nic.work_queue import QPN_MIN
 from testbed.errors import UsageError
 from testbed.topology.clos import Clos
+from testbed.topology.ev_set import build_ev_set
+from testbed.topology.path import qp_template
 from testbed.topology.spec import TopologySpec
 from testbed.topology.usid import BLOCK
 
@@ -31,7 +34,7 @@ def config_of(clos: Clos, host: int) -> NicConfig:
 def attributes(**changes: object) -> QpAttributes:
     usual = QpAttributes(
         peer_host=PEER,
-        evs=FABRIC.ev_set(HOST, PEER, 16),
+        evs=build_ev_set(FABRIC, HOST, PEER, 16),
         backup_per_plane=1,
         min_active=4,
         window_packets=64,
@@ -41,6 +44,7 @@ def attributes(**changes: object) -> QpAttributes:
         retry_limit=7,
         probe_success_target=3,
         seed=0,
+        first_psn=0,
     )
     return replace(usual, **changes)  # type: ignore[arg-type] # values of any type are what is tried here
 
@@ -86,7 +90,7 @@ def test_number_of_evs_must_be_shared_equally_by_the_planes(count: int) -> None:
 
 
 def test_evs_must_be_in_the_order_of_their_planes() -> None:
-    evs = list(FABRIC.ev_set(HOST, PEER, 16))
+    evs = list(build_ev_set(FABRIC, HOST, PEER, 16))
     evs[3], evs[4] = evs[4], evs[3]
     with pytest.raises(UsageError, match=r"^evs: those of plane 0 do not all name it$"):
         attributes(evs=tuple(evs)).check(config_of(FABRIC, HOST))
@@ -94,7 +98,7 @@ def test_evs_must_be_in_the_order_of_their_planes() -> None:
 
 @pytest.mark.parametrize("ev", [-1, 1 << 32, 4 << 28])
 def test_ev_beyond_32_bits_or_the_planes_is_refused(ev: int) -> None:
-    evs = (*FABRIC.ev_set(HOST, PEER, 16)[:15], ev)
+    evs = (*build_ev_set(FABRIC, HOST, PEER, 16)[:15], ev)
     with pytest.raises(UsageError, match=r"^evs: those of plane 3 do not all name it$"):
         attributes(evs=evs).check(config_of(FABRIC, HOST))
 
@@ -106,11 +110,11 @@ def test_qp_starts_with_every_ev_good_and_the_backups_behind(
     clos = Clos(TopologySpec(planes=planes, t0=2, t1=2, hosts_per_t0=2))
     backup = data.draw(st.integers(0, per_plane - 1))
     seed = data.draw(st.integers(0, 2**32))
-    evs = clos.ev_set(0, 2, planes * per_plane)
+    evs = build_ev_set(clos, 0, 2, planes * per_plane)
     chosen = attributes(peer_host=2, evs=evs, backup_per_plane=backup, min_active=1, seed=seed)
     chosen.check(config_of(clos, 0))
-    qp = build_qp(QueuePair(3, chosen), config_of(clos, 0))
-    assert (qp.state, qp.qpn, qp.peer_host) == (QpState.INIT, 256 + 3, 2)
+    qp = build_qp(QueuePair(QPN_MIN + 3, chosen), config_of(clos, 0))
+    assert (qp.state, qp.qpn, qp.peer_host) == (QpState.INIT, QPN_MIN + 3, 2)
     check_ev_set(qp, evs, planes, per_plane, backup)
 
 
@@ -132,9 +136,9 @@ def check_ev_set(qp: Qp, evs: tuple[int, ...], planes: int, per_plane: int, back
 
 def test_seed_decides_the_order_of_evs() -> None:
     config = config_of(FABRIC, HOST)
+    evs = build_ev_set(FABRIC, HOST, PEER, 128)
     orders = [
-        list(build_qp(QueuePair(0, attributes(seed=seed, evs=FABRIC.ev_set(HOST, PEER, 128))), config).order)
-        for seed in (1, 1, 2)
+        list(build_qp(QueuePair(QPN_MIN, attributes(seed=seed, evs=evs)), config).order) for seed in (1, 1, 2)
     ]
     assert orders[0] == orders[1]
     assert orders[0] != orders[2]
@@ -156,6 +160,6 @@ def test_carrier_template_is_the_topologys(clos: Clos, data: st.DataObject) -> N
     source = data.draw(st.integers(0, hosts - 1))
     peer = (source + data.draw(st.integers(1, hosts - 1))) % hosts
     hi, lo, is_local = carrier_template(config_of(clos, source), peer)
-    template = clos.carrier_template(source, peer)
+    template = qp_template(clos, source, peer)
     assert hi << 64 | lo == template.value
     assert is_local == clos.is_local(source, peer)

@@ -14,6 +14,7 @@ from testbed.topology.spec import TopologySpec
 FABRIC = Clos(TopologySpec(planes=4, t0=2, t1=2, hosts_per_t0=2))
 MEMORY_BYTES = 1 << 20
 PAGE_BYTES = 4096
+LIFETIME_NS = 10_000_000_000
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def device() -> PlainDevice:
 
 @pytest.fixture
 def table(device: PlainDevice) -> RegionTable:
-    return RegionTable(cast("NicDevice", device))
+    return RegionTable(cast("NicDevice", device), LIFETIME_NS)
 
 
 def test_region_is_known_to_the_kernel_and_zeroed(device: PlainDevice, table: RegionTable) -> None:
@@ -61,6 +62,19 @@ def test_keys_differ_and_are_never_0(table: RegionTable) -> None:
     assert all(0 < key < 1 << 32 and key >> 6 for key in keys)
 
 
+def test_a_key_is_not_drawn_again_while_packets_may_name_it(
+    device: PlainDevice, table: RegionTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = iter([5, 5, 5, 6])
+    monkeypatch.setattr("agents.nic.memory.randbits", lambda _: next(drawn))
+    first = table.register(1)
+    table.deregister(first.r_key)
+    assert device.awaited_runs == 0
+    second = table.register(1)
+    assert (first.r_key >> 6, second.r_key >> 6) == (6, 7)
+    assert device.awaited_runs == 1  # before the memory, or the key's place, is used again
+
+
 def test_key_given_back_opens_nothing(device: PlainDevice, table: RegionTable) -> None:
     region = table.register(100)
     table.deregister(region.r_key)
@@ -73,7 +87,7 @@ def test_key_given_back_opens_nothing(device: PlainDevice, table: RegionTable) -
 
 def test_table_begins_empty_whatever_an_earlier_agent_left(device: PlainDevice) -> None:
     device.regions[5].r_key = 0x1005
-    RegionTable(cast("NicDevice", device))
+    RegionTable(cast("NicDevice", device), LIFETIME_NS)
     assert device.regions[5].r_key == 0
 
 

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_device import PlainDevice
 
+from agents.abi import Histogram, QpState, Work
 from agents.nic.device import NicDevice
 from agents.nic.histogram import bucket_index, count_time
 from agents.nic.memory import MemoryRegion, RegionTable
 from agents.nic.stream import Stream, StreamAttributes
 from agents.nic.stream_ledger import StreamLedger
 from agents.nic.stream_record import RECORD_BYTES, Record, RecordKind, decode_record
-from agents.nic.work_queue import WorkQueue
-from agents.wire_abi import Histogram, QpState, Work
+from agents.nic.work_queue import QPN_MIN, WorkQueue
 from testbed.errors import AgentError
 from testbed.topology.clos import Clos
 from testbed.topology.spec import TopologySpec
@@ -32,12 +32,12 @@ class Side:
     def __init__(self, host: int) -> None:
         self.device = PlainDevice(FABRIC, host)
         device = cast("NicDevice", self.device)
-        self.regions = RegionTable(device)
+        self.regions = RegionTable(device, 0)
         self.told: list[dict[str, Any]] = []
         self.news = asyncio.Event()
         attributes = StreamAttributes(1 - host, is_mptcp=False, congestion="cubic")
         ledger = StreamLedger(device, 0)
-        self.stream = Stream(WorkQueue(0, attributes), attributes, self.regions, ledger, self.tell)
+        self.stream = Stream(WorkQueue(QPN_MIN, attributes), attributes, self.regions, ledger, self.tell)
 
     def tell(self, told: dict[str, Any]) -> None:
         self.told.append(told)

@@ -5,18 +5,21 @@ from typing import Any, cast
 import pytest
 from plain_device import PlainDevice
 
-from agents.nic.config import AgentConfig
+from agents.abi import Event, EventKind, EvReason, EvState, QpState, Status
+from agents.nic.config import NicSettings
 from agents.nic.device import NicDevice
 from agents.nic.verbs import Verbs
-from agents.wire_abi import Event, EventKind, EvReason, EvState, Limit, QpState, Status
+from agents.nic.work_queue import qp_index
 from testbed.errors import UsageError
 from testbed.topology.clos import Clos
+from testbed.topology.ev_set import build_ev_set
 from testbed.topology.spec import TopologySpec
 
 FABRIC = Clos(TopologySpec(planes=4, t0=2, t1=2, hosts_per_t0=2))
 HOST, PEER = 0, 3
-EVS = list(FABRIC.ev_set(HOST, PEER, 16))
-PEER_QPN = 300
+EVS = list(build_ev_set(FABRIC, HOST, PEER, 16))
+PEER_QPN = 3000
+PEER_PSN = 77
 
 
 @pytest.fixture
@@ -26,7 +29,7 @@ def device() -> PlainDevice:
 
 @pytest.fixture
 def verbs(device: PlainDevice, tmp_path: Any) -> Verbs:
-    config = AgentConfig("h0", tmp_path, tmp_path / "s", tmp_path / "l", rto_ns=7_000_000, retry_limit=9)
+    config = NicSettings("h0", rto_ns=7_000_000, retry_limit=9)
     return Verbs(config, cast("NicDevice", device))
 
 
@@ -34,7 +37,7 @@ def verbs(device: PlainDevice, tmp_path: Any) -> Verbs:
 def qpn(verbs: Verbs) -> int:
     """A QP in RTS."""
     qpn = verbs.create_qp(PEER, EVS)
-    verbs.connect_qp(qpn, PEER_QPN)
+    verbs.connect_qp(qpn, PEER_QPN, PEER_PSN)
     return qpn
 
 
@@ -47,12 +50,12 @@ def write(verbs: Verbs, qpn: int, **changes: int) -> int:
 def report(verbs: Verbs, kind: EventKind, qpn: int, *values: int) -> dict[str, Any] | None:
     """Lets the kernel report an event with fields a, b, c, d."""
     a, b, c, d = (*values, 0, 0, 0, 0)[:4]
-    return verbs.take_event(Event(time_ns=5, kind=kind, qp_index=qpn - Limit.QPN_BASE, a=a, b=b, c=c, d=d))
+    return verbs.take_event(Event(time_ns=5, kind=kind, qp_index=qp_index(qpn), a=a, b=b, c=c, d=d))
 
 
 def test_receiver_asks_for_less(verbs: Verbs, device: PlainDevice, qpn: int) -> None:
     verbs.adjust_qp(qpn, mpr_dest=2, receiver_penalty=64)
-    qp = device.qps.read(qpn - Limit.QPN_BASE)
+    qp = device.qps.read(qp_index(qpn))
     assert (qp.tracked_psns, qp.penalty) == (256, 64)
 
 
@@ -81,7 +84,7 @@ def test_only_a_connected_qp_asks_its_peer(verbs: Verbs) -> None:
 
 def test_new_qp_gets_the_defaults_of_the_nic(verbs: Verbs, device: PlainDevice) -> None:
     qpn = verbs.create_qp(PEER, EVS)
-    qp = device.qps.read(qpn - Limit.QPN_BASE)
+    qp = device.qps.read(qp_index(qpn))
     assert (qp.state, qp.qpn, qp.peer_host) == (QpState.INIT, qpn, PEER)
     assert (qp.cc.max_cwnd_bytes, qp.loss_threshold_acks, qp.pmtu_bytes) == (64 * 2136 - 255, 128, 2048)
     assert (qp.rto_ns, qp.retry_limit) == (7_000_000, 9)
@@ -90,7 +93,7 @@ def test_new_qp_gets_the_defaults_of_the_nic(verbs: Verbs, device: PlainDevice) 
 
 def test_attributes_replace_defaults(verbs: Verbs, device: PlainDevice) -> None:
     qpn = verbs.create_qp(PEER, EVS, window_packets=10, backup_per_plane=0)
-    qp = device.qps.read(qpn - Limit.QPN_BASE)
+    qp = device.qps.read(qp_index(qpn))
     assert (qp.cc.max_cwnd_bytes, qp.loss_threshold_acks) == (10 * 2136 - 255, 20)
     assert qp.planes[0].backup_count == 0
 
@@ -102,23 +105,23 @@ def test_unknown_attribute_is_named_with_those_that_exist(verbs: Verbs) -> None:
 
 def test_every_qp_of_the_nic_can_be_used_and_no_more(verbs: Verbs) -> None:
     numbers = [verbs.create_qp(PEER, EVS) for _ in range(3)]
-    assert numbers == [256, 257, 258]
+    assert numbers == [1024, 1025, 1026]
     with pytest.raises(UsageError, match="all 3 QPs of the NIC are in use"):
         verbs.create_qp(PEER, EVS)
-    verbs.destroy_qp(257)
-    assert verbs.create_qp(PEER, EVS) == 257
+    verbs.destroy_qp(1025)
+    assert verbs.create_qp(PEER, EVS) == 2 * 1024 + 1
 
 
 def test_connect_needs_a_qp_in_init_and_a_number_of_the_peer(verbs: Verbs, device: PlainDevice) -> None:
     qpn = verbs.create_qp(PEER, EVS)
-    for peer_qpn in (-1, 2, 255, 1 << 24):
-        with pytest.raises(UsageError, match=f"^peer_qpn: {peer_qpn}; 256 to 16777215 is accepted$"):
-            verbs.connect_qp(qpn, peer_qpn)
-    verbs.connect_qp(qpn, PEER_QPN)
+    for peer_qpn in (-1, 2, 1023, 1 << 24):
+        with pytest.raises(UsageError, match=f"^peer_qpn: {peer_qpn}; 1024 to 16777215 is accepted$"):
+            verbs.connect_qp(qpn, peer_qpn, PEER_PSN)
+    verbs.connect_qp(qpn, PEER_QPN, PEER_PSN)
     qp = device.qps.read(0)
-    assert (qp.state, qp.peer_qpn) == (QpState.RTS, PEER_QPN)
-    with pytest.raises(UsageError, match="QP 256 is in state RTS; connect_qp needs INIT"):
-        verbs.connect_qp(qpn, PEER_QPN)
+    assert (qp.state, qp.peer_qpn, qp.cack_next) == (QpState.RTS, PEER_QPN, PEER_PSN)
+    with pytest.raises(UsageError, match="QP 1024 is in state RTS; connect_qp needs INIT"):
+        verbs.connect_qp(qpn, PEER_QPN, PEER_PSN)
 
 
 @pytest.mark.parametrize("verb", ["destroy_qp", "poll", "ev_list"])
@@ -232,13 +235,13 @@ def test_source_must_be_registered(verbs: Verbs, qpn: int, changes: dict[str, in
 
 def test_qp_that_cannot_send_refuses_work(verbs: Verbs) -> None:
     qpn = verbs.create_qp(PEER, EVS)
-    with pytest.raises(UsageError, match=r"QP 256 is in state INIT \(success\); post_write needs RTS"):
+    with pytest.raises(UsageError, match=r"QP 1024 is in state INIT \(success\); post_write needs RTS"):
         write(verbs, qpn)
 
 
 def test_work_ring_is_never_overrun(verbs: Verbs, device: PlainDevice, qpn: int) -> None:
     ids = [write(verbs, qpn, length=0) for _ in range(63)]
-    with pytest.raises(UsageError, match="QP 256 holds 63 work requests already"):
+    with pytest.raises(UsageError, match="QP 1024 holds 63 work requests already"):
         write(verbs, qpn, length=0)
     report(verbs, EventKind.COMPLETION, qpn, ids[0], 1)
     write(verbs, qpn, length=0)
@@ -291,7 +294,9 @@ def test_failed_qp_completes_its_work_with_the_reason_and_flushes_the_rest(verbs
     statuses = [(completion["work_id"], completion["status"]) for completion in verbs.poll(qpn)]
     expected = zip(pending, ["remote_access", "flushed", "flushed"], strict=True)
     assert statuses == [(done, "success"), *expected]
-    with pytest.raises(UsageError, match=r"QP 256 is in state ERROR \(remote_access\); post_write needs RTS"):
+    with pytest.raises(
+        UsageError, match=r"QP 1024 is in state ERROR \(remote_access\); post_write needs RTS"
+    ):
         write(verbs, qpn)
 
 

@@ -121,6 +121,25 @@ def test_a_journal_cut_short_loses_only_its_last_line(folder, stage):
     assert exit_code(again) == 130
 
 
+def test_a_run_noted_after_a_torn_line_is_not_lost_with_it(folder, stage):
+    carry_out(folder, stage)
+    journal = folder.path / "journal.jsonl"
+    journal.write_text(journal.read_text()[:-20])
+    again = CampaignFolder.open(folder.path)
+    stage.events.clear()
+    assert carry_out(again, stage) == exit_code(folder)
+    assert stage.events[1:-1] == [folder.plan.runs[-1].key]
+    assert CampaignFolder.open(folder.path).pending() == []
+
+
+def test_a_line_torn_within_a_character_is_passed_over(folder, stage):
+    carry_out(folder, stage)
+    journal = folder.path / "journal.jsonl"
+    with journal.open("ab") as stream:
+        stream.write('{"key": "é'.encode()[:-1])
+    assert CampaignFolder.open(folder.path).pending() == []
+
+
 def test_the_summary_names_figure_claim_and_numbers(folder, stage):
     carry_out(folder, stage)
     markdown = (folder.path / "summary.md").read_text()

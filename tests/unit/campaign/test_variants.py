@@ -11,7 +11,7 @@ from testbed.campaign.markdown import put_into
 from testbed.campaign.plan import plan_campaign, plan_variants
 from testbed.campaign.summary import summarize_campaign
 from testbed.errors import UsageError
-from testbed.scenario.load import load_scenario
+from testbed.scenario.spec.load import load_scenario
 
 SIDES = """\
 apiVersion: mrc-testbed/v1

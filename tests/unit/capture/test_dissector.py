@@ -1,4 +1,4 @@
-"""The Wireshark dissector says what testbed.wire says, about every opcode and every field."""
+"""The Wireshark dissector says of every opcode and field what the reference of the wire format says."""
 
 import random
 import re
@@ -8,16 +8,12 @@ from ipaddress import IPv6Address
 
 import pytest
 from dissection import fields, number, run_tshark
-
-from testbed.capture.tshark import DISSECTOR
-from testbed.cli.app import run
-from testbed.topology.usid import Role, unpack_carrier
-from testbed.wire.endpoint_header import Eeth, EndpointOperation, Erth
-from testbed.wire.frame import Route, build_frame, encode_frame, trim_frame
-from testbed.wire.layout import RESERVED, Header, Layout
-from testbed.wire.link_probe_header import Lph
-from testbed.wire.opcode import Opcode
-from testbed.wire.packet import (
+from reference.endpoint_header import Eeth, EndpointOperation, Erth
+from reference.frame import Route, build_frame, encode_frame, trim_frame
+from reference.layout import RESERVED, Header, Layout
+from reference.link_probe_header import Lph
+from reference.opcode import Opcode
+from reference.packet import (
     Acknowledge,
     EndpointRequest,
     EndpointResponse,
@@ -29,10 +25,14 @@ from testbed.wire.packet import (
     Write,
     make_write,
 )
-from testbed.wire.reliability_header import CcState, NackReason, Neth, PathAdvice, Peth, Seth
-from testbed.wire.sack import acknowledged_psns, caused_by_psn, unreported_psns
-from testbed.wire.traffic_class import Dscp
-from testbed.wire.transport_header import AckKind, Aeth, Bth, FormatType, ImmDt, Meth, NakCode, Reth, Tseth
+from reference.reliability_header import CcState, NackReason, Neth, PathAdvice, Peth, Seth
+from reference.sack import acknowledged_psns, caused_by_psn, unreported_psns
+from reference.traffic_class import Dscp
+from reference.transport_header import AckKind, Aeth, Bth, FormatType, ImmDt, Meth, NakCode, Reth, Tseth
+
+from testbed.capture.tshark import DISSECTOR
+from testbed.cli.app import run
+from testbed.topology.usid import Role, unpack_carrier
 
 HEADERS: dict[str, type[Header]] = {
     "bth": Bth,

@@ -14,7 +14,6 @@ from testbed.errors import (
     Interrupted,
     PreflightError,
     UsageError,
-    WireError,
 )
 from testbed.hostprep.playbook import find_in_clone
 
@@ -35,7 +34,6 @@ def ends_with(error):
         (FabricError("m"), ExitCode.ERROR),
         (AgentError("m"), ExitCode.ERROR),
         (FaultError("m"), ExitCode.ERROR),
-        (WireError("m"), ExitCode.ERROR),
         (Interrupted("m"), ExitCode.INTERRUPTED),
         (KeyboardInterrupt(), ExitCode.INTERRUPTED),
         (typer.BadParameter("m"), ExitCode.USAGE),

@@ -10,13 +10,13 @@ import pytest
 
 from testbed.cli.interruption import CommandTimeoutError, deadline
 
-DEADLINE_S = 20
+DEADLINE_S = 120
 
 SCRIPT = """
 import select, signal, sys
 from testbed.cli.exit_codes import run_to_exit_code
 from testbed.cli.interruption import force_end, signals_interrupt
-from testbed.scenario.signal_clock import catching_signals
+from testbed.scenario.run.signal_clock import catching_signals
 
 def command():
     try:
@@ -44,9 +44,9 @@ sys.exit(status)
 def start():
     processes = []
 
-    def begin(*arguments):
+    def begin(*arguments, prefix=()):
         process = subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, *arguments],
+            [*prefix, sys.executable, "-c", SCRIPT, *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -69,6 +69,14 @@ def test_the_first_signal_cleans_up_and_ends_with_130(start, number):
     assert process.returncode == 130
     assert out == "cleaning up\nclean\n"
     assert "once more to force" in err
+
+
+def test_sigint_counts_where_the_parent_ignores_it(start):
+    """As under nohup, cron, and `&` in a script."""
+    process = start(prefix=("sh", "-c", "trap '' INT; exec \"$@\"", "sh"))
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=DEADLINE_S)
+    assert (process.returncode, out) == (130, "cleaning up\nclean\n")
 
 
 def test_the_second_signal_ends_at_once(start):

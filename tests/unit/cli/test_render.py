@@ -11,7 +11,7 @@ from rich.text import Text
 from testbed.cli.options import OutputFormat, Settings
 from testbed.cli.progress import Progress
 from testbed.cli.render import bad, data_table, good, plain_table, show
-from testbed.topology.table import Table
+from testbed.cli.table import Table
 
 DOCUMENT = {"lab": "a", "items": [{"n": 1}, {"n": 2}]}
 

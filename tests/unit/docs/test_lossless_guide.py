@@ -5,14 +5,14 @@ import re
 from testbed.document import Kind, load, validate
 from testbed.hostprep.playbook import SOURCE_ROOT
 from testbed.metrics.catalogue import METRICS
-from testbed.scenario.expression import parse_quantity
-from testbed.scenario.load import load_scenario
-from testbed.scenario.resolve import resolve
+from testbed.scenario.spec.expression import parse_quantity
+from testbed.scenario.spec.load import load_scenario
+from testbed.scenario.spec.resolve import resolve
 from testbed.topology.clos import Clos
 from testbed.topology.element import PortKind
 from testbed.topology.port_queue import port_queues
-from testbed.topology.reliable_connection import choose_rc_congestion
 from testbed.topology.spec import TopologySpec
+from testbed.transport.reliable_connection import choose_rc_congestion
 
 GUIDE = (SOURCE_ROOT / "docs/guide/lossless.md").read_text()
 WATCH = GUIDE.partition("## What to watch")[2].partition("## ")[0]

@@ -1,37 +1,47 @@
 """A lab that only remembers what was done to it."""
 
+import fcntl
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pytest
 
 from testbed.errors import FabricError
-from testbed.faults.effect import Fault
-from testbed.faults.injector import Injector, PortAccount
+from testbed.faults.controller import FaultController, PortAccount
+from testbed.faults.effects import HostRequests
+from testbed.faults.fault import ScheduledFault
 from testbed.faults.ledger import Ledger
 from testbed.faults.rule import FrameRule
+from testbed.faults.schedule import Schedule
+
+HOSTS = frozenset({"h1", "h2"})
 
 
 @dataclass
 class RecordedTarget:
     rules: dict[tuple[int, int], FrameRule] = field(default_factory=dict)
+    schedules: dict[tuple[int, int], Schedule] = field(default_factory=dict)
     rates: dict[int, float] = field(default_factory=dict)
     senders: dict[int, bool] = field(default_factory=dict)
     carriers: dict[int, bool] = field(default_factory=dict)
     routes: dict[str, bool] = field(default_factory=dict)
     running: dict[str, bool] = field(default_factory=dict)
     agents: dict[str, bool] = field(default_factory=dict)
-    drained: frozenset[int] = frozenset()
+    denied: dict[str, frozenset[int]] = field(default_factory=dict)
+    silent: set[str] = field(default_factory=set)
     loads: set[str] = field(default_factory=set)
     checks_icrc: bool = False
     broken_carrier: bool = False
     ledger: Ledger | None = None
     ledger_at_write: list[set[str]] = field(default_factory=list)
 
-    def set_rule(self, port_id: int, index: int, rule: FrameRule, seed: int) -> None:
+    def set_rule(self, port_id: int, index: int, rule: FrameRule, seed: int, schedule: Schedule) -> None:
         assert 0 <= seed < 2**32
         self._note()
         self.rules[port_id, index] = rule
+        self.schedules[port_id, index] = schedule
 
     def clear_rule(self, port_id: int, index: int) -> PortAccount:
         self._note()
@@ -55,13 +65,29 @@ class RecordedTarget:
     def set_running(self, host: str, *, is_running: bool) -> None:
         self.running[host] = is_running
 
-    def set_drained(self, drained: frozenset[int], freed: frozenset[int]) -> None:
-        self.drained = (self.drained | drained) - freed
+    def kill_agent(self, host: str) -> None:
+        self.agents[host] = False
 
-    def set_agent(self, host: str, *, is_alive: bool) -> None:
-        self.agents[host] = is_alive
+    def ask_hosts(self, requests: HostRequests) -> dict[str, str]:
+        """All of HOSTS have paths over any link; those that are silent say nothing."""
+        with self._unlocked():
+            asked = requests.revived | (HOSTS if requests.drained or requests.freed else set())
+            reasons = {host: f"{host} is silent" for host in asked & (requests.absent | self.silent)}
+            for host in asked - set(reasons):
+                if host in requests.revived:
+                    self.agents[host] = True
+                self.denied[host] = (self.denied.get(host, frozenset()) | requests.drained) - requests.freed
+            return reasons
 
-    def start_load(self, fault: Fault) -> None:
+    @contextmanager
+    def _unlocked(self) -> Iterator[None]:
+        """Whoever asks a host must not hold the ledger meanwhile: it would wait here for ever."""
+        if self.ledger is not None and self.ledger.folder.is_dir():
+            with (self.ledger.folder / "lock").open("a") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+    def start_load(self, fault: ScheduledFault) -> None:
         self.loads.add(fault.fault_id)
 
     def stop_load(self, fault_id: str) -> dict[int, int]:
@@ -74,7 +100,13 @@ class RecordedTarget:
 
     def is_healthy(self) -> bool:
         flags = (self.senders, self.carriers, self.routes, self.running, self.agents)
-        has_left = self.rules or self.loads or self.checks_icrc or set(self.rates.values()) - {1.0}
+        has_left = (
+            any(self.denied.values())
+            or self.rules
+            or self.loads
+            or self.checks_icrc
+            or set(self.rates.values()) - {1.0}
+        )
         return not has_left and all(all(flag.values()) for flag in flags)
 
     def _note(self) -> None:
@@ -95,8 +127,8 @@ def target(ledger):
 
 
 @pytest.fixture
-def injector(ledger, target):
-    return Injector(ledger, target)
+def controller(ledger, target):
+    return FaultController(ledger, target)
 
 
 @pytest.fixture

@@ -1,16 +1,21 @@
 """What a fault means in a fabric: links, nodes, ports, traffic."""
 
+import sys
 from ipaddress import IPv6Address
+from typing import Literal
 
 import pytest
 
 from testbed.errors import UsageError
-from testbed.faults.binding import bind
 from testbed.faults.by_hand import parse_fault, plan_fault
+from testbed.faults.effects import CarrierDown, RateShare, RoutesGone
 from testbed.faults.rule import FrameRule
-from testbed.faults.spec import KINDS, meaning, own_fields
+from testbed.faults.spec import KINDS, kinds_of, meaning, own_fields
+from testbed.faults.spec_base import LinkFault, kind_of
+from testbed.faults.targets import target_fault
 from testbed.faults.traffic import frame_of
 from testbed.topology.clos import Clos
+from testbed.topology.path import path_carrier
 from testbed.topology.spec import TopologySpec
 from testbed.topology.timing import full_frame_bytes
 
@@ -22,48 +27,51 @@ CREDITS = Clos(TopologySpec(**SHAPE, port_rate=100_000_000, flow_control="credit
 
 def bound(kind, where, clos=SHAPED, seed=1, **fields):
     fields.setdefault("until", "cleared")
-    return bind(plan_fault(parse_fault(kind, where, fields, ()), clos, seed), clos)
+    return plan_fault(parse_fault(kind, where, fields, ()), clos, seed)
 
 
 def names(ports, clos=SHAPED):
     return {clos.port(port_id).name for port_id in ports}
 
 
+def ports_without_carrier(fault):
+    return {effect.port_id for effect in fault.effects if isinstance(effect, CarrierDown)}
+
+
 def test_a_blackhole_is_what_leaves_the_switch():
     fault = bound("blackhole", "p0-t0-1")
-    assert names(fault.ports()) == {f"p0-t0-1:{index}" for index in range(4)}
-    assert {effect.rule for effect in fault.effects} == {FrameRule(action="lose")}
-    assert fault.carrier_ports == ()
+    assert names(fault.ports) == {f"p0-t0-1:{index}" for index in range(4)}
+    assert {rule.rule for rule in fault.rules} == {FrameRule(action="lose")}
+    assert ports_without_carrier(fault) == set()
 
 
 def test_a_switch_that_is_off_is_dark_both_ways_and_takes_the_carriers_of_nics_only():
     fault = bound("switch-down", "p0-t0-1")
     own = {f"p0-t0-1:{index}" for index in range(4)}
     far = {SHAPED.peer(SHAPED.port(name)).name for name in own}
-    assert names(fault.ports()) == own | far
-    assert names(fault.carrier_ports) == {"p0-t0-1:0", "p0-t0-1:1"}
-    assert fault.unrouted_switches == ()
-    assert bound("switch-reboot", "p0-t0-1").unrouted_switches == ("p0-t0-1",)
+    assert names(fault.ports) == own | far
+    assert names(ports_without_carrier(fault)) == {"p0-t0-1:0", "p0-t0-1:1"}
+    assert RoutesGone("p0-t0-1") not in fault.effects
+    assert RoutesGone("p0-t0-1") in bound("switch-reboot", "p0-t0-1").effects
 
 
 def test_two_switches_with_a_link_in_common_take_it_once():
     fault = bound("switch-down", "p0-t0-1,p0-t1-0")
-    assert len(fault.effects) == len(fault.ports())
+    assert len(fault.rules) == len(fault.ports)
 
 
 def test_a_plane_that_is_down_is_all_its_links():
     fault = bound("plane-down", "1")
-    assert names(fault.ports()) == {port.name for port in SHAPED.ports() if port.plane == 1}
-    assert names(fault.carrier_ports) == {f"p1-t0-{t0}:{index}" for t0 in range(2) for index in range(2)}
+    assert names(fault.ports) == {port.name for port in SHAPED.ports() if port.plane == 1}
+    assert names(ports_without_carrier(fault)) == {
+        f"p1-t0-{t0}:{index}" for t0 in range(2) for index in range(2)
+    }
     assert bound("plane-down", "all").links == tuple(link.name for link in SHAPED.links())
 
 
 def test_a_slow_link_has_no_rule_but_a_rate_each_way():
     fault = bound("slow-link", "h0:0", to="25%")
-    assert fault.effects == ()
-    assert {(rate.port_id, rate.ratio) for rate in fault.rates} == {
-        (port.id, 0.25) for port in SHAPED.link("h0:0").ports
-    }
+    assert set(fault.effects) == {RateShare(port.id, 0.25) for port in SHAPED.link("h0:0").ports}
     assert fault.detail == "to 25%"
 
 
@@ -72,12 +80,12 @@ def test_a_slow_link_has_no_rule_but_a_rate_each_way():
     [("0x10020003", "one", 0x1002_0003, 0xFFFF_FFFF), ("0x10020003", "all", 0x1002_0003, 0xFFFF_0000)],
 )
 def test_one_ev_or_all_of_its_path(ev, copies, value, mask):
-    [effect, _] = bound("ev-loss", "h0:0", ev=ev, copies=copies).effects
+    [effect, _] = bound("ev-loss", "h0:0", ev=ev, copies=copies).rules
     assert (effect.rule.ev, effect.rule.ev_mask) == (value, mask)
 
 
 def test_bursts_have_the_share_that_was_asked_for():
-    [effect, _] = bound("burst-loss", "h0:0", ratio="5%", burst=10.0, within="50%").effects
+    [effect, _] = bound("burst-loss", "h0:0", ratio="5%", burst=10.0, within="50%").rules
     assert effect.rule.mean_ratio == pytest.approx(0.05)
     assert effect.rule.burst_ends == pytest.approx(0.1)
 
@@ -130,10 +138,28 @@ def test_background_traffic_towards_a_host_takes_a_path_of_the_seed():
     for seed in range(20):
         [load] = bound("congestion", "h0:1", seed=seed, rate="10Mbit", direction="a-to-b", towards="h3").loads
         destinations.add(load.destination)
-    assert destinations == {str(SHAPED.carrier(0, 3, 1, uplink)) for uplink in range(2)}
+    assert destinations == {str(path_carrier(SHAPED, 0, 3, 1, uplink)) for uplink in range(2)}
 
 
 def test_every_kind_says_what_happens_and_what_it_is_told():
     assert all(meaning(kind).endswith((".", ";")) for kind in KINDS)
     assert own_fields("loss") == ["direction", "traffic", "ratio"]
     assert own_fields("plane-down") == []
+
+
+class HalfRate(LinkFault):
+    """A kind as somebody would add it: this class is all there is of it."""
+
+    kind: Literal["half-rate"]
+
+    def effects(self, target):
+        return tuple(RateShare(link.lower.id, 0.5) for link in target.links)
+
+
+def test_a_kind_is_one_class():
+    assert kinds_of(sys.modules[__name__]) == [HalfRate]
+    assert kind_of(HalfRate) == "half-rate"
+    values = {"id": "a", "kind": "half-rate", "at": "0s", "until": "cleared", "select": {"links": "h0:0"}}
+    fault = target_fault(HalfRate.model_validate(values), SHAPED, 1, 1)
+    assert fault.effects == (RateShare(SHAPED.link("h0:0").lower.id, 0.5),)
+    assert (fault.kind, fault.links) == ("half-rate", ("h0:0~p0-t0-0:0",))

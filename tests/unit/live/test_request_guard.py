@@ -1,38 +1,62 @@
 """Who may ask the live page for what."""
 
+from email.message import Message
 from http import HTTPStatus
 
 import pytest
 
-from testbed.live.request_guard import new_token, refuse_change, refuse_request
+from testbed.live.request_guard import new_token, refuse_change, refuse_origin
+from testbed.metrics.local_server import refuse_headers
 
 HOSTS = {"127.0.0.1:8000", "localhost:8000"}
 OWN = "http://127.0.0.1:8000"
+
+
+def headers(*lines: tuple[str, str]) -> Message:
+    made = Message()
+    for name, value in lines:
+        made[name] = value
+    return made
 
 
 @pytest.mark.parametrize("host", sorted(HOSTS))
 @pytest.mark.parametrize("origin", [None, OWN, "http://localhost:8000"])
 @pytest.mark.parametrize("fetch_site", [None, "none", "same-origin"])
 def test_our_own_page_is_answered(host: str, origin: str | None, fetch_site: str | None) -> None:
-    assert refuse_request(HOSTS, host, origin, fetch_site) is None
+    assert refuse_headers(HOSTS.__contains__, headers(("Host", host))) is None
+    assert refuse_origin(HOSTS, origin, fetch_site) is None
+
+
+@pytest.mark.parametrize("given", [(), ("evil.example:8000",), ("127.0.0.1",), ("127.0.0.1:8001",)])
+def test_a_request_for_another_host_is_refused(given: tuple[str, ...]) -> None:
+    refusal = refuse_headers(HOSTS.__contains__, headers(*(("Host", host) for host in given)))
+    assert refusal is not None
+    assert refusal.status is HTTPStatus.FORBIDDEN
 
 
 @pytest.mark.parametrize(
-    ("host", "origin", "fetch_site"),
+    "name", ["Host", "host", "Origin", "Sec-Fetch-Site", "Content-Length", "Content-Type"]
+)
+def test_a_header_that_is_judged_is_given_once(name: str) -> None:
+    twice = headers(("Host", "127.0.0.1:8000"), (name, "127.0.0.1:8000"), (name.upper(), "127.0.0.1:8000"))
+    refusal = refuse_headers(HOSTS.__contains__, twice)
+    assert refusal is not None
+    assert refusal.status is HTTPStatus.BAD_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("origin", "fetch_site"),
     [
-        (None, None, None),
-        ("evil.example:8000", None, None),
-        ("127.0.0.1", None, None),
-        ("127.0.0.1:8000", "http://evil.example", None),
-        ("127.0.0.1:8000", "https://127.0.0.1:8000", None),
-        ("127.0.0.1:8000", "null", None),
-        ("127.0.0.1:8000", "http://127.0.0.1:8001", None),
-        ("127.0.0.1:8000", None, "cross-site"),
-        ("127.0.0.1:8000", None, "same-site"),
+        ("http://evil.example", None),
+        ("https://127.0.0.1:8000", None),
+        ("null", None),
+        ("http://127.0.0.1:8001", None),
+        (None, "cross-site"),
+        (None, "same-site"),
     ],
 )
-def test_others_are_refused(host: str | None, origin: str | None, fetch_site: str | None) -> None:
-    refusal = refuse_request(HOSTS, host, origin, fetch_site)
+def test_pages_from_elsewhere_are_refused(origin: str | None, fetch_site: str | None) -> None:
+    refusal = refuse_origin(HOSTS, origin, fetch_site)
     assert refusal is not None
     assert refusal.status is HTTPStatus.FORBIDDEN
 

@@ -3,11 +3,13 @@
 import dataclasses
 
 import pytest
+from histograms import histogram_of
 
-from agents.wire_abi import EvReason, EvState
+from agents.abi import EvReason, EvState
 from testbed.fabric.process import ProcessIdentity
-from testbed.faults.effect import Fault
+from testbed.faults.fault import ScheduledFault
 from testbed.faults.ledger import Entry, Phase
+from testbed.faults.schedule import Schedule
 from testbed.live.snapshot import Observation, build_snapshot
 from testbed.metrics.cpu_use import CpuReading, CpuTimes
 from testbed.metrics.fault_record import ActiveFault
@@ -43,8 +45,8 @@ def with_port(port_id: int, value: int, rest: int = 0) -> tuple[int, ...]:
 
 
 def entry(fault_id: str, links: tuple[str, ...], **changes: object) -> Entry:
-    fault = Fault(fault_id=fault_id, kind="loss", seed=1, detail="5%", links=links)
-    return dataclasses.replace(Entry(fault, added_ns=0), **changes)  # type: ignore[arg-type]
+    fault = ScheduledFault(fault_id=fault_id, kind="loss", seed=1, detail="5%", links=links)
+    return dataclasses.replace(Entry(fault, Schedule(0)), **changes)  # type: ignore[arg-type]
 
 
 EARLY = observation(1_000_000_000)
@@ -58,7 +60,7 @@ def test_rates_are_of_the_interval() -> None:
             "h1": HostCounts(goodput_bytes=1000),
         },
         plane_tx_bytes=(2000, 0),
-        packet_rtt=(Histogram.from_times([5000] * 3), Histogram()),
+        packet_rtt=(histogram_of([5000] * 3), Histogram()),
         port_drops={"loss": 4},
         ev_states={(0, EvState.GOOD): 3, (1, EvState.ASSUMED_BAD): 1},
     )
@@ -125,7 +127,7 @@ def test_a_link_that_is_cut_one_way_is_down(port_id: int) -> None:
 def test_a_fault_impairs_its_links_only_while_it_acts() -> None:
     faults = (
         entry("a", (LINK.name,)),
-        entry("b", (LINK.name,), phase=Phase.OFF, owner=ProcessIdentity(1, 2)),
+        entry("b", (LINK.name,), phase=Phase.CLEARING, lease=ProcessIdentity(1, 2)),
     )
     seen = build_snapshot(CLOS, EARLY, observation(2_000_000_000, faults=faults))
     [view] = [link for link in seen.links if link.state == "impaired"]
@@ -144,7 +146,11 @@ def test_a_flap_of_a_run_is_there_between_its_outages_and_impairs_nothing() -> N
 
 
 def test_the_time_a_fault_has_left_never_is_negative() -> None:
-    faults = (entry("a", (), expires_ns=2_500_000_000), entry("b", (), expires_ns=1), entry("c", ()))
+    faults = (
+        entry("a", (), schedule=Schedule(0, 2_500_000_000)),
+        entry("b", (), schedule=Schedule(0, 1)),
+        entry("c", ()),
+    )
     seen = build_snapshot(CLOS, EARLY, observation(2_000_000_000, faults=faults))
     assert [fault.left_ns for fault in seen.faults] == [500_000_000, 0, None]
 
@@ -157,7 +163,23 @@ def test_only_evs_that_leave_use_or_return_are_news() -> None:
     assert build_snapshot(CLOS, early, late).news == ("plane 1: 3 EVs GOOD to ASSUMED_BAD (loss)",)
 
 
-def test_observations_of_different_labs_are_refused() -> None:
-    used = observation(1_000_000_000, packet_rtt=(Histogram.from_times([5000]), Histogram()))
-    with pytest.raises(ValueError, match="went down"):
-        build_snapshot(CLOS, used, observation(2_000_000_000))
+def test_times_whose_count_went_down_are_left_out_and_all_else_is_shown() -> None:
+    early = observation(
+        1_000_000_000,
+        packet_rtt=(histogram_of([5000] * 3), histogram_of([5000])),
+        message_completion=histogram_of([70_000] * 2),
+    )
+    late = observation(
+        2_000_000_000,
+        hosts={"h0": HostCounts(), "h1": HostCounts(goodput_bytes=1000)},
+        packet_rtt=(Histogram(), histogram_of([5000] * 5)),
+        message_completion=histogram_of([70_000]),
+    )
+    seen = build_snapshot(CLOS, early, late)
+    assert seen.goodput_bps == 8000
+    assert [plane.rtt and plane.rtt.count for plane in seen.planes] == [None, 4]
+    assert seen.completion is None
+    assert [line.partition(":")[0] for line in seen.news] == [
+        "plane 0",
+        "completion times of this interval are left out, the count of a host went down",
+    ]

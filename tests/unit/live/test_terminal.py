@@ -41,13 +41,13 @@ SNAPSHOT = Snapshot(
     faults=(FaultView("optic", "link-down", "", ("h0:0~p0-t0-0:0",), True, 1_500_000_000, True),),
     news=(),
 )
-UPDATE = Update(3, None, CLOS, SNAPSHOT, (), (), (TailLine("12:00:01", "link down: x"),))
+UPDATE = Update(3, 10**9, 0, None, CLOS, SNAPSHOT, (), (), (TailLine("12:00:01", "link down: x"),))
 
 
-def text_of(update: Update, view: View) -> str:
+def text_of(update: Update, view: View, now_ns: int = 0) -> str:
     console = Console(file=io.StringIO(), width=160, no_color=True)
     with console.capture() as capture:
-        console.print(render("lab", update, view))
+        console.print(render("lab", update, view, now_ns))
     return capture.get()
 
 
@@ -92,8 +92,15 @@ def test_the_chosen_link_is_marked_and_in_sight() -> None:
 
 
 def test_a_problem_is_told_and_so_is_a_pause() -> None:
-    away = Update(4, "lab 'lab' is not up", CLOS, None, (), (), ())
+    away = Update(4, 10**9, 0, "lab 'lab' is not up", CLOS, None, (), (), ())
     text = text_of(away, View(is_paused=True, answer="fault flap-1 added"))
     assert "! lab 'lab' is not up" in text
     assert "PAUSED" in text
     assert "fault flap-1 added" in text
+
+
+def test_figures_that_are_overdue_are_called_old() -> None:
+    assert "OLD" not in text_of(UPDATE, View(), now_ns=3 * 10**9)
+    assert "12s OLD" in text_of(UPDATE, View(), now_ns=12 * 10**9)
+    never_read = replace(UPDATE, read_ns=None, snapshot=None)
+    assert "OLD" not in text_of(never_read, View(), now_ns=12 * 10**9)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter
 
-from agents.wire_abi import EvState, NicCounter, PortCounter
+from agents.abi import EvState, NicCounter, PortCounter
 from testbed import metrics
 from testbed.faults.spec import Fault
 from testbed.metrics import buckets, collector, counters, fault_record, series

@@ -1,6 +1,7 @@
 """The text format, read back by the Prometheus client's own parser."""
 
 import pytest
+from histograms import histogram_of
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
@@ -40,7 +41,7 @@ def test_a_page_has_help_type_and_samples_in_the_order_of_the_metrics() -> None:
 
 
 def test_a_histogram_becomes_cumulative_buckets_in_seconds() -> None:
-    histogram = Histogram.from_times([100, 1023, 1024, 1119, 1120, 4095, 4096, 10**9])
+    histogram = histogram_of([100, 1023, 1024, 1119, 1120, 4095, 4096, 10**9])
     parsed = parse(TextWriter(WRITER_METRICS).write({TIMES.name: [(("l",), histogram)]}))
 
     def below(bound: str) -> float:

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from testbed.faults.effect import Fault, PortEffect
-from testbed.faults.injector import FaultEvent
+from testbed.faults.controller import FaultEvent
+from testbed.faults.effects import Rule
+from testbed.faults.fault import ScheduledFault
 from testbed.faults.ledger import Entry, Ledger, Phase
 from testbed.faults.rule import FrameRule
+from testbed.faults.schedule import Schedule
 from testbed.metrics.fault_record import ActiveFault, FaultRecord
 from testbed.metrics.run_info import RunInfo
 
@@ -24,8 +26,12 @@ def ledger(tmp_path: Path) -> Ledger:
 
 
 def entry(fault_id: str, kind: str, phase: Phase = Phase.ON) -> Entry:
-    effects = (PortEffect(3, FrameRule(action="down")),)
-    return Entry(Fault(fault_id=fault_id, kind=kind, seed=1, links=(LINK,), effects=effects), 5, phase=phase)
+    effects = (Rule(3, FrameRule(action="down")),)
+    return Entry(
+        ScheduledFault(fault_id=fault_id, kind=kind, seed=1, links=(LINK,), effects=effects),
+        Schedule(5),
+        phase=phase,
+    )
 
 
 def event(action: str, kind: str, *links: str) -> dict[str, object]:
@@ -41,7 +47,7 @@ def test_a_lab_without_faults_has_none(tmp_path: Path) -> None:
 
 def test_active_faults_are_those_of_the_ledger(tmp_path: Path, ledger: Ledger) -> None:
     ledger.write(entry("b", "loss"))
-    ledger.write(entry("a", "link-flap", Phase.OFF))
+    ledger.write(entry("a", "link-flap", Phase.CLEARING))
     record = FaultRecord(tmp_path)
     assert record.active() == [ActiveFault("a", "link-flap"), ActiveFault("b", "loss")]
     ledger.remove("a")

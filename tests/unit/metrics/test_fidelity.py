@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
+from histograms import histogram_of
 
 from testbed.metrics.cpu_use import CpuReading, CpuTimes
 from testbed.metrics.fidelity import Evidence, FidelityLimits, LatenessReading, judge, limits_for
-from testbed.metrics.histogram import Histogram
 
 SECOND_NS = 10**9
 LIMITS = FidelityLimits()
@@ -32,11 +32,11 @@ POLLING = Evidence(cpus=readings((0.2, 0, 0), (1.0, 0.1, 0)), pause_ns=0, is_sha
 
 def lateness(*seconds: list[int]) -> list[LatenessReading]:
     """Readings a second apart; each second adds frames that were so late, in ns."""
-    taken = [LatenessReading(SECOND_NS, Histogram.from_times([]))]
+    taken = [LatenessReading(SECOND_NS, histogram_of([]))]
     times: list[int] = []
     for second, late_ns in enumerate(seconds, start=2):
         times += late_ns
-        taken.append(LatenessReading(second * SECOND_NS, Histogram.from_times(times)))
+        taken.append(LatenessReading(second * SECOND_NS, histogram_of(times)))
     return taken
 
 

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from histograms import histogram_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,24 +52,24 @@ def test_what_is_too_long_falls_into_the_last_bucket(value_ns: int) -> None:
 
 @given(st.lists(time_lists, max_size=4))
 def test_a_map_element_is_the_sum_of_its_cpus(cpus: list[list[int]]) -> None:
-    element = b"".join(map_value(Histogram.from_times(times_ns)) for times_ns in cpus)
+    element = b"".join(map_value(histogram_of(times_ns)) for times_ns in cpus)
     assert len(element) == VALUE_BYTES * len(cpus)
     everything = [time_ns for times_ns in cpus for time_ns in times_ns]
-    assert Histogram.from_map_values(memoryview(element)) == Histogram.from_times(everything)
+    assert Histogram.from_map_values(memoryview(element)) == histogram_of(everything)
 
 
 @given(time_lists, time_lists)
 def test_merging_is_counting_together(some: list[int], others: list[int]) -> None:
-    merged = merge([Histogram.from_times(some), Histogram.from_times(others)])
-    assert merged == Histogram.from_times(some + others)
+    merged = merge([histogram_of(some), histogram_of(others)])
+    assert merged == histogram_of(some + others)
     assert merged.count == len(some) + len(others)
 
 
 @given(time_lists, time_lists)
 def test_the_difference_of_two_readings_is_what_came_between(early: list[int], late: list[int]) -> None:
-    before = Histogram.from_times(early)
-    interval = (before + Histogram.from_times(late)).since(before)
-    expected = Histogram.from_times(late)
+    before = histogram_of(early)
+    interval = (before + histogram_of(late)).since(before)
+    expected = histogram_of(late)
     assert interval.lanes == expected.lanes
     assert interval.sum_ns == expected.sum_ns
     # the exact maximum of an interval is not kept, but its bucket is
@@ -77,14 +78,14 @@ def test_the_difference_of_two_readings_is_what_came_between(early: list[int], l
 
 
 def test_the_maximum_of_an_interval_is_exact_when_it_is_the_largest_so_far() -> None:
-    before = Histogram.from_times([1_000_000])
-    assert (before + Histogram.from_times([5_000_001])).since(before).max_ns == 5_000_001
+    before = histogram_of([1_000_000])
+    assert (before + histogram_of([5_000_001])).since(before).max_ns == 5_000_001
 
 
 @pytest.mark.parametrize(("later", "earlier"), [([], [5]), ([7], [5]), ([5, 6], [5, 5]), ([2**40] * 3, [0])])
 def test_a_count_that_went_down_is_refused(later: list[int], earlier: list[int]) -> None:
     with pytest.raises(ValueError, match="went down"):
-        Histogram.from_times(later).since(Histogram.from_times(earlier))
+        histogram_of(later).since(histogram_of(earlier))
 
 
 def test_percentiles_of_nothing_are_none() -> None:
@@ -101,7 +102,7 @@ def nearest_rank_ns(times_ns: list[int], ratio: float) -> int:
 def test_a_percentile_lies_in_the_bucket_of_the_time_with_that_rank(
     times_ns: list[int], ratio: float
 ) -> None:
-    percentiles_ns = Histogram.from_times(times_ns).percentiles_ns((ratio,))
+    percentiles_ns = histogram_of(times_ns).percentiles_ns((ratio,))
     assert percentiles_ns is not None
     index = bucket_index(nearest_rank_ns(times_ns, ratio))
     # the upper end of the bucket belongs to it here: all of its times may lie below a bound
@@ -112,7 +113,7 @@ def test_a_percentile_lies_in_the_bucket_of_the_time_with_that_rank(
 @given(st.lists(times, min_size=1, max_size=60))
 def test_percentiles_rise_up_to_the_maximum(times_ns: list[int]) -> None:
     ratios = (0.0, 0.1, 0.5, 0.9, 0.99, 0.999, 1.0)
-    percentiles_ns = Histogram.from_times(times_ns).percentiles_ns(ratios)
+    percentiles_ns = histogram_of(times_ns).percentiles_ns(ratios)
     assert percentiles_ns is not None
     assert list(percentiles_ns) == sorted(percentiles_ns)
     assert percentiles_ns[-1] <= max(times_ns)
@@ -120,16 +121,16 @@ def test_percentiles_rise_up_to_the_maximum(times_ns: list[int]) -> None:
 
 def test_times_inside_a_bucket_are_interpolated() -> None:
     # 1024 ns to 1055 ns is one bucket, 32 ns wide, and all of its values occur
-    histogram = Histogram.from_times(range(1024, 1056))
+    histogram = histogram_of(range(1024, 1056))
     assert histogram.percentiles_ns((0.25, 0.5, 1.0)) == (1032.0, 1040.0, 1055.0)
 
 
 def test_the_mean_is_exact() -> None:
-    assert Histogram.from_times([1, 2, 1_000_000]).mean_ns() == 1_000_003 / 3
+    assert histogram_of([1, 2, 1_000_000]).mean_ns() == 1_000_003 / 3
 
 
 @given(time_lists, st.lists(st.integers(0, BUCKET_COUNT - 1), max_size=8))
 def test_cumulative_counts_are_times_below_each_bound(times_ns: list[int], bounds: list[int]) -> None:
-    reached = Histogram.from_times(times_ns).cumulative((*bounds, BUCKET_COUNT))
+    reached = histogram_of(times_ns).cumulative((*bounds, BUCKET_COUNT))
     below = [sum(time_ns < bucket_lower_ns(bound) for time_ns in times_ns) for bound in bounds]
     assert reached == [*below, len(times_ns)]

@@ -4,10 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from histograms import histogram_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.metrics.histogram import Histogram
 from testbed.metrics.measured import (
     COLLECTIVE,
     STEP,
@@ -44,7 +44,7 @@ def test_times_are_counted_as_the_data_plane_counts(times_ns: list[int]) -> None
         (measured,) = read_measured(Path(folder))
     assert (measured.what, measured.kind) == (COLLECTIVE, "all-gather")
     assert measured.size_bytes == 7 * len(times_ns)
-    assert measured.times == Histogram.from_times(times_ns)
+    assert measured.times == histogram_of(times_ns)
 
 
 def test_later_commands_go_on_where_earlier_ones_ended(tmp_path: Path) -> None:

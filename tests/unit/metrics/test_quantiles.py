@@ -5,6 +5,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
 import pytest
+from histograms import histogram_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,7 +48,7 @@ def quantile_ns(metric: Metric, histogram: Histogram, ratio: float) -> float:
 
 def compare(metric: Metric, times_ns: Sequence[int]) -> None:
     """Fails when a quantile is further from the fine one than the widest bucket is wide."""
-    histogram = Histogram.from_times(times_ns)
+    histogram = histogram_of(times_ns)
     fine_ns = histogram.percentiles_ns(RATIOS)
     assert fine_ns is not None
     classic_ns = [quantile_ns(metric, histogram, ratio) for ratio in RATIOS]

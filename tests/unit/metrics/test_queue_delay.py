@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.abi import QueueDelay
 from agents.nic.histogram import bucket_index
-from agents.wire_abi import QueueDelay
 from testbed.metrics.buckets import QUEUE_DELAY
 from testbed.metrics.histogram import bucket_lower_ns
 from testbed.metrics.queue_delay import DELAY_BUCKETS, delay_index, delay_lower_ns, merge_delays

@@ -3,8 +3,9 @@
 import dataclasses
 
 import pytest
+from histograms import histogram_of
 
-from agents.wire_abi import EvState
+from agents.abi import EvState
 from testbed.metrics.cpu_use import CpuReading, CpuTimes
 from testbed.metrics.histogram import Histogram
 from testbed.metrics.series import HostCounts, Reading, add_hosts, summarize
@@ -12,8 +13,8 @@ from testbed.metrics.series import HostCounts, Reading, add_hosts, summarize
 EARLY = Reading(
     time_ns=1_000_000_000,
     hosts={"h0": HostCounts(goodput_bytes=100, tx_data_packets=5), "h1": HostCounts()},
-    packet_rtt=(Histogram.from_times([1000]), Histogram()),
-    message_completion=Histogram.from_times([9000]),
+    packet_rtt=(histogram_of([1000]), Histogram()),
+    message_completion=histogram_of([9000]),
     ev_states={(0, EvState.GOOD): 32},
     plane_tx_bytes=(1000, 0),
     port_drops={"loss": 2, "queue_full": 0},
@@ -28,8 +29,8 @@ LATE = Reading(
         "h0": HostCounts(goodput_bytes=100, tx_data_packets=15, retransmits_sack=2),
         "h1": HostCounts(goodput_bytes=250_000),
     },
-    packet_rtt=(Histogram.from_times([1000, 3000]), Histogram.from_times([5000] * 3)),
-    message_completion=Histogram.from_times([9000]),
+    packet_rtt=(histogram_of([1000, 3000]), histogram_of([5000] * 3)),
+    message_completion=histogram_of([9000]),
     ev_states={(0, EvState.GOOD): 31, (0, EvState.ASSUMED_BAD): 1},
     plane_tx_bytes=(3000, 500),
     port_drops={"loss": 5, "queue_full": 1},
@@ -94,7 +95,7 @@ def test_nothing_recorded_has_no_latency() -> None:
 
 
 def test_a_summary_has_the_usual_percentiles() -> None:
-    latency = summarize(Histogram.from_times(range(1, 10_001)))
+    latency = summarize(histogram_of(range(1, 10_001)))
     assert latency is not None
     assert latency.count == 10_000
     assert latency.p50_ns == pytest.approx(5000, rel=0.016)

@@ -1,6 +1,7 @@
 """Links are found by what the probes lose, and only those."""
 
 import pytest
+from exploring import examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from probe_fabric import all_paths, fabric, outcomes
@@ -9,6 +10,7 @@ from testbed.probing.avoidance import PathToDeny, paths_around
 from testbed.probing.grading import grade_links
 from testbed.probing.localisation import localise
 from testbed.topology.clos import Clos
+from testbed.topology.path import build_path
 from testbed.topology.probe_outcome import PathOutcome, since
 
 
@@ -124,7 +126,7 @@ def broken_fabrics(draw: st.DrawFn) -> tuple[Clos, dict[int, float]]:
     return clos, losses
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(broken_fabrics(), st.integers(0, 2**32))
 def test_exactly_the_broken_links_are_suspected(broken: tuple[Clos, dict[int, float]], seed: int) -> None:
     clos, losses = broken
@@ -160,7 +162,7 @@ def test_denied_paths_are_those_that_cross_the_link() -> None:
     assert paths_around(clos, []) == {}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(broken_fabrics())
 def test_a_path_is_denied_just_when_it_crosses_one_of_the_links(
     broken: tuple[Clos, dict[int, float]],
@@ -172,7 +174,7 @@ def test_a_path_is_denied_just_when_it_crosses_one_of_the_links(
             for plane in range(clos.spec.planes):
                 for uplink in range(1 if clos.is_local(source, target) else clos.numbering.uplink_count):
                     crosses = {
-                        link.id for link in clos.path(source, target, plane, uplink).links
+                        link.id for link in build_path(clos, source, target, plane, uplink).links
                     } & losses.keys()
                     is_denied = any(
                         entry.plane == plane

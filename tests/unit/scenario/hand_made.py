@@ -3,14 +3,16 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from agents.wire_abi import EvState
+from histograms import histogram_of
+
+from agents.abi import EvState
 from testbed.metrics.cpu_use import CpuReading, CpuTimes
 from testbed.metrics.histogram import Histogram
 from testbed.metrics.series import HostCounts, Reading
-from testbed.scenario.event import EvTransition, FaultChange
-from testbed.scenario.load import load_scenario
-from testbed.scenario.recording import FlowReading, Recording
-from testbed.scenario.resolve import resolve
+from testbed.scenario.measure.event import EvTransition, FaultChange
+from testbed.scenario.measure.recording import FlowReading, Recording
+from testbed.scenario.spec.load import load_scenario
+from testbed.scenario.spec.resolve import resolve
 
 ZERO_NS = 1_000_000_000_000
 MS = 1_000_000
@@ -33,8 +35,8 @@ def reading(
     return Reading(
         time_ns=ZERO_NS + at_ns,
         hosts=counts,
-        packet_rtt=(Histogram.from_times(rtt_ns), *(Histogram() for _ in range(3))),
-        message_completion=Histogram.from_times(message_ns),
+        packet_rtt=(histogram_of(rtt_ns), *(Histogram() for _ in range(3))),
+        message_completion=histogram_of(message_ns),
         ev_states={(plane, EvState.GOOD): 32 for plane in range(4)},
         plane_tx_bytes=(0, 0, 0, 0),
         port_drops={"link_down": 0, "loss": 0, "queue_full": 0, "pool_empty": 0} | dict(drops or {}),

@@ -13,18 +13,22 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 
-from agents.wire_abi import EvState
+from histograms import histogram_of
+
+from agents.abi import EvState
 from testbed.errors import CleanupError, FaultError
-from testbed.faults.occurrence import FaultOccurrence
+from testbed.faults.fault import ScheduledFault
 from testbed.metrics.cpu_use import CpuReading, CpuTimes
 from testbed.metrics.histogram import Histogram
 from testbed.metrics.series import HostCounts, Reading
-from testbed.scenario.event import EvTransition, FaultChange, NicEvent
-from testbed.scenario.plan import Plan, PlannedFault, PlannedTransport, PlannedWorkload
-from testbed.scenario.recovery import Recovery
-from testbed.scenario.runner import World
+from testbed.scenario.measure.event import EvTransition, FaultChange, NicEvent
+from testbed.scenario.measure.recovery import Recovery
+from testbed.scenario.run.runner import World
+from testbed.scenario.spec.plan import Plan, PlannedTransport, PlannedWorkload
 from testbed.topology.clos import Clos
 from testbed.topology.ev import decode_ev
+from testbed.topology.ev_set import build_ev_set
+from testbed.topology.path import build_path
 from testbed.workloads.flow import Flow
 from testbed.workloads.operation_record import OperationRecord
 from testbed.workloads.outcome import FlowOutcome
@@ -130,7 +134,7 @@ class SimulatedLab:
         self.return_ns = return_ns
         self.plane_loss = plane_loss
         self.flows: list[SimulatedFlow] = []
-        self.active: dict[str, tuple[FaultOccurrence, int]] = {}
+        self.active: dict[str, tuple[ScheduledFault, int, int]] = {}
         self.calls: list[str] = []
         self.wrong_bytes = 0
         self.events_lost = 0
@@ -160,32 +164,32 @@ class SimulatedLab:
 
     # ---- FaultInjector
 
-    def make_ready(self, faults: Sequence[PlannedFault]) -> None:
+    def make_ready(self, faults: Sequence[ScheduledFault]) -> None:
         assert tuple(faults) == self.plan.faults
         assert not self.active
 
-    def apply(self, occurrence: FaultOccurrence) -> FaultChange:
-        self._called(f"apply {occurrence.fault_id}")
+    def apply(self, fault: ScheduledFault, index: int) -> FaultChange:
+        self._called(f"apply {fault.fault_id}")
         before_ns = self.clock.now_ns()
-        if occurrence.fault_id in self.active:
-            raise FaultError(f"fault {occurrence.fault_id!r} is active already")
-        self.active[occurrence.fault_id] = (occurrence, before_ns)
-        for flow, entropy in self._hit(occurrence):
+        if fault.fault_id in self.active:
+            raise FaultError(f"fault {fault.fault_id!r} is active already")
+        self.active[fault.fault_id] = (fault, index, before_ns)
+        for flow, entropy in self._hit(fault):
             lost = 1 + self._random.randrange(4)
-            if occurrence.kind != "loss" or flow.is_sending:
-                self._fault_drops["loss" if occurrence.kind == "loss" else "link_down"] += lost
+            if fault.kind != "loss" or flow.is_sending:
+                self._fault_drops["loss" if fault.kind == "loss" else "link_down"] += lost
                 self._retransmits[flow.flow.source] += lost
             self._schedule(
                 before_ns + self._random.randrange(60_000, self.detect_ns), flow, entropy, EvState.ASSUMED_BAD
             )
         self.clock.take(20_000)
-        return FaultChange("applied", occurrence.fault_id, occurrence.index, before_ns, self.clock.now_ns())
+        return FaultChange("applied", fault.fault_id, index, before_ns, self.clock.now_ns())
 
-    def clear(self, occurrence: FaultOccurrence) -> FaultChange:
-        self._called(f"clear {occurrence.fault_id}")
+    def clear(self, fault: ScheduledFault) -> FaultChange:
+        self._called(f"clear {fault.fault_id}")
         before_ns = self.clock.now_ns()
-        _, applied_ns = self.active.pop(occurrence.fault_id)
-        hit = list(self._hit(occurrence))
+        _, index, applied_ns = self.active.pop(fault.fault_id)
+        hit = list(self._hit(fault))
         for flow, entropy in hit:
             self._schedule(
                 before_ns + self._random.randrange(5_000_000, self.return_ns), flow, entropy, EvState.GOOD
@@ -193,8 +197,8 @@ class SimulatedLab:
         self.clock.take(20_000)
         return FaultChange(
             "cleared",
-            occurrence.fault_id,
-            occurrence.index,
+            fault.fault_id,
+            index,
             before_ns,
             self.clock.now_ns(),
             lost_packets=2 * len(hit),
@@ -203,7 +207,7 @@ class SimulatedLab:
 
     def clear_all(self) -> Sequence[FaultChange]:
         self._called("clear_all")
-        return [self.clear(occurrence) for occurrence, _ in list(self.active.values())]
+        return [self.clear(fault) for fault, _, _ in list(self.active.values())]
 
     # ---- WorkloadRunner
 
@@ -212,7 +216,7 @@ class SimulatedLab:
         for workload in workloads:
             for flow in workload.flows:
                 source, target = self.clos.node(flow.source).index, self.clos.node(flow.target).index
-                evs = self.clos.ev_set(source, target, transport.evs, seed)
+                evs = build_ev_set(self.clos, source, target, transport.evs, seed)
                 simulated = SimulatedFlow(
                     flow, 256 + len(self.flows), evs, self.rate_bps, workload.size_bytes, workload.iterations
                 )
@@ -325,8 +329,8 @@ class SimulatedLab:
     def _of(self, name: str) -> list[SimulatedFlow]:
         return [flow for flow in self.flows if flow.flow.workload == name]
 
-    def _hit(self, occurrence: FaultOccurrence) -> list[tuple[SimulatedFlow, int]]:
-        links = set(occurrence.links)
+    def _hit(self, fault: ScheduledFault) -> list[tuple[SimulatedFlow, int]]:
+        links = set(fault.links)
         return [
             (flow, entropy)
             for flow in self.flows
@@ -339,7 +343,7 @@ class SimulatedLab:
         key = (flow.flow.source, flow.flow.target, entropy >> 16)
         if key not in self._paths:
             source, target = self.clos.node(flow.flow.source).index, self.clos.node(flow.flow.target).index
-            path = self.clos.links_of_path(source, target, ev.plane, ev.uplink)
+            path = build_path(self.clos, source, target, ev.plane, ev.uplink).links
             self._paths[key] = frozenset(link.name for link in path)
         return self._paths[key]
 
@@ -391,7 +395,7 @@ class SimulatedLab:
     def _record_times(self, length_ns: int) -> None:
         weight = max(1, length_ns // 4_000_000)
         variant = self._random.randrange(8)
-        hit_links = [link for occurrence, _ in self.active.values() for link in occurrence.links]
+        hit_links = [link for fault, _, _ in self.active.values() for link in fault.links]
         for plane in range(len(self._rtt)):
             slow = 1.6 if any(f"p{plane}-" in link for link in hit_links) else 1.0
             self._rtt[plane] += _weighted(_times(int(38_000 * slow), 0.28, variant + plane), weight)
@@ -402,7 +406,7 @@ class SimulatedLab:
 def _times(median_ns: int, sigma: float, variant: int) -> Histogram:
     """Sixty times drawn from a log-normal distribution; a variant always gives the same ones."""
     drawn = random.Random(variant)
-    return Histogram.from_times(int(median_ns * drawn.lognormvariate(0, sigma)) for _ in range(60))
+    return histogram_of(int(median_ns * drawn.lognormvariate(0, sigma)) for _ in range(60))
 
 
 def _weighted(histogram: Histogram, weight: int) -> Histogram:

@@ -3,8 +3,8 @@ from hand_made import MS, S, applied, back, cleared, left, reading, recording
 from scenario_text import scenario
 
 from testbed.metrics.series import HostCounts
-from testbed.scenario.expectation import Outcome, evaluate_expectations
-from testbed.scenario.recording import Recording
+from testbed.scenario.measure.expectation import Outcome, evaluate_expectations
+from testbed.scenario.measure.recording import Recording
 from testbed.topology.clos import Clos
 from testbed.topology.spec import TopologySpec
 from testbed.workloads.outcome import FlowOutcome

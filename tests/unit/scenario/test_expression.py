@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from testbed import units
 from testbed.errors import UsageError
-from testbed.scenario import expression
-from testbed.scenario.expression import parse_expectation
-from testbed.scenario.expression_tree import Arithmetic, Comparison, Number, Quantity
-from testbed.scenario.quantity import QUANTITIES, Dimension, percentile_ratio
+from testbed.scenario.spec import expression
+from testbed.scenario.spec.expression import parse_expectation
+from testbed.scenario.spec.expression_tree import Arithmetic, Comparison, Number, Quantity
+from testbed.scenario.spec.quantity import QUANTITIES, Dimension, percentile_ratio
 
 REFUSED = {
     "goodputt(main) > 1Gbit": "column 1: nothing measured is called 'goodputt'; did you mean 'goodput'? "

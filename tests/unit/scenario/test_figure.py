@@ -11,14 +11,14 @@ from simulated_lab import SimulatedLab
 
 from testbed.errors import UsageError
 from testbed.metrics.series import HostCounts
-from testbed.scenario.chart import bar_chart, draw_figure, size_chart
 from testbed.scenario.execution import execute
-from testbed.scenario.figure import draw_run
-from testbed.scenario.load import load_scenario
-from testbed.scenario.plan import dump_plan, load_plan
-from testbed.scenario.recording import Recording
-from testbed.scenario.report_axis import format_rate
-from testbed.scenario.resolve import resolve
+from testbed.scenario.measure.recording import Recording
+from testbed.scenario.report.axis import format_rate
+from testbed.scenario.report.chart import bar_chart, draw_figure, size_chart
+from testbed.scenario.report.figure import draw_run
+from testbed.scenario.spec.load import load_scenario
+from testbed.scenario.spec.plan import dump_plan, load_plan
+from testbed.scenario.spec.resolve import resolve
 from testbed.workloads.operation_record import OperationRecord
 
 TEXT = """\

@@ -12,10 +12,10 @@ from simulated_lab import SimulatedLab
 from testbed.fabric.deadlock import Deadlock
 from testbed.metrics.series import FlowCounts, Reading
 from testbed.scenario.execution import execute
-from testbed.scenario.expression import parse_expectation
-from testbed.scenario.load import load_scenario
-from testbed.scenario.measurement import Measurement
-from testbed.scenario.resolve import resolve
+from testbed.scenario.measure.measurement import Measurement
+from testbed.scenario.spec.expression import parse_expectation
+from testbed.scenario.spec.load import load_scenario
+from testbed.scenario.spec.resolve import resolve
 
 TEXT = (
     HEAD

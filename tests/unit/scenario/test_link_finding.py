@@ -7,14 +7,14 @@ from hand_made import MS, S, applied, cleared, reading, recording
 from scenario_text import scenario
 
 from testbed.metrics.series import Reading
-from testbed.scenario.event import FaultChange
-from testbed.scenario.expression import parse_expectation
-from testbed.scenario.expression_tree import Quantity
-from testbed.scenario.link_finding import LinkFinding, measure_link_finding, time_to_find_ns
-from testbed.scenario.measurement import Measurement
-from testbed.scenario.recording import NotMeasured, Recording
-from testbed.scenario.recovery import Phase
-from testbed.scenario.result_text import format_link_finding
+from testbed.scenario.measure.event import FaultChange
+from testbed.scenario.measure.link_finding import LinkFinding, measure_link_finding, time_to_find_ns
+from testbed.scenario.measure.measurement import Measurement
+from testbed.scenario.measure.recording import NotMeasured, Recording
+from testbed.scenario.measure.recovery import Phase
+from testbed.scenario.report.result_text import format_link_finding
+from testbed.scenario.spec.expression import parse_expectation
+from testbed.scenario.spec.expression_tree import Quantity
 from testbed.topology.probing_spec import ProbingSpec
 
 LINK, OTHER = "p0-t0-0:4~p0-t1-0:0", "p1-t0-0:4~p1-t1-0:0"

@@ -1,8 +1,8 @@
 import pytest
 
-from agents.wire_abi import EvState, QpState
-from testbed.scenario.event import EvTransition, PortTransition, QpTransition
-from testbed.scenario.live import parse_nic_event
+from agents.abi import EvState, QpState
+from testbed.scenario.measure.event import EvTransition, PortTransition, QpTransition
+from testbed.scenario.run.live import parse_nic_event
 from testbed.topology.clos import Clos
 from testbed.topology.spec import TopologySpec
 

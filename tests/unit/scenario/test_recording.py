@@ -3,7 +3,7 @@ from hand_made import MS, ZERO_NS, S, applied, cleared, reading, recording
 from scenario_text import scenario
 
 from testbed.metrics.series import HostCounts
-from testbed.scenario.recording import NotMeasured, Recording, Span
+from testbed.scenario.measure.recording import NotMeasured, Recording, Span
 
 FAULTS = scenario(
     "  faults:\n"

@@ -2,9 +2,9 @@ import pytest
 from hand_made import MS, ZERO_NS, S, applied, back, cleared, left, reading, recording
 from scenario_text import scenario
 
-from testbed.scenario.event import FaultChange, NicEvent, PortTransition
-from testbed.scenario.recording import Recording
-from testbed.scenario.recovery import Phase, Recovery, measure_recovery
+from testbed.scenario.measure.event import FaultChange, NicEvent, PortTransition
+from testbed.scenario.measure.recording import Recording
+from testbed.scenario.measure.recovery import Phase, Recovery, measure_recovery
 from testbed.topology.clos import Clos
 from testbed.topology.spec import TopologySpec
 

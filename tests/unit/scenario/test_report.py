@@ -9,12 +9,11 @@ import pytest
 from scenario_text import FLAP
 from simulated_lab import SimulatedLab
 
-from agents.wire_abi import EvState
+from agents.abi import EvState
 from testbed.metrics.histogram import merge
 from testbed.scenario.execution import execute
-from testbed.scenario.load import load_scenario
-from testbed.scenario.report import build_report
-from testbed.scenario.report_axis import (
+from testbed.scenario.measure.verdict import Ending, Status, decide
+from testbed.scenario.report.axis import (
     Axis,
     format_frequency,
     format_rate,
@@ -23,14 +22,15 @@ from testbed.scenario.report_axis import (
     linear_axis,
     log_axis,
 )
-from testbed.scenario.report_distribution import build_distributions
-from testbed.scenario.report_fabric import fabric_drawing
-from testbed.scenario.report_figure import Band, Frame, Panel, Series, draw_panel
-from testbed.scenario.report_panel import POINTS_MAX, build_panels, shown_intervals
-from testbed.scenario.report_table import transition_table
-from testbed.scenario.resolve import resolve
-from testbed.scenario.result import RunResult
-from testbed.scenario.verdict import Ending, Status, decide
+from testbed.scenario.report.distribution import build_distributions
+from testbed.scenario.report.fabric import fabric_drawing
+from testbed.scenario.report.page import build_report
+from testbed.scenario.report.panel import POINTS_MAX, build_panels, shown_intervals
+from testbed.scenario.report.panel_drawing import Band, Frame, Panel, Series, draw_panel
+from testbed.scenario.report.result import RunResult
+from testbed.scenario.report.table import transition_table
+from testbed.scenario.spec.load import load_scenario
+from testbed.scenario.spec.resolve import resolve
 
 VOID = {"meta", "br", "link", "img", "hr", "input"}
 PANELS = ["goodput", "rtt", "evs", "planes", "message", "losses", "senders"]

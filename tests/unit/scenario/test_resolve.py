@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 from scenario_text import FLAP, HEAD, scenario
 
 from testbed.errors import UsageError
-from testbed.scenario.load import load_scenario
-from testbed.scenario.plan import dump_plan, load_plan
-from testbed.scenario.resolve import resolve
-from testbed.scenario.seed import derive_seed
-from testbed.scenario.timeline import (
+from testbed.scenario.spec.load import load_scenario
+from testbed.scenario.spec.plan import dump_plan, load_plan
+from testbed.scenario.spec.resolve import resolve
+from testbed.scenario.spec.seed import derive_seed
+from testbed.scenario.spec.timeline import (
     ChangeFault,
     EndWarmup,
     StartWorkload,
@@ -18,14 +18,14 @@ from testbed.scenario.timeline import (
     build_timeline,
     format_plan,
 )
-from testbed.topology.congestion import CongestionControl
+from testbed.transport.congestion import CongestionControl
 
 PLAN_42_LINKS = ("p0-t0-0:4~p0-t1-0:0", "p0-t0-1:4~p0-t1-0:1")
 PLAN_42_PERIODS = (
-    (1037113290, 1237113290),
-    (1501579520, 1701579520),
-    (2097011496, 2297011496),
-    (2553230606, 2753230606),
+    (1_010_016_363, 1_210_016_363),
+    (1_525_771_328, 1_725_771_328),
+    (2_016_305_814, 2_216_305_814),
+    (2_571_610_845, 2_771_610_845),
 )
 PLAN_42_SEED = 13595247095698949786
 DRY_RUN = """\
@@ -36,10 +36,10 @@ run        500ms of warm-up, then until 4s
 
 workload   main: sendrecv, messages of 1MiB, for 4s; h0 > h4 and 7 more
 fault      flap1: link-flap on p0-t0-0:4~p0-t1-0:0, p0-t0-1:4~p0-t1-0:1
-             1.037113290s to 1.237113290s
-             1.501579520s to 1.701579520s
-             2.097011496s to 2.297011496s
-             2.553230606s to 2.753230606s
+             1.010016363s to 1.210016363s
+             1.525771328s to 1.725771328s
+             2.016305814s to 2.216305814s
+             2.571610845s to 2.771610845s
 expect     goodput(main) during flap1 >= 97% of goodput(main) before flap1
 expect     detect(flap1) < 5ms
 expect     wrong_bytes == 0
@@ -203,9 +203,9 @@ def test_a_saved_plan_is_read_back_as_it_was(tmp_path_factory: pytest.TempPathFa
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("{", "not a plan of schema version 2: : Invalid JSON"),
-        ("{}", "not a plan of schema version 2: schema_version: Field required"),
-        ('{"schema_version": 1}', "not a plan of schema version 2: schema_version: Input should be 2"),
+        ("{", "not a plan of schema version 3: : Invalid JSON"),
+        ("{}", "not a plan of schema version 3: schema_version: Field required"),
+        ('{"schema_version": 1}', "not a plan of schema version 3: schema_version: Input should be 3"),
     ],
 )
 def test_what_is_no_plan_is_refused(tmp_path: Path, content: str, reason: str) -> None:

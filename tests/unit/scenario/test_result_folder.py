@@ -15,13 +15,13 @@ from simulated_lab import SimulatedLab
 
 from testbed.errors import TestbedError
 from testbed.scenario.execution import FinishedRun, execute
-from testbed.scenario.load import load_scenario
-from testbed.scenario.plan import load_plan
-from testbed.scenario.provenance import Provenance, observe_provenance, parse_cpu_model
-from testbed.scenario.resolve import resolve
-from testbed.scenario.result_folder import ResultFolder
-from testbed.scenario.runner import Runner
-from testbed.scenario.series import series_columns
+from testbed.scenario.measure.provenance import Provenance, observe_provenance, parse_cpu_model
+from testbed.scenario.measure.series import series_columns
+from testbed.scenario.report.result_folder import ResultFolder
+from testbed.scenario.run.runner import Runner
+from testbed.scenario.spec.load import load_scenario
+from testbed.scenario.spec.plan import load_plan
+from testbed.scenario.spec.resolve import resolve
 
 GOLDEN = Path(__file__).parent / "golden"
 FILES = [

@@ -8,8 +8,8 @@ import pytest
 from simulated_lab import SimulatedLab
 
 from testbed.scenario.execution import FinishedRun, execute
-from testbed.scenario.load import load_scenario
-from testbed.scenario.resolve import resolve
+from testbed.scenario.spec.load import load_scenario
+from testbed.scenario.spec.resolve import resolve
 from testbed.workloads.operation_record import OperationRecord
 
 MS = 1_000_000

@@ -11,9 +11,9 @@ from simulated_lab import CALL_NS, SimulatedLab
 
 from testbed.errors import AgentError, CleanupError, FabricError, FaultError
 from testbed.scenario.execution import FinishedRun, execute
-from testbed.scenario.load import load_scenario
-from testbed.scenario.resolve import resolve
-from testbed.scenario.verdict import Status
+from testbed.scenario.measure.verdict import Status
+from testbed.scenario.spec.load import load_scenario
+from testbed.scenario.spec.resolve import resolve
 from testbed.workloads.flow import Flow
 
 MS = 1_000_000

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import UsageError
-from testbed.scenario.load import load_scenario, scenario_variants
-from testbed.scenario.resolve import resolve
+from testbed.scenario.spec.load import load_scenario, scenario_variants
+from testbed.scenario.spec.resolve import resolve
 
 FOLDER = Path(__file__).parent / "refused"
 CASES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
@@ -116,3 +116,12 @@ def test_text_has_no_folder_for_a_topology_file() -> None:
     assert caught.value.message == (
         "<text>:5: spec.topology: a path needs a file to be relative to; write the topology itself"
     )
+
+
+def test_what_no_fabric_can_be_is_refused_where_it_is_written() -> None:
+    text = (
+        "apiVersion: mrc-testbed/v1\nkind: Scenario\nmetadata: {name: lossless}\nspec:\n"
+        "  topology:\n    flow_control: pfc\n  workloads:\n  - {kind: write-bw, pair: [h0, h1]}\n"
+    )
+    with pytest.raises(UsageError, match=r"^<text>:6: spec.topology.flow_control: .* no effect"):
+        load_scenario(text)

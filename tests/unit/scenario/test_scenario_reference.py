@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from testbed.scenario.load import load_scenario, scenario_schema
-from testbed.scenario.quantity import QUANTITIES
+from testbed.scenario.measure.verdict import Status
 from testbed.scenario.reference import reference_page
-from testbed.scenario.verdict import Status
+from testbed.scenario.spec.load import load_scenario, scenario_schema
+from testbed.scenario.spec.quantity import QUANTITIES
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "scenario.md"
 

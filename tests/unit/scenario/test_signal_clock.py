@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from testbed.scenario.signal_clock import catching_signals
+from testbed.scenario.run.signal_clock import catching_signals
 
 FAR_NS = 60 * 10**9
 

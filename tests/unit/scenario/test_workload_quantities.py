@@ -4,9 +4,9 @@ import pytest
 from hand_made import MS, ZERO_NS, S, applied, cleared, reading, recording
 
 from testbed.metrics.series import HostCounts
-from testbed.scenario.expression import parse_expectation
-from testbed.scenario.measurement import Measurement
-from testbed.scenario.recording import NotMeasured
+from testbed.scenario.measure.measurement import Measurement
+from testbed.scenario.measure.recording import NotMeasured
+from testbed.scenario.spec.expression import parse_expectation
 from testbed.workloads.operation_record import OperationRecord, percentile_ns
 
 TEXT = """\

@@ -7,6 +7,7 @@ in the model cannot agree with itself here.
 from dataclasses import dataclass, field
 
 from testbed.topology.clos import Clos
+from testbed.topology.forwarding import fib_entries
 
 BLOCK = 0xFCBB0000
 FIB_LOCAL = 0x7FFFFFFF
@@ -71,5 +72,5 @@ class SwitchSimulation:
         if usid >> 10 & 15 != plane:
             return 0
         if name not in self._tables:
-            self._tables[name] = dict(self._clos.fib_entries(self._clos.node(name)))
+            self._tables[name] = dict(fib_entries(self._clos, self._clos.node(name)))
         return self._tables[name].get(usid >> 14 << 10 | usid & 1023, 0)

@@ -1,6 +1,6 @@
 """The topology layer may not import agents; what both must agree on is compared here."""
 
-from agents import wire_abi
+from agents import abi
 from testbed.topology import addressing, ev, forwarding, spec, timing, usid
 from testbed.topology.element import PortKind
 
@@ -8,7 +8,7 @@ ICRC_BYTES = 4
 
 
 def test_limits_agree_with_the_data_plane() -> None:
-    limit = wire_abi.Limit
+    limit = abi.Limit
     assert limit.PLANE_MAX.value == usid.PLANE_COUNT
     assert limit.EV_MAX.value == spec.EVS_MAX
     assert limit.PSN_RING.value == spec.WINDOW_PACKETS_MAX
@@ -20,7 +20,7 @@ def test_limits_agree_with_the_data_plane() -> None:
 
 
 def test_usid_layout_agrees_with_the_data_plane() -> None:
-    layout = wire_abi.Usid
+    layout = abi.Usid
     assert layout.ROLE_SHIFT.value == usid.ROLE_SHIFT
     assert layout.PLANE_SHIFT.value == usid.PLANE_SHIFT
     assert layout.INDEX_MASK.value == usid.INDEX_COUNT - 1
@@ -30,18 +30,16 @@ def test_usid_layout_agrees_with_the_data_plane() -> None:
 
 
 def test_forwarding_values_agree_with_the_data_plane() -> None:
-    assert wire_abi.Fib.NONE.value == forwarding.FIB_NONE
-    assert wire_abi.Fib.LOCAL.value == forwarding.FIB_LOCAL
+    assert abi.Fib.NONE.value == forwarding.FIB_NONE
+    assert abi.Fib.LOCAL.value == forwarding.FIB_LOCAL
 
 
 def test_ev_layout_agrees_with_the_data_plane() -> None:
-    layout = wire_abi.EvLayout
+    layout = abi.EvLayout
     assert layout.PLANE_SHIFT.value == ev.PLANE_SHIFT
     assert layout.UPLINK_SHIFT.value == ev.UPLINK_SHIFT
     assert layout.UPLINK_MASK.value == ev.UPLINK_MASK
 
 
 def test_port_kinds_agree_with_the_data_plane() -> None:
-    assert {kind.name: kind.value for kind in PortKind} == {
-        kind.name: kind.value for kind in wire_abi.PortKind
-    }
+    assert {kind.name: kind.value for kind in PortKind} == {kind.name: kind.value for kind in abi.PortKind}

@@ -5,6 +5,7 @@ from ipaddress import IPv6Address
 
 import pytest
 from clos_strategies import Route, routes, small_closes
+from exploring import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -15,8 +16,11 @@ from testbed.topology.clos import Clos
 from testbed.topology.ecmp_hash import FlowKey, flow_hash, hash_share
 from testbed.topology.element import PortKind
 from testbed.topology.ev import ev_parts, stev_value
+from testbed.topology.ev_set import build_ev_set
 from testbed.topology.forwarding import Action
+from testbed.topology.path import build_path, explain_ev, find_ev, uplink_of_ev
 from testbed.topology.spec import TopologySpec
+from testbed.topology.timing import expected_rtt_ns
 
 FLOW = FlowKey(IPv6Address("fd6d:7263::1"), IPv6Address("fd6d:7263::6"), 0x1002, 0xABCD, 4791)
 KINDS = (PortKind.NIC, PortKind.T0_UP, PortKind.T1_DOWN, PortKind.T0_DOWN)
@@ -67,25 +71,25 @@ def test_switches_choose_independently_of_one_another() -> None:
     assert all(0.8 < count / len(ports) * 4 < 1.2 for count in spread.values())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(routes())
 def test_structured_ev_leads_over_the_links_of_the_source_route(route: Route) -> None:
     clos = in_mode(route.clos, "stev")
     args = (route.source, route.destination, route.plane, route.uplink)
-    ev = clos.ev_of_path(*args)
-    path = clos.explain_ev(ev, route.source, route.destination)
-    assert path.links == route.clos.path(*args).links
+    ev = find_ev(clos, *args)
+    path = explain_ev(clos, ev, route.source, route.destination)
+    assert path.links == build_path(route.clos, *args).links
     assert (path.usids, path.carrier, path.plane, path.uplink) == ((), None, route.plane, route.uplink)
-    assert path == clos.path(*args)
-    back = clos.explain_ev(ev, route.destination, route.source)
+    assert path == build_path(clos, *args)
+    back = explain_ev(clos, ev, route.destination, route.source)
     assert back.links == path.links[::-1]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(routes(small_closes()), st.integers(0, 2**32 - 1), st.integers(0, 2**28 - 1))
 def test_hashed_path_is_one_of_the_fabric(route: Route, seed: int, ev: int) -> None:
     clos = in_mode(route.clos, "ecmp", seed)
-    path = clos.explain_ev(route.plane << 28 | ev, route.source, route.destination)
+    path = explain_ev(clos, route.plane << 28 | ev, route.source, route.destination)
     ports = [hop.egress for hop in path.hops if hop.egress is not None]
     assert tuple(port.kind for port in ports) == (KINDS if path.t1 else (PortKind.NIC, PortKind.T0_DOWN))
     assert {port.plane for port in ports} == {route.plane}
@@ -95,44 +99,44 @@ def test_hashed_path_is_one_of_the_fabric(route: Route, seed: int, ev: int) -> N
     for before, after in zip(path.hops, path.hops[1:], strict=False):
         assert before.egress is not None
         assert after.ingress == clos.peer(before.egress)
-    assert path.uplink == clos.ev_uplink(route.plane << 28 | ev, route.source, route.destination)
+    assert path.uplink == uplink_of_ev(clos, route.plane << 28 | ev, route.source, route.destination)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(routes(small_closes()), st.integers(0, 3))
 def test_ev_of_a_hashed_path_is_found_again(route: Route, copy: int) -> None:
     clos = in_mode(route.clos, "ecmp")
     args = (route.source, route.destination, route.plane, route.uplink)
-    evs = [clos.ev_of_path(*args, copy=i) for i in range(copy + 1)]
+    evs = [find_ev(clos, *args, copy=i) for i in range(copy + 1)]
     assert evs == sorted(set(evs))
     for ev in evs:
         assert ev >> 28 == route.plane
-        assert clos.ev_uplink(ev, route.source, route.destination) == route.uplink
-    assert clos.path(*args).uplink == route.uplink
+        assert uplink_of_ev(clos, ev, route.source, route.destination) == route.uplink
+    assert build_path(clos, *args).uplink == route.uplink
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(routes(small_closes()), st.sampled_from(["stev", "ecmp"]))
 def test_ev_sets_name_paths_of_their_plane_and_no_ev_twice(route: Route, forwarding: str) -> None:
     clos = in_mode(route.clos, forwarding)
     per_plane = 12
-    evs = clos.ev_set(route.source, route.destination, per_plane * clos.spec.planes)
+    evs = build_ev_set(clos, route.source, route.destination, per_plane * clos.spec.planes)
     assert len(set(evs)) == len(evs)
     for index, ev in enumerate(evs):
-        assert clos.explain_ev(ev, route.source, route.destination).plane == index // per_plane
+        assert explain_ev(clos, ev, route.source, route.destination).plane == index // per_plane
 
 
 def test_hashed_ev_set_reaches_every_uplink() -> None:
     clos = Clos(TopologySpec(forwarding="ecmp", t1=4))
-    evs = clos.ev_set(0, 5)
-    used = {(ev >> 28, clos.ev_uplink(ev, 0, 5)) for ev in evs}
+    evs = build_ev_set(clos, 0, 5)
+    used = {(ev >> 28, uplink_of_ev(clos, ev, 0, 5)) for ev in evs}
     assert used == {(plane, uplink) for plane in range(4) for uplink in range(4)}
-    assert clos.ev_set(0, 5, seed=1) != evs
+    assert build_ev_set(clos, 0, 5, seed=1) != evs
 
 
 def test_structured_ev_may_choose_another_lane_on_the_way_down() -> None:
     clos = Clos(TopologySpec(forwarding="stev", uplinks_per_pair=2))
-    path = clos.explain_ev(stev_value(1, uplink=2, lane=1, copy=9), 0, 5)
+    path = explain_ev(clos, stev_value(1, uplink=2, lane=1, copy=9), 0, 5)
     assert [link.name for link in path.links] == [
         "h0:1~p1-t0-0:0",
         "p1-t0-0:6~p1-t1-1:0",
@@ -152,7 +156,7 @@ def test_structured_ev_may_choose_another_lane_on_the_way_down() -> None:
 )
 def test_ev_that_leads_nowhere_is_refused_with_the_reason(forwarding: str, ev: int, complaint: str) -> None:
     with pytest.raises(UsageError, match=complaint):
-        Clos(TopologySpec.model_validate({"forwarding": forwarding})).explain_ev(ev, 0, 5)
+        explain_ev(Clos(TopologySpec.model_validate({"forwarding": forwarding})), ev, 0, 5)
 
 
 def test_where_switches_hash_no_ev_names_an_uplink_by_itself() -> None:
@@ -160,9 +164,9 @@ def test_where_switches_hash_no_ev_names_an_uplink_by_itself() -> None:
     with pytest.raises(UsageError, match="where switches hash"):
         clos.ev(0, 1)
     with pytest.raises(UsageError, match="leads from h0 to h5 by uplink 1"):
-        clos.ev_of_path(0, 5, 0, 1, copy=65535)
+        find_ev(clos, 0, 5, 0, 1, copy=65535)
     with pytest.raises(UsageError, match="copy 256 does not fit"):
-        Clos(TopologySpec(forwarding="stev")).ev_of_path(0, 5, 0, 1, copy=256)
+        find_ev(Clos(TopologySpec(forwarding="stev")), 0, 5, 0, 1, copy=256)
 
 
 def test_parts_of_an_ev() -> None:
@@ -192,4 +196,4 @@ def test_frames_are_an_ipv6_header_shorter_without_the_tunnel() -> None:
     plain = Clos(TopologySpec.model_validate({**shaped, "forwarding": "ecmp"}))
     assert timing.full_frame_bytes(tunnelled) - timing.full_frame_bytes(plain) == 40
     per_link_ns = 2 * 40 * 8 * 10
-    assert tunnelled.expected_rtt_ns(0, 5) - plain.expected_rtt_ns(0, 5) == 4 * per_link_ns
+    assert expected_rtt_ns(tunnelled, 0, 5) - expected_rtt_ns(plain, 0, 5) == 4 * per_link_ns

@@ -9,8 +9,8 @@ import pytest
 from testbed.document import Tree, validate_values
 from testbed.topology.clos import Clos
 from testbed.topology.ev import Ev
-from testbed.topology.path import Path, check_route
-from testbed.topology.port_selection import overriding_delays_ns
+from testbed.topology.path import Path, build_path, check_route, explain_ev
+from testbed.topology.port_selection import overriding_delays_ns, port_rates_bps
 from testbed.topology.spec import TopologySpec
 from testbed.topology.timing import IdleFabric, serialisation_ns
 
@@ -54,15 +54,15 @@ def paths(clos: Clos, source: int, destination: int) -> Iterator[Path]:
         if clos.spec.forwarding == "ecmp":
             check_route(clos, source, destination, plane, 0)
             for copy in range(EVS_TRIED):
-                yield clos.explain_ev(Ev(plane, 0, copy).value, source, destination)
+                yield explain_ev(clos, Ev(plane, 0, copy).value, source, destination)
             continue
         for uplink in range(1 if clos.is_local(source, destination) else clos.numbering.uplink_count):
-            yield clos.path(source, destination, plane, uplink)
+            yield build_path(clos, source, destination, plane, uplink)
 
 
 def rtt_ns(clos: Clos, path: Path) -> int:
     """Of a data packet on that path, and of its SACK over the same links."""
-    rates_bps, delays_ns = clos.port_rates_bps, overriding_delays_ns(clos)
+    rates_bps, delays_ns = port_rates_bps(clos), overriding_delays_ns(clos)
     total_ns = 0
     for hop in path.hops:
         if hop.egress is not None:

@@ -8,7 +8,11 @@ import pytest
 
 from testbed.topology.clos import Clos
 from testbed.topology.element import Node, Port
-from testbed.topology.selector import parse_link_selector, select_links
+from testbed.topology.ev_set import build_ev_set
+from testbed.topology.forwarding import fib_entries
+from testbed.topology.path import explain_ev
+from testbed.topology.select import select_links
+from testbed.topology.selector_spec import parse_link_selector
 from testbed.topology.spec import NicSpec, TopologySpec
 
 PAPER = TopologySpec(planes=8, t0=512, t1=256, hosts_per_t0=256, nic=NicSpec(evs=256))
@@ -58,12 +62,12 @@ def test_questions_about_a_path_make_a_few_elements_only() -> None:
     clos = CountingClos(PAPER)
     assert clos.made.total() == 0
 
-    path = clos.explain_ev(clos.ev(7, 255), 0, LAST_HOST)
+    path = explain_ev(clos, clos.ev(7, 255), 0, LAST_HOST)
 
     assert [hop.node.name for hop in path.hops] == ["h0", "p7-t0-0", "p7-t1-255", "p7-t0-511", "h131071"]
     assert str(path.carrier) == "fcbb:0:5c00:9cff:5dff:dcff::"
     assert clos.made.total() < 100
-    assert len(clos.ev_set(0, LAST_HOST)) == 256
+    assert len(build_ev_set(clos, 0, LAST_HOST)) == 256
     assert clos.made.total() < 100
     assert tracemalloc.get_traced_memory()[1] < 1 << 20
 
@@ -71,7 +75,7 @@ def test_questions_about_a_path_make_a_few_elements_only() -> None:
 @pytest.mark.usefixtures("traced_memory")
 def test_a_forwarding_table_is_made_for_one_switch_alone() -> None:
     clos = CountingClos(PAPER)
-    entries = list(clos.fib_entries(clos.t0(7, 511)))
+    entries = list(fib_entries(clos, clos.t0(7, 511)))
     assert len(entries) == 1 + 256 + 256
     assert clos.made.total() == 1
     assert tracemalloc.get_traced_memory()[1] < 1 << 20

@@ -4,6 +4,7 @@ from ipaddress import IPv6Address
 
 import pytest
 from clos_strategies import any_closes, small_closes
+from exploring import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,7 @@ from testbed.topology.naming import Tier, parse_node_name
 from testbed.topology.spec import TopologySpec
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(small_closes())
 def test_node_ids_and_names_are_bijective(clos: Clos) -> None:
     nodes = list(clos.nodes())
@@ -25,7 +26,7 @@ def test_node_ids_and_names_are_bijective(clos: Clos) -> None:
     assert nodes == [*clos.switches(), *clos.hosts()]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(small_closes())
 def test_port_ids_names_and_addresses_are_bijective(clos: Clos) -> None:
     ports = list(clos.ports())
@@ -41,7 +42,7 @@ def test_port_ids_names_and_addresses_are_bijective(clos: Clos) -> None:
         assert len({port.interface for port in own}) == len(own)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(small_closes())
 def test_links_join_neighbouring_tiers_of_one_plane_exactly_once(clos: Clos) -> None:
     links = list(clos.links())
@@ -74,7 +75,7 @@ def test_links_join_neighbouring_tiers_of_one_plane_exactly_once(clos: Clos) -> 
     ]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(any_closes(), st.data())
 def test_port_id_and_node_id_lead_back_in_a_fabric_of_any_size(clos: Clos, data: st.DataObject) -> None:
     port = clos.port(data.draw(st.integers(0, clos.numbering.port_count - 1)))

@@ -2,6 +2,7 @@ from ipaddress import IPv6Address
 
 import pytest
 from clos_strategies import Route, routes, small_closes
+from exploring import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from switch_simulation import SwitchSimulation
@@ -9,7 +10,8 @@ from switch_simulation import SwitchSimulation
 from testbed.errors import UsageError
 from testbed.topology.clos import Clos
 from testbed.topology.ev import Ev, decode_ev
-from testbed.topology.forwarding import Action, trace_carrier
+from testbed.topology.forwarding import Action, fib_entries, trace_carrier
+from testbed.topology.path import build_path, explain_ev, path_carrier, path_usids, qp_template
 from testbed.topology.spec import TopologySpec
 from testbed.topology.usid import Role, Usid, decode_usid, pack_carrier, shift_carrier, unpack_carrier
 
@@ -33,24 +35,24 @@ def link_ids_of_contract(route: Route) -> list[int]:
     return [first, fabric_link(source_row), fabric_link(destination_row), last]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(routes())
 def test_switches_deliver_a_carrier_over_the_links_of_its_path(route: Route) -> None:
     clos = route.clos
-    carrier = clos.carrier(route.source, route.destination, route.plane, route.uplink)
+    carrier = path_carrier(clos, route.source, route.destination, route.plane, route.uplink)
 
     delivery = SwitchSimulation(clos).send(route.source, route.plane, int(carrier))
 
-    path = clos.path(route.source, route.destination, route.plane, route.uplink)
+    path = build_path(clos, route.source, route.destination, route.plane, route.uplink)
     assert delivery.host == route.destination
     assert delivery.link_ids == [link.id for link in path.links] == link_ids_of_contract(route)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(routes())
 def test_explanation_tells_what_the_switches_do(route: Route) -> None:
     clos = route.clos
-    path = clos.explain_ev(clos.ev(route.plane, route.uplink), route.source, route.destination)
+    path = explain_ev(clos, clos.ev(route.plane, route.uplink), route.source, route.destination)
 
     delivery = SwitchSimulation(clos).send(route.source, route.plane, int(path.carrier))
 
@@ -68,13 +70,13 @@ def test_explanation_tells_what_the_switches_do(route: Route) -> None:
         assert after.arrival == before.departure
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(routes())
 def test_reverse_path_crosses_the_same_links_backwards(route: Route) -> None:
     clos = route.clos
     entropy = clos.ev(route.plane, route.uplink)
-    there = clos.explain_ev(entropy, route.source, route.destination)
-    back = clos.explain_ev(entropy, route.destination, route.source)
+    there = explain_ev(clos, entropy, route.source, route.destination)
+    back = explain_ev(clos, entropy, route.destination, route.source)
 
     delivery = SwitchSimulation(clos).send(route.destination, route.plane, int(back.carrier))
 
@@ -82,11 +84,11 @@ def test_reverse_path_crosses_the_same_links_backwards(route: Route) -> None:
     assert delivery.link_ids == [link.id for link in reversed(there.links)]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(routes())
 def test_depositing_plane_and_uplink_in_the_template_gives_the_packed_usids(route: Route) -> None:
-    usids = route.clos.usids(route.source, route.destination, route.plane, route.uplink)
-    template = route.clos.carrier_template(route.source, route.destination)
+    usids = path_usids(route.clos, route.source, route.destination, route.plane, route.uplink)
+    template = qp_template(route.clos, route.source, route.destination)
 
     carrier = template.deposit(route.plane, route.uplink)
 
@@ -94,14 +96,14 @@ def test_depositing_plane_and_uplink_in_the_template_gives_the_packed_usids(rout
     assert unpack_carrier(carrier) == usids
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(routes(small_closes()))
 def test_every_path_between_two_hosts_has_links_of_its_own_in_the_middle(route: Route) -> None:
     clos = route.clos
     is_local = clos.is_local(route.source, route.destination)
     uplinks = range(1 if is_local else clos.numbering.uplink_count)
     middles = [
-        {link.id for link in clos.links_of_path(route.source, route.destination, plane, uplink)}
+        {link.id for link in build_path(clos, route.source, route.destination, plane, uplink).links}
         for plane in range(clos.spec.planes)
         for uplink in uplinks
     ]
@@ -150,7 +152,7 @@ def test_role_zero_is_no_usid() -> None:
 def test_carriers_worked_out_by_hand(
     spec: TopologySpec, source: int, destination: int, plane: int, uplink: int, carrier: str
 ) -> None:
-    assert Clos(spec).carrier(source, destination, plane, uplink) == IPv6Address(carrier)
+    assert path_carrier(Clos(spec), source, destination, plane, uplink) == IPv6Address(carrier)
 
 
 def test_shift_consumes_the_active_usid_and_keeps_the_block() -> None:
@@ -187,7 +189,7 @@ def test_any_carrier_is_explained_to_its_end(carrier: str, actions: list[str], r
     assert hops[-1].reason == reason
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(
     small_closes(),
     st.lists(st.builds(Usid, st.sampled_from(Role), st.integers(0, 1), st.integers(0, 5)), max_size=6),
@@ -217,21 +219,21 @@ def test_paths_that_do_not_exist_are_refused(
     source: int, destination: int, plane: int, uplink: int, message: str
 ) -> None:
     with pytest.raises(UsageError) as refusal:
-        Clos(TopologySpec()).path(source, destination, plane, uplink)
+        build_path(Clos(TopologySpec()), source, destination, plane, uplink)
     assert refusal.value.message == message
 
 
 def test_an_ev_wider_than_32_bits_is_refused() -> None:
     with pytest.raises(UsageError, match="EVs have 32 bits"):
-        Clos(TopologySpec()).explain_ev(1 << 32, 0, 5)
+        explain_ev(Clos(TopologySpec()), 1 << 32, 0, 5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(small_closes())
 def test_a_switch_has_an_entry_per_own_usid_and_per_reachable_neighbour(clos: Clos) -> None:
     spec = clos.spec
     for switch in clos.switches():
-        entries = dict(clos.fib_entries(switch))
+        entries = dict(fib_entries(clos, switch))
         own = [key for key, value in entries.items() if value == 0x7FFFFFFF]
         egress_ports = {value - 1 for key, value in entries.items() if key not in own}
         assert len(own) == spec.uplinks_per_pair
@@ -242,4 +244,4 @@ def test_a_switch_has_an_entry_per_own_usid_and_per_reachable_neighbour(clos: Cl
 def test_a_host_has_no_forwarding_table() -> None:
     clos = Clos(TopologySpec())
     with pytest.raises(UsageError, match="h0 is a host"):
-        list(clos.fib_entries(clos.host(0)))
+        list(fib_entries(clos, clos.host(0)))

@@ -2,13 +2,16 @@
 
 import pytest
 
+from testbed.cli import table
 from testbed.document import Tree, validate_values
-from testbed.topology import flow_control, port_queue, table, timing
+from testbed.topology import flow_control, port_queue, timing
 from testbed.topology.clos import Clos
-from testbed.topology.congestion import fabric_profile, nic_rate_bps
 from testbed.topology.offered_load import OfferedFlow, frame_hops_per_s
-from testbed.topology.reliable_connection import choose_rc_congestion
+from testbed.topology.port_selection import port_rates_bps
 from testbed.topology.spec import TopologySpec
+from testbed.topology.timing import expected_rtt_ns
+from testbed.transport.congestion import fabric_profile, nic_rate_bps
+from testbed.transport.reliable_connection import choose_rc_congestion
 
 MBIT = 10**6
 FRAME_BYTES = 2190
@@ -31,7 +34,7 @@ def test_ports_have_rates_by_tier_and_by_link() -> None:
         {"select": {"links": "p0-t1-0:1"}, "at": "t1", "rate": "20Mbit"},
         {"select": {"links": "h0:2"}, "rate": "50Mbit"},
     )
-    rates = dict(zip((port.name for port in fabric.ports()), fabric.port_rates_bps, strict=True))
+    rates = dict(zip((port.name for port in fabric.ports()), port_rates_bps(fabric), strict=True))
     named = ("p1-t1-0:0", "p0-t1-0:1", "p0-t1-0:0", "h0:2", "p2-t0-0:0", "h0:1", "p0-t0-0:4")
     assert [rates[name] // MBIT for name in named] == [80, 20, 80, 50, 50, 100, 100]
 
@@ -48,13 +51,13 @@ def test_theory_counts_the_rate_of_each_port_on_the_slowest_path(
     overrides: tuple[Tree, ...], across_ns: int, local_ns: int
 ) -> None:
     fabric = clos(*overrides)
-    assert fabric.expected_rtt_ns(0, 5) == across_ns
-    assert fabric.expected_rtt_ns(0, 1) == local_ns
+    assert expected_rtt_ns(fabric, 0, 5) == across_ns
+    assert expected_rtt_ns(fabric, 0, 1) == local_ns
 
 
 def test_a_slow_uplink_is_slow_for_the_sacks_of_the_other_direction() -> None:
-    assert clos(SLOW_UPLINK).expected_rtt_ns(5, 0) == 4 * DATA_NS + 13 * SACK_NS
-    assert clos(SLOW_UPLINK).expected_rtt_ns(4, 5) == 2 * (DATA_NS + SACK_NS)
+    assert expected_rtt_ns(clos(SLOW_UPLINK), 5, 0) == 4 * DATA_NS + 13 * SACK_NS
+    assert expected_rtt_ns(clos(SLOW_UPLINK), 4, 5) == 2 * (DATA_NS + SACK_NS)
 
 
 def test_the_longest_path_takes_the_slowest_link_of_each_tier() -> None:
@@ -81,7 +84,7 @@ def test_ports_that_are_set_alike_are_reckoned_once() -> None:
     queues = port_queue.port_queues(large)
     assert len(queues) == 1536
     assert len(set(map(id, queues))) == 6  # of four kinds, and both ends of the slow link
-    assert large.port_rates_bps is large.port_rates_bps
+    assert port_rates_bps(large) is port_rates_bps(large)
 
 
 def test_the_longest_wait_is_at_the_slowest_port() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 from clos_strategies import small_closes
+from exploring import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -10,10 +11,11 @@ from switch_simulation import SwitchSimulation
 from testbed.topology.clos import Clos
 from testbed.topology.probe_path import probe_paths
 from testbed.topology.probing_spec import ProbingSpec
+from testbed.topology.resolve import resolve_topology
 from testbed.topology.spec import TopologySpec
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80))
 @given(small_closes(), st.data())
 def test_a_probe_crosses_its_links_there_and_back_and_ends_where_it_began(
     clos: Clos, data: st.DataObject
@@ -26,7 +28,7 @@ def test_a_probe_crosses_its_links_there_and_back_and_ends_where_it_began(
         assert delivery.link_ids == [*path.links, *reversed(path.links)]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80))
 @given(small_closes(), st.sampled_from([0.1, 0.25, 0.34, 0.5, 1.0]))
 def test_hosts_together_probe_every_link_or_the_spec_is_refused(clos: Clos, share: float) -> None:
     values = clos.spec.model_dump() | {"probing": ProbingSpec(t1_share=share)}
@@ -60,8 +62,9 @@ def test_without_source_routes_there_are_no_probes() -> None:
 def test_time_out_below_the_round_trip_of_the_idle_fabric_is_refused() -> None:
     slow = {"port_rate": "1Mbit", "probing": {}}
     with pytest.raises(ValidationError, match=r"a time-out of 60ms, but a round trip .* takes up to"):
-        TopologySpec.model_validate(slow)
-    assert TopologySpec.model_validate(slow | {"probing": {"timeout": "1s"}}).probing is not None
+        resolve_topology(TopologySpec.model_validate(slow))
+    enough = TopologySpec.model_validate(slow | {"probing": {"timeout": "1s"}})
+    assert resolve_topology(enough).spec.probing is not None
 
 
 def test_time_out_is_counted_in_rounds() -> None:

@@ -1,18 +1,18 @@
 import pytest
 from clos_strategies import small_closes
+from exploring import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.errors import UsageError
 from testbed.topology.clos import Clos
 from testbed.topology.naming import Tier
-from testbed.topology.selector import (
+from testbed.topology.select import select_links, select_nodes
+from testbed.topology.selector_spec import (
     LinkFilter,
     LinkSelector,
     parse_link_selector,
     parse_node_selector,
-    select_links,
-    select_nodes,
 )
 from testbed.topology.spec import TopologySpec
 
@@ -141,7 +141,7 @@ def test_a_random_pick_takes_one_when_no_count_is_given() -> None:
     assert len(link_names("{links: {plane: 0}, pick: random}")) == 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(small_closes(), st.data())
 def test_a_filter_selects_exactly_the_links_with_its_properties(clos: Clos, data: st.DataObject) -> None:
     plane = data.draw(st.none() | st.integers(0, clos.spec.planes - 1))

@@ -4,7 +4,9 @@ import pytest
 
 from testbed.topology import timing
 from testbed.topology.clos import Clos
+from testbed.topology.port_queue import control_buffer_bytes, data_buffer_bytes
 from testbed.topology.spec import NicSpec, TopologySpec
+from testbed.topology.timing import expected_rtt_ns
 
 MBIT = 10**6
 
@@ -22,7 +24,7 @@ def test_rtt_is_serialisation_and_propagation_of_every_link(
     destination: int, delay_ns: int, rtt_ns: int
 ) -> None:
     clos = Clos(TopologySpec(port_rate=100 * MBIT, link_delay=delay_ns))
-    assert clos.expected_rtt_ns(0, destination) == rtt_ns
+    assert expected_rtt_ns(clos, 0, destination) == rtt_ns
 
 
 def test_rtt_of_other_frames() -> None:
@@ -32,7 +34,7 @@ def test_rtt_of_other_frames() -> None:
 
 def test_an_unshaped_fabric_takes_no_time_in_theory() -> None:
     clos = Clos(TopologySpec())
-    assert (clos.expected_rtt_ns(0, 5), clos.data_buffer_bytes, clos.control_buffer_bytes) == (0, 0, 0)
+    assert (expected_rtt_ns(clos, 0, 5), data_buffer_bytes(clos), control_buffer_bytes(clos)) == (0, 0, 0)
 
 
 def test_serialisation_is_rounded_to_the_nearest_nanosecond() -> None:
@@ -43,4 +45,11 @@ def test_serialisation_is_rounded_to_the_nearest_nanosecond() -> None:
 def test_a_smaller_path_mtu_makes_shorter_frames() -> None:
     clos = Clos(TopologySpec(port_rate=100 * MBIT, nic=NicSpec(path_mtu=256)))
     assert timing.full_frame_bytes(clos) == 398
-    assert clos.expected_rtt_ns(0, 5) == 4 * (31_840 + 12_320)
+    assert expected_rtt_ns(clos, 0, 5) == 4 * (31_840 + 12_320)
+
+
+def test_time_of_a_byte_is_that_on_all_links_of_the_path() -> None:
+    clos = Clos(TopologySpec(port_rate=100 * MBIT))
+    assert timing.byte_time_ps(clos, is_local=False) == 4 * 80_000
+    assert timing.byte_time_ps(clos, is_local=True) == 2 * 80_000
+    assert timing.byte_time_ps(Clos(TopologySpec()), is_local=False) == 0

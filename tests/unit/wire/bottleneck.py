@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from itertools import count
 from random import Random
 
-from testbed.wire.cc_profile import NsccParameters
-from testbed.wire.nscc import Nscc, NsccReason, SackNews
+from reference.nscc import Nscc, NsccReason, SackNews
+
+from agents.protocol.cc_profile import NsccParameters
 
 UNIT_BYTES = 256
 

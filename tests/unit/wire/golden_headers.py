@@ -1,11 +1,11 @@
 """Header bytes typed by hand from the tables of docs/protocol.md: what they say, as an object, as bytes."""
 
-from testbed.wire.endpoint_header import Eeth, EndpointOperation, Erth
-from testbed.wire.layout import Header
-from testbed.wire.link_probe_header import Lph
-from testbed.wire.opcode import Opcode
-from testbed.wire.reliability_header import CcState, NackReason, Neth, PathAdvice, Peth, Seth
-from testbed.wire.transport_header import Aeth, Bth, FormatType, ImmDt, Meth, NakCode, Reth, Tseth
+from reference.endpoint_header import Eeth, EndpointOperation, Erth
+from reference.layout import Header
+from reference.link_probe_header import Lph
+from reference.opcode import Opcode
+from reference.reliability_header import CcState, NackReason, Neth, PathAdvice, Peth, Seth
+from reference.transport_header import Aeth, Bth, FormatType, ImmDt, Meth, NakCode, Reth, Tseth
 
 GOLDEN: list[tuple[str, Header, str]] = [
     (

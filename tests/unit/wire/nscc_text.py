@@ -5,8 +5,9 @@ Written from docs/protocol.md alone, event rules in the order given there, alpha
 
 from dataclasses import dataclass
 
-from testbed.wire.cc_profile import CcProfile
-from testbed.wire.nscc import DELAY_SHIFT, Nscc
+from reference.nscc import DELAY_SHIFT, Nscc
+
+from agents.protocol.cc_profile import CcProfile
 
 UNIT_BYTES = 256
 

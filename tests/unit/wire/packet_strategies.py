@@ -4,14 +4,13 @@ from ipaddress import IPv6Address
 from typing import TypeVar
 
 from hypothesis import strategies as st
-
-from testbed.wire.endpoint_header import Eeth, Erth
-from testbed.wire.frame import Frame
-from testbed.wire.layout import RESERVED, Field, Header
-from testbed.wire.link_probe_header import Lph
-from testbed.wire.network_header import Ethernet, Ipv6, Udp
-from testbed.wire.opcode import Opcode
-from testbed.wire.packet import (
+from reference.endpoint_header import Eeth, Erth
+from reference.frame import Frame
+from reference.layout import RESERVED, Field, Header
+from reference.link_probe_header import Lph
+from reference.network_header import Ethernet, Ipv6, Udp
+from reference.opcode import Opcode
+from reference.packet import (
     Acknowledge,
     EndpointRequest,
     EndpointResponse,
@@ -23,9 +22,9 @@ from testbed.wire.packet import (
     Write,
     make_write,
 )
-from testbed.wire.reliability_header import CcState, Neth, Peth, Seth
-from testbed.wire.traffic_class import Dscp
-from testbed.wire.transport_header import Aeth, Bth, ImmDt, Meth, Reth, Tseth
+from reference.reliability_header import CcState, Neth, Peth, Seth
+from reference.traffic_class import Dscp
+from reference.transport_header import Aeth, Bth, ImmDt, Meth, Reth, Tseth
 
 HEADERS: list[type[Header]] = [
     Aeth, Bth, CcState, Eeth, Erth, Ethernet, ImmDt, Lph, Meth, Neth, Peth, Reth, Seth, Tseth, Udp

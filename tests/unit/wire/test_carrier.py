@@ -5,9 +5,7 @@ from ipaddress import IPv6Address
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from testbed.errors import WireError
-from testbed.wire.carrier import (
+from reference.carrier import (
     USIDS_MAX,
     CarrierWords,
     active_usid,
@@ -18,6 +16,7 @@ from testbed.wire.carrier import (
     shift_words,
     unpack_usids,
 )
+from reference.layout import WireError
 
 blocks = st.integers(0, 2**32 - 1)
 usid_lists = st.lists(st.integers(1, 0xFFFF), max_size=USIDS_MAX)

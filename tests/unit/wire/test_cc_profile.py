@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.errors import UsageError
-from testbed.wire.cc_profile import (
+from agents.protocol.cc_profile import (
     ATTRIBUTES,
     NO_QA_THRESHOLD_NS,
     CcLink,
@@ -16,6 +15,7 @@ from testbed.wire.cc_profile import (
     Setting,
     derive_profile,
 )
+from testbed.errors import UsageError
 
 DATA_CENTRE = CcLink(rate_bps=10**11, base_rtt_ns=12_000, mtu_bytes=4096)
 

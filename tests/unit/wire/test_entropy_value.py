@@ -3,15 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reference.entropy_value import join_selectors, reflected_ev, split_selectors
+from reference.layout import WireError
 
-from testbed.errors import WireError
-from testbed.wire.entropy_value import (
-    ev_flow_label,
-    ev_source_port,
-    join_selectors,
-    reflected_ev,
-    split_selectors,
-)
+from testbed.topology.ev import ev_flow_label, ev_source_port
 
 evs = st.integers(0, 2**32 - 1)
 selector_widths = st.sampled_from([(16, 16), (8, 4, 4), (8, 8, 8, 8), (1,), (32,)])

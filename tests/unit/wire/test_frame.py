@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from packet_strategies import bths, frames, headers, packets, writes
-
-from testbed.errors import WireError
-from testbed.wire.frame import (
+from reference.frame import (
     WRITE_HEADER_BYTES,
     WRITE_OVERHEAD_BYTES,
     Frame,
@@ -20,8 +18,9 @@ from testbed.wire.frame import (
     traffic_class_of,
     trim_frame,
 )
-from testbed.wire.opcode import Opcode, write_opcode
-from testbed.wire.packet import (
+from reference.layout import WireError
+from reference.opcode import Opcode, write_opcode
+from reference.packet import (
     Acknowledge,
     Nack,
     Packet,
@@ -31,9 +30,9 @@ from testbed.wire.packet import (
     decode_packet,
     make_write,
 )
-from testbed.wire.reliability_header import CcState, NackReason, Neth, PathAdvice, Seth
-from testbed.wire.traffic_class import Dscp, Ecn, TrafficClass
-from testbed.wire.transport_header import Aeth, Bth, Meth, Reth, Tseth
+from reference.reliability_header import CcState, NackReason, Neth, PathAdvice, Seth
+from reference.traffic_class import Dscp, Ecn, TrafficClass
+from reference.transport_header import Aeth, Bth, Meth, Reth, Tseth
 
 ROUTE = Route(
     source_mac=0x024D52000001,

@@ -2,13 +2,13 @@
 
 import contextlib
 
+from exploring import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from packet_strategies import HEADERS, frames
-
-from testbed.errors import WireError
-from testbed.wire.frame import Frame, decode_frame, encode_frame, trim_frame
-from testbed.wire.packet import decode_packet, decode_trimmed
+from reference.frame import Frame, decode_frame, encode_frame, trim_frame
+from reference.layout import WireError
+from reference.packet import decode_packet, decode_trimmed
 
 
 def parse_everywhere(octets: bytes) -> None:
@@ -27,7 +27,7 @@ def parse_everywhere(octets: bytes) -> None:
         decode_frame(trim_frame(octets, is_last_hop=False))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.binary(max_size=300))
 @example(b"")
 @example(bytes(300))
@@ -36,7 +36,7 @@ def test_random_bytes_never_break_the_parser(octets: bytes) -> None:
     parse_everywhere(octets)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(frames(), st.data())
 def test_mutated_frames_never_break_the_parser(frame: Frame, data: st.DataObject) -> None:
     octets = bytearray(encode_frame(frame))

@@ -2,13 +2,11 @@
 
 import pytest
 from golden_headers import GOLDEN
-
-from testbed.errors import WireError
-from testbed.wire.endpoint_header import Erth
-from testbed.wire.layout import Header
-from testbed.wire.opcode import Opcode
-from testbed.wire.reliability_header import NackReason, Neth
-from testbed.wire.transport_header import AckKind, Aeth, Bth
+from reference.endpoint_header import Erth
+from reference.layout import Header, WireError
+from reference.opcode import Opcode
+from reference.reliability_header import NackReason, Neth
+from reference.transport_header import AckKind, Aeth, Bth
 
 
 @pytest.mark.parametrize(("header", "octets"), [g[1:] for g in GOLDEN], ids=[g[0] for g in GOLDEN])

@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from packet_strategies import HEADERS, field_bounds, headers
-
-from testbed.errors import WireError
-from testbed.wire.layout import RESERVED, Header, Layout
+from reference.layout import RESERVED, Header, Layout, WireError
 
 each_header = pytest.mark.parametrize("header", HEADERS, ids=lambda header: header.__name__)
 

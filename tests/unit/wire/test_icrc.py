@@ -3,10 +3,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from testbed.errors import WireError
-from testbed.wire.frame import decode_frame, encode_frame
-from testbed.wire.icrc import icrc
+from reference.frame import decode_frame, encode_frame
+from reference.icrc import icrc
+from reference.layout import WireError
 
 GOLDEN = bytes.fromhex(
     "000000000001000000000002 86dd"

@@ -5,9 +5,8 @@ from ipaddress import IPv6Address
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from testbed.errors import WireError
-from testbed.wire.network_header import Ipv6, NextHeader, format_mac, parse_mac
+from reference.layout import WireError
+from reference.network_header import Ipv6, NextHeader, format_mac, parse_mac
 
 ADDRESS = IPv6Address("fd6d:7263::1")
 

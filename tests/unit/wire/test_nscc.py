@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nscc_text import TextNscc
+from reference.nscc import DELAY_SHIFT, Nscc, NsccReason, SackNews
 
-from testbed.wire.cc_profile import CcLink, CcProfile, NsccParameters, Setting, derive_profile
-from testbed.wire.nscc import DELAY_SHIFT, Nscc, NsccReason, SackNews
+from agents.protocol.cc_profile import CcLink, CcProfile, NsccParameters, Setting, derive_profile
 
 LINK = CcLink(rate_bps=10**11, base_rtt_ns=12_000, mtu_bytes=4096)
 BASE_NS, TARGET_NS = 12_000, 9_000

@@ -4,9 +4,9 @@ from fractions import Fraction
 
 import pytest
 from bottleneck import Bottleneck, Simulation
+from reference.nscc import NsccReason
 
-from testbed.wire.cc_profile import CcLink, NsccParameters, derive_profile
-from testbed.wire.nscc import NsccReason
+from agents.protocol.cc_profile import CcLink, NsccParameters, derive_profile
 
 DATA_CENTRE = CcLink(rate_bps=10**11, base_rtt_ns=12_000, mtu_bytes=4096)
 LAB = CcLink(rate_bps=4 * 10**8, base_rtt_ns=750_000, mtu_bytes=2048)

@@ -3,8 +3,9 @@
 import re
 from pathlib import Path
 
-from testbed.wire.cc_profile import ATTRIBUTES, CcLink, NsccParameters, derive_profile
-from testbed.wire.nscc import NsccReason
+from reference.nscc import NsccReason
+
+from agents.protocol.cc_profile import ATTRIBUTES, CcLink, NsccParameters, derive_profile
 
 TEXT = (Path(__file__).parents[3] / "docs/protocol.md").read_text()
 CONTROL = TEXT.split("\n## Congestion control\n")[1].split("\n## ")[0]

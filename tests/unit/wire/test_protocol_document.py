@@ -5,14 +5,15 @@ from ipaddress import IPv6Address
 from pathlib import Path
 
 from golden_headers import GOLDEN
+from reference.carrier import carrier_address, carrier_words, has_argument, shift_words
+from reference.frame import decode_frame, encode_frame
+from reference.opcode import Opcode
+from reference.reliability_header import NackReason
+from reference.traffic_class import Dscp
 
 from testbed.topology.clos import Clos
+from testbed.topology.path import path_carrier
 from testbed.topology.spec import TopologySpec
-from testbed.wire.carrier import carrier_address, carrier_words, has_argument, shift_words
-from testbed.wire.frame import decode_frame, encode_frame
-from testbed.wire.opcode import Opcode
-from testbed.wire.reliability_header import NackReason
-from testbed.wire.traffic_class import Dscp
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docs/protocol.md").read_text()
@@ -82,7 +83,7 @@ def test_worked_carrier_is_what_topology_and_the_shift_compute() -> None:
     assert len(rows) == 5
     departures = [IPv6Address(departure) for _, departure in rows if departure]
     arrivals = [IPv6Address(arrival) for arrival, _ in rows if arrival]
-    assert departures[0] == Clos(TopologySpec()).carrier(1, 6, plane=2, uplink=1)
+    assert departures[0] == path_carrier(Clos(TopologySpec()), 1, 6, plane=2, uplink=1)
     words = carrier_words(departures[0])
     walked = [departures[0]]
     while has_argument(words):

@@ -3,8 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from testbed.wire.psn import (
+from reference.psn import (
     PSN_COUNT,
     PSN_HALF,
     Psn,

@@ -3,9 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reference.received_bytes import newly_received_bytes, received_units
+from reference.timestamp import elapsed_ns, unit_ns, wire_timestamp
 
-from testbed.wire.received_bytes import newly_received_bytes, nominal_bytes, received_units
-from testbed.wire.timestamp import elapsed_ns, unit_ns, wire_timestamp
+from agents.protocol.sizes import nominal_bytes
 
 
 @given(st.integers(0, 2**62), st.booleans(), st.data())

@@ -3,10 +3,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from testbed.wire.psn import PSN_COUNT, Psn, psn_add, psn_distance
-from testbed.wire.reliability_header import Seth
-from testbed.wire.sack import (
+from reference.psn import PSN_COUNT, Psn, psn_add, psn_distance
+from reference.reliability_header import Seth
+from reference.sack import (
     BITMAP_BITS,
     acknowledged_psns,
     build_bitmap,

@@ -3,9 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from testbed.errors import WireError
-from testbed.wire.traffic_class import Dscp, Ecn, TrafficClass, decapsulate, decode_traffic_class
+from reference.layout import WireError
+from reference.traffic_class import Dscp, Ecn, TrafficClass, decapsulate, decode_traffic_class
 
 NOT, ECT0, ECT1, CE = Ecn.NOT_ECT, Ecn.ECT0, Ecn.ECT1, Ecn.CE
 

@@ -7,8 +7,8 @@ from fake_nic import FakeNic, fake_transport
 
 from testbed.errors import AgentError, UsageError
 from testbed.topology.clos import Clos
-from testbed.topology.congestion import CongestionControl
 from testbed.topology.spec import TopologySpec
+from testbed.transport.congestion import CongestionControl
 from testbed.workloads.engine import WorkloadEngine
 from testbed.workloads.flow import Flow
 from testbed.workloads.load import Load

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.wire_abi import Limit
+from agents.abi import Limit
 from testbed.errors import UsageError
 from testbed.workloads.flow import Flow
 from testbed.workloads.layout import LAP_BYTES_MAX, PAGE_BYTES, Layout, plan_layout

@@ -1,8 +1,8 @@
 """Figures of a benchmark from what its flows report."""
 
 import pytest
+from histograms import histogram_of
 
-from testbed.metrics.histogram import Histogram
 from testbed.workloads.flow import Flow
 from testbed.workloads.load import Load
 from testbed.workloads.outcome import FlowOutcome
@@ -21,9 +21,7 @@ def outcome(flow, *, start_ms, end_ms, messages, wrong=0, error=None):
 
 def report(*outcomes, laps=None, times=()):
     load = Load("bench", 1000, 1, None, tuple(each.flow for each in outcomes))
-    return build_report(
-        load, outcomes, laps or {each.flow: [] for each in outcomes}, Histogram.from_times(times)
-    )
+    return build_report(load, outcomes, laps or {each.flow: [] for each in outcomes}, histogram_of(times))
 
 
 def test_rates_are_payload_over_the_time_from_first_post_to_last_completion():
@@ -74,7 +72,7 @@ def test_nothing_sent_is_a_rate_of_zero_and_no_times():
 
 
 def test_times_of_a_histogram():
-    times = describe_times(Histogram.from_times([*range(1000, 2000, 10), 50_000]))
+    times = describe_times(histogram_of([*range(1000, 2000, 10), 50_000]))
     assert times.count == 101
     assert times.min_ns == pytest.approx(1000, rel=0.02)
     assert times.typical_ns == pytest.approx(1500, rel=0.03)
@@ -85,7 +83,7 @@ def test_times_of_a_histogram():
 
 
 def test_half_a_round_trip_is_half_of_every_time():
-    times = describe_times(Histogram.from_times([2000, 4000]))
+    times = describe_times(histogram_of([2000, 4000]))
     half = times.scaled(0.5)
     assert half.count == 2
     assert half.mean_ns == times.mean_ns / 2

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The RTT estimate of a QP and the times that follow from it (docs/protocol.md, "Timers"). All
+ * under the QP's lock, all times by the clock: a late machine shows in them.
+ *
+ *    srtt, rttvar     RFC 6298, section 2, of every valid sample
+ *    RTO              RFC 6298: srtt + 4 rttvar, at least rto_min_ns and RTO_MIN_RTTS srtt
+ *    PTO              RFC 8985, section 7.2: 2 srtt, or the RTO's variance term if that is more
+ *    reo_wnd          RFC 8985, section 6.2: a quarter of srtt, or the same
+ */
+#ifndef MRC_RTT_H
+#define MRC_RTT_H
+
+#include <mrc/abi.h>
+
+enum {
+	SRTT_GAIN_SHIFT = 3,	/* alpha = 1/8 */
+	RTTVAR_GAIN_SHIFT = 2,	/* beta = 1/4, and downwards */
+	RTTVAR_DECAY_SHIFT = 6, /* so slowly that the next burst finds what the last one had */
+	RTO_RTTVARS = 4,	/* K */
+	RTO_MIN_RTTS = 8,
+	REO_WND_RTT_SHARE = 4,
+	REO_WND_STEPS_MAX = 8,
+	TAIL_EV_NONE = 0xffffffff,
+};
+
+#define RTT_MAX_NS 0x3fffffff
+
+/* A valid sample: of a packet that was sent once. */
+static __always_inline void rtt_update(struct mrc_qp *qp, __u64 rtt_ns)
+{
+	__s64 rtt = rtt_ns < RTT_MAX_NS ? rtt_ns : RTT_MAX_NS, srtt = qp->srtt_ns;
+	__s64 deviation = rtt > srtt ? rtt - srtt : srtt - rtt;
+
+	if (!srtt) {
+		qp->srtt_ns = rtt;
+		qp->rttvar_ns = rtt / 2;
+		return;
+	}
+	deviation -= qp->rttvar_ns;
+	qp->rttvar_ns += deviation >> (deviation > 0 ? RTTVAR_GAIN_SHIFT : RTTVAR_DECAY_SHIFT);
+	qp->srtt_ns = srtt + ((rtt - srtt) >> SRTT_GAIN_SHIFT);
+}
+
+static __always_inline __u64 rtt_larger(__u64 a, __u64 b)
+{
+	return a > b ? a : b;
+}
+
+/* Before any doubling; rto_ns until there is a sample, and never more. */
+static __always_inline __u64 rtt_rto_ns(const struct mrc_qp *qp)
+{
+	__u64 rto_ns = qp->srtt_ns + (__u64)RTO_RTTVARS * qp->rttvar_ns;
+
+	rto_ns = rtt_larger(rto_ns, (__u64)RTO_MIN_RTTS * qp->srtt_ns);
+	rto_ns = rtt_larger(rto_ns, qp->rto_min_ns);
+	return qp->srtt_ns && rto_ns < qp->rto_ns ? rto_ns : qp->rto_ns;
+}
+
+/* Silence after which a tail loss probe is sent; half the RTO without a sample. */
+static __always_inline __u64 rtt_pto_ns(const struct mrc_qp *qp)
+{
+	__u64 variance_ns = (__u64)RTO_RTTVARS * qp->rttvar_ns;
+	__u64 pto_ns = qp->srtt_ns + rtt_larger(qp->srtt_ns, variance_ns);
+
+	return qp->srtt_ns ? rtt_larger(pto_ns, qp->pto_min_ns) : qp->rto_ns / 2;
+}
+
+/*
+ * How much later than one that was sent behind it a packet may arrive on another path: more after
+ * each packet that had only been late.
+ */
+static __always_inline __u64 rtt_reo_wnd_ns(const struct mrc_qp *qp)
+{
+	__u64 reo_wnd_ns =
+	    qp->rttvar_ns + (__u64)(qp->srtt_ns / REO_WND_RTT_SHARE) * (1 + qp->reo_wnd_steps);
+
+	return rtt_larger(reo_wnd_ns, qp->reo_wnd_min_ns);
+}
+
+/* A packet that was sent again had only been late. */
+static __always_inline void rack_on_spurious(struct mrc_qp *qp)
+{
+	if (qp->reo_wnd_steps < REO_WND_STEPS_MAX)
+		qp->reo_wnd_steps++;
+	qp->tail_ev = TAIL_EV_NONE;
+}
+
+/* Whether a packet that was sent later, and once, has been acknowledged. */
+static __always_inline int rack_is_passed(const struct mrc_qp *qp, const struct mrc_tx_slot *slot)
+{
+	return (__s16)(qp->rack_order - slot->order) > 0;
+}
+
+/* When a packet that has been passed is lost: its EV may lead by a plane that is slower. */
+static __always_inline __u64 rack_deadline_ns(const struct mrc_qp *qp,
+					      const struct mrc_tx_slot *slot)
+{
+	__u32 ev_rtt_ns = qp->evs[slot->ev_index & (MRC_EV_MAX - 1)].rtt_ns;
+
+	return slot->sent_ns + rtt_larger(qp->srtt_ns, ev_rtt_ns) + rtt_reo_wnd_ns(qp);
+}
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* What the parts of the library share: one fabric and its NICs, and the queue of their events. */
+#ifndef VIRTUAL_H
+#define VIRTUAL_H
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include <mrc/abi.h>
+#include <mrc/virtual_abi.h>
+
+/* Not a NIC. */
+#define VIRTUAL_NO_NIC (~0U)
+
+/* ---- programs.c: the programs, and what of them the rest must know */
+
+enum virtual_map_kind {
+	VIRTUAL_FABRIC,
+	VIRTUAL_NIC,
+	VIRTUAL_SCRATCH,
+};
+
+struct virtual_map_entry {
+	const char *name;
+	struct virtual_map *map;
+	enum virtual_map_kind kind;
+	__u32 type;
+	__u32 value_bytes;
+	__u32 declared_count; /* max_entries of the source */
+	__u32 count;	      /* as the topology wants it; 0: as declared */
+	__u8 *base;	      /* of all instances */
+	__u64 instance_bytes;
+};
+
+extern struct virtual_map_entry virtual_maps[];
+extern const __u32 virtual_map_count;
+
+int nic(struct xdp_md *ctx);
+int forward(struct xdp_md *ctx);
+int load(struct xdp_md *ctx);
+void virtual_set_config(const void *config, __u32 bytes);
+const struct mrc_port *virtual_port(__u32 port_id);
+/* What is first on the wire of the port of an entry, or 0. */
+__u32 virtual_wire_head(__u32 entry);
+/* Asks the entered NIC's program for frames of a QP, which it builds in as many live frames. */
+void virtual_ask_frames(__u32 qp_index, __u32 frames);
+__u32 virtual_event_room(void); /* bytes of a NIC's ring of events */
+int virtual_is_event_ring(const void *ring);
+
+/* ---- maps.c */
+void virtual_enter_nic(__u32 nic);
+__u32 virtual_entered_nic(void);
+struct virtual_map_entry *virtual_find_map(const char *name);
+void *virtual_allocate(__u64 bytes);
+void virtual_release(void *memory, __u64 bytes);
+
+/* ---- events.c */
+enum virtual_event_kind {
+	VIRTUAL_EVENT_PORT,  /* a: entry of the wheel */
+	VIRTUAL_EVENT_TIMER, /* nic, a: generation, timer */
+	VIRTUAL_EVENT_KICK,  /* nic, a: QP, b: frames */
+};
+
+struct virtual_event {
+	__u64 time_ns;
+	__u64 order; /* of events at one time; the kind in the lowest two bits */
+	__u32 nic;
+	__u32 a;
+	union {
+		struct bpf_timer *timer;
+		__u32 b;
+	};
+};
+
+void virtual_push(__u64 time_ns, enum virtual_event_kind kind, struct virtual_event event);
+/* Takes the next event that is due by until_ns; 0 when there is none. */
+int virtual_pop(__u64 until_ns, struct virtual_event *event);
+void virtual_begin_events(__u64 seed, int shuffles_ties);
+void virtual_end_events(void);
+extern struct mrc_virtual_totals virtual_totals;
+
+/* ---- timers.c */
+void virtual_run_timer(const struct virtual_event *event);
+
+/* ---- reports.c */
+void virtual_begin_reports(__u32 nic_count);
+void virtual_end_reports(void);
+int virtual_has_reports(void);
+
+/* ---- frames.c */
+void virtual_begin_frames(const __u32 *nic_of_port, __u32 port_count);
+void virtual_end_frames(void);
+void virtual_run_port(__u32 entry);
+void virtual_run_frames(__u32 nic, __u32 frames);
+
+/* ---- payload.c */
+void virtual_begin_payload(enum mrc_virtual_payload mode);
+void virtual_end_payload(void);
+__u32 virtual_frame_stride(__u32 stride, enum mrc_virtual_payload mode);
+
+#endif

@@ -1,0 +1,218 @@
+"""What `inspect` shows, as data: rows for people and for programs alike."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from testbed.topology import addressing, timing
+from testbed.topology.clos import Clos
+from testbed.topology.element import Node
+from testbed.topology.ev import decode_ev
+from testbed.topology.forwarding import FIB_LOCAL, fib_entries
+from testbed.topology.naming import Tier
+from testbed.topology.path import Path, explain_ev
+from testbed.topology.port_queue import data_buffer_bytes, port_queues
+from testbed.topology.port_selection import (
+    other_rates,
+    overrides_by_port,
+    overriding_delays_ns,
+    port_rates_bps,
+)
+from testbed.topology.usid import INDEX_COUNT, PLANE_SHIFT, Role, Usid
+from testbed.units import format_duration_ns, format_rate_bps, format_ratio, format_size_bytes
+
+Cell = str | int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under named columns.
+
+    Attributes:
+        title: what the rows are.
+        columns: names in snake case, with their unit where they have one.
+        rows: one cell per column; None where there is nothing to say.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    def records(self) -> list[dict[str, Cell]]:
+        """The rows as mappings from column to cell."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+
+def summary_table(clos: Clos) -> Table:
+    """Sizes, capacities and theory of a fabric, in two columns."""
+    spec, number = clos.spec, clos.numbering
+    paths = number.uplink_count if spec.t0 > 1 else 1
+    share = Fraction(1, spec.planes * number.uplink_count)
+    rows: list[tuple[Cell, ...]] = [
+        ("planes", spec.planes),
+        ("switches", f"{number.switch_count} ({spec.t0} T0 + {spec.t1} T1 per plane)"),
+        ("hosts", f"{number.host_count} ({spec.hosts_per_t0} per T0, one port to each plane)"),
+        ("links", f"{number.link_count} ({number.host_link_count} to hosts)"),
+        ("uplinks per T0", f"{number.uplink_count} ({spec.uplinks_per_pair} to each T1)"),
+        ("downlinks to uplinks of a T0", f"{spec.hosts_per_t0}:{number.uplink_count}"),
+        ("paths between two T0s", f"{spec.planes * paths} ({paths} per plane)"),
+        ("one T0-T1 link is", f"{format_ratio(float(share), digits=3)} of the way out of a T0 row"),
+        ("one host link is", f"{format_ratio(1 / spec.planes, digits=3)} of a host's capacity"),
+        (
+            "EVs of a QP",
+            f"{spec.evs} ({spec.active_evs_per_plane} active + {spec.backup_evs_per_plane} backup per plane)",
+        ),
+        ("NIC memory", format_size_bytes(spec.nic.memory)),
+        ("path MTU", format_size_bytes(spec.nic.path_mtu)),
+    ]
+    if spec.port_rate is None:
+        rows.append(("port rate", "unshaped"))
+    else:
+        rows += [
+            ("port rate", format_rate_bps(spec.port_rate) + other_rates(clos)),
+            (
+                "link delay",
+                format_duration_ns(spec.link_delay) + _but(len(overriding_delays_ns(clos)), "link"),
+            ),
+            ("buffer per port", f"{format_size_bytes(data_buffer_bytes(clos), digits=3)} for data"),
+            ("T0-T1 links", _thresholds(clos) + _but(len(overrides_by_port(clos)), "port")),
+            ("idle RTT in theory", format_duration_ns(timing.base_rtt_ns(clos), digits=4)),
+        ]
+    return Table("fabric", ("property", "value"), tuple(rows))
+
+
+def _but(count: int, what: str) -> str:
+    """How many have a setting of their own."""
+    return f", but for {count} {what}{'s' if count > 1 else ''}" if count else ""
+
+
+def _thresholds(clos: Clos) -> str:
+    """What queues towards a T1 do with too much data."""
+    queue = port_queues(clos)[2 * clos.numbering.host_link_count]
+    parts = ["drop when full"]
+    if queue.trim_bytes:
+        parts = [f"trim above {format_size_bytes(queue.trim_bytes, digits=3)}"]
+    if queue.ecn_max_bytes:
+        least, most = (format_size_bytes(n, digits=3) for n in (queue.ecn_min_bytes, queue.ecn_max_bytes))
+        parts.insert(0, f"mark above {least}, all above {most}")
+    return "; ".join(parts)
+
+
+def node_table(clos: Clos) -> Table:
+    """All switches and hosts; a switch with the uSIDs it owns, a host with the T0 index of its row."""
+    rows = []
+    for node in clos.nodes():
+        row = clos.numbering.row(node.index) if not node.is_switch else None
+        rows.append(
+            (node.id, node.name, node.tier.value, node.plane, row, node.port_count, _own_usids(clos, node))
+        )
+    return Table("nodes", ("id", "name", "tier", "plane", "row", "ports", "usids"), tuple(rows))
+
+
+def link_table(clos: Clos) -> Table:
+    """All links, with node and interface at both ends."""
+    rows = tuple(
+        (
+            link.id,
+            link.name,
+            link.plane,
+            link.lower.node.name,
+            link.lower.interface,
+            link.upper.node.name,
+            link.upper.interface,
+        )
+        for link in clos.links()
+    )
+    columns = ("id", "name", "plane", "lower_node", "lower_interface", "upper_node", "upper_interface")
+    return Table("links", columns, rows)
+
+
+def port_table(clos: Clos, node: Node) -> Table:
+    """The ports of one node, with their addresses, what is at the other end, and their rate."""
+    rates_bps = port_rates_bps(clos)
+    rows = tuple(
+        (
+            port.index,
+            port.interface,
+            port.id,
+            addressing.ifindex(port.id),
+            port.mac,
+            str(addressing.link_local(port.id)),
+            None if node.is_switch else str(clos.inner_address(node.index, port.plane)),
+            clos.peer(port).name,
+            rates_bps[port.id] or None,
+        )
+        for port in clos.ports_of(node)
+    )
+    columns = ("port", "interface", "id", "ifindex", "mac", "link_local", "inner_address", "peer", "rate_bps")
+    return Table(f"ports of {node.name}", columns, rows)
+
+
+def forwarding_table(clos: Clos, switch: Node) -> Table:
+    """The forwarding table of one switch, decoded.
+
+    Raises:
+        UsageError: the node is a host.
+    """
+    rows: list[tuple[Cell, ...]] = []
+    for key, value in fib_entries(clos, switch):
+        usid = Usid(Role(key >> PLANE_SHIFT), switch.plane or 0, key % INDEX_COUNT)
+        is_own = value == FIB_LOCAL
+        port = None if is_own else clos.port(value - 1)
+        rows.append(
+            (
+                f"{usid.value:04x}",
+                str(usid),
+                "uN shift" if is_own else "forward",
+                None if port is None else port.interface,
+                None if port is None else clos.peer(port).node.name,
+            )
+        )
+    return Table(
+        f"forwarding of {switch.name}", ("usid", "meaning", "action", "interface", "next_node"), tuple(rows)
+    )
+
+
+def path_table(path: Path) -> Table:
+    """A path hop by hop: what each node does with the packet, and over which link it leaves."""
+    rows = tuple(
+        (
+            hop.node.name,
+            hop.action.value,
+            None if hop.arrival is None else str(hop.arrival),
+            None if hop.departure is None else str(hop.departure),
+            link.name if link is not None else None,
+            hop.reason,
+        )
+        for hop, link in zip(path.hops, (*path.links, None), strict=True)
+    )
+    usids = " ".join(f"{usid.value:04x}={usid}" for usid in path.usids)
+    title = f"{path.source.name} to {path.destination.name} through plane {path.plane}"
+    title += f": {usids}" if usids else ""
+    return Table(title, ("node", "action", "arrives_as", "leaves_as", "link", "why"), rows)
+
+
+def ev_table(clos: Clos, source: int, destination: int, evs: Iterable[int]) -> Table:
+    """EVs with the path each takes between two hosts.
+
+    Raises:
+        UsageError: an EV names no path between these hosts.
+    """
+    rows: list[tuple[Cell, ...]] = []
+    for entropy in evs:
+        ev = decode_ev(entropy)
+        path = explain_ev(clos, entropy, source, destination)
+        t1 = None if path.t1 is None else path.t1.name
+        carrier = None if path.carrier is None else str(path.carrier)
+        rows.append((f"{entropy:#010x}", ev.plane, path.uplink, ev.copy, t1, carrier))
+    title = f"EVs from h{source} to h{destination}"
+    return Table(title, ("ev", "plane", "uplink", "copy", "t1", "carrier"), tuple(rows))
+
+
+def _own_usids(clos: Clos, node: Node) -> str | None:
+    if node.plane is None:
+        return None
+    lanes = clos.spec.uplinks_per_pair
+    role = Role.T1 if node.tier is Tier.T1 else Role.T0
+    first = Usid(role, node.plane, node.index * lanes).value
+    return f"{first:04x}" if lanes == 1 else f"{first:04x}-{first + lanes - 1:04x}"

@@ -1,0 +1,51 @@
+"""Where runs take place: in labs of this machine, or in virtual time; the options that say so."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from testbed.errors import UsageError
+from testbed.fabric.state import RuntimeName
+
+RuntimeOption = Annotated[
+    RuntimeName | None,
+    typer.Option("--runtime", help="What nodes are made of; left out, docker where it is ready, else netns."),
+]
+VirtualOption = Annotated[
+    bool,
+    typer.Option(
+        "--virtual",
+        help="In virtual time: no lab, no root; exact and repeatable, however busy the machine is.",
+    ),
+]
+JobsOption = Annotated[
+    int, typer.Option("--jobs", metavar="N", min=1, help="With --virtual: so many runs at a time.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where runs take place.
+
+    Attributes:
+        runtime: for labs that are made; None: as `up` chooses.
+        is_virtual: in virtual time instead.
+        jobs: how many at a time, in virtual time.
+
+    Raises:
+        UsageError: the options do not go together.
+    """
+
+    runtime: RuntimeName | None
+    is_virtual: bool = False
+    jobs: int = 1
+
+    def __post_init__(self) -> None:
+        if self.is_virtual and self.runtime is not None:
+            raise UsageError(f"--runtime {self.runtime} makes a lab of this machine; --virtual makes none")
+        if self.jobs > 1 and not self.is_virtual:
+            raise UsageError(
+                "--jobs: labs of one machine would disturb each other",
+                hint="give --virtual too, or no --jobs",
+            )

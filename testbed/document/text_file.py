@@ -1,0 +1,37 @@
+"""Reads a file that anybody may have named: a regular one, and no more of it than a file of ours has."""
+
+import os
+import stat
+from pathlib import Path
+
+from testbed.document.printable import printable
+from testbed.document.yaml_tree import TEXT_BYTES_MAX
+from testbed.errors import UsageError
+
+
+def read_text(path: Path) -> str:
+    """The text of *path*; of a larger file only a little more than is accepted.
+
+    Raises:
+        UsageError: it cannot be read, is not a regular file, or not UTF-8.
+    """
+    shown = printable(str(path))
+    try:
+        # Without O_NONBLOCK a FIFO would wait for a writer, and a device has no end.
+        with open(path, "rb", opener=_open_without_waiting) as stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                raise UsageError(f"{shown}: not a regular file")
+            content = stream.read(TEXT_BYTES_MAX + 1)
+    except OSError as error:
+        raise UsageError(f"{shown}: cannot be read: {error.strerror}") from error
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        if len(content) > TEXT_BYTES_MAX and error.reason == "unexpected end of data":
+            return content[: error.start].decode() + " " * (len(content) - error.start)
+        line = content.count(b"\n", 0, error.start) + 1
+        raise UsageError(f"{shown}:{line}: not UTF-8 text") from error
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)

@@ -1,0 +1,1 @@
+"""Drawings of a fabric: SVG, DOT and text."""

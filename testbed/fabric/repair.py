@@ -1,0 +1,146 @@
+"""Processes of a live lab that do not work any more: which they are, and how the lab gets them back."""
+
+import signal
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+from agents.nic.client import AgentClient
+from testbed.errors import AgentError, UsageError
+from testbed.fabric.agent_process import start_agents
+from testbed.fabric.drainer import start_drainer
+from testbed.fabric.nic_data_plane import restore_nic
+from testbed.fabric.process import is_alive, is_stopped, kill_processes, signal_process, stop_processes
+from testbed.fabric.runtime import Runtime
+from testbed.fabric.state import LabPaths, LabState, ProcessRecord, write_state
+from testbed.topology.resolve import resolve_topology
+
+_GRACE_NS: Final = 5_000_000_000
+_ASKED_AT_ONCE: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What was done to a lab so that its processes work again.
+
+    Attributes:
+        restarted: hosts whose NIC agent was started anew; QPs and memory regions of the old one are gone.
+        resumed: hosts whose NIC agent was stopped by a signal and goes on.
+        drainers: number of queue drainers started anew or resumed.
+    """
+
+    restarted: tuple[str, ...] = ()
+    resumed: tuple[str, ...] = ()
+    drainers: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.restarted or self.resumed or self.drainers)
+
+
+def silent_agents(paths: LabPaths, state: LabState, answer_ns: int, spared: Collection[str]) -> set[str]:
+    """Hosts whose agent runs but does not answer within *answer_ns*; *spared* ones are not asked."""
+    asked = [
+        process.node
+        for process in state.processes
+        if process.node and process.node not in spared and is_alive(process.identity)
+    ]
+
+    def is_silent(host: str) -> bool:
+        try:
+            with AgentClient(paths.agent_socket(host), answer_ns) as agent:
+                agent.hello()
+        except AgentError:
+            return True
+        return False
+
+    if not asked:
+        return set()
+    with ThreadPoolExecutor(max_workers=_ASKED_AT_ONCE) as pool:
+        return {host for host, silent in zip(asked, pool.map(is_silent, asked), strict=True) if silent}
+
+
+def repair(
+    paths: LabPaths, state: LabState, runtime: Runtime, answer_ns: int, spared: Collection[str] = ()
+) -> Repair:
+    """Gets back what works no more: resumes stopped processes, starts dead and silent ones anew.
+
+    Needs the lab's lock.
+
+    Args:
+        paths: of the lab.
+        state: of the lab, which is up.
+        runtime: of the lab.
+        answer_ns: an agent that has not answered by then is started anew.
+        spared: hosts whose agent a fault has stopped or killed: they are left alone.
+
+    Raises:
+        FabricError: an agent does not start; the end of its log is quoted.
+    """
+    resumed = [process for process in state.processes if process.node not in spared and _resume(process)]
+    lost = {process.node for process in state.processes if not is_alive(process.identity)}
+    lost |= silent_agents(paths, state, answer_ns, spared)
+    hosts = tuple(each.node for each in state.processes if each.node in lost and each.node not in spared)
+    state = start_anew(paths, state, runtime, [host for host in hosts if host])
+    drainers = _restart_drainers(paths, state)
+    return Repair(
+        restarted=tuple(host for host in hosts if host),
+        resumed=tuple(each.node for each in resumed if each.node and each.node not in hosts),
+        drainers=drainers + sum(each.node is None for each in resumed),
+    )
+
+
+def restart_agents(paths: LabPaths, state: LabState, runtime: Runtime, hosts: Sequence[str]) -> None:
+    """Starts the agents of *hosts* anew; needs the lab's lock.
+
+    Raises:
+        UsageError: there is no such host.
+        FabricError: an agent does not start; the end of its log is quoted.
+    """
+    clos = resolve_topology(state.spec)
+    for host in hosts:
+        if clos.node(host).is_switch:
+            raise UsageError(f"{host} is a switch: only hosts have a NIC agent")
+    start_anew(paths, state, runtime, tuple(dict.fromkeys(hosts)))
+
+
+def start_anew(paths: LabPaths, state: LabState, runtime: Runtime, hosts: Sequence[str]) -> LabState:
+    """The state with the agents of *hosts* started, those that ran ended first; needs the lab's lock."""
+    if not hosts:
+        return state
+    old = [process for process in state.processes if process.node in hosts]
+    stop_processes([process.identity for process in old], _GRACE_NS)
+    clos = resolve_topology(state.spec)
+    for host in hosts:
+        restore_nic(paths, clos, host)
+    started = start_agents(paths, clos, runtime, hosts, lambda _: None)
+    new = {process.node: process for process in started}
+    return _recorded(paths, state, [new.get(process.node, process) for process in state.processes])
+
+
+def _resume(process: ProcessRecord) -> bool:
+    """Whether a process was stopped, and goes on."""
+    return is_stopped(process.identity) and signal_process(process.identity, signal.SIGCONT)
+
+
+def _restart_drainers(paths: LabPaths, state: LabState) -> int:
+    """The number of drainers that were dead; all state of a drainer is in the lab's maps."""
+    drainers = [process for process in state.processes if process.node is None]
+    dead = [index for index, drainer in enumerate(drainers) if not is_alive(drainer.identity)]
+    if not dead:
+        return 0
+    for index in dead:
+        drainers[index] = start_drainer(paths, index)
+    agents = [process for process in state.processes if process.node is not None]
+    try:
+        _recorded(paths, state, [*drainers, *agents])
+    except BaseException:
+        kill_processes([drainers[index].identity for index in dead])
+        raise
+    return len(dead)
+
+
+def _recorded(paths: LabPaths, state: LabState, processes: Sequence[ProcessRecord]) -> LabState:
+    state = state.model_copy(update={"processes": tuple(processes)})
+    write_state(paths, state)
+    return state

@@ -1,0 +1,119 @@
+"""Whether somebody looks after the faults of a lab, and what is done when nobody does."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Final
+
+from agents.clock import monotonic_ns
+from testbed.errors import TestbedError
+from testbed.fabric.process import is_alive, is_stopped, kill_processes
+from testbed.fabric.state import lab_paths
+from testbed.faults.controller import FaultController
+from testbed.faults.effects import absent_hosts
+from testbed.faults.lab_target import LabTarget
+from testbed.faults.ledger import Entry, Ledger, Phase
+from testbed.faults.reaper import ensure_reaper, reaper_process
+from testbed.units import format_duration_ns
+
+OVERDUE_NS: Final = 250_000_000
+"""A fault that is not reverted so long after its end has been forgotten."""
+
+
+def hosts_under_faults(lab: str) -> frozenset[str]:
+    """Hosts whose agent a fault has stopped or killed."""
+    entries = Ledger(lab_paths(lab).faults).entries().values()
+    acting = (effect for entry in entries if entry.phase is Phase.ON for effect in entry.fault.effects)
+    return absent_hosts(acting)
+
+
+def attend(lab: str) -> list[str]:
+    """One sentence for each fault that outlived its end, having ended it, and for each that might.
+
+    Raises:
+        FaultError: the ledger cannot be read.
+    """
+    ledger = Ledger(lab_paths(lab).faults)
+    entries = list(ledger.entries().values())
+    now_ns = monotonic_ns()
+    problems = [*_unattended(ledger, entries), *(problem for each in entries for problem in _unreached(each))]
+    overdue = [entry for entry in entries if _is_overdue(entry, now_ns)]
+    if overdue:
+        outcome = _end_stale(lab, ledger)
+        problems += [f"{_describe_end(entry, now_ns)}; {outcome}" for entry in overdue]
+    return problems
+
+
+def mend(lab: str) -> list[str]:
+    """What was done so that every fault of a lab ends on time, in words.
+
+    Raises:
+        FaultError: the lab cannot be opened, or its reaper does not start.
+        CleanupError: a fault could not be reverted.
+    """
+    ledger = Ledger(lab_paths(lab).faults)
+    if not ledger.active_folder.is_dir():
+        return []
+    done = []
+    reaper = reaper_process(ledger)
+    if reaper is not None and is_stopped(reaper):
+        kill_processes([reaper])  # the one that stands by takes over
+        done.append("the fault reaper was stopped and is replaced")
+    with contextlib.closing(LabTarget(lab)) as target:
+        controller = FaultController(ledger, target)
+        done += [f"fault {event.fault_id} is ended" for event in controller.clear_stale()]
+    if _needs_reaper(ledger, list(ledger.entries().values())):
+        if reaper_process(ledger) is None:
+            done.append("the fault reaper is started")
+        ensure_reaper(lab)
+    return done
+
+
+def _unattended(ledger: Ledger, entries: list[Entry]) -> Iterator[str]:
+    if not _needs_reaper(ledger, entries):
+        return
+    reaper = reaper_process(ledger)
+    ids = ", ".join(entry.fault.fault_id for entry in entries if _has_end(entry)) or "of a run"
+    if reaper is None:
+        yield f"nobody ends faults on time ({ids}): the fault reaper is dead; mrc-testbed restart"
+    elif is_stopped(reaper):
+        yield f"nobody ends faults on time ({ids}): the fault reaper (pid {reaper.pid}) is stopped"
+
+
+def _needs_reaper(ledger: Ledger, entries: list[Entry]) -> bool:
+    return bool(ledger.leases()) or any(map(_has_end, entries))
+
+
+def _has_end(entry: Entry) -> bool:
+    return entry.schedule.end_ns is not None or entry.lease is not None or entry.phase is Phase.CLEARING
+
+
+def _unreached(entry: Entry) -> Iterator[str]:
+    if entry.unreached and not entry.is_being_changed:
+        what = "has not begun" if entry.phase is Phase.ON else "has not ended"
+        hosts = ", ".join(entry.unreached)
+        yield f"fault {entry.fault.fault_id} {what} at {hosts}, which has not answered; it is asked again"
+
+
+def _is_overdue(entry: Entry, now_ns: int) -> bool:
+    if entry.is_being_changed or entry.unreached:
+        return False
+    return entry.is_stale(now_ns - OVERDUE_NS)
+
+
+def _describe_end(entry: Entry, now_ns: int) -> str:
+    fault_id = entry.fault.fault_id
+    if entry.schedule.end_ns is not None and entry.schedule.is_over(now_ns):
+        late = format_duration_ns(now_ns - entry.schedule.end_ns, 2)
+        return f"fault {fault_id} was overdue by {late}"
+    if entry.lease is not None and not is_alive(entry.lease):
+        return f"fault {fault_id} has outlived its run (pid {entry.lease.pid})"
+    return f"fault {fault_id} was half cleared"
+
+
+def _end_stale(lab: str, ledger: Ledger) -> str:
+    try:
+        with contextlib.closing(LabTarget(lab)) as target:
+            FaultController(ledger, target).clear_stale()
+    except TestbedError as error:
+        return f"it cannot be ended: {error.message}"
+    return "it is ended now"

@@ -1,0 +1,472 @@
+"""Applies and clears the faults of one lab: ledger first, then the lab, then the event.
+
+Several processes may inject into one lab (a runner, commands by hand, the reaper). Maps, interfaces and
+processes change under the ledger's lock, and what faults share is recomputed from all entries, so nobody
+wipes anybody's fault. What takes an answer (an agent that denies paths, one that starts, background traffic)
+happens without the lock: a host that stands still keeps no other fault from ending.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Protocol
+
+from agents.abi import FaultLimit
+from agents.clock import monotonic_ns
+from testbed.errors import CleanupError, FaultError, TestbedError
+from testbed.fabric.process import ProcessIdentity, own_identity
+from testbed.faults.effects import (
+    Effect,
+    FaultedLab,
+    HostRequests,
+    Rule,
+    Shared,
+    absent_hosts,
+    by_place,
+    requests_of,
+)
+from testbed.faults.fault import ScheduledFault
+from testbed.faults.ledger import Entry, Phase
+from testbed.faults.rule import FrameRule, mix_seed
+from testbed.faults.schedule import Flap, Schedule
+
+Action = Literal["applied", "cleared"]
+
+CHANGE_TIMEOUT_NS: Final = 10_000_000_000
+"""Longer than a process asks hosts on behalf of a fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class PortAccount:
+    """What a fault did to the frames that left one port, since it began to act there.
+
+    Attributes:
+        port_id: the egress port.
+        met: frames of those it is about.
+        count: frames it hit; of background traffic, frames it sent.
+        data_count: those of them that carried data: not SACKs, not probes.
+        first_ns, last_ns: CLOCK_MONOTONIC of the first and the last that carried data; 0 if none did.
+    """
+
+    port_id: int
+    met: int
+    count: int
+    data_count: int
+    first_ns: int
+    last_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class FaultEvent:
+    """What was really done when; times are CLOCK_MONOTONIC.
+
+    Attributes:
+        action: the fault began or ceased to act; a flap of a run does both at each outage.
+        fault_id: its id.
+        kind: its kind.
+        links: names of those concerned.
+        before_ns: just before the first place changed.
+        after_ns: just after the last place changed.
+        detail: what tells it from others of its kind; may be empty.
+        nodes: names of those it was selected by, if it was.
+        is_losing: whether a frame that it hits is lost.
+        accounts: with `cleared`, what it did at each port while it acted.
+    """
+
+    action: Action
+    fault_id: str
+    kind: str
+    links: tuple[str, ...]
+    before_ns: int
+    after_ns: int
+    detail: str = ""
+    nodes: tuple[str, ...] = ()
+    is_losing: bool = False
+    accounts: tuple[PortAccount, ...] = ()
+
+    def as_record(self) -> dict[str, Any]:
+        """The event as a line of events.jsonl."""
+        return {"time_ns": self.after_ns, "event": f"fault-{self.action}", **dataclasses.asdict(self)}
+
+
+class FaultTarget(FaultedLab, Protocol):
+    """What a controller needs of a lab. Each call returns when it has happened; each may be repeated."""
+
+    def set_rule(self, port_id: int, index: int, rule: FrameRule, seed: int, schedule: Schedule) -> None:
+        """Lets a rule act on the frames that leave a port, with a new account; *seed* has 32 bits."""
+
+    def clear_rule(self, port_id: int, index: int) -> PortAccount:
+        """The account of a rule that acts no more; an empty one if there was none."""
+
+    def ask_hosts(self, requests: HostRequests) -> Mapping[str, str]:
+        """Hosts that could not be reached, absent ones among them, with the reason."""
+
+    def start_load(self, fault: ScheduledFault) -> None:
+        """Lets the background traffic of a fault flow that is in the ledger."""
+
+    def stop_load(self, fault_id: str) -> dict[int, int]:
+        """Frames sent by port id, now that the background traffic of a fault flows no more."""
+
+
+class FaultLedger(Protocol):
+    """What a controller needs of a Ledger."""
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Keeps everybody else from changing faults of the lab."""
+
+    def entries(self) -> dict[str, Entry]:
+        """The entries by fault id, oldest first."""
+
+    def write(self, entry: Entry) -> None:
+        """Stores *entry*, in place of an older one with the same fault id."""
+
+    def remove(self, fault_id: str) -> None:
+        """Forgets an entry."""
+
+    def record(self, event: dict[str, Any]) -> None:
+        """Notes what was done when."""
+
+    def wait_while_changed(self, fault_id: str, deadline_ns: int) -> None:
+        """Returns when no process is changing the entry, or at *deadline_ns* (CLOCK_MONOTONIC)."""
+
+
+class FaultController:
+    """Injects into one lab.
+
+    Args:
+        ledger: the lab's ledger.
+        target: the lab.
+        clock_ns: CLOCK_MONOTONIC in ns.
+    """
+
+    def __init__(
+        self, ledger: FaultLedger, target: FaultTarget, *, clock_ns: Callable[[], int] = monotonic_ns
+    ) -> None:
+        self._ledger = ledger
+        self._target = target
+        self._clock_ns = clock_ns
+        self._process = own_identity()
+
+    def apply(
+        self,
+        fault: ScheduledFault,
+        *,
+        lease: ProcessIdentity | None = None,
+        end_ns: int | None = None,
+        flap: Flap | None = None,
+    ) -> FaultEvent:
+        """The event of *fault* having begun.
+
+        Args:
+            fault: what to inject.
+            lease: the process with which the fault ends; None for none.
+            end_ns: CLOCK_MONOTONIC at which it ends whatever happens.
+            flap: the outages in which its rules act; None: all the time.
+
+        Raises:
+            FaultError: the id is taken, or the lab could not be changed; nothing is left behind then.
+        """
+        schedule = Schedule(self._clock_ns(), end_ns, flap)
+        self._enter(Entry(fault, schedule, lease, changed_by=self._process))
+        try:
+            before_ns = self._put_in_force(fault)
+            self._begin_on_hosts(fault)
+        except BaseException as error:
+            self._take_back(fault.fault_id)
+            if isinstance(error, TestbedError):
+                raise FaultError(f"fault {fault.fault_id!r} could not be applied: {error}") from error
+            raise
+        event = _event(fault, "applied", before_ns, self._clock_ns())
+        with self._ledger.locked():
+            self._ledger.record(event.as_record())
+            self._update(fault.fault_id, changed_by=None)
+        return event
+
+    def clear(self, fault_id: str, *, wait_ns: int = CHANGE_TIMEOUT_NS) -> FaultEvent:
+        """The event of the fault having ended.
+
+        Args:
+            fault_id: its id.
+            wait_ns: how long to wait for another process that is changing it.
+
+        Raises:
+            FaultError: no such fault is active, or another process is still changing it.
+            CleanupError: the lab could not be restored; the entry stays and is tried again later.
+        """
+        self._ledger.wait_while_changed(fault_id, self._clock_ns() + wait_ns)
+        entries = self._ledger.entries()
+        entry = entries.get(fault_id)
+        if entry is None:
+            known = ", ".join(entries) or "none is active"
+            raise FaultError(f"no fault {fault_id!r} is active (known: {known})")
+        if entry.is_being_changed:
+            raise FaultError(f"fault {fault_id!r} is being changed by another process", hint="try again")
+        event = self._take_back(fault_id)
+        self.ask_again()
+        return event
+
+    def clear_all(self) -> list[FaultEvent]:
+        """Events of all faults having ended, newest first.
+
+        Raises:
+            CleanupError: some could not be reverted; all were tried.
+        """
+        return self._clear(self.entries(), CHANGE_TIMEOUT_NS)
+
+    def clear_stale(self) -> list[FaultEvent]:
+        """Events of faults that outlived their time or their lease having ended.
+
+        Raises:
+            CleanupError: some could not be reverted; all were tried.
+        """
+        return self._clear(self.stale_entries(), 0)
+
+    def clear_leased(self, process: ProcessIdentity) -> list[FaultEvent]:
+        """Events of the faults under the lease of *process* having ended.
+
+        Raises:
+            CleanupError: some could not be reverted; all were tried.
+        """
+        leased = [entry for entry in self.entries() if entry.lease == process]
+        return self._clear(leased, CHANGE_TIMEOUT_NS)
+
+    def entries(self) -> list[Entry]:
+        """What is injected now, oldest first."""
+        return list(self._ledger.entries().values())
+
+    def stale_entries(self) -> list[Entry]:
+        """Those to be reverted now, oldest first; not those that only wait for a host that stands still."""
+        entries = self.entries()
+        now_ns = self._clock_ns()
+        return [entry for entry in entries if entry.is_stale(now_ns) and _can_go_on(entries, entry)]
+
+    def entries_to_ask_again(self) -> list[Entry]:
+        """Those in force that have not reached a host which may answer now."""
+        entries = self.entries()
+        return [
+            entry
+            for entry in entries
+            if entry.phase is Phase.ON and entry.unreached and _can_go_on(entries, entry)
+        ]
+
+    def ask_again(self) -> None:
+        """Asks hosts that stood still when a fault began and run again."""
+        for entry in self.entries_to_ask_again():
+            self._ask_hosts(entry.fault)
+            with self._ledger.locked():
+                self._update(entry.fault.fault_id, changed_by=None)
+
+    def require_new(self, fault: ScheduledFault) -> None:
+        """Returns when no fault has its id, or does what it does.
+
+        Raises:
+            FaultError: one has or does.
+        """
+        fault_id = fault.fault_id
+        entries = self._ledger.entries()
+        if fault_id in entries:
+            raise FaultError(
+                f"fault {fault_id!r} is active already",
+                hint=f"clear it with `mrc-testbed fault clear {fault_id}`, or choose another id",
+            )
+        for other in entries.values():
+            if other.fault.does_the_same_as(fault):
+                raise FaultError(
+                    f"fault {fault_id!r} would do just what {other.fault.fault_id!r} does already",
+                    hint="change where or how strongly it acts, or clear the other one first",
+                )
+
+    def _enter(self, entry: Entry) -> None:
+        """Writes a new entry, with a free index for its rules."""
+        with self._ledger.locked():
+            self.require_new(entry.fault)
+            rule_index = _free_rule(self._ledger.entries(), entry.fault)
+            self._ledger.write(dataclasses.replace(entry, rule_index=rule_index))
+
+    def _acting(self) -> list[Effect]:
+        """Effects of all faults that are in force."""
+        entries = self._ledger.entries().values()
+        return [effect for entry in entries if entry.phase is Phase.ON for effect in entry.fault.effects]
+
+    def _put_in_force(self, fault: ScheduledFault) -> int:
+        """Does all that takes no answer of a host; CLOCK_MONOTONIC just before."""
+        with self._ledger.locked():
+            entry = self._ledger.entries()[fault.fault_id]  # nobody clears what this process is changing
+            acting = by_place(self._acting())
+            before_ns = self._clock_ns()
+            effects = [effect for effect in fault.effects if isinstance(effect, Rule | Shared)]
+            for effect in sorted(effects, key=lambda effect: effect.begin_order):
+                if isinstance(effect, Rule):
+                    seed = mix_seed(fault.seed, effect.port_id)
+                    self._target.set_rule(effect.port_id, entry.rule_index, effect.rule, seed, entry.schedule)
+                else:
+                    effect.settle(self._target, acting.get(effect.place, ()))
+        return before_ns
+
+    def _revert(self, entry: Entry) -> tuple[PortAccount, ...]:
+        """Under the lock: all that takes no answer of a host."""
+        acting = by_place(self._acting())
+        accounts = []
+        effects = [effect for effect in entry.fault.effects if isinstance(effect, Rule | Shared)]
+        for effect in sorted(effects, key=lambda effect: effect.end_order):
+            if isinstance(effect, Rule):
+                accounts.append(self._target.clear_rule(effect.port_id, entry.rule_index))
+            else:
+                effect.settle(self._target, acting.get(effect.place, ()))
+        return tuple(sorted(accounts, key=lambda account: account.port_id))
+
+    def _begin_on_hosts(self, fault: ScheduledFault) -> None:
+        """What hosts have to do for a fault in force; those that stand still are asked later.
+
+        Raises:
+            TestbedError: one does not answer, or background traffic does not flow.
+        """
+        if not fault.asks_hosts:
+            return
+        if fault.loads:
+            self._target.start_load(fault)
+        reasons = self._ask_hosts(fault)
+        if reasons:
+            raise FaultError("; ".join(reasons.values()))
+
+    def _ask_hosts(self, fault: ScheduledFault) -> Mapping[str, str]:
+        """Asks until what was asked for is still wanted; why hosts that do run could not be reached.
+
+        Writes into the entry of *fault* whom to ask again, or removes one that is being cleared.
+        """
+        while True:
+            with self._ledger.locked():
+                requests = requests_of(self._acting(), fault.effects)
+                self._update(fault.fault_id, changed_by=self._process)
+            reasons = self._target.ask_hosts(requests)
+            with self._ledger.locked():
+                if requests_of(self._acting(), fault.effects) != requests:
+                    continue
+                entry = self._update(fault.fault_id, unreached=tuple(reasons))
+                if entry is not None and entry.phase is Phase.CLEARING:
+                    self._update(fault.fault_id, changed_by=None)
+                    if not reasons:
+                        self._ledger.remove(fault.fault_id)
+            return {host: reason for host, reason in reasons.items() if host not in requests.absent}
+
+    def _update(self, fault_id: str, **changes: Any) -> Entry | None:
+        """Under the lock: the entry as changed; None when it is gone."""
+        entry = self._ledger.entries().get(fault_id)
+        if entry is not None:
+            entry = dataclasses.replace(entry, **changes)
+            self._ledger.write(entry)
+        return entry
+
+    def _clear(self, concerned: Iterable[Entry], wait_ns: int) -> list[FaultEvent]:
+        """Reverts faults, newest first, but for those that another process is still changing."""
+        events: list[FaultEvent] = []
+        failures: list[TestbedError] = []
+        for entry in reversed(list(concerned)):
+            fault_id = entry.fault.fault_id
+            self._ledger.wait_while_changed(fault_id, self._clock_ns() + wait_ns)
+            now = self._ledger.entries().get(fault_id)
+            if now is None or now.is_being_changed:
+                continue
+            try:
+                events.append(self._take_back(fault_id))
+            except CleanupError as error:
+                failures.append(error)
+            except FaultError:
+                continue  # another process has just cleared it
+        if events:
+            self.ask_again()
+        if failures:
+            raise CleanupError("; ".join(str(error) for error in failures)) from failures[0]
+        return events
+
+    def _take_back(self, fault_id: str) -> FaultEvent:
+        with self._ledger.locked():
+            found = self._ledger.entries().get(fault_id)
+            if found is None:
+                raise FaultError(f"no fault {fault_id!r} is active")
+            fault = found.fault
+            entry = dataclasses.replace(found, phase=Phase.CLEARING, changed_by=None)
+            self._ledger.write(entry)
+            before_ns = self._clock_ns()
+            try:
+                accounts = self._revert(entry)
+            except TestbedError as error:
+                raise CleanupError(f"fault {fault_id!r} could not be reverted: {error}") from error
+            if not fault.asks_hosts:
+                self._ledger.remove(fault_id)
+            else:
+                self._ledger.write(dataclasses.replace(entry, changed_by=self._process))
+        reasons: Mapping[str, str] = {}
+        if fault.asks_hosts:
+            sent, reasons = self._end_on_hosts(fault)
+            accounts += tuple(PortAccount(port_id, count, count, 0, 0, 0) for port_id, count in sent.items())
+        after_ns = self._clock_ns()
+        end_ns = entry.schedule.end_ns
+        if fault.ends_in_kernel and end_ns is not None and end_ns < before_ns:
+            before_ns = after_ns = end_ns
+        event = _event(fault, "cleared", before_ns, after_ns, accounts)
+        if found.phase is Phase.ON or not found.unreached:  # else it is recorded: a host was asked again
+            self._ledger.record(event.as_record())
+        if reasons:
+            raise CleanupError(f"fault {fault_id!r} could not be reverted: {'; '.join(reasons.values())}")
+        return event
+
+    def _end_on_hosts(self, fault: ScheduledFault) -> tuple[Mapping[int, int], Mapping[str, str]]:
+        """What background traffic sent, by port id; why hosts that do run could not be reached.
+
+        Raises:
+            CleanupError: background traffic does not end, or the lab cannot be read.
+        """
+        try:
+            sent = self._target.stop_load(fault.fault_id) if fault.loads else {}
+            return sent, self._ask_hosts(fault)
+        except BaseException as error:
+            with self._ledger.locked():
+                self._update(fault.fault_id, changed_by=None)
+            if isinstance(error, TestbedError):
+                raise CleanupError(f"fault {fault.fault_id!r} could not be reverted: {error}") from error
+            raise
+
+
+def _event(
+    fault: ScheduledFault,
+    action: Action,
+    before_ns: int,
+    after_ns: int,
+    accounts: tuple[PortAccount, ...] = (),
+) -> FaultEvent:
+    return FaultEvent(
+        action,
+        fault.fault_id,
+        fault.kind,
+        fault.links,
+        before_ns,
+        after_ns,
+        detail=fault.detail,
+        nodes=fault.nodes,
+        is_losing=fault.is_losing,
+        accounts=accounts,
+    )
+
+
+def _can_go_on(entries: Iterable[Entry], entry: Entry) -> bool:
+    """Whether nobody works on *entry*, and a host that it has to reach may answer."""
+    if entry.is_being_changed:
+        return False
+    acting = (effect for other in entries if other.phase is Phase.ON for effect in other.fault.effects)
+    absent = absent_hosts(acting)
+    return not entry.unreached or not absent.issuperset(entry.unreached)
+
+
+def _free_rule(entries: dict[str, Entry], fault: ScheduledFault) -> int:
+    """An index that no other fault uses at a port of *fault*."""
+    ports = fault.ports
+    taken = {entry.rule_index for entry in entries.values() if entry.fault.ports & ports}
+    for index in range(FaultLimit.RULES):
+        if index not in taken:
+            return index
+    raise FaultError(
+        f"fault {fault.fault_id!r} finds {FaultLimit.RULES} others at its ports, which hold no more",
+        hint="clear one of them: mrc-testbed fault list",
+    )

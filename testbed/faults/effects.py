@@ -1,0 +1,281 @@
+"""What a fault does to a lab, one class per effect: where, and how it comes into force and ends.
+
+A rule belongs to one fault. Every other effect is shared: whatever several faults want of one place (a port's
+rate, a carrier, a switch's routes, a host) is settled from all of them that act, never as a difference, so
+overlapping faults cannot wipe one another, and clearing the last one restores the healthy value exactly. The
+result depends on the set only, not on the order in which its members came.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Annotated, Any, ClassVar, Literal, Protocol
+
+from pydantic import Field
+
+from testbed.faults.rule import LOSING_ACTIONS, FrameRule
+from testbed.faults.traffic import RawLoad
+
+Place = tuple[str, int | str]
+"""The type of a shared effect, and the port, link or node that it acts on."""
+
+
+class FaultedLab(Protocol):
+    """What effects change in a lab. Each call returns when it has happened; each may be repeated."""
+
+    def set_rate(self, port_id: int, ratio: float) -> None:
+        """Lets a port transmit at that share of the rate that the topology gives it."""
+
+    def set_held(self, port_id: int, *, is_held: bool) -> None:
+        """Lets the far end of a port's link hold the port's data back, or leave that to its buffer."""
+
+    def set_carrier(self, port_id: int, *, is_up: bool) -> None:
+        """Brings the port's interface up or down."""
+
+    def set_routes(self, switch: str, *, is_present: bool) -> None:
+        """Gives a switch its forwarding table, or leaves it none."""
+
+    def set_running(self, host: str, *, is_running: bool) -> None:
+        """Lets the processes of a host run, or stand still; its NIC goes on."""
+
+    def kill_agent(self, host: str) -> None:
+        """Kills the NIC agent of a host, if it runs."""
+
+    def set_icrc(self, *, is_checked: bool) -> None:
+        """Has all NICs check the iCRC of packets, or do as the topology says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What is done to the frames that leave one port; the data plane begins and ends it by itself."""
+
+    begin_order: ClassVar[int] = 1
+    end_order: ClassVar[int] = 2
+
+    port_id: int
+    rule: FrameRule
+    type: Literal["rule"] = "rule"
+
+    @property
+    def is_losing(self) -> bool:
+        """Whether the receiver gets nothing that it can use of a frame that is hit."""
+        return self.rule.action in LOSING_ACTIONS
+
+
+@dataclass(frozen=True, slots=True)
+class IcrcChecked:
+    """NICs check the iCRC, so that they notice damaged packets."""
+
+    begin_order: ClassVar[int] = 0
+    end_order: ClassVar[int] = 4
+
+    type: Literal["icrc-checked"] = "icrc-checked"
+
+    @property
+    def place(self) -> Place:
+        """All NICs."""
+        return self.type, ""
+
+    def settle(self, lab: FaultedLab, acting: Sequence[Any]) -> None:
+        """Puts in force what the effects *acting* at its place want."""
+        lab.set_icrc(is_checked=bool(acting))
+
+
+@dataclass(frozen=True, slots=True)
+class RateShare:
+    """What is left of a port's rate, above 0, at most 1; shares multiply: half of a half is a quarter."""
+
+    begin_order: ClassVar[int] = 2
+    end_order: ClassVar[int] = 0
+
+    port_id: int
+    ratio: float
+    type: Literal["rate-share"] = "rate-share"
+
+    @property
+    def place(self) -> Place:
+        """The port."""
+        return self.type, self.port_id
+
+    def settle(self, lab: FaultedLab, acting: Sequence["RateShare"]) -> None:
+        """Puts in force what the effects *acting* at its place want."""
+        lab.set_rate(self.port_id, prod(sorted(effect.ratio for effect in acting)))
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """The far end of a port's link lets no data come."""
+
+    begin_order: ClassVar[int] = 2
+    end_order: ClassVar[int] = 0
+
+    port_id: int
+    type: Literal["hold"] = "hold"
+
+    @property
+    def place(self) -> Place:
+        """The port."""
+        return self.type, self.port_id
+
+    def settle(self, lab: FaultedLab, acting: Sequence[Any]) -> None:
+        """Puts in force what the effects *acting* at its place want."""
+        lab.set_held(self.port_id, is_held=bool(acting))
+
+
+@dataclass(frozen=True, slots=True)
+class RoutesGone:
+    """A switch has lost its forwarding table."""
+
+    begin_order: ClassVar[int] = 2
+    end_order: ClassVar[int] = 0
+
+    switch: str
+    type: Literal["routes-gone"] = "routes-gone"
+
+    @property
+    def place(self) -> Place:
+        """The switch."""
+        return self.type, self.switch
+
+    def settle(self, lab: FaultedLab, acting: Sequence[Any]) -> None:
+        """Puts in force what the effects *acting* at its place want."""
+        lab.set_routes(self.switch, is_present=not acting)
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """The processes of a host stand still."""
+
+    begin_order: ClassVar[int] = 2
+    end_order: ClassVar[int] = 0
+
+    host: str
+    type: Literal["frozen"] = "frozen"
+
+    @property
+    def place(self) -> Place:
+        """The host."""
+        return self.type, self.host
+
+    def settle(self, lab: FaultedLab, acting: Sequence[Any]) -> None:
+        """Puts in force what the effects *acting* at its place want."""
+        lab.set_running(self.host, is_running=not acting)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentDead:
+    """The NIC agent of a host is dead; another one is started without the lock, see `HostRequests`."""
+
+    begin_order: ClassVar[int] = 3
+    end_order: ClassVar[int] = 1
+
+    host: str
+    type: Literal["agent-dead"] = "agent-dead"
+
+    @property
+    def place(self) -> Place:
+        """The host."""
+        return self.type, self.host
+
+    def settle(self, lab: FaultedLab, acting: Sequence[Any]) -> None:
+        """Puts in force what the effects *acting* at its place want."""
+        if acting:
+            lab.kill_agent(self.host)
+
+
+@dataclass(frozen=True, slots=True)
+class CarrierDown:
+    """A switch-side port is down, so that the NIC at the far end really loses its carrier.
+
+    Last and first in order, because a carrier takes milliseconds: nothing else waits for it.
+    """
+
+    begin_order: ClassVar[int] = 4
+    end_order: ClassVar[int] = 3
+
+    port_id: int
+    type: Literal["carrier-down"] = "carrier-down"
+
+    @property
+    def place(self) -> Place:
+        """The port."""
+        return self.type, self.port_id
+
+    def settle(self, lab: FaultedLab, acting: Sequence[Any]) -> None:
+        """Puts in force what the effects *acting* at its place want."""
+        lab.set_carrier(self.port_id, is_up=not acting)
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """Hosts keep off a link; they are asked to without the lock, see `HostRequests`."""
+
+    link_id: int
+    type: Literal["drained"] = "drained"
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Background traffic, made by a process of the fault's own."""
+
+    load: RawLoad
+    type: Literal["load"] = "load"
+
+
+Shared = IcrcChecked | RateShare | Hold | RoutesGone | Frozen | AgentDead | CarrierDown
+Effect = Annotated[Rule | Shared | Drained | Load, Field(discriminator="type")]
+
+
+@dataclass(frozen=True, slots=True)
+class HostRequests:
+    """What hosts are asked for where faults share them. It takes answers, so no lock is held meanwhile.
+
+    Attributes:
+        drained: ids of links whose paths hosts are to deny.
+        freed: ids of links whose paths they are to allow again, unless one of `drained` is on them too.
+        revived: hosts whose NIC agent is to run again.
+        absent: hosts that stand still or have no agent now, and are asked when they run again.
+    """
+
+    drained: frozenset[int] = frozenset()
+    freed: frozenset[int] = frozenset()
+    revived: frozenset[str] = frozenset()
+    absent: frozenset[str] = frozenset()
+
+
+def requests_of(acting: Iterable[Effect], concerned: Iterable[Effect]) -> HostRequests:
+    """What hosts are to be asked for on behalf of a fault.
+
+    Args:
+        acting: effects of all faults that act.
+        concerned: effects of the fault.
+    """
+    acting, concerned = tuple(acting), tuple(concerned)
+    all_drained = frozenset(effect.link_id for effect in acting if isinstance(effect, Drained))
+    own_drained = frozenset(effect.link_id for effect in concerned if isinstance(effect, Drained))
+    killed, own_killed = (
+        frozenset(effect.host for effect in effects if isinstance(effect, AgentDead))
+        for effects in (acting, concerned)
+    )
+    revived = own_killed - killed
+    return HostRequests(
+        drained=all_drained if own_drained or revived else frozenset(),  # a new agent knows none
+        freed=own_drained - all_drained,
+        revived=revived,
+        absent=absent_hosts(acting),
+    )
+
+
+def absent_hosts(acting: Iterable[Effect]) -> frozenset[str]:
+    """Hosts whose agent does not answer because of faults: it stands still, or is dead."""
+    return frozenset(effect.host for effect in acting if isinstance(effect, Frozen | AgentDead))
+
+
+def by_place(acting: Iterable[Effect]) -> Mapping[Place, list[Any]]:
+    """The shared effects at each place; none at every other."""
+    found: defaultdict[Place, list[Any]] = defaultdict(list)
+    for effect in acting:
+        if isinstance(effect, Shared):
+            found[effect.place].append(effect)
+    return found

@@ -1,0 +1,94 @@
+"""A fault with every name bound, every random choice made and every effect known. Pure."""
+
+from dataclasses import dataclass
+
+from testbed.faults.effects import (
+    AgentDead,
+    CarrierDown,
+    Drained,
+    Effect,
+    IcrcChecked,
+    Load,
+    RoutesGone,
+    Rule,
+)
+from testbed.faults.spec_base import Direction
+from testbed.faults.traffic import RawLoad
+from testbed.topology.clos import Clos
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduledFault:
+    """What a fault does, where and when.
+
+    Attributes:
+        fault_id: name by which it is cleared and shown in events and metrics.
+        kind: as written.
+        seed: 64 bits for random decisions in the data plane; differs between faults of one run.
+        detail: what tells it from others of its kind, for people; may be empty.
+        links: names of the links concerned, in topology order.
+        nodes: names of the nodes it was selected by; empty when it was selected by links.
+        direction: a is the lower end of a link, b the upper.
+        effects: what it does.
+        periods: (start_ns, end_ns) of each occurrence on a run's own time axis (0 = end of warm-up); a flap
+            has many, other kinds have one; end None: until the run is over. Empty for a fault added by hand.
+    """
+
+    fault_id: str
+    kind: str
+    seed: int
+    detail: str = ""
+    links: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+    direction: Direction = "both"
+    effects: tuple[Effect, ...] = ()
+    periods: tuple[tuple[int, int | None], ...] = ()
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """What it does to frames."""
+        return tuple(effect for effect in self.effects if isinstance(effect, Rule))
+
+    @property
+    def loads(self) -> tuple[RawLoad, ...]:
+        """Its background traffic."""
+        return tuple(effect.load for effect in self.effects if isinstance(effect, Load))
+
+    @property
+    def ports(self) -> frozenset[int]:
+        """Ports at which it has a rule."""
+        return frozenset(rule.port_id for rule in self.rules)
+
+    @property
+    def is_losing(self) -> bool:
+        """Whether frames that it hits are lost."""
+        return any(rule.is_losing for rule in self.rules)
+
+    @property
+    def kills_agents(self) -> bool:
+        """Whether NIC agents die, and with them the QPs of their hosts."""
+        return any(isinstance(effect, AgentDead) for effect in self.effects)
+
+    @property
+    def asks_hosts(self) -> bool:
+        """Whether agents have to answer, or processes to start or end, before it has begun or ended."""
+        return any(isinstance(effect, Drained | AgentDead | Load) for effect in self.effects)
+
+    @property
+    def ends_in_kernel(self) -> bool:
+        """Whether the data plane ends by itself all that can be seen of it."""
+        return all(isinstance(effect, Rule | IcrcChecked) for effect in self.effects)
+
+    def does_the_same_as(self, other: "ScheduledFault") -> bool:
+        """Whether both do the very same thing at the very same places, whatever their names and seeds."""
+        return frozenset(self.effects) == frozenset(other.effects)
+
+    def broken_links(self, clos: Clos) -> frozenset[str]:
+        """Names of the links on which packets get lost, all or some, in any direction."""
+        ports = {rule.port_id for rule in self.rules if rule.is_losing}
+        for effect in self.effects:
+            if isinstance(effect, CarrierDown):
+                ports.add(effect.port_id)
+            elif isinstance(effect, RoutesGone):
+                ports |= {port.id for port in clos.ports_of(clos.node(effect.switch))}
+        return frozenset(clos.link(port_id // 2).name for port_id in ports)

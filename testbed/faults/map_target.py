@@ -1,0 +1,69 @@
+"""What faults change in the maps of a lab, live or in virtual time; a store acts with the next frame."""
+
+from testbed.errors import FaultError
+from testbed.fabric.data_plane import FabricMaps
+from testbed.fabric.nic_data_plane import set_icrc
+from testbed.fabric.port_fault import clear_rule, set_rule
+from testbed.fabric.routes import write_routes
+from testbed.fabric.state import MapPins
+from testbed.faults.controller import PortAccount
+from testbed.faults.rule import FrameRule, as_abi
+from testbed.faults.schedule import Schedule
+from testbed.topology.clos import Clos
+from testbed.topology.port_selection import port_rates_bps
+
+
+class MapTarget:
+    """The maps of one lab.
+
+    Args:
+        pins: where they are found.
+        clos: the lab's topology.
+
+    Raises:
+        FabricError: they cannot be opened.
+    """
+
+    def __init__(self, pins: MapPins, clos: Clos) -> None:
+        self._pins = pins
+        self.clos = clos
+        self._maps = FabricMaps(pins)
+
+    def set_rule(self, port_id: int, index: int, rule: FrameRule, seed: int, schedule: Schedule) -> None:
+        """Lets a rule act on the frames that leave a port, with a new account."""
+        set_rule(self._maps, port_id, index, as_abi(rule, seed, schedule))
+
+    def clear_rule(self, port_id: int, index: int) -> PortAccount:
+        """The account of a rule that acts no more."""
+        account = clear_rule(self._maps, port_id, index)
+        return PortAccount(
+            port_id,
+            met=account.met_frames,
+            count=account.hit_frames,
+            data_count=account.hit_data_frames,
+            first_ns=account.first_hit_ns,
+            last_ns=account.last_hit_ns,
+        )
+
+    def set_rate(self, port_id: int, ratio: float) -> None:
+        """Lets a port transmit at that share of its rate; at least 1 bit/s, for 0 would mean unshaped."""
+        rate_bps = port_rates_bps(self.clos)[port_id]
+        if not rate_bps:
+            raise FaultError("the lab is unshaped: its ports have no rate to lower")
+        self._maps.port_table[port_id].rate_bps = max(1, round(rate_bps * ratio))
+
+    def set_held(self, port_id: int, *, is_held: bool) -> None:
+        """Lets the far end of a port's link hold the port's data back; it is noticed within 0.1 ms."""
+        self._maps.lossless_settings[port_id].is_forced = is_held
+
+    def set_routes(self, switch: str, *, is_present: bool) -> None:
+        """Gives a switch its forwarding table, or leaves it none."""
+        write_routes(self._pins, self.clos, self.clos.node(switch), is_present=is_present)
+
+    def set_icrc(self, *, is_checked: bool) -> None:
+        """Has all NICs check the iCRC of packets, or do as the topology says."""
+        set_icrc(self._pins, self.clos, is_on=is_checked)
+
+    def close(self) -> None:
+        """Gives the maps back; faults stay as they are."""
+        self._maps.close()

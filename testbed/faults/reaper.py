@@ -1,0 +1,275 @@
+"""The reaper of a lab's faults: a detached process, alive while a fault or a lease needs looking after.
+
+It reverts faults whose time or whose lease is over. The rules of links end by themselves, in the kernel.
+What needs a process (a host that stands still, a dead agent, a carrier, a forwarding table, denied paths) has
+two: a second reaper stands by, which takes over as soon as the first one is dead. Should both be killed,
+`status` and the next command that looks at the lab's faults revert what is stale, and `down` removes the lab
+with everything in it.
+
+    python -m testbed.faults.reaper LAB
+"""
+
+import fcntl
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Final, Protocol, TextIO
+
+from agents.clock import monotonic_ns
+from testbed.errors import FaultError, TestbedError
+from testbed.fabric.folder_watch import FolderWatch
+from testbed.fabric.process import ProcessIdentity, is_alive, observe_process, start_detached
+from testbed.fabric.state import lab_paths
+from testbed.fabric.state_file import append_private
+from testbed.faults.controller import FaultController
+from testbed.faults.lab_target import LabTarget
+from testbed.faults.ledger import Entry, Ledger
+
+START_TIMEOUT_NS: Final = 60_000_000_000
+_RETRY_NS: Final = 1_000_000_000
+_LOOK_NS: Final = 3600 * 1_000_000_000  # nothing depends on it: every change of the ledger wakes the reaper
+_LOG: Final = "reaper.log"
+_STANDBY: Final = "the standby"
+_HOSTS: Final = "hosts to ask again"
+
+logger = logging.getLogger(__name__)
+
+
+def ensure_reaper(lab: str) -> None:
+    """Starts the reaper of a lab unless it runs; returns when it watches the ledger.
+
+    Call it after the entry or the lease that it is to look after has been written: a reaper that ends because
+    there was nothing left to do has released its lock before that could be written.
+
+    Raises:
+        FaultError: it did not start within START_TIMEOUT_NS.
+    """
+    ledger = Ledger(lab_paths(lab).faults)
+    ledger.create()
+    if reaper_process(ledger) is not None:
+        return
+    log_path = ledger.folder / _LOG
+    deadline_ns = monotonic_ns() + START_TIMEOUT_NS
+    with FolderWatch((ledger.folder,)) as watch:
+        reaper = _start(lab, ledger)
+        while reaper_process(ledger) is None:
+            started = [reaper] if is_alive(reaper) else []  # one that finds two others at work ends at once
+            if monotonic_ns() >= deadline_ns or not (started or _is_locked(ledger.reaper_lock)):
+                raise FaultError(f"the fault reaper did not start; its log is {log_path}")
+            watch.wait(started, deadline_ns)
+
+
+def _start(lab: str, ledger: Ledger) -> ProcessIdentity:
+    return start_detached(lab, [sys.executable, "-m", "testbed.faults.reaper", lab], ledger.folder / _LOG)
+
+
+def reaper_process(ledger: Ledger) -> ProcessIdentity | None:
+    """The reaper that watches the ledger; None when there is none."""
+    return _holder(ledger.reaper_lock)
+
+
+def _holder(lock_path: Path) -> ProcessIdentity | None:
+    """The process that has locked a file and written its pid there."""
+    try:
+        text = lock_path.read_text()
+    except FileNotFoundError:
+        return None
+    return observe_process(int(text)) if text.strip() and _is_locked(lock_path) else None
+
+
+def _is_locked(lock_path: Path) -> bool:
+    try:
+        lock = lock_path.open("r+")
+    except FileNotFoundError:
+        return False
+    with lock:
+        return not _try_lock(lock)
+
+
+def _try_lock(lock: TextIO) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+class Watch(Protocol):
+    """How the reaper waits; `FolderWatch` on the ledger's folders."""
+
+    def wait(self, processes: Iterable[ProcessIdentity], deadline_ns: int) -> None:
+        """Returns when the ledger changed, a process ended, or *deadline_ns* (CLOCK_MONOTONIC) came."""
+
+
+class Reaper:
+    """Looks after the ledger of one lab.
+
+    Args:
+        ledger: of the lab.
+        controller: of the lab.
+        ensure_standby: starts the process that takes over from this one unless it runs; returns it, or None
+            when it has to be tried again.
+        clock_ns: CLOCK_MONOTONIC in ns.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        controller: FaultController,
+        *,
+        ensure_standby: Callable[[], ProcessIdentity | None] | None = None,
+        clock_ns: Callable[[], int] = monotonic_ns,
+    ) -> None:
+        self._ledger = ledger
+        self._controller = controller
+        self._ensure_standby = ensure_standby
+        self._clock_ns = clock_ns
+        self._threads: dict[str, threading.Thread] = {}
+        self._retry_ns: dict[str, int] = {}
+
+    def reap(self, watch: Watch) -> None:
+        """Returns when the ledger is empty and no lease is left, or the lab is gone.
+
+        The caller holds the reaper's lock file. It is deleted at the end, while the ledger is locked: who
+        writes an entry afterwards finds no reaper and starts one.
+        """
+        while self._ledger.active_folder.is_dir():
+            # Asked before reverting: a process that dies in between is watched, which ends the wait at once.
+            watched = [process for process in self._leases() if is_alive(process)]
+            looked_ns = self._clock_ns()
+            self._revert_stale()
+            with self._ledger.locked():
+                if not self._ledger.entries() and not self._ledger.leases():
+                    self._ledger.reaper_lock.unlink()
+                    return
+            if self._ensure_standby is not None:
+                standby = self._ensure_standby()
+                if standby is None:
+                    self._retry_ns[_STANDBY] = self._clock_ns() + _RETRY_NS
+                else:
+                    watched.append(standby)
+            watch.wait(watched, self._next_ns(looked_ns))
+
+    def _leases(self) -> set[ProcessIdentity]:
+        """Processes whose end matters."""
+        entries = self._ledger.entries().values()
+        return {*self._ledger.leases(), *(entry.lease for entry in entries if entry.lease is not None)}
+
+    def _next_ns(self, looked_ns: int) -> int:
+        """When to look again, should nothing change before; what ended since *looked_ns* counts as well."""
+        ends_ns = [entry.schedule.end_ns for entry in self._ledger.entries().values()]
+        deadlines = [end_ns for end_ns in ends_ns if end_ns is not None and end_ns > looked_ns]
+        return min((looked_ns + _LOOK_NS, *deadlines, *self._retry_ns.values()))
+
+    def _revert_stale(self) -> None:
+        for process in self._ledger.leases():
+            if not is_alive(process):
+                self._ledger.end_lease(process)
+        self._retry_ns = {key: due_ns for key, due_ns in self._retry_ns.items() if due_ns > self._clock_ns()}
+        for entry in reversed(self._controller.stale_entries()):
+            if entry.fault.asks_hosts:
+                self._in_thread(entry.fault.fault_id, partial(self._revert, entry))
+            elif entry.fault.fault_id not in self._retry_ns:
+                self._revert(entry)
+        if self._controller.entries_to_ask_again():
+            self._in_thread(_HOSTS, self._ask_again)
+
+    def _in_thread(self, key: str, work: Callable[[], None]) -> None:
+        """Hosts are asked in threads: one that does not answer delays no other fault's end."""
+        thread = self._threads.get(key)
+        if key in self._retry_ns or (thread is not None and thread.is_alive()):
+            return
+        self._threads[key] = threading.Thread(target=work, name=f"revert {key}", daemon=True)
+        self._threads[key].start()
+
+    def _revert(self, entry: Entry) -> None:
+        fault_id = entry.fault.fault_id
+        try:
+            self._controller.clear(fault_id, wait_ns=0)
+            logger.info("reverted %s", fault_id)
+        except FaultError:
+            return  # another process has cleared it, or is about to
+        except (TestbedError, OSError) as error:
+            if not self._ledger.active_folder.is_dir():
+                return  # the lab is gone
+            logger.warning("%s; trying again", error)
+            self._retry_ns[fault_id] = self._clock_ns() + _RETRY_NS
+
+    def _ask_again(self) -> None:
+        try:
+            self._controller.ask_again()
+        except (TestbedError, OSError) as error:
+            logger.warning("%s; trying again", error)
+        self._retry_ns[_HOSTS] = self._clock_ns() + _RETRY_NS
+
+
+class _Standby:
+    """The process that takes over should this one die."""
+
+    def __init__(self, lab: str, ledger: Ledger) -> None:
+        self._lab = lab
+        self._ledger = ledger
+        self._process: ProcessIdentity | None = None
+        self._started_ns = 0
+
+    def ensure(self) -> ProcessIdentity | None:
+        """Starts it unless it runs; None when the last one ended at once, until it is time for another."""
+        if self._process is None or not is_alive(self._process):
+            self._process = _holder(self._ledger.standby_lock)
+        now_ns = monotonic_ns()
+        if self._process is None and now_ns >= self._started_ns + _RETRY_NS:
+            self._started_ns = now_ns
+            self._process = _start(self._lab, self._ledger)
+        return self._process
+
+
+def main(arguments: list[str]) -> int:
+    """Runs as the reaper of the lab that *arguments* name, or stands by for the one that runs."""
+    [lab] = arguments
+    os.chdir("/")
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    ledger = Ledger(lab_paths(lab).faults)
+    with append_private(ledger.reaper_lock) as lock:
+        if not _try_lock(lock) and not _stand_by(ledger, lock):
+            return 0
+        with FolderWatch((ledger.active_folder, ledger.leases_folder)) as watch:
+            controller = FaultController(ledger, LabTarget(lab))
+            _write_pid(lock)
+            os.utime(ledger.reaper_lock)  # wakes who waits for it
+            try:
+                Reaper(ledger, controller, ensure_standby=_Standby(lab, ledger).ensure).reap(watch)
+            except (TestbedError, OSError):
+                if ledger.active_folder.is_dir():
+                    raise
+                logger.info("the lab is gone")
+    return 0
+
+
+def _write_pid(lock: TextIO) -> None:
+    lock.truncate(0)
+    lock.write(f"{os.getpid()}\n")
+    lock.flush()
+
+
+def _stand_by(ledger: Ledger, lock: TextIO) -> bool:
+    """Whether this process has got the lock of a reaper that died; not while another one stands by.
+
+    A reaper that has nothing left to do deletes the lock file: then there is nothing to take over.
+    """
+    with append_private(ledger.standby_lock) as standby:
+        if not _try_lock(standby):
+            return False
+        _write_pid(standby)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        return os.fstat(lock.fileno()).st_ino == ledger.reaper_lock.stat().st_ino
+    except FileNotFoundError:
+        return False
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""What is recorded in a run, and what it amounts to: quantities, recovery, trust, verdict."""

@@ -1,0 +1,111 @@
+"""Whether an expectation held in a run, with the numbers and the reason in plain words. Pure."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from operator import eq, ge, gt, le, lt, ne
+from typing import Final
+
+from testbed.scenario.measure.measurement import Measured, Measurement, Measures
+from testbed.scenario.measure.recording import NotMeasured, Recording
+from testbed.scenario.spec.expression import parse_expectation
+from testbed.scenario.spec.expression_tree import Comparison, ComparisonOperator, Number, Quantity
+from testbed.scenario.spec.quantity import Dimension
+from testbed.units import format_duration_ns, format_rate_bps, format_ratio, format_size_bytes
+
+_HOLDS: Final[dict[ComparisonOperator, Callable[[float, float], bool]]] = {
+    "<": lt,
+    "<=": le,
+    ">": gt,
+    ">=": ge,
+    "==": eq,
+    "!=": ne,
+}
+_WORDS: Final[dict[ComparisonOperator, str]] = {
+    "<": "less than",
+    "<=": "at most",
+    ">": "more than",
+    ">=": "at least",
+    "==": "exactly",
+    "!=": "anything but",
+}
+_DIGITS: Final = 4
+_DIGITS_TO_TELL_APART: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one expectation.
+
+    Attributes:
+        text: as written.
+        has_passed: whether it held; what could not be measured did not hold.
+        reason: one sentence with the numbers.
+        dimension: of both sides.
+        left, right: values of the two sides in the base unit; None when they could not be measured.
+        measured: value of each quantity in it; empty when one could not be measured.
+    """
+
+    text: str
+    has_passed: bool
+    reason: str
+    dimension: Dimension
+    left: float | None
+    right: float | None
+    measured: tuple[Measured, ...]
+
+
+def evaluate_expectations(texts: Iterable[str], recording: Recording) -> tuple[Outcome, ...]:
+    """Outcome of each expectation, in order."""
+    measurement = Measurement(recording)
+    return tuple(evaluate(parse_expectation(text), measurement) for text in texts)
+
+
+def evaluate(comparison: Comparison, measurement: Measures) -> Outcome:
+    """Outcome of an expectation."""
+    dimension = comparison.left.dimension
+    try:
+        measured = measurement.measured(comparison)
+        left, right = measurement.evaluate(comparison.left), measurement.evaluate(comparison.right)
+    except NotMeasured as error:
+        reason = f"not measured: {error.message}"
+        return Outcome(comparison.text, False, reason, dimension, None, None, ())
+    has_passed = _HOLDS[comparison.operator](left, right)
+    reason = _reason(comparison, left, right, measured)
+    return Outcome(comparison.text, has_passed, reason, dimension, left, right, measured)
+
+
+def format_value(value: float, dimension: Dimension, digits: int = _DIGITS) -> str:
+    """*value* (in the base unit of its dimension) for people, rounded to *digits* significant digits."""
+    if value < 0:
+        return "-" + format_value(-value, dimension, digits)
+    match dimension:
+        case Dimension.COUNT:
+            return str(round(value)) if value == round(value) else f"{value:.{digits}g}"
+        case Dimension.RATIO:
+            return format_ratio(value, digits)
+        case Dimension.TIME:
+            return format_duration_ns(round(value), digits)
+        case Dimension.RATE:
+            return format_rate_bps(round(value), digits)
+        case Dimension.SIZE:
+            return format_size_bytes(round(value), digits)
+
+
+def _reason(comparison: Comparison, left: float, right: float, measured: tuple[Measured, ...]) -> str:
+    """Such as `p99(packet_rtt) was 31us, less than 80ms was expected`."""
+    dimension = comparison.left.dimension
+    shown = [format_value(value, dimension) for value in (left, right)]
+    if shown[0] == shown[1] and left != right:
+        shown = [format_value(value, dimension, _DIGITS_TO_TELL_APART) for value in (left, right)]
+    was = f"{comparison.left_text} was {shown[0]}"
+    expected = f"{_WORDS[comparison.operator]} {shown[1]} was expected"
+    details = []
+    if not isinstance(comparison.right, Number):
+        details.append(comparison.right_text)
+    if not isinstance(comparison.left, Quantity) or not isinstance(comparison.right, Number):
+        details += [
+            f"{each.quantity} was {format_value(each.value, each.quantity.dimension)}"
+            for each in measured
+            if str(each.quantity) not in (comparison.left_text, comparison.right_text)
+        ]
+    return f"{was}, {expected}" + (f" ({'; '.join(details)})" if details else "")

@@ -1,0 +1,103 @@
+"""Collectives and training steps of one workload in one part of a run, and what they say. Pure."""
+
+from dataclasses import dataclass
+from typing import Self
+
+from testbed.scenario.measure.recording import NotMeasured, Recording, Span
+from testbed.workloads.collective import Collective
+from testbed.workloads.operation_record import OperationRecord
+
+
+@dataclass(frozen=True, slots=True)
+class OperationsOfSpan:
+    """Operations of a collective workload.
+
+    Attributes:
+        collective: what they were.
+        span: the part of the run.
+        operations: in it, oldest first.
+    """
+
+    collective: Collective
+    span: Span
+    operations: tuple[OperationRecord, ...]
+
+    @classmethod
+    def of(cls, recording: Recording, workload: str, span: Span, *, with_overlapping: bool) -> Self:
+        """Those of a span of a run.
+
+        Args:
+            recording: of the run.
+            workload: name of the workload.
+            span: the part of the run.
+            with_overlapping: also those that reach beyond it; else only whole ones.
+
+        Raises:
+            NotMeasured: the workload is no collective.
+        """
+        planned = next(each for each in recording.plan.workloads if each.name == workload)
+        if planned.collective is None:
+            raise NotMeasured(f"{workload} is {planned.kind}, which has no operations")
+        found = [
+            each
+            for each in recording.operations.get(workload, ())
+            if (
+                each.step_begin_ns < span.end_ns and each.end_ns > span.start_ns
+                if with_overlapping
+                else span.start_ns <= each.step_begin_ns and each.end_ns <= span.end_ns
+            )
+        ]
+        return cls(planned.collective, span, tuple(found))
+
+    def __len__(self) -> int:
+        return len(self.operations)
+
+    def durations_ns(self) -> list[int]:
+        """How long each collective took.
+
+        Raises:
+            NotMeasured: there is none.
+        """
+        return [each.duration_ns for each in self._some()]
+
+    def steps_ns(self) -> list[int]:
+        """How long each step took, computing included.
+
+        Raises:
+            NotMeasured: there is none.
+        """
+        return [each.step_ns for each in self._some()]
+
+    def algorithm_bps(self) -> float:
+        """Data of a rank over the mean time of a collective, bit/s.
+
+        Raises:
+            NotMeasured: there is none.
+        """
+        times_ns = self.durations_ns()
+        return self.collective.size_bytes * 8e9 * len(times_ns) / sum(times_ns)
+
+    def bus_bps(self) -> float:
+        """What the busiest NIC had to send during the collectives, bit/s.
+
+        Raises:
+            NotMeasured: there is none.
+        """
+        return self.algorithm_bps() * self.collective.bus_factor
+
+    def per_second(self) -> float:
+        """Operations per second of the span; one that lies in it by half counts half.
+
+        Raises:
+            NotMeasured: there is none.
+        """
+        done = sum(
+            (min(each.end_ns, self.span.end_ns) - max(each.step_begin_ns, self.span.start_ns)) / each.step_ns
+            for each in self._some()
+        )
+        return done * 1e9 / self.span.length_ns
+
+    def _some(self) -> tuple[OperationRecord, ...]:
+        if not self.operations:
+            raise NotMeasured(f"no operation of it lies in this window of {self.span.length_ns / 1e9:.3g} s")
+        return self.operations

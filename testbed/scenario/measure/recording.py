@@ -1,0 +1,250 @@
+"""All that was measured in a run, growing while it goes on; read by expectations, report and results.
+
+Times are CLOCK_MONOTONIC; `relative_ns` puts one on the run's own axis, where 0 is the end of warm-up.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from testbed.errors import TestbedError
+from testbed.metrics.series import Interval, Reading
+from testbed.scenario.measure.event import EvTransition, FaultChange, NicEvent, Note
+from testbed.scenario.spec.plan import Plan
+from testbed.units import format_duration_ns
+from testbed.workloads.flow import Flow
+from testbed.workloads.operation_record import OperationRecord
+from testbed.workloads.outcome import FlowOutcome
+
+
+class NotMeasured(TestbedError):  # noqa: N818 - it is an answer, not a failure of ours
+    """What was asked for has no value in this run; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Part of a run, half open.
+
+    Attributes:
+        start_ns, end_ns: CLOCK_MONOTONIC, start < end.
+    """
+
+    start_ns: int
+    end_ns: int
+
+    @property
+    def length_ns(self) -> int:
+        """Its length."""
+        return self.end_ns - self.start_ns
+
+
+@dataclass(frozen=True, slots=True)
+class FlowReading:
+    """What each flow had had acknowledged at one moment.
+
+    Attributes:
+        time_ns: CLOCK_MONOTONIC just before the first was read.
+        acknowledged_bytes: payload acknowledged for the first time since the flow was connected.
+    """
+
+    time_ns: int
+    acknowledged_bytes: Mapping[Flow, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """One period in which a fault really acted.
+
+    Attributes:
+        applied: when it began.
+        cleared: when it ceased; None when the run ended first and nothing recorded its end.
+    """
+
+    applied: FaultChange
+    cleared: FaultChange | None
+
+
+AnyReading = TypeVar("AnyReading", Reading, FlowReading)
+
+
+@dataclass(slots=True)
+class Recording:
+    """What happened, as it is written down.
+
+    Attributes:
+        plan: what was to happen.
+        start_ns: when the first workload was started.
+        zero_ns: end of warm-up; None while it lasts.
+        end_ns: when the last workload was stopped or found finished; None before.
+        readings: of counters, oldest first.
+        flow_readings: of flows, oldest first; where there are thousands, not one with each of the readings.
+        operations: of each collective workload, oldest first; empty until they were collected.
+        nic_events: in the order in which they were fetched.
+        fault_changes: in the order in which they were made.
+        notes: of what else the runner did.
+        workload_ends: workload name -> when it was stopped or found finished.
+        outcomes: one per flow; empty until received memory was compared.
+        ring_drops: frames that receive rings of links lost in the run; None when it was not read.
+        latest_ns: how late the latest reading or action was begun.
+        is_simulated: whether times are a simulation's, which no machine can make late.
+    """
+
+    plan: Plan
+    start_ns: int
+    zero_ns: int | None = None
+    end_ns: int | None = None
+    readings: list[Reading] = field(default_factory=list)
+    flow_readings: list[FlowReading] = field(default_factory=list)
+    operations: dict[str, Sequence[OperationRecord]] = field(default_factory=dict)
+    nic_events: list[NicEvent] = field(default_factory=list)
+    fault_changes: list[FaultChange] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    workload_ends: dict[str, int] = field(default_factory=dict)
+    outcomes: list[FlowOutcome] = field(default_factory=list)
+    ring_drops: int | None = None
+    latest_ns: int = 0
+    is_simulated: bool = False
+
+    def relative_ns(self, time_ns: int) -> int:
+        """A CLOCK_MONOTONIC time on the run's axis; during warm-up as if it ended when planned."""
+        zero_ns = self.start_ns - self.plan.start_ns if self.zero_ns is None else self.zero_ns
+        return time_ns - zero_ns
+
+    def measured_span(self) -> Span:
+        """From the end of warm-up to the end of the run, or to the last reading of a run cut short.
+
+        Raises:
+            NotMeasured: the run did not get beyond its warm-up.
+        """
+        if self.zero_ns is None or not self.readings:
+            raise NotMeasured("the run ended during warm-up")
+        end_ns = self.readings[-1].time_ns if self.end_ns is None else self.end_ns
+        if end_ns <= self.zero_ns:
+            raise NotMeasured("the run ended with its warm-up")
+        return Span(self.zero_ns, end_ns)
+
+    def workload_span(self, workload: str) -> Span:
+        """From the end of warm-up to the end of a workload.
+
+        Raises:
+            NotMeasured: the run did not get beyond its warm-up.
+        """
+        span = self.measured_span()
+        end_ns = self.workload_ends.get(workload, span.end_ns)
+        return Span(span.start_ns, end_ns) if span.start_ns < end_ns < span.end_ns else span
+
+    def occurrences(self, fault_id: str) -> tuple[Occurrence, ...]:
+        """The periods in which the fault acted, in order."""
+        applied: dict[int, FaultChange] = {}
+        cleared: dict[int, FaultChange] = {}
+        for change in self.fault_changes:
+            if change.fault_id == fault_id:
+                (applied if change.action == "applied" else cleared)[change.occurrence] = change
+        return tuple(Occurrence(change, cleared.get(index)) for index, change in sorted(applied.items()))
+
+    def fault_span(self, fault_id: str) -> Span:
+        """From the first application of the fault to the end of its last occurrence.
+
+        Raises:
+            NotMeasured: it was never applied.
+        """
+        occurrences = self.occurrences(fault_id)
+        if not occurrences:
+            raise NotMeasured(f"{fault_id} was never applied")
+        last = occurrences[-1].cleared
+        end_ns = self.measured_span().end_ns if last is None else last.after_ns
+        start_ns = occurrences[0].applied.before_ns
+        if end_ns <= start_ns:
+            raise NotMeasured(f"the run ended as {fault_id} was applied")
+        return Span(start_ns, end_ns)
+
+    def window(self, window: str, fault_id: str) -> Span:
+        """The part of the run that `before`, `during` or `after` a fault means.
+
+        `before` begins when the last fault that was over by then had been cleared, `after` ends when the next
+        one is applied: both leave out other faults, unless one overlaps this fault itself.
+
+        Raises:
+            NotMeasured: there was no such time.
+        """
+        run, fault = self.measured_span(), self.fault_span(fault_id)
+        if window == "during":
+            return Span(fault.start_ns, min(fault.end_ns, run.end_ns))
+        others = [self.fault_span(other) for other in self._applied() if other != fault_id]
+        if window == "before":
+            earlier = [other.end_ns for other in others if other.end_ns <= fault.start_ns]
+            start_ns, end_ns = max([run.start_ns, *earlier]), fault.start_ns
+        else:
+            later = [other.start_ns for other in others if other.start_ns >= fault.end_ns]
+            start_ns, end_ns = fault.end_ns, min([run.end_ns, *later])
+        if end_ns <= start_ns:
+            raise NotMeasured(f"there was no time {window} {fault_id}")
+        return Span(start_ns, end_ns)
+
+    def stretch(self, start_ns: int, end_ns: int) -> Span:
+        """The part of the run between two times of its own axis.
+
+        Raises:
+            NotMeasured: the run was over before.
+        """
+        run = self.measured_span()
+        last_ns = self.relative_ns(run.end_ns)
+        if last_ns < end_ns - READING_INTERVAL_NS:
+            raise NotMeasured(f"the run was over at {format_duration_ns(last_ns, 4)}")
+        return Span(run.start_ns + start_ns, min(run.start_ns + end_ns, run.end_ns))
+
+    def interval(self, span: Span) -> Interval:
+        """What the counters say about *span*: the difference of the readings nearest to its two ends.
+
+        The runner takes a reading where a fault's window begins or ends, so nearest is within milliseconds.
+
+        Raises:
+            NotMeasured: there are no two readings to tell it by.
+        """
+        first, last = nearest(self.readings, span.start_ns), nearest(self.readings, span.end_ns)
+        if last.time_ns <= first.time_ns:
+            raise NotMeasured(f"no two readings lie in these {span.length_ns} ns")
+        return last.since(first)
+
+    def flow_rates_bps(self, workload: str, span: Span) -> dict[Flow, float]:
+        """Payload of each flow of a workload acknowledged for the first time in *span*, bit/s.
+
+        Raises:
+            NotMeasured: there are no two readings to tell it by.
+        """
+        first = nearest(self.flow_readings, span.start_ns)
+        last = nearest(self.flow_readings, span.end_ns)
+        length_ns = last.time_ns - first.time_ns
+        if length_ns <= 0:
+            raise NotMeasured(f"no two readings lie in these {span.length_ns} ns")
+        return {
+            flow: (count - first.acknowledged_bytes.get(flow, 0)) * 8e9 / length_ns
+            for flow, count in last.acknowledged_bytes.items()
+            if flow.workload == workload
+        }
+
+    def ev_transitions(self) -> Iterable[EvTransition]:
+        """Changes of EV states in the order of their times."""
+        transitions = [event for event in self.nic_events if isinstance(event, EvTransition)]
+        return sorted(transitions, key=lambda transition: transition.time_ns)
+
+    def _applied(self) -> dict[str, None]:
+        return dict.fromkeys(change.fault_id for change in self.fault_changes if change.action == "applied")
+
+
+def nearest(readings: Sequence[AnyReading], time_ns: int) -> AnyReading:
+    """The reading whose time is nearest to *time_ns*.
+
+    Raises:
+        NotMeasured: there is none.
+    """
+    if not readings:
+        raise NotMeasured("nothing was read")
+    after = bisect_left(readings, time_ns, key=lambda reading: reading.time_ns)
+    candidates = readings[max(0, after - 1) : after + 1]
+    return min(candidates, key=lambda reading: abs(reading.time_ns - time_ns))
+
+
+READING_INTERVAL_NS: Final = 100_000_000
+"""Distance of two readings of a run's time series."""

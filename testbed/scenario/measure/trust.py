@@ -1,0 +1,47 @@
+"""Whether the numbers of a recorded run are to be believed. Pure."""
+
+from typing import Final
+
+from testbed.metrics.fidelity import Evidence, Finding, LatenessReading, judge, judge_simulation, limits_for
+from testbed.metrics.series import HostCounts, Reading, add_hosts
+from testbed.scenario.measure.recording import Recording
+from testbed.topology.resolve import resolve_topology
+from testbed.topology.timing import base_rtt_ns
+
+_POOL_EMPTY: Final = "pool_empty"
+
+
+def judge_fidelity(recording: Recording) -> tuple[Finding, ...]:
+    """What was looked at, with limits; each reason among them makes the run UNTRUSTED."""
+    readings = recording.readings
+    topology = recording.plan.topology
+    counts = _counts(readings)
+    if recording.is_simulated:
+        return judge_simulation(_pool_empty_drops(readings), counts.events_lost)
+    evidence = Evidence(
+        cpus=[reading.cpus for reading in readings],
+        pause_ns=recording.latest_ns,
+        is_shaped=topology.is_shaped,
+        lateness=[
+            LatenessReading(reading.time_ns, reading.queue_lateness)
+            for reading in readings
+            if reading.queue_lateness is not None
+        ],
+        data_packets=counts.tx_data_packets,
+        ring_drops=recording.ring_drops,
+        pool_empty_drops=_pool_empty_drops(readings),
+        events_lost=counts.events_lost,
+    )
+    return judge(evidence, limits_for(base_rtt_ns(resolve_topology(topology))))
+
+
+def _counts(readings: list[Reading]) -> HostCounts:
+    if not readings:
+        return HostCounts()
+    return add_hosts(readings[-1].hosts.values()).since(add_hosts(readings[0].hosts.values()))
+
+
+def _pool_empty_drops(readings: list[Reading]) -> int:
+    if not readings:
+        return 0
+    return readings[-1].port_drops.get(_POOL_EMPTY, 0) - readings[0].port_drops.get(_POOL_EMPTY, 0)

@@ -1,0 +1,1 @@
+"""Results of a run as files: report page, figures, tables, text, manifest."""

@@ -1,0 +1,227 @@
+"""The figure of a run: what its scenario's `figure:` asks for, from the recording. Pure."""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import Final
+
+from testbed.metrics.series import Interval, Reading, add_hosts
+from testbed.scenario.measure.operations_of_span import OperationsOfSpan
+from testbed.scenario.measure.recording import AnyReading, FlowReading, NotMeasured, Recording, Span
+from testbed.scenario.measure.series import intervals
+from testbed.scenario.report.axis import Format, format_frequency, format_rate, format_share, format_time
+from testbed.scenario.report.chart import Chart, Curve, bar_chart, draw_figure, size_chart
+from testbed.scenario.report.panel import build_frame
+from testbed.scenario.report.panel_drawing import Frame
+from testbed.scenario.spec.figure_spec import FigureKind, PlannedFigure
+from testbed.scenario.spec.plan import PlannedWorkload
+from testbed.workloads.flow import Flow
+
+_TITLES: Final[dict[FigureKind, str]] = {
+    "goodput-over-time": "Goodput",
+    "plane-share": "Share of each plane in what hosts send",
+    "loss-rate": "Packets lost and sent again, per second",
+    "step-time": "Step time",
+    "job-throughput": "Job throughput, steps per second",
+    "per-flow": "Goodput of each flow",
+    "by-size": "Bandwidth by message size",
+}
+
+
+def draw_run(recording: Recording, *, is_file: bool) -> str | None:
+    """The figure as SVG text; None when the scenario asks for none, or nothing was read.
+
+    Args:
+        recording: of the run.
+        is_file: it stands alone; else it goes into a report.
+    """
+    if not recording.plan.figure or len(recording.readings) < 2:
+        return None
+    charts = [_chart(figure, recording) for figure in recording.plan.figure]
+    return draw_figure(charts, is_file=is_file)
+
+
+def _chart(figure: PlannedFigure, recording: Recording) -> Chart:
+    title = figure.title or _TITLES[figure.kind]
+    workloads = [each for each in recording.plan.workloads if each.name in figure.workloads]
+    match figure.kind:
+        case "per-flow":
+            return bar_chart(title, _per_flow(workloads, recording), format_rate)
+        case "by-size":
+            return size_chart(title, _by_size(workloads, recording), format_rate)
+        case _:
+            return _over_time(title, figure, workloads, recording)
+
+
+def _over_time(
+    title: str, figure: PlannedFigure, workloads: Sequence[PlannedWorkload], recording: Recording
+) -> Chart:
+    frame = build_frame(recording, list(intervals(recording.readings)))
+    sampled = _sampled(recording.readings, figure.every_ns, recording)
+    match figure.kind:
+        case "goodput-over-time":
+            flows = _sampled(recording.flow_readings, figure.every_ns, recording)
+            return _lines(title, _goodput(figure, workloads, flows, recording), format_rate, frame)
+        case "plane-share":
+            return _lines(title, _plane_shares(sampled, recording), format_share, frame)
+        case "loss-rate":
+            return _lines(title, _losses(sampled, recording), format_frequency, frame)
+        case "step-time":
+            return Chart(title, "dots", tuple(_steps(workloads, recording)), format_time, frame)
+        case "job-throughput":
+            curves = _operations_per_second(workloads, figure.every_ns, recording)
+            return _lines(title, curves, format_frequency, frame)
+        case _:
+            raise ValueError(figure.kind)
+
+
+def _lines(title: str, curves: Iterable[Curve], format_value: Format, frame: Frame) -> Chart:
+    return Chart(title, "lines", tuple(curves), format_value, frame)
+
+
+def _sampled(readings: Sequence[AnyReading], every_ns: int, recording: Recording) -> list[AnyReading]:
+    """Of the readings the first at or after each multiple of *every_ns* on the run's axis, and the last.
+
+    Regular readings are due at whole multiples of 100 ms; those at the edges of faults are passed over.
+    """
+    kept: list[AnyReading] = []
+    due_ns = None
+    for reading in readings:
+        time_ns = recording.relative_ns(reading.time_ns)
+        if due_ns is None or time_ns >= due_ns:
+            kept.append(reading)
+            due_ns = (time_ns // every_ns + 1) * every_ns
+    return kept
+
+
+def _middle(earlier: Reading | FlowReading, later: Reading | FlowReading, recording: Recording) -> float:
+    return recording.relative_ns((earlier.time_ns + later.time_ns) // 2)
+
+
+def _goodput(
+    figure: PlannedFigure,
+    workloads: Sequence[PlannedWorkload],
+    readings: Sequence[FlowReading],
+    recording: Recording,
+) -> Iterable[Curve]:
+    """Goodput of each group of flows."""
+    groups: dict[str, list[Flow]] = {}
+    for workload in workloads:
+        for flow in workload.flows:
+            groups.setdefault(_group(figure, flow, workload), []).append(flow)
+    for name, flows in groups.items():
+        points: list[tuple[float, float | None]] = []
+        for earlier, later in pairwise(readings):
+            byte_count = sum(
+                later.acknowledged_bytes.get(flow, 0) - earlier.acknowledged_bytes.get(flow, 0)
+                for flow in flows
+            )
+            rate_bps = byte_count * 8e9 / (later.time_ns - earlier.time_ns)
+            points.append((_middle(earlier, later, recording), rate_bps))
+        yield Curve(name if len(groups) > 1 else "", points)
+
+
+def _group(figure: PlannedFigure, flow: Flow, workload: PlannedWorkload) -> str:
+    match figure.by:
+        case "total":
+            return "all"
+        case "workload":
+            return workload.name
+        case "host":
+            return flow.source
+        case "flow":
+            return _flow_name(flow, workload)
+
+
+def _flow_name(flow: Flow, workload: PlannedWorkload) -> str:
+    qp = f" qp {flow.qp_index}" if any(each.qp_index for each in workload.flows) else ""
+    return f"{flow.source} to {flow.target}{qp}"
+
+
+def _plane_shares(readings: Sequence[Reading], recording: Recording) -> Iterable[Curve]:
+    shown = list(pairwise(readings))
+    for plane in range(recording.plan.topology.planes):
+        points: list[tuple[float, float | None]] = []
+        for earlier, later in shown:
+            sent = later.since(earlier).plane_tx_bytes
+            share = sent[plane] / sum(sent) if sum(sent) else None
+            points.append((_middle(earlier, later, recording), share))
+        yield Curve(f"plane {plane}", points)
+
+
+def _losses(readings: Sequence[Reading], recording: Recording) -> Iterable[Curve]:
+    counts: dict[str, Callable[[Interval], int]] = {
+        "lost to faults": lambda each: each.port_drops["link_down"] + each.port_drops["loss"],
+        "lost to full queues": lambda each: each.port_drops["queue_full"] + each.port_drops["pool_empty"],
+        "sent again": _sent_again,
+    }
+    for name, count in counts.items():
+        yield Curve(
+            name,
+            [
+                (
+                    _middle(earlier, later, recording),
+                    count(later.since(earlier)) * 1e9 / (later.time_ns - earlier.time_ns),
+                )
+                for earlier, later in pairwise(readings)
+            ],
+        )
+
+
+def _sent_again(each: Interval) -> int:
+    return add_hosts(each.hosts.values()).retransmits
+
+
+def _steps(workloads: Sequence[PlannedWorkload], recording: Recording) -> Iterable[Curve]:
+    for workload in workloads:
+        points = [
+            (float(recording.relative_ns(each.end_ns)), float(each.step_ns))
+            for each in recording.operations.get(workload.name, ())
+        ]
+        yield Curve(workload.name if len(workloads) > 1 else "", points)
+
+
+def _operations_per_second(
+    workloads: Sequence[PlannedWorkload], every_ns: int, recording: Recording
+) -> Iterable[Curve]:
+    start_ns, last_ns = recording.readings[0].time_ns, recording.readings[-1].time_ns
+    zero_ns = start_ns - recording.relative_ns(start_ns)
+    first = -(-(start_ns - zero_ns) // every_ns)
+    edges_ns = [zero_ns + k * every_ns for k in range(first, (last_ns - zero_ns) // every_ns + 1)]
+    for workload in workloads:
+        points: list[tuple[float, float | None]] = []
+        for low_ns, high_ns in pairwise(edges_ns):
+            found = OperationsOfSpan.of(
+                recording, workload.name, Span(low_ns, high_ns), with_overlapping=True
+            )
+            points.append(((low_ns + high_ns) / 2 - zero_ns, found.per_second() if len(found) else None))
+        yield Curve(workload.name if len(workloads) > 1 else "", points)
+
+
+def _per_flow(workloads: Sequence[PlannedWorkload], recording: Recording) -> dict[str, dict[str, float]]:
+    """Workload -> flow -> goodput over the workload's measured time."""
+    bars: dict[str, dict[str, float]] = {}
+    for workload in workloads:
+        try:
+            rates = recording.flow_rates_bps(workload.name, recording.workload_span(workload.name))
+        except NotMeasured:
+            continue
+        name = workload.name if len(workloads) > 1 else ""
+        bars[name] = {_flow_name(flow, workload): rate for flow, rate in rates.items()}
+    return bars
+
+
+def _by_size(workloads: Sequence[PlannedWorkload], recording: Recording) -> dict[str, dict[int, float]]:
+    """Kind of workload -> message size -> bus bandwidth or goodput over its measured time."""
+    values: dict[str, dict[int, float]] = {}
+    for workload in workloads:
+        try:
+            span = recording.workload_span(workload.name)
+            if workload.collective is not None:
+                found = OperationsOfSpan.of(recording, workload.name, span, with_overlapping=False)
+                value = found.bus_bps()
+            else:
+                value = sum(recording.flow_rates_bps(workload.name, span).values())
+        except NotMeasured:
+            continue
+        values.setdefault(workload.kind, {})[workload.size_bytes] = value
+    return values

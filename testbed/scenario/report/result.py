@@ -1,0 +1,181 @@
+"""All that is known about a finished run: what its files and its report are made of. Pure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from testbed.metrics.fidelity import Finding
+from testbed.scenario.measure.expectation import evaluate_expectations
+from testbed.scenario.measure.link_finding import LinkFinding, measure_link_finding
+from testbed.scenario.measure.measurement import Measurement
+from testbed.scenario.measure.operations_of_span import OperationsOfSpan
+from testbed.scenario.measure.provenance import Provenance
+from testbed.scenario.measure.recording import NotMeasured, Recording
+from testbed.scenario.measure.recovery import Recovery
+from testbed.scenario.measure.trust import judge_fidelity
+from testbed.scenario.measure.verdict import Ending, Verdict, decide
+from testbed.scenario.spec.expression import parse_quantity
+from testbed.scenario.spec.plan import Plan
+from testbed.scenario.spec.quantity import Dimension
+from testbed.workloads.collective import Collective
+from testbed.workloads.nccl import CollectiveResult, build_result
+
+_CLOCK_STEP_NS: Final = 1_000_000_000
+"""By less the wall clock may run away from CLOCK_MONOTONIC while nobody sets it: time servers slew it."""
+
+
+class Instant(NamedTuple):
+    """One moment by two clocks: the date, which anybody may set, and CLOCK_MONOTONIC."""
+
+    utc: datetime
+    ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedMeasure:
+    """A quantity that variants are compared by, in this run.
+
+    Attributes:
+        quantity: as written.
+        dimension: of its value.
+        value: in the base unit; None when it was not measured.
+        reason: why not; empty otherwise.
+    """
+
+    quantity: str
+    dimension: Dimension
+    value: float | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """A run, measured and judged.
+
+    Attributes:
+        run_id: name of its folder, such as `20261121T170000Z-3fa2`.
+        started: when, in UTC.
+        ended: when, in UTC.
+        duration_ns: from the one to the other, by CLOCK_MONOTONIC.
+        zero_utc: the time 0 of its events, in UTC by the clock at the end; None when warm-up did not end.
+        plan: what was to happen.
+        recording: what happened.
+        verdict: what it came to.
+        recoveries: one per fault of the plan.
+        fidelity: what was looked at to decide whether the run is to be trusted.
+        goodput_bps: workload -> over its measured time; None when that was not measured.
+        fairness: workload -> Jain's index of its flows' goodputs over the same time; None likewise.
+        collectives: workload of collectives -> what they came to over the same time.
+        link_finding: what link probes found; None if hosts did not probe.
+        provenance: where and with what.
+        measures: what variants are compared by; empty for a scenario without.
+    """
+
+    run_id: str
+    started: datetime
+    ended: datetime
+    duration_ns: int
+    zero_utc: datetime | None
+    plan: Plan
+    recording: Recording
+    verdict: Verdict
+    recoveries: tuple[Recovery, ...]
+    fidelity: tuple[Finding, ...]
+    goodput_bps: dict[str, float | None]
+    fairness: dict[str, float | None]
+    collectives: dict[str, CollectiveResult]
+    link_finding: LinkFinding | None
+    provenance: Provenance
+    measures: tuple[ComparedMeasure, ...] = ()
+
+    @property
+    def clock_step_ns(self) -> int:
+        """How far the date was set forward, or if negative back, during the run; 0 if it was not."""
+        step_ns = (self.ended - self.started) // timedelta(microseconds=1) * 1000 - self.duration_ns
+        return step_ns if abs(step_ns) >= _CLOCK_STEP_NS else 0
+
+
+def judge_run(
+    run_id: str,
+    started: Instant,
+    ended: Instant,
+    recording: Recording,
+    ending: Ending | None,
+    provenance: Provenance,
+) -> RunResult:
+    """The result of a run: expectations evaluated, recovery measured, trust decided.
+
+    Args:
+        run_id: name of its folder.
+        started: when it began.
+        ended: when it ended.
+        recording: what was measured.
+        ending: why it did not end as planned; None when it did.
+        provenance: where and with what.
+    """
+    plan = recording.plan
+    measurement = Measurement(recording)
+    fidelity = judge_fidelity(recording)
+    untrusted = tuple(finding.reason for finding in fidelity if finding.reason is not None)
+    return RunResult(
+        run_id=run_id,
+        started=started.utc,
+        ended=ended.utc,
+        duration_ns=ended.ns - started.ns,
+        zero_utc=_zero_utc(recording, ended),
+        plan=plan,
+        recording=recording,
+        verdict=decide(evaluate_expectations(plan.expect, recording), untrusted, ending),
+        recoveries=tuple(measurement.recovery(fault.fault_id) for fault in plan.faults),
+        fidelity=fidelity,
+        goodput_bps={
+            workload.name: _measured(measurement.workload_goodput_bps, workload.name)
+            for workload in plan.workloads
+        },
+        fairness={
+            workload.name: _measured(measurement.workload_fairness, workload.name)
+            for workload in plan.workloads
+        },
+        collectives={
+            workload.name: _collective_result(recording, workload.name, workload.collective)
+            for workload in plan.workloads
+            if workload.collective is not None
+        },
+        link_finding=measure_link_finding(recording),
+        provenance=provenance,
+        measures=tuple(_compared(measurement, text) for text in plan.measures),
+    )
+
+
+def _compared(measurement: Measurement, text: str) -> ComparedMeasure:
+    quantity = parse_quantity(text)
+    try:
+        return ComparedMeasure(text, quantity.dimension, measurement.measure(quantity), "")
+    except NotMeasured as error:
+        return ComparedMeasure(text, quantity.dimension, None, error.message)
+
+
+def _zero_utc(recording: Recording, ended: Instant) -> datetime | None:
+    if recording.zero_ns is None:
+        return None
+    return ended.utc - timedelta(microseconds=(ended.ns - recording.zero_ns) / 1000)
+
+
+def _measured(measure: Callable[[str], float], workload: str) -> float | None:
+    try:
+        return measure(workload)
+    except NotMeasured:
+        return None
+
+
+def _collective_result(recording: Recording, workload: str, collective: Collective) -> CollectiveResult:
+    try:
+        span = recording.workload_span(workload)
+        operations = OperationsOfSpan.of(recording, workload, span, with_overlapping=False).operations
+    except NotMeasured:
+        operations = ()
+    errors = [
+        outcome.error for outcome in recording.outcomes if outcome.error and outcome.flow.workload == workload
+    ]
+    return build_result(collective, operations, errors)

@@ -1,0 +1,182 @@
+"""runs/<scenario>/<UTC>-<id>/: one folder per run, and `latest` pointing at the last finished one.
+
+    manifest.json  status, expectations, recovery, provenance     events.jsonl  what happened, in ns
+    plan.json      the resolved plan, for `replay`                series.csv    one row per 100 ms
+    scenario.yaml  the file as it was                             flows.csv     one row per QP
+    summary.md  junit.xml  report.html  figure.svg where the scenario asks for one
+
+While a run goes on, its manifest says `running`, and events.jsonl and series.csv grow line by line: a killed
+run leaves what it had measured. Everything else, and at the end these two as well, is written beside its
+place and moved there in one step.
+"""
+
+import io
+import json
+import secrets
+from collections.abc import Mapping
+from contextlib import ExitStack
+from datetime import datetime
+from pathlib import Path
+from typing import Final, Self
+
+from testbed.document.one_step import write_in_one_step
+from testbed.errors import TestbedError
+from testbed.scenario.measure.event import FaultChange, NicEvent, Note
+from testbed.scenario.measure.event_record import (
+    Record,
+    all_records,
+    change_record,
+    nic_event_record,
+    note_record,
+)
+from testbed.scenario.measure.provenance import Provenance
+from testbed.scenario.measure.recording import Recording
+from testbed.scenario.measure.series import format_row, intervals, series_columns, series_row
+from testbed.scenario.report.figure import draw_run
+from testbed.scenario.report.manifest import Json, build_manifest, opening_manifest
+from testbed.scenario.report.page import build_report
+from testbed.scenario.report.result import RunResult
+from testbed.scenario.report.result_text import build_flows, build_junit, build_operations, build_summary
+from testbed.scenario.spec.plan import Plan, dump_plan
+
+LATEST: Final = "latest"
+_ID_BYTES: Final = 3
+
+
+class ResultFolder:
+    """The folder of one run, and the journal that its runner keeps.
+
+    Args:
+        runs: folder of all runs, made if it is missing.
+        plan: of the run.
+        source: text of the scenario file; None for a run without one.
+        started: now, in UTC.
+        provenance: where and with what.
+
+    Raises:
+        TestbedError: the folder cannot be written.
+    """
+
+    def __init__(
+        self, runs: Path, plan: Plan, source: str | None, started: datetime, provenance: Provenance
+    ) -> None:
+        self._plan = plan
+        self.started = started
+        self.provenance = provenance
+        try:
+            self.path = _create_folder(runs / plan.scenario, started)
+            self._write("plan.json", dump_plan(plan))
+            if source is not None:
+                self._write("scenario.yaml", source)
+            self._write_json("manifest.json", opening_manifest(self.run_id, started, plan, provenance))
+            with ExitStack() as opened:
+                self._events = opened.enter_context(_open_journal(self.path / "events.jsonl"))
+                self._series = opened.enter_context(_open_journal(self.path / "series.csv"))
+                self._append(self._series, ",".join(series_columns(plan)))
+                self._opened = opened.pop_all()
+        except OSError as error:
+            raise _unwritable(runs, error) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    @property
+    def run_id(self) -> str:
+        """Name of the folder."""
+        return self.path.name
+
+    def note(self, recording: Recording, note: Note) -> None:
+        """Appends something the runner did to events.jsonl."""
+        self._append(self._events, _line(note_record(recording, note)))
+
+    def note_change(self, recording: Recording, change: FaultChange) -> None:
+        """Appends a change of a fault to events.jsonl."""
+        self._append(self._events, _line(change_record(recording, change)))
+
+    def note_nic_event(self, recording: Recording, event: NicEvent) -> None:
+        """Appends what a NIC reported to events.jsonl."""
+        self._append(self._events, _line(nic_event_record(recording, event)))
+
+    def note_reading(self, recording: Recording) -> None:
+        """Appends the interval up to the latest reading to series.csv."""
+        for interval in intervals(recording.readings[-2:]):
+            self._append(self._series, format_row(series_row(recording, interval)))
+
+    def finish(self, result: RunResult) -> None:
+        """Writes all files of a run that has ended, and points `latest` at it.
+
+        Raises:
+            TestbedError: a file cannot be written; those already there stay.
+        """
+        recording = result.recording
+        try:
+            self._opened.close()
+            self._write("events.jsonl", "".join(_line(record) + "\n" for record in all_records(recording)))
+            self._write("series.csv", self._series_text(recording))
+            self._write("flows.csv", build_flows(result))
+            if result.collectives:
+                self._write("operations.csv", build_operations(result))
+            self._write("summary.md", build_summary(result))
+            self._write("junit.xml", build_junit(result))
+            self._write_json("manifest.json", build_manifest(result))
+            self._write("report.html", build_report(result))
+            figure = draw_run(recording, is_file=True)
+            if figure is not None:
+                self._write("figure.svg", figure)
+            _point(self.path.parent / LATEST, self.run_id)
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
+
+    def _series_text(self, recording: Recording) -> str:
+        """The whole series anew: times of warm-up are only known exactly once it is over."""
+        rows = (format_row(series_row(recording, interval)) for interval in intervals(recording.readings))
+        return "\n".join([",".join(series_columns(self._plan)), *rows]) + "\n"
+
+    def _append(self, stream: io.FileIO, line: str) -> None:
+        content = (line + "\n").encode()
+        try:
+            while content:
+                content = content[stream.write(content) :]
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
+
+    def _write_json(self, name: str, value: Mapping[str, Json]) -> None:
+        self._write(name, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+    def _write(self, name: str, text: str) -> None:
+        write_in_one_step(self.path / name, text)
+
+
+def _open_journal(path: Path) -> io.FileIO:
+    """An unbuffered file: each line is with the kernel before the run goes on, and none is left to flush."""
+    return io.FileIO(path, "w")
+
+
+def _create_folder(parent: Path, started: datetime) -> Path:
+    """A new folder of *parent*, named by the time and random bytes so that runs of one second differ."""
+    parent.mkdir(parents=True, exist_ok=True)
+    stamp = started.strftime("%Y%m%dT%H%M%SZ")
+    path = parent / f"{stamp}-{secrets.token_hex(_ID_BYTES)}"
+    path.mkdir()
+    return path
+
+
+def _point(link: Path, target: str) -> None:
+    """Makes *link* a symbolic link to *target* in one step."""
+    draft = link.with_name(f".{link.name}.{target}")
+    draft.symlink_to(target)
+    draft.replace(link)
+
+
+def _line(record: Record) -> str:
+    return json.dumps(record, ensure_ascii=False, allow_nan=False)
+
+
+def _unwritable(path: Path, error: OSError) -> TestbedError:
+    return TestbedError(
+        f"results cannot be written to {path}: {error.strerror or error}",
+        hint="free some space or choose another folder with --runs",
+    )

@@ -1,0 +1,233 @@
+"""The results of a run as text files for people and CI: summary.md, junit.xml, flows.csv. Pure."""
+
+import csv
+import io
+import unicodedata
+from collections.abc import Mapping
+from datetime import timedelta
+from xml.etree import ElementTree as ET
+
+from testbed.scenario.measure.link_finding import LinkFinding
+from testbed.scenario.measure.recovery import Phase
+from testbed.scenario.report.result import RunResult
+from testbed.units import format_duration_ns, format_rate_bps, format_size_bytes
+from testbed.workloads.nccl import CollectiveResult
+
+FLOW_COLUMNS = (
+    "workload",
+    "source",
+    "target",
+    "qp_index",
+    "qpn",
+    "start_ns",
+    "end_ns",
+    "messages",
+    "payload_bytes",
+    "goodput_bps",
+    "compared_bytes",
+    "wrong_bytes",
+    "error",
+)
+
+OPERATION_COLUMNS = (
+    "workload",
+    "operation",
+    "step_begin_ns",
+    "begin_ns",
+    "end_ns",
+    "reaction_ns",
+    "wrong_bytes",
+)
+
+
+def format_phase(phase: Phase) -> str:
+    """A phase of recovery for a table: its time, or a dash."""
+    return "-" if phase.longest_ns is None else format_duration_ns(phase.longest_ns, 3)
+
+
+def format_link_finding(finding: LinkFinding) -> str:
+    """What link probes found, in one line."""
+    shares = [
+        f"{name} {'-' if share is None else f'{share:.1%}'}"
+        for name, share in (("precision", finding.precision), ("recall", finding.recall))
+    ]
+    times = [f"{fault_id} {format_phase(phase)}" for fault_id, phase in finding.localise.items()]
+    return "Link probes: " + ", ".join([*shares, *(f"localised {time}" for time in times)])
+
+
+def build_summary(result: RunResult) -> str:
+    """summary.md: verdict, expectations with reasons, recovery, workloads."""
+    verdict = result.verdict
+    lines = [
+        f"# {result.plan.scenario}: {verdict.status.value}",
+        "",
+        f"{verdict.reason}.",
+        "",
+        *(f"Not trusted: {reason}." for reason in verdict.untrusted),
+        f"Run {result.run_id}, seed {result.plan.seed}.",
+    ]
+    if result.clock_step_ns:
+        lines += ["", describe_clock_step(result.clock_step_ns) + "."]
+    if verdict.outcomes:
+        lines += ["", "| expectation | held | reason |", "| --- | --- | --- |"]
+        lines += [
+            _row(f"`{outcome.text}`", "yes" if outcome.has_passed else "**no**", outcome.reason)
+            for outcome in verdict.outcomes
+        ]
+    if result.recoveries:
+        lines += [
+            "",
+            "| fault | occurrences | packets lost | EVs left | detect | avoid | restore |",
+            "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        ]
+        lines += [
+            _row(
+                recovery.fault_id,
+                str(recovery.occurrence_count),
+                str(recovery.lost_packets),
+                str(recovery.left_evs),
+                *(format_phase(phase) for phase in (recovery.detect, recovery.avoid, recovery.restore)),
+            )
+            for recovery in result.recoveries
+        ]
+    if result.link_finding is not None:
+        lines += ["", format_link_finding(result.link_finding) + "."]
+    lines += [
+        "",
+        "| workload | goodput | messages | compared | wrong bytes |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    for name, goodput_bps in result.goodput_bps.items():
+        outcomes = [outcome for outcome in result.recording.outcomes if outcome.flow.workload == name]
+        lines.append(
+            _row(
+                name,
+                "-" if goodput_bps is None else format_rate_bps(round(goodput_bps), 4),
+                str(sum(outcome.messages for outcome in outcomes)),
+                format_size_bytes(sum(outcome.compared_bytes for outcome in outcomes), 4),
+                str(sum(outcome.wrong_bytes for outcome in outcomes)),
+            )
+        )
+    lines += _collective_lines(result.collectives)
+    return "\n".join(lines) + "\n"
+
+
+def _collective_lines(collectives: Mapping[str, CollectiveResult]) -> list[str]:
+    if not collectives:
+        return []
+    lines = [
+        "",
+        "| collective | kind | operations | busbw | p50 | p99 | max |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for name, found in collectives.items():
+        times = found.step or found.operation
+        kind = f"{found.collective.kind}{', whole steps' if found.step else ''}"
+        figures = ["-"] * 3
+        if times is not None:
+            shown = (times.p50_ns, times.p99_ns, times.max_ns)
+            figures = [format_duration_ns(round(value), 4) for value in shown]
+        busbw = format_rate_bps(round(found.bus_bytes_per_s * 8), 4)
+        lines.append(_row(name, kind, str(times.count if times else 0), busbw, *figures))
+    return lines
+
+
+def build_operations(result: RunResult) -> str:
+    """operations.csv: one line per collective or training step, times on the run's axis."""
+    recording = result.recording
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(OPERATION_COLUMNS)
+    for name, operations in recording.operations.items():
+        for index, each in enumerate(operations):
+            begin, start, end = (
+                recording.relative_ns(time_ns) for time_ns in (each.step_begin_ns, each.begin_ns, each.end_ns)
+            )
+            writer.writerow((name, index, begin, start, end, each.reaction_ns, each.wrong_bytes))
+    return text.getvalue()
+
+
+def _row(*cells: str) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+
+def describe_clock_step(step_ns: int) -> str:
+    """What to say of a date that was set during a run."""
+    way, step = "forward" if step_ns > 0 else "back", timedelta(seconds=round(abs(step_ns) / 1e9))
+    return (
+        f"the machine's clock was set {way} by {step} during the run: times of events and series go by"
+        " another clock and are right, dates are those of the clock at the end"
+    )
+
+
+def build_junit(result: RunResult) -> str:
+    """junit.xml: the scenario is the suite, each expectation a case, its reason the text of a failure.
+
+    A run that ended early, or is not trusted, has one more case, `run`, in error: CI must not show green.
+    """
+    verdict = result.verdict
+    failures = sum(not outcome.has_passed for outcome in verdict.outcomes)
+    is_broken = verdict.status.value not in ("passed", "failed")
+    seconds = f"{result.duration_ns / 1e9:.3f}"
+    suite = ET.Element(
+        "testsuite",
+        name=result.plan.scenario,
+        tests=str(len(verdict.outcomes) + 1),
+        failures=str(failures),
+        errors=str(int(is_broken)),
+        time=seconds,
+        timestamp=result.started.strftime("%Y-%m-%dT%H:%M:%S"),
+    )
+    run = ET.SubElement(suite, "testcase", classname=result.plan.scenario, name="run", time=seconds)
+    if is_broken:
+        ET.SubElement(
+            run, "error", type=verdict.status.value, message=printable(verdict.reason)
+        ).text = printable("\n".join([verdict.reason, *verdict.untrusted]))
+    for outcome in verdict.outcomes:
+        case = ET.SubElement(
+            suite, "testcase", classname=result.plan.scenario, name=printable(outcome.text), time="0"
+        )
+        if not outcome.has_passed:
+            ET.SubElement(
+                case, "failure", type="expectation", message=printable(outcome.reason)
+            ).text = printable(outcome.reason)
+    suites = ET.Element("testsuites")
+    suites.append(suite)
+    ET.indent(suites)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(suites, encoding="unicode") + "\n"
+
+
+def printable(text: str) -> str:
+    """*text* without control characters, which XML 1.0 cannot hold in any form."""
+    return "".join(
+        character if character == "\n" or unicodedata.category(character) not in ("Cc", "Cs") else "\ufffd"
+        for character in text
+    )
+
+
+def build_flows(result: RunResult) -> str:
+    """flows.csv: one line per QP, times on the run's axis, goodput over the flow's own life."""
+    recording = result.recording
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(FLOW_COLUMNS)
+    for outcome in recording.outcomes:
+        length_ns = outcome.end_ns - outcome.start_ns
+        writer.writerow(
+            (
+                outcome.flow.workload,
+                outcome.flow.source,
+                outcome.flow.target,
+                outcome.flow.qp_index,
+                outcome.qpn,
+                recording.relative_ns(outcome.start_ns),
+                recording.relative_ns(outcome.end_ns),
+                outcome.messages,
+                outcome.payload_bytes,
+                round(outcome.payload_bytes * 8e9 / length_ns) if length_ns > 0 else 0,
+                outcome.compared_bytes,
+                outcome.wrong_bytes,
+                outcome.error or "",
+            )
+        )
+    return text.getvalue()

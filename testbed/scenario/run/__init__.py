@@ -1,0 +1,1 @@
+"""Carrying a plan out on a lab: clock, faults, workloads, readings."""

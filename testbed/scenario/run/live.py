@@ -1,0 +1,301 @@
+"""A real lab behind the runner's protocols: thin adapters, no decisions."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, Protocol
+
+from agents.abi import EvState, QpState
+from agents.clock import monotonic_ns
+from agents.nic.client import AgentClient
+from testbed.fabric.link_probes import LinkProbeCounts
+from testbed.fabric.live import Lab
+from testbed.fabric.ring_drops import ring_drops
+from testbed.faults.controller import FaultEvent
+from testbed.faults.fault import ScheduledFault
+from testbed.faults.session import FaultSession
+from testbed.metrics.measured import RecoveryTime, write_recovery
+from testbed.metrics.reader import LabReader
+from testbed.metrics.run_info import RunInfo, announce_run
+from testbed.metrics.sampler import take_reading
+from testbed.metrics.series import Reading
+from testbed.probing.watch import LinkWatch
+from testbed.scenario.measure.event import EvTransition, FaultChange, NicEvent, PortTransition, QpTransition
+from testbed.scenario.measure.recovery import Recovery
+from testbed.scenario.run.nic_listeners import NicListeners
+from testbed.scenario.run.protocols import Clock
+from testbed.scenario.run.runner import World
+from testbed.scenario.spec.plan import Plan, PlannedTransport, PlannedWorkload
+from testbed.topology.clos import Clos
+from testbed.workloads.any_transport import open_transport
+from testbed.workloads.engine import Engine, WorkloadEngine
+from testbed.workloads.flow import Flow
+from testbed.workloads.operation_record import OperationRecord
+from testbed.workloads.outcome import FlowOutcome
+from testbed.workloads.shown_operations import ShownOperations
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+@contextmanager
+def live_world(lab: Lab, clock: Clock) -> Iterator[World]:
+    """What a run works on, in a lab that is up; given back when the context ends, faults reverted first.
+
+    Raises:
+        TestbedError: the lab cannot be read or changed, or a NIC agent does not answer.
+    """
+    with ExitStack() as stack:
+        reader = LabReader(lab.name, lab.clos, lab.paths.fabric_pins, lab.paths.pins / "nodes")
+        stack.callback(reader.close)
+        nics = stack.enter_context(
+            closing(NicListeners(lab.clos, lambda host: AgentClient(lab.paths.agent_socket(host))))
+        )
+        session = stack.enter_context(FaultSession(lab.name))
+        shown = stack.enter_context(closing(ShownOperations(lab.state_dir)))
+
+        def make_engine(transport: PlannedTransport) -> Engine:
+            opened = open_transport(lab, transport.kind, transport.congestion, evs=transport.evs)
+            return WorkloadEngine(opened, shown, nics.is_killed)
+
+        workloads = stack.enter_context(closing(EngineWorkloads(make_engine)))
+        probes = None
+        if lab.spec.probing is not None:
+            probes = stack.enter_context(LinkProbeCounts(lab.paths, lab.clos))
+        sampler = LiveSampler(partial(take_reading, reader), lab.clos, nics, probes, partial(ring_drops, lab))
+        yield World(clock, SessionInjector(session, nics), workloads, sampler)
+
+
+class LiveLab:
+    """What the results say about a lab, and what the lab shows about the run."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+
+    @property
+    def name(self) -> str:
+        """Name of the lab."""
+        return self._lab.name
+
+    @property
+    def runtime(self) -> str:
+        """`docker` or `netns`."""
+        return str(self._lab.runtime)
+
+    def announced(self, plan: Plan, run_id: str) -> AbstractContextManager[None]:
+        """While the context lasts, metrics name the run as the one that uses the lab."""
+        spans_ns = {
+            fault.fault_id: end_ns - fault.periods[0][0]
+            for fault in plan.faults
+            if len(fault.periods) > 1 and (end_ns := fault.periods[-1][1]) is not None
+        }
+        info = RunInfo(plan.scenario, run_id, plan.seed, spans_ns, monotonic_ns())
+        return announce_run(self._lab.state_dir, info)
+
+    def show_recovery(self, recoveries: Sequence[Recovery]) -> None:
+        """Lets metrics show how the run recovered from its faults; replaces that of an earlier run."""
+        times = [
+            RecoveryTime(recovery.fault_id, name, phase.longest_ns)
+            for recovery in recoveries
+            for name, phase in (
+                ("detect", recovery.detect),
+                ("avoid", recovery.avoid),
+                ("restore", recovery.restore),
+            )
+            if phase.longest_ns is not None
+        ]
+        try:
+            write_recovery(self._lab.state_dir, times)
+        except OSError as error:
+            _LOG.warning("metrics will not show this run's recovery: %s", error)
+
+
+class FaultOwner(Protocol):
+    """What a run needs of a FaultSession."""
+
+    def make_ready(self, faults: Iterable[ScheduledFault]) -> None:
+        """Makes ready what takes a while."""
+
+    def apply(self, fault: ScheduledFault) -> FaultEvent:
+        """The event of *fault* having begun."""
+
+    def clear(self, fault_id: str) -> FaultEvent:
+        """The event of the fault having ended."""
+
+    def clear_all(self) -> Sequence[FaultEvent]:
+        """Events of all its faults having ended."""
+
+
+class SessionInjector:
+    """Faults of one session, and what of them a run tells."""
+
+    def __init__(self, session: FaultOwner, nics: NicListeners) -> None:
+        self._session = session
+        self._nics = nics
+        self._index_of: dict[str, int] = {}
+        self._killers: set[str] = set()
+
+    def make_ready(self, faults: Sequence[ScheduledFault]) -> None:
+        """Makes ready what takes a while."""
+        self._session.make_ready(faults)
+
+    def apply(self, fault: ScheduledFault, index: int) -> FaultChange:
+        """Puts an occurrence of *fault* in force."""
+        if fault.kills_agents:
+            self._nics.expect_loss(fault.nodes)
+            self._killers.add(fault.fault_id)
+        event = self._session.apply(fault)
+        self._index_of[fault.fault_id] = index
+        return self._change(event)
+
+    def clear(self, fault: ScheduledFault) -> FaultChange:
+        """Ends the occurrence."""
+        return self._change(self._session.clear(fault.fault_id))
+
+    def clear_all(self) -> Sequence[FaultChange]:
+        """Ends whatever this process has in force."""
+        return [self._change(event) for event in self._session.clear_all()]
+
+    def _change(self, event: FaultEvent) -> FaultChange:
+        if event.fault_id in self._killers and event.action == "cleared":
+            self._nics.connect_again(event.nodes)
+        lost = [account for account in event.accounts if event.is_losing and account.data_count]
+        return FaultChange(
+            action=event.action,
+            fault_id=event.fault_id,
+            occurrence=self._index_of[event.fault_id],
+            before_ns=event.before_ns,
+            after_ns=event.after_ns,
+            hit_packets=sum(account.count for account in event.accounts),
+            lost_packets=sum(account.data_count for account in lost),
+            last_lost_ns=max((account.last_ns for account in lost), default=None),
+        )
+
+
+class EngineWorkloads:
+    """The workloads of a plan, by an engine.
+
+    Args:
+        make_engine: the engine for a transport.
+    """
+
+    def __init__(self, make_engine: Callable[[PlannedTransport], Engine]) -> None:
+        self._make_engine = make_engine
+        self._engine: Engine | None = None
+
+    def prepare(self, workloads: Sequence[PlannedWorkload], transport: PlannedTransport, seed: int) -> None:
+        """Registers and fills memory, creates and connects QPs."""
+        self._engine = self._make_engine(transport)
+        self._engine.prepare([workload.load for workload in workloads], seed)
+
+    def start(self, name: str) -> None:
+        """Begins to send."""
+        self._running().start(name)
+
+    def stop(self, name: str) -> None:
+        """Posts nothing more."""
+        self._running().stop(name)
+
+    def is_finished(self, name: str) -> bool:
+        """Whether every message of the workload has completed, or its connections have failed."""
+        return self._running().is_finished(name)
+
+    def acknowledged_bytes(self) -> Mapping[Flow, int]:
+        """Payload of each flow acknowledged for the first time."""
+        return self._running().acknowledged_bytes()
+
+    def operations(self, name: str) -> Sequence[OperationRecord]:
+        """Completed operations of a collective workload."""
+        return self._running().operations(name)
+
+    def collect(self, deadline_ns: int) -> Sequence[FlowOutcome]:
+        """Waits for messages under way, compares received memory, returns every flow."""
+        return self._running().collect(deadline_ns)
+
+    def close(self) -> None:
+        """Destroys QPs and deregisters memory, once."""
+        if self._engine is not None:
+            self._engine.close()
+
+    def _running(self) -> Engine:
+        if self._engine is None:
+            raise ValueError("not prepared")
+        return self._engine
+
+
+class LiveSampler:
+    """Counters from the maps, events from the NIC agents.
+
+    Args:
+        take: a reading of now.
+        clos: of the lab.
+        nics: connections to the agents.
+        probes: counts of link probes; None without any.
+        count_ring_drops: frames that receive rings have lost.
+    """
+
+    def __init__(
+        self,
+        take: Callable[[], Reading],
+        clos: Clos,
+        nics: NicListeners,
+        probes: LinkProbeCounts | None,
+        count_ring_drops: Callable[[], int],
+    ) -> None:
+        self._take = take
+        self._clos = clos
+        self._nics = nics
+        self._probes = probes
+        self._count_ring_drops = count_ring_drops
+        self._watch = LinkWatch(clos)
+
+    def read(self) -> Reading:
+        """The readings of now."""
+        reading = self._take()
+        if self._probes is None:
+            return reading
+        diagnosis = self._watch.add(reading.time_ns, self._probes.read())
+        suspects = frozenset(self._clos.link(link).name for link in diagnosis.suspects)
+        return replace(reading, suspects=suspects)
+
+    def ring_drops(self) -> int:
+        """Frames that receive rings of links have lost since the lab was made."""
+        return self._count_ring_drops()
+
+    def drain_events(self) -> Sequence[NicEvent]:
+        """What the NICs reported since the last call."""
+        events = [
+            parsed
+            for message in self._nics.messages()
+            if (parsed := parse_nic_event(self._clos, message)) is not None
+        ]
+        return sorted(events, key=lambda event: event.time_ns)
+
+
+def parse_nic_event(clos: Clos, message: Mapping[str, Any]) -> NicEvent | None:
+    """What a NIC agent's event says; None for kinds that a run does not look at."""
+    match message["event"]:
+        case "ev_state":
+            return EvTransition(
+                time_ns=message["time_ns"],
+                host=message["host"],
+                peer=clos.host(message["peer_host"]).name,
+                qpn=message["qpn"],
+                entropy=message["entropy"],
+                before=EvState[message["from"]],
+                after=EvState[message["to"]],
+                reason=message["reason"],
+            )
+        case "qp_state":
+            return QpTransition(
+                time_ns=message["time_ns"],
+                host=message["host"],
+                qpn=message["qpn"],
+                before=QpState[message["from"]],
+                after=QpState[message["to"]],
+                reason=message["status"],
+            )
+        case "port_state":
+            return PortTransition(message["time_ns"], message["host"], message["plane"], message["is_up"])
+    return None

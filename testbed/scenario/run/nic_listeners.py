@@ -1,0 +1,91 @@
+"""Connections of a run to the NIC agents of all hosts, for what NICs report; faults may kill agents."""
+
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from typing import Any
+
+from testbed.errors import AgentError
+from testbed.topology.clos import Clos
+from testbed.workloads.nic_access import NicConnection
+
+_KINDS = ("ev_state", "qp_state", "port_state")
+
+
+class NicListeners:
+    """One per host, from the beginning on.
+
+    Args:
+        clos: of the lab.
+        connect: a new connection to the NIC agent of a host.
+
+    Raises:
+        AgentError: an agent does not answer.
+    """
+
+    def __init__(self, clos: Clos, connect: Callable[[str], NicConnection]) -> None:
+        self._open = connect
+        self._hosts = tuple(host.name for host in clos.hosts())
+        self._clients: dict[str, NicConnection] = {}
+        self._may_go: set[str] = set()
+        self._killed: set[str] = set()
+        with ExitStack() as undone:
+            undone.callback(self.close)
+            self._connect(self._hosts)
+            undone.pop_all()
+
+    def is_killed(self, host: str) -> bool:
+        """Whether a fault has killed, or is about to kill, the agent that the host had when the run began."""
+        return host in self._killed
+
+    def expect_loss(self, hosts: Iterable[str]) -> None:
+        """From now on the agents of *hosts* may go."""
+        self._may_go.update(hosts)
+        self._killed.update(hosts)
+
+    def connect_again(self, hosts: Iterable[str]) -> None:
+        """To the agents of *hosts*, which were started anew.
+
+        Raises:
+            AgentError: one does not answer.
+        """
+        names = tuple(hosts)
+        self._may_go.difference_update(names)
+        for host in names:
+            self._forget(host)
+        self._connect(names)
+
+    def messages(self) -> list[dict[str, Any]]:
+        """What agents reported since the last call, host by host.
+
+        Raises:
+            AgentError: an agent is gone that no fault has killed.
+        """
+        return [message for host in self._hosts for message in self._messages_of(host)]
+
+    def close(self) -> None:
+        """Ends the connections."""
+        for host in self._hosts:
+            self._forget(host)
+
+    def _messages_of(self, host: str) -> list[dict[str, Any]]:
+        client = self._clients.get(host)
+        if client is None:
+            return []
+        try:
+            return list(client.drain_events())
+        except AgentError as error:
+            if host in self._may_go:
+                self._forget(host)
+                return []
+            hint = "mrc-testbed status says which nodes still work"
+            raise AgentError(f"the NIC agent of {host} is lost: {error.message}", hint=hint) from error
+
+    def _connect(self, hosts: Iterable[str]) -> None:
+        for host in hosts:
+            self._clients[host] = self._open(host)
+            self._clients[host].subscribe(*_KINDS)
+
+    def _forget(self, host: str) -> None:
+        client = self._clients.pop(host, None)
+        if client is not None:
+            client.close()

@@ -1,0 +1,148 @@
+"""What the runner needs of the live world, and nothing more.
+
+`scenario.run.live` fulfils these with a real lab; tests fulfil them with a simulated one. All times are
+CLOCK_MONOTONIC in ns unless they say otherwise.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from typing import Protocol
+
+from testbed.faults.fault import ScheduledFault
+from testbed.metrics.series import Reading
+from testbed.scenario.measure.event import FaultChange, NicEvent
+from testbed.scenario.measure.recovery import Recovery
+from testbed.scenario.spec.plan import Plan, PlannedTransport, PlannedWorkload
+from testbed.workloads.flow import Flow
+from testbed.workloads.operation_record import OperationRecord
+from testbed.workloads.outcome import FlowOutcome
+
+
+class Clock(Protocol):
+    """Time, waiting, and the wish to stop early."""
+
+    def now_ns(self) -> int:
+        """CLOCK_MONOTONIC."""
+
+    def utc_now(self) -> datetime:
+        """The date, aware of its zone (UTC)."""
+
+    def wait_until_ns(self, deadline_ns: int) -> None:
+        """Returns at *deadline_ns*, or earlier when `interruption` came; at once if it is past."""
+
+    def interruption(self) -> str | None:
+        """What asks for an early end, such as `SIGINT`; None while nothing does."""
+
+
+class FaultInjector(Protocol):
+    """Applies and reverts faults; what it applied, it reverts even if this process dies."""
+
+    def make_ready(self, faults: Sequence[ScheduledFault]) -> None:
+        """Makes ready what takes a while, so that each fault acts at once when it is applied.
+
+        Raises:
+            FaultError: it could not be.
+        """
+
+    def apply(self, fault: ScheduledFault, index: int) -> FaultChange:
+        """Puts an occurrence of *fault* in force, counted from 0.
+
+        Raises:
+            FaultError: it could not be; nothing of it is in force then.
+        """
+
+    def clear(self, fault: ScheduledFault) -> FaultChange:
+        """Ends the occurrence that `apply` put in force.
+
+        Raises:
+            CleanupError: it could not be reverted.
+        """
+
+    def clear_all(self) -> Sequence[FaultChange]:
+        """Ends whatever this injector has in force; none is a success.
+
+        Raises:
+            CleanupError: something could not be reverted; all were tried.
+        """
+
+
+class WorkloadRunner(Protocol):
+    """Sends what the plan says; the data path is in the kernel, so every call returns quickly."""
+
+    def prepare(self, workloads: Sequence[PlannedWorkload], transport: PlannedTransport, seed: int) -> None:
+        """Registers and fills memory, creates and connects QPs. Nothing is sent yet.
+
+        Raises:
+            AgentError: a NIC agent refused, died or did not answer.
+        """
+
+    def start(self, name: str) -> None:
+        """Begins to send. A workload by iterations sends its warm-up first, as prepared."""
+
+    def stop(self, name: str) -> None:
+        """Posts nothing more; messages under way complete."""
+
+    def is_finished(self, name: str) -> bool:
+        """Whether every message of the workload has completed, or its QPs have failed."""
+
+    def acknowledged_bytes(self) -> Mapping[Flow, int]:
+        """Payload of each flow acknowledged for the first time since it was connected."""
+
+    def operations(self, name: str) -> Sequence[OperationRecord]:
+        """Completed operations of a collective workload, oldest first; of any other, none."""
+
+    def collect(self, deadline_ns: int) -> Sequence[FlowOutcome]:
+        """Waits for messages under way until *deadline_ns*, compares received memory, returns every flow.
+
+        A flow whose messages did not complete has an `error` that says so.
+
+        Raises:
+            AgentError: a NIC agent died or did not answer.
+        """
+
+    def close(self) -> None:
+        """Destroys QPs and deregisters memory; also after a failure, and more than once."""
+
+
+class Sampler(Protocol):
+    """Reads counters and events of the lab."""
+
+    def read(self) -> Reading:
+        """The cumulative readings of now.
+
+        Raises:
+            FabricError: the lab cannot be read any more.
+        """
+
+    def ring_drops(self) -> int:
+        """Frames that receive rings of links have lost since the lab was made.
+
+        Raises:
+            FabricError: the lab cannot be read any more.
+        """
+
+    def drain_events(self) -> Sequence[NicEvent]:
+        """NIC events since the last call, in the order of their times.
+
+        Raises:
+            AgentError: the connection to a NIC agent broke.
+        """
+
+
+class LabView(Protocol):
+    """What the results say about the lab."""
+
+    @property
+    def name(self) -> str:
+        """Name of the lab."""
+
+    @property
+    def runtime(self) -> str:
+        """`docker` or `netns`."""
+
+    def announced(self, plan: Plan, run_id: str) -> AbstractContextManager[None]:
+        """While the context lasts, the lab's metrics name the run as the one that uses it."""
+
+    def show_recovery(self, recoveries: Sequence[Recovery]) -> None:
+        """Lets the lab's metrics show how the run recovered from its faults."""

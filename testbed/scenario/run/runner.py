@@ -1,0 +1,304 @@
+"""Carries a plan out: one thread, one clock, deadlines; writes down what really happened.
+
+Order of a run: prepare workloads, start them, end of warm-up (time 0), the timeline, stop workloads, clear
+what is still in force, compare memory, last reading. Whatever goes wrong, faults are reverted, QPs are
+destroyed, and what was measured up to then is returned.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from testbed.errors import CleanupError, TestbedError
+from testbed.scenario.measure.abort_watch import AbortWatch
+from testbed.scenario.measure.event import FaultChange, NicEvent, Note
+from testbed.scenario.measure.recording import READING_INTERVAL_NS, FlowReading, Recording
+from testbed.scenario.measure.verdict import Ending, Status
+from testbed.scenario.run.protocols import Clock, FaultInjector, Sampler, WorkloadRunner
+from testbed.scenario.spec.plan import Plan
+from testbed.scenario.spec.timeline import (
+    Action,
+    ChangeFault,
+    EndWarmup,
+    StartWorkload,
+    StopWorkload,
+    build_timeline,
+)
+from testbed.topology.resolve import resolve_topology
+from testbed.units import format_duration_ns
+
+COLLECT_TIMEOUT_NS: Final = 10 * 10**9
+"""How long messages under way may take to complete once their workload was stopped."""
+
+EDGE_READING_DISTANCE_NS: Final = READING_INTERVAL_NS // 4
+"""How close to another reading one at the edge of a flap's occurrence may be: a fast flap must not flood."""
+
+FLOW_READING_COST_SHARE: Final = 20
+"""Flows are read so that it takes at most one part in so many of the time; fault edges are read anyway."""
+
+
+class Journal(Protocol):
+    """Is told of everything as it happens, so that a killed run leaves what it had measured."""
+
+    def note(self, recording: Recording, note: Note) -> None:
+        """The runner did something."""
+
+    def note_change(self, recording: Recording, change: FaultChange) -> None:
+        """A fault began or ceased to act."""
+
+    def note_nic_event(self, recording: Recording, event: NicEvent) -> None:
+        """A NIC reported something."""
+
+    def note_reading(self, recording: Recording) -> None:
+        """The recording has one reading more."""
+
+
+class _Stopped(Exception):  # noqa: N818 - not an error: it ends the timeline early
+    def __init__(self, ending: Ending) -> None:
+        super().__init__(ending.reason)
+        self.ending = ending
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The live things a run works on.
+
+    Attributes:
+        is_simulated: whether its time is a simulation's, which no machine can make late.
+    """
+
+    clock: Clock
+    injector: FaultInjector
+    workloads: WorkloadRunner
+    sampler: Sampler
+    is_simulated: bool = False
+
+
+class Runner:
+    """One run of a plan.
+
+    Args:
+        plan: what to do.
+        world: what to do it with.
+        journal: told of everything as it happens.
+        progress: called with each step, in words, for people.
+    """
+
+    def __init__(self, plan: Plan, world: World, journal: Journal, progress: Callable[[str], None]) -> None:
+        self._plan = plan
+        self._world = world
+        self._clock = world.clock
+        self._journal = journal
+        self._progress = progress
+        self._abort = AbortWatch(plan.abort)
+        self._pending: list[Action] = []
+        self._running: list[str] = []
+        self._started: list[str] = []
+        self._next_reading_ns = 0
+        self._flow_reading_ns = 0
+        self._ring_drops_before = 0
+        self.recording = Recording(plan, start_ns=self._clock.now_ns(), is_simulated=world.is_simulated)
+
+    def run(self) -> Ending | None:
+        """Why the run did not end as planned; None when it did. `recording` holds what was measured."""
+        ending: Ending | None = None
+        try:
+            self._prepare()
+            self._perform_timeline()
+            self._end()
+        except _Stopped as stopped:
+            ending = stopped.ending
+        except KeyboardInterrupt:
+            ending = Ending(Status.INTERRUPTED, "interrupted")
+        except TestbedError as error:
+            status = Status.INTERRUPTED if error.exit_code == Status.INTERRUPTED.exit_code else Status.ERROR
+            ending = Ending(status, error.message, error.exit_code)
+        finally:
+            failure = self._clean_up()
+        return failure or ending
+
+    def _prepare(self) -> None:
+        self._progress("preparing workloads: memory, QPs")
+        self._world.workloads.prepare(self._plan.workloads, self._plan.transport, self._plan.seed)
+        self._ring_drops_before = self._world.sampler.ring_drops()
+        self._stop_if_asked()
+        self._world.injector.make_ready(self._plan.faults)
+        self._pending = list(build_timeline(self._plan))
+        self.recording.start_ns = self._clock.now_ns()
+        self._next_reading_ns = self.recording.start_ns
+        self._read()
+
+    def _perform_timeline(self) -> None:
+        while self._pending or self._running:
+            due_ns = self._due_ns(self._pending[0]) if self._pending else self._next_reading_ns
+            self._wait_until(min(due_ns, self._next_reading_ns))
+            while self._pending and self._due_ns(self._pending[0]) <= self._clock.now_ns():
+                self._perform(self._pending.pop(0))
+            if self._clock.now_ns() >= self._next_reading_ns:
+                self._read(is_needed=False)
+                self._note_finished()
+
+    def _due_ns(self, action: Action) -> int:
+        recording = self.recording
+        zero_ns = recording.start_ns - self._plan.start_ns if recording.zero_ns is None else recording.zero_ns
+        return zero_ns + action.at_ns
+
+    def _wait_until(self, deadline_ns: int) -> None:
+        self._clock.wait_until_ns(deadline_ns)
+        self._stop_if_asked()
+        self.recording.latest_ns = max(self.recording.latest_ns, self._clock.now_ns() - deadline_ns)
+
+    def _stop_if_asked(self) -> None:
+        why = self._clock.interruption()
+        if why is not None:
+            raise _Stopped(Ending(Status.INTERRUPTED, f"interrupted by {why}"))
+
+    def _perform(self, action: Action) -> None:
+        match action:
+            case StartWorkload(name=name):
+                self._world.workloads.start(name)
+                self._running.append(name)
+                self._started.append(name)
+                self._note(
+                    f"workload {name} started", self._clock.now_ns(), "workload-started", workload=name
+                )
+            case EndWarmup():
+                self._read()
+                self.recording.zero_ns = self.recording.readings[-1].time_ns
+                self._note("warm-up is over", self.recording.zero_ns, "warmup-ended")
+            case StopWorkload(name=name):
+                self._read()
+                self._workload_ended(name)
+                self._world.workloads.stop(name)
+            case ChangeFault(action="apply"):
+                self._apply(action)
+            case ChangeFault():
+                self._clear(action)
+
+    def _apply(self, action: ChangeFault) -> None:
+        if not self._running:
+            raise _Stopped(Ending(Status.ERROR, self._too_late(action)))
+        self._changed(self._world.injector.apply(action.fault, action.index))
+        self._read_at_edge(is_needed=action.index == 0)
+
+    def _too_late(self, action: ChangeFault) -> str:
+        last_ns = max(self.recording.workload_ends.values(), default=self.recording.start_ns)
+        return (
+            f"fault {action.fault.fault_id} was due at {format_duration_ns(action.at_ns)}, but all "
+            f"workloads had finished by {format_duration_ns(self.recording.relative_ns(last_ns), 4)}; "
+            "give more iterations, or a duration"
+        )
+
+    def _clear(self, action: ChangeFault) -> None:
+        self._changed(self._world.injector.clear(action.fault))
+        is_last = not any(
+            isinstance(later, ChangeFault) and later.fault.fault_id == action.fault.fault_id
+            for later in self._pending
+        )
+        self._read_at_edge(is_needed=is_last)
+
+    def _read_at_edge(self, *, is_needed: bool) -> None:
+        """A reading at a fault's edge: where a window begins or ends, else unless one was just taken.
+
+        It comes after the change, because on a saturated machine a reading takes tens of milliseconds and
+        would make the fault late.
+        """
+        since_ns = self._clock.now_ns() - self.recording.readings[-1].time_ns
+        if is_needed or since_ns >= EDGE_READING_DISTANCE_NS:
+            self._read()
+
+    def _changed(self, change: FaultChange) -> None:
+        self.recording.fault_changes.append(change)
+        self._journal.note_change(self.recording, change)
+        self._progress(f"{change.fault_id} {change.action}")
+
+    def _workload_ended(self, name: str) -> None:
+        self._running.remove(name)
+        end_ns = self.recording.readings[-1].time_ns
+        self.recording.workload_ends[name] = end_ns
+        if len(self.recording.workload_ends) == len(self._plan.workloads):
+            self.recording.end_ns = end_ns
+        self._note(f"workload {name} ended", end_ns, "workload-ended", workload=name)
+
+    def _note_finished(self) -> None:
+        """Looks for workloads by iterations that are through, or overdue."""
+        for workload in self._plan.workloads:
+            if workload.timeout_ns is None or workload.name not in self._running:
+                continue
+            if self._world.workloads.is_finished(workload.name):
+                self._workload_ended(workload.name)
+            elif self.recording.relative_ns(self._clock.now_ns()) > workload.timeout_ns:
+                reason = (
+                    f"workload {workload.name} had not finished its {workload.iterations} iterations after "
+                    f"{format_duration_ns(workload.timeout_ns)}"
+                )
+                raise _Stopped(Ending(Status.ERROR, reason))
+
+    def _read_flows(self, *, is_needed: bool) -> None:
+        """What each flow has had acknowledged; of thousands of flows not at every reading."""
+        readings = self.recording.flow_readings
+        begun_ns = self._clock.now_ns()
+        since_ns = begun_ns - readings[-1].time_ns if readings else 0
+        if is_needed or since_ns >= FLOW_READING_COST_SHARE * self._flow_reading_ns:
+            readings.append(FlowReading(begun_ns, self._world.workloads.acknowledged_bytes()))
+            self._flow_reading_ns = self._clock.now_ns() - begun_ns
+
+    def _read(self, *, is_needed: bool = True) -> None:
+        self.recording.readings.append(self._world.sampler.read())
+        self._read_flows(is_needed=is_needed)
+        for event in self._world.sampler.drain_events():
+            self.recording.nic_events.append(event)
+            self._journal.note_nic_event(self.recording, event)
+        self._journal.note_reading(self.recording)
+        now_ns = self._clock.now_ns()
+        while self._next_reading_ns <= now_ns:
+            self._next_reading_ns += READING_INTERVAL_NS
+        self._note_deadlock()
+        reason = self._abort.check(self.recording)
+        if reason is not None:
+            raise _Stopped(Ending(Status.ABORTED, reason))
+
+    def _note_deadlock(self) -> None:
+        """Writes it down when ports have come to hold each other for ever, once for each set of them."""
+        *earlier, latest = self.recording.readings[-2:]
+        now = latest.deadlock
+        if now is None or any(reading.deadlock == now for reading in earlier):
+            return
+        clos = resolve_topology(self._plan.topology)
+        ports = " -> ".join(clos.port(port_id).name for port_id in (*now.cycle, now.cycle[0]))
+        self._note(f"deadlock: {ports}", now.since_ns, "deadlock", ports=ports)
+
+    def _end(self) -> None:
+        """What belongs to a whole run: revert faults without an end, compare memory, read once more."""
+        for change in self._world.injector.clear_all():
+            self._changed(change)
+        self._progress("comparing received memory")
+        deadline_ns = self._clock.now_ns() + COLLECT_TIMEOUT_NS
+        self.recording.outcomes.extend(self._world.workloads.collect(deadline_ns))
+        self._read()
+        self.recording.ring_drops = self._world.sampler.ring_drops() - self._ring_drops_before
+        self._note("run is over", self._clock.now_ns(), "run-ended")
+
+    def _clean_up(self) -> Ending | None:
+        """Why the lab is not as it was before; None when it is. Every step is tried."""
+        failures: list[TestbedError] = []
+        self.recording.operations |= {name: self._world.workloads.operations(name) for name in self._started}
+        try:
+            for change in self._world.injector.clear_all():
+                self._changed(change)
+        except TestbedError as error:
+            failures.append(error)
+        try:
+            self._world.workloads.close()
+        except TestbedError as error:
+            failures.append(error)
+        if not failures:
+            return None
+        reason = "; ".join(error.message for error in failures)
+        return Ending(Status.ERROR, f"clean-up is incomplete: {reason}", CleanupError.exit_code)
+
+    def _note(self, words: str, time_ns: int, what: str, **details: str) -> None:
+        note = Note(time_ns, what, details)
+        self.recording.notes.append(note)
+        self._journal.note(self.recording, note)
+        self._progress(words)

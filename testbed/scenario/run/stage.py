@@ -1,0 +1,75 @@
+"""The lab a run takes place in: one that is up with the right topology, or one made for the run."""
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from testbed.errors import TestbedError
+from testbed.fabric import lab
+from testbed.fabric.known_labs import is_in_use, orphans
+from testbed.fabric.live import Lab
+from testbed.fabric.process import own_identity
+from testbed.topology.spec import TopologySpec
+
+logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def lab_for_run(
+    topology: TopologySpec,
+    *,
+    name: str,
+    runtime: str | None = None,
+    keep: bool = False,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Iterator[Lab]:
+    """A live lab of that topology; one that was made for the run is removed afterwards.
+
+    A lab that was made for a run which was killed is taken over if it bears the name, and removed otherwise.
+    One that is half built, and whose builder is gone, is built anew.
+
+    Args:
+        topology: what the run needs.
+        name: of the lab. When a lab of that name is up with another topology, the run gets one of its own.
+        runtime: for a lab that is made; None: as `up` chooses.
+        keep: leave a lab that was made for the run up.
+        progress: hears what is going on.
+
+    Raises:
+        TestbedError: the lab could not be made, attached to or removed.
+    """
+    _remove_orphans(name, progress)
+    if is_in_use(name) and lab.status(name).spec != topology:
+        own = f"run-{os.getpid()}"
+        logger.warning("lab %s is up with another topology: this run gets a lab of its own, %s", name, own)
+        name = own
+    is_ours = not is_in_use(name)
+    if is_ours:
+        lab.up(
+            topology,
+            name=name,
+            runtime=runtime,
+            reconfigure=True,  # a lab of that name is what a killed run has left
+            made_for=None if keep else own_identity(),
+            progress=lambda step: progress(step.what),
+        )
+    try:
+        with lab.attach(name) as attached:
+            yield attached
+    finally:
+        if is_ours and not keep:
+            progress(f"removing lab {name}")
+            lab.down(name)
+
+
+def _remove_orphans(spared: str, progress: Callable[[str], None]) -> None:
+    """Removes labs of runs that were killed, but for the one called *spared*."""
+    for name in orphans():
+        if name == spared:
+            continue
+        progress(f"removing lab {name}, whose run is gone")
+        try:
+            lab.down(name)
+        except TestbedError as error:
+            logger.warning("lab %s, whose run is gone, stays: %s", name, error)

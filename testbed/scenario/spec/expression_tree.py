@@ -1,0 +1,116 @@
+"""What an expectation is once it is read: a comparison of terms over quantities and numbers. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from testbed.scenario.spec.quantity import WORKLOAD_TIMES, Dimension, QuantityKind
+from testbed.units import format_duration_ns
+
+Window = Literal["before", "during", "after", "from"]
+ArithmeticOperator = Literal["+", "-", "*", "/"]
+ComparisonOperator = Literal["<", "<=", ">", ">=", "==", "!="]
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number of the text, in the base unit of its dimension (ns, bit/s, bytes, fraction of one)."""
+
+    value: float
+    dimension: Dimension
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """Something measured, over a window of the run or over all of it.
+
+    `workload` is the one it is of, whether that is its argument or stands within it; None for none.
+    `fault_id` belongs to the windows before, during and after; `stretch_ns`, (start, end), to from.
+    `variant` names the run of a scenario with variants; None: the run itself.
+    """
+
+    kind: QuantityKind
+    name: str
+    argument: str | None
+    workload: str | None
+    window: Window | None
+    fault_id: str | None
+    column: int
+    stretch_ns: tuple[int, int] | None = None
+    variant: str | None = None
+
+    @property
+    def dimension(self) -> Dimension:
+        """Dimension of the measured value."""
+        return self.kind.dimension
+
+    @property
+    def needs_operations(self) -> bool:
+        """Whether it only has a value for a workload of collectives."""
+        return self.kind.argument == "collective" or self.argument in WORKLOAD_TIMES
+
+    def __str__(self) -> str:
+        called = self.name
+        if self.argument is not None:
+            inner = f"({self.workload})" if self.argument in WORKLOAD_TIMES else ""
+            called = f"{self.name}({self.argument}{inner})"
+        if self.stretch_ns is not None:
+            start, end = (format_duration_ns(time_ns) for time_ns in self.stretch_ns)
+            called = f"{called} from {start} to {end}"
+        elif self.window:
+            called = f"{called} {self.window} {self.fault_id}"
+        return f"{called} in {self.variant}" if self.variant else called
+
+    @property
+    def within_run(self) -> str:
+        """The same without the variant: what that run measures."""
+        return str(replace(self, variant=None))
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """Two terms joined; `97% of x` is a multiplication."""
+
+    operator: ArithmeticOperator
+    left: "Term"
+    right: "Term"
+    dimension: Dimension
+    column: int
+
+
+Term = Number | Quantity | Arithmetic
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A whole expectation.
+
+    Attributes:
+        left_text, right_text: the two sides as they were written.
+    """
+
+    operator: ComparisonOperator
+    left: Term
+    right: Term
+    text: str
+    left_text: str
+    right_text: str
+
+    def quantities(self) -> Iterator[Quantity]:
+        """The measured quantities of both sides, in the order of the text."""
+        yield from _quantities(self.left)
+        yield from _quantities(self.right)
+
+    @property
+    def is_across_variants(self) -> bool:
+        """Whether it speaks of named variants, so that no single run can tell."""
+        return any(quantity.variant is not None for quantity in self.quantities())
+
+
+def _quantities(term: Term) -> Iterator[Quantity]:
+    if isinstance(term, Quantity):
+        yield term
+    elif isinstance(term, Arithmetic):
+        yield from _quantities(term.left)
+        yield from _quantities(term.right)

@@ -1,0 +1,93 @@
+"""From a Scenario file to its checked models; the Topology file it may name is read too."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from testbed import document
+from testbed.document import Document, Kind, Metadata, Problem
+from testbed.errors import UsageError
+from testbed.scenario.spec.scenario_spec import ScenarioSpec
+from testbed.scenario.spec.variant import Variant, variants_of
+from testbed.scenario.spec.variation import vary
+from testbed.topology.resolve import load_topology
+from testbed.topology.spec import TopologySpec
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A scenario as written, valid in itself.
+
+    Attributes:
+        document: the file, for messages with a line.
+        metadata: its name and description.
+        spec: what it says.
+        topology: the fabric it is for, from the file itself or from the Topology file it names.
+        variant: which of its variants it is; None for the file as it stands.
+    """
+
+    document: Document
+    metadata: Metadata
+    spec: ScenarioSpec
+    topology: TopologySpec
+    variant: Variant | None = None
+
+
+def load_scenario(source: Path | str) -> Scenario:
+    """The scenario in the file *source* (or, given as str, in that text).
+
+    Raises:
+        UsageError: lists everything that is wrong with the file, each with its line and key.
+    """
+    return build_scenario(document.load(source, Kind.SCENARIO))
+
+
+def build_scenario(loaded: Document) -> Scenario:
+    """The scenario that a Scenario document is.
+
+    Raises:
+        UsageError: lists everything that is wrong with it, each with its line and key.
+    """
+    spec = document.validate(loaded, ScenarioSpec)
+    return Scenario(loaded, loaded.metadata, spec, _topology(loaded, spec))
+
+
+def scenario_variants(scenario: Scenario) -> tuple[Scenario, ...]:
+    """Each variant of *scenario* as a scenario, in the order of the file; *scenario* alone if it has none.
+
+    Raises:
+        UsageError: lists everything that is wrong with one, each with the variant's name.
+    """
+    variants = []
+    for variant in variants_of(scenario.spec.variants):
+        try:
+            varied = build_scenario(vary(scenario.document, variant.changes))
+        except UsageError as error:
+            raise UsageError(f"variant {variant.name}: {error.message}", hint=error.hint) from error
+        variants.append(replace(varied, variant=variant))
+    return tuple(variants) or (scenario,)
+
+
+def scenario_schema() -> dict[str, Any]:
+    """JSON Schema of a Scenario file, for editors and for `mrc-testbed schema Scenario`."""
+    return document.json_schema(Kind.SCENARIO, ScenarioSpec)
+
+
+def _topology(loaded: Document, spec: ScenarioSpec) -> TopologySpec:
+    if isinstance(spec.topology, TopologySpec):
+        return spec.topology
+    if loaded.path is None:
+        raise loaded.usage_error(
+            [
+                Problem(
+                    ("spec", "topology"), "a path needs a file to be relative to; write the topology itself"
+                )
+            ]
+        )
+    path = loaded.path.parent / spec.topology
+    if not path.is_file():
+        raise loaded.usage_error([Problem(("spec", "topology"), f"there is no Topology file at {path}")])
+    try:
+        return load_topology(path)
+    except UsageError as error:
+        raise UsageError(f"{error.message}\n{loaded.source}: this topology was named here") from error

@@ -1,0 +1,157 @@
+"""A scenario with nothing left open: every name bound, every random choice made, every time absolute. Pure.
+
+Times are ns on the run's own axis: 0 is the end of warm-up, warm-up itself is negative. A plan is saved
+with the results, and `replay` runs a saved plan again as it is.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from testbed.errors import UsageError
+from testbed.faults.fault import ScheduledFault
+from testbed.scenario.spec.figure_spec import PlannedFigure
+from testbed.topology.spec import TopologySpec
+from testbed.transport.transport_kind import AnyCongestion, TransportKind
+from testbed.workloads.collective import Collective
+from testbed.workloads.flow import Flow
+from testbed.workloads.load import Load
+from testbed.workloads.schedule import CollectiveKind
+
+PLAN_SCHEMA_VERSION: Final = 3
+
+FlowKind = Literal["write-bw", "write-lat", "sendrecv", "incast", "permutation"]
+WorkloadKind = FlowKind | CollectiveKind | Literal["training"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTransport:
+    """How messages cross the fabric, with the topology's defaults filled in."""
+
+    kind: TransportKind
+    evs: int
+    congestion: AnyCongestion
+
+    def describe_paths(self) -> str:
+        """The kind, and how many paths a QP has."""
+        match self.kind:
+            case "rocev2" | "infiniband" | "tcp":
+                paths = "one path"
+            case "mptcp":
+                paths = "one subflow per plane"
+            case _:
+                paths = f"{self.evs} EVs"
+        return f"{self.kind}, {paths} per QP"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedWorkload:
+    """A workload with its flows.
+
+    Attributes:
+        name, kind: as written.
+        size_bytes: payload of a message; of a collective, data of a rank.
+        depth: messages outstanding per QP.
+        start_ns: when it starts to send; its warm-up ends at 0.
+        duration_ns: measured time; None when it ends by iterations.
+        iterations: messages per QP, or operations; None when it ends by time.
+        timeout_ns: how long the iterations may take; None when it ends by time.
+        flows: one per QP.
+        collective: what the flows do together; None when each is on its own.
+    """
+
+    name: str
+    kind: WorkloadKind
+    size_bytes: int
+    depth: int
+    start_ns: int
+    duration_ns: int | None
+    iterations: int | None
+    timeout_ns: int | None
+    flows: tuple[Flow, ...]
+    collective: Collective | None = None
+
+    @property
+    def load(self) -> Load:
+        """What it asks of the hosts."""
+        return Load(
+            name=self.name,
+            size_bytes=self.size_bytes,
+            depth=self.depth,
+            iterations=self.iterations,
+            flows=self.flows,
+            collective=self.collective,
+        )
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Hosts whose NICs send its messages, each once."""
+        return tuple(dict.fromkeys(flow.source for flow in self.flows))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that a run does.
+
+    Attributes:
+        schema_version: of this structure when saved.
+        scenario: the file's metadata.name.
+        description: the file's metadata.description.
+        seed: the seed that made the plan.
+        topology: the fabric, with defaults as they stand in the model.
+        transport: the same for all workloads.
+        workloads, faults: in the order of the file.
+        expect, abort: as written; they were parsed when the plan was made.
+        end_ns: when the last workload ends; None when one ends by iterations.
+        figure: what figure.svg draws, from the top down; empty for no such file.
+        variant: which variant of the scenario this is; None for none.
+        measures: quantities whose values are wanted besides, to compare variants.
+    """
+
+    schema_version: Literal[3]
+    scenario: str
+    description: str
+    seed: int
+    topology: TopologySpec
+    transport: PlannedTransport
+    workloads: tuple[PlannedWorkload, ...]
+    faults: tuple[ScheduledFault, ...]
+    expect: tuple[str, ...]
+    abort: tuple[str, ...]
+    end_ns: int | None
+    figure: tuple[PlannedFigure, ...] = ()
+    variant: str | None = None
+    measures: tuple[str, ...] = ()
+
+    @property
+    def start_ns(self) -> int:
+        """When the first workload starts to send; 0 or negative."""
+        return min(workload.start_ns for workload in self.workloads)
+
+
+_ADAPTER: Final = TypeAdapter(Plan)
+
+
+def dump_plan(plan: Plan) -> str:
+    """*plan* as JSON text; `load_plan` gives it back."""
+    return _ADAPTER.dump_json(plan, indent=2).decode() + "\n"
+
+
+def load_plan(path: Path) -> Plan:
+    """The plan saved at *path*.
+
+    Raises:
+        UsageError: unreadable, or not a plan of this schema version.
+    """
+    try:
+        return _ADAPTER.validate_json(path.read_bytes(), strict=True)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(step) for step in first["loc"])
+        raise UsageError(
+            f"{path}: not a plan of schema version {PLAN_SCHEMA_VERSION}: {where}: {first['msg']}"
+        ) from error

@@ -1,0 +1,242 @@
+"""What an expectation may speak of: every measured quantity, its dimension and its meaning. Pure.
+
+The reference page is generated from this table; `scenario.measure.measurement` has one function per entry.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Literal
+
+from testbed.errors import did_you_mean
+
+LatencyName = Literal["message_completion", "packet_rtt"]
+LATENCIES: Final[tuple[LatencyName, ...]] = ("message_completion", "packet_rtt")
+
+WORKLOAD_TIMES: Final = ("step_time", "collective_time")
+"""Times that each workload has of its own; the workload follows in parentheses: `p99(step_time(job))`."""
+
+_PERCENTILE: Final = re.compile(r"p([0-9]{1,2}(?:\.[0-9]{1,4})?)")
+
+
+class Dimension(Enum):
+    """What kind of value it is; only equal dimensions are added or compared. The base unit is in brackets."""
+
+    COUNT = "count"
+    RATIO = "ratio"
+    TIME = "time"
+    RATE = "rate"
+    SIZE = "size"
+
+    @property
+    def example(self) -> str:
+        """A number of this dimension, as it is written."""
+        return {"count": "0", "ratio": "97%", "time": "5ms", "rate": "100Mbit", "size": "4MiB"}[self.value]
+
+
+@dataclass(frozen=True, slots=True)
+class QuantityKind:
+    """One row of the table.
+
+    Attributes:
+        name: as written, without argument; `p<N>` stands for all percentiles.
+        dimension: of its values.
+        description: meaning in one sentence, for the reference page.
+        argument: None, or what stands in the parentheses.
+        has_windows: whether `before`, `during` and `after` a fault make sense.
+        needs_argument: whether the argument may not be left out.
+    """
+
+    name: str
+    dimension: Dimension
+    description: str
+    argument: Literal["workload", "collective", "fault", "latency"] | None = None
+    has_windows: bool = True
+    needs_argument: bool = True
+
+    @property
+    def argument_help(self) -> str:
+        """What to write in the parentheses, for messages."""
+        return {
+            "workload": "the name of a workload",
+            "collective": "the name of a collective or training workload",
+            "fault": "the id of a fault",
+            "latency": f"one of {', '.join(self.argument_names)}",
+            None: "nothing",
+        }[self.argument]
+
+    @property
+    def argument_names(self) -> tuple[str, ...]:
+        """Accepted arguments that do not depend on the scenario."""
+        return (*LATENCIES, *WORKLOAD_TIMES) if self.argument == "latency" else ()
+
+
+QUANTITIES: Final = (
+    QuantityKind(
+        "goodput",
+        Dimension.RATE,
+        "Payload of the workload acknowledged for the first time, per second, summed over its flows.",
+        argument="workload",
+    ),
+    QuantityKind(
+        "slowest_flow", Dimension.RATE, "Goodput of the flow that had the least.", argument="workload"
+    ),
+    QuantityKind(
+        "fastest_flow", Dimension.RATE, "Goodput of the flow that had the most.", argument="workload"
+    ),
+    QuantityKind(
+        "lowest_goodput",
+        Dimension.RATE,
+        "Goodput of the workload in those 200 ms of the window in which it was lowest.",
+        argument="workload",
+    ),
+    QuantityKind(
+        "interruption",
+        Dimension.TIME,
+        "Longest time, in steps of readings (100 ms), in which nothing of the workload was acknowledged.",
+        argument="workload",
+    ),
+    QuantityKind(
+        "fairness",
+        Dimension.RATIO,
+        "Jain's index of the flows' goodputs: 100% when all are equal, 1/n when one has everything.",
+        argument="workload",
+    ),
+    QuantityKind(
+        "algbw",
+        Dimension.RATE,
+        "Data of a rank over the mean time of the workload's collectives.",
+        argument="collective",
+    ),
+    QuantityKind(
+        "busbw",
+        Dimension.RATE,
+        "algbw times the collective's bus factor: what the busiest NIC had to send meanwhile.",
+        argument="collective",
+    ),
+    QuantityKind(
+        "job_throughput",
+        Dimension.COUNT,
+        "Training steps, or collectives, per second of the window; one that lies in it by half counts half.",
+        argument="collective",
+    ),
+    QuantityKind(
+        "operations",
+        Dimension.COUNT,
+        "Collectives that the window counts: `during` all that a part of it overlaps, else whole ones.",
+        argument="collective",
+    ),
+    QuantityKind(
+        "p<N>",
+        Dimension.TIME,
+        "Percentile N (such as p50, p99, p99.9) of all times recorded in the window, over all NICs; "
+        "`step_time(w)` and `collective_time(w)` are those of a workload, such as p99(step_time(job)).",
+        argument="latency",
+    ),
+    QuantityKind(
+        "mean", Dimension.TIME, "Arithmetic mean of all times recorded in the window.", argument="latency"
+    ),
+    QuantityKind("max", Dimension.TIME, "Largest time recorded in the window.", argument="latency"),
+    QuantityKind("messages", Dimension.COUNT, "Messages completed in the window, over all NICs."),
+    QuantityKind("retransmits", Dimension.COUNT, "Packets sent again in the window, over all NICs."),
+    QuantityKind(
+        "fault_drops",
+        Dimension.COUNT,
+        "Packets, EV probes among them, that down links and loss faults took in the window.",
+    ),
+    QuantityKind(
+        "queue_drops", Dimension.COUNT, "Packets that full switch or NIC queues dropped in the window."
+    ),
+    QuantityKind(
+        "pauses", Dimension.COUNT, "PFC frames that told a port to pause in the window, over all ports."
+    ),
+    QuantityKind(
+        "paused_time",
+        Dimension.TIME,
+        "Time that ports were paused by PFC in the window, added up over ports.",
+    ),
+    QuantityKind(
+        "stalled_time",
+        Dimension.TIME,
+        "Time that data waited because PFC or missing credit held its port, added up over ports.",
+    ),
+    QuantityKind(
+        "deadlocked_ports",
+        Dimension.COUNT,
+        "Ports that flow control held for ever, because each waited for another, at the end of the window.",
+    ),
+    QuantityKind(
+        "lowest_plane_share",
+        Dimension.RATIO,
+        "Share, in all bytes that hosts sent, of the plane that got the least.",
+    ),
+    QuantityKind("highest_plane_share", Dimension.RATIO, "The same of the plane that got the most."),
+    QuantityKind("assumed_bad", Dimension.COUNT, "Times that an EV became ASSUMED_BAD in the window."),
+    QuantityKind("qp_errors", Dimension.COUNT, "QPs that went to the error state in the window."),
+    QuantityKind(
+        "wrong_bytes",
+        Dimension.COUNT,
+        "Bytes of received memory or of results that are not what they must be; of all workloads, or of one.",
+        argument="workload",
+        has_windows=False,
+        needs_argument=False,
+    ),
+    QuantityKind(
+        "lost",
+        Dimension.COUNT,
+        "Data packets that the fault took, in all of its occurrences; lost EV probes do not count.",
+        argument="fault",
+        has_windows=False,
+    ),
+    QuantityKind(
+        "detect",
+        Dimension.TIME,
+        "From the fault acting to the first EV leaving a path it hit; the longest of its occurrences.",
+        argument="fault",
+        has_windows=False,
+    ),
+    QuantityKind(
+        "localise",
+        Dimension.TIME,
+        "From the fault acting until link probes suspect all links it breaks; the longest occurrence.",
+        argument="fault",
+        has_windows=False,
+    ),
+    QuantityKind(
+        "avoid",
+        Dimension.TIME,
+        "From the fault acting to the last packet lost because of it; the longest of its occurrences.",
+        argument="fault",
+        has_windows=False,
+    ),
+    QuantityKind(
+        "restore",
+        Dimension.TIME,
+        "From the repair to the last EV it had taken being GOOD again; the longest of its occurrences.",
+        argument="fault",
+        has_windows=False,
+    ),
+)
+
+_BY_NAME: Final = {kind.name: kind for kind in QUANTITIES}
+_SUGGESTED: Final = (*(name for name in _BY_NAME if name != "p<N>"), "p50", "p90", "p99", "p99.9")
+
+
+def find_quantity(name: str) -> QuantityKind | str:
+    """The row of *name*; if there is none, what is wrong with the name."""
+    if percentile_ratio(name) is not None:
+        return _BY_NAME["p<N>"]
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    if re.fullmatch(r"p[0-9.]+", name):
+        return f"{name!r} is not a percentile; write one above p0 and below p100, such as p99.9"
+    known = ", ".join(_BY_NAME)
+    return f"nothing measured is called {name!r}{did_you_mean(name, _SUGGESTED)} (known: {known})"
+
+
+def percentile_ratio(name: str) -> float | None:
+    """The share that a percentile's name says: 0.999 for `p99.9`; None when it is no percentile above p0."""
+    match = _PERCENTILE.fullmatch(name)
+    if match is None or float(match.group(1)) == 0.0:
+        return None
+    return float(match.group(1)) / 100.0

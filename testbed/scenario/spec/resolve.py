@@ -1,0 +1,171 @@
+"""From a scenario to its plan: names bound to the fabric, random choices made, times laid out. Pure.
+
+The same scenario, topology and seed give the same plan, on any machine and with any Python. Every fault
+draws from a stream of its own, named by its id, so that adding one does not change another.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from testbed.document import Problem
+from testbed.errors import UsageError
+from testbed.scenario.spec.expression import parse_expectation
+from testbed.scenario.spec.figure_spec import EVERY_NS, OF_OPERATIONS, FigureSpec, PlannedFigure
+from testbed.scenario.spec.load import Scenario
+from testbed.scenario.spec.plan import PLAN_SCHEMA_VERSION, Plan, PlannedTransport, PlannedWorkload
+from testbed.scenario.spec.resolve_faults import resolve_faults
+from testbed.scenario.spec.scenario_spec import ScenarioSpec, TransportSpec, compared_quantities
+from testbed.scenario.spec.seed import derive_seed
+from testbed.topology.clos import Clos
+from testbed.topology.resolve import resolve_topology
+from testbed.transport.congestion import CongestionControl
+from testbed.transport.transport_kind import choose_congestion
+from testbed.workloads.load import build_loads
+from testbed.workloads.placement import DoesNotFitError, check_qps, place
+from testbed.workloads.spec import Workload
+
+ITERATIONS_TIMEOUT_NS: Final = 5 * 60 * 10**9
+"""How long a workload by iterations may take when it does not say."""
+
+
+def resolve(scenario: Scenario, *, seed: int | None = None) -> Plan:
+    """The plan of *scenario*.
+
+    Args:
+        scenario: as loaded.
+        seed: in place of the file's.
+
+    Raises:
+        UsageError: something does not fit the fabric; lists all of it, each with its line and key.
+    """
+    clos = resolve_topology(scenario.topology)
+    spec = scenario.spec
+    run_seed = spec.seed if seed is None else seed
+    problems: list[Problem] = []
+    transport = _resolve_transport(spec.transport, clos, problems)
+    workloads: list[PlannedWorkload] = []
+    line_of: dict[str, int] = {}
+    for index, workload in enumerate(spec.workloads):
+        try:
+            planned = _resolve_workload(workload, clos, spec.transport.qps, run_seed)
+        except UsageError as error:
+            problems.append(Problem(("spec", "workloads", index), error.message))
+            continue
+        workloads += planned
+        line_of |= dict.fromkeys((each.name for each in planned), index)
+    problems += _without_room(workloads, line_of, clos)
+    faults = resolve_faults(spec, clos, run_seed, problems)
+    if problems:
+        raise scenario.document.usage_error(problems)
+    return Plan(
+        schema_version=PLAN_SCHEMA_VERSION,
+        scenario=scenario.metadata.name,
+        description=scenario.metadata.description,
+        seed=run_seed,
+        topology=scenario.topology,
+        transport=transport,
+        workloads=tuple(workloads),
+        faults=tuple(faults),
+        expect=tuple(text for text in spec.expect if not parse_expectation(text).is_across_variants),
+        abort=tuple(spec.abort),
+        end_ns=spec.end_ns,
+        figure=tuple(_resolve_figure(figure, workloads) for figure in spec.figure),
+        variant=None if scenario.variant is None else scenario.variant.name,
+        measures=() if scenario.variant is None else _measures(spec, scenario.variant.name),
+    )
+
+
+def _resolve_figure(figure: FigureSpec, workloads: Sequence[PlannedWorkload]) -> PlannedFigure:
+    drawable = [
+        workload.name
+        for workload in workloads
+        if figure.kind not in OF_OPERATIONS or workload.collective is not None
+    ]
+    chosen = drawable if figure.workloads is None else figure.workloads
+    return PlannedFigure(
+        kind=figure.kind,
+        title=figure.title or "",
+        workloads=tuple(name for name in drawable if name in chosen),
+        by=figure.by or "workload",
+        every_ns=EVERY_NS if figure.every_ns is None else figure.every_ns,
+    )
+
+
+def _measures(spec: ScenarioSpec, variant: str) -> tuple[str, ...]:
+    """What the variants are compared by, as far as it concerns one of them."""
+    named = [
+        quantity.within_run
+        for text in spec.expect
+        for quantity in parse_expectation(text).quantities()
+        if quantity.variant == variant
+    ]
+    return tuple(dict.fromkeys([*compared_quantities(spec), *named]))
+
+
+def _resolve_transport(spec: TransportSpec, clos: Clos, problems: list[Problem]) -> PlannedTransport:
+    topology = clos.spec
+    evs = topology.evs if spec.evs is None else spec.evs
+    if evs % topology.planes:
+        problems.append(
+            Problem(
+                ("spec", "transport", "evs"),
+                f"{evs} EVs cannot be shared equally by {topology.planes} planes; "
+                f"use a multiple of {topology.planes}",
+            )
+        )
+    try:
+        congestion = choose_congestion(
+            clos,
+            spec.kind,
+            spec.cc,
+            window_packets=spec.window,
+            evs=spec.evs,
+            settings=spec.cc_profile,
+        )
+    except UsageError as error:
+        key, _, complaint = error.message.partition(": ")
+        is_of_key = key in TransportSpec.model_fields  # then the message is about its line
+        where = ("spec", "transport", key) if is_of_key else ("spec", "transport")
+        problems.append(Problem(where, complaint if is_of_key else error.message))
+        congestion = CongestionControl("fixed", topology.nic.window_packets)
+    return PlannedTransport(kind=spec.kind, evs=evs, congestion=congestion)
+
+
+def _resolve_workload(workload: Workload, clos: Clos, qps: int, run_seed: int) -> list[PlannedWorkload]:
+    """The workload, and the victim of an incast as another."""
+    seed = derive_seed(run_seed, "workload", workload.name)
+    return [
+        PlannedWorkload(
+            name=load.name,
+            kind=workload.kind if load.name == workload.name else "write-bw",
+            size_bytes=load.size_bytes,
+            depth=load.depth,
+            start_ns=-workload.warmup_ns,
+            duration_ns=workload.duration_ns,
+            iterations=workload.iterations,
+            timeout_ns=None if workload.iterations is None else workload.timeout_ns or ITERATIONS_TIMEOUT_NS,
+            flows=load.flows,
+            collective=load.collective,
+        )
+        for load in build_loads(workload, clos, qps=qps, seed=seed)
+    ]
+
+
+def _without_room(workloads: list[PlannedWorkload], line_of: Mapping[str, int], clos: Clos) -> list[Problem]:
+    """The first workload that finds no memory, and the first that finds no QPs."""
+    loads = [workload.load for workload in workloads]
+    nic = clos.spec.nic
+    memory_bytes = {host.name: nic.memory for host in clos.hosts()}
+    checks: tuple[Callable[[], object], ...] = (
+        lambda: place(loads, memory_bytes),
+        lambda: check_qps(loads, nic.qps_max),
+    )
+    problems = []
+    for check in checks:
+        try:
+            check()
+        except DoesNotFitError as error:
+            hint = f"; {error.hint}" if error.hint else ""
+            location = ("spec", "workloads", line_of[error.load.name])
+            problems.append(Problem(location, f"{error.message}{hint}"))
+    return problems

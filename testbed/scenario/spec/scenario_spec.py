@@ -1,0 +1,357 @@
+"""What a Scenario file may say: models and the rules between their fields. Pure.
+
+Rules that need the fabric (does this host exist, does that selector match) are in `resolve`.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Annotated, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails
+
+from testbed.errors import did_you_mean
+from testbed.faults.node_kinds import Clear
+from testbed.faults.spec import Fault, FaultOrClear
+from testbed.scenario.spec.abort import parse_abort
+from testbed.scenario.spec.expression import parse_expectation, parse_quantity
+from testbed.scenario.spec.expression_tree import Quantity
+from testbed.scenario.spec.figure_spec import OF_OPERATIONS, FigureSpec
+from testbed.scenario.spec.variant import VARIANTS_MAX, Axes, variants_of
+from testbed.topology.resolve import check_topology
+from testbed.topology.spec import TopologySpec
+from testbed.transport.transport_kind import AnyAlgorithm, TransportKind
+from testbed.units import format_duration_ns
+from testbed.workloads.spec import Workload, has_operations, workload_names
+
+SEED_MAX = 2**63 - 1
+
+_STRICT = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class TransportSpec(BaseModel):
+    """How messages cross the fabric."""
+
+    model_config = _STRICT
+
+    kind: TransportKind = Field(
+        default="mrc",
+        description="The transport protocol: mrc; rocev2 and infiniband: a reliable connection on one path "
+        "per QP; spray-gbn: one that takes all paths in turn; tcp and mptcp: the hosts' own kernels, mptcp "
+        "with a subflow per plane. docs/transports.md tells how each differs.",
+    )
+    qps: int = Field(
+        default=1, ge=1, le=256, description="QPs per pair of hosts, for workloads that name none."
+    )
+    evs: int | None = Field(
+        default=None, ge=1, le=256, description="EVs of a QP over all planes; left out, as the topology says."
+    )
+    cc: AnyAlgorithm | None = Field(
+        default=None,
+        description="Congestion control. mrc: nscc or fixed (a window); rocev2, infiniband and spray-gbn: "
+        "dcqcn or fixed; tcp and mptcp: cubic, reno, dctcp or bbr, as far as the kernel has them. Left out: "
+        "cubic for tcp and mptcp; where ports have a rate nscc for mrc, unless window is given, fixed for "
+        "infiniband, else dcqcn.",
+    )
+    cc_profile: dict[str, int | float | bool | None] | None = Field(
+        default=None,
+        description="Parameters of nscc by their standard names, such as target_delay (ns) or max_cwnd "
+        "(bytes); the others follow from port_rate and the idle RTT. docs/protocol.md lists them.",
+    )
+    window: int | None = Field(
+        default=None,
+        ge=1,
+        le=1024,
+        description="Packets a QP may have in flight with a fixed window; left out, as the topology says.",
+    )
+
+
+def _check_expectation(text: str) -> str:
+    parse_expectation(text)
+    return text
+
+
+def _check_quantity(text: str) -> str:
+    parse_quantity(text)
+    return text
+
+
+def _check_abort(text: str) -> str:
+    parse_abort(text)
+    return text
+
+
+def _topology_form(value: object) -> str:
+    return "path" if isinstance(value, str) else "inline"
+
+
+TopologyOrPath = Annotated[
+    Annotated[TopologySpec, AfterValidator(check_topology), Tag("inline")]
+    | Annotated[str, Field(min_length=1), Tag("path")],
+    Discriminator(_topology_form),
+]
+
+
+class ScenarioSpec(BaseModel):
+    """A fabric, what is sent through it, what breaks when, and what must hold."""
+
+    model_config = _STRICT
+
+    seed: int = Field(
+        default=1,
+        ge=0,
+        le=SEED_MAX,
+        description="Decides every random choice; the same seed gives the same plan.",
+    )
+    topology: TopologyOrPath = Field(
+        default=TopologySpec(),
+        description="The fabric, or the path of a Topology file, relative to this file.",
+    )
+    transport: TransportSpec = Field(
+        default=TransportSpec(), description="The transport protocol and its parameters."
+    )
+    workloads: Annotated[list[Workload], Field(min_length=1)] = Field(description="What is sent.")
+    faults: list[FaultOrClear] = Field(default=[], description="What breaks, when, and for how long.")
+    expect: list[Annotated[str, AfterValidator(_check_expectation)]] = Field(
+        default=[], description="What must hold for the run to pass."
+    )
+    abort: list[Annotated[str, AfterValidator(_check_abort)]] = Field(
+        default=[], description="Conditions that end the run at once, with everything reverted."
+    )
+    figure: list[FigureSpec] = Field(
+        default=[], description="Drawings for figure.svg and the top of the report, from the top down."
+    )
+
+    variants: Axes = Field(
+        default={},
+        description="Runs to compare: axis -> value -> dotted key -> what stands there instead. Every "
+        "combination is run; expectations name one with `in`, its values joined by `-`.",
+    )
+    compare: list[Annotated[str, AfterValidator(_check_quantity)]] = Field(
+        default=[],
+        description="Quantities shown side by side for all variants, in the table and as a plot each; left "
+        "out, those that expectations name with `in`.",
+    )
+
+    @property
+    def end_ns(self) -> int | None:
+        """When the last workload ends, from time 0; None when one ends by iterations, not by time."""
+        durations = [workload.duration_ns for workload in self.workloads if workload.duration_ns is not None]
+        return max(durations) if len(durations) == len(self.workloads) else None
+
+    def injected(self) -> Iterator[tuple[int, Fault]]:
+        """(place in the list, fault) of those that break something."""
+        for index, fault in enumerate(self.faults):
+            if not isinstance(fault, Clear):
+                yield index, fault
+
+    def end_of(self, fault: Fault) -> int | None:
+        """When a fault ends, from time 0; None when that is with the run."""
+        ends_ns = [each.at_ns for each in self.faults if isinstance(each, Clear) and fault.id in each.faults]
+        if fault.for_ns is not None:
+            ends_ns.append(fault.at_ns + fault.for_ns)
+        return min(ends_ns, default=None)
+
+    @model_validator(mode="after")
+    def _check_across_fields(self) -> Self:
+        problems = [
+            *self._duplicates(),
+            *self._faults_outside_the_run(),
+            *self._idle_clears(),
+            *self._unknown_names(),
+            *self._without_operations(),
+            *self._empty_windows(),
+            *self._undrawable(),
+            *self._wrong_variants(),
+        ]
+        if problems:
+            raise ValidationError.from_exception_data("scenario", problems)
+        return self
+
+    def _duplicates(self) -> Iterator[InitErrorDetails]:
+        for key, names in (
+            ("workloads", [workload.name for workload in self.workloads]),
+            ("faults", ["" if isinstance(fault, Clear) else fault.id for fault in self.faults]),
+        ):
+            field = "name" if key == "workloads" else "id"
+            for index, name in enumerate(names):
+                if name and name in names[:index]:
+                    first = names.index(name)
+                    yield _problem(
+                        (key, index, field), name, f"{name!r} is already the {field} of {key}[{first}]"
+                    )
+
+    def _faults_outside_the_run(self) -> Iterator[InitErrorDetails]:
+        if self.end_ns is None:
+            return
+        over = f"the last workload is over at {format_duration_ns(self.end_ns)}"
+        for index, fault in self.injected():
+            if fault.at_ns >= self.end_ns:
+                yield _problem(("faults", index, "at"), fault.at_ns, f"nothing is left to disturb: {over}")
+            elif fault.for_ns is not None and fault.at_ns + fault.for_ns > self.end_ns:
+                end = format_duration_ns(fault.at_ns + fault.for_ns)
+                yield _problem(
+                    ("faults", index, "for"), fault.for_ns, f"it would last until {end}, but {over}"
+                )
+
+    def _idle_clears(self) -> Iterator[InitErrorDetails]:
+        faults = {fault.id: fault for _, fault in self.injected()}
+        for index, clear in enumerate(self.faults):
+            if not isinstance(clear, Clear):
+                continue
+            for place, name in enumerate(clear.faults):
+                where = ("faults", index, "faults", place)
+                if name not in faults:
+                    listed = ", ".join(faults) or "none"
+                    message = (
+                        f"there is no fault {name!r}{did_you_mean(name, list(faults))} (known: {listed})"
+                    )
+                    yield _problem(where, name, message)
+                elif clear.at_ns <= faults[name].at_ns:
+                    start = format_duration_ns(faults[name].at_ns)
+                    yield _problem(where, name, f"{name} has not begun yet: it starts at {start}")
+                elif self.end_of(faults[name]) != clear.at_ns:
+                    yield _problem(where, name, f"{name} is over by then")
+
+    def _unknown_names(self) -> Iterator[InitErrorDetails]:
+        workloads = workload_names(self.workloads)
+        faults = [fault.id for _, fault in self.injected()]
+        for place, quantity, text in self._quantities():
+            for name, known, what in (
+                (quantity.workload, workloads, "workload"),
+                (quantity.argument if quantity.kind.argument == "fault" else None, faults, "fault"),
+                (quantity.fault_id, faults, "fault"),
+            ):
+                if name is not None and name not in known:
+                    listed = ", ".join(dict.fromkeys(known)) or "none"
+                    yield _problem(
+                        place,
+                        text,
+                        f"column {quantity.column}: there is no {what} {name!r}{did_you_mean(name, known)} "
+                        f"(known: {listed})",
+                    )
+
+    def _without_operations(self) -> Iterator[InitErrorDetails]:
+        kinds = {workload.name: workload.kind for workload in self.workloads if not has_operations(workload)}
+        for place, quantity, text in self._quantities():
+            if quantity.needs_operations and quantity.workload in kinds:
+                yield _problem(
+                    place,
+                    text,
+                    f"column {quantity.column}: {quantity.workload} is {kinds[quantity.workload]}, which has "
+                    "no operations; name a collective or training",
+                )
+
+    def _empty_windows(self) -> Iterator[InitErrorDetails]:
+        faults = {fault.id: fault for _, fault in self.injected()}
+        for place, quantity, text in self._quantities():
+            if quantity.stretch_ns is not None:
+                yield from self._beyond_the_run(place, text, quantity.stretch_ns[1], quantity.column)
+            fault = faults.get(quantity.fault_id or "")
+            if fault is None:
+                continue
+            where = f"column {quantity.column}: "
+            if quantity.window == "before" and fault.at_ns == 0:
+                yield _problem(
+                    place,
+                    text,
+                    f"{where}nothing is measured before {fault.id}, which starts at 0s",
+                )
+            ends_with_run = self.end_of(fault) in {None, self.end_ns}
+            if quantity.window == "after" and ends_with_run:
+                yield _problem(
+                    place,
+                    text,
+                    f"{where}nothing is measured after {fault.id}, which lasts until the end",
+                )
+
+    def _beyond_the_run(
+        self, place: tuple[str, int], text: str, window_end_ns: int, column: int
+    ) -> Iterator[InitErrorDetails]:
+        if self.end_ns is not None and window_end_ns > self.end_ns:
+            over = f"the last workload is over at {format_duration_ns(self.end_ns)}"
+            message = (
+                f"column {column}: the window lasts until {format_duration_ns(window_end_ns)}, but {over}"
+            )
+            yield _problem(place, text, message)
+
+    def _undrawable(self) -> Iterator[InitErrorDetails]:
+        names = workload_names(self.workloads)
+        kinds = {workload.name: workload.kind for workload in self.workloads}
+        operating = {workload.name for workload in self.workloads if has_operations(workload)}
+        for index, figure in enumerate(self.figure):
+            for place, name in enumerate(figure.workloads or ()):
+                where = ("figure", index, "workloads", place)
+                if name not in names:
+                    known = f"(known: {', '.join(names)})"
+                    message = f"there is no workload {name!r}{did_you_mean(name, names)} {known}"
+                    yield _problem(where, name, message)
+                elif figure.kind in OF_OPERATIONS and name not in operating:
+                    kind = kinds.get(name, "a victim flow")
+                    yield _problem(where, name, f"{name} is {kind}, which has no operations to draw")
+            if figure.kind in OF_OPERATIONS and not operating:
+                message = f"{figure.kind} draws operations; no workload is a collective or training"
+                yield _problem(("figure", index, "kind"), figure.kind, message)
+            if figure.by is not None and figure.kind != "goodput-over-time":
+                message = f"only goodput-over-time can be drawn by something, not {figure.kind}"
+                yield _problem(("figure", index, "by"), figure.by, message)
+
+    def _wrong_variants(self) -> Iterator[InitErrorDetails]:
+        count = math.prod(len(values) for values in self.variants.values())
+        if count > VARIANTS_MAX:
+            yield _problem(("variants",), count, f"{count} combinations; {VARIANTS_MAX} are allowed")
+            return
+        names = [variant.name for variant in variants_of(self.variants)]
+        for name in {name for name in names if names.count(name) > 1}:
+            yield _problem(("variants",), name, f"two combinations are called {name!r}")
+        for index, text in enumerate(self.expect):
+            comparison = parse_expectation(text)
+            for quantity in comparison.quantities():
+                where = f"column {quantity.column}: "
+                if quantity.variant is None and comparison.is_across_variants:
+                    message = f"{where}in which variant? others of this expectation name one with `in`"
+                    yield _problem(("expect", index), text, message)
+                elif quantity.variant is not None and quantity.variant not in names:
+                    known = f"known: {', '.join(names)}" if names else "the scenario has no `variants`"
+                    near = did_you_mean(quantity.variant, names)
+                    message = f"{where}there is no variant {quantity.variant!r}{near} ({known})"
+                    yield _problem(("expect", index), text, message)
+        for index, text in enumerate(self.compare):
+            if not names:
+                yield _problem(("compare", index), text, "there is nothing to compare without `variants`")
+            elif parse_quantity(text).variant is not None:
+                yield _problem(("compare", index), text, "it is compared in all variants; leave out `in`")
+
+    def _quantities(self) -> Iterator[tuple[tuple[str, int], Quantity, str]]:
+        for index, text in enumerate(self.expect):
+            for quantity in parse_expectation(text).quantities():
+                yield ("expect", index), quantity, text
+        for index, text in enumerate(self.compare):
+            yield ("compare", index), parse_quantity(text), text
+
+
+def compared_quantities(spec: ScenarioSpec) -> tuple[str, ...]:
+    """What variants are compared by; empty for a scenario without variants."""
+    if not spec.variants:
+        return ()
+    named = (
+        quantity.within_run
+        for text in spec.expect
+        for quantity in parse_expectation(text).quantities()
+        if quantity.variant is not None
+    )
+    return tuple(dict.fromkeys(str(parse_quantity(text)) for text in spec.compare) or dict.fromkeys(named))
+
+
+def _problem(location: tuple[str | int, ...], found: object, message: str) -> InitErrorDetails:
+    """An error at its own key, so that it gets a line of the file."""
+    return InitErrorDetails(type="value_error", loc=location, input=found, ctx={"error": ValueError(message)})

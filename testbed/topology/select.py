@@ -1,0 +1,225 @@
+"""Selection: the links, nodes or planes of a fabric that a selector means."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fnmatch import translate
+from random import Random
+from typing import Final
+
+from pydantic import BaseModel
+
+from testbed.errors import UsageError
+from testbed.topology.clos import Clos
+from testbed.topology.element import Link, Node
+from testbed.topology.naming import (
+    LINK_GRAMMAR,
+    LINK_SEPARATOR,
+    PORT_GRAMMAR,
+    PORT_SEPARATOR,
+    Tier,
+    parse_node_name,
+)
+from testbed.topology.selector_spec import (
+    TIERS_JOINED,
+    Choice,
+    LinkFilter,
+    LinkSelector,
+    NodeFilter,
+    NodeSelector,
+    PlaneSelector,
+)
+
+_GLOB_CHARACTERS: Final = frozenset("*?[")
+
+
+def select_links(clos: Clos, selector: LinkSelector, seed: int) -> tuple[Link, ...]:
+    """The links that a selector means, each once, in topology order.
+
+    Args:
+        clos: the fabric.
+        selector: what is asked for.
+        seed: decides what `pick: random` takes; equal seeds take the same.
+
+    Raises:
+        UsageError: a name that does not exist, nothing matches, or fewer match than are to be taken.
+    """
+    wanted = selector.links
+    if isinstance(wanted, LinkFilter):
+        matching = sorted(set(_filtered_link_ids(clos, wanted)))
+    else:
+        matching = _union(wanted, lambda name: _named_link_ids(clos, name), "link")
+    if selector.optic is None:
+        chosen = _choose(matching, selector, seed, "link", _written(wanted))
+    else:
+        modules = _modules(clos, matching, selector.optic)
+        first = _choose(sorted(modules), selector, seed, "optical module", _written(wanted))
+        chosen = sorted(link_id for one in first for link_id in modules[one])
+    return tuple(clos.link(link_id) for link_id in chosen)
+
+
+def _modules(clos: Clos, matching: Sequence[int], size: int) -> dict[int, list[int]]:
+    """Links by optical module, of the modules in which a matching link is; a key is the first link's id."""
+    modules = {}
+    for link_id in matching:
+        link = clos.link(link_id)
+        t0_port = link.upper if link.is_host_link else link.lower
+        begin = t0_port.index - t0_port.index % size
+        indices = range(begin, min(begin + size, t0_port.node.port_count))
+        links = sorted(clos.port_id(t0_port.node, index) // 2 for index in indices)
+        modules[links[0]] = links
+    return modules
+
+
+def select_planes(clos: Clos, selector: PlaneSelector, seed: int) -> tuple[int, ...]:
+    """The planes that a selector means, each once, in order.
+
+    Args:
+        clos: the fabric.
+        selector: what is asked for.
+        seed: decides what `pick: random` takes; equal seeds take the same.
+
+    Raises:
+        UsageError: a plane that does not exist, or fewer match than are to be taken.
+    """
+    wanted = None if selector.planes == "all" else selector.planes
+    matching = sorted(set(_planes(clos, wanted)))
+    return tuple(_choose(matching, selector, seed, "plane", _written(selector.planes)))
+
+
+def select_nodes(clos: Clos, selector: NodeSelector, seed: int) -> tuple[Node, ...]:
+    """The nodes that a selector means, each once, in the order of their ids.
+
+    Args:
+        clos: the fabric.
+        selector: what is asked for.
+        seed: decides what `pick: random` takes; equal seeds take the same.
+
+    Raises:
+        UsageError: a name that does not exist, nothing matches, or fewer match than are to be taken.
+    """
+    wanted = selector.nodes
+    if isinstance(wanted, NodeFilter):
+        matching = sorted(_filtered_node_ids(clos, wanted))
+    else:
+        matching = _union(wanted, lambda name: (node.id for node in _named_nodes(clos, name)), "node")
+    chosen = _choose(matching, selector, seed, "node", _written(wanted))
+    return tuple(clos.node(node_id) for node_id in chosen)
+
+
+def _union(names: str | list[str], find: Callable[[str], Iterable[int]], what: str) -> list[int]:
+    """Ids that the names mean; each must mean one, or a typo among several would pass unseen."""
+    matching: set[int] = set()
+    for name in [names] if isinstance(names, str) else names:
+        found = set(find(name))
+        if not found:
+            raise UsageError(f"no {what} of this fabric matches {name}")
+        matching |= found
+    return sorted(matching)
+
+
+def _choose(matching: Sequence[int], choice: Choice, seed: int, what: str, written: str) -> Sequence[int]:
+    if not matching:
+        raise UsageError(f"no {what} of this fabric matches {written}")
+    if choice.pick == "all":
+        return matching
+    count = choice.count or 1
+    if count > len(matching):
+        raise UsageError(f"{count} {what}s are to be taken, but only {len(matching)} match {written}")
+    if choice.pick == "first":
+        return matching[:count]
+    return sorted(Random(seed).sample(matching, count))
+
+
+def _written(value: object) -> str:
+    """The selector as its author wrote it."""
+    match value:
+        case BaseModel():
+            return _written(value.model_dump(exclude_none=True))
+        case dict():
+            return "{" + ", ".join(f"{key}: {_written(entry)}" for key, entry in value.items()) + "}"
+        case list():
+            return "[" + ", ".join(_written(entry) for entry in value) + "]"
+    return str(value)
+
+
+def _planes(clos: Clos, wanted: int | list[int] | None) -> Iterable[int]:
+    if wanted is None:
+        return range(clos.spec.planes)
+    planes = [wanted] if isinstance(wanted, int) else wanted
+    for plane in planes:
+        if plane >= clos.spec.planes:
+            raise UsageError(f"plane {plane} does not exist: planes are numbered 0 to {clos.spec.planes - 1}")
+    return planes
+
+
+def _filtered_link_ids(clos: Clos, wanted: LinkFilter) -> Iterator[int]:
+    planes = set(_planes(clos, wanted.plane))
+    tiers = [wanted.between] if wanted.between is not None else TIERS_JOINED
+    number = clos.numbering
+    if wanted.node is None:
+        for plane in planes:
+            if [Tier.HOST, Tier.T0] in tiers:
+                yield from range(plane, number.host_link_count, clos.spec.planes)
+            if [Tier.T0, Tier.T1] in tiers:
+                first = number.fabric_link_id(plane, 0, 0)
+                yield from range(first, first + number.fabric_links_per_plane)
+        return
+    for node in _named_nodes(clos, wanted.node):
+        for index in range(node.port_count):
+            link_id = clos.port_id(node, index) // 2
+            is_host_link = link_id < number.host_link_count
+            if ([Tier.HOST, Tier.T0] if is_host_link else [Tier.T0, Tier.T1]) in tiers:
+                plane = link_id % clos.spec.planes if node.plane is None else node.plane
+                if plane in planes:
+                    yield link_id
+
+
+def _filtered_node_ids(clos: Clos, wanted: NodeFilter) -> Iterator[int]:
+    number = clos.numbering
+    if wanted.tier is Tier.HOST:
+        yield from range(number.switch_count, number.node_count)
+        return
+    for plane in set(_planes(clos, wanted.plane)):
+        if wanted.tier is not Tier.T1:
+            yield from range(number.t0_id(plane, 0), number.t0_id(plane, 0) + clos.spec.t0)
+        if wanted.tier is not Tier.T0:
+            yield from range(number.t1_id(plane, 0), number.t1_id(plane, 0) + clos.spec.t1)
+
+
+def _is_glob(text: str) -> bool:
+    return not _GLOB_CHARACTERS.isdisjoint(text)
+
+
+def _named_nodes(clos: Clos, name: str) -> Iterator[Node]:
+    if not _is_glob(name):
+        yield clos.node(name)
+        return
+    matches = re.compile(translate(name)).match
+    yield from (node for node in clos.nodes() if matches(node.name))
+
+
+def _named_link_ids(clos: Clos, name: str) -> Iterator[int]:
+    if parse_node_name(name) is not None:
+        raise UsageError(f"{name} is a node, not a link; {name}{PORT_SEPARATOR}* selects all its links")
+    one, separator, other = name.partition(LINK_SEPARATOR)
+    if not separator and PORT_SEPARATOR not in one:
+        raise UsageError(f"{name!r} names neither a port nor a link; write {PORT_GRAMMAR}, or {LINK_GRAMMAR}")
+    if not _is_glob(name) and PORT_SEPARATOR in one and (not separator or PORT_SEPARATOR in other):
+        yield clos.link(name).id
+    elif separator:
+        peers = {port_id ^ 1 for port_id in _port_ids(clos, one)}
+        yield from (port_id // 2 for port_id in _port_ids(clos, other) if port_id in peers)
+    else:
+        yield from (port_id // 2 for port_id in _port_ids(clos, one))
+
+
+def _port_ids(clos: Clos, glob: str) -> Iterator[int]:
+    """Ports that a name or glob means; a node without a port index stands for all its ports."""
+    node_glob, separator, index_glob = glob.rpartition(PORT_SEPARATOR)
+    if not separator:
+        node_glob, index_glob = glob, "*"
+    matches = re.compile(translate(index_glob)).match
+    for node in _named_nodes(clos, node_glob):
+        for index in range(node.port_count):
+            if matches(str(index)):
+                yield clos.port_id(node, index)

@@ -1,0 +1,195 @@
+"""Selectors: which links or nodes something is meant for, apart from what is to happen to them.
+
+    links: h0:2                              the link of a port; h0:2~p2-t0-0:0 is its full name
+    links: [p0-t0-0:4, "p1-t1-*:*"]          names and globs of ports
+    links: p0-t0-*~p0-t1-1                   links between such nodes, or ports
+    links: {plane: 0, between: [t0, t1]}     by property; add node: p0-t1-3 for the links of one node
+    nodes: {plane: 0, tier: t1}              likewise for nodes: h3, "p*-t1-0", [h0, h1]
+    planes: 1                                a plane, several, or all
+    optic: 4                                 whole optical modules of four links
+    pick: random, count: 2                   take some of what matches; all without pick
+
+Selecting nothing is an error, because a fault that hits nothing would look like a fabric that bears it.
+"""
+
+import re
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+
+from testbed.document import validate_values
+from testbed.document.yaml_tree import parse_tree
+from testbed.errors import UsageError
+from testbed.topology.naming import Tier
+
+Pick = Literal["all", "first", "random"]
+
+TIERS_JOINED: Final = ([Tier.HOST, Tier.T0], [Tier.T0, Tier.T1])
+"""The tiers that links join, the lower first."""
+
+
+def _form(value: object) -> str:
+    """Which form of a field was written, so that errors speak of that form only."""
+    if isinstance(value, str | int):
+        return "one"
+    return "several" if isinstance(value, list) else "filter"
+
+
+def _plane_form(value: object) -> str:
+    return "number" if isinstance(value, int) else _form(value)
+
+
+_PlaneIndex = Annotated[int, Field(ge=0)]
+_Name = Annotated[str, Field(min_length=1)]
+_Planes = Annotated[
+    Annotated[_PlaneIndex, Tag("one")] | Annotated[list[_PlaneIndex], Field(min_length=1), Tag("several")],
+    Discriminator(_form),
+]
+
+
+class LinkFilter(BaseModel):
+    """Links by property; all given properties must hold."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    plane: _Planes | None = Field(default=None, description="Plane index, or a list of them.")
+    between: Annotated[list[Tier], Field(min_length=2, max_length=2)] | None = Field(
+        default=None, description="The two tiers a link joins, the lower first: [host, t0] or [t0, t1]."
+    )
+    node: _Name | None = Field(
+        default=None, description="A node at either end: `p0-t1-3`, `h3`, or a glob such as `p*-t1-0`."
+    )
+
+    @model_validator(mode="after")
+    def _check_something_is_selected(self) -> Self:
+        if self.plane is None and self.between is None and self.node is None:
+            raise ValueError("an empty filter selects nothing; give plane, between or node")
+        if self.between is not None and self.between not in TIERS_JOINED:
+            # The order is fixed because a-to-b means from the lower end to the upper, whatever is written.
+            written = ", ".join(self.between)
+            raise ValueError(f"no link is written [{written}]: use [host, t0] or [t0, t1], lower tier first")
+        return self
+
+
+class NodeFilter(BaseModel):
+    """Nodes by property; all given properties must hold."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    plane: _Planes | None = Field(default=None, description="Plane index, or a list of them; switches only.")
+    tier: Tier | None = Field(default=None, description="host, t0 or t1.")
+
+    @model_validator(mode="after")
+    def _check_something_is_selected(self) -> Self:
+        if self.plane is None and self.tier is None:
+            raise ValueError("an empty filter selects nothing; give plane or tier")
+        if self.plane is not None and self.tier is Tier.HOST:
+            raise ValueError("a host is in all planes: leave plane out, or select its port as a link (h3:0)")
+        return self
+
+
+class Choice(BaseModel):
+    """How many of what matches are taken."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    pick: Pick = Field(
+        default="all",
+        description="Take all that match, the first `count` in topology order, or `count` at random.",
+    )
+    count: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="How many to take; with pick first or random only, 1 when left out."
+    )
+
+    @model_validator(mode="after")
+    def _check_count_has_a_meaning(self) -> Self:
+        if self.count is not None and self.pick == "all":
+            raise ValueError(f"count: {self.count} needs pick: first or pick: random")
+        return self
+
+
+class LinkSelector(Choice):
+    """Which links."""
+
+    links: Annotated[
+        Annotated[_Name, Tag("one")]
+        | Annotated[list[_Name], Field(min_length=1), Tag("several")]
+        | Annotated[LinkFilter, Tag("filter")],
+        Discriminator(_form),
+    ] = Field(
+        description="A link (`p0-t0-0:4~p0-t1-0:0`), the port at one end (`h0:2`), a glob of either "
+        "(`p0-t1-1:*`), a list of these, or a filter."
+    )
+    optic: Annotated[int, Field(ge=2, le=64)] | None = Field(
+        default=None,
+        description="Links of an optical module, which fail together: so many neighbouring ports of a T0 "
+        "(for 4: ports 0 to 3, 4 to 7). Takes `count` whole modules of those that a matching link is in.",
+    )
+
+
+class NodeSelector(Choice):
+    """Which nodes."""
+
+    nodes: Annotated[
+        Annotated[_Name, Tag("one")]
+        | Annotated[list[_Name], Field(min_length=1), Tag("several")]
+        | Annotated[NodeFilter, Tag("filter")],
+        Discriminator(_form),
+    ] = Field(description="A node name, a glob of names (`p*-t1-0`), a list of these, or a filter.")
+
+
+class PlaneSelector(Choice):
+    """Which planes."""
+
+    planes: Annotated[
+        Annotated[Literal["all"], Tag("one")]
+        | Annotated[_PlaneIndex, Tag("number")]
+        | Annotated[list[_PlaneIndex], Field(min_length=1), Tag("several")],
+        Discriminator(_plane_form),
+    ] = Field(description="A plane index, a list of them, or `all`.")
+
+
+def parse_link_selector(text: str) -> LinkSelector:
+    """The selector of a command line: names and globs with commas between, or the mapping a file would hold.
+
+    Args:
+        text: `h0:2`, `p0-t1-0:*,p0-t1-1:*`, or `{links: {plane: 0}, pick: random, count: 2}`.
+
+    Raises:
+        UsageError: neither of the two.
+    """
+    return validate_values(_selector_values(text, "links"), LinkSelector, "selector")
+
+
+def parse_node_selector(text: str) -> NodeSelector:
+    """The selector of a command line, as for links: `h3`, `h0,h1`, `{nodes: {plane: 0, tier: t1}}`.
+
+    Raises:
+        UsageError: neither names nor such a mapping.
+    """
+    return validate_values(_selector_values(text, "nodes"), NodeSelector, "selector")
+
+
+def parse_plane_selector(text: str) -> PlaneSelector:
+    """The selector of a command line, as for links: `1`, `0,2`, `all`, `{planes: all, pick: random}`.
+
+    Raises:
+        UsageError: neither numbers nor such a mapping.
+    """
+    values = _selector_values(text, "planes")
+    names = values.get("planes")
+    if isinstance(names, list):
+        numbers = [int(name) if isinstance(name, str) and name.isdecimal() else name for name in names]
+        values = {**values, "planes": "all" if numbers == ["all"] else numbers}
+    return validate_values(values, PlaneSelector, "selector")
+
+
+def _selector_values(text: str, key: str) -> dict[str, Any]:
+    stripped = text.strip()
+    if stripped.startswith("{") or re.match(r"(links|nodes|planes|optic|pick|count):\s", stripped):
+        tree, _ = parse_tree(stripped, "selector")
+        if not isinstance(tree, dict):
+            raise UsageError(f"selector {text!r}: expected a mapping with {key}")
+        return tree
+    names: list[Any] = [name.strip() for name in stripped.split(",")]
+    return {key: names}

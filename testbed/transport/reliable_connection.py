@@ -1,0 +1,126 @@
+"""Reliable connections in a fabric: RoCEv2 and what differs from it in one respect, with parameters that fit.
+
+    rocev2       one path per QP, chosen once; DCQCN
+    infiniband   one path per QP; no rate control: the links' credits hold it back. Where switches choose
+                 adaptively packets take any path, and the responder places them in any order
+    spray-gbn    packets of a QP over all paths in turn; DCQCN
+
+The others take packets in order only; all go back to the first one lost. docs/transports.md says how each
+differs from the real thing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Final, Literal
+
+from agents.protocol.dcqcn import DcqcnParameters, cnp_interval_ns
+from testbed.errors import UsageError
+from testbed.topology.clos import Clos
+from testbed.topology.port_selection import port_rates_bps
+from testbed.topology.timing import base_rtt_ns, full_frame_bytes, serialisation_ns
+from testbed.transport.congestion import nic_rate_bps
+from testbed.transport.overtaking import check_order
+
+RcKind = Literal["rocev2", "infiniband", "spray-gbn"]
+RcAlgorithm = Literal["dcqcn", "fixed"]
+RC_KINDS: Final = ("rocev2", "infiniband", "spray-gbn")
+RC_ALGORITHMS: Final = ("dcqcn", "fixed")
+
+_UNSHAPED_RATE_BPS: Final = 100 * 10**9
+_UNSHAPED_RTT_NS: Final = 100_000
+_RTO_MIN_NS: Final = 20_000_000
+_RTO_RTTS: Final = 32
+_RTO_WINDOWS: Final = 8
+_RETRY_LIMIT: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class RcCongestion:
+    """What every reliable connection of a run does about congestion and loss.
+
+    Attributes:
+        algorithm: `dcqcn`, or `fixed`: at line rate until the window is full.
+        window_packets: full packets under way at most.
+        parameters: of DCQCN.
+        cnp_interval_ns: least time between two congestion notifications of a QP.
+        rto_ns: retransmission time-out.
+        any_order: packets may overtake one another.
+    """
+
+    algorithm: RcAlgorithm
+    window_packets: int
+    parameters: DcqcnParameters
+    cnp_interval_ns: int
+    rto_ns: int
+    any_order: bool = False
+
+    @property
+    def qp_attributes(self) -> dict[str, int | Mapping[str, int]]:
+        """What a QP is created with."""
+        return {
+            "window_packets": self.window_packets,
+            "cc": asdict(self.parameters),
+            "cnp_interval_ns": self.cnp_interval_ns,
+            "rto_ns": self.rto_ns,
+            "retry_limit": _RETRY_LIMIT,
+            "any_order": int(self.any_order),
+        }
+
+    def describe(self) -> str:
+        """In a few words, for tables."""
+        if self.algorithm == "fixed":
+            return f"fixed window of {self.window_packets} packets"
+        return f"dcqcn, at most {self.window_packets} packets under way"
+
+
+def choose_rc_congestion(
+    clos: Clos, kind: RcKind, algorithm: str | None = None, *, window_packets: int | None = None
+) -> RcCongestion:
+    """The congestion control asked for, or what is usual for *kind* where nothing is.
+
+    A QP's line rate is that of the NIC ports its packets take: one, or with `spray-gbn` one in every plane.
+    Of NICs with different rates the fastest counts; the time-out goes by the slowest port of the fabric.
+
+    Args:
+        clos: the fabric.
+        kind: of the transport.
+        algorithm: None: DCQCN on a shaped fabric but for infiniband, else fixed.
+        window_packets: None: the topology's.
+
+    Raises:
+        UsageError: what is asked for does not go together.
+    """
+    check_order(clos, kind)
+    if algorithm not in {None, *RC_ALGORITHMS}:
+        raise UsageError(f"cc: {algorithm!r} is not for {kind}; {' or '.join(RC_ALGORITHMS)} is accepted")
+    rate_bps, rtt_ns = _line_rate_bps(clos, kind), base_rtt_ns(clos)
+    if algorithm == "dcqcn" and not clos.spec.is_shaped:
+        raise UsageError(
+            "cc: dcqcn needs ports with a rate", hint="give the topology a port_rate, or use cc: fixed"
+        )
+    usual: RcAlgorithm = "fixed" if not clos.spec.is_shaped or kind == "infiniband" else "dcqcn"
+    chosen: RcAlgorithm = "dcqcn" if (algorithm or usual) == "dcqcn" else "fixed"
+    slowest_bps = min(port_rates_bps(clos))
+    if not clos.spec.is_shaped:
+        rate_bps, slowest_bps, rtt_ns = _UNSHAPED_RATE_BPS, _UNSHAPED_RATE_BPS, _UNSHAPED_RTT_NS
+    window_packets = window_packets or clos.spec.nic.window_packets
+    frame_bytes = full_frame_bytes(clos)
+    return RcCongestion(
+        algorithm=chosen,
+        window_packets=window_packets,
+        parameters=DcqcnParameters.scaled(rate_bps, rtt_ns, frame_bytes, is_fixed=chosen == "fixed"),
+        cnp_interval_ns=cnp_interval_ns(rtt_ns),
+        rto_ns=max(
+            _RTO_MIN_NS,
+            _RTO_RTTS * rtt_ns,
+            _RTO_WINDOWS * window_packets * serialisation_ns(frame_bytes, slowest_bps),
+        ),
+        any_order=clos.is_adaptive,
+    )
+
+
+def _line_rate_bps(clos: Clos, kind: RcKind) -> int:
+    """Rate at which a QP may begin; 0 if unshaped."""
+    if kind == "spray-gbn":
+        return nic_rate_bps(clos)
+    return max(port_rates_bps(clos)[: 2 * clos.numbering.host_link_count : 2])

@@ -1,0 +1,61 @@
+"""The transports, each with the congestion control that goes with it. docs/transports.md compares them."""
+
+from collections.abc import Mapping
+from typing import Final, Literal, get_args
+
+from agents.protocol.cc_profile import CC_ALGORITHMS, Setting
+from testbed.errors import UsageError
+from testbed.topology.clos import Clos
+from testbed.transport.congestion import CongestionControl, choose_congestion_control
+from testbed.transport.kernel_tcp import TCP_ALGORITHMS, TcpCongestion, choose_tcp_congestion
+from testbed.transport.reliable_connection import RC_ALGORITHMS, RcCongestion, choose_rc_congestion
+
+TransportKind = Literal["mrc", "rocev2", "infiniband", "spray-gbn", "tcp", "mptcp"]
+TRANSPORT_KINDS: Final[tuple[TransportKind, ...]] = get_args(TransportKind)
+
+AnyAlgorithm = Literal["nscc", "fixed", "dcqcn", "cubic", "reno", "dctcp", "bbr"]
+ANY_ALGORITHMS: Final = tuple(dict.fromkeys((*CC_ALGORITHMS, *RC_ALGORITHMS, *TCP_ALGORITHMS)))
+
+AnyCongestion = CongestionControl | RcCongestion | TcpCongestion
+
+
+def choose_congestion(
+    clos: Clos,
+    kind: TransportKind,
+    algorithm: str | None = None,
+    *,
+    window_packets: int | None = None,
+    evs: int | None = None,
+    settings: Mapping[str, Setting] | None = None,
+) -> AnyCongestion:
+    """The congestion control asked for, or what is usual for the transport on this fabric.
+
+    Args:
+        clos: the fabric.
+        kind: the transport.
+        algorithm: by name; None: the usual one.
+        window_packets: of a fixed window; None: the topology's.
+        evs: of a QP, when asked for.
+        settings: parameters of NSCC that differ from those that follow from the fabric.
+
+    Raises:
+        UsageError: what is asked for does not go together; the message begins with the key.
+    """
+    if kind == "mrc":
+        return choose_congestion_control(clos, algorithm, window_packets=window_packets, settings=settings)
+    if settings:
+        raise UsageError(f"cc_profile: parameters of nscc, which {kind} does not have")
+    if evs is not None and kind != "spray-gbn":
+        raise UsageError(f"evs: {_paths_of(kind)}")
+    match kind:
+        case "tcp" | "mptcp":
+            return choose_tcp_congestion(clos, kind, algorithm, window_packets=window_packets)
+        case _:
+            return choose_rc_congestion(clos, kind, algorithm, window_packets=window_packets)
+
+
+def _paths_of(kind: TransportKind) -> str:
+    if kind == "mptcp":
+        return "a connection of mptcp has one subflow per plane, whose paths hashes choose"
+    what = "connection" if kind == "tcp" else "QP"
+    return f"a {what} of {kind} has one path; use qps for more of them"

@@ -1,0 +1,1 @@
+"""Labs in virtual time: the same programs and agents over a queue of events; docs/virtual-time.md."""

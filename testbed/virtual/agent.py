@@ -1,0 +1,209 @@
+"""A NIC agent in virtual time: the reactions of a live one, driven by the simulation. It can die or hang."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from agents.abi import Event
+from agents.bpf.virtual import VirtualFolder, VirtualRuntime
+from agents.clock import monotonic_ns
+from agents.nic.config import NicSettings
+from agents.nic.device import NicDevice
+from agents.nic.reactions import Holdings, Reactions
+from testbed.errors import AgentError, TestbedError
+from testbed.topology.clos import Clos
+from testbed.topology.element import Node
+
+
+class Client(Protocol):
+    """What an agent needs of a connection.
+
+    Attributes:
+        holdings: what was created through it.
+    """
+
+    holdings: Holdings
+
+    def tell(self, told: dict[str, Any]) -> None:
+        """An event."""
+
+    def break_off(self) -> None:
+        """The agent has died."""
+
+
+class Surroundings(Protocol):
+    """What an agent needs of its lab.
+
+    Attributes:
+        clos: the lab's topology.
+        runtime: what runs the programs.
+        carriers: by port id, whether its interface is up.
+    """
+
+    clos: Clos
+    runtime: VirtualRuntime
+    carriers: list[bool]
+
+    def node_pins(self, host: str) -> VirtualFolder:
+        """Maps of one NIC."""
+
+    def set_alarm(self, owner: "VirtualAgent", due_ns: int | None) -> None:
+        """Has `owner.on_time` called then."""
+
+
+class VirtualAgent:
+    """The agent of one host.
+
+    Args:
+        lab: whose agent it is.
+        host: its node.
+        settings: what it is told about its NIC.
+
+    Attributes:
+        host: name of its node.
+    """
+
+    def __init__(self, lab: Surroundings, host: Node, settings: NicSettings) -> None:
+        self._lab = lab
+        self._index = host.index
+        self._node = host
+        self._settings = settings
+        self._reactions: Reactions | None = None
+        self._is_frozen = False
+        self._held: list[Callable[[], None]] = []
+        self._connections: list[Client] = []
+        self.host = host.name
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether there is one."""
+        return self._reactions is not None
+
+    # -- life -------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begins with a NIC that does nothing, unless it runs."""
+        if self._reactions is not None:
+            return
+        device = NicDevice(self._lab.node_pins(self.host))
+        self._reactions = Reactions(self._settings, device, self._publish, lambda _: None)
+        self._lab.runtime.empty_ring(self._index)
+        self._lab.runtime.attend(self._index, is_attended=True)
+        for port in self._lab.clos.ports_of(self._node):
+            self._reactions.on_carrier(port.id, is_up=self._lab.carriers[port.id])
+        self._reactions.start()
+        self._arm()
+
+    def kill(self) -> None:
+        """Ends at once; its connections break, its QPs are left alone."""
+        self._reactions = None
+        self._held.clear()
+        self._is_frozen = False
+        self._lab.runtime.attend(self._index, is_attended=False)
+        self._arm()
+        connections, self._connections = self._connections, []
+        for connection in connections:
+            connection.break_off()
+
+    def freeze(self) -> None:
+        """Stands still; what happens meanwhile waits."""
+        self._is_frozen = True
+        self._lab.runtime.attend(self._index, is_attended=False)
+        self._arm()
+
+    def thaw(self) -> None:
+        """Goes on with what has waited."""
+        if not self._is_frozen:
+            return
+        self._is_frozen = False
+        if self._reactions is not None:
+            self._lab.runtime.empty_ring(self._index)
+            self._lab.runtime.attend(self._index, is_attended=True)
+            held, self._held = self._held, []
+            for each in held:
+                each()
+        self._arm()
+
+    # -- what happens -----------------------------------------------------------------------------
+
+    def on_events(self, events: list[Event]) -> None:
+        """The NIC has reported, oldest first."""
+        self._soon(lambda reactions: reactions.on_events(events))
+
+    def on_carrier(self, port_id: int, *, is_up: bool) -> None:
+        """A port of the NIC has, or has lost, its carrier."""
+        self._soon(lambda reactions: reactions.on_carrier(port_id, is_up=is_up))
+
+    def on_time(self) -> int | None:
+        """Does what is due; when the next is."""
+        if self._reactions is None or self._is_frozen:
+            return None
+        self._reactions.on_time()
+        return self._reactions.next_deadline_ns()
+
+    def call(self, verb: str, arguments: dict[str, Any], holdings: Holdings) -> Any:
+        """The result of a verb.
+
+        Raises:
+            AgentError: there is no agent, or it stands still.
+            TestbedError: the agent refuses.
+        """
+        if self._reactions is None:
+            raise AgentError(f"the NIC agent of {self.host} died")
+        if self._is_frozen:
+            raise AgentError(f"the NIC agent of {self.host} did not send an answer to {verb!r} in time")
+        result = self._reactions.call(verb, arguments, holdings)
+        self._arm()
+        return result
+
+    def cast(self, verb: str, arguments: dict[str, Any], connection: Client) -> None:
+        """A verb that nobody waits for; a refusal is an event.
+
+        Raises:
+            AgentError: there is no agent.
+        """
+        if self._reactions is None:
+            raise AgentError(f"the NIC agent of {self.host} is gone")
+
+        def carry_out(reactions: Reactions) -> None:
+            try:
+                reactions.call(verb, arguments, connection.holdings)
+            except TestbedError as error:
+                told = {"event": "refused", "time_ns": monotonic_ns(), "host": self.host}
+                connection.tell(told | {"verb": verb, "qpn": arguments.get("qpn"), "error": error.message})
+
+        self._soon(carry_out)
+
+    def attach(self, connection: Client) -> None:
+        """Tells *connection* what it subscribes to from now on.
+
+        Raises:
+            AgentError: there is no agent.
+        """
+        if self._reactions is None:
+            raise AgentError(f"no NIC agent answers on {self.host}")
+        self._connections.append(connection)
+
+    def detach(self, connection: Client) -> None:
+        """The connection is closed: what it has created is given back."""
+        self._connections.remove(connection)
+        self._soon(lambda reactions: reactions.release(connection.holdings))
+
+    def _soon(self, work: Callable[[Reactions], None]) -> None:
+        """Does something now, or when the agent goes on; a dead one does nothing."""
+        reactions = self._reactions
+        if reactions is None:
+            return
+        if self._is_frozen:
+            self._held.append(lambda: work(reactions))
+            return
+        work(reactions)
+        self._arm()
+
+    def _publish(self, told: dict[str, Any]) -> None:
+        for connection in self._connections:
+            connection.tell(told)
+
+    def _arm(self) -> None:
+        is_running = self._reactions is not None and not self._is_frozen
+        due_ns = self._reactions.next_deadline_ns() if self._reactions is not None and is_running else None
+        self._lab.set_alarm(self, due_ns)

@@ -1,0 +1,108 @@
+"""A connection to a NIC agent in virtual time: the verbs without a socket."""
+
+import os
+from typing import Any
+
+from agents.nic.reactions import Holdings
+from agents.nic.verb_methods import VerbMethods
+from testbed.errors import AgentError, UsageError
+from testbed.virtual.lab import VirtualLab
+
+
+class VirtualConnection(VerbMethods):
+    """What AgentClient is in a live lab.
+
+    Args:
+        lab: the lab.
+        host: whose agent it leads to.
+
+    Attributes:
+        holdings: what was created through it.
+
+    Raises:
+        AgentError: there is no agent.
+    """
+
+    def __init__(self, lab: VirtualLab, host: str) -> None:
+        self._lab = lab
+        self._agent = lab.agent(host)
+        self._agent.attach(self)
+        self._kinds: frozenset[str] = frozenset()
+        self._events: list[dict[str, Any]] = []
+        self._ready: int | None = None
+        self._is_broken = False
+        self.holdings = Holdings()
+
+    def fileno(self) -> int:
+        """Readable when an event waits, or the agent is dead."""
+        if self._ready is None:
+            self._ready = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        return self._ready
+
+    def call(self, verb: str, *, answer_ns: int | None = None, **arguments: Any) -> Any:
+        """The result of any verb."""
+        del answer_ns
+        self._check()
+        try:
+            return self._agent.call(verb, arguments, self.holdings)
+        except UsageError as error:
+            raise UsageError(f"{verb}: {error.message}", hint=error.hint) from error
+
+    def cast(self, verb: str, **arguments: Any) -> None:
+        """A verb that is not waited for."""
+        self._check()
+        self._agent.cast(verb, arguments, self)
+
+    def subscribe(self, *kinds: str) -> None:
+        """Asks for events of these kinds."""
+        self._check()
+        self._kinds = frozenset(kinds)
+
+    def drain_events(self) -> list[dict[str, Any]]:
+        """Events that wait.
+
+        Raises:
+            AgentError: there are none, and the agent has died.
+        """
+        if not self._events:
+            self._check()
+        if self._ready is not None and self._events:
+            os.eventfd_read(self._ready)
+        events, self._events = self._events, []
+        if self._is_broken:
+            self._make_readable()
+        return events
+
+    def close(self) -> None:
+        """Ends the connection; the agent takes back what was created through it."""
+        if self._ready is not None:
+            os.close(self._ready)
+            self._ready = None
+        if not self._is_broken:
+            self._agent.detach(self)
+            self._is_broken = True
+
+    # -- for the agent ----------------------------------------------------------------------------
+
+    def tell(self, told: dict[str, Any]) -> None:
+        """An event, for who subscribed to its kind; refusals come unasked."""
+        if told["event"] not in self._kinds and told["event"] != "refused":
+            return
+        if not self._events:
+            self._make_readable()
+        self._events.append(told)
+
+    def break_off(self) -> None:
+        """The agent has died."""
+        if not self._events:
+            self._make_readable()
+        self._is_broken = True
+
+    def _make_readable(self) -> None:
+        if self._ready is not None:
+            os.eventfd_write(self._ready, 1)
+            self._lab.tell()
+
+    def _check(self) -> None:
+        if self._is_broken:
+            raise AgentError(f"the NIC agent of {self._agent.host} died")

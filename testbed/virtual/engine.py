@@ -1,0 +1,89 @@
+"""The workload engine in virtual time: whoever waits for it lets time pass."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+
+from testbed.errors import UsageError
+from testbed.scenario.spec.plan import PlannedTransport
+from testbed.transport.congestion import CongestionControl
+from testbed.transport.reliable_connection import RcCongestion
+from testbed.virtual.connection import VirtualConnection
+from testbed.virtual.lab import VirtualLab
+from testbed.workloads.engine import Engine
+from testbed.workloads.mrc_transport import MrcTransport, QpShape
+from testbed.workloads.nic_access import NicMaps
+from testbed.workloads.rc_transport import RcTransport
+from testbed.workloads.shown_operations import OperationListener
+from testbed.workloads.transport import Transport
+
+_FOR_EVER_NS = (1 << 63) - 1
+
+
+class VirtualEngine(Engine):
+    """The workloads of one run in a lab in virtual time.
+
+    Args:
+        lab: the lab.
+        transport: what carries the messages.
+        on_operation: is told each completed operation of collectives.
+        is_killed: whether a host's agent was killed on purpose.
+    """
+
+    def __init__(
+        self,
+        lab: VirtualLab,
+        transport: Transport,
+        on_operation: OperationListener | None = None,
+        is_killed: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        super().__init__(transport, on_operation, is_killed)
+        self._lab = lab
+        self._turns = ExitStack()
+
+    def wait(self, deadline_ns: int | None) -> bool:
+        """Whether all workloads that were started are over."""
+        self._lab.run_until(_FOR_EVER_NS if deadline_ns is None else deadline_ns, self._is_over)
+        return self._is_over()
+
+    def deadline_ns(self) -> int | None:
+        """When a turn is due even without an event."""
+        return self._deadline_ns()
+
+    def turn(self) -> None:
+        """Takes events and does what is due."""
+        self._turn()
+
+    def _begin(self) -> None:
+        self._turns.enter_context(self._lab.taking_turns(self))
+
+    def _end(self) -> None:
+        self._turns.close()
+
+    def _command(self, work: Callable[[], None]) -> None:
+        work()
+
+
+def check_transport(transport: PlannedTransport) -> None:
+    """Raises UsageError, with what to use, for a transport of the kernel."""
+    if transport.kind in {"tcp", "mptcp"}:
+        raise UsageError(
+            f"{transport.kind} is the kernel's own, and virtual time has no kernel",
+            hint="run it without --virtual, or use mrc, rocev2, infiniband or spray-gbn",
+        )
+
+
+def virtual_transport(lab: VirtualLab, transport: PlannedTransport) -> Transport:
+    """What carries the messages of a plan.
+
+    Raises:
+        UsageError: it is the kernel's, or its congestion control is not one of its own.
+    """
+    check_transport(transport)
+    connect, look = partial(VirtualConnection, lab), lambda host: NicMaps(lab.node_pins(host))
+    match transport.kind, transport.congestion:
+        case "mrc", CongestionControl() as congestion:
+            return MrcTransport(lab.clos, connect, look, QpShape(transport.evs, congestion))
+        case "rocev2" | "infiniband" | "spray-gbn" as kind, RcCongestion() as rc_congestion:
+            return RcTransport(lab.clos, connect, look, kind, rc_congestion)
+    raise UsageError(f"{transport.kind} has no congestion control {transport.congestion.describe()}")

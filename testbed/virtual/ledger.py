@@ -1,0 +1,37 @@
+"""The fault ledger of a lab in virtual time: it dies with its process, and so do the faults."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from testbed.faults.ledger import Entry
+
+
+class MemoryLedger:
+    """What an injector needs of a Ledger."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Entry] = {}
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Nobody else is there."""
+        yield
+
+    def entries(self) -> dict[str, Entry]:
+        """The entries by fault id, oldest first."""
+        return dict(self._entries)
+
+    def write(self, entry: Entry) -> None:
+        """Stores *entry*, in place of an older one with the same fault id."""
+        self._entries[entry.fault.fault_id] = entry
+
+    def remove(self, fault_id: str) -> None:
+        """Forgets an entry."""
+        self._entries.pop(fault_id, None)
+
+    def record(self, event: dict[str, Any]) -> None:
+        """A run's own record has the event."""
+
+    def wait_while_changed(self, fault_id: str, deadline_ns: int) -> None:
+        """Nobody else changes an entry."""

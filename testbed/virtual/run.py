@@ -1,0 +1,37 @@
+"""One run in virtual time, from plan to result folder."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from testbed.scenario.execution import FinishedRun, execute
+from testbed.scenario.run.signal_clock import catching_signals
+from testbed.scenario.spec.plan import Plan
+from testbed.virtual.world import VirtualLabView, virtual_world
+
+
+def run_virtually(
+    plan: Plan,
+    source: str | None,
+    runs: Path,
+    *,
+    force: Callable[[], object] | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> FinishedRun:
+    """The finished run of *plan*, in a lab that exists for it alone; see `execute`.
+
+    Args:
+        plan: what to do.
+        source: text of the scenario file, kept with the results.
+        runs: folder of all runs.
+        force: called at the second signal.
+        progress: called with each step, in words.
+
+    Raises:
+        UsageError: virtual time cannot do what the plan asks for.
+        PreflightError: the library of virtual time is not built.
+    """
+    with ExitStack() as stack:
+        machine = stack.enter_context(catching_signals(force))
+        world = stack.enter_context(virtual_world(plan, machine))
+        return execute(plan, source, world, VirtualLabView(), runs, progress)

@@ -1,0 +1,151 @@
+"""A run in virtual time: what the runner works on, and what the results say about the lab."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final
+
+from agents.abi import VirtualPayload
+from agents.bpf.virtual import VirtualRuntime
+from testbed.fabric.link_probes import LinkProbeCounts
+from testbed.faults.controller import FaultController, FaultEvent
+from testbed.faults.effects import IcrcChecked
+from testbed.faults.fault import ScheduledFault
+from testbed.metrics.cpu_use import CpuReading
+from testbed.metrics.reader import LabReader
+from testbed.metrics.sampler import take_reading
+from testbed.scenario.measure.recovery import Recovery
+from testbed.scenario.run.live import EngineWorkloads, LiveSampler, SessionInjector
+from testbed.scenario.run.nic_listeners import NicListeners
+from testbed.scenario.run.protocols import Clock
+from testbed.scenario.run.runner import World
+from testbed.scenario.spec.plan import Plan, PlannedTransport
+from testbed.topology.resolve import resolve_topology
+from testbed.virtual.connection import VirtualConnection
+from testbed.virtual.engine import VirtualEngine, check_transport, virtual_transport
+from testbed.virtual.lab import VirtualLab, virtual_lab
+from testbed.virtual.ledger import MemoryLedger
+from testbed.virtual.target import VirtualTarget
+from testbed.workloads.engine import Engine
+
+RUNTIME: Final = "virtual"
+
+
+class VirtualLabView:
+    """What the results say about a lab in virtual time; nobody else can look at it."""
+
+    name = RUNTIME
+    runtime = RUNTIME
+
+    def announced(self, plan: Plan, run_id: str) -> AbstractContextManager[None]:
+        """Nobody to tell."""
+        del plan, run_id
+        return nullcontext()
+
+    def show_recovery(self, recoveries: Sequence[Recovery]) -> None:
+        """Nobody to show it to."""
+
+
+class VirtualClock:
+    """The lab's time; waiting lets it pass. The first date and interruptions are the machine's."""
+
+    def __init__(self, lab: VirtualLab, machine: Clock) -> None:
+        self._lab = lab
+        self._machine = machine
+        self._began = machine.utc_now()
+
+    def now_ns(self) -> int:
+        """The lab's time."""
+        return self._lab.runtime.now_ns()
+
+    def utc_now(self) -> datetime:
+        """The date at which the lab was made, and its time since."""
+        return self._began + timedelta(microseconds=self.now_ns() // 1000)
+
+    def wait_until_ns(self, deadline_ns: int) -> None:
+        """Lets time pass up to *deadline_ns*, or until a signal came."""
+        self._lab.run_until(deadline_ns)
+
+    def interruption(self) -> str | None:
+        """Name of the signal that came; None while none did."""
+        return self._machine.interruption()
+
+
+class VirtualFaults:
+    """The faults of one run; they end with it."""
+
+    def __init__(self, lab: VirtualLab) -> None:
+        self._target = VirtualTarget(lab)
+        self._controller = FaultController(MemoryLedger(), self._target, clock_ns=lab.runtime.now_ns)
+
+    def make_ready(self, faults: Iterable[ScheduledFault]) -> None:
+        """Nothing takes a while."""
+
+    def apply(self, fault: ScheduledFault) -> FaultEvent:
+        """The event of *fault* having begun."""
+        return self._controller.apply(fault)
+
+    def clear(self, fault_id: str) -> FaultEvent:
+        """The event of the fault having ended."""
+        return self._controller.clear(fault_id)
+
+    def clear_all(self) -> Sequence[FaultEvent]:
+        """Events of all of them having ended."""
+        return self._controller.clear_all()
+
+    def close(self) -> None:
+        """Gives the maps up."""
+        self._target.close()
+
+
+@contextmanager
+def virtual_world(plan: Plan, machine: Clock, runtime: VirtualRuntime | None = None) -> Iterator[World]:
+    """What a run works on, in a lab in virtual time that lasts as long as the context.
+
+    Args:
+        plan: of the run.
+        machine: tells dates and interruptions.
+        runtime: what runs the programs; None: the library that `make virtual` builds.
+
+    Raises:
+        UsageError: virtual time cannot do what the plan asks for.
+        PreflightError: the library of virtual time is not built.
+    """
+    check_transport(plan.transport)
+    clos = resolve_topology(plan.topology)
+    with ExitStack() as stack:
+        lab = stack.enter_context(
+            virtual_lab(
+                clos,
+                seed=plan.seed,
+                payload=payload_of(plan),
+                runtime=runtime,
+                is_interrupted=lambda: machine.interruption() is not None,
+            )
+        )
+        reader = LabReader(RUNTIME, clos, lab.fabric_pins, lab.fabric_pins)
+        stack.callback(reader.close)
+        nics = stack.enter_context(closing(NicListeners(clos, partial(VirtualConnection, lab))))
+        faults = stack.enter_context(closing(VirtualFaults(lab)))
+        workloads = stack.enter_context(closing(EngineWorkloads(_engine_maker(lab, nics))))
+        probes = None
+        if plan.topology.probing is not None:
+            probes = stack.enter_context(LinkProbeCounts(lab, clos))
+        take = partial(take_reading, reader, lambda time_ns: CpuReading(time_ns, ()))
+        sampler = LiveSampler(take, clos, nics, probes, lambda: 0)
+        yield World(
+            VirtualClock(lab, machine), SessionInjector(faults, nics), workloads, sampler, is_simulated=True
+        )
+
+
+def payload_of(plan: Plan) -> VirtualPayload:
+    """By reference, unless a link damages packets or NICs compute a checksum of them."""
+    corrupts = any(isinstance(effect, IcrcChecked) for fault in plan.faults for effect in fault.effects)
+    if corrupts or plan.topology.nic.icrc == "on":
+        return VirtualPayload.COPY
+    return VirtualPayload.REFERENCE
+
+
+def _engine_maker(lab: VirtualLab, nics: NicListeners) -> Callable[[PlannedTransport], Engine]:
+    return lambda transport: VirtualEngine(lab, virtual_transport(lab, transport), None, nics.is_killed)

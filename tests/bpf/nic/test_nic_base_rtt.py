@@ -1,0 +1,88 @@
+"""NSCC's base RTT is that of a full packet, whatever lengths were timed and in whatever order."""
+
+from collections import deque
+from dataclasses import replace
+from typing import Final
+
+import pytest
+from exploring import examples
+from far_end import FarEnd
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nic_bench import NicBench
+from reference.responder import MessagesDone
+from write_source import UDP_OVERHEAD_BYTES, Sent, WriteSource
+from write_target import MESSAGE_ENDS
+
+from agents.abi import Limit
+from agents.protocol.cc_profile import CcLink, NsccParameters, derive_profile
+from testbed.topology import timing
+from testbed.topology.clos import Clos
+from testbed.topology.spec import TopologySpec
+
+pytestmark = pytest.mark.root
+
+PMTU_BYTES: Final = 2048
+ACK_FRAME_BYTES: Final = timing.SACK_FRAME_BYTES - 32
+RATE_BPS: Final = 10_000_000
+SHAPED = Clos(TopologySpec(planes=4, t0=3, t1=2, hosts_per_t0=2, uplinks_per_pair=2, port_rate=RATE_BPS))
+LONGER_THAN_BASE = 1.25
+"""Of the base RTT that the profile names: what is measured is less."""
+
+
+def idle_rtt_ns(packet: Sent, far: FarEnd, *, is_acked: bool) -> int:
+    """What theory says of this packet and its answer in the empty fabric."""
+    return timing.expected_rtt_ns(
+        SHAPED,
+        far.host,
+        far.peer,
+        data_frame_bytes=timing.DATA_OVERHEAD_BYTES + len(packet.write.payload),
+        sack_frame_bytes=ACK_FRAME_BYTES if is_acked else None,
+    )
+
+
+def deliver_in_an_empty_fabric(source: WriteSource, packet: Sent) -> Sent | None:
+    """The packet arrives, and its SACK or ACK returns when theory says, in model time; what that became."""
+    entropy = source.attributes.evs[packet.ev]
+    said = source.reference.receive(
+        packet.psn,
+        UDP_OVERHEAD_BYTES + len(packet.write.payload) + packet.write.bth.pad_bytes,
+        entropy=entropy,
+        timestamp=0,
+        ends_message=packet.write.bth.opcode in MESSAGE_ENDS,
+    )
+    answer = (
+        source.far.ack(said.psn, said.count)
+        if isinstance(said, MessagesDone)
+        else source.far.sack(said[0], said[1])
+    )
+    sent_ns = source.nic.qp().tx[packet.psn % Limit.PSN_RING].sent_ns
+    _, following = source.try_packet(
+        answer,
+        plane=packet.plane,
+        entropy=entropy,
+        model_ns=sent_ns + idle_rtt_ns(packet, source.far, is_acked=isinstance(said, MessagesDone)),
+    )
+    return following
+
+
+@settings(max_examples=examples(40))
+@given(sizes=st.lists(st.integers(1, 3 * PMTU_BYTES), min_size=1, max_size=12))
+def test_base_rtt_is_that_of_a_full_packet_after_any_order_of_sizes(
+    bench: NicBench, distant: FarEnd, sizes: list[int]
+) -> None:
+    bench.reset()
+    theory_ns = timing.expected_rtt_ns(SHAPED, distant.host, distant.peer)
+    link = CcLink(4 * RATE_BPS, round(LONGER_THAN_BASE * theory_ns), PMTU_BYTES)
+    attributes = replace(
+        distant.attributes(byte_time_ps=timing.byte_time_ps(SHAPED, is_local=False)),
+        cc=NsccParameters.from_profile(derive_profile(link)),
+    )
+    source = WriteSource(bench, distant, attributes)
+    for number, size in enumerate(sizes):
+        source.post(size, work_id=number)
+        under_way = deque(source.send())
+        while under_way:
+            following = deliver_in_an_empty_fabric(source, under_way.popleft())
+            under_way.extend([following] if following else [])
+    assert bench.qp().nscc.base_rtt_ns == pytest.approx(theory_ns, rel=0.05)

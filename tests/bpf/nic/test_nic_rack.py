@@ -1,0 +1,87 @@
+"""RACK, and the RTT it goes by: a packet that others on other paths have passed is lost after a while."""
+
+import pytest
+from far_end import FarEnd
+from nic_bench import NicBench
+from write_source import Sent, WriteSource
+
+from agents.abi import EvState
+
+pytestmark = pytest.mark.root
+
+REO_WND_NS = 50_000_000
+RTO_NS = 16 * REO_WND_NS
+
+
+def racked_source(nic: NicBench, timed: FarEnd) -> WriteSource:
+    return WriteSource(nic, timed, timed.attributes(rto_ns=RTO_NS, reo_wnd_min_ns=REO_WND_NS))
+
+
+def sent_when_asked(source: WriteSource) -> list[Sent]:
+    while not (sent := source.send()):
+        source.nic.await_events()
+    return sent
+
+
+def test_first_sample_is_the_estimate_and_later_ones_move_it(nic: NicBench, timed: FarEnd) -> None:
+    source = WriteSource(nic, timed)
+    source.post(2048 * 4)
+    first, second, *_ = source.send()
+    source.deliver(first)
+    qp = nic.qp(source.index)
+    assert 0 < qp.srtt_ns == qp.rtt_ns
+    assert qp.rttvar_ns == qp.rtt_ns // 2
+    srtt_ns, rttvar_ns = qp.srtt_ns, qp.rttvar_ns
+    source.deliver(second)
+    qp = nic.qp(source.index)
+    more_ns = abs(srtt_ns - qp.rtt_ns) - rttvar_ns
+    assert qp.rttvar_ns == rttvar_ns + (more_ns >> (2 if more_ns > 0 else 6))
+    assert qp.srtt_ns == srtt_ns + ((qp.rtt_ns - srtt_ns) >> 3)
+
+
+def test_packet_that_others_have_passed_is_lost_after_the_reordering_window(
+    nic: NicBench, timed: FarEnd
+) -> None:
+    source = racked_source(nic, timed)
+    source.post(2048 * 4)
+    lost, *others = source.send()
+    for packet in others:
+        source.deliver(packet)
+    assert nic.qp(source.index).evs[lost.ev].state == EvState.GOOD
+    (again,) = sent_when_asked(source)
+    assert (again.psn, again.write.bth.is_retransmission) == (lost.psn, True)
+    assert again.ev != lost.ev
+    qp = nic.qp(source.index)
+    assert qp.evs[lost.ev].state == EvState.ASSUMED_BAD
+    assert (qp.retries, qp.reo_wnd_steps) == (0, 0)
+
+
+def test_last_packet_is_passed_by_none(nic: NicBench, timed: FarEnd) -> None:
+    source = racked_source(nic, timed)
+    source.post(2048 * 4)
+    *others, last = source.send()
+    for packet in others:
+        source.deliver(packet)
+    (again,) = sent_when_asked(source)
+    assert again.psn == last.psn
+    assert nic.qp(source.index).retries == 1  # by the RTO: there is no tail loss probe here
+
+
+def test_packet_that_had_only_been_late_makes_the_window_grow(nic: NicBench, timed: FarEnd) -> None:
+    source = racked_source(nic, timed)
+    source.post(2048 * 4)
+    late, *others, _ = source.send()
+    for packet in others:
+        source.deliver(packet)
+    sent_when_asked(source)
+    source.feed(
+        source.reference.receive(
+            late.psn,
+            48 + len(late.write.payload),
+            entropy=source.attributes.evs[late.ev],
+            timestamp=0,
+            ends_message=False,
+        )[0],
+        plane=late.plane,
+    )
+    assert nic.qp(source.index).reo_wnd_steps == 1

@@ -1,0 +1,117 @@
+"""QPs of a NIC to hosts of one T0 share their paths: what one finds out, the others heed."""
+
+import pytest
+from far_end import FarEnd, packet_of
+from nic_bench import NicBench
+from reference.packet import EndpointRequest
+from write_source import Sent, WriteSource
+
+from agents.abi import EvLayout, EvState
+from agents.nic.qp import QpAttributes, nic_path
+from testbed.topology.ev import Ev
+
+pytestmark = pytest.mark.root
+
+UPLINKS = (0, 1, 2, 3)
+
+
+def attributes(far: FarEnd, *uplinks: int, **changes: int) -> QpAttributes:
+    """Two EVs on each uplink of each plane, all of them active."""
+    evs = tuple(
+        Ev(plane, uplink, copy).value
+        for plane in range(far.clos.spec.planes)
+        for uplink in uplinks
+        for copy in range(2)
+    )
+    return far.attributes(evs=evs, **({"backup_per_plane": 0, "shares_paths": 1} | changes))
+
+
+def path_of(source: WriteSource, ev: int) -> int:
+    return source.attributes.evs[ev] >> EvLayout.UPLINK_SHIFT
+
+
+def lose_one(source: WriteSource) -> Sent:
+    """A packet that a later one on its path passes."""
+    packets = source.send()
+    for lost in packets:
+        later = [packet for packet in packets if path_of(source, packet.ev) == path_of(source, lost.ev)]
+        if len(later) > 1 and later[0] is lost:
+            source.deliver(later[1])
+            return lost
+    raise AssertionError("no path has two packets")
+
+
+def one_of_two(nic: NicBench, far: FarEnd, **changes: int) -> WriteSource:
+    source = WriteSource(nic, far, attributes(far, *UPLINKS, **changes))
+    source.post(2048 * 100)
+    return source
+
+
+@pytest.fixture
+def first(nic: NicBench, distant: FarEnd) -> WriteSource:
+    """A QP that has lost a packet."""
+    return one_of_two(nic, distant)
+
+
+def test_path_on_which_one_qp_lost_a_packet_is_left_alone_by_another(
+    nic: NicBench, first: WriteSource, timed: FarEnd
+) -> None:
+    second = one_of_two(nic, timed)
+    lost = lose_one(first)
+    place = nic.paths.path[nic_path(nic.qp(), first.attributes.evs[lost.ev])]
+    assert place.suspected_ns > 0
+    assert place.falls == 1
+    avoided = path_of(first, lost.ev)
+    packets = second.send()
+    assert len(packets) > 4 * len(UPLINKS)
+    assert avoided not in {path_of(second, packet.ev) for packet in packets}
+    assert all(ev.state == EvState.GOOD for ev in nic.qp(second.index).evs[: len(second.attributes.evs)])
+
+
+def test_qp_that_shares_nothing_does_not_heed_it(nic: NicBench, first: WriteSource, timed: FarEnd) -> None:
+    second = one_of_two(nic, timed, shares_paths=0)
+    lost = lose_one(first)
+    assert path_of(first, lost.ev) in {path_of(second, packet.ev) for packet in second.send()}
+
+
+def test_suspected_path_is_taken_when_there_is_no_other(
+    nic: NicBench, first: WriteSource, timed: FarEnd
+) -> None:
+    lost = lose_one(first)
+    plane, uplink = divmod(path_of(first, lost.ev), 1 << (EvLayout.PLANE_SHIFT - EvLayout.UPLINK_SHIFT))
+    nic.control.port_up_mask = 1 << plane
+    second = WriteSource(nic, timed, attributes(timed, uplink))
+    second.post(2048 * 4)
+    assert len(second.send()) == 4
+
+
+def test_answered_probes_clear_a_path_for_all(nic: NicBench, first: WriteSource, timed: FarEnd) -> None:
+    second = one_of_two(nic, timed)
+    lost = lose_one(first)
+    entropy = first.attributes.evs[lost.ev]
+    place = nic_path(nic.qp(), entropy)
+    for _ in range(first.attributes.probe_success_target):
+        assert nic.paths.path[place].suspected_ns > 0
+        (probe,) = nic.probe([lost.ev])
+        response = first.far.probe_response(packet_of(probe, EndpointRequest).bth.psn)
+        nic.receive(first.far.arriving_octets(response, lost.plane, entropy), lost.plane)
+    assert nic.qp().evs[lost.ev].state == EvState.GOOD
+    assert nic.paths.path[place].suspected_ns == 0
+    assert path_of(first, lost.ev) in {path_of(second, packet.ev) for packet in second.send()}
+
+
+def test_suspicion_that_nothing_confirms_ends(nic: NicBench, first: WriteSource, timed: FarEnd) -> None:
+    second = one_of_two(nic, timed)
+    lost = lose_one(first)
+    nic.paths.path[nic_path(nic.qp(), first.attributes.evs[lost.ev])].suspected_ns = 1
+    assert path_of(first, lost.ev) in {path_of(second, packet.ev) for packet in second.send()}
+
+
+def test_unanswered_probe_confirms_a_suspicion(nic: NicBench, first: WriteSource) -> None:
+    lost = lose_one(first)
+    place = nic.paths.path[nic_path(nic.qp(), first.attributes.evs[lost.ev])]
+    nic.probe([lost.ev])
+    before_ns = place.suspected_ns
+    nic.probe([lost.ev])
+    assert place.suspected_ns > before_ns
+    assert place.falls == 1

@@ -1,0 +1,250 @@
+"""A kill walk: SIGKILL at moments over the whole length of a command, and the next command cleans up.
+
+Before and after, the machine is compared: network namespaces, links, mounts, processes, pins, lab folders.
+As root: python tests/long/kill_walk.py [--moments N] [CASE...]
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from agents.clock import monotonic_ns
+
+LAB = "walked"
+COMMAND_S = 900  # a command that has not ended by then hangs
+LINK = "p0-t0-0:1~p0-t1-0:0"
+TOPOLOGY = "{planes: 1, t0: 2, t1: 1, hosts_per_t0: 1}"
+HEADER = "apiVersion: mrc-testbed/v1\nkind: {kind}\nmetadata: {{name: walked}}\nspec:"
+SCENARIO = f"""{HEADER.format(kind="Scenario")}
+  topology: {TOPOLOGY}
+  workloads: [{{name: main, kind: write-bw, from: h0, to: h1, size: 16KiB, duration: 300ms}}]
+  faults: [{{id: f, at: 100ms, for: 100ms, kind: loss, ratio: 5%, select: {{links: {{plane: 0}}}}}}]
+  expect: [wrong_bytes == 0]
+"""
+FILES = {
+    "topology.yaml": f"{HEADER.format(kind='Topology')} {TOPOLOGY}\n",
+    "scenario.yaml": SCENARIO,
+    "campaign.yaml": f"{HEADER.format(kind='Campaign')} {{scenarios: [scenario.yaml], seeds: [1, 2]}}\n",
+}
+UP = ("up", "--runtime", "netns", "-t", "topology.yaml")
+BENCH = ("bench", "write-bw", "h0", "h1", "--size", "16KiB", "--duration", "300ms")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A command that is killed.
+
+    Attributes:
+        command: its words.
+        after: the commands that follow; whatever is left then is lost.
+        on_lab: whether a lab is up before, and after unless *after* ends with `down`.
+    """
+
+    command: tuple[str, ...]
+    after: tuple[tuple[str, ...], ...]
+    on_lab: bool
+
+    @property
+    def leaves_lab(self) -> bool:
+        """Whether a lab is up when all is done."""
+        return self.after[-1][0] not in ("down", "campaign")
+
+
+CASES = {
+    "up, then down": Case(UP, (("down",),), on_lab=False),
+    "up, then up": Case(UP, (UP,), on_lab=False),
+    "down, then down": Case(("down",), (("down",),), on_lab=True),
+    "run, then down": Case(("run", "scenario.yaml", "--runtime", "netns"), (("down",),), on_lab=False),
+    "campaign run, then resume": Case(
+        ("campaign", "run", "campaign.yaml", "--runtime", "netns"),
+        (("campaign", "resume", "walked"),),
+        on_lab=False,
+    ),
+    "fault add, then clear": Case(
+        ("fault", "add", "link-down", "--link", LINK, "--for", "10m"),
+        (("fault", "clear", "--all"),),
+        on_lab=True,
+    ),
+    "ev deny, then allow": Case(
+        ("ev", "deny", "h0", "all", "0:0"), (("ev", "allow", "h0", "all", "0:0"),), on_lab=True
+    ),
+    "restart, then restart": Case(("restart", "h0"), (("restart",),), on_lab=True),
+    "bench, then bench": Case(BENCH, (BENCH,), on_lab=True),
+    "probe, then probe": Case(("probe", "links"), (("probe", "links"),), on_lab=True),
+    "capture, then capture": Case(
+        ("capture", "h0", "-w", "x.pcapng", "--duration", "300ms"),
+        (("capture", "h0", "-w", "x.pcapng", "--duration", "100ms"),),
+        on_lab=True,
+    ),
+    "top, then top": Case(("top", "--once", "-i", "100ms"), (("top", "--once", "-i", "100ms"),), on_lab=True),
+}
+
+
+class Walk:
+    """One case on a machine whose state folder nobody else uses.
+
+    Args:
+        case: what is killed.
+        folder: for files and state.
+    """
+
+    def __init__(self, case: Case, folder: Path) -> None:
+        self._case = case
+        self._folder = folder
+        self._environment = {
+            key: value for key, value in os.environ.items() if not key.startswith("MRC_TESTBED_")
+        }
+        self._environment |= {
+            "MRC_TESTBED_STATE_DIR": str(folder / "s"),
+            "DOCKER_HOST": f"unix://{folder}/no-engine.sock",
+            "XDG_STATE_HOME": str(folder / "bugs"),
+        }
+        for name, text in FILES.items():
+            (folder / name).write_text(text)
+
+    def lost(self, moments: int) -> Iterator[tuple[int, bool, list[str]]]:
+        """Of each moment: its number, whether the command was still going on, and what is left or wrong."""
+        if self._case.on_lab:
+            self._must(*UP)
+        length_s = self._length_s()
+        for moment in range(moments):
+            if self._case.on_lab:
+                self._must(*UP)
+            before = self._machine()
+            killed = self._kill_after(length_s * (moment + 0.5) / moments)
+            wrong = [
+                f"{' '.join(words)}: status {done.returncode}: {done.stderr.strip()[-300:]}"
+                for words in self._case.after
+                if (done := self._run(*words)).returncode
+            ]
+            wrong += self._unhealthy() if self._case.leaves_lab else []
+            if self._case.on_lab and not self._case.leaves_lab:
+                self._must(*UP)
+            elif self._case.leaves_lab and not self._case.on_lab:
+                self._must("down")
+            machine = self._machine()
+            wrong += sorted(f"{thing} is left" for thing in machine - before)
+            wrong += sorted(f"{thing} is gone" for thing in before - machine)
+            yield moment, killed, wrong
+            self._must("down", "--all")
+
+    def _length_s(self) -> float:
+        begun_ns = monotonic_ns()
+        self._run(*self._case.command)
+        length_s = (monotonic_ns() - begun_ns) / 1e9
+        for words in self._case.after:
+            self._run(*words)
+        if not self._case.on_lab:
+            self._must("down", "--all")
+        return length_s
+
+    def _kill_after(self, delay_s: float) -> bool:
+        with subprocess.Popen(
+            self._command(*self._case.command),
+            cwd=self._folder,
+            env=self._environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        ) as process:
+            try:
+                process.wait(delay_s)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                return True
+            return False
+
+    def _unhealthy(self) -> list[str]:
+        done = self._run("status", "-o", "json")
+        status = json.loads(done.stdout) if done.stdout else {"problems": [done.stderr], "faults": []}
+        return [f"problem: {problem}" for problem in status["problems"] + status["faults"]]
+
+    def _machine(self) -> set[str]:
+        """What a lab could leave on it, by names that do not depend on the moment."""
+        mounts = (line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines())
+        found = {f"mount {place}" for place in mounts}
+        found |= {f"network namespace {path.name}" for path in Path("/run/netns").glob("*")}
+        found |= {f"link {path.name}" for path in Path("/sys/class/net").iterdir()}
+        state = self._folder / "s"
+        pins = [path.name for path in (state / "bpffs").glob("*")]
+        found |= {f"pins of {name}" for name in pins if not name.endswith(".debug")}  # the kernel's own
+        kept = ("bpffs", "bpffs.lock")
+        found |= {f"folder of {path.name}" for path in state.glob("*") if path.name not in kept}
+        marked = f"MRC_TESTBED_STATE_DIR={state}".encode()
+        processes: dict[str, int] = {}
+        for path in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (path / "cmdline").read_bytes().split(b"\0")
+                if marked in (path / "environ").read_bytes().split(b"\0") and words[0]:
+                    name = b" ".join(words[:4]).decode(errors="replace")
+                    processes[name] = processes.get(name, 0) + 1
+            except OSError:
+                continue  # it has ended
+        found |= {f"process {name} ({count})" for name, count in processes.items()}
+        return found - {f"mount {state}/bpffs"}  # of all labs, with the first of them
+
+    def _must(self, *words: str) -> None:
+        done = self._run(*words)
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(words)}: {done.stderr}")
+
+    def _run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self._command(*words),
+            cwd=self._folder,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=COMMAND_S,
+        )
+
+    def _command(self, *words: str) -> Sequence[str]:
+        names_no_lab = words[0] == "campaign" or words == ("down", "--all")
+        return [sys.executable, "-m", "testbed.cli", *(() if names_no_lab else ("-n", LAB)), *words]
+
+
+@contextmanager
+def walk(name: str) -> Iterator[Walk]:
+    """A case in a folder of its own; nothing of it is left."""
+    with tempfile.TemporaryDirectory(prefix="walk-") as text:
+        walked = Walk(CASES[name], Path(text))
+        try:
+            yield walked
+        finally:
+            walked._run("down", "--all")
+            place = Path(text) / "s" / "bpffs"
+            if place.is_mount():
+                subprocess.run(["umount", str(place)], check=True)
+
+
+def main() -> int:
+    """The table of docs/reliability.md; the status is 1 when anything was lost."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--moments", type=int, default=30)
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of: {'; '.join(CASES)}")
+    chosen = parser.parse_args()
+    lost_total = 0
+    sys.stdout.write("| killed, then | moments | still going on | lost |\n| --- | ---: | ---: | ---: |\n")
+    for name in chosen.cases or CASES:
+        killed_count = lost_count = 0
+        with walk(name) as walked:
+            for moment, killed, wrong in walked.lost(chosen.moments):
+                killed_count += killed
+                lost_count += bool(wrong)
+                for line in wrong:
+                    sys.stderr.write(f"{name}, moment {moment}: {line}\n")
+        sys.stdout.write(f"| {name} | {chosen.moments} | {killed_count} | {lost_count} |\n")
+        sys.stdout.flush()
+        lost_total += lost_count
+    return 1 if lost_total else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

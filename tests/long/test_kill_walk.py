@@ -1,0 +1,13 @@
+"""Whatever is killed, the next command leaves the machine as it was."""
+
+import pytest
+from kill_walk import CASES, walk
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(3600)]
+MOMENTS = 30
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_killed_command_leaves_nothing_after_the_next(name: str) -> None:
+    with walk(name) as walked:
+        assert [wrong for _, _, wrong in walked.lost(MOMENTS) if wrong] == []

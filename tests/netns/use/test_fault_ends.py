@@ -1,0 +1,231 @@
+"""Every fault ends on time, whichever process of ours is dead, and the lab says when nobody sees to it."""
+
+import os
+import signal
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from fault_traffic import DEADLINE_NS, send
+from shared_lab import unhealthy_ports
+from typed_command import Command
+
+from agents.clock import monotonic_ns
+from testbed.fabric.folder_watch import FolderWatch
+from testbed.fabric.live import Lab
+from testbed.fabric.process import ProcessIdentity, find_marked, freeze, is_alive, is_stopped
+from testbed.fabric.state import lab_paths, read_state
+from testbed.faults.by_hand import LabFaults, parse_fault
+from testbed.faults.ledger import Ledger
+from testbed.faults.reaper import reaper_process
+from testbed.metrics.lab_watch import open_reader
+from testbed.topology.port_selection import port_rates_bps
+from testbed.topology.spec import TopologySpec
+
+pytestmark = pytest.mark.root
+
+OpenFaults = Callable[[], LabFaults]
+
+LAB_SPEC = TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=2, port_rate=20_000_000, flow_control="pfc")
+LAB_FILE = """\
+apiVersion: mrc-testbed/v1
+kind: Topology
+metadata: {name: again}
+spec: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 2, port_rate: 20Mbit, flow_control: pfc}
+"""
+
+LINK = "p0-t0-0:2~p0-t1-0:0"
+LENGTH = "1500ms"
+
+KINDS = [
+    ("link-down", LINK, {}),
+    ("link-flap", LINK, {"every": "200ms", "down": "100ms"}),
+    ("delay", LINK, {"by": "1ms"}),
+    ("nic-port-down", "h0:0", {}),
+    ("slow-link", LINK, {"to": "50%"}),
+    ("pause-storm", LINK, {}),
+    ("congestion", LINK, {"rate": "1Mbit", "direction": "a-to-b"}),
+    ("switch-reboot", "p0-t0-0", {}),
+    ("host-pause", "h2", {}),
+    ("nic-agent-kill", "h3", {}),
+    ("drain", "h0:0", {}),
+]
+
+
+def add(faults: LabFaults, kind: str, where: str, **fields: str) -> None:
+    faults.add(parse_fault(kind, where, {"id": "f1", **fields}, ()), seed=1)  # type: ignore[arg-type]
+
+
+def processes(lab_name: str, module: str) -> list[ProcessIdentity]:
+    def arguments(process: ProcessIdentity) -> bytes:
+        return Path(f"/proc/{process.pid}/cmdline").read_bytes()
+
+    return [process for process in find_marked(lab_name) if module.encode() in arguments(process)]
+
+
+def await_that(lab_name: str, condition: Callable[[], bool]) -> None:
+    """Returns when the condition holds, which a change of the ledger or of its locks may bring about."""
+    ledger = Ledger(lab_paths(lab_name).faults)
+    deadline_ns = monotonic_ns() + DEADLINE_NS
+    with FolderWatch([ledger.folder, ledger.active_folder]) as watch:
+        while not condition():
+            assert monotonic_ns() < deadline_ns
+            watch.wait([], min(deadline_ns, monotonic_ns() + 10_000_000))
+
+
+def await_no_entry(lab_name: str) -> None:
+    await_that(lab_name, lambda: not Ledger(lab_paths(lab_name).faults).entries())
+
+
+def kill(process: ProcessIdentity) -> None:
+    os.kill(process.pid, signal.SIGKILL)
+
+
+def agent_of(live: Lab, host: str) -> ProcessIdentity:
+    state = read_state(live.paths)
+    assert state is not None
+    [record] = [process for process in state.processes if process.node == host]
+    return record.identity
+
+
+def assert_healthy(live: Lab) -> None:
+    assert unhealthy_ports(live) == []
+    assert [port.rate_bps for port in live.port_table] == list(port_rates_bps(live.clos))
+    with closing(open_reader(live.name)) as reader:
+        assert all(reader.ports_up())
+    for host in live.clos.hosts():
+        assert not is_stopped(agent_of(live, host.name))
+        assert live.agent(host.name).call("denied_paths") == []
+    live.close()  # one of the agents may be another process by now
+    assert processes(live.name, "raw_load") == []
+
+
+@pytest.mark.parametrize("victim", ["reaper", "standby"])
+@pytest.mark.parametrize(("kind", "where", "fields"), KINDS, ids=[kind for kind, _, _ in KINDS])
+def test_a_fault_ends_with_one_of_its_two_guardians_killed(
+    live: Lab, faults: OpenFaults, lab_name: str, kind: str, where: str, fields: dict[str, str], victim: str
+) -> None:
+    add(faults(), kind, where, **{"for": LENGTH, **fields})
+    ledger = Ledger(lab_paths(lab_name).faults)
+    reaper = reaper_process(ledger)
+    assert reaper is not None
+    guardians = processes(lab_name, "testbed.faults.reaper")
+    kill(reaper if victim == "reaper" else next(each for each in guardians if each != reaper))
+    await_no_entry(lab_name)
+    assert_healthy(live)
+
+
+def test_a_rule_ends_with_every_process_of_ours_dead_and_status_ends_what_is_left(
+    live: Lab, faults: OpenFaults, lab_name: str, command: Command
+) -> None:
+    faults_now = faults()
+    add(faults_now, "link-down", LINK, **{"for": "1s"})
+    add(faults_now, "host-pause", "h3", **{"for": "1s", "id": "f2"})
+    ledger = Ledger(lab_paths(lab_name).faults)
+    for each in processes(lab_name, "testbed.faults.reaper"):
+        kill(each)
+    [entry, _] = faults_now.entries()
+    end_ns = entry.schedule.end_ns
+    assert end_ns is not None
+    with closing(open_reader(lab_name)) as reader, FolderWatch([ledger.folder]) as watch:
+        assert not all(reader.ports_up()) or monotonic_ns() >= end_ns
+        while monotonic_ns() < end_ns + 300_000_000:
+            watch.wait([], end_ns + 300_000_000)
+        assert set(ledger.entries()) == {"f1", "f2"}
+        assert all(reader.ports_up())
+    before = faults_dropped(live)
+    assert send(live, 0.3).error is None
+    assert faults_dropped(live) == before
+    assert is_stopped(agent_of(live, "h3"))
+    told = command("status", status=1)
+    assert "nobody ends faults on time (f1, f2): the fault reaper is dead" in told
+    assert "fault f1 was overdue by" in told
+    assert not is_stopped(agent_of(live, "h3"))
+    assert ledger.entries() == {}
+    assert "healthy" in command("status")
+
+
+def faults_dropped(live: Lab) -> int:
+    port_id = live.clos.link(LINK).lower.id
+    return int(live.fault_accounts[port_id].rule[0].hit_frames)
+
+
+def test_a_drain_of_a_paused_host_holds_nobody_up_and_is_done_when_the_host_runs_again(
+    live: Lab, faults: OpenFaults, lab_name: str
+) -> None:
+    """The pause ends on time, though the drain has to ask the host that stands still."""
+    faults_now = faults()
+    add(faults_now, "host-pause", "h2", **{"for": "500ms"})
+    add(faults_now, "drain", "{links: {plane: 1}}", id="drained", until="cleared")
+    ledger = Ledger(lab_paths(lab_name).faults)
+    await_that(lab_name, lambda: not ledger.entries()["drained"].unreached)
+    assert not is_stopped(agent_of(live, "h2"))
+    assert "f1" not in ledger.entries()
+    assert all(live.agent(host.name).call("denied_paths") for host in live.clos.hosts())
+    faults_now.clear("drained")
+    assert_healthy(live)
+
+
+def test_without_reaper_up_and_restart_start_one(
+    live: Lab, faults: OpenFaults, lab_name: str, command: Command
+) -> None:
+    add(faults(), "nic-port-down", "h0:1", **{"for": "1h"})
+    ledger = Ledger(lab_paths(lab_name).faults)
+    for how in ("restart", "up"):
+        for each in processes(lab_name, "testbed.faults.reaper"):
+            kill(each)
+        await_that(lab_name, lambda: reaper_process(ledger) is None)
+        assert "the fault reaper is dead" in command("status", status=1)
+        if how == "up":
+            file = live.state_dir / "again.yaml"
+            file.write_text(LAB_FILE)
+            command("up", "-t", str(file))
+            assert "the fault reaper is started" in command.stderr
+        else:
+            assert "the fault reaper is started" in command("restart")
+        assert "healthy" in command("status")
+    reaper = reaper_process(ledger)
+    assert reaper is not None
+    freeze(reaper)
+    assert f"the fault reaper (pid {reaper.pid}) is stopped" in command("status", status=1)
+    assert "replaced" in command("restart")
+    assert reaper_process(ledger) not in {reaper, None}
+
+
+def test_an_agent_that_a_signal_stopped_is_no_healthy_one_and_restart_resumes_it(
+    live: Lab, command: Command
+) -> None:
+    agent = agent_of(live, "h1")
+    freeze(agent)
+    assert f"the agent of h1 (pid {agent.pid}) is stopped by a signal" in command("status", status=1)
+    assert command("restart") == "agents resumed: h1\n"
+    assert agent_of(live, "h1") == agent
+    assert not is_stopped(agent)
+    assert "healthy" in command("status")
+
+
+def test_a_host_that_a_fault_has_paused_is_healthy_and_left_to_the_fault(
+    live: Lab, faults: OpenFaults, command: Command
+) -> None:
+    faults_now = faults()
+    add(faults_now, "host-pause", "h1", until="cleared")
+    assert "healthy" in command("status")
+    assert command("restart") == "every process of the lab works\n"
+    assert is_stopped(agent_of(live, "h1"))
+    faults_now.clear("f1")
+
+
+def test_a_dead_drainer_is_started_again_and_frames_go_on(live: Lab, command: Command) -> None:
+    state = read_state(live.paths)
+    assert state is not None
+    [drainer] = [process for process in state.processes if process.node is None]
+    kill(drainer.identity)
+    while is_alive(drainer.identity):
+        os.sched_yield()
+    assert f"the queue drainer (pid {drainer.pid}) is dead" in command("status", status=1)
+    assert command("restart") == "queue drainers started again: 1\n"
+    assert "healthy" in command("status")
+    outcome = send(live, 0.3)
+    assert outcome.messages > 0
+    assert (outcome.wrong_bytes, outcome.error) == (0, None)

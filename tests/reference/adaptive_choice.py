@@ -1,0 +1,60 @@
+"""Which of several equal links an adaptive switch takes for a packet: that with the least to send.
+
+What counts at a port is what it has to send at the arrival of the packet, in bytes: what waits, in both
+classes, and what is left of the frame being sent. With credits it is the data that waits and the credit that
+has not come back: the port with the most credit is loaded least. A port that PFC or a pause storm holds is
+taken only if all are held. Links that are down are not taken; a switch sees its own links and nothing behind.
+
+Source: docs/protocol.md, "Forwarding modes"; agents/switch/bpf/forward_adaptive.h is the same in BPF.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+_HELD_BYTES: Final = 1 << 30
+_AWAY_NS_MAX: Final = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class UplinkLoad:
+    """What a port has to send, as it was when it was looked at last.
+
+    Attributes:
+        waiting_bytes: frames that wait, both classes; with credits data alone.
+        free_in_ns: end of the last transmission begun, from the packet's arrival on; may be negative.
+        rate_bps: of the port.
+        used_credit_bytes: credit that has not come back; None where the link has no credits.
+        keeps_sending: whether what waits leaves without a gap, which flow control does not promise.
+        is_held: the far end lets no data come.
+        is_up: whether the link is.
+    """
+
+    waiting_bytes: int
+    free_in_ns: int
+    rate_bps: int
+    used_credit_bytes: int | None = None
+    keeps_sending: bool = True
+    is_held: bool = False
+    is_up: bool = True
+
+    @property
+    def bytes_to_send(self) -> int:
+        """What the choice compares."""
+        held = _HELD_BYTES if self.is_held else 0
+        if self.used_credit_bytes is not None:
+            return held + self.waiting_bytes + self.used_credit_bytes
+        sent = min(abs(self.free_in_ns), _AWAY_NS_MAX) * (self.rate_bps // 1000) // 8_000_000
+        if self.free_in_ns >= 0:
+            return held + self.waiting_bytes + sent
+        return held + max(0, self.waiting_bytes - (sent if self.keeps_sending else 0))
+
+
+def choose_adaptively(loads: Sequence[UplinkLoad], usual: int) -> int:
+    """The link that a packet takes whose hash falls on *usual*; *usual* itself when all are down.
+
+    Of links with equally much to send it is the first from *usual* on.
+    """
+    order = [(usual + place) % len(loads) for place in range(len(loads))]
+    alive = [number for number in order if loads[number].is_up]
+    return min(alive, key=lambda number: loads[number].bytes_to_send, default=usual)

@@ -1,0 +1,141 @@
+import pytest
+
+from testbed.cli import table
+from testbed.errors import UsageError
+from testbed.topology.clos import Clos
+from testbed.topology.path import explain_ev
+from testbed.topology.spec import TopologySpec
+
+LAB = Clos(TopologySpec(port_rate=10**8, link_delay=5000))
+
+
+def test_summary_says_sizes_and_theory() -> None:
+    rows = {row[0]: row[1] for row in table.summary_table(LAB).rows}
+    assert rows == {
+        "planes": 4,
+        "switches": "16 (2 T0 + 2 T1 per plane)",
+        "hosts": "8 (4 per T0, one port to each plane)",
+        "links": "48 (32 to hosts)",
+        "uplinks per T0": "2 (1 to each T1)",
+        "downlinks to uplinks of a T0": "4:2",
+        "paths between two T0s": "8 (2 per plane)",
+        "one T0-T1 link is": "12.5% of the way out of a T0 row",
+        "one host link is": "25% of a host's capacity",
+        "EVs of a QP": "128 (24 active + 8 backup per plane)",
+        "NIC memory": "16MiB",
+        "path MTU": "2KiB",
+        "port rate": "100Mbit",
+        "link delay": "5us",
+        "buffer per port": "137KiB for data",
+        "T0-T1 links": "mark above 6.84KiB, all above 27.4KiB; trim above 34.2KiB",
+        "idle RTT in theory": "790.1us",
+    }
+
+
+def test_a_path_is_told_hop_by_hop() -> None:
+    told = table.path_table(explain_ev(LAB, 0x20010000, 0, 5))
+    assert told.title == "h0 to h5 through plane 2: 4800=T0(0) 8801=T1(1) 4801=T0(1) c801=DL(1)"
+    assert told.records() == [
+        {
+            "node": "h0",
+            "action": "encapsulate",
+            "arrives_as": None,
+            "leaves_as": "fcbb:0:4800:8801:4801:c801::",
+            "link": "h0:2~p2-t0-0:0",
+            "why": "port to plane 2",
+        },
+        {
+            "node": "p2-t0-0",
+            "action": "uN shift",
+            "arrives_as": "fcbb:0:4800:8801:4801:c801::",
+            "leaves_as": "fcbb:0:8801:4801:c801::",
+            "link": "p2-t0-0:5~p2-t1-1:0",
+            "why": "T0(0) is own; T1(1) is out of up1",
+        },
+        {
+            "node": "p2-t1-1",
+            "action": "uN shift",
+            "arrives_as": "fcbb:0:8801:4801:c801::",
+            "leaves_as": "fcbb:0:4801:c801::",
+            "link": "p2-t0-1:5~p2-t1-1:1",
+            "why": "T1(1) is own; T0(1) is out of down1",
+        },
+        {
+            "node": "p2-t0-1",
+            "action": "uN shift",
+            "arrives_as": "fcbb:0:4801:c801::",
+            "leaves_as": "fcbb:0:c801::",
+            "link": "h5:2~p2-t0-1:1",
+            "why": "T0(1) is own; DL(1) is out of down1",
+        },
+        {
+            "node": "h5",
+            "action": "decapsulate",
+            "arrives_as": "fcbb:0:c801::",
+            "leaves_as": None,
+            "link": None,
+            "why": "DL(1) is this NIC port's SID",
+        },
+    ]
+
+
+def test_nodes_and_links_have_a_row_each() -> None:
+    nodes, links = table.node_table(LAB).records(), table.link_table(LAB).records()
+    assert [row["name"] for row in nodes] == [node.name for node in LAB.nodes()]
+    assert nodes[7] == {
+        "id": 7,
+        "name": "p1-t1-1",
+        "tier": "t1",
+        "plane": 1,
+        "row": None,
+        "ports": 2,
+        "usids": "8401",
+    }
+    assert nodes[21]["row"] == 1
+    assert [row["name"] for row in links] == [link.name for link in LAB.links()]
+    assert links[33] == {
+        "id": 33,
+        "name": "p0-t0-0:5~p0-t1-1:0",
+        "plane": 0,
+        "lower_node": "p0-t0-0",
+        "lower_interface": "up1",
+        "upper_node": "p0-t1-1",
+        "upper_interface": "down0",
+    }
+
+
+def test_parallel_uplinks_give_a_switch_a_range_of_usids() -> None:
+    rows = table.node_table(Clos(TopologySpec(uplinks_per_pair=2))).records()
+    assert [row["usids"] for row in rows[:4]] == ["4000-4001", "4002-4003", "8000-8001", "8002-8003"]
+
+
+def test_ports_of_a_host_have_inner_addresses() -> None:
+    rows = table.port_table(LAB, LAB.node("h3")).records()
+    assert rows[1] == {
+        "port": 1,
+        "interface": "plane1",
+        "id": 26,
+        "ifindex": 1026,
+        "mac": "02:4d:52:00:00:1a",
+        "link_local": "fe80::1b",
+        "inner_address": "fd6d:7263:0:1::4",
+        "peer": "p1-t0-0:3",
+        "rate_bps": 100_000_000,
+    }
+    assert table.port_table(LAB, LAB.node("p0-t1-0")).records()[0]["inner_address"] is None
+
+
+def test_forwarding_of_a_switch_is_decoded() -> None:
+    rows = table.forwarding_table(LAB, LAB.node("p1-t1-1")).rows
+    assert rows == (
+        ("4400", "T0(0)", "forward", "down0", "p1-t0-0"),
+        ("4401", "T0(1)", "forward", "down1", "p1-t0-1"),
+        ("8401", "T1(1)", "uN shift", None, None),
+    )
+
+
+def test_evs_are_listed_with_their_paths() -> None:
+    rows = table.ev_table(LAB, 0, 5, [0x30010002]).rows
+    assert rows == (("0x30010002", 3, 1, 2, "p3-t1-1", "fcbb:0:4c00:8c01:4c01:cc01::"),)
+    with pytest.raises(UsageError, match="uplink 9 does not exist"):
+        table.ev_table(LAB, 0, 5, [0x30090000])

@@ -1,0 +1,17 @@
+"""Topology files with given values, read as the commands read them."""
+
+from collections.abc import Mapping
+
+import yaml
+
+from testbed.document import API_VERSION, Tree
+from testbed.topology.resolve import load_topology
+from testbed.topology.spec import TopologySpec
+
+
+def load_values(values: Mapping[str, Tree]) -> TopologySpec:
+    return load_topology(
+        yaml.safe_dump(
+            {"apiVersion": API_VERSION, "kind": "Topology", "metadata": {"name": "lab"}, "spec": dict(values)}
+        )
+    )

@@ -1,0 +1,49 @@
+"""Runs in virtual time for tests: plans, and result folders without what differs between equal runs."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from agents.bpf.virtual import LIBRARY, VirtualRuntime
+from testbed.scenario.execution import FinishedRun, execute
+from testbed.scenario.spec.load import load_scenario
+from testbed.scenario.spec.plan import Plan
+from testbed.scenario.spec.resolve import resolve
+from testbed.virtual.world import VirtualLabView, virtual_world
+
+ROOT: Final = Path(__file__).parents[2]
+SCENARIOS: Final = ROOT / "scenarios"
+
+
+class StoppedClock:
+    """The machine's, for a run whose dates are always the same; nobody interrupts."""
+
+    def now_ns(self) -> int:
+        return 0
+
+    def utc_now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC)
+
+    def wait_until_ns(self, deadline_ns: int) -> None:
+        raise NotImplementedError
+
+    def interruption(self) -> str | None:
+        return None
+
+
+def plan_of(scenario: str, *, seed: int | None = None) -> Plan:
+    return resolve(load_scenario(SCENARIOS / scenario), seed=seed)
+
+
+def run(plan: Plan, runs: Path, library: Path = LIBRARY) -> FinishedRun:
+    with virtual_world(plan, StoppedClock(), runtime=VirtualRuntime(library)) as world:
+        return execute(plan, None, world, VirtualLabView(), runs)
+
+
+def contents(done: FinishedRun) -> dict[str, str]:
+    """The files of a result folder; the run's own name, which is random, reads RUN."""
+    run_id = done.result.run_id
+    return {
+        path.name: path.read_text(encoding="utf-8").replace(run_id, "RUN")
+        for path in sorted(done.folder.iterdir())
+    }

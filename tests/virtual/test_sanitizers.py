@@ -1,0 +1,42 @@
+"""The programs under sanitizers, in processes of their own: what one finds ends the process.
+
+Loads of packed headers are unaligned on purpose; BPF and the machines that run this allow them.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from library_build import build
+from runs import ROOT
+
+SCRIPT = """
+import pathlib, sys
+import agents.bpf.virtual
+agents.bpf.virtual.LIBRARY = pathlib.Path(sys.argv[1])
+from tests.universes.universe import run_universe
+for seed in range(1, 6):
+    print(run_universe(seed).failures)
+"""
+
+
+@pytest.mark.parametrize("sanitizer", ["undefined", "address"])
+def test_random_universes_are_clean(sanitizer: str, tmp_path: Path) -> None:
+    flags = f"-O1 -g -fsanitize={sanitizer} -fno-sanitize=alignment -fno-sanitize-recover=all"
+    library = build(tmp_path, "cc", flags)
+    name = {"undefined": "libubsan.so", "address": "libasan.so"}[sanitizer]
+    runtime = subprocess.run(
+        ["cc", f"-print-file-name={name}"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(library)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        env=os.environ | {"LD_PRELOAD": runtime, "ASAN_OPTIONS": "detect_leaks=0"},
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stdout == "()\n" * 5

@@ -1,0 +1,76 @@
+"""Every shipped scenario file has in virtual time the verdict that it has live."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from runs import SCENARIOS, plan_of, run
+
+from testbed.campaign.execution import execute_campaign, execute_in_parallel, virtual_stage
+from testbed.campaign.folder import CampaignFolder
+from testbed.campaign.plan import plan_variants
+from testbed.campaign.summary import summarize_campaign
+from testbed.errors import UsageError
+from testbed.scenario.measure.verdict import Status
+from testbed.scenario.spec.load import load_scenario
+
+FILES = sorted(
+    str(path.relative_to(SCENARIOS))
+    for path in SCENARIOS.rglob("*.yaml")
+    if path.parent.name != "campaigns" and path.name != "all.yaml"
+)
+TRANSPORT = "transport: {kind: mrc}"
+
+
+def test_files_are_found() -> None:
+    assert len(FILES) >= 39
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_scenario_passes(file: str, tmp_path: Path) -> None:
+    loaded = load_scenario(SCENARIOS / file)
+    if not loaded.spec.variants:
+        verdict = run(plan_of(file), tmp_path).result.verdict
+        assert verdict.status is Status.PASSED, [each.reason for each in verdict.outcomes]
+        return
+    folder = CampaignFolder.create(tmp_path, plan_variants(loaded, seed=None))
+    code = execute_campaign(folder, virtual_stage(lambda: None), progress=lambda _: None)
+    assert code == 0, summarize_campaign(folder)
+
+
+def test_processes_give_what_one_gives(tmp_path: Path) -> None:
+    planned = plan_variants(load_scenario(SCENARIOS / "paper" / "p2p.yaml"), seed=None)
+    alone, together = (CampaignFolder.create(tmp_path / name, planned) for name in ("alone", "together"))
+    assert execute_campaign(alone, virtual_stage(lambda: None), progress=lambda _: None) == 0
+    assert execute_in_parallel(together, 2, progress=lambda _: None) == 0
+    for each in planned.runs:
+        one, other = alone.manifest(each), together.manifest(each)
+        assert one is not None
+        assert other is not None
+        assert one["expectations"] == other["expectations"]
+
+
+def test_a_run_says_that_it_is_exact(tmp_path: Path) -> None:
+    done = run(plan_of("pause-storm.yaml"), tmp_path)
+    first = done.result.fidelity[0]
+    assert (first.what, first.measured) == ("virtual", "exact")
+    assert done.result.clock_step_ns == 0
+
+
+@pytest.mark.parametrize("kind", ["tcp", "mptcp"])
+def test_a_transport_of_the_kernel_is_refused_before_anything_is_written(kind: str, tmp_path: Path) -> None:
+    text = (SCENARIOS / "agent-hang.yaml").read_text(encoding="utf-8")
+    assert TRANSPORT in text
+    file = tmp_path / "kernel.yaml"
+    file.write_text(text.replace(TRANSPORT, f"transport: {{kind: {kind}}}"), encoding="utf-8")
+    with pytest.raises(UsageError, match=f"{kind} is the kernel's own") as refusal:
+        run(plan_of(str(file)), tmp_path / "runs")
+    assert "without --virtual" in str(refusal.value.hint)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_ports_without_a_rate_are_refused(tmp_path: Path) -> None:
+    plan = plan_of("gray-mix.yaml")
+    topology = plan.topology.model_copy(update={"port_rate": None})
+    with pytest.raises(UsageError, match="ports with a rate"):
+        run(replace(plan, topology=topology), tmp_path)
