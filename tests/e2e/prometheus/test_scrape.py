@@ -88,7 +88,7 @@ def test_counters_go_on_when_an_agent_is_started_again(exporter_url: str, live_l
     stop_processes([agent], 10_000_000_000)
     dead = counters(exporter_url)
     assert all(dead[series] >= value for series, value in before.items())
-    assert labs.restart(LAB, ["h1"]) == ("h1",)
+    assert labs.restart(LAB, ["h1"]).restarted == ("h1",)
     with labs.attach(LAB) as again:
         host_write(again, LENGTH, 20)
     after = counters(exporter_url)

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from testbed.fabric import lab as labs
+from testbed.fabric.known_labs import names
 from testbed.metrics.fidelity import FidelityLimits
 from testbed.scenario.run import calibration
 
@@ -16,7 +16,7 @@ def test_capacity_is_measured_and_the_lab_is_gone(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(calibration, "_LAST_RATE_BPS", 50_000_000)
     steps: list[str] = []
     capacity = calibration.calibrate(steps.append)
-    assert f"calibration-{os.getpid()}" not in labs.names()
+    assert f"calibration-{os.getpid()}" not in names()
     assert [step for step in steps if step.startswith("measuring")] == [
         "measuring ports of 25 Mbit/s",
         "measuring ports of 50 Mbit/s",
