@@ -1,0 +1,80 @@
+"""The linter of words finds them in sentences and identifiers, and nothing else."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.prose.words import Finding, Words, excuses, read_dictionary, read_pending, tracked_files
+
+WORDS = Words({"lend": "request", "hand on": "forward", "by_hand": "interactive"}, {"meet": "apply"})
+
+
+def found(text: str, path: str = "a.py") -> list[str]:
+    return [finding.word for finding in WORDS.find(path, text)]
+
+
+@pytest.mark.parametrize("text", ["Lend it", "lend_frames()", "canLendIt", "LEND_MAX", "# lend.", "a-lend"])
+def test_a_word_is_found_in_sentences_and_identifiers(text: str) -> None:
+    assert found(text) == ["lend"]
+
+
+@pytest.mark.parametrize("text", ["blend", "lender", "lends"])
+def test_a_part_of_a_word_is_not_that_word(text: str) -> None:
+    assert found(text) == []
+
+
+@pytest.mark.parametrize("text", ["hand on", "hand_on", "HandOn", "# hand\n# on a", "to\n * hand\n * on"])
+def test_a_phrase_is_found_however_it_is_joined(text: str) -> None:
+    assert found(text) == ["hand on"]
+
+
+@pytest.mark.parametrize("text", ["hand. On", "hand it on", "(hand) on"])
+def test_words_of_a_phrase_that_stand_apart_are_not_found(text: str) -> None:
+    assert found(text) == []
+
+
+def test_an_entry_with_an_underscore_stands_for_names_only() -> None:
+    assert found("is_by_hand, byHand; by hand") == ["by_hand", "by_hand"]
+
+
+def test_the_words_of_c_are_looked_for_in_c_only() -> None:
+    assert found("meet and lend", "a.h") == ["meet", "lend"]
+    assert found("meet and lend") == ["lend"]
+
+
+def test_a_finding_has_its_line_and_what_to_write() -> None:
+    assert WORDS.find("a.py", "\n\nlend") == [Finding("a.py", 3, "lend", "request")]
+    assert str(Finding("a.py", 3, "lend", "request")) == "a.py:3: lend ==> request"
+
+
+def test_code_in_the_changelog_may_have_former_names() -> None:
+    assert found("`lend_frames` was renamed; to lend", "CHANGELOG.md") == ["lend"]
+
+
+def test_what_is_pending_is_a_pattern_or_a_word_and_a_pattern() -> None:
+    finding = Finding("docs/guide/a.md", 1, "hand on", "forward")
+    assert excuses(finding, ["docs/*", "hand on docs/*", "lend docs/*", "tests/*", "hand docs/*"]) == {
+        "docs/*",
+        "hand on docs/*",
+    }
+
+
+@pytest.mark.parametrize("text", ["b->c\na->c\n", "a->b\na->c\n", "A->b\n", "a\n", "->b\n", "a->\n"])
+def test_a_dictionary_out_of_order_or_form_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "words.txt"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"words\.txt:[12]: "):
+        read_dictionary(path)
+
+
+def test_our_dictionaries_can_be_read_and_what_is_pending_names_words_of_theirs() -> None:
+    Words.read()
+    words = {line.rpartition(" ")[0] for line in read_pending()} - {""}
+    folder = Path("tests/prose")
+    assert words <= {*read_dictionary(folder / "words.txt"), *read_dictionary(folder / "words_c.txt")}
+
+
+def test_text_of_all_kinds_is_read_but_not_the_page_that_explains_the_words() -> None:
+    files = set(tracked_files())
+    assert {"README.md", "Makefile", "testbed/errors.py", "agents/include/mrc/abi.h"} <= files
+    assert not files & {"docs/explanation/vocabulary.md", "tests/prose/words.txt", "requirements.lock"}
