@@ -140,8 +140,9 @@ $(VENV)/.synced: requirements.lock pyproject.toml
 		$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes --no-deps -r build/uv.txt; }
 	@echo "installing the locked Python packages"
 	@export VIRTUAL_ENV=$(VENV) UV_SYSTEM_CERTS=true; \
-		$(BIN)/uv pip sync --quiet --require-hashes requirements.lock; \
+		$(BIN)/uv pip sync --quiet --compile-bytecode --require-hashes requirements.lock; \
 		$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m compileall -q testbed agents
 	@touch $@
 
 lock: $(VENV)/.synced

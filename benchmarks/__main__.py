@@ -23,6 +23,7 @@ NAMES = (
     "fair_share",
     "bring_up",
     "footprint",
+    "startup",
     "scapy_sender",
     "shaped_queue",
     "incast_pfc",

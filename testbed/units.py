@@ -5,29 +5,25 @@
     size      4MiB      64KB   100B        int, bytes        B KiB MiB GiB (1024) KB MB GB (1000)
     ratio     5%        0.1%               float, 0 to 1
 
-`parse_*` and `format_*` are exact inverses. Rate, Duration, Size and Ratio are the types of model fields: in
-a file they take only text with a unit; in Python they take the number itself, in the base unit of the table.
+`parse_*` and `format_*` are exact inverses. testbed.document.fields has the types of model fields.
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Annotated, Final
-
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema
+from typing import Final
 
 from testbed.errors import UsageError, closest_name
 
 VALUE_MAX: Final = 2**63 - 1
 """Largest value of any quantity: it must fit the signed 64-bit fields of the data plane."""
 
-_NUMBER: Final = r"[0-9]{1,19}(?:\.[0-9]{1,20})?"
-_QUANTITY: Final = re.compile(rf"({_NUMBER}) ?(.*)", re.DOTALL)
+NUMBER: Final = r"[0-9]{1,19}(?:\.[0-9]{1,20})?"
+_QUANTITY: Final = re.compile(rf"({NUMBER}) ?(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class _Scale:
+class Scale:
     """The units of one quantity, smallest first, as multiples of its base unit."""
 
     quantity: str
@@ -40,15 +36,17 @@ class _Scale:
 
     def pattern(self) -> str:
         """Regular expression that accepts what `parse` accepts, for JSON Schema."""
-        return f"^{_NUMBER} ?({'|'.join(self.units)})$"
+        return f"^{NUMBER} ?({'|'.join(self.units)})$"
 
     def refusal(self, text: object, why: str) -> UsageError:
+        """The error of *text*."""
         return UsageError(
             f"{text!r} is not a {self.quantity}: {why}; write it like {self.example} "
             f"(units: {', '.join(self.units)})"
         )
 
     def parse(self, text: str) -> int:
+        """The value of *text* in the base unit; raises UsageError."""
         match = _QUANTITY.fullmatch(text)
         if match is None:
             raise self.refusal(text, "it does not start with a plain number")
@@ -67,6 +65,7 @@ class _Scale:
         return int(value)
 
     def format(self, value: int, digits: int | None) -> str:
+        """*value* in its largest fitting unit, rounded to *digits* significant digits unless None."""
         if value < 0:
             return "-" + self.format(-value, digits)
         for unit in reversed(self.shown):
@@ -90,14 +89,14 @@ def _plain(value: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-_RATE: Final = _Scale(
+RATE: Final = Scale(
     "rate",
     "100Mbit",
     "bit",
     {"bit": 1, "kbit": 10**3, "Mbit": 10**6, "Gbit": 10**9},
     ("bit", "kbit", "Mbit", "Gbit"),
 )
-_DURATION: Final = _Scale(
+DURATION: Final = Scale(
     "duration",
     "200ms",
     "ns",
@@ -105,14 +104,14 @@ _DURATION: Final = _Scale(
     ("ns", "us", "ms", "s", "m", "h"),
     whole=("m", "h"),
 )
-_SIZE: Final = _Scale(
+SIZE: Final = Scale(
     "size",
     "4MiB",
     "B",
     {"B": 1, "KB": 10**3, "KiB": 2**10, "MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30},
     ("B", "KiB", "MiB", "GiB"),
 )
-_RATIO_TEXT: Final = re.compile(rf"({_NUMBER}) ?%")
+_RATIO_TEXT: Final = re.compile(rf"({NUMBER}) ?%")
 
 
 def parse_rate_bps(text: str) -> int:
@@ -121,7 +120,7 @@ def parse_rate_bps(text: str) -> int:
     Raises:
         UsageError: no number, no unit, an unknown unit, or a fraction of a bit.
     """
-    return _RATE.parse(text)
+    return RATE.parse(text)
 
 
 def parse_duration_ns(text: str) -> int:
@@ -130,7 +129,7 @@ def parse_duration_ns(text: str) -> int:
     Raises:
         UsageError: no number, no unit, an unknown unit, or a fraction of a nanosecond.
     """
-    return _DURATION.parse(text)
+    return DURATION.parse(text)
 
 
 def parse_size_bytes(text: str) -> int:
@@ -139,7 +138,7 @@ def parse_size_bytes(text: str) -> int:
     Raises:
         UsageError: no number, no unit, an unknown unit, or a fraction of a byte.
     """
-    return _SIZE.parse(text)
+    return SIZE.parse(text)
 
 
 def parse_ratio(text: str) -> float:
@@ -156,17 +155,17 @@ def parse_ratio(text: str) -> float:
 
 def format_rate_bps(rate_bps: int, digits: int | None = None) -> str:
     """*rate_bps* in its largest fitting unit; exact, or rounded to *digits* significant digits."""
-    return _RATE.format(rate_bps, digits)
+    return RATE.format(rate_bps, digits)
 
 
 def format_duration_ns(duration_ns: int, digits: int | None = None) -> str:
     """*duration_ns* in its largest fitting unit; exact, or rounded to *digits* significant digits."""
-    return _DURATION.format(duration_ns, digits)
+    return DURATION.format(duration_ns, digits)
 
 
 def format_size_bytes(size_bytes: int, digits: int | None = None) -> str:
     """*size_bytes* in its largest fitting unit; exact, or rounded to *digits* significant digits."""
-    return _SIZE.format(size_bytes, digits)
+    return SIZE.format(size_bytes, digits)
 
 
 def format_ratio(ratio: float, digits: int | None = None) -> str:
@@ -182,86 +181,7 @@ def format_like(text: str, value: float) -> str:
     unit = text.lstrip("0123456789. ")
     if unit == "%":
         return format_ratio(float(value))
-    for scale in (_RATE, _DURATION, _SIZE):
+    for scale in (RATE, DURATION, SIZE):
         if unit in scale.units:
             return scale.format(int(value), None)
     return str(value)
-
-
-def _from_file(parse: Callable[[str], float], example: str) -> BeforeValidator:
-    """Validator that parses text, and lets a number through only where no file is involved."""
-
-    def read(value: object, info: ValidationInfo) -> object:
-        if isinstance(value, str):
-            return parse(value)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if is_number and info.mode == "python":
-            return value
-        if is_number:
-            return parse(str(value))
-        raise UsageError(f"expected text with a unit such as {example}")
-
-    return BeforeValidator(read)
-
-
-def _above_zero(rate_bps: int) -> int:
-    if rate_bps <= 0:
-        raise UsageError(f"{format_rate_bps(rate_bps)} is no rate: it must be above zero")
-    return rate_bps
-
-
-def _not_negative(value: int) -> int:
-    """A validator, not `ge`, which would take the place of a field's own `ge`."""
-    if value < 0:
-        raise UsageError("must not be negative")
-    return value
-
-
-def _within_one(ratio: float) -> float:
-    if not 0.0 <= ratio <= 1.0:
-        raise UsageError(f"{format_ratio(ratio)} is out of range: 0% to 100% is accepted")
-    return ratio
-
-
-def _schema(pattern: str, example: str) -> WithJsonSchema:
-    return WithJsonSchema({"type": "string", "pattern": pattern, "examples": [example]})
-
-
-Rate = Annotated[
-    int,
-    Field(le=VALUE_MAX),
-    AfterValidator(_above_zero),
-    _from_file(parse_rate_bps, "100Mbit"),
-    PlainSerializer(format_rate_bps, return_type=str),
-    _schema(_RATE.pattern(), "100Mbit"),
-]
-"""Model field: a rate above zero, in bit/s."""
-
-Duration = Annotated[
-    int,
-    Field(le=VALUE_MAX),
-    AfterValidator(_not_negative),
-    _from_file(parse_duration_ns, "200ms"),
-    PlainSerializer(format_duration_ns, return_type=str),
-    _schema(_DURATION.pattern(), "200ms"),
-]
-"""Model field: a time of zero or more, in ns."""
-
-Size = Annotated[
-    int,
-    Field(le=VALUE_MAX),
-    AfterValidator(_not_negative),
-    _from_file(parse_size_bytes, "4MiB"),
-    PlainSerializer(format_size_bytes, return_type=str),
-    _schema(_SIZE.pattern(), "4MiB"),
-]
-"""Model field: a size of zero or more, in bytes."""
-
-Ratio = Annotated[
-    float,
-    AfterValidator(_within_one),
-    _from_file(parse_ratio, "5%"),
-    PlainSerializer(format_ratio, return_type=str),
-    _schema(f"^{_NUMBER} ?%$", "5%"),
-]
-"""Model field: a fraction from 0 to 1, written 0% to 100%."""

@@ -24,7 +24,7 @@ from testbed.campaign.plan import CampaignPlan, PlannedRun
 from testbed.document import Metadata
 from testbed.document.one_step import write_in_one_step
 from testbed.errors import TestbedError, UsageError
-from testbed.fabric.state import LAB_NAME_LENGTH_MAX
+from testbed.fabric.paths import LAB_NAME_LENGTH_MAX
 from testbed.scenario.spec.plan import dump_plan, load_plan
 
 SCHEMA_VERSION: Final = 2

@@ -15,4 +15,4 @@ def register(root: typer.Typer) -> None:
     """Adds the group of this module to *root*."""
     bench_flow.register(app)
     bench_collective.register(app)
-    root.add_typer(app, name="bench", rich_help_panel="Use")
+    root.add_typer(app, name="bench")

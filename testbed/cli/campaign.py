@@ -33,7 +33,6 @@ from testbed.errors import UsageError
 from testbed.scenario.report.result_folder import LATEST
 
 SCHEMA_VERSION: Final = 1
-PANEL: Final = "Scenarios"
 
 app = typer.Typer(no_args_is_help=True, help="Many runs: scenarios x matrix x seeds, resumed, summed up.")
 
@@ -49,8 +48,8 @@ _CAMPAIGNS: Final = Path("campaigns")
 
 def register(root: typer.Typer) -> None:
     """Adds the commands of this module to *root*."""
-    root.add_typer(app, name="campaign", rich_help_panel=PANEL)
-    command(root, "compare", panel=PANEL)(compare)
+    root.add_typer(app, name="campaign")
+    command(root, "compare")(compare)
 
 
 @command(app, "run", heeds=("name", "dry_run", "seed"), needs_root=True)

@@ -24,13 +24,12 @@ from testbed.faults.ledger import Ledger
 from testbed.units import parse_duration_ns
 
 SCHEMA_VERSION: Final = 1
-PANEL: Final = "Use"
 STDOUT: Final = "-"
 
 
 def register(app: typer.Typer) -> None:
     """Adds the command of this module to *app*."""
-    command(app, "capture", heeds=("name",), panel=PANEL)(capture)
+    command(app, "capture", heeds=("name",))(capture)
 
 
 def capture(

@@ -32,7 +32,7 @@ app = typer.Typer(no_args_is_help=True, help="The dashboards in a Grafana of you
 
 def register(root: typer.Typer) -> None:
     """Adds the group of this module to *root*."""
-    root.add_typer(app, name="dashboards", rich_help_panel="Use")
+    root.add_typer(app, name="dashboards")
 
 
 @command(app, "push")

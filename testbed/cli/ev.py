@@ -11,12 +11,12 @@ from agents.clock import monotonic_ns
 from agents.nic.client import AgentClient
 from testbed.cli import ev_control
 from testbed.cli.ev_argument import Source, Target, parse_ev
-from testbed.cli.lab import known_topology, live_topology
+from testbed.cli.known_topology import known_topology, live_topology
 from testbed.cli.options import Settings, command
 from testbed.cli.render import bad, data_table, good, plain_table, show, show_tables
 from testbed.cli.table import ev_table, path_table
 from testbed.fabric import lab
-from testbed.fabric.state import lab_paths
+from testbed.fabric.paths import lab_paths
 from testbed.faults.ledger import Ledger
 from testbed.topology.clos import Clos
 from testbed.topology.element import Node
@@ -48,7 +48,7 @@ app = typer.Typer(
 def register(root: typer.Typer) -> None:
     """Adds the group of this module to *root*."""
     ev_control.register(app)
-    root.add_typer(app, name="ev", rich_help_panel="Use")
+    root.add_typer(app, name="ev")
 
 
 @command(app, "list", heeds=("topology", "name", "seed"))

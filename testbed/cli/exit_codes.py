@@ -21,7 +21,6 @@ import traceback
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from enum import IntEnum
-from importlib import metadata
 from pathlib import Path
 from typing import Final
 
@@ -133,6 +132,8 @@ def _bug(error: BaseException, arguments: Sequence[str]) -> int:
 
 def _write_bug_log(trace: str, arguments: Sequence[str]) -> Path | None:
     """Path of a new log that can be pasted into an issue as it is; None where no folder can be written."""
+    from importlib import metadata  # noqa: PLC0415 - it takes longer to import than all else here
+
     state_home = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     folder = Path(state_home).expanduser() / "mrc-testbed"
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")

@@ -32,7 +32,7 @@ app = typer.Typer(no_args_is_help=True, help="Inject faults into a running lab, 
 
 def register(root: typer.Typer) -> None:
     """Adds the group of this module to *root*."""
-    root.add_typer(app, name="fault", rich_help_panel="Use")
+    root.add_typer(app, name="fault")
 
 
 @command(app, "add", heeds=("name", "dry_run", "seed"), needs_root=True)

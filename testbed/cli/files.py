@@ -18,22 +18,21 @@ from testbed.cli.options import OutputFormat, Settings, command
 from testbed.cli.overload import OverloadGate, OverloadOption
 from testbed.cli.render import bad, good, show, write_out
 from testbed.document import Kind
-from testbed.document.printable import printable
 from testbed.errors import UsageError
 from testbed.metrics.capacity import known_capacity
+from testbed.printable import printable
 from testbed.scenario.spec.load import load_scenario, scenario_schema, scenario_variants
 from testbed.scenario.spec.resolve import resolve
 from testbed.topology.resolve import load_topology
 from testbed.topology.spec import TopologySpec
 
 SCHEMA_VERSION: Final = 1
-PANEL: Final = "Files"
 
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module to *app*."""
-    command(app, "validate", panel=PANEL)(validate)
-    command(app, "schema", panel=PANEL)(schema)
+    command(app, "validate")(validate)
+    command(app, "schema")(schema)
 
 
 def validate(

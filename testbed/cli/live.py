@@ -24,7 +24,6 @@ from testbed.metrics.local_server import DEFAULT_ADDRESS
 from testbed.units import format_duration_ns, parse_duration_ns
 
 SCHEMA_VERSION: Final = 1
-PANEL: Final = "Use"
 _FLAP_S: Final = 5.0
 _KEY_WAIT_S: Final = 0.25
 _ROWS_BESIDE_LINKS: Final = 26
@@ -47,8 +46,8 @@ IntervalOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module to *app*."""
-    command(app, "top", heeds=("name",), panel=PANEL, needs_root=True)(top)
-    command(app, "serve", heeds=("name",), panel=PANEL, needs_root=True)(serve)
+    command(app, "top", heeds=("name",), needs_root=True)(top)
+    command(app, "serve", heeds=("name",), needs_root=True)(serve)
 
 
 def serve(

@@ -19,7 +19,6 @@ from testbed.metrics.capacity import Capacity, calibration_file, format_frames, 
 from testbed.scenario.run.calibration import calibrate as measure_capacity
 
 SCHEMA_VERSION: Final = 1
-PANEL: Final = "Machine"
 
 host_app = typer.Typer(no_args_is_help=True, help="Make this machine ready for labs.")
 image_app = typer.Typer(no_args_is_help=True, help="The image that Docker nodes are made of.")
@@ -27,10 +26,10 @@ image_app = typer.Typer(no_args_is_help=True, help="The image that Docker nodes 
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module to *app*."""
-    command(app, "doctor", panel=PANEL)(doctor)
-    command(app, "version", panel=PANEL)(version)
-    app.add_typer(host_app, name="host", rich_help_panel=PANEL)
-    app.add_typer(image_app, name="image", rich_help_panel=PANEL)
+    command(app, "doctor")(doctor)
+    command(app, "version")(version)
+    app.add_typer(host_app, name="host")
+    app.add_typer(image_app, name="image")
 
 
 def doctor(

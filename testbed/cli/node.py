@@ -20,15 +20,14 @@ from testbed.fabric.repair import Repair
 from testbed.faults.attendance import hosts_under_faults, mend
 
 SCHEMA_VERSION: Final = 1
-PANEL: Final = "Nodes"
 
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module to *app*."""
-    command(app, "exec", heeds=("name",), panel=PANEL, needs_root=True)(execute)
-    command(app, "logs", heeds=("name",), panel=PANEL, needs_root=True)(logs)
-    command(app, "restart", heeds=("name",), panel=PANEL, needs_root=True)(restart)
-    command(app, "shell", heeds=("name",), panel=PANEL, needs_root=True)(shell)
+    command(app, "exec", heeds=("name",), needs_root=True)(execute)
+    command(app, "logs", heeds=("name",), needs_root=True)(logs)
+    command(app, "restart", heeds=("name",), needs_root=True)(restart)
+    command(app, "shell", heeds=("name",), needs_root=True)(shell)
 
 
 def execute(

@@ -14,7 +14,7 @@ app = typer.Typer(no_args_is_help=True, help="Metrics of labs for Prometheus.")
 
 def register(root: typer.Typer) -> None:
     """Adds the group of this module to *root*."""
-    root.add_typer(app, name="metrics", rich_help_panel="Use")
+    root.add_typer(app, name="metrics")
 
 
 _READY: Final = "metrics of {labs} are at {url} (Ctrl-C ends)"

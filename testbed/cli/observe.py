@@ -43,7 +43,7 @@ app = typer.Typer(no_args_is_help=True, help="Prometheus and Grafana beside the 
 
 def register(root: typer.Typer) -> None:
     """Adds the group of this module to *root*."""
-    root.add_typer(app, name="observe", rich_help_panel="Use")
+    root.add_typer(app, name="observe")
 
 
 def _port(option: str, what: str) -> Any:

@@ -23,7 +23,7 @@ from testbed.cli.interruption import deadline
 from testbed.cli.progress import Progress
 from testbed.cli.terminal_safe_console import TerminalSafeConsole
 from testbed.errors import PreflightError, UsageError
-from testbed.fabric.state import DEFAULT_LAB, lab_folders, lab_paths
+from testbed.fabric.paths import DEFAULT_LAB, lab_folders, lab_paths
 from testbed.units import parse_duration_ns
 
 ENVIRONMENT_PREFIX: Final = "MRC_TESTBED_"
@@ -131,8 +131,6 @@ def command(
     name: str,
     *,
     heeds: Iterable[str] = (),
-    panel: str | None = None,
-    aliases: Iterable[str] = (),
     needs_root: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator: makes a function `(settings, ...)` the command *name* of *app*.
@@ -141,8 +139,6 @@ def command(
         app: where it belongs.
         name: as typed.
         heeds: global flags it obeys besides those that all do.
-        panel: heading in the list of commands.
-        aliases: other names, not listed.
         needs_root: it touches a lab; without root it is refused at once, but for a dry run or with --virtual.
     """
     heeded = (*heeds, *_HEEDED_BY_ALL)
@@ -167,9 +163,7 @@ def command(
         context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
         shared = [_option_parameter(key, with_environment=False) for key in heeded]
         _set_signature(invoke, [context, *own, *shared])
-        app.command(name, rich_help_panel=panel)(invoke)
-        for alias in aliases:
-            app.command(alias, hidden=True)(invoke)
+        app.command(name)(invoke)
         return invoke
 
     return decorate

@@ -33,7 +33,7 @@ app = typer.Typer(no_args_is_help=True, help="Probe the links of a running lab, 
 
 def register(root: typer.Typer) -> None:
     """Adds the group of this module to *root*."""
-    root.add_typer(app, name="probe", rich_help_panel="Use")
+    root.add_typer(app, name="probe")
 
 
 @command(app, "links", heeds=("name",), needs_root=True)

@@ -4,11 +4,12 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bar
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
 
 SHOWN_AFTER_S: Final = 2.0
 
@@ -61,12 +62,14 @@ class Progress:
         if self._is_quiet or not self._console.is_terminal:
             yield
             return
-        self._bar = Bar(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
+        from rich import progress  # noqa: PLC0415 - commands in scripts and completion do without it
+
+        self._bar = progress.Progress(
+            progress.SpinnerColumn(),
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(bar_width=24),
+            progress.MofNCompleteColumn(),
+            progress.TimeElapsedColumn(),
             console=self._console,
             transient=True,
         )

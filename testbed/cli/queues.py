@@ -35,7 +35,7 @@ _COUNTED: Final = (
 
 def register(app: typer.Typer) -> None:
     """Adds the command of this module to *app*."""
-    command(app, "queues", panel="Use", heeds=("name",), needs_root=True)(queues)
+    command(app, "queues", heeds=("name",), needs_root=True)(queues)
 
 
 def queues(
@@ -89,19 +89,6 @@ def queues(
     show(settings, "QueueEngine", SCHEMA_VERSION, item, lambda: _table(state, tiers))
 
 
-def describe_queues(state: EngineState) -> str:
-    """One line: how frames are sent, what links are, how many frames are under way."""
-    count = state.drainer_count
-    links = {0: "veth links", state.port_count: "direct links"}.get(
-        state.direct_port_count, f"{state.direct_port_count} of {state.port_count} ports direct"
-    )
-    if state.drainer is None:
-        return f"none, ports have no rate; {links}"
-    drainers = f"{state.drainer} drainer" if count == 1 else f"{count} {state.drainer} drainers"
-    frames = f"{state.frame_count} of {state.frame_limit} frames in use, {state.frame_peak_count} at most"
-    return f"{drainers}, {links}, {frames}"
-
-
 def _port_ids(live: Lab, selector: str | None) -> list[int]:
     if selector is None:
         return list(range(live.clos.numbering.port_count))
@@ -124,4 +111,4 @@ def _table(state: EngineState, tiers: Mapping[str, Mapping[str, Any]]) -> Render
     table = plain_table("tier", "sent", "marked", "trimmed", "data full", "control full", "pool empty")
     for tier, counts in tiers.items():
         table.add_row(tier, *(f"{count:,}" for count in counts.values()))
-    return Group(key_values([("queues", describe_queues(state))]), Text(), table)
+    return Group(key_values([("queues", state.describe())]), Text(), table)

@@ -3,16 +3,17 @@
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import yaml
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from testbed.cli.options import OutputFormat, Settings
-from testbed.cli.table import Table as DataTable
 from testbed.errors import TestbedError
+
+if TYPE_CHECKING:
+    from testbed.cli.table import Table as DataTable
 
 _WIDTH_MAX: Final = 10_000
 
@@ -44,6 +45,8 @@ def show(
     elif settings.output is OutputFormat.JSON:
         write_out(settings, json.dumps(whole, indent=2) + "\n")
     elif settings.output is OutputFormat.YAML:
+        import yaml  # noqa: PLC0415 - only this format waits for it
+
         plain = json.loads(json.dumps(whole))
         write_out(settings, yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
     else:
@@ -124,7 +127,7 @@ def say(console: Console, text: str) -> None:
     console.print(text, soft_wrap=True)
 
 
-def data_table(table: DataTable) -> RenderableType:
+def data_table(table: "DataTable") -> RenderableType:
     """A table of testbed.cli.table for people: title, headings in words, numbers to the right."""
     numeric = [
         name
@@ -138,7 +141,7 @@ def data_table(table: DataTable) -> RenderableType:
     return Group(Text(table.title, style="bold"), shown)
 
 
-def show_tables(settings: Settings, kind: str, version: int, tables: Sequence[DataTable]) -> None:
+def show_tables(settings: Settings, kind: str, version: int, tables: Sequence["DataTable"]) -> None:
     """Prints tables of testbed.cli.table; for programs as lists of mappings under their titles."""
     show(
         settings,

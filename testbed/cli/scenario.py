@@ -40,7 +40,6 @@ from testbed.units import format_rate_bps, format_size_bytes
 from testbed.virtual.run import run_virtually
 
 SCHEMA_VERSION: Final = 1
-PANEL: Final = "Scenarios"
 DEMO_SCENARIO: Final = "scenarios/t0-t1-flap.yaml"
 
 ScenarioFile = Annotated[Path, typer.Argument(metavar="SCENARIO", help="Scenario file.")]
@@ -53,10 +52,10 @@ _STYLES: Final = {Status.PASSED: "bold green", Status.FAILED: "bold red"}
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module to *app*."""
-    command(app, "run", heeds=("name", "dry_run", "seed"), panel=PANEL, needs_root=True)(run)
-    command(app, "plan", heeds=("seed",), panel=PANEL)(plan)
-    command(app, "report", panel=PANEL)(report)
-    command(app, "demo", heeds=("seed",), panel=PANEL, needs_root=True)(demo)
+    command(app, "run", heeds=("name", "dry_run", "seed"), needs_root=True)(run)
+    command(app, "plan", heeds=("seed",))(plan)
+    command(app, "report")(report)
+    command(app, "demo", heeds=("seed",), needs_root=True)(demo)
 
 
 def run(

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 
 from testbed.cli.options import ENVIRONMENT_PREFIX
 from testbed.errors import TestbedError
-from testbed.fabric.state import DEFAULT_LAB, lab_paths, read_state
+from testbed.fabric.paths import DEFAULT_LAB, lab_paths
+from testbed.fabric.state import read_state
 from testbed.faults.ledger import Ledger
 from testbed.faults.spec import KINDS
 from testbed.topology.clos import Clos

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from agents.abi import PortCounter
-from testbed.cli.lab import known_topology, live_topology
+from testbed.cli.known_topology import known_topology, live_topology
 from testbed.cli.options import OutputFormat, Settings, command
 from testbed.cli.render import show, show_tables, write_out
 from testbed.cli.suggestion import nodes
@@ -29,7 +29,6 @@ from testbed.topology.naming import parse_node_name
 from testbed.topology.resolve import resolve_topology
 
 SCHEMA_VERSION: Final = 1
-PANEL: Final = "Fabric"
 _END_COLUMNS: Final = ("interface", "id", "ifindex", "mac", "inner_address", "rate_bps")
 
 
@@ -46,8 +45,8 @@ _DRAW: Final = {GraphFormat.TEXT: graph_text, GraphFormat.DOT: graph_dot, GraphF
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module to *app*."""
-    command(app, "inspect", heeds=("topology", "name"), panel=PANEL)(inspect)
-    command(app, "graph", heeds=("topology", "name"), panel=PANEL)(graph)
+    command(app, "inspect", heeds=("topology", "name"))(inspect)
+    command(app, "graph", heeds=("topology", "name"))(graph)
 
 
 def inspect(

@@ -15,12 +15,12 @@ from typing import Annotated, Any, Final, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 
-from testbed.document.printable import printable
 from testbed.document.problem import Location, Position, Problem, Tree, usage_error
 from testbed.document.text_file import read_text
 from testbed.document.validation import AnyModel, check
 from testbed.document.yaml_tree import parse_tree
 from testbed.errors import UsageError, did_you_mean
+from testbed.printable import printable
 
 API_VERSION: Final = "mrc-testbed/v1"
 

@@ -4,9 +4,9 @@ import os
 import stat
 from pathlib import Path
 
-from testbed.document.printable import printable
 from testbed.document.yaml_tree import TEXT_BYTES_MAX
 from testbed.errors import UsageError
+from testbed.printable import printable
 
 
 def read_text(path: Path) -> str:

@@ -14,9 +14,10 @@ from agents.node_file import remove_all_but
 from testbed.errors import AgentError, FabricError
 from testbed.fabric.folder_watch import FolderWatch
 from testbed.fabric.log_file import log_lines
+from testbed.fabric.paths import LabPaths
 from testbed.fabric.process import ProcessIdentity, is_alive
 from testbed.fabric.runtime import Report, Runtime, node_namespace
-from testbed.fabric.state import LabPaths, ProcessRecord, RuntimeName
+from testbed.fabric.state import ProcessRecord, RuntimeName
 from testbed.fabric.state_file import write_private
 from testbed.topology import port_queue, timing
 from testbed.topology.clos import Clos

@@ -9,7 +9,7 @@ from typing import Final
 
 from testbed.errors import CleanupError, PreflightError
 from testbed.fabric.lock import exclusive
-from testbed.fabric.state import LabPaths
+from testbed.fabric.paths import LabPaths
 
 _SOURCE: Final = "mrc-testbed-up"
 """Tells our mount from one that `host prepare` or the user made, which stays when the last lab goes."""

@@ -24,10 +24,11 @@ from testbed.fabric.operation import (
     StartAgent,
     StartDrainer,
 )
+from testbed.fabric.paths import LabPaths
 from testbed.fabric.plan import Step
 from testbed.fabric.readiness import prove_planes
 from testbed.fabric.runtime import Runtime, node_namespace
-from testbed.fabric.state import ContainerRecord, LabPaths, ProcessRecord
+from testbed.fabric.state import ContainerRecord, ProcessRecord
 from testbed.fabric.state_file import PRIVATE_FOLDER
 from testbed.topology.clos import Clos
 

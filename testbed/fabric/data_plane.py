@@ -35,7 +35,7 @@ from agents.bpf.refusal import ObjectRefusedError
 from agents.switch.queue_maps import queue_map_entries
 from testbed.errors import PreflightError
 from testbed.fabric.netlink import mac_bytes
-from testbed.fabric.state import LabPaths, MapPins
+from testbed.fabric.paths import LabPaths, MapPins
 from testbed.fabric.state_file import write_private
 from testbed.topology.addressing import INNER_PREFIX, ifindex
 from testbed.topology.clos import Clos

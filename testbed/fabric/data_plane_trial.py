@@ -8,8 +8,8 @@ from agents.bpf.libbpf import attach_xdp
 from testbed.fabric.data_plane import FORWARD_PROGRAM, fabric_rodata, load_object
 from testbed.fabric.namespace import unnamed_namespace
 from testbed.fabric.netlink import RouteSocket, VethEnd, create_veth, mac_bytes
+from testbed.fabric.paths import LabPaths
 from testbed.fabric.root import state_root
-from testbed.fabric.state import LabPaths
 from testbed.topology.addressing import INTERFACE_MTU_BYTES, ifindex, mac
 from testbed.topology.resolve import resolve_topology
 from testbed.topology.spec import TopologySpec

@@ -20,9 +20,10 @@ from testbed.fabric.namespace import bind_namespace
 from testbed.fabric.netns_runtime import delete_namespaces, nodes_with_namespace
 from testbed.fabric.node_folder import mount_node_folder
 from testbed.fabric.ownership import LAB_LABEL, NODE_LABEL, owned_name
+from testbed.fabric.paths import LabPaths
 from testbed.fabric.process import ProcessIdentity, marked_environment, observe_process
 from testbed.fabric.runtime import Report
-from testbed.fabric.state import ContainerRecord, LabPaths, RuntimeName
+from testbed.fabric.state import ContainerRecord, RuntimeName
 from testbed.hostprep.image import ImageState, image_name, observe_image
 
 _AGENT_PYTHON: Final = "python3"

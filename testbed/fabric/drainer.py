@@ -3,8 +3,9 @@
 from typing import Final
 
 from testbed.fabric.data_plane import OBJECTS_DIR
+from testbed.fabric.paths import LabPaths
 from testbed.fabric.process import start_detached
-from testbed.fabric.state import LabPaths, ProcessRecord
+from testbed.fabric.state import ProcessRecord
 
 DRAINER: Final = OBJECTS_DIR / "drainer"
 

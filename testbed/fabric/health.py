@@ -5,10 +5,11 @@ from typing import Final
 
 from testbed.fabric.link import observe_ports
 from testbed.fabric.lossless import opened_lossless
+from testbed.fabric.paths import LabPaths
 from testbed.fabric.process import is_alive, is_stopped
 from testbed.fabric.repair import silent_agents
 from testbed.fabric.runtime import Runtime
-from testbed.fabric.state import LabPaths, LabState
+from testbed.fabric.state import LabState
 from testbed.topology.addressing import INTERFACE_MTU_BYTES
 from testbed.topology.clos import Clos
 from testbed.topology.element import Node

@@ -6,10 +6,11 @@ from pathlib import Path
 from testbed.errors import FabricError, UsageError
 from testbed.fabric.bpf_file_system import labs_with_pins
 from testbed.fabric.ownership import labs_with_namespaces
+from testbed.fabric.paths import DEFAULT_LAB, LabPaths, lab_folders, lab_paths
 from testbed.fabric.process import is_alive, owner_root
 from testbed.fabric.root import STATE_DIR_VARIABLE, state_root
 from testbed.fabric.runtime_choice import engine_labs
-from testbed.fabric.state import DEFAULT_LAB, LabPaths, LabState, Phase, lab_folders, lab_paths, read_state
+from testbed.fabric.state import LabState, Phase, read_state
 
 
 def names() -> tuple[str, ...]:

@@ -2,64 +2,29 @@
 
 import contextlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Final
 
 from testbed.errors import CleanupError, FabricError, Interrupted, UsageError
 from testbed.fabric import preflight
 from testbed.fabric.build import Build, Progress, ProgressCallback
-from testbed.fabric.health import ANSWER_NS, find_problems
+from testbed.fabric.health import ANSWER_NS
 from testbed.fabric.known_labs import no_such_lab, owner_elsewhere, require_own
 from testbed.fabric.ledger import Ledger
 from testbed.fabric.live import Lab
 from testbed.fabric.lock import exclusive, is_held
+from testbed.fabric.paths import DEFAULT_LAB, LabPaths, lab_paths
 from testbed.fabric.plan import build_plan
 from testbed.fabric.process import ProcessIdentity, is_alive
 from testbed.fabric.removal import observe_remains, remove
 from testbed.fabric.repair import Repair, repair, restart_agents
 from testbed.fabric.runtime import Runtime
 from testbed.fabric.runtime_choice import Choice, choose_runtime, known_runtime, parse_runtime
-from testbed.fabric.state import (
-    DEFAULT_LAB,
-    LabPaths,
-    LabState,
-    Phase,
-    ProcessRecord,
-    RuntimeName,
-    lab_paths,
-    read_state,
-    write_state,
-)
+from testbed.fabric.state import LabState, Phase, ProcessRecord, RuntimeName, read_state, write_state
+from testbed.fabric.status import LabStatus, status
 from testbed.topology.clos import Clos
 from testbed.topology.resolve import resolve_topology
 from testbed.topology.spec import TopologySpec
-
-
-@dataclass(frozen=True, slots=True)
-class LabStatus:
-    """What a lab is and how it does.
-
-    Attributes:
-        name: of the lab.
-        runtime: what its nodes are made of; None if its state is damaged.
-        phase: building, up or removing; None if its state is damaged.
-        spec: its topology; None likewise.
-        problems: what is wrong, one sentence each; empty for a healthy lab.
-        note: how the runtime was chosen, if `up` chose it.
-    """
-
-    name: str
-    runtime: RuntimeName | None
-    phase: Phase | None
-    spec: TopologySpec | None
-    problems: tuple[str, ...] = ()
-    note: str | None = None
-
-    @property
-    def is_healthy(self) -> bool:
-        """Whether it is up and nothing is wrong."""
-        return self.phase is Phase.UP and not self.problems
 
 
 def _no_progress(_: Progress) -> None:
@@ -207,36 +172,6 @@ def _state_when_up(paths: LabPaths) -> LabState:
             hint = f"the command that worked on it is gone: mrc-testbed up -n {name} builds it anew"
         raise FabricError(f"lab {name!r} is not up, but {state.phase.value}", hint=hint)
     return state
-
-
-def status(name: str = DEFAULT_LAB, *, spared: Collection[str] = ()) -> LabStatus:
-    """How a lab does; looks at every node and process but for the agents of *spared* hosts.
-
-    Raises:
-        UsageError: no such lab.
-    """
-    paths = lab_paths(name)
-    try:
-        state = read_state(paths)
-    except FabricError as error:
-        return LabStatus(name, None, None, None, (error.message,))
-    runtime = known_runtime(paths, state)
-    if state is None:
-        require_own(name)
-        remains = observe_remains(paths, runtime)
-        if not remains:
-            raise no_such_lab(name)
-        problem = f"it has no state, but there remain: {remains.describe()}"
-        return LabStatus(name, None, None, None, (problem,))
-    problems = []
-    if state.phase is not Phase.UP:
-        problems.append(f"it is {state.phase.value}")
-        if not is_held(paths.lock_file):
-            problems.append("the command that worked on it is gone: `up` builds it anew, `down` removes it")
-    if state.made_for is not None and not is_alive(state.made_for.identity):
-        problems.append(f"the run that it was made for (pid {state.made_for.pid}) is gone: `down` removes it")
-    problems += find_problems(paths, state, runtime, spared)
-    return LabStatus(name, state.runtime, state.phase, state.spec, tuple(problems))
 
 
 def _build(

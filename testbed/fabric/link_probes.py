@@ -11,7 +11,7 @@ from agents.bpf.maps import MappedArray
 from agents.nic.client import AgentClient
 from testbed.errors import UsageError
 from testbed.fabric.live import Lab
-from testbed.fabric.state import MapPins
+from testbed.fabric.paths import MapPins
 from testbed.topology.clos import Clos
 from testbed.topology.probe_outcome import PathOutcome
 from testbed.topology.probe_path import ProbePath, probe_paths

@@ -11,9 +11,10 @@ from testbed.errors import UsageError
 from testbed.fabric.data_plane import FabricMaps
 from testbed.fabric.link import set_port_up
 from testbed.fabric.nic_data_plane import set_icrc
+from testbed.fabric.paths import LabPaths
 from testbed.fabric.readiness import prove_planes
 from testbed.fabric.runtime import node_namespace
-from testbed.fabric.state import LabPaths, LabState, RuntimeName
+from testbed.fabric.state import LabState, RuntimeName
 from testbed.topology.resolve import resolve_topology
 from testbed.topology.spec import TopologySpec
 

@@ -10,9 +10,10 @@ from typing import Final
 from testbed.errors import FabricError
 from testbed.fabric.namespace import create_namespace, delete_namespace
 from testbed.fabric.ownership import find_namespaces, owned_name, parse_owned_name
+from testbed.fabric.paths import LabPaths
 from testbed.fabric.process import ProcessIdentity, marked_environment, observe_process, start_detached
 from testbed.fabric.runtime import Report
-from testbed.fabric.state import ContainerRecord, LabPaths, RuntimeName
+from testbed.fabric.state import ContainerRecord, RuntimeName
 
 _START_TIMEOUT_SECONDS: Final = 60
 

@@ -13,7 +13,7 @@ from agents.bpf.maps import Descriptor, MappedArray, map_freeze, map_update
 from agents.clock import monotonic_ns
 from agents.protocol.ports import MRC_UDP_PORT
 from testbed.fabric.data_plane import LoadedMaps, fabric_rodata, load_object, pin_object
-from testbed.fabric.state import LabPaths, MapPins
+from testbed.fabric.paths import LabPaths, MapPins
 from testbed.topology.addressing import INNER_PREFIX
 from testbed.topology.clos import Clos
 from testbed.topology.element import Node

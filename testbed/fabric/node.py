@@ -12,8 +12,8 @@ from mininet.node import Node
 
 from testbed.errors import FabricError
 from testbed.fabric.node_entry import enter_command
+from testbed.fabric.paths import LabPaths
 from testbed.fabric.process import marked_environment
-from testbed.fabric.state import LabPaths
 from testbed.topology.element import Node as TopologyNode
 
 _MNEXEC: Final = "mnexec"

@@ -18,8 +18,9 @@ from testbed.errors import PreflightError, TestbedError
 from testbed.fabric.data_plane import OBJECTS_DIR
 from testbed.fabric.data_plane_trial import PROGRAM_OBJECTS, check_data_plane
 from testbed.fabric.drainer import DRAINER
+from testbed.fabric.paths import DEFAULT_LAB, lab_paths
 from testbed.fabric.runtime_choice import choose_runtime
-from testbed.fabric.state import DEFAULT_LAB, RuntimeName, lab_paths
+from testbed.fabric.state import RuntimeName
 from testbed.topology.clos import Clos
 from testbed.topology.resolve import resolve_topology
 from testbed.topology.spec import TopologySpec

@@ -10,7 +10,7 @@ from agents.abi import DrainerMode, QueueDrainer, QueuePool
 from agents.abi import Port as PortEntry
 from agents.bpf.libbpf import open_pinned_in
 from agents.bpf.maps import ArrayMap, MappedArray, map_info
-from testbed.fabric.state import LabPaths
+from testbed.fabric.paths import LabPaths
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,18 @@ class EngineState:
     frame_count: int
     frame_peak_count: int
     frame_limit: int
+
+    def describe(self) -> str:
+        """One line: how frames are sent, what links are, how many frames are under way."""
+        count = self.drainer_count
+        links = {0: "veth links", self.port_count: "direct links"}.get(
+            self.direct_port_count, f"{self.direct_port_count} of {self.port_count} ports direct"
+        )
+        if self.drainer is None:
+            return f"none, ports have no rate; {links}"
+        drainers = f"{self.drainer} drainer" if count == 1 else f"{count} {self.drainer} drainers"
+        frames = f"{self.frame_count} of {self.frame_limit} frames in use, {self.frame_peak_count} at most"
+        return f"{drainers}, {links}, {frames}"
 
 
 class QueueEngine:

@@ -7,8 +7,8 @@ from typing import Final
 
 from agents.nic.client import AgentClient, connect_pair
 from testbed.errors import FabricError, TestbedError
+from testbed.fabric.paths import LabPaths
 from testbed.fabric.runtime import Report
-from testbed.fabric.state import LabPaths
 from testbed.topology.clos import Clos
 from testbed.topology.element import Node
 from testbed.topology.path import find_ev

@@ -15,10 +15,10 @@ from testbed.errors import CleanupError, TestbedError
 from testbed.fabric.bpf_file_system import labs_with_pins, remove_pins
 from testbed.fabric.ledger import read_ledger
 from testbed.fabric.node_folder import unmount_node_folders
+from testbed.fabric.paths import LabPaths
 from testbed.fabric.plan import created_nodes_backwards
 from testbed.fabric.process import find_marked, stop_processes
 from testbed.fabric.runtime import Runtime
-from testbed.fabric.state import LabPaths
 
 _GRACE_NS: Final = 2_000_000_000
 """An agent ends within milliseconds of SIGTERM; two seconds are for a machine under load."""

@@ -11,9 +11,10 @@ from testbed.errors import AgentError, UsageError
 from testbed.fabric.agent_process import start_agents
 from testbed.fabric.drainer import start_drainer
 from testbed.fabric.nic_data_plane import restore_nic
+from testbed.fabric.paths import LabPaths
 from testbed.fabric.process import is_alive, is_stopped, kill_processes, signal_process, stop_processes
 from testbed.fabric.runtime import Runtime
-from testbed.fabric.state import LabPaths, LabState, ProcessRecord, write_state
+from testbed.fabric.state import LabState, ProcessRecord, write_state
 from testbed.topology.resolve import resolve_topology
 
 _GRACE_NS: Final = 5_000_000_000

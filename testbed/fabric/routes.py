@@ -5,7 +5,7 @@ from ctypes import c_uint32
 
 from agents.bpf.libbpf import open_map_in
 from agents.bpf.maps import map_update
-from testbed.fabric.state import MapPins
+from testbed.fabric.paths import MapPins
 from testbed.topology.clos import Clos
 from testbed.topology.element import Node
 from testbed.topology.forwarding import FIB_NONE, FIB_STRIDE, fib_entries

@@ -8,8 +8,9 @@ from testbed.errors import PreflightError, UsageError, did_you_mean
 from testbed.fabric.engine_socket import is_engine_listening
 from testbed.fabric.netns_runtime import NetnsRuntime
 from testbed.fabric.ownership import LAB_LABEL
+from testbed.fabric.paths import LabPaths
 from testbed.fabric.runtime import Runtime
-from testbed.fabric.state import LabPaths, LabState, RuntimeName
+from testbed.fabric.state import LabState, RuntimeName
 
 
 class Choice(NamedTuple):

@@ -6,8 +6,8 @@ from typing import Final
 
 from agents.clock import monotonic_ns
 from testbed.errors import TestbedError
+from testbed.fabric.paths import lab_paths
 from testbed.fabric.process import is_alive, is_stopped, kill_processes
-from testbed.fabric.state import lab_paths
 from testbed.faults.controller import FaultController
 from testbed.faults.effects import absent_hosts
 from testbed.faults.lab_target import LabTarget

@@ -8,8 +8,8 @@ from typing import Final
 from agents.clock import monotonic_ns
 from testbed.document import Tree, validate_values
 from testbed.errors import UsageError, did_you_mean
+from testbed.fabric.paths import lab_paths
 from testbed.fabric.process import ProcessIdentity, own_identity
-from testbed.fabric.state import lab_paths
 from testbed.faults.controller import FaultController, FaultEvent
 from testbed.faults.fault import ScheduledFault
 from testbed.faults.lab_target import LabTarget

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from agents.abi import FaultLimit
+from testbed.document.fields import Duration, Rate, Ratio
 from testbed.errors import UsageError
 from testbed.faults.effects import Drained, Effect, Hold, IcrcChecked, Load, RateShare
 from testbed.faults.rule import EV_MASK_ALL, FrameRule
@@ -14,7 +15,7 @@ from testbed.faults.spec_base import BothWaysFault, FrameFault, LinkFault, Targe
 from testbed.faults.traffic import plan_loads
 from testbed.topology.clos import Clos
 from testbed.topology.element import Link, Node
-from testbed.units import Duration, Rate, Ratio, format_rate_bps, format_ratio
+from testbed.units import format_rate_bps, format_ratio
 
 _EV_PATTERN = r"0x[0-9a-fA-F]{1,8}"
 _EV_COPY_BITS = 16

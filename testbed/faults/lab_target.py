@@ -13,10 +13,11 @@ from testbed.fabric.known_labs import no_such_lab
 from testbed.fabric.link import raise_ports, set_port_up
 from testbed.fabric.namespace import entered
 from testbed.fabric.nic_data_plane import expect_heartbeat
+from testbed.fabric.paths import lab_paths
 from testbed.fabric.process import ProcessIdentity, freeze, kill_processes, signal_process
 from testbed.fabric.process import is_alive as process_runs
 from testbed.fabric.runtime import node_namespace
-from testbed.fabric.state import LabState, lab_paths, read_state
+from testbed.fabric.state import LabState, read_state
 from testbed.faults.effects import HostRequests
 from testbed.faults.fault import ScheduledFault
 from testbed.faults.map_target import MapTarget

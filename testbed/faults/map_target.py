@@ -3,9 +3,9 @@
 from testbed.errors import FaultError
 from testbed.fabric.data_plane import FabricMaps
 from testbed.fabric.nic_data_plane import set_icrc
+from testbed.fabric.paths import MapPins
 from testbed.fabric.port_fault import clear_rule, set_rule
 from testbed.fabric.routes import write_routes
-from testbed.fabric.state import MapPins
 from testbed.faults.controller import PortAccount
 from testbed.faults.rule import FrameRule, as_abi
 from testbed.faults.schedule import Schedule

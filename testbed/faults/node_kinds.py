@@ -4,6 +4,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from testbed.document.fields import Duration
 from testbed.errors import UsageError
 from testbed.faults.effects import AgentDead, Effect, Frozen, RoutesGone, Rule
 from testbed.faults.rule import FrameRule
@@ -12,7 +13,7 @@ from testbed.topology.clos import Clos
 from testbed.topology.element import Link, Node
 from testbed.topology.select import select_planes
 from testbed.topology.selector_spec import PlaneSelector
-from testbed.units import Duration, format_duration_ns
+from testbed.units import format_duration_ns
 
 PAUSE_MAX_NS: Final = 8 * 10**9
 """A run takes an agent that is silent for ten seconds for lost."""

@@ -22,8 +22,9 @@ from agents.clock import monotonic_ns
 from testbed.errors import FaultError
 from testbed.fabric.data_plane import fabric_rodata, load_object
 from testbed.fabric.folder_watch import FolderWatch
+from testbed.fabric.paths import LabPaths, lab_paths
 from testbed.fabric.process import ProcessIdentity, find_marked, is_alive, kill_processes, start_detached
-from testbed.fabric.state import LabPaths, lab_paths, read_state
+from testbed.fabric.state import read_state
 from testbed.fabric.state_file import PRIVATE_FILE, PRIVATE_FOLDER, write_private
 from testbed.faults.fault import ScheduledFault
 from testbed.faults.ledger import Entry, Ledger

@@ -22,8 +22,8 @@ from typing import Final, Protocol, TextIO
 from agents.clock import monotonic_ns
 from testbed.errors import FaultError, TestbedError
 from testbed.fabric.folder_watch import FolderWatch
+from testbed.fabric.paths import lab_paths
 from testbed.fabric.process import ProcessIdentity, is_alive, observe_process, start_detached
-from testbed.fabric.state import lab_paths
 from testbed.fabric.state_file import append_private
 from testbed.faults.controller import FaultController
 from testbed.faults.lab_target import LabTarget

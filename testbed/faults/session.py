@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Self
 
+from testbed.fabric.paths import lab_paths
 from testbed.fabric.process import own_identity
-from testbed.fabric.state import lab_paths
 from testbed.faults.controller import FaultController, FaultEvent
 from testbed.faults.fault import ScheduledFault
 from testbed.faults.lab_target import LabTarget

@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from testbed.document.fields import Duration
 from testbed.errors import UsageError
 from testbed.faults.effects import CarrierDown, Effect, Rule
 from testbed.faults.rule import FrameRule, Traffic, describe_rule
@@ -20,7 +21,6 @@ from testbed.topology.element import Link, Node, Port
 from testbed.topology.naming import Tier
 from testbed.topology.select import select_links, select_nodes
 from testbed.topology.selector_spec import LinkSelector, NodeSelector
-from testbed.units import Duration
 
 FAULT_ID_PATTERN = r"^[a-z][a-z0-9_-]{0,31}$"
 

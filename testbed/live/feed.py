@@ -14,7 +14,7 @@ from typing import Final, Self
 from agents.clock import monotonic_ns
 from testbed.errors import TestbedError
 from testbed.fabric.fault_log import FaultLog, FaultWindow
-from testbed.fabric.state import lab_paths
+from testbed.fabric.paths import lab_paths
 from testbed.faults.ledger import Ledger
 from testbed.live.observation import observe
 from testbed.live.snapshot import Observation, Snapshot, build_snapshot

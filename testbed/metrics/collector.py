@@ -8,7 +8,7 @@ from agents.abi import EvReason, EvState, NicCounter, PortCounter, QueueDelay, T
 from agents.clock import monotonic_ns
 from testbed.fabric.link_probes import LinkProbeCounts
 from testbed.fabric.lossless import LosslessReader
-from testbed.fabric.state import LabPaths
+from testbed.fabric.paths import LabPaths
 from testbed.metrics import endpoint_metrics, fabric_metrics, testbed_metrics
 from testbed.metrics.counters import (
     CWND_REASONS,

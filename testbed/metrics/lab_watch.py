@@ -10,7 +10,8 @@ from typing import Final
 
 from testbed.errors import FabricError
 from testbed.fabric.known_labs import no_such_lab
-from testbed.fabric.state import LabPaths, Phase, lab_folders, lab_paths, read_state
+from testbed.fabric.paths import LabPaths, lab_folders, lab_paths
+from testbed.fabric.state import Phase, read_state
 from testbed.metrics.collector import LabCollector
 from testbed.metrics.reader import QP_SEARCH_READINGS, LabReader
 from testbed.topology.resolve import resolve_topology

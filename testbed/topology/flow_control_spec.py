@@ -9,8 +9,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from testbed.document.fields import Size
 from testbed.topology.limit import LimitProblems
-from testbed.units import Size
 
 FlowControlKind = Literal["none", "pfc", "credits"]
 

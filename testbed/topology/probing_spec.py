@@ -5,8 +5,8 @@ from typing import Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from testbed.document.fields import Duration, Ratio
 from testbed.topology.limit import LimitProblems
-from testbed.units import Duration, Ratio
 
 LAG_ROUNDS_MAX: Final = 63
 """Rounds that a probe may take to return; MRC_LINK_PROBE_ROUNDS of the data plane, less one."""

@@ -20,10 +20,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from testbed.document.fields import Duration, Rate, Ratio, Size
 from testbed.topology.limit import LimitProblems
 from testbed.topology.naming import Tier
 from testbed.topology.selector_spec import LinkSelector
-from testbed.units import Duration, Rate, Ratio, Size
 
 _CONFIG = ConfigDict(extra="forbid", frozen=True, strict=True)
 LinkMode = Literal["veth", "direct"]

@@ -11,6 +11,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from testbed.document.fields import Duration, Rate, Ratio, Size
 from testbed.topology.addressing import PORT_ID_BITS
 from testbed.topology.ev import LANE_MASK
 from testbed.topology.flow_control_spec import CreditSpec, FlowControlKind, PfcSpec
@@ -19,7 +20,6 @@ from testbed.topology.numbering import Numbering
 from testbed.topology.probing_spec import ProbingSpec
 from testbed.topology.queue_spec import LinkDelay, QueueSpec
 from testbed.topology.usid import INDEX_COUNT, PLANE_COUNT
-from testbed.units import Duration, Rate, Ratio, Size
 
 PATH_MTUS: Final = (256, 512, 1024, 2048)
 """Payload bytes per packet that the data plane supports; 4096 would not fit one frame of native XDP."""

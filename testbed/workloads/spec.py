@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from testbed.units import Duration, Size
+from testbed.document.fields import Duration, Size
 from testbed.workloads.element_type import DType, ReduceOp
 from testbed.workloads.schedule import CollectiveKind
 

@@ -7,13 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from testbed.document.fields import Duration, Rate, Ratio, Size
 from testbed.errors import UsageError
 from testbed.units import (
     VALUE_MAX,
-    Duration,
-    Rate,
-    Ratio,
-    Size,
     format_duration_ns,
     format_like,
     format_rate_bps,

@@ -10,6 +10,7 @@ from testbed.fabric import lab
 from testbed.fabric.known_labs import is_in_use, orphans
 from testbed.fabric.live import Lab
 from testbed.fabric.process import own_identity
+from testbed.fabric.status import status as lab_status
 from testbed.topology.spec import TopologySpec
 
 logger = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ def lab_for_run(
         TestbedError: the lab could not be made, attached to or removed.
     """
     _remove_orphans(name, progress)
-    if is_in_use(name) and lab.status(name).spec != topology:
+    if is_in_use(name) and lab_status(name).spec != topology:
         own = f"run-{os.getpid()}"
         logger.warning("lab %s is up with another topology: this run gets a lab of its own, %s", name, own)
         name = own

@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from testbed.units import Duration
+from testbed.document.fields import Duration
 
 FigureKind = Literal[
     "goodput-over-time",

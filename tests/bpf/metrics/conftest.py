@@ -9,7 +9,7 @@ import pytest
 from map_filling import HistogramProgram, PinnedLab
 
 from agents.bpf.libbpf import BpfObject
-from testbed.fabric.state import lab_paths
+from testbed.fabric.paths import lab_paths
 from testbed.topology.clos import Clos
 from testbed.topology.spec import TopologySpec
 

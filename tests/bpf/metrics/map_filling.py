@@ -16,7 +16,8 @@ from agents.bpf.maps import map_info
 from testbed.fabric.bpf_file_system import prepare_pins, remove_pins
 from testbed.fabric.data_plane import SwitchDataPlane
 from testbed.fabric.nic_data_plane import load_nic
-from testbed.fabric.state import LabPaths, LabState, Phase, RuntimeName, write_state
+from testbed.fabric.paths import LabPaths
+from testbed.fabric.state import LabState, Phase, RuntimeName, write_state
 from testbed.topology.clos import Clos
 
 Number = TypeVar("Number", bound=IntEnum)

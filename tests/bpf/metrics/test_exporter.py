@@ -30,7 +30,8 @@ from agents.abi import (
 )
 from agents.bpf.maps import MappedArray
 from testbed.errors import PreflightError, UsageError
-from testbed.fabric.state import Phase, lab_paths
+from testbed.fabric.paths import lab_paths
+from testbed.fabric.state import Phase
 from testbed.faults.controller import FaultEvent
 from testbed.faults.fault import ScheduledFault
 from testbed.faults.ledger import Entry, Ledger

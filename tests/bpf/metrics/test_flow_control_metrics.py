@@ -8,7 +8,7 @@ from map_filling import PinnedLab, opened
 
 from agents.abi import LosslessLink
 from agents.bpf.maps import MappedArray
-from testbed.fabric.state import lab_paths
+from testbed.fabric.paths import lab_paths
 from testbed.metrics.collector import LabCollector
 from testbed.metrics.exposition import Samples, Value
 from testbed.metrics.reader import LabReader

@@ -11,7 +11,7 @@ import pytest
 from container_lab import SMALL, mounts, observe_leftovers
 
 from testbed.fabric import lab
-from testbed.hostprep import build_image
+from testbed.hostprep.image import build_image
 
 _PREFIX = f"d{os.getpid()}"
 _numbers = count(1)

@@ -12,7 +12,8 @@ from kernel_srv6 import replace_switch_by_kernel_srv6, restore_switch
 from testbed.errors import FabricError, PreflightError
 from testbed.fabric import lab
 from testbed.fabric.known_labs import names
-from testbed.fabric.state import RuntimeName, lab_paths
+from testbed.fabric.paths import lab_paths
+from testbed.fabric.state import RuntimeName
 
 pytestmark = [pytest.mark.root, pytest.mark.docker]
 

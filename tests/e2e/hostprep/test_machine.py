@@ -5,8 +5,9 @@ import subprocess
 
 import pytest
 
-from testbed.hostprep import build_image, image_name, observe_image, prepare_host, prepare_observability
-from testbed.hostprep.image import ImageState
+from testbed.hostprep.host import prepare_host
+from testbed.hostprep.image import ImageState, build_image, image_name, observe_image
+from testbed.hostprep.observability import prepare_observability
 
 NO_IMAGE = "localhost:1/none:none"
 """Of a registry that never answers."""

@@ -19,7 +19,8 @@ from testbed.errors import CleanupError, FabricError, Interrupted, PreflightErro
 from testbed.fabric import data_plane, lab
 from testbed.fabric.build import Progress
 from testbed.fabric.known_labs import labs_elsewhere, names, orphans
-from testbed.fabric.state import Phase, lab_paths, read_state
+from testbed.fabric.paths import lab_paths
+from testbed.fabric.state import Phase, read_state
 from testbed.scenario.run.stage import lab_for_run
 
 pytestmark = pytest.mark.root

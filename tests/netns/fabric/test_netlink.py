@@ -19,7 +19,7 @@ from testbed.fabric.netlink import (
     mac_bytes,
     set_link_up,
 )
-from testbed.fabric.state import lab_paths
+from testbed.fabric.paths import lab_paths
 
 pytestmark = pytest.mark.root
 

@@ -10,9 +10,10 @@ from testbed.errors import UsageError
 from testbed.fabric import lab
 from testbed.fabric.build import Progress
 from testbed.fabric.known_labs import names
+from testbed.fabric.paths import lab_paths
 from testbed.fabric.process import find_marked
 from testbed.fabric.queue_engine import QueueEngine
-from testbed.fabric.state import Phase, RuntimeName, lab_paths, read_state
+from testbed.fabric.state import Phase, RuntimeName, read_state
 from testbed.topology.addressing import INTERFACE_MTU_BYTES
 from testbed.topology.clos import Clos
 from testbed.topology.queue_spec import QueueSpec

@@ -10,7 +10,8 @@ import pytest
 
 from agents.abi import EvState
 from testbed.fabric import lab
-from testbed.fabric.state import lab_paths, read_state
+from testbed.fabric.paths import lab_paths
+from testbed.fabric.state import read_state
 from testbed.faults.ledger import Ledger
 from testbed.scenario.execution import FinishedRun, execute
 from testbed.scenario.measure.event import EvTransition, PortTransition

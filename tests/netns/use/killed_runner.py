@@ -8,7 +8,7 @@ from fault_traffic import DEADLINE_NS
 
 from agents.clock import monotonic_ns
 from testbed.fabric.folder_watch import FolderWatch
-from testbed.fabric.state import lab_paths
+from testbed.fabric.paths import lab_paths
 from testbed.faults.ledger import Ledger
 
 _RUNNER = """

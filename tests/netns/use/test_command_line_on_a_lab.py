@@ -14,8 +14,8 @@ from typed_command import Command
 from agents.clock import monotonic_ns
 from testbed.fabric.live import Lab
 from testbed.fabric.namespace import namespace_names
+from testbed.fabric.paths import lab_paths
 from testbed.fabric.process import find_marked
-from testbed.fabric.state import lab_paths
 
 pytestmark = pytest.mark.root
 

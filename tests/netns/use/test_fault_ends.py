@@ -14,8 +14,9 @@ from typed_command import Command
 from agents.clock import monotonic_ns
 from testbed.fabric.folder_watch import FolderWatch
 from testbed.fabric.live import Lab
+from testbed.fabric.paths import lab_paths
 from testbed.fabric.process import ProcessIdentity, find_marked, freeze, is_alive, is_stopped
-from testbed.fabric.state import lab_paths, read_state
+from testbed.fabric.state import read_state
 from testbed.faults.by_hand import LabFaults, parse_fault
 from testbed.faults.ledger import Ledger
 from testbed.faults.reaper import reaper_process

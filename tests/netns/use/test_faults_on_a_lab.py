@@ -15,9 +15,9 @@ from agents.clock import monotonic_ns
 from agents.nic.client import AgentClient
 from testbed.fabric.folder_watch import FolderWatch
 from testbed.fabric.live import Lab
+from testbed.fabric.paths import lab_paths
 from testbed.fabric.port_fault import acts, read_account
 from testbed.fabric.process import ProcessIdentity, find_marked
-from testbed.fabric.state import lab_paths
 from testbed.faults.by_hand import LabFaults, parse_fault
 from testbed.faults.ledger import Ledger
 

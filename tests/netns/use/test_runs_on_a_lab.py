@@ -15,7 +15,7 @@ from testbed.fabric import lab
 from testbed.fabric.known_labs import names
 from testbed.fabric.live import Lab
 from testbed.fabric.namespace import namespace_names
-from testbed.fabric.state import lab_paths
+from testbed.fabric.paths import lab_paths
 from testbed.faults.ledger import Ledger
 
 pytestmark = pytest.mark.root

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.cli.app import run
-from testbed.document.printable import printable, printable_lines
 from testbed.document.yaml_tree import TEXT_BYTES_MAX
 from testbed.hostprep.playbook import find_in_clone
+from testbed.printable import printable, printable_lines
 
 CORPUS = Path(__file__).parent / "hostile"
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
@@ -209,7 +209,7 @@ def test_a_signal_while_an_error_is_said_does_not_cut_it_short(capsys, monkeypat
         return real()
 
     monkeypatch.setattr(exit_codes, "_stderr", interrupted)
-    monkeypatch.setattr("testbed.cli.app.build_app", lambda _words: fails)
+    monkeypatch.setattr("testbed.cli.app.build_app", lambda: fails)
 
     def fails(**_options):
         raise FabricError("this is said", hint="to its end")

@@ -20,7 +20,7 @@ def settings_of():
     global_callback(app, "A command for tests.")
     seen = []
 
-    @command(app, "look", heeds=("name", "topology", "dry_run", "seed"), aliases=("peek",))
+    @command(app, "look", heeds=("name", "topology", "dry_run", "seed"))
     def look(
         settings: Settings, size: Annotated[str, typer.Option("--size", help="A size.")] = "1KiB"
     ) -> None:
@@ -55,7 +55,7 @@ def test_without_flags_everything_has_its_default(settings_of):
     assert size == "1KiB"
 
 
-@pytest.mark.parametrize("arguments", [("-n", "a", "look"), ("look", "-n", "a"), ("peek", "--name", "a")])
+@pytest.mark.parametrize("arguments", [("-n", "a", "look"), ("look", "-n", "a"), ("look", "--name", "a")])
 def test_a_global_flag_may_stand_before_or_after_the_command(settings_of, arguments):
     _, settings, _ = settings_of(*arguments)
     assert settings.name == "a"

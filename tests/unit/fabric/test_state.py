@@ -8,15 +8,13 @@ from pydantic import ValidationError
 
 from testbed.errors import FabricError
 from testbed.fabric.lock import exclusive
+from testbed.fabric.paths import LabPaths, lab_folders, lab_paths
 from testbed.fabric.state import (
     ContainerRecord,
-    LabPaths,
     LabState,
     Phase,
     ProcessRecord,
     RuntimeName,
-    lab_folders,
-    lab_paths,
     read_state,
     write_state,
 )

@@ -114,7 +114,7 @@ def test_a_quotient_of_equals_is_a_ratio() -> None:
 
 
 def test_units_of_the_language_are_those_of_files() -> None:
-    known = [scale.units for scale in (units._DURATION, units._RATE, units._SIZE)]
+    known = [scale.units for scale in (units.DURATION, units.RATE, units.SIZE)]
     assert set(expression._UNIT_DIMENSIONS) == {"%"}.union(*known)
 
 

@@ -1,0 +1,36 @@
+"""The topology that a command means: of a file, of the lab that is up, or the default one."""
+
+from testbed.cli.options import Settings
+from testbed.errors import UsageError
+from testbed.fabric.paths import lab_paths
+from testbed.fabric.state import read_state
+from testbed.topology.resolve import load_topology
+from testbed.topology.spec import TopologySpec
+
+
+def known_topology(settings: Settings) -> TopologySpec:
+    """The topology of -t, else of the lab that is up under that name, else the default one."""
+    if settings.topology is None:
+        spec = live_topology(settings)
+        if spec is not None:
+            return spec
+        if settings.names_lab:
+            raise UsageError(
+                f"there is no lab {settings.name!r}", hint="mrc-testbed up, or give a file with -t"
+            )
+    return given_topology(settings)
+
+
+def given_topology(settings: Settings) -> TopologySpec:
+    """The topology of -t, else the default one.
+
+    Raises:
+        UsageError: lists everything that is wrong with the file.
+    """
+    return TopologySpec() if settings.topology is None else load_topology(settings.topology)
+
+
+def live_topology(settings: Settings) -> TopologySpec | None:
+    """The topology of the lab that is up under the name in *settings*; None for none. Needs no root."""
+    state = read_state(lab_paths(settings.name))
+    return None if state is None else state.spec

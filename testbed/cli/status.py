@@ -1,0 +1,176 @@
+"""status: what labs there are and how they do."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from testbed.cli.exit_codes import ExitCode
+from testbed.cli.options import Settings, command
+from testbed.cli.render import bad, good, key_values, plain_table, show
+from testbed.errors import FabricError
+from testbed.fabric.known_labs import labs_elsewhere, names
+from testbed.fabric.paths import lab_paths
+from testbed.fabric.queue_engine import EngineState, QueueEngine
+from testbed.fabric.state import Phase
+from testbed.fabric.status import LabStatus
+from testbed.fabric.status import status as lab_status
+from testbed.topology.port_selection import other_rates
+from testbed.topology.resolve import resolve_topology
+from testbed.topology.spec import TopologySpec
+from testbed.units import format_duration_ns, format_rate_bps
+
+SCHEMA_VERSION: Final = 1
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command of this module to *app*."""
+    command(app, "status", heeds=("name",), needs_root=True)(status)
+
+
+def status(settings: Settings) -> int:
+    """What labs there are and how they do; with -n one lab in detail.
+
+    Looks at every node and process, and asks every agent. A fault that is
+    overdue is ended. The exit status is 1 when anything is wrong; `up` and
+    `restart` get back processes that do not work.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed status
+      mrc-testbed status -n default -o json
+    """
+    found = [_observe_lab(name) for name in ((settings.name,) if settings.names_lab else names())]
+    items = [status_document(one) for one in found]
+    if settings.names_lab:
+        show(settings, "LabStatus", SCHEMA_VERSION, items[0], lambda: status_details(found[0], items[0]))
+    else:
+        elsewhere = list(labs_elsewhere().items())
+        show(
+            settings,
+            "LabList",
+            SCHEMA_VERSION,
+            {"labs": items, "elsewhere": [{"name": name, "root": str(root)} for name, root in elsewhere]},
+            lambda: _overview(found, items, elsewhere),
+            lines="labs",
+        )
+    return ExitCode.PASS if all(one.is_healthy for one in found) else ExitCode.ERROR
+
+
+def _observe_lab(name: str) -> LabStatus:
+    """How a lab and its faults do; a fault that is overdue is ended."""
+    if not lab_paths(name).faults.is_dir():
+        return lab_status(name)
+    # Most labs have had no fault, and its kinds take longer to import than all else here.
+    from testbed.faults.attendance import attend, hosts_under_faults  # noqa: PLC0415
+
+    one = lab_status(name, spared=hosts_under_faults(name))
+    if one.phase is not Phase.UP:
+        return one
+    return replace(one, problems=(*one.problems, *attend(name)))
+
+
+def _fault_ids(name: str) -> list[str]:
+    if not lab_paths(name).faults.is_dir():
+        return []
+    from testbed.faults.ledger import Ledger  # noqa: PLC0415 - as above
+
+    return list(Ledger(lab_paths(name).faults).entries())
+
+
+def topology_summary(spec: TopologySpec) -> dict[str, Any]:
+    """Size of a fabric, and its topology, for programs."""
+    number = resolve_topology(spec).numbering
+    return {
+        "switches": number.switch_count,
+        "hosts": number.host_count,
+        "links": number.link_count,
+        "topology": spec.model_dump(mode="json", exclude_none=True),
+    }
+
+
+def status_document(one: LabStatus) -> dict[str, Any]:
+    """The LabStatus document of one lab."""
+    item: dict[str, Any] = {
+        "name": one.name,
+        "runtime": one.runtime,
+        "phase": one.phase,
+        "healthy": one.is_healthy,
+        "problems": list(one.problems),
+        "faults": [],
+        "state_dir": str(lab_paths(one.name).folder),
+    }
+    if one.spec is not None:
+        item |= topology_summary(one.spec)
+        item["faults"] = _fault_ids(one.name)
+        if one.phase is Phase.UP:
+            try:
+                with QueueEngine(lab_paths(one.name), is_shaped=one.spec.is_shaped) as engine:
+                    item["queues"] = asdict(engine.state())
+            except FabricError as error:
+                item["problems"].append(error.message)
+    return item
+
+
+def describe_fabric(spec: TopologySpec) -> str:
+    """One line: planes, switches, hosts, rate and delay."""
+    clos = resolve_topology(spec)
+    number = clos.numbering
+    rate = (
+        "unshaped"
+        if spec.port_rate is None
+        else f"{format_rate_bps(spec.port_rate)} ports{other_rates(clos)}"
+    )
+    delay = f", {format_duration_ns(spec.link_delay)} per link" if spec.link_delay else ""
+    return f"{spec.planes} planes x ({spec.t0} T0 + {spec.t1} T1), {number.host_count} hosts, {rate}{delay}"
+
+
+def fabric_lines(spec: TopologySpec) -> list[tuple[str, RenderableType]]:
+    """A fabric for people: heading and text of each line."""
+    number = resolve_topology(spec).numbering
+    return [
+        ("fabric", describe_fabric(spec)),
+        ("nodes", f"{number.switch_count} switches, {number.host_count} hosts"),
+        ("links", f"{number.link_count}"),
+    ]
+
+
+def _health(one: LabStatus) -> Text:
+    return good("healthy") if one.is_healthy else bad(f"{len(one.problems)} problems")
+
+
+def status_details(one: LabStatus, item: Mapping[str, Any]) -> RenderableType:
+    """One lab in detail for people; *item* is its document."""
+    faults = item["faults"]
+    lines: list[tuple[str, RenderableType]] = [
+        ("lab", Text(one.name, style="bold")),
+        ("state", Text.assemble(str(one.phase or "unknown"), ", ", _health(one))),
+        ("runtime", str(one.runtime or "unknown")),
+        *(fabric_lines(one.spec) if one.spec is not None else []),
+        ("faults", bad(", ".join(faults)) if faults else Text("none")),
+    ]
+    if "queues" in item:
+        lines.insert(-1, ("queues", EngineState(**item["queues"]).describe()))
+    return Group(key_values(lines), *(Text(f"! {problem}", style="red") for problem in one.problems))
+
+
+def _overview(
+    found: Sequence[LabStatus], items: Sequence[Mapping[str, Any]], elsewhere: Sequence[tuple[str, Path]]
+) -> RenderableType:
+    others = [Text(f"lab {name} belongs to state folder {root}") for name, root in elsewhere]
+    if not found:
+        return Group(Text("no lab is up; `mrc-testbed up` brings the default one up"), *others)
+    table = plain_table("lab", "state", "runtime", "health", "faults", "fabric")
+    problems = []
+    for one, item in zip(found, items, strict=True):
+        fabric = describe_fabric(one.spec) if one.spec is not None else "unknown"
+        faults = str(len(item["faults"])) if item["faults"] else "-"
+        table.add_row(
+            one.name, str(one.phase or "unknown"), str(one.runtime or "?"), _health(one), faults, fabric
+        )
+        problems += [Text(f"! {one.name}: {problem}", style="red") for problem in one.problems]
+    return Group(table, *problems, *others)
