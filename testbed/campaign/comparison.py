@@ -1,14 +1,11 @@
 """Two runs side by side: what was measured in both, and how far apart it is. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.scenario.measure.expectation import format_value
+from testbed.campaign.figures import format_figure, run_figures
 from testbed.scenario.spec.quantity import Dimension
-
-_WORKLOAD_FIGURES = (("goodput", "goodput_bps", Dimension.RATE), ("fairness", "fairness", Dimension.RATIO))
-_TIMES = (("p50", "p50_ns"), ("p99", "p99_ns"), ("max", "max_ns"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,39 +32,18 @@ class ComparedFigure:
 
     def shown(self, value: float | None) -> str:
         """A value for people."""
-        return "-" if value is None else format_value(value, self.dimension)
+        return format_figure(value, self.dimension)
 
 
 def compare_runs(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[ComparedFigure, ...]:
     """Every figure of two runs' manifests: workloads, expectations, recovery; those of the first lead."""
-    first, second = (dict(_figures(manifest)) for manifest in (before, after))
+    first, second = run_figures(before), run_figures(after)
     return tuple(
         ComparedFigure(
             name,
-            (first.get(name) or second[name])[1],
-            first[name][0] if name in first else None,
-            second[name][0] if name in second else None,
+            (first.get(name) or second[name]).dimension,
+            first[name].value if name in first else None,
+            second[name].value if name in second else None,
         )
         for name in dict.fromkeys((*first, *second))
     )
-
-
-def _figures(manifest: Mapping[str, Any]) -> Iterator[tuple[str, tuple[float | None, Dimension]]]:
-    for each in manifest.get("workloads", ()):
-        for what, key, dimension in _WORKLOAD_FIGURES:
-            yield f"{what}({each['name']})", (each.get(key), dimension)
-        collective = each.get("collective")
-        if collective is not None:
-            yield f"busbw({each['name']})", (collective["busbw_bps"], Dimension.RATE)
-            for what, key in (("collective_time", "operation"), ("step_time", "step")):
-                for name, field in _TIMES if collective[key] is not None else ():
-                    figure = collective[key][field]
-                    yield f"{name}({what}({each['name']}))", (figure, Dimension.TIME)
-        yield f"wrong_bytes({each['name']})", (each["wrong_bytes"], Dimension.COUNT)
-    for each in manifest.get("expectations", ()):
-        left = each["text"].split("<")[0].split(">")[0].split("=")[0].split("!")[0].strip()
-        yield left, (each["left"], Dimension(each["dimension"]))
-    for each in manifest.get("faults", ()):
-        yield f"lost packets of {each['id']}", (each["lost_packets"], Dimension.COUNT)
-        for phase in ("detect", "avoid", "restore"):
-            yield f"{phase}({each['id']})", (each[phase]["longest_ns"], Dimension.TIME)

@@ -125,7 +125,8 @@ class CampaignFolder:
             if isinstance(error, UsageError):
                 raise
             raise UsageError(f"{path / 'plan.json'}: not the plan of a campaign: {error}") from error
-        return cls(path, CampaignPlan(found["name"], found["description"], source, runs))
+        plan = CampaignPlan(found["name"], found["description"], source, runs, found.get("baseline", {}))
+        return cls(path, plan)
 
     @property
     def runs(self) -> Path:
@@ -269,6 +270,7 @@ def _dump(plan: CampaignPlan) -> str:
         "schema_version": SCHEMA_VERSION,
         "name": plan.name,
         "description": plan.description,
+        "baseline": dict(plan.baseline),
         "runs": runs,
     }
     return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"

@@ -7,11 +7,11 @@ of the file: scenarios, then combinations of the matrix with its first key varyi
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from testbed import document
-from testbed.campaign.spec import RUNS_MAX, CampaignSpec, ScenarioEntry
+from testbed.campaign.spec import RUNS_MAX, CampaignSpec, ScenarioEntry, seed_list
 from testbed.document import Document, Kind, Location, Metadata, Problem, Tree
 from testbed.errors import UsageError
 from testbed.scenario.spec.load import Scenario, build_scenario, scenario_variants
@@ -62,6 +62,11 @@ class PlannedRun:
         return f"{self.scenario}{self._varied} seed={self.plan.seed}"
 
     @property
+    def place(self) -> dict[str, str]:
+        """What is varied: dotted key, or axis of a variant -> value; the same for all seeds of a cell."""
+        return {**self.varied, **self.axes}
+
+    @property
     def _varied(self) -> str:
         return "".join(f" {key}={value}" for key, value in self.varied.items())
 
@@ -74,12 +79,14 @@ class CampaignPlan:
         name, description: of its file.
         source: text of the file.
         runs: in the order in which they are done.
+        baseline: what is varied -> its value in the cells that others are compared with; empty for none.
     """
 
     name: str
     description: str
     source: str
     runs: tuple[PlannedRun, ...]
+    baseline: Mapping[str, str] = field(default_factory=dict)
 
 
 def plan_campaign(
@@ -115,10 +122,12 @@ def plan_campaign(
             problems.append(Problem(location, f"makes more than {RUNS_MAX} runs of the campaign: {wanted}"))
             break
     problems += _same_keys(runs)
+    baseline = {key: _text(value) for key, value in spec.baseline.items()}
+    problems += _unknown_baseline(runs, baseline) if not problems else []
     if problems:
         raise loaded.usage_error(problems)
     metadata = loaded.metadata
-    return CampaignPlan(metadata.name, metadata.description, loaded.text, _grouped(runs))
+    return CampaignPlan(metadata.name, metadata.description, loaded.text, _grouped(runs), baseline)
 
 
 def plan_variants(
@@ -176,7 +185,10 @@ def _runs_of(
 
 
 def _seeds(spec: CampaignSpec, entry: ScenarioEntry, seed: int | None) -> Sequence[int | None]:
-    return (seed,) if seed is not None else entry.seeds or spec.seeds or (None,)
+    if seed is not None:
+        return (seed,)
+    seeds = entry.seeds or spec.seeds
+    return (None,) if seeds is None else seed_list(seeds)
 
 
 def _count(spec: CampaignSpec, entry: ScenarioEntry, seed: int | None) -> int:
@@ -231,6 +243,23 @@ def _same_keys(runs: list[PlannedRun]) -> list[Problem]:
             message = f"two runs are {run.key!r}; name each scenario and value once"
             problems.append(Problem(("spec",), message))
         seen.add(run.key)
+    return problems
+
+
+def _unknown_baseline(runs: list[PlannedRun], baseline: Mapping[str, str]) -> list[Problem]:
+    """Keys and values of a baseline that no run has."""
+    values: dict[str, dict[str, None]] = {}
+    for run in runs:
+        for key, value in run.place.items():
+            values.setdefault(key, {})[value] = None
+    problems = []
+    for key, value in baseline.items():
+        location: Location = ("spec", "baseline", key)
+        if key not in values:
+            known = ", ".join(values) or "nothing"
+            problems.append(Problem(location, f"is not varied by this campaign (varied: {known})"))
+        elif value not in values[key]:
+            problems.append(Problem(location, f"{value!r} is none of its values: {', '.join(values[key])}"))
     return problems
 
 

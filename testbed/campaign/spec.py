@@ -18,8 +18,24 @@ def _form(value: object) -> str:
     return "path" if isinstance(value, str) else "mapping"
 
 
+class SeedRange(BaseModel):
+    """Seeds that follow one another."""
+
+    model_config = _STRICT
+
+    first: int = Field(alias="from", ge=0, le=SEED_MAX, description="The first seed.")
+    count: int = Field(ge=1, le=RUNS_MAX, description="How many.")
+
+
+def _seeds_form(value: object) -> str:
+    return "list" if isinstance(value, list | tuple) else "range"
+
+
 Matrix = dict[VariedKey, Annotated[list[JsonValue], Field(min_length=1)]]
-Seeds = Annotated[list[Annotated[int, Field(ge=0, le=SEED_MAX)]], Field(min_length=1)]
+SeedList = Annotated[list[Annotated[int, Field(ge=0, le=SEED_MAX)]], Field(min_length=1)]
+Seeds = Annotated[
+    Annotated[SeedList, Tag("list")] | Annotated[SeedRange, Tag("range")], Discriminator(_seeds_form)
+]
 
 
 class ScenarioEntry(BaseModel):
@@ -55,9 +71,22 @@ class CampaignSpec(BaseModel):
         default=None, description="Each combination is run with each of them; left out, with the scenario's."
     )
 
+    baseline: dict[str, str | int | float] = Field(
+        default={},
+        description="Dotted key of the matrix, or axis of a scenario's variants, to one of its values: each "
+        "cell is compared with the one that has these values and is the same otherwise.",
+    )
+
     def entries(self) -> list[ScenarioEntry]:
         """The scenarios, each as a mapping."""
         return [ScenarioEntry(path=entry) if isinstance(entry, str) else entry for entry in self.scenarios]
+
+
+def seed_list(seeds: Seeds) -> list[int]:
+    """The seeds, one by one."""
+    if isinstance(seeds, SeedRange):
+        return list(range(seeds.first, seeds.first + seeds.count))
+    return seeds
 
 
 def campaign_schema() -> dict[str, Any]:

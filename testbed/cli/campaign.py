@@ -23,6 +23,8 @@ from testbed.campaign.markdown import put_into
 from testbed.campaign.plan import CampaignPlan, plan_campaign
 from testbed.campaign.row import Summary
 from testbed.campaign.summary import summarize_campaign, summary_document, write_summary
+from testbed.cli import campaign_statistics
+from testbed.cli.campaign_options import CAMPAIGNS, CampaignName, CampaignsFolder
 from testbed.cli.campaign_table import plan_document, plan_table, summary_table
 from testbed.cli.interruption import force_end
 from testbed.cli.options import Settings, command
@@ -35,15 +37,9 @@ from testbed.scenario.report.result_folder import LATEST
 SCHEMA_VERSION: Final = 1
 
 app = typer.Typer(no_args_is_help=True, help="Many runs: scenarios x matrix x seeds, resumed, summed up.")
+campaign_statistics.register(app)
 
 CampaignFile = Annotated[Path, typer.Argument(metavar="CAMPAIGN", help="Campaign file.")]
-CampaignsFolder = Annotated[
-    Path, typer.Option("--campaigns", metavar="FOLDER", help="Where folders of campaigns are.")
-]
-CampaignName = Annotated[
-    str, typer.Argument(metavar="CAMPAIGN", help="Folder of a campaign, or its name for its latest.")
-]
-_CAMPAIGNS: Final = Path("campaigns")
 
 
 def register(root: typer.Typer) -> None:
@@ -60,7 +56,7 @@ def run(
     overload: OverloadOption = False,
     virtual: VirtualOption = False,
     jobs: JobsOption = 1,
-    campaigns: CampaignsFolder = _CAMPAIGNS,
+    campaigns: CampaignsFolder = CAMPAIGNS,
 ) -> int:
     """Run every combination of a Campaign file, one after the other, and sum them up.
 
@@ -101,7 +97,7 @@ def resume(
     runtime: RuntimeOption = None,
     virtual: VirtualOption = False,
     jobs: JobsOption = 1,
-    campaigns: CampaignsFolder = _CAMPAIGNS,
+    campaigns: CampaignsFolder = CAMPAIGNS,
 ) -> int:
     """Go on with a campaign: runs that finished are skipped, those in error or interrupted are repeated.
 
@@ -121,7 +117,7 @@ def resume(
 
 
 @command(app, "list")
-def list_campaigns(settings: Settings, campaigns: CampaignsFolder = _CAMPAIGNS) -> None:
+def list_campaigns(settings: Settings, campaigns: CampaignsFolder = CAMPAIGNS) -> None:
     """Campaigns that were begun, and how far they came.
 
     [bold]Examples[/bold]
@@ -148,7 +144,7 @@ def list_campaigns(settings: Settings, campaigns: CampaignsFolder = _CAMPAIGNS) 
 
 
 @command(app, "show")
-def show_campaign(settings: Settings, what: CampaignName, campaigns: CampaignsFolder = _CAMPAIGNS) -> int:
+def show_campaign(settings: Settings, what: CampaignName, campaigns: CampaignsFolder = CAMPAIGNS) -> int:
     """What a campaign has come to, also while it goes on. The exit status is the campaign's.
 
     [bold]Examples[/bold]
@@ -173,7 +169,7 @@ def report(
             "`<!-- campaign NAME -->` and `<!-- end -->`.",
         ),
     ] = None,
-    campaigns: CampaignsFolder = _CAMPAIGNS,
+    campaigns: CampaignsFolder = CAMPAIGNS,
 ) -> None:
     """Write the summary's files again: Markdown, JSON, JUnit, HTML.
 

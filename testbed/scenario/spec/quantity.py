@@ -19,6 +19,9 @@ WORKLOAD_TIMES: Final = ("step_time", "collective_time")
 _PERCENTILE: Final = re.compile(r"p([0-9]{1,2}(?:\.[0-9]{1,4})?)")
 
 
+Better = Literal["more", "less"]
+
+
 class Dimension(Enum):
     """What kind of value it is; only equal dimensions are added or compared. The base unit is in brackets."""
 
@@ -45,6 +48,7 @@ class QuantityKind:
         argument: None, or what stands in the parentheses.
         has_windows: whether `before`, `during` and `after` a fault make sense.
         needs_argument: whether the argument may not be left out.
+        better: which of two values is the better one; None where that depends on what is shown.
     """
 
     name: str
@@ -53,6 +57,7 @@ class QuantityKind:
     argument: Literal["workload", "collective", "fault", "latency"] | None = None
     has_windows: bool = True
     needs_argument: bool = True
+    better: Better | None = None
 
     @property
     def argument_help(self) -> str:
@@ -77,9 +82,14 @@ QUANTITIES: Final = (
         Dimension.RATE,
         "Payload of the workload acknowledged for the first time, per second, summed over its flows.",
         argument="workload",
+        better="more",
     ),
     QuantityKind(
-        "slowest_flow", Dimension.RATE, "Goodput of the flow that had the least.", argument="workload"
+        "slowest_flow",
+        Dimension.RATE,
+        "Goodput of the flow that had the least.",
+        argument="workload",
+        better="more",
     ),
     QuantityKind(
         "fastest_flow", Dimension.RATE, "Goodput of the flow that had the most.", argument="workload"
@@ -89,42 +99,49 @@ QUANTITIES: Final = (
         Dimension.RATE,
         "Goodput of the workload in those 200 ms of the window in which it was lowest.",
         argument="workload",
+        better="more",
     ),
     QuantityKind(
         "interruption",
         Dimension.TIME,
         "Longest time, in steps of readings (100 ms), in which nothing of the workload was acknowledged.",
         argument="workload",
+        better="less",
     ),
     QuantityKind(
         "fairness",
         Dimension.RATIO,
         "Jain's index of the flows' goodputs: 100% when all are equal, 1/n when one has everything.",
         argument="workload",
+        better="more",
     ),
     QuantityKind(
         "algbw",
         Dimension.RATE,
         "Data of a rank over the mean time of the workload's collectives.",
         argument="collective",
+        better="more",
     ),
     QuantityKind(
         "busbw",
         Dimension.RATE,
         "algbw times the collective's bus factor: what the busiest NIC had to send meanwhile.",
         argument="collective",
+        better="more",
     ),
     QuantityKind(
         "job_throughput",
         Dimension.COUNT,
         "Training steps, or collectives, per second of the window; one that lies in it by half counts half.",
         argument="collective",
+        better="more",
     ),
     QuantityKind(
         "operations",
         Dimension.COUNT,
         "Collectives that the window counts: `during` all that a part of it overlaps, else whole ones.",
         argument="collective",
+        better="more",
     ),
     QuantityKind(
         "p<N>",
@@ -132,47 +149,72 @@ QUANTITIES: Final = (
         "Percentile N (such as p50, p99, p99.9) of all times recorded in the window, over all NICs; "
         "`step_time(w)` and `collective_time(w)` are those of a workload, such as p99(step_time(job)).",
         argument="latency",
+        better="less",
     ),
     QuantityKind(
-        "mean", Dimension.TIME, "Arithmetic mean of all times recorded in the window.", argument="latency"
+        "mean",
+        Dimension.TIME,
+        "Arithmetic mean of all times recorded in the window.",
+        argument="latency",
+        better="less",
     ),
-    QuantityKind("max", Dimension.TIME, "Largest time recorded in the window.", argument="latency"),
-    QuantityKind("messages", Dimension.COUNT, "Messages completed in the window, over all NICs."),
-    QuantityKind("retransmits", Dimension.COUNT, "Packets sent again in the window, over all NICs."),
+    QuantityKind(
+        "max", Dimension.TIME, "Largest time recorded in the window.", argument="latency", better="less"
+    ),
+    QuantityKind(
+        "messages", Dimension.COUNT, "Messages completed in the window, over all NICs.", better="more"
+    ),
+    QuantityKind(
+        "retransmits", Dimension.COUNT, "Packets sent again in the window, over all NICs.", better="less"
+    ),
     QuantityKind(
         "fault_drops",
         Dimension.COUNT,
         "Packets, EV probes among them, that down links and loss faults took in the window.",
     ),
     QuantityKind(
-        "queue_drops", Dimension.COUNT, "Packets that full switch or NIC queues dropped in the window."
+        "queue_drops",
+        Dimension.COUNT,
+        "Packets that full switch or NIC queues dropped in the window.",
+        better="less",
     ),
     QuantityKind(
-        "pauses", Dimension.COUNT, "PFC frames that told a port to pause in the window, over all ports."
+        "pauses",
+        Dimension.COUNT,
+        "PFC frames that told a port to pause in the window, over all ports.",
+        better="less",
     ),
     QuantityKind(
         "paused_time",
         Dimension.TIME,
         "Time that ports were paused by PFC in the window, added up over ports.",
+        better="less",
     ),
     QuantityKind(
         "stalled_time",
         Dimension.TIME,
         "Time that data waited because PFC or missing credit held its port, added up over ports.",
+        better="less",
     ),
     QuantityKind(
         "deadlocked_ports",
         Dimension.COUNT,
         "Ports that flow control held for ever, because each waited for another, at the end of the window.",
+        better="less",
     ),
     QuantityKind(
         "lowest_plane_share",
         Dimension.RATIO,
         "Share, in all bytes that hosts sent, of the plane that got the least.",
+        better="more",
     ),
-    QuantityKind("highest_plane_share", Dimension.RATIO, "The same of the plane that got the most."),
+    QuantityKind(
+        "highest_plane_share", Dimension.RATIO, "The same of the plane that got the most.", better="less"
+    ),
     QuantityKind("assumed_bad", Dimension.COUNT, "Times that an EV became ASSUMED_BAD in the window."),
-    QuantityKind("qp_errors", Dimension.COUNT, "QPs that went to the error state in the window."),
+    QuantityKind(
+        "qp_errors", Dimension.COUNT, "QPs that went to the error state in the window.", better="less"
+    ),
     QuantityKind(
         "wrong_bytes",
         Dimension.COUNT,
@@ -180,6 +222,7 @@ QUANTITIES: Final = (
         argument="workload",
         has_windows=False,
         needs_argument=False,
+        better="less",
     ),
     QuantityKind(
         "lost",
@@ -187,6 +230,7 @@ QUANTITIES: Final = (
         "Data packets that the fault took, in all of its occurrences; lost EV probes do not count.",
         argument="fault",
         has_windows=False,
+        better="less",
     ),
     QuantityKind(
         "detect",
@@ -194,6 +238,7 @@ QUANTITIES: Final = (
         "From the fault acting to the first EV leaving a path it hit; the longest of its occurrences.",
         argument="fault",
         has_windows=False,
+        better="less",
     ),
     QuantityKind(
         "localise",
@@ -201,6 +246,7 @@ QUANTITIES: Final = (
         "From the fault acting until link probes suspect all links it breaks; the longest occurrence.",
         argument="fault",
         has_windows=False,
+        better="less",
     ),
     QuantityKind(
         "avoid",
@@ -208,6 +254,7 @@ QUANTITIES: Final = (
         "From the fault acting to the last packet lost because of it; the longest of its occurrences.",
         argument="fault",
         has_windows=False,
+        better="less",
     ),
     QuantityKind(
         "restore",
@@ -215,6 +262,7 @@ QUANTITIES: Final = (
         "From the repair to the last EV it had taken being GOOD again; the longest of its occurrences.",
         argument="fault",
         has_windows=False,
+        better="less",
     ),
 )
 

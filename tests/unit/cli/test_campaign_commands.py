@@ -38,7 +38,12 @@ def manifest(run, busbw_bps, *, detect_ns=None):
         "scenario": "small",
         "status": "passed",
         "expectations": [
-            {"text": "busbw(ring) during f > 1Mbit", "dimension": "rate", "left": busbw_bps / 2}
+            {
+                "text": "busbw(ring) during f > 1Mbit",
+                "dimension": "rate",
+                "left": busbw_bps / 2,
+                "measured": {"busbw(ring) during f": busbw_bps / 2},
+            }
         ],
         "workloads": [
             {
@@ -111,7 +116,7 @@ def test_compare_puts_two_runs_side_by_side(mrc_testbed, tmp_path):
     assert rows["busbw(ring)"] == ["8Mbit", "4Mbit", "0.500"]
     assert rows["busbw(ring) during f"] == ["4Mbit", "2Mbit", "0.500"]
     assert rows["detect(f)"] == ["5ms", "-", "-"]
-    assert rows["lost packets of f"] == ["7", "7", "1.000"]
+    assert rows["lost(f)"] == ["7", "7", "1.000"]
 
 
 def test_compare_refuses_what_is_no_finished_run(mrc_testbed, tmp_path):

@@ -1,0 +1,74 @@
+"""What a run measured, by name: the figures that runs and cells are compared by. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from testbed.scenario.measure.expectation import format_value
+from testbed.scenario.spec.expression import parse_expectation, parse_quantity
+from testbed.scenario.spec.quantity import Better, Dimension
+
+_WORKLOAD_FIGURES: Final = (("goodput", "goodput_bps"), ("fairness", "fairness"))
+_TIMES: Final = (("p50", "p50_ns"), ("p99", "p99_ns"), ("max", "max_ns"))
+_PHASES: Final = ("detect", "avoid", "restore")
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure of a run.
+
+    Attributes:
+        value: in the base unit of its dimension; None when it could not be measured.
+        dimension: of the value.
+        better: which of two values is the better one; None where the name does not say.
+    """
+
+    value: float | None
+    dimension: Dimension
+    better: Better | None = None
+
+
+def run_figures(manifest: Mapping[str, Any]) -> dict[str, Figure]:
+    """Every figure of a run's manifest: of its workloads, expectations, comparisons and faults."""
+    return dict(_figures(manifest))
+
+
+def format_figure(value: float | None, dimension: Dimension) -> str:
+    """A value for people; a dash for none."""
+    return "-" if value is None else format_value(value, dimension)
+
+
+def _figures(manifest: Mapping[str, Any]) -> Iterator[tuple[str, Figure]]:
+    for each in manifest.get("workloads", ()):
+        yield from _workload_figures(each)
+    for each in manifest.get("expectations", ()):
+        for name, value in each["measured"].items():
+            yield name, _figure_of(name, value)
+        text = parse_expectation(each["text"]).left_text
+        if text not in each["measured"]:
+            yield text, Figure(each["left"], Dimension(each["dimension"]))
+    for each in manifest.get("measures", ()):
+        yield each["quantity"], _figure_of(each["quantity"], each["value"])
+    for each in manifest.get("faults", ()):
+        yield f"lost({each['id']})", Figure(each["lost_packets"], Dimension.COUNT, "less")
+        for phase in _PHASES:
+            yield f"{phase}({each['id']})", Figure(each[phase]["longest_ns"], Dimension.TIME, "less")
+
+
+def _workload_figures(workload: Mapping[str, Any]) -> Iterator[tuple[str, Figure]]:
+    name = workload["name"]
+    for what, key in _WORKLOAD_FIGURES:
+        yield f"{what}({name})", _figure_of(f"{what}({name})", workload.get(key))
+    collective = workload.get("collective")
+    if collective is not None:
+        yield f"busbw({name})", Figure(collective["busbw_bps"], Dimension.RATE, "more")
+        for what, key in (("collective_time", "operation"), ("step_time", "step")):
+            for percentile, field in _TIMES if collective[key] is not None else ():
+                value = collective[key][field]
+                yield f"{percentile}({what}({name}))", Figure(value, Dimension.TIME, "less")
+    yield f"wrong_bytes({name})", Figure(workload["wrong_bytes"], Dimension.COUNT, "less")
+
+
+def _figure_of(name: str, value: float | None) -> Figure:
+    kind = parse_quantity(name).kind
+    return Figure(value, kind.dimension, kind.better)

@@ -1,0 +1,176 @@
+"""What repeated runs say: medians with intervals, and whether two cells differ. Pure; statistics by scipy.
+
+Runs of a cell are few and their figures are not normally distributed, so everything here goes by rank:
+medians, bootstrap intervals (percentile method), the Mann-Whitney U test, Cliff's delta, Holm's correction.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist, median
+from typing import Final, Literal
+
+CONFIDENCE: Final = 0.95
+SIGNIFICANCE: Final = 0.01
+"""Of all comparisons of a table together: where nothing differs, one table in a hundred says otherwise."""
+
+POWER: Final = 0.8
+INTERVAL_RUNS_MIN: Final = 6
+"""With five, all of their range holds the median in less than 95 % of cases: 1 - 2 / 2**5."""
+
+_RESAMPLES: Final = 9_999
+_EXACT_RUNS_MAX: Final = 10
+"""Of the larger side: above it the normal approximation of U is used, below it every order is counted."""
+
+Finding = Literal["more", "less", "equal", "not shown", "too few runs"]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The median of a cell's runs.
+
+    Attributes:
+        runs: how many.
+        median: of their values, in the base unit.
+        low, high: ends of its 95 % bootstrap interval; None with fewer than INTERVAL_RUNS_MIN runs.
+    """
+
+    runs: int
+    median: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RankTest:
+    """Two cells compared by the ranks of their runs.
+
+    Attributes:
+        p: of the two-sided Mann-Whitney U test.
+        delta: Cliff's delta, -1 to 1: how much more often a run of the first is above one of the second
+            than below it.
+        least_p: the least p that so many runs can reach.
+    """
+
+    p: float
+    delta: float
+    least_p: float
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """A rank test among several, judged.
+
+    Attributes:
+        test: alone.
+        p: corrected for the number of comparisons (Holm).
+        finding: whether the first is `more` or `less` than the second, both `equal` in every run, a
+            difference is `not shown`, or these are `too few runs` for any difference to show.
+        more_runs: how many more of each side would show a difference of this size four times in five, or
+            are needed for any to show; None where one is shown or there is none to show.
+    """
+
+    test: RankTest
+    p: float
+    finding: Finding
+    more_runs: int | None
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """Median and interval of at least one value; the same values give the same interval."""
+    middle = float(median(values))
+    if len(values) < INTERVAL_RUNS_MIN:
+        return Estimate(len(values), middle, None, None)
+    if min(values) == max(values):
+        return Estimate(len(values), middle, middle, middle)
+    # They take a second to import, and most commands do without.
+    import numpy as np  # noqa: PLC0415
+    from scipy import stats  # noqa: PLC0415
+
+    interval = stats.bootstrap(
+        (values,),
+        np.median,
+        confidence_level=CONFIDENCE,
+        n_resamples=_RESAMPLES,
+        method="percentile",
+        rng=0,
+    ).confidence_interval
+    return Estimate(len(values), middle, float(interval.low), float(interval.high))
+
+
+def rank_test(values: Sequence[float], others: Sequence[float]) -> RankTest:
+    """*values* against *others*, at least one each."""
+    least_p = _least_p(len(values), len(others))
+    if min(*values, *others) == max(*values, *others):
+        return RankTest(1.0, 0.0, least_p)
+    from scipy import stats  # noqa: PLC0415
+
+    is_small = max(len(values), len(others)) <= _EXACT_RUNS_MAX
+    has_ties = len({*values, *others}) < len(values) + len(others)
+    if is_small and has_ties and min(len(values), len(others)) > 1:
+        orders = math.comb(len(values) + len(others), len(values))
+        # as many as there are, or more: scipy counts them all in place of drawing
+        method = stats.PermutationMethod(n_resamples=min(orders, _RESAMPLES), rng=0)
+        found = stats.mannwhitneyu(values, others, method=method)
+    else:
+        found = stats.mannwhitneyu(
+            values, others, method="exact" if is_small and not has_ties else "asymptotic"
+        )
+    delta = 2 * float(found.statistic) / (len(values) * len(others)) - 1
+    return RankTest(min(1.0, max(least_p, float(found.pvalue))), delta, least_p)
+
+
+def judge(tests: Sequence[RankTest], runs: Sequence[tuple[int, int]]) -> list[Effect]:
+    """What each of several comparisons shows, when all of them are made.
+
+    Args:
+        tests: all comparisons of a table.
+        runs: of both sides of each.
+    """
+    corrected = _holm([test.p for test in tests])
+    return [
+        _effect(test, p, sides, len(tests)) for test, p, sides in zip(tests, corrected, runs, strict=True)
+    ]
+
+
+def _effect(test: RankTest, p: float, runs: tuple[int, int], comparisons: int) -> Effect:
+    if p <= SIGNIFICANCE:
+        return Effect(test, p, "more" if test.delta > 0 else "less", None)
+    if test.delta == 0 and test.p == 1:
+        return Effect(test, p, "equal", None)
+    level = SIGNIFICANCE / comparisons
+    if test.least_p > level:
+        return Effect(test, p, "too few runs", _runs_that_can_show(level) - min(runs))
+    wanted = _runs_for(test.delta, level)
+    more = None if wanted is None or wanted <= min(runs) else wanted - min(runs)
+    return Effect(test, p, "not shown", more)
+
+
+def _holm(values: Sequence[float]) -> list[float]:
+    """The p values, corrected so that all of them together are wrong no more often than one alone."""
+    corrected = [1.0] * len(values)
+    largest = 0.0
+    for rank, index in enumerate(sorted(range(len(values)), key=lambda index: values[index])):
+        largest = max(largest, min(1.0, values[index] * (len(values) - rank)))
+        corrected[index] = largest
+    return corrected
+
+
+def _least_p(runs: int, others: int) -> float:
+    return min(1.0, 2 / math.comb(runs + others, runs))
+
+
+def _runs_that_can_show(level: float) -> int:
+    """The least number of runs on both sides whose least p is not above *level*."""
+    runs = 1
+    while _least_p(runs, runs) > level:
+        runs += 1
+    return runs
+
+
+def _runs_for(delta: float, level: float) -> int | None:
+    """Runs of each side that show *delta* at *level* with POWER (Noether, 1987); None for a delta of 0."""
+    if delta == 0:
+        return None
+    quantiles = NormalDist().inv_cdf(1 - level / 2) + NormalDist().inv_cdf(POWER)
+    return math.ceil(2 * quantiles**2 / (3 * delta**2))

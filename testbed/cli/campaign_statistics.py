@@ -1,0 +1,257 @@
+"""campaign stats | baseline | check: what the runs of a campaign say together, and whether they got worse."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from testbed.campaign.cell import Cell, build_cells
+from testbed.campaign.cell_comparison import CellComparison, compare_cells
+from testbed.campaign.figures import format_figure
+from testbed.campaign.folder import CampaignFolder, find_campaign
+from testbed.campaign.gate import (
+    GateFinding,
+    build_baseline,
+    check,
+    dump_baseline,
+    gate_status,
+    load_baseline,
+)
+from testbed.campaign.row import NOT_RUN
+from testbed.campaign.statistics import Estimate, estimate
+from testbed.cli.campaign_options import CAMPAIGNS, CampaignName, CampaignsFolder
+from testbed.cli.options import Settings, command
+from testbed.cli.render import plain_table, show
+from testbed.document.one_step import write_in_one_step
+from testbed.errors import TestbedError, UsageError
+from testbed.scenario.spec.quantity import Dimension
+from testbed.units import parse_ratio
+
+SCHEMA_VERSION: Final = 1
+_STYLES: Final = {"worse": "bold red", "gone": "bold red", "better": "green", "cannot tell": "yellow"}
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this module to `campaign`."""
+    command(app, "stats")(stats)
+    command(app, "baseline")(baseline)
+    command(app, "check")(check_campaign)
+
+
+def stats(settings: Settings, what: CampaignName, campaigns: CampaignsFolder = CAMPAIGNS) -> None:
+    """Medians over seeds with 95 % intervals, and each cell against the campaign's baseline cell.
+
+    A cell is all runs that differ in their seed alone; UNTRUSTED runs do not
+    count. Cells are compared by the Mann-Whitney U test, corrected for the
+    number of comparisons (Holm); delta is Cliff's.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed campaign stats loss-ratio
+      mrc-testbed campaign stats loss-ratio -o json
+    """
+    folder = CampaignFolder.open(find_campaign(campaigns, what))
+    cells = cells_of(folder)
+    comparisons = compare_cells(cells, folder.plan.baseline)
+    show(
+        settings,
+        "CampaignStatistics",
+        SCHEMA_VERSION,
+        {
+            "campaign": folder.plan.name,
+            "baseline": dict(folder.plan.baseline),
+            "cells": [_cell_document(cell) for cell in cells],
+            "comparisons": [_comparison_document(each) for each in comparisons],
+        },
+        lambda: _tables(folder, cells, comparisons),
+        lines="cells",
+    )
+
+
+def baseline(
+    settings: Settings,
+    what: CampaignName,
+    into: Annotated[
+        Path, typer.Option("--into", metavar="FILE", help="File for the figures; replaced if there is one.")
+    ],
+    campaigns: CampaignsFolder = CAMPAIGNS,
+) -> None:
+    """Write the figures of a campaign to a file that `campaign check` holds later campaigns against.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed campaign baseline loss-ratio --into loss-ratio.json
+    """
+    folder = CampaignFolder.open(find_campaign(campaigns, what))
+    found = build_baseline(folder.plan.name, cells_of(folder))
+    try:
+        write_in_one_step(into, dump_baseline(found))
+    except OSError as error:
+        raise TestbedError(f"{into} cannot be written: {error.strerror}") from error
+    settings.progress(f"{len(found.cells)} cells in {into}")
+
+
+def check_campaign(
+    settings: Settings,
+    what: CampaignName,
+    baseline_file: Annotated[
+        Path, typer.Option("--baseline", metavar="FILE", help="What `campaign baseline` wrote.")
+    ],
+    tolerance: Annotated[
+        str, typer.Option("--tolerance", metavar="SHARE", help="Share by which a median may be worse.")
+    ] = "5%",
+    campaigns: CampaignsFolder = CAMPAIGNS,
+) -> int:
+    """Hold a campaign against the figures of an earlier one: for CI.
+
+    The exit status is 4 when a cell got worse by more than the tolerance or
+    is gone, 7 when one seems worse but its runs are too few to show it, else
+    0. Runs in virtual time are exact: one of each is enough.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed campaign check loss-ratio --baseline loss-ratio.json
+      mrc-testbed campaign check loss-ratio --baseline old.json --tolerance 2%
+    """
+    share = parse_ratio(tolerance)
+    reference = load_baseline(baseline_file)
+    folder = CampaignFolder.open(find_campaign(campaigns, what))
+    if reference.campaign != folder.plan.name:
+        raise UsageError(
+            f"{baseline_file} is of the campaign {reference.campaign!r}, not of {folder.plan.name!r}"
+        )
+    findings = check(cells_of(folder), reference, share)
+    status = gate_status(findings)
+    show(
+        settings,
+        "CampaignCheck",
+        SCHEMA_VERSION,
+        {
+            "campaign": folder.plan.name,
+            "tolerance": share,
+            "exit_code": status,
+            "findings": [_finding_document(finding) for finding in findings],
+        },
+        lambda: _gate_table(findings, share),
+        lines="findings",
+    )
+    return status
+
+
+def cells_of(folder: CampaignFolder) -> tuple[Cell, ...]:
+    """The cells of a campaign as its journal has them now."""
+    return build_cells(
+        (run, NOT_RUN if (entry := folder.entry(run)) is None else entry.status, folder.manifest(run))
+        for run in sorted(folder.plan.runs, key=lambda run: run.index)
+    )
+
+
+def _tables(
+    folder: CampaignFolder, cells: Sequence[Cell], comparisons: Sequence[CellComparison]
+) -> RenderableType:
+    keys = list(dict.fromkeys(key for cell in cells for key in cell.place))
+    right = ("runs", "median", "95 % interval")
+    table = plain_table("scenario", *keys, "figure", *right, right=right)
+    for cell in cells:
+        head = [cell.scenario, *(cell.place.get(key, "") for key in keys)]
+        if not cell.figures:
+            table.add_row(*head, "-", f"0 of {sum(cell.statuses.values())}", "-", "-")
+        for name, figure in cell.figures.items():
+            found = estimate(figure.values)
+            median = format_figure(found.median, figure.dimension)
+            table.add_row(*head, name, str(found.runs), median, _interval(found, figure.dimension))
+    parts: list[RenderableType] = [Text(folder.plan.name, style="bold"), Text(), table]
+    if folder.plan.baseline:
+        named = ", ".join(f"{key}={value}" for key, value in folder.plan.baseline.items())
+        numbers = ("median", "baseline", "ratio", "delta", "p")
+        against = plain_table("cell", "figure", *numbers, "", right=numbers)
+        for each in comparisons:
+            against.add_row(
+                each.cell,
+                each.name,
+                *(
+                    format_figure(estimate(figure.values).median, figure.dimension)
+                    for figure in (each.figure, each.reference)
+                ),
+                "-" if each.ratio is None else f"{each.ratio:.3f}",
+                f"{each.effect.test.delta:+.2f}",
+                f"{each.effect.p:.2g}",
+                Text(each.verdict, style=_STYLES.get(each.verdict, "")),
+            )
+        parts += [Text(), Text(f"against {named}", style="bold"), Text(), against]
+    return Group(*parts)
+
+
+def _interval(found: Estimate, dimension: Dimension) -> str:
+    if found.low is None or found.high is None:
+        return "-"
+    return f"{format_figure(found.low, dimension)} to {format_figure(found.high, dimension)}"
+
+
+def _gate_table(findings: Sequence[GateFinding], share: float) -> RenderableType:
+    shown = [finding for finding in findings if finding.outcome != "within"]
+    within = len(findings) - len(shown)
+    counted = f"{within} of {len(findings)} figures within {share:.3g} of the baseline, or better"
+    if not shown:
+        return Text(counted)
+    right = ("now", "baseline", "ratio")
+    table = plain_table("", "cell", "figure", *right, "certainty", right=right)
+    for finding in shown:
+        table.add_row(
+            Text(finding.outcome, style=_STYLES.get(finding.outcome, "")),
+            finding.cell,
+            finding.name,
+            *(
+                "-" if figure is None else format_figure(estimate(figure.values).median, figure.dimension)
+                for figure in (finding.figure, finding.reference)
+            ),
+            "-" if finding.ratio is None else f"{finding.ratio:.3f}",
+            finding.certainty,
+        )
+    return Group(table, Text(), Text(counted))
+
+
+def _cell_document(cell: Cell) -> dict[str, Any]:
+    return {
+        "key": cell.key,
+        "scenario": cell.scenario,
+        "varied": dict(cell.place),
+        "statuses": dict(cell.statuses),
+        "exact": cell.is_exact,
+        "figures": {
+            name: {
+                "dimension": figure.dimension.value,
+                "values": list(figure.values),
+                "median": (found := estimate(figure.values)).median,
+                "low": found.low,
+                "high": found.high,
+            }
+            for name, figure in cell.figures.items()
+        },
+    }
+
+
+def _comparison_document(each: CellComparison) -> dict[str, Any]:
+    return {
+        "cell": each.cell,
+        "baseline": each.baseline,
+        "figure": each.name,
+        "ratio": each.ratio,
+        "delta": each.effect.test.delta,
+        "p": each.effect.p,
+        "verdict": each.verdict,
+        "more_runs": each.effect.more_runs,
+    }
+
+
+def _finding_document(finding: GateFinding) -> dict[str, Any]:
+    return {
+        "cell": finding.cell,
+        "figure": finding.name,
+        "outcome": finding.outcome,
+        "certainty": finding.certainty,
+        "ratio": finding.ratio,
+    }

@@ -1,0 +1,103 @@
+"""Statistics of cells: what they must find, what they must not, and what they say of too few runs."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from testbed.campaign.statistics import INTERVAL_RUNS_MIN, SIGNIFICANCE, estimate, judge, rank_test
+
+RUNS = 20
+TABLES = 20
+
+
+def judged(values, others):
+    return judge([rank_test(values, others)], [(len(values), len(others))])[0]
+
+
+def findings(shift: float) -> list[str]:
+    """Of TABLES tables, two cells each of runs that vary by 3 %; the second is *shift* times the first."""
+    found = []
+    for seed in range(TABLES):
+        generator = np.random.default_rng(seed)
+        base = generator.normal(100, 3, RUNS)
+        other = generator.normal(100 * shift, 3, RUNS)
+        found.append(judged(other.tolist(), base.tolist()).finding)
+    return found
+
+
+def test_the_same_variant_twice_shows_no_difference():
+    assert findings(1.0).count("not shown") >= TABLES - 1
+
+
+def test_a_difference_of_five_percent_is_found():
+    assert findings(1.05).count("more") >= TABLES - 1
+    assert findings(0.95).count("less") >= TABLES - 1
+
+
+def test_many_comparisons_find_nothing_by_chance():
+    tables_that_find = 0
+    for seed in range(TABLES):
+        generator = np.random.default_rng(seed)
+        pairs = [generator.normal(100, 3, (2, RUNS)).tolist() for _ in range(50)]
+        effects = judge([rank_test(*pair) for pair in pairs], [(RUNS, RUNS)] * len(pairs))
+        tables_that_find += any(effect.finding in ("more", "less") for effect in effects)
+    assert tables_that_find <= 1
+
+
+@pytest.mark.parametrize(("runs", "more"), [(1, 4), (2, 3), (4, 1)])
+def test_too_few_runs_are_told_with_how_many_would_do(runs, more):
+    low, high = [float(number) for number in range(runs)], [float(100 + number) for number in range(runs)]
+    effect = judged(high, low)
+    assert (effect.finding, effect.more_runs) == ("too few runs", more)
+    assert judged([*high, *range(200, 200 + more)], [*low, *range(-more, 0)]).finding == "more"
+
+
+def test_ties_of_few_runs_are_counted_exactly():
+    # all orders of 5 and 5 with the lower five on one side: 2 of 252
+    assert rank_test([1, 1, 2, 2, 2], [3, 3, 3, 4, 4]).p == pytest.approx(2 / math.comb(10, 5))
+
+
+def test_equal_runs_are_equal():
+    effect = judged([5.0] * 3, [5.0] * 7)
+    assert (effect.finding, effect.p, effect.more_runs) == ("equal", 1.0, None)
+
+
+def test_an_interval_needs_enough_runs():
+    few = estimate([1.0, 2.0, 4.0])
+    assert (few.runs, few.median, few.low, few.high) == (3, 2.0, None, None)
+    assert estimate([3.0] * INTERVAL_RUNS_MIN).low == 3.0
+
+
+def test_an_interval_holds_the_median_as_often_as_it_says():
+    held = 0
+    for seed in range(100):
+        found = estimate(np.random.default_rng(seed).normal(10, 2, 15).tolist())
+        held += found.low <= 10 <= found.high
+    assert held >= 90
+
+
+values = st.lists(
+    st.floats(-1e9, 1e9, allow_nan=False).map(lambda value: round(value, 3)), min_size=1, max_size=5
+)
+
+
+@given(values, values)
+def test_sides_may_be_exchanged(first, second):
+    one, other = rank_test(first, second), rank_test(second, first)
+    assert one.p == pytest.approx(other.p)
+    assert one.delta == pytest.approx(-other.delta)
+    assert 0 < one.p <= 1
+    assert -1 <= one.delta <= 1
+    assert one.p >= one.least_p
+
+
+@given(st.lists(st.tuples(values, values), min_size=1, max_size=3))
+def test_a_correction_never_makes_a_finding_surer(pairs):
+    tests = [rank_test(*pair) for pair in pairs]
+    effects = judge(tests, [(len(first), len(second)) for first, second in pairs])
+    for test, effect in zip(tests, effects, strict=True):
+        assert effect.p >= test.p
+        assert (effect.finding in ("more", "less")) == (effect.p <= SIGNIFICANCE)
