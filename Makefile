@@ -52,10 +52,10 @@ help:
 	@echo "sudo make bench   the figures of docs/performance.md"
 	@echo "sudo make kernels the programs, tests/bpf and a lab under other kernels; KERNELS='6.1 6.12 running'"
 	@echo "sudo make budgets what the programs cost the running kernel's verifier, after a change that is meant"
-	@echo "sudo make pictures  docs/images anew"
+	@echo "sudo make pictures  redraw docs/images"
 	@echo "make bpf | abi    compile the BPF programs | regenerate agents/abi.py"
 	@echo "make virtual      compile the same programs for virtual time; needs cc alone"
-	@echo "make dashboards   write dashboards/json anew"
+	@echo "make dashboards   rewrite dashboards/json"
 	@echo "make lock         refresh requirements.lock"
 	@echo "make clean        remove what was built; runs/ stays"
 

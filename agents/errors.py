@@ -6,7 +6,7 @@ from typing import ClassVar
 
 
 class TestbedError(Exception):
-    """A failure that the user is told about in one message, without a traceback.
+    """A failure reported to the user in one message, without a traceback.
 
     Args:
         message: what went wrong, where, and why; may have several lines.

@@ -28,8 +28,8 @@ from testbed.fabric.live import Lab
 from testbed.fabric.port_fault import acts
 from testbed.fabric.process import ProcessIdentity, find_marked, is_alive, is_stopped
 from testbed.fabric.state import read_state
-from testbed.faults.attendance import mend
-from testbed.faults.by_hand import LabFaults, parse_fault
+from testbed.faults.attendance import repair_faults
+from testbed.faults.interactive import LabFaults, parse_fault
 from testbed.faults.ledger import Ledger
 from testbed.faults.reaper import reaper_process
 from testbed.topology.port_selection import port_rates_bps
@@ -162,7 +162,7 @@ def _round(lab: Lab, eyes: Eyes, victim: str) -> Iterator[tuple[str, float]]:
                 yield kind, (monotonic_ns() - end_ns) / 1e6
         pause(POLL_NS / 1e9)
     labs.restart(lab.name)
-    mend(lab.name)
+    repair_faults(lab.name)
     ledger = Ledger(lab.paths.faults)
     with FolderWatch((ledger.active_folder,)) as watch:
         while ledger.entries():

@@ -43,9 +43,9 @@ def pause(seconds: float) -> None:
 class Transfer:
     """Endless RDMA WRITEs from one host to another, compared byte for byte at the end.
 
-    Message i comes from one of nine stretches of memory and goes to one of eight, so successive laps over the
-    target carry different bytes: what is there at the end must be exactly the last lap. No more messages than
-    that are outstanding: the network swaps packets, and those of two messages must not meet on one stretch.
+    Message i comes from one of nine intervals of memory and goes to one of eight, so successive batches
+    carry different bytes: what is there at the end must be exactly the last batch. No more messages than that
+    are outstanding: the network swaps packets, and those of two messages must not meet on one interval.
 
     Args:
         lab: a live lab.
@@ -91,7 +91,7 @@ class Transfer:
     def start(self, depth: int = _REMOTE_SLOTS) -> None:
         """Begins to send, with *depth* messages outstanding, at most eight."""
         if depth > _REMOTE_SLOTS:
-            raise ValueError(f"{depth} messages outstanding on {_REMOTE_SLOTS} stretches of memory")
+            raise ValueError(f"{depth} messages outstanding on {_REMOTE_SLOTS} intervals of memory")
         self._work = self.near.post_write(
             self.qpn,
             length=self._length,
@@ -105,7 +105,7 @@ class Transfer:
         )
 
     def finish(self) -> int:
-        """Stops sending, waits for what is under way, and returns the number of wrong bytes of the last lap.
+        """Stops sending, waits for what is in flight; returns the number of wrong bytes of the last batch.
 
         Raises:
             AgentError: the messages under way did not complete, or failed.

@@ -1,8 +1,8 @@
 """The exceptions of the project, each with the exit status it ends a command with.
 
     TestbedError            1    something went wrong while running
-    ├── UsageError          2    wrong command line, invalid file: the user can mend it
-    ├── PreflightError      3    the machine lacks something; `mrc-testbed doctor` says how to mend it
+    ├── UsageError          2    wrong command line, invalid file: the user can fix it
+    ├── PreflightError      3    the machine lacks something; `mrc-testbed doctor` says how to fix it
     ├── CleanupError        6    something of ours is left behind on the machine
     ├── FabricError         1    a node, link, BPF program or switch
     ├── AgentError          1    a NIC agent refused, died or did not answer

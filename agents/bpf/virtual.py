@@ -67,7 +67,7 @@ class VirtualMap:
 
 
 class VirtualProgram:
-    """The program of one NIC, for frames that its agent lends."""
+    """The program of one NIC, for transmit buffers from its agent."""
 
     def __init__(self, library: ctypes.CDLL, nic: int) -> None:
         self._library = library

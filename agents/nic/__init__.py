@@ -1,4 +1,4 @@
-"""The NIC agent: one process per host that posts work, lends frames, probes EVs and follows carriers.
+"""The NIC agent: a process per host that posts work, requests transmissions, probes EVs, follows carriers.
 
 The data path is agents/nic/bpf; no data packet ever passes through this process.
 """

@@ -1,4 +1,4 @@
-"""Carrier of the NIC's ports, told by rtnetlink."""
+"""Carrier of the NIC's ports, from rtnetlink."""
 
 import socket
 import struct
@@ -20,7 +20,7 @@ _IFINFO = struct.Struct("=BxHiII")  # struct ifinfomsg
 class CarrierWatch:
     """A netlink socket subscribed to link changes of the network namespace it was made in.
 
-    It asks for the state of all links at once, so the first changes tell how things are.
+    It asks for the state of all links at once, so the first changes report the present state.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What a NIC agent is told when it starts: one JSON object."""
+"""Configuration of a NIC agent: one JSON object."""
 
 import json
 from dataclasses import dataclass, fields
@@ -17,7 +17,7 @@ class NicSettings:
         retry_limit: time-outs in a row, without progress, that a QP survives.
         packet_lifetime_ns: for so long after a QP has ended packets for it may arrive.
         probe_base_ns: spacing of EV probes starts at ten times this, a round-trip time.
-        probe_success_target: answers in a row that bring an EV back.
+        probe_success_target: successful probes in a row that bring an EV back.
         rto_min_ns, pto_min_ns, reo_wnd_min_ns: floors of the times that new QPs measure; see QpAttributes.
         reorder_packets: packets that may overtake another on one path of the fabric.
         shares_paths: whether QPs share what they find out about paths.

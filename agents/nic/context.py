@@ -23,7 +23,7 @@ AUTO_EVS_PER_PLANE = 32
 
 @dataclass(frozen=True, slots=True)
 class RemoteRegion:
-    """What a peer has to be told of a region so that it can write into it."""
+    """What a peer has to know of a region so that it can write into it."""
 
     r_key: int
     length: int
@@ -82,7 +82,7 @@ class QueuePair:
         self.qpn = qpn
 
     def exchange(self) -> dict[str, int]:
-        """What the peer has to be told before the QPs connect, by whatever means: plain numbers."""
+        """What the peer has to know before the QPs connect, by whatever means: plain numbers."""
         asked = self.query()
         names = ("qpn", "host", "first_psn", "mpr_dest", "max_wimm_dest", "dynamic_mpr", "sack_every")
         return {name: asked[name] for name in names}

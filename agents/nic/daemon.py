@@ -15,7 +15,7 @@ from agents.nic.carrier import CarrierWatch
 from agents.nic.config import AgentConfig
 from agents.nic.device import NicDevice
 from agents.nic.path_probes import WAIT_NS_MAX, PathProbes
-from agents.nic.reactions import Holdings, Reactions
+from agents.nic.reactions import ClientResources, Reactions
 
 _log = logging.getLogger(__name__)
 _LINE_BYTES_MAX = 1 << 20
@@ -55,12 +55,12 @@ class NicAgent:
         self._path_probes = PathProbes(self._device)
         self._reactions = Reactions(config, self._device, self._publish, self._path_probes.answered)
         self._verbs = self._reactions.verbs
-        self._patient: dict[str, Callable[..., Awaitable[Any]]] = {
+        self._async_verbs: dict[str, Callable[..., Awaitable[Any]]] = {
             "wait": self.wait,
             "probe_evs": self.probe_evs,
             "connect_stream": self._verbs.connect_stream,
         }
-        self._verbs.tell = self._on_stream_event
+        self._verbs.publish = self._on_stream_event
         self._verbs.numbers.take_events = self._on_kernel_events
         self._carrier = CarrierWatch()
         self._subscribers: dict[asyncio.StreamWriter, frozenset[str] | None] = {}
@@ -102,7 +102,7 @@ class NicAgent:
     # -- requests ---------------------------------------------------------------------------------
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        owned = Holdings()
+        owned = ClientResources()
         try:
             while line := await reader.readline():
                 reply = await self._answer(line, writer, owned)
@@ -120,7 +120,7 @@ class NicAgent:
                 await writer.wait_closed()
 
     async def _answer(
-        self, line: bytes, writer: asyncio.StreamWriter, owned: Holdings
+        self, line: bytes, writer: asyncio.StreamWriter, owned: ClientResources
     ) -> dict[str, Any] | None:
         """The answer to a request; for one without an id only a refusal, as an event."""
         try:
@@ -132,12 +132,12 @@ class NicAgent:
             return {"id": request["id"], **reply}
         if "error" not in reply:
             return None
-        told = {"event": "refused", "time_ns": monotonic_ns(), "host": self._config.host}
+        fields = {"event": "refused", "time_ns": monotonic_ns(), "host": self._config.host}
         qpn = request.get("arguments", {}).get("qpn")
-        return told | {"verb": request["verb"], "qpn": qpn, "error": reply["error"]}
+        return fields | {"verb": request["verb"], "qpn": qpn, "error": reply["error"]}
 
     async def _carry_out(
-        self, request: dict[str, Any], line: bytes, writer: asyncio.StreamWriter, owned: Holdings
+        self, request: dict[str, Any], line: bytes, writer: asyncio.StreamWriter, owned: ClientResources
     ) -> dict[str, Any]:
         """The result of a request, or why it was refused."""
         try:
@@ -146,9 +146,9 @@ class NicAgent:
             if verb == "subscribe":
                 self._subscribers[writer] = _checked_kinds(**arguments)
                 result: Any = None
-            elif verb in self._patient:
-                check_arguments(self._patient[verb], arguments)
-                result = await self._patient[verb](**arguments)
+            elif verb in self._async_verbs:
+                check_arguments(self._async_verbs[verb], arguments)
+                result = await self._async_verbs[verb](**arguments)
             elif verb in self._verbs.table:
                 result = self._reactions.call(verb, arguments, owned)
                 self._arm()
@@ -198,9 +198,9 @@ class NicAgent:
         self._arrivals.set()
         self._arm()
 
-    def _on_stream_event(self, told: dict[str, Any]) -> None:
-        """A connection of the kernel's TCP has news."""
-        self._publish(told)
+    def _on_stream_event(self, fields: dict[str, Any]) -> None:
+        """An event of a connection of the kernel's TCP."""
+        self._publish(fields)
         self._arrivals.set()
 
     def _on_carrier(self) -> None:
@@ -208,13 +208,13 @@ class NicAgent:
             self._reactions.on_carrier(port_id, is_up=is_up)
         self._arm()
 
-    def _publish(self, told: dict[str, Any]) -> None:
+    def _publish(self, fields: dict[str, Any]) -> None:
         listeners = [
-            writer for writer, kinds in self._subscribers.items() if kinds is None or told["event"] in kinds
+            writer for writer, kinds in self._subscribers.items() if kinds is None or fields["event"] in kinds
         ]
         if not listeners:
             return
-        line = json.dumps(told).encode() + b"\n"
+        line = json.dumps(fields).encode() + b"\n"
         for writer in listeners:
             if writer.transport.get_write_buffer_size() > _BACKLOG_BYTES_MAX:
                 _log.warning("a subscriber does not read; it is dropped")

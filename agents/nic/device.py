@@ -1,4 +1,4 @@
-"""The NIC as the kernel holds it: its pinned maps and program, and the frames an agent lends to it."""
+"""The NIC as the kernel holds it: its pinned maps and program, and the transmit buffers it is given."""
 
 from contextlib import ExitStack
 from ctypes import c_uint32
@@ -82,7 +82,7 @@ class NicDevice:
         """Gives the descriptors up; the NIC goes on."""
         self._opened.close()
 
-    def lend_frames(self, qp_index: int, packets: int) -> None:
+    def request_tx(self, qp_index: int, packets: int) -> None:
         """Lets a QP send up to *packets* packets now, as far as window and work allow."""
         is_rc = qp_index in self.reliable_connections
         self._kick.mode = KickMode.RC if is_rc else KickMode.DATA

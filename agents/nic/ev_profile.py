@@ -27,7 +27,7 @@ from agents.nic.ev_format import (
 
 EV_MODES: Final = ("AUTO", "EXPLICIT", "GENERATED")
 EVENT_STATES: Final = ("GOOD", "ASSUMED_BAD")
-"""States whose changes can be told of as events; SKIP is the NIC's own affair."""
+"""States whose changes can be reported as events; SKIP is internal to the NIC."""
 
 FORMATS_MAX: Final = 8
 PROFILES_MAX: Final = 16
@@ -111,7 +111,7 @@ class EvProfile:
         format_id: of its format; None in mode AUTO.
         fields: what varies from EV to EV; mode GENERATED.
         min_active: losses leave at least so many active.
-        event_mask: states whose changes are told as events.
+        event_mask: states whose changes are reported as events.
         seed: of what is random.
         evs: plane by plane; None where an EXPLICIT one has not been given yet.
         denied: EVs that are DENIED.
@@ -157,7 +157,7 @@ class EvProfile:
 
     @staticmethod
     def check_event_mask(states: Sequence[str]) -> None:
-        """Raises UsageError for states that are not told as events."""
+        """Raises UsageError for states that are not reported as events."""
         for state in states:
             if state not in EVENT_STATES:
                 raise UsageError(f"event_mask: {state}; {', '.join(EVENT_STATES)} are accepted")

@@ -1,4 +1,4 @@
-"""Which EVs of which QPs have something to be told or asked when ports come and go."""
+"""Which EVs of which QPs to notify of, or to probe, when ports come and go."""
 
 from collections.abc import Iterable
 

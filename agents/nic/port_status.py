@@ -1,4 +1,4 @@
-"""Which peers must still be told which of our ports work: each is told again until it answers.
+"""Peers that have not acknowledged the state of our ports: each is notified again until it does.
 
 Only timing is decided here (docs/protocol.md, "Port status").
 """
@@ -22,7 +22,7 @@ class PortAnnouncements:
         self._waiting: dict[int, tuple[int, int]] = {}
 
     def announce(self, peers: Iterable[int], now_ns: int) -> None:
-        """Ports have changed, or a peer is new: these are to be told from *now_ns* on."""
+        """Ports have changed, or a peer is new: these are to be notified from *now_ns* on."""
         self._waiting |= dict.fromkeys(peers, (now_ns, self._first_ns))
 
     def answered(self, peer: int) -> None:
@@ -30,11 +30,11 @@ class PortAnnouncements:
         self._waiting.pop(peer, None)
 
     def next_deadline_ns(self) -> int | None:
-        """When somebody is to be told next; None when all have answered."""
+        """When a peer is to be notified next; None when all have acknowledged."""
         return min((deadline for deadline, _ in self._waiting.values()), default=None)
 
     def due(self, now_ns: int) -> list[int]:
-        """Peers to be told now."""
+        """Peers to notify now."""
         peers = [peer for peer, (deadline, _) in self._waiting.items() if deadline <= now_ns]
         for peer in peers:
             spacing_ns = self._waiting[peer][1]

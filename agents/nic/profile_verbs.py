@@ -122,7 +122,7 @@ class ProfileVerbs(NicState):
             count: EVs, a multiple of the planes.
             attributes: `format_id` but for AUTO; `fields` for GENERATED, each with `width`, `init_val`,
                 `min`, `max`, `mask`; `min_active`: losses leave so many active, a quarter by default;
-                `event_mask`: states that are told as events, of GOOD and ASSUMED_BAD; `seed`.
+                `event_mask`: states that are reported as events, of GOOD and ASSUMED_BAD; `seed`.
         """
         known = {"format_id", "fields", "min_active", "event_mask", "seed"}
         unknown = sorted(set(attributes) - known)

@@ -33,8 +33,8 @@ class QpAttributes:
         backup_per_plane: how many of a plane's EVs are held back at first.
         min_active: losses never take the number of active EVs below this.
         window_packets: full packets under way at most.
-        loss_threshold_acks: packets acknowledged since one left, and since its path was last heard of, that
-            prove it lost.
+        loss_threshold_acks: packets acknowledged since one left, and since the last acknowledgement on its
+            path, that prove it lost.
         reorder_packets: packets that may overtake another on one path; when one more does, that one is lost.
         rto_min_ns: floor of the time-out that is measured, of which rto_ns is the first and the longest.
         pto_min_ns: floor of the silence after which a tail loss probe is sent; 0: none ever is.

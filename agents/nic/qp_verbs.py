@@ -228,7 +228,7 @@ class QueuePairVerbs(CcProfileVerbs):
         Args:
             qpn: the QP, in RTR or RTS.
             mpr_dest: PSN range it tracks from now on, in units of 128, at most what was negotiated. Nothing
-                that may be under way is retracted. The peer hears of it if `dynamic_mpr` is set at both ends.
+                that may be under way is retracted. The peer is notified if `dynamic_mpr` is set at both ends.
             receiver_penalty: bytes that the peer's window is to lose, in 1/128 of the bytes received; 64 for
                 a round trip halves it. 0 ends it, and gives the window back.
         """
@@ -257,7 +257,7 @@ class QueuePairVerbs(CcProfileVerbs):
         self.numbers.release(qpn)
 
     def query_qp(self, qpn: int) -> dict[str, Any]:
-        """Attributes and state of a QP: what its peer has to be told before they connect, among them.
+        """Attributes and state of a QP: what its peer has to know before they connect, among them.
 
         Args:
             qpn: the QP.

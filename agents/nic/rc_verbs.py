@@ -90,7 +90,7 @@ class RcVerbs(QueuePairVerbs):
         self.numbers.release(qpn)
 
     def query_qp(self, qpn: int) -> dict[str, Any]:
-        """Attributes and state of a QP: what its peer has to be told before they connect, among them.
+        """Attributes and state of a QP: what its peer has to know before they connect, among them.
 
         Args:
             qpn: the QP.

@@ -26,7 +26,7 @@ HEARTBEAT_NS: Final = 200_000_000
 _BEATS_PER_LOOK: Final = 5
 
 
-class Holdings:
+class ClientResources:
     """QPs and memory regions that one connection created and did not give back.
 
     They live as long as the connection, as those of a process do in libibverbs.
@@ -36,7 +36,7 @@ class Holdings:
         self.qpns: set[int] = set()
         self.r_keys: set[int] = set()
 
-    def book(self, verb: str, arguments: dict[str, Any], result: Any) -> None:
+    def record(self, verb: str, arguments: dict[str, Any], result: Any) -> None:
         """Notes what a verb that succeeded created or gave back."""
         if verb in {"create_qp", "create_rc_qp", "create_stream"}:
             self.qpns.add(result)
@@ -80,7 +80,7 @@ class Reactions:
         self._announcements = PortAnnouncements(config.probe_base_ns)
         self._planes = {device.config.port_id[plane]: plane for plane in range(device.config.plane_count)}
         self._beats = 0
-        self._beat_ns = monotonic_ns()
+        self._heartbeat_ns = monotonic_ns()
 
     def start(self) -> None:
         """Does what an agent does first."""
@@ -92,13 +92,13 @@ class Reactions:
 
     # -- requests ---------------------------------------------------------------------------------
 
-    def call(self, verb: str, arguments: dict[str, Any], holdings: Holdings) -> Any:
+    def call(self, verb: str, arguments: dict[str, Any], resources: ClientResources) -> Any:
         """The result of a verb of the NIC's table.
 
         Args:
             verb: its name.
             arguments: by name.
-            holdings: of the connection that asks.
+            resources: of the connection that asks.
 
         Raises:
             TestbedError: it is refused.
@@ -107,20 +107,20 @@ class Reactions:
         function = self.verbs.table[verb]
         check_arguments(function, arguments)
         result = function(**arguments)
-        holdings.book(verb, arguments, result)
+        resources.record(verb, arguments, result)
         if verb in {"connect_qp", "modify_qp"}:
             self._announce_to_new_peer(arguments["qpn"])
         if verb == "destroy_qp":
             self._schedule.remove_qp(index_of(arguments["qpn"]))
         return result
 
-    def release(self, holdings: Holdings) -> None:
+    def release(self, resources: ClientResources) -> None:
         """Takes back what a client that is gone had created: nothing goes on sending for nobody."""
-        for qpn in holdings.qpns:
+        for qpn in resources.qpns:
             with contextlib.suppress(UsageError):  # another client destroyed it
                 self.verbs.destroy_qp(qpn)
             self._schedule.remove_qp(index_of(qpn))
-        for r_key in holdings.r_keys:
+        for r_key in resources.r_keys:
             with contextlib.suppress(UsageError):
                 self.verbs.deregister_memory(r_key)
 
@@ -145,11 +145,11 @@ class Reactions:
                 continue
             if event.kind == EventKind.EV_STATE and event.c == EvState.ASSUMED_BAD:
                 fallen.setdefault(event.qp_index, []).append(event.a)
-            told = self.verbs.take_event(event)
-            if told is not None:
-                self._publish(told)
+            fields = self.verbs.take_event(event)
+            if fields is not None:
+                self._publish(fields)
         for qp_index, packets in kicks.items():
-            self._device.lend_frames(qp_index, packets)
+            self._device.request_tx(qp_index, packets)
         if fallen:
             self._schedule_probes(fallen)
 
@@ -182,7 +182,7 @@ class Reactions:
     def next_deadline_ns(self) -> int:
         """When `on_time` has something to do."""
         deadlines = (
-            self._beat_ns,
+            self._heartbeat_ns,
             self._schedule.next_deadline_ns(),
             self._announcements.next_deadline_ns(),
             self.verbs.next_link_probe_ns(),
@@ -192,23 +192,23 @@ class Reactions:
     def on_time(self) -> None:
         """Does what is due."""
         now_ns = monotonic_ns()
-        if self._beat_ns <= now_ns:
-            self._beat(now_ns)
+        if self._heartbeat_ns <= now_ns:
+            self._heartbeat(now_ns)
         self._send_probes(now_ns)
         self.verbs.send_link_probes_due(now_ns)
 
-    def _beat(self, now_ns: int) -> None:
-        """Tells the kernel that somebody is there to end what QPs do; without it they end by themselves.
+    def _heartbeat(self, now_ns: int) -> None:
+        """Shows the kernel that the agent is alive; without a heartbeat QPs end by themselves.
 
         Now and then each QP is lent a frame: whatever it makes of it, the kernel then sees whether the QP's
         clock still ticks.
         """
         self._device.control.heartbeat_ns = now_ns
-        self._beat_ns = now_ns + HEARTBEAT_NS
+        self._heartbeat_ns = now_ns + HEARTBEAT_NS
         self._beats += 1
         if self._beats % _BEATS_PER_LOOK == 0:
             for qp_index in self.verbs.sending():
-                self._device.lend_frames(qp_index, 1)
+                self._device.request_tx(qp_index, 1)
             self.verbs.observe_streams()
 
     def _send_probes(self, now_ns: int) -> None:
@@ -247,7 +247,7 @@ class Reactions:
             self._announcements.answered(peer)
 
     def _announce_to_new_peer(self, qpn: int) -> None:
-        """A peer takes it that all our ports work; a new one is told when that is not so."""
+        """A peer assumes that all our ports work; a new one is notified when that is not so."""
         all_ports = (1 << self._device.config.plane_count) - 1
         peer = self.verbs.peer_of(index_of(qpn))
         if peer is not None and self._device.control.port_up_mask != all_ports:

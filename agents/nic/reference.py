@@ -60,15 +60,15 @@ def reference_page() -> str:
 
 
 def _sections() -> Iterator[str]:
-    told: set[str] = set()
+    described: set[str] = set()
     for title, holder in _SECTIONS:
-        names = [name for name in _names_of(holder) if name not in told]
-        told.update(names)
+        names = [name for name in _names_of(holder) if name not in described]
+        described.update(names)
         if names:
             yield f"\n## {title}\n"
         for name in names:
             yield _verb_text(name, getattr(holder, name))
-    missing = (set(NAMES) | set(_WAITING)) - told
+    missing = (set(NAMES) | set(_WAITING)) - described
     if missing:
         raise AssertionError(f"verbs of no section: {sorted(missing)}")
 

@@ -76,7 +76,7 @@ class Stream:
         attributes: what it is.
         regions: memory that the far end may write to.
         ledger: what its bytes and messages are booked in.
-        tell: hears of completions, arrivals and failure.
+        publish: called with completions, arrivals and failure.
     """
 
     def __init__(
@@ -85,13 +85,13 @@ class Stream:
         attributes: StreamAttributes,
         regions: RegionTable,
         ledger: StreamLedger,
-        tell: Callable[[dict[str, Any]], None],
+        publish: Callable[[dict[str, Any]], None],
     ) -> None:
         self.queue = queue
         self.attributes = attributes
         self._regions = regions
         self._ledger = ledger
-        self._tell = tell
+        self._publish = publish
         self._socket: socket.socket | None = None
         self._is_writing = False
         self._jobs: deque[_Job] = deque()  # not begun whole
@@ -148,7 +148,7 @@ class Stream:
         while self.queue.posted:
             self.queue.completions.append(Completion(self.queue.posted.popleft(), 0, status, time_ns))
             status = Status.FLUSHED.name.lower()
-        self._tell(
+        self._publish(
             {
                 "event": "qp_state",
                 "time_ns": time_ns,
@@ -255,7 +255,7 @@ class Stream:
             self.queue.completions.append(Completion(work_id, job.done, status, now_ns))
             if work_id in self.queue.posted:
                 self.queue.posted.remove(work_id)
-            self._tell(
+            self._publish(
                 {
                     "event": "completion",
                     "time_ns": now_ns,
@@ -282,7 +282,7 @@ class Stream:
             while left > 0 and self._socket is not None:
                 record = self._incoming
                 if record is not None and record.immediate is not None and self._receives == self._arrivals:
-                    self._hear_no_more()  # until somebody waits for it
+                    self._stop_listening()  # until somebody waits for it
                     return
                 into = memoryview(self._head)[self._head_bytes :] if record is None else self._place
                 taken = self._socket.recv_into(into)
@@ -327,7 +327,7 @@ class Stream:
         except UsageError:
             self._answers += Record(RecordKind.REFUSED, record.number).encode()
             self._send()
-            self._hear_no_more()
+            self._stop_listening()
             return
         self._incoming = record
         if not record.length:
@@ -342,7 +342,7 @@ class Stream:
             self.queue.arrivals[self._arrivals] = Arrival(
                 self._arrivals, record.immediate, record.length, now_ns
             )
-            self._tell(
+            self._publish(
                 {
                     "event": "receive",
                     "time_ns": now_ns,
@@ -354,7 +354,7 @@ class Stream:
             )
         self._send()
 
-    def _hear_no_more(self) -> None:
+    def _stop_listening(self) -> None:
         if self._socket is not None:
             asyncio.get_running_loop().remove_reader(self._socket)
 

@@ -33,7 +33,7 @@ class StreamVerbs(RcVerbs):
 
     def __init__(self, config: NicSettings, device: NicDevice) -> None:
         super().__init__(config, device)
-        self.tell: Callable[[dict[str, Any]], None] = lambda _: None
+        self.publish: Callable[[dict[str, Any]], None] = lambda _: None
         self._listeners: dict[str, socket.socket] = {}
         self._called: dict[int, tuple[int, str]] = {}  # QP numbers that wait: of whom, over what
         self._greetings: set[asyncio.Task[None]] = set()
@@ -52,7 +52,7 @@ class StreamVerbs(RcVerbs):
         self._listen(protocol, congestion)
         queue = WorkQueue(self.numbers.take(), attributes)
         ledger = StreamLedger(self._device, queue.index)
-        self._streams[queue.index] = Stream(queue, attributes, self._regions, ledger, self._tell)
+        self._streams[queue.index] = Stream(queue, attributes, self._regions, ledger, self._publish)
         return queue.qpn
 
     def await_stream(self, qpn: int, peer_qpn: int) -> None:
@@ -179,8 +179,8 @@ class StreamVerbs(RcVerbs):
         del self._called[hello.number]
         return self._stream(hello.number)
 
-    def _tell(self, told: dict[str, Any]) -> None:
-        self.tell(told | {"host": self._config.host})
+    def _publish(self, fields: dict[str, Any]) -> None:
+        self.publish(fields | {"host": self._config.host})
 
     def _stream(self, qpn: int) -> Stream:
         stream = self._streams.get(qp_index(qpn))

@@ -10,7 +10,7 @@ from typing import Any, Final
 from agents.nic.config import NicSettings
 from agents.nic.device import NicDevice
 from agents.nic.ev_verbs import EvVerbs
-from agents.nic.event_book import EventBook
+from agents.nic.kernel_events import KernelEvents
 from agents.nic.link_probe_verbs import LinkProbeVerbs
 from agents.nic.memory_verbs import MemoryVerbs
 from agents.nic.path_watch import PathWatch
@@ -68,7 +68,9 @@ NAMES: Final = (
 )
 
 
-class Verbs(MemoryVerbs, StreamVerbs, WorkVerbs, EvVerbs, LinkProbeVerbs, ProfileVerbs, PathWatch, EventBook):
+class Verbs(
+    MemoryVerbs, StreamVerbs, WorkVerbs, EvVerbs, LinkProbeVerbs, ProfileVerbs, PathWatch, KernelEvents
+):
     """All of them, over one state.
 
     Attributes:

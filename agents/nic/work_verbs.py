@@ -99,7 +99,7 @@ class WorkVerbs(NicState):
         ring.entries[ring.tail % Limit.WORK_RING] = work
         ring.tail += 1
         packets = max(1, -(-length // qp.attributes.pmtu_bytes)) * min(depth, iterations)
-        self._device.lend_frames(qp.index, min(packets, qp.attributes.window_packets))
+        self._device.request_tx(qp.index, min(packets, qp.attributes.window_packets))
         return work_id
 
     def stop_work(self, qpn: int, work_id: int) -> None:
@@ -114,7 +114,7 @@ class WorkVerbs(NicState):
         for entry in ring.entries:
             if entry.id == work_id:
                 entry.stop = 1
-        self._device.lend_frames(qp.index, 1)
+        self._device.request_tx(qp.index, 1)
 
     def poll(self, qpn: int) -> list[dict[str, Any]]:
         """Takes the completions of a QP that wait, oldest first."""

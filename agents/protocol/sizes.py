@@ -10,7 +10,7 @@ from typing import Final
 NOMINAL_OVERHEAD_BYTES: Final = 40
 
 ROUNDING_MAX_BYTES: Final = 255
-"""By how much CC_STATE may tell more than was received."""
+"""By how much CC_STATE may report more than was received."""
 
 _WRITE_UDP_BYTES: Final = 8 + 12 + 4 + 4 + 16 + 4
 """UDP, BTH, METH, TSETH, RETH, iCRC."""

@@ -40,7 +40,7 @@ _CODES: Final = (
     ("aborted", Status.ABORTED.exit_code),
     ("untrusted", Status.UNTRUSTED.exit_code),
 )
-"""Statuses in the order in which the exit code of a campaign heeds them."""
+"""Statuses in the order in which the exit code of a campaign ranks them."""
 
 
 def execute_campaign(

@@ -83,8 +83,8 @@ Reduce = Annotated[str, typer.Option("--reduce", metavar="OPERATION", help="sum,
 def register(app: typer.Typer) -> None:
     """Adds a command for each collective, and training, to *app*."""
     for kind, summary in _SUMMARIES.items():
-        command(app, kind, heeds=("name", "seed"), needs_root=True)(_collective_command(kind, summary))
-    command(app, "training", heeds=("name", "seed"), needs_root=True)(training)
+        command(app, kind, flags=("name", "seed"), needs_root=True)(_collective_command(kind, summary))
+    command(app, "training", flags=("name", "seed"), needs_root=True)(training)
 
 
 def _collective_command(kind: str, summary: str) -> Callable[..., int]:

@@ -42,7 +42,7 @@ DEFAULT_LATENCY_ITERATIONS: Final = 1000
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module to *app*."""
     for name, run in _COMMANDS.items():
-        command(app, name, heeds=("name", "seed"), needs_root=True)(run)
+        command(app, name, flags=("name", "seed"), needs_root=True)(run)
 
 
 def write_bw(

@@ -48,7 +48,7 @@ def register(root: typer.Typer) -> None:
     command(root, "compare")(compare)
 
 
-@command(app, "run", heeds=("name", "dry_run", "seed"), needs_root=True)
+@command(app, "run", flags=("name", "dry_run", "seed"), needs_root=True)
 def run(
     settings: Settings,
     path: CampaignFile,
@@ -82,7 +82,7 @@ def run(
     return run_campaign(settings, CampaignFolder.create(campaigns, plan), where, frozenset())
 
 
-@command(app, "resume", heeds=("name",), needs_root=True)
+@command(app, "resume", flags=("name",), needs_root=True)
 def resume(
     settings: Settings,
     what: CampaignName,

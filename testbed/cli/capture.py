@@ -29,7 +29,7 @@ STDOUT: Final = "-"
 
 def register(app: typer.Typer) -> None:
     """Adds the command of this module to *app*."""
-    command(app, "capture", heeds=("name",))(capture)
+    command(app, "capture", flags=("name",))(capture)
 
 
 def capture(

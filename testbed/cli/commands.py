@@ -57,7 +57,7 @@ LISTED: Final = (
         "restart",
         "node",
         "Nodes",
-        "Start NIC agents anew: those of the hosts named, or else all processes that do not work.",
+        "Restart NIC agents: those of the hosts named, or else all processes that do not work.",
     ),
     Listed(
         "shell",
@@ -129,7 +129,7 @@ LISTED: Final = (
         "doctor",
         "machine",
         "Machine",
-        "Look whether this machine can carry labs, and say how to mend what it lacks.",
+        "Look whether this machine can carry labs, and say how to fix what it lacks.",
     ),
     Listed("version", "machine", "Machine", "Versions of mrc-testbed and of what it runs on."),
     Listed(

@@ -51,7 +51,7 @@ def register(root: typer.Typer) -> None:
     root.add_typer(app, name="ev")
 
 
-@command(app, "list", heeds=("topology", "name", "seed"))
+@command(app, "list", flags=("topology", "name", "seed"))
 def list_evs(
     settings: Settings,
     source: Source,
@@ -95,7 +95,7 @@ def list_evs(
     show_tables(settings, "EvSet", SCHEMA_VERSION, [ev_table(clos, near.index, far.index, wanted)])
 
 
-@command(app, "explain", heeds=("topology", "name"))
+@command(app, "explain", flags=("topology", "name"))
 def explain(
     settings: Settings,
     source: Source,

@@ -30,9 +30,9 @@ AnyTarget = Annotated[str, typer.Argument(metavar="TO", help="Receiving host, or
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module to the group *app*."""
-    command(app, "deny", heeds=("name",), needs_root=True)(deny)
-    command(app, "allow", heeds=("name",), needs_root=True)(allow)
-    command(app, "probe", heeds=("name", "seed"), needs_root=True)(probe)
+    command(app, "deny", flags=("name",), needs_root=True)(deny)
+    command(app, "allow", flags=("name",), needs_root=True)(allow)
+    command(app, "probe", flags=("name", "seed"), needs_root=True)(probe)
 
 
 def deny(settings: Settings, source: Source, target: AnyTarget, choices: Choices) -> None:

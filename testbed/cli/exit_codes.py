@@ -5,7 +5,7 @@ Status of every command:
     0    done; a run passed
     1    run-time error
     2    wrong command line, or an invalid file
-    3    the machine lacks something: `mrc-testbed doctor` says what and how to mend it
+    3    the machine lacks something: `mrc-testbed doctor` says what and how to fix it
     4    an expectation of the scenario failed
     5    a safety condition aborted the run
     6    clean-up is incomplete: something of ours is left on the machine

@@ -15,8 +15,8 @@ from testbed.cli.render import plain_table, show
 from testbed.cli.suggestion import fault_kinds, links, nodes
 from testbed.cli.suggestion import faults as fault_names
 from testbed.errors import UsageError
-from testbed.faults.by_hand import LabFaults, parse_fault, parse_kind, plan_fault
 from testbed.faults.controller import FaultEvent
+from testbed.faults.interactive import LabFaults, parse_fault, parse_kind, plan_fault
 from testbed.faults.ledger import Entry
 from testbed.faults.spec import KINDS, meaning, own_fields
 from testbed.faults.spec_base import Direction
@@ -35,7 +35,7 @@ def register(root: typer.Typer) -> None:
     root.add_typer(app, name="fault")
 
 
-@command(app, "add", heeds=("name", "dry_run", "seed"), needs_root=True)
+@command(app, "add", flags=("name", "dry_run", "seed"), needs_root=True)
 @with_fields_of_kinds
 def add(
     settings: Settings,
@@ -144,7 +144,7 @@ def add(
     show(settings, "FaultAdded", SCHEMA_VERSION, document, lambda: _added(document))
 
 
-@command(app, "kinds", heeds=())
+@command(app, "kinds", flags=())
 def kinds(settings: Settings) -> None:
     """What can break: each kind of fault, where it acts, and what it is told besides an end.
 
@@ -164,7 +164,7 @@ def kinds(settings: Settings) -> None:
     show(settings, "FaultKinds", SCHEMA_VERSION, {"kinds": items}, lambda: _kinds(items), lines="kinds")
 
 
-@command(app, "list", heeds=("name",), needs_root=True)
+@command(app, "list", flags=("name",), needs_root=True)
 def list_faults(settings: Settings) -> None:
     """What is injected now, by whom, and how much it has left.
 
@@ -184,7 +184,7 @@ def list_faults(settings: Settings) -> None:
     )
 
 
-@command(app, "clear", heeds=("name",), needs_root=True)
+@command(app, "clear", flags=("name",), needs_root=True)
 def clear(
     settings: Settings,
     fault_ids: Annotated[

@@ -21,15 +21,15 @@ from testbed.fabric import lab
 from testbed.fabric.build import Progress as BuildProgress
 from testbed.fabric.known_labs import labs_elsewhere, names
 from testbed.fabric.state import RuntimeName
-from testbed.faults.attendance import hosts_under_faults, mend
+from testbed.faults.attendance import hosts_under_faults, repair_faults
 
 SCHEMA_VERSION: Final = 1
 
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module to *app*."""
-    command(app, "up", heeds=("topology", "name", "dry_run"), needs_root=True)(up)
-    command(app, "down", heeds=("name", "dry_run"), needs_root=True)(down)
+    command(app, "up", flags=("topology", "name", "dry_run"), needs_root=True)(up)
+    command(app, "down", flags=("name", "dry_run"), needs_root=True)(down)
 
 
 def up(
@@ -90,7 +90,7 @@ def up(
     )
     if status_now.note:
         say(settings.stderr, status_now.note)
-    for line in mend(settings.name):
+    for line in repair_faults(settings.name):
         say(settings.stderr, line)
     item = status_document(status_now)
     shown: list[Callable[[], RenderableType]] = [lambda: status_details(status_now, item)]

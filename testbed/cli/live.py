@@ -46,8 +46,8 @@ IntervalOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module to *app*."""
-    command(app, "top", heeds=("name",), needs_root=True)(top)
-    command(app, "serve", heeds=("name",), needs_root=True)(serve)
+    command(app, "top", flags=("name",), needs_root=True)(top)
+    command(app, "serve", flags=("name",), needs_root=True)(serve)
 
 
 def serve(

@@ -41,7 +41,7 @@ def doctor(
         ),
     ] = False,
 ) -> int:
-    """Look whether this machine can carry labs, and say how to mend what it lacks.
+    """Look whether this machine can carry labs, and say how to fix what it lacks.
 
     Changes nothing. The exit status is 3 when something is missing.
 
@@ -94,7 +94,7 @@ def version(settings: Settings) -> None:
     )
 
 
-@command(host_app, "prepare", heeds=("dry_run",))
+@command(host_app, "prepare", flags=("dry_run",))
 def prepare(
     settings: Settings,
     with_test_tools: Annotated[
@@ -126,7 +126,7 @@ def prepare(
     _show_playbook(settings, "HostPrepared", changes, str(report.log) if report.log else None)
 
 
-@command(image_app, "build", heeds=("dry_run",))
+@command(image_app, "build", flags=("dry_run",))
 def build(settings: Settings) -> None:
     """Make the node image of runtime docker, unless it is there and current.
 

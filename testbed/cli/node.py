@@ -17,17 +17,17 @@ from testbed.fabric.log_file import log_lines
 from testbed.fabric.node_entry import enter_command
 from testbed.fabric.process import marked_environment
 from testbed.fabric.repair import Repair
-from testbed.faults.attendance import hosts_under_faults, mend
+from testbed.faults.attendance import hosts_under_faults, repair_faults
 
 SCHEMA_VERSION: Final = 1
 
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module to *app*."""
-    command(app, "exec", heeds=("name",), needs_root=True)(execute)
-    command(app, "logs", heeds=("name",), needs_root=True)(logs)
-    command(app, "restart", heeds=("name",), needs_root=True)(restart)
-    command(app, "shell", heeds=("name",), needs_root=True)(shell)
+    command(app, "exec", flags=("name",), needs_root=True)(execute)
+    command(app, "logs", flags=("name",), needs_root=True)(logs)
+    command(app, "restart", flags=("name",), needs_root=True)(restart)
+    command(app, "shell", flags=("name",), needs_root=True)(shell)
 
 
 def execute(
@@ -96,11 +96,11 @@ def restart(
         list[str] | None, typer.Argument(metavar="[HOST...]", autocompletion=hosts, help="Names of hosts.")
     ] = None,
 ) -> None:
-    """Start NIC agents anew: those of the hosts named, or else all processes that do not work.
+    """Restart NIC agents: those of the hosts named, or else all processes that do not work.
 
     Without a name it starts agents and queue drainers that died, resumes those
     that a signal stopped, ends faults that are overdue and starts the fault
-    reaper if one is needed. QPs and memory of an agent that is started anew are
+    reaper if one is needed. QPs and memory of an agent that is restarted are
     gone. `up` does the same. Agents that a fault has stopped or killed are left
     to the fault.
 
@@ -111,7 +111,7 @@ def restart(
     """
     hosts = tuple(names or ())
     done = lab.restart(settings.name, hosts, spared=hosts_under_faults(settings.name))
-    faults = [] if hosts else mend(settings.name)
+    faults = [] if hosts else repair_faults(settings.name)
     show(
         settings,
         "Restart",
@@ -131,7 +131,7 @@ def describe_repair(done: Repair) -> list[str]:
     """What was done to a lab's processes, one sentence each."""
     lines = []
     if done.restarted:
-        lines.append(f"agents started anew: {', '.join(done.restarted)}")
+        lines.append(f"agents restarted: {', '.join(done.restarted)}")
     if done.resumed:
         lines.append(f"agents resumed: {', '.join(done.resumed)}")
     if done.drainers:

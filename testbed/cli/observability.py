@@ -20,7 +20,7 @@ def register(root: typer.Typer) -> None:
 _READY: Final = "metrics of {labs} are at {url} (Ctrl-C ends)"
 
 
-@command(app, "serve", heeds=("name",), needs_root=True)
+@command(app, "serve", flags=("name",), needs_root=True)
 def serve_metrics(
     settings: Settings,
     address: AddressOption = DEFAULT_ADDRESS,

@@ -1,7 +1,7 @@
-"""Global flags, and the decorator that gives every command the ones it heeds.
+"""Global flags, and the decorator that gives every command the ones it takes.
 
 A flag may stand before the command or after it; after it wins. Each flag of every command is also an
-environment variable, MRC_TESTBED_ and its long name. A global flag that a command does not heed is refused.
+environment variable, MRC_TESTBED_ and its long name. A global flag that a command does not take is refused.
 """
 
 import functools
@@ -87,7 +87,7 @@ _OPTIONS: Final[dict[str, tuple[object, typer.models.OptionInfo]]] = {
     ),
 }
 _OUR_PACKAGES: Final = ("testbed", "agents")
-_HEEDED_BY_ALL: Final = ("output", "timeout", "verbose", "quiet", "no_color")
+_COMMON_FLAGS: Final = ("output", "timeout", "verbose", "quiet", "no_color")
 
 
 AddressOption = Annotated[str, typer.Option("--address", metavar="IP", help="Where to listen.")]
@@ -130,7 +130,7 @@ def command(
     app: typer.Typer,
     name: str,
     *,
-    heeds: Iterable[str] = (),
+    flags: Iterable[str] = (),
     needs_root: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator: makes a function `(settings, ...)` the command *name* of *app*.
@@ -138,18 +138,18 @@ def command(
     Args:
         app: where it belongs.
         name: as typed.
-        heeds: global flags it obeys besides those that all do.
+        flags: global flags it obeys besides those that all do.
         needs_root: it touches a lab; without root it is refused at once, but for a dry run or with --virtual.
     """
-    heeded = (*heeds, *_HEEDED_BY_ALL)
+    accepted = (*flags, *_COMMON_FLAGS)
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         own = _own_parameters(function)
 
         @functools.wraps(function)
         def invoke(ctx: typer.Context, **values: Any) -> Any:
-            given = {key: values.pop(key) for key in heeded}
-            settings, timeout_ns = _settings(ctx, given, heeded, name)
+            given = {key: values.pop(key) for key in accepted}
+            settings, timeout_ns = _settings(ctx, given, accepted, name)
             if needs_root and not settings.is_dry_run and not values.get(VIRTUAL):
                 _require_root(name)
             progress = settings.progress
@@ -161,7 +161,7 @@ def command(
                 return function(settings, **values)
 
         context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-        shared = [_option_parameter(key, with_environment=False) for key in heeded]
+        shared = [_option_parameter(key, with_environment=False) for key in accepted]
         _set_signature(invoke, [context, *own, *shared])
         app.command(name)(invoke)
         return invoke
@@ -182,11 +182,11 @@ def global_callback(app: typer.Typer, text: str) -> None:
 
 
 def _settings(
-    ctx: typer.Context, given: dict[str, Any], heeded: tuple[str, ...], command_name: str
+    ctx: typer.Context, given: dict[str, Any], accepted: tuple[str, ...], command_name: str
 ) -> tuple[Settings, int | None]:
     before: dict[str, Any] = ctx.find_root().obj or {}
     for key in ("topology", "dry_run", "seed"):
-        if before.get(key) is not None and key not in heeded and not _from_environment(key):
+        if before.get(key) is not None and key not in accepted and not _from_environment(key):
             flag = "--" + key.replace("_", "-")
             raise UsageError(f"{flag} has no meaning for {command_name!r}", hint=f"leave {flag} out")
     merged = {key: given.get(key) or before.get(key) for key in _OPTIONS}
@@ -196,7 +196,7 @@ def _settings(
     no_color = True if merged["no_color"] or os.environ.get("NO_COLOR") else None
     stdout = TerminalSafeConsole(no_color=no_color, markup=False, highlight=False)
     stderr = TerminalSafeConsole(no_color=no_color, stderr=True, markup=False, highlight=False)
-    if "name" in heeded and merged["name"]:
+    if "name" in accepted and merged["name"]:
         lab_paths(merged["name"])  # refuses what no lab can be called, before anything is done or shown
     settings = Settings(
         topology=merged["topology"],
@@ -219,7 +219,7 @@ def _require_root(command_name: str) -> None:
 
 
 def _from_environment(key: str) -> bool:
-    """Whether the flag stands in the environment, which serves all commands, so that not all need heed it."""
+    """Whether the flag stands in the environment, which serves all commands, so that not all need take it."""
     return bool(os.environ.get(_environment_name(key)))
 
 

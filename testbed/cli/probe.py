@@ -36,7 +36,7 @@ def register(root: typer.Typer) -> None:
     root.add_typer(app, name="probe")
 
 
-@command(app, "links", heeds=("name",), needs_root=True)
+@command(app, "links", flags=("name",), needs_root=True)
 def probe_links(
     settings: Settings,
     duration: Annotated[

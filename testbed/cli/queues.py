@@ -35,7 +35,7 @@ _COUNTED: Final = (
 
 def register(app: typer.Typer) -> None:
     """Adds the command of this module to *app*."""
-    command(app, "queues", heeds=("name",), needs_root=True)(queues)
+    command(app, "queues", flags=("name",), needs_root=True)(queues)
 
 
 def queues(

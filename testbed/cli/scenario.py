@@ -52,10 +52,10 @@ _STYLES: Final = {Status.PASSED: "bold green", Status.FAILED: "bold red"}
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module to *app*."""
-    command(app, "run", heeds=("name", "dry_run", "seed"), needs_root=True)(run)
-    command(app, "plan", heeds=("seed",))(plan)
+    command(app, "run", flags=("name", "dry_run", "seed"), needs_root=True)(run)
+    command(app, "plan", flags=("seed",))(plan)
     command(app, "report")(report)
-    command(app, "demo", heeds=("seed",), needs_root=True)(demo)
+    command(app, "demo", flags=("seed",), needs_root=True)(demo)
 
 
 def run(

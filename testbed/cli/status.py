@@ -29,7 +29,7 @@ SCHEMA_VERSION: Final = 1
 
 def register(app: typer.Typer) -> None:
     """Adds the command of this module to *app*."""
-    command(app, "status", heeds=("name",), needs_root=True)(status)
+    command(app, "status", flags=("name",), needs_root=True)(status)
 
 
 def status(settings: Settings) -> int:

@@ -45,8 +45,8 @@ _DRAW: Final = {GraphFormat.TEXT: graph_text, GraphFormat.DOT: graph_dot, GraphF
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module to *app*."""
-    command(app, "inspect", heeds=("topology", "name"))(inspect)
-    command(app, "graph", heeds=("topology", "name"))(graph)
+    command(app, "inspect", flags=("topology", "name"))(inspect)
+    command(app, "graph", flags=("topology", "name"))(graph)
 
 
 def inspect(

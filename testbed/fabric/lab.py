@@ -138,7 +138,7 @@ def attach(name: str = DEFAULT_LAB) -> Lab:
 
 
 def restart(name: str = DEFAULT_LAB, hosts: Sequence[str] = (), *, spared: Collection[str] = ()) -> Repair:
-    """What was done: agents of *hosts* started anew, or if none are given all got back that works no more.
+    """What was done: agents of *hosts* restarted, or if none are given all got back that works no more.
 
     Args:
         name: of the lab.
@@ -169,7 +169,7 @@ def _state_when_up(paths: LabPaths) -> LabState:
     if state.phase is not Phase.UP:
         hint = "wait for the command that works on it"
         if not is_held(paths.lock_file):
-            hint = f"the command that worked on it is gone: mrc-testbed up -n {name} builds it anew"
+            hint = f"the command that worked on it is gone: mrc-testbed up -n {name} rebuilds it"
         raise FabricError(f"lab {name!r} is not up, but {state.phase.value}", hint=hint)
     return state
 

@@ -115,7 +115,7 @@ def fill_link_probes(maps: Mapping[str, Descriptor], probed: Sequence[ProbePath]
 
 
 def restore_nic(paths: LabPaths, clos: Clos, host: str) -> None:
-    """Sets anew what a process in the host may have written over and its agent does not set: for a new agent.
+    """Restores what a process in the host may have written over and its agent does not set: for a new agent.
 
     Faults stay: whether NICs check the iCRC now is what the other NICs do.
     """

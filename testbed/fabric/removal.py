@@ -95,7 +95,7 @@ def remove(paths: LabPaths, runtime: Runtime, *, keep_lock: bool = False) -> Non
     if failures:
         raise CleanupError(
             f"lab {paths.lab!r} is not wholly removed:\n" + "\n".join(f"- {failure}" for failure in failures),
-            hint=f"mend the cause, then: mrc-testbed down -n {paths.lab}",
+            hint=f"fix the cause, then: mrc-testbed down -n {paths.lab}",
         )
 
 

@@ -26,9 +26,9 @@ class Repair:
     """What was done to a lab so that its processes work again.
 
     Attributes:
-        restarted: hosts whose NIC agent was started anew; QPs and memory regions of the old one are gone.
+        restarted: hosts whose NIC agent was restarted; QPs and memory regions of the old one are gone.
         resumed: hosts whose NIC agent was stopped by a signal and goes on.
-        drainers: number of queue drainers started anew or resumed.
+        drainers: number of queue drainers restarted or resumed.
     """
 
     restarted: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ def silent_agents(paths: LabPaths, state: LabState, answer_ns: int, spared: Coll
 def repair(
     paths: LabPaths, state: LabState, runtime: Runtime, answer_ns: int, spared: Collection[str] = ()
 ) -> Repair:
-    """Gets back what works no more: resumes stopped processes, starts dead and silent ones anew.
+    """Gets back what works no more: resumes stopped processes, restarts dead and silent ones.
 
     Needs the lab's lock.
 
@@ -72,7 +72,7 @@ def repair(
         paths: of the lab.
         state: of the lab, which is up.
         runtime: of the lab.
-        answer_ns: an agent that has not answered by then is started anew.
+        answer_ns: an agent that has not answered by then is restarted.
         spared: hosts whose agent a fault has stopped or killed: they are left alone.
 
     Raises:
@@ -82,7 +82,7 @@ def repair(
     lost = {process.node for process in state.processes if not is_alive(process.identity)}
     lost |= silent_agents(paths, state, answer_ns, spared)
     hosts = tuple(each.node for each in state.processes if each.node in lost and each.node not in spared)
-    state = start_anew(paths, state, runtime, [host for host in hosts if host])
+    state = _start_agents(paths, state, runtime, [host for host in hosts if host])
     drainers = _restart_drainers(paths, state)
     return Repair(
         restarted=tuple(host for host in hosts if host),
@@ -92,7 +92,7 @@ def repair(
 
 
 def restart_agents(paths: LabPaths, state: LabState, runtime: Runtime, hosts: Sequence[str]) -> None:
-    """Starts the agents of *hosts* anew; needs the lab's lock.
+    """Restarts the agents of *hosts*; needs the lab's lock.
 
     Raises:
         UsageError: there is no such host.
@@ -102,10 +102,10 @@ def restart_agents(paths: LabPaths, state: LabState, runtime: Runtime, hosts: Se
     for host in hosts:
         if clos.node(host).is_switch:
             raise UsageError(f"{host} is a switch: only hosts have a NIC agent")
-    start_anew(paths, state, runtime, tuple(dict.fromkeys(hosts)))
+    _start_agents(paths, state, runtime, tuple(dict.fromkeys(hosts)))
 
 
-def start_anew(paths: LabPaths, state: LabState, runtime: Runtime, hosts: Sequence[str]) -> LabState:
+def _start_agents(paths: LabPaths, state: LabState, runtime: Runtime, hosts: Sequence[str]) -> LabState:
     """The state with the agents of *hosts* started, those that ran ended first; needs the lab's lock."""
     if not hosts:
         return state

@@ -64,7 +64,7 @@ def status(name: str = DEFAULT_LAB, *, spared: Collection[str] = ()) -> LabStatu
     if state.phase is not Phase.UP:
         problems.append(f"it is {state.phase.value}")
         if not is_held(paths.lock_file):
-            problems.append("the command that worked on it is gone: `up` builds it anew, `down` removes it")
+            problems.append("the command that worked on it is gone: `up` rebuilds it, `down` removes it")
     if state.made_for is not None and not is_alive(state.made_for.identity):
         problems.append(f"the run that it was made for (pid {state.made_for.pid}) is gone: `down` removes it")
     problems += find_problems(paths, state, runtime, spared)

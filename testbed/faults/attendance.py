@@ -43,7 +43,7 @@ def attend(lab: str) -> list[str]:
     return problems
 
 
-def mend(lab: str) -> list[str]:
+def repair_faults(lab: str) -> list[str]:
     """What was done so that every fault of a lab ends on time, in words.
 
     Raises:

@@ -93,7 +93,7 @@ class HostPause(NodeFault):
 
 
 class NicAgentKill(NodeFault):
-    """The agent that drives a host's NIC is killed; its end starts it anew; selects hosts.
+    """The agent that drives a host's NIC is killed; its end restarts it; selects hosts.
 
     The QPs and memory regions of the host are gone with it. In a run the flows from and to the host fail and
     stay failed; all others go on.

@@ -1,6 +1,6 @@
 """Watches one lab in a thread of its own and hands its snapshots to whoever waits for them.
 
-The lab may go and come back under its name: then the maps are opened anew, and the first snapshot follows an
+The lab may go and come back under its name: then the maps are reopened, and the first snapshot follows an
 interval later.
 """
 

@@ -119,7 +119,7 @@ class FaultView:
         places: links or nodes.
         is_acting: not between two outages of a flap.
         left_ns: until it ends by itself; None: until cleared.
-        is_by_hand: not part of a run.
+        is_interactive: not part of a run.
     """
 
     id: str
@@ -128,7 +128,7 @@ class FaultView:
     places: tuple[str, ...]
     is_acting: bool
     left_ns: int | None
-    is_by_hand: bool
+    is_interactive: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +313,7 @@ def _fault(entry: Entry, now_ns: int) -> FaultView:
         places=fault.nodes or fault.links,
         is_acting=entry.is_acting(now_ns),
         left_ns=entry.schedule.left_ns(now_ns),
-        is_by_hand=entry.lease is None,
+        is_interactive=entry.lease is None,
     )
 
 

@@ -163,7 +163,7 @@ def _faults(now: Snapshot) -> RenderableType:
         left = "until cleared" if fault.left_ns is None else format_duration_ns(fault.left_ns, 2)
         places = ", ".join(fault.places[:2]) + (" …" if len(fault.places) > 2 else "")
         kind = f"{fault.kind} {fault.detail}".rstrip()
-        table.add_row(fault.id, kind, left, "hand" if fault.is_by_hand else "run", places)
+        table.add_row(fault.id, kind, left, "hand" if fault.is_interactive else "run", places)
     return table
 
 

@@ -103,7 +103,7 @@ def known_capacity() -> Capacity | None:
         found = error.strerror or "it cannot be read"
     if isinstance(found, Capacity):
         return found
-    logger.warning("%s is passed over: %s; doctor --calibrate measures anew", path, found)
+    logger.warning("%s is passed over: %s; doctor --calibrate recalibrates", path, found)
     return None
 
 

@@ -1,7 +1,7 @@
 """The exporter: one process that shows the labs of this machine to Prometheus.
 
 It reads BPF maps when it is scraped and keeps nothing in between, so counters go on where they were when the
-exporter itself restarts. A lab that goes away leaves the page; when it comes back, its counters start anew.
+exporter itself restarts. A lab that goes away leaves the page; when it comes back, its counters restart at 0.
 """
 
 import logging

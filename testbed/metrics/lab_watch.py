@@ -76,7 +76,7 @@ class LabWatch:
         return self._try_open(name, paths, mark)
 
     def forget(self, name: str) -> None:
-        """Closes the lab's maps; the next `collector` opens them anew."""
+        """Closes the lab's maps; the next `collector` reopens them."""
         if name in self._open:
             self._open.pop(name)[1].close()
 

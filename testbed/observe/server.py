@@ -112,7 +112,7 @@ def start_grafana(
 
 
 def _require_grafana_port(port: int) -> None:
-    """A missing Grafana is no failure, a port that is taken is one: the user can mend it."""
+    """A missing Grafana is no failure, a port that is taken is one: the user can fix it."""
     try:
         require_free_port(port, "Grafana", "--grafana-port")
     except PreflightError as error:

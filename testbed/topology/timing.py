@@ -154,7 +154,7 @@ class IdleFabric:
                 ]
                 for t0, end in ((row, 0), (far_row, 1))
             )
-            if self._clos.spec.forwarding == "ecmp":  # the lane down is hashed anew
+            if self._clos.spec.forwarding == "ecmp":  # the lane down is hashed again
                 up_ns, down_ns = self._slowest_per_t1(up_ns), self._slowest_per_t1(down_ns)
             self._between_rows_ns[key] = max(map(sum, zip(up_ns, down_ns, strict=True)))
         return self._between_rows_ns[key]

@@ -8,7 +8,7 @@ from agents.bpf.virtual import VirtualFolder, VirtualRuntime
 from agents.clock import monotonic_ns
 from agents.nic.config import NicSettings
 from agents.nic.device import NicDevice
-from agents.nic.reactions import Holdings, Reactions
+from agents.nic.reactions import ClientResources, Reactions
 from testbed.errors import AgentError, TestbedError
 from testbed.topology.clos import Clos
 from testbed.topology.element import Node
@@ -18,12 +18,12 @@ class Client(Protocol):
     """What an agent needs of a connection.
 
     Attributes:
-        holdings: what was created through it.
+        resources: what was created through it.
     """
 
-    holdings: Holdings
+    resources: ClientResources
 
-    def tell(self, told: dict[str, Any]) -> None:
+    def notify(self, fields: dict[str, Any]) -> None:
         """An event."""
 
     def break_off(self) -> None:
@@ -56,7 +56,7 @@ class VirtualAgent:
     Args:
         lab: whose agent it is.
         host: its node.
-        settings: what it is told about its NIC.
+        settings: of its NIC.
 
     Attributes:
         host: name of its node.
@@ -140,7 +140,7 @@ class VirtualAgent:
         self._reactions.on_time()
         return self._reactions.next_deadline_ns()
 
-    def call(self, verb: str, arguments: dict[str, Any], holdings: Holdings) -> Any:
+    def call(self, verb: str, arguments: dict[str, Any], resources: ClientResources) -> Any:
         """The result of a verb.
 
         Raises:
@@ -151,7 +151,7 @@ class VirtualAgent:
             raise AgentError(f"the NIC agent of {self.host} died")
         if self._is_frozen:
             raise AgentError(f"the NIC agent of {self.host} did not send an answer to {verb!r} in time")
-        result = self._reactions.call(verb, arguments, holdings)
+        result = self._reactions.call(verb, arguments, resources)
         self._arm()
         return result
 
@@ -166,15 +166,17 @@ class VirtualAgent:
 
         def carry_out(reactions: Reactions) -> None:
             try:
-                reactions.call(verb, arguments, connection.holdings)
+                reactions.call(verb, arguments, connection.resources)
             except TestbedError as error:
-                told = {"event": "refused", "time_ns": monotonic_ns(), "host": self.host}
-                connection.tell(told | {"verb": verb, "qpn": arguments.get("qpn"), "error": error.message})
+                fields = {"event": "refused", "time_ns": monotonic_ns(), "host": self.host}
+                connection.notify(
+                    fields | {"verb": verb, "qpn": arguments.get("qpn"), "error": error.message}
+                )
 
         self._soon(carry_out)
 
     def attach(self, connection: Client) -> None:
-        """Tells *connection* what it subscribes to from now on.
+        """Subscribes *connection* to events.
 
         Raises:
             AgentError: there is no agent.
@@ -186,7 +188,7 @@ class VirtualAgent:
     def detach(self, connection: Client) -> None:
         """The connection is closed: what it has created is given back."""
         self._connections.remove(connection)
-        self._soon(lambda reactions: reactions.release(connection.holdings))
+        self._soon(lambda reactions: reactions.release(connection.resources))
 
     def _soon(self, work: Callable[[Reactions], None]) -> None:
         """Does something now, or when the agent goes on; a dead one does nothing."""
@@ -199,9 +201,9 @@ class VirtualAgent:
         work(reactions)
         self._arm()
 
-    def _publish(self, told: dict[str, Any]) -> None:
+    def _publish(self, fields: dict[str, Any]) -> None:
         for connection in self._connections:
-            connection.tell(told)
+            connection.notify(fields)
 
     def _arm(self) -> None:
         is_running = self._reactions is not None and not self._is_frozen

@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from agents.nic.reactions import Holdings
+from agents.nic.reactions import ClientResources
 from agents.nic.verb_methods import VerbMethods
 from testbed.errors import AgentError, UsageError
 from testbed.virtual.lab import VirtualLab
@@ -17,7 +17,7 @@ class VirtualConnection(VerbMethods):
         host: whose agent it leads to.
 
     Attributes:
-        holdings: what was created through it.
+        resources: what was created through it.
 
     Raises:
         AgentError: there is no agent.
@@ -31,7 +31,7 @@ class VirtualConnection(VerbMethods):
         self._events: list[dict[str, Any]] = []
         self._ready: int | None = None
         self._is_broken = False
-        self.holdings = Holdings()
+        self.resources = ClientResources()
 
     def fileno(self) -> int:
         """Readable when an event waits, or the agent is dead."""
@@ -44,7 +44,7 @@ class VirtualConnection(VerbMethods):
         del answer_ns
         self._check()
         try:
-            return self._agent.call(verb, arguments, self.holdings)
+            return self._agent.call(verb, arguments, self.resources)
         except UsageError as error:
             raise UsageError(f"{verb}: {error.message}", hint=error.hint) from error
 
@@ -84,13 +84,13 @@ class VirtualConnection(VerbMethods):
 
     # -- for the agent ----------------------------------------------------------------------------
 
-    def tell(self, told: dict[str, Any]) -> None:
+    def notify(self, fields: dict[str, Any]) -> None:
         """An event, for who subscribed to its kind; refusals come unasked."""
-        if told["event"] not in self._kinds and told["event"] != "refused":
+        if fields["event"] not in self._kinds and fields["event"] != "refused":
             return
         if not self._events:
             self._make_readable()
-        self._events.append(told)
+        self._events.append(fields)
 
     def break_off(self) -> None:
         """The agent has died."""
@@ -101,7 +101,7 @@ class VirtualConnection(VerbMethods):
     def _make_readable(self) -> None:
         if self._ready is not None:
             os.eventfd_write(self._ready, 1)
-            self._lab.tell()
+            self._lab.notify()
 
     def _check(self) -> None:
         if self._is_broken:

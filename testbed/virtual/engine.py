@@ -26,7 +26,7 @@ class VirtualEngine(Engine):
     Args:
         lab: the lab.
         transport: what carries the messages.
-        on_operation: is told each completed operation of collectives.
+        on_operation: called with each completed operation of collectives.
         is_killed: whether a host's agent was killed on purpose.
     """
 

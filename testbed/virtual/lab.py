@@ -72,7 +72,7 @@ class VirtualLab:
         self._alarm_of: dict[Alarmed, int] = {}
         self._alarm_count = 0
         self._turns: Turns | None = None
-        self._is_told = False
+        self._is_notified = False
         self.carriers = [True] * clos.numbering.port_count
         hosts = list(clos.hosts())
         self.fabric_pins = VirtualFolder(runtime, {host.name: host.index for host in hosts})
@@ -103,16 +103,16 @@ class VirtualLab:
 
     @contextmanager
     def taking_turns(self, turns: Turns) -> Iterator[None]:
-        """While the context lasts, *turns* gets a turn whenever something was told."""
+        """While the context lasts, *turns* gets a turn whenever there was an event."""
         self._turns = turns
         try:
             yield
         finally:
             self._turns = None
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Some connection has an event: its owner gets a turn."""
-        self._is_told = True
+        self._is_notified = True
 
     # -- time -------------------------------------------------------------------------------------
 
@@ -130,19 +130,19 @@ class VirtualLab:
                 _, _, owner = heapq.heappop(self._alarms)
                 del self._alarm_of[owner]
                 self.set_alarm(owner, owner.on_time())
-            if now_ns >= deadline_ns and not self._is_told:
+            if now_ns >= deadline_ns and not self._is_notified:
                 return
 
     def _take_turns(self) -> int | None:
         """Gives turns as long as one is due; when the next is."""
         if self._turns is None:
-            self._is_told = False
+            self._is_notified = False
             return None
         while True:
             turn_ns = self._turns.deadline_ns()
-            if not self._is_told and (turn_ns is None or turn_ns > self.runtime.now_ns()):
+            if not self._is_notified and (turn_ns is None or turn_ns > self.runtime.now_ns()):
                 return turn_ns
-            self._is_told = False
+            self._is_notified = False
             self._turns.turn()
             self._dispatch()
 
@@ -219,7 +219,7 @@ def virtual_lab(
 
 
 def _fill(clos: Clos, runtime: VirtualRuntime) -> None:
-    """Tells fabric and NICs what they are. There is no veth: every link is direct."""
+    """Configures fabric and NICs. There is no veth: every link is direct."""
     pins = VirtualFolder(runtime, {host.name: host.index for host in clos.hosts()})
     fill_fabric(pins, clos)
     for port in MappedArray(pins.map_fd("port_table"), Port):

@@ -30,7 +30,7 @@ class VirtualTarget(MapTarget):
         self._loads: dict[str, list[_Load]] = {}
 
     def set_carrier(self, port_id: int, *, is_up: bool) -> None:
-        """Brings the port's interface up or down; its agent, and that of the far end, are told."""
+        """Brings the port's interface up or down; its agent, and that of the peer, are notified."""
         self._lab.runtime.set_carrier(port_id, is_up=is_up)
         for end_id in (port_id, self.clos.port(port_id).peer_id):
             self._lab.carriers[end_id] = is_up

@@ -39,7 +39,7 @@ class VirtualLabView:
     runtime = RUNTIME
 
     def announced(self, plan: Plan, run_id: str) -> AbstractContextManager[None]:
-        """Nobody to tell."""
+        """Nothing to notify."""
         del plan, run_id
         return nullcontext()
 
@@ -105,7 +105,7 @@ def virtual_world(plan: Plan, machine: Clock, runtime: VirtualRuntime | None = N
 
     Args:
         plan: of the run.
-        machine: tells dates and interruptions.
+        machine: source of dates and interruptions.
         runtime: what runs the programs; None: the library that `make virtual` builds.
 
     Raises:

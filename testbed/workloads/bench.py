@@ -42,7 +42,7 @@ def run_bench(
         seed: decides the bytes sent and the choice of paths.
         transport: what carries the messages.
         congestion: of that transport; None for what fits the fabric.
-        progress: hears what is going on.
+        progress: called with the present step.
 
     Raises:
         UsageError: the load does not fit the NICs.
@@ -64,7 +64,7 @@ def run_bench(
         else:
             engine.wait(None)
             outcomes = engine.collect(monotonic_ns())
-        return build_report(load, outcomes, engine.laps(load.name), completion().since(before))
+        return build_report(load, outcomes, engine.batches(load.name), completion().since(before))
 
 
 def run_collective(
@@ -88,7 +88,7 @@ def run_collective(
         seed: decides the data and the choice of paths.
         transport: what carries the messages.
         congestion: of that transport; None for what fits the fabric.
-        progress: hears what is going on.
+        progress: called with the present step.
 
     Raises:
         UsageError: the load does not fit the NICs.

@@ -84,7 +84,7 @@ def _origin(start: int, rank: int, operation: int) -> int:
 
 
 def _pieces(tile: Array, count: int, origin: int) -> list[tuple[int, Array]]:
-    """(offset in the stretch, elements) of each run of a tile that is kept twice over."""
+    """(offset in the interval, elements) of each run of a tile that is kept twice over."""
     return [
         (offset, tile[origin : origin + min(TILE_COUNT, count - offset)])
         for offset in range(0, count, TILE_COUNT)

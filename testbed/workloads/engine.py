@@ -28,7 +28,7 @@ from testbed.workloads.operation_record import OperationRecord
 from testbed.workloads.outcome import FlowOutcome
 from testbed.workloads.placement import place
 from testbed.workloads.running import RunningFlows, RunningWorkload
-from testbed.workloads.sender import FlowSender, LapRecord
+from testbed.workloads.sender import BatchRecord, FlowSender
 from testbed.workloads.shown_operations import OperationListener
 from testbed.workloads.transport import End, Event, HostLost, Transport
 
@@ -46,7 +46,7 @@ class Engine(ABC):
 
     Args:
         transport: what carries them; the engine closes it.
-        on_operation: is told each completed operation of collectives, in the engine's thread.
+        on_operation: called with each completed operation of collectives, in the engine's thread.
         is_killed: whether a host's agent was killed on purpose: its flows fail then, and the others go on.
 
     Every method may raise AgentError: a NIC agent died or did not answer.
@@ -117,9 +117,9 @@ class Engine(ABC):
             raise self._lost_agent
         return [outcome for workload in self._workloads.values() for outcome in workload.outcomes()]
 
-    def laps(self, name: str) -> Mapping[Flow, Sequence[LapRecord]]:
-        """Finished laps of each flow of a workload, oldest first."""
-        return self._workloads[name].laps()
+    def batches(self, name: str) -> Mapping[Flow, Sequence[BatchRecord]]:
+        """Finished batches of each flow of a workload, oldest first."""
+        return self._workloads[name].batches()
 
     def operations(self, name: str) -> Sequence[OperationRecord]:
         """Completed operations of a collective workload, oldest first."""
@@ -129,7 +129,7 @@ class Engine(ABC):
         """Payload of each flow acknowledged for the first time, since it was connected."""
         for workload in self._workloads.values():
             for flow, end in workload.senders().items():
-                # an agent that is started anew forgets the QPs there were
+                # an agent that is restarted forgets the QPs there were
                 known = self._acknowledged.get(flow, 0)
                 self._acknowledged[flow] = max(known, end.acknowledged_bytes())
         return dict(self._acknowledged)
@@ -191,7 +191,7 @@ class Engine(ABC):
         before = [workload.is_over for workload in self._workloads.values()]
         was_lost = self._lost_agent is not None
         for event in self._transport.events():
-            self._book(event)
+            self._record(event)
         now_ns = monotonic_ns()
         for workload in self._workloads.values():
             workload.advance(now_ns)
@@ -200,7 +200,7 @@ class Engine(ABC):
 
     def _deadline_ns(self) -> int | None:
         """When a turn is due even without an event: at once when one was read along with an answer."""
-        if self._transport.has_news:
+        if self._transport.has_events:
             return monotonic_ns()
         deadlines = [
             deadline
@@ -209,7 +209,7 @@ class Engine(ABC):
         ]
         return min(deadlines, default=None)
 
-    def _book(self, event: Event) -> None:
+    def _record(self, event: Event) -> None:
         if isinstance(event, HostLost):
             if self._is_killed(event.host):
                 self._has_killed = True
@@ -296,18 +296,18 @@ class WorkloadEngine(Engine):
             selector.register(self._wake_far, selectors.EVENT_READ)
             selector.register(self._transport, selectors.EVENT_READ)
             while True:
-                selector.select(self._patience_s())
-                if not self._obey():
+                selector.select(self._poll_timeout_s())
+                if not self._run_commands():
                     return
                 if self._turn():
                     with self._changed:
                         self._changed.notify_all()
 
-    def _patience_s(self) -> float | None:
+    def _poll_timeout_s(self) -> float | None:
         deadline_ns = self._deadline_ns()
         return None if deadline_ns is None else max(0, deadline_ns - monotonic_ns()) / 1e9
 
-    def _obey(self) -> bool:
+    def _run_commands(self) -> bool:
         """Carries out what was asked for; False when the engine is to end."""
         with contextlib.suppress(BlockingIOError):
             self._wake_far.recv(4096)

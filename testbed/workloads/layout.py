@@ -1,15 +1,15 @@
-"""Pure: how a flow's memory is divided, what each lap over it carries, what must be found there afterwards.
+"""Pure: how a flow's memory is divided, what each batch over it carries, what must be found there afterwards.
 
-The target's region has two halves of `slots` slots. A lap writes one half, once or several times; the next
-lap writes the other half while the first is compared, so that bytes written during a long run are checked
+The target's region has two halves of `slots` slots. A batch writes one half, once or several times; the next
+batch writes the other half while the first is compared, so that bytes written during a long run are checked
 too. The source's region has two slots more than a half:
 
-    source   | 0 | 1 | 2 | 3 | 4 | 5 |           slots = 4; a lap cycles through 5 of these, from 0 or 1 on
+    source   | 0 | 1 | 2 | 3 | 4 | 5 |           slots = 4; a batch cycles through 5 of these, from 0 or 1 on
     target   | 0 | 1 | 2 | 3 | 0 | 1 | 2 | 3 |
                `--- half 0 --' `--- half 1 --'
 
-Message i of a lap is read from source slot base + i % 5 and written to target slot i % 4. As 5 and 4 have no
-common divisor, each pass over a half carries other bytes than the one before, and so does the next lap on
+Message i of a batch is read from source slot base + i % 5 and written to target slot i % 4. As 5 and 4 are
+coprime, each pass over a half carries other bytes than the one before, and so does the next batch on
 that half because its base differs. A message that is lost or misplaced leaves bytes that do not match.
 """
 
@@ -26,18 +26,18 @@ from testbed.workloads.flow import Flow
 PAGE_BYTES: Final = 4096
 """Regions begin on a page."""
 
-LAP_BYTES_MAX: Final = 4 << 20
-"""A half need not be larger: a lap then takes tens of milliseconds at the rates of a shaped lab."""
+BATCH_BYTES_MAX: Final = 4 << 20
+"""A half need not be larger: a batch then takes tens of milliseconds at the rates of a shaped lab."""
 
 SLOTS_MAX: Final = 4096
-"""Slots of a half at most: more would make laps of tiny messages long."""
+"""Slots of a half at most: more would make batches of tiny messages long."""
 
 _REACH_BYTES: Final = Limit.PSN_RING * Limit.PMTU_MAX
 """No two packets that are this far apart in a QP's stream are ever under way together."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class Interval:
     """Bytes that lie side by side at both ends.
 
     Attributes:
@@ -58,7 +58,7 @@ class Layout:
     Attributes:
         size_bytes: of a message, hence of a slot.
         slots: of a half; at least 1.
-        halves: 2, or 1 where memory is short; then nothing is sent while a lap is compared.
+        halves: 2, or 1 where memory is short; then nothing is sent while a batch is compared.
     """
 
     size_bytes: int
@@ -77,7 +77,7 @@ class Layout:
 
     @property
     def local_slots(self) -> int:
-        """Source slots that a lap cycles through."""
+        """Source slots that a batch cycles through."""
         return self.slots + 1
 
     def depth(self, wanted: int) -> int:
@@ -87,15 +87,15 @@ class Layout:
         """
         return wanted if self.slots * self.size_bytes >= _REACH_BYTES else min(wanted, self.slots)
 
-    def lap_offsets(self, lap: int) -> tuple[int, int]:
-        """(source offset, target offset) at which lap number *lap* begins, in bytes."""
-        base = lap // self.halves % 2
-        half = lap % self.halves
+    def batch_offsets(self, batch: int) -> tuple[int, int]:
+        """(source offset, target offset) at which batch number *batch* begins, in bytes."""
+        base = batch // self.halves % 2
+        half = batch % self.halves
         return base * self.size_bytes, half * self.slots * self.size_bytes
 
-    def expected(self, lap: int, messages: int) -> Iterator[Stretch]:
-        """What must be found in the half of lap number *lap* after its first *messages* messages."""
-        local_start, remote_start = self.lap_offsets(lap)
+    def expected(self, batch: int, messages: int) -> Iterator[Interval]:
+        """What must be found in the half of batch number *batch* after its first *messages* messages."""
+        local_start, remote_start = self.batch_offsets(batch)
         passes, slots_of_last = divmod(messages, self.slots)
         for message, slot, count in (
             (passes * self.slots, 0, slots_of_last),
@@ -107,7 +107,7 @@ class Layout:
             until_wrap = min(count, self.local_slots - first)
             for done, source, length in ((0, first, until_wrap), (until_wrap, 0, count - until_wrap)):
                 if length:
-                    yield Stretch(
+                    yield Interval(
                         remote_start + (slot + done) * self.size_bytes,
                         local_start + source * self.size_bytes,
                         length * self.size_bytes,
@@ -128,7 +128,7 @@ def plan_layout(size_bytes: int, flows: Iterable[Flow], memory_bytes: Mapping[st
     pairs = [(flow.source, flow.target) for flow in flows]
     sending, receiving = Counter(source for source, _ in pairs), Counter(target for _, target in pairs)
     hosts = list(dict.fromkeys((*sending, *receiving)))
-    wanted_slots = min(SLOTS_MAX, max(1, LAP_BYTES_MAX // size_bytes))
+    wanted_slots = min(SLOTS_MAX, max(1, BATCH_BYTES_MAX // size_bytes))
     for halves in (2, 1):
         slots = min(
             wanted_slots,

@@ -21,7 +21,7 @@ from testbed.workloads.transport import Arrived, End, Event, Failed, HostLost, M
 _SUCCESS: Final = "success"
 
 _EVENTS_PER_POLL: Final = 256
-"""An agent keeps what it has told of until it is polled: so many events of a QP at most."""
+"""An agent keeps events until they are polled: at most so many of a QP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +95,10 @@ class MrcEnd:
 
     def send(self, message: Message, source: Region, target: Region) -> None:
         """Posts without waiting."""
-        self.told()
+        self.count_event()
         self._nic.cast("post_write", qpn=self._qpn, **_work(message, source, target))
 
-    def told(self) -> None:
+    def count_event(self) -> None:
         """Has the agent forget, now and then, what it keeps of messages sent and received."""
         self._unpolled += 1
         if self._unpolled == _EVENTS_PER_POLL:
@@ -169,7 +169,7 @@ class MrcTransport:
         self._memory_bytes: dict[str, int] = {}
         self._ends: dict[tuple[str, int], MrcEnd] = {}
         self._touched: dict[str, None] = {}  # asked for something since their events were last taken
-        self._hears_completions: set[str] = set()
+        self._completion_hosts: set[str] = set()
         self._epoll = select.epoll()
         self._host_of: dict[int, str] = {}
 
@@ -214,12 +214,12 @@ class MrcTransport:
         return self._epoll.fileno()
 
     @property
-    def has_news(self) -> bool:
+    def has_events(self) -> bool:
         """Whether events may have been read along with answers."""
         return bool(self._touched)
 
     def events(self) -> list[Event]:
-        """What the agents have told."""
+        """Events that the agents have reported."""
         hosts = self._touched | {self._host_of[fileno]: None for fileno, _ in self._epoll.poll(0)}
         self._touched.clear()  # the dictionary stays: every end notes itself in it
         events: list[Event] = []
@@ -242,7 +242,7 @@ class MrcTransport:
     def _end(self, host: str, qpn: int) -> MrcEnd:
         self._touched[host] = None
         touch = partial(self._touched.__setitem__, host, None)
-        listen = partial(self._hear_completions, host)
+        listen = partial(self._subscribe_completions, host)
         end = MrcEnd(host, self._nics[host], self._maps[host], qpn, touch, listen)
         self._ends[host, qpn] = end
         return end
@@ -263,18 +263,18 @@ class MrcTransport:
         evs = build_ev_set(self._clos, own, far, spec.evs, drawn.getrandbits(31))
         return self._nics[host].create_qp(far, list(evs), **attributes)
 
-    def _hear_completions(self, host: str) -> None:
+    def _subscribe_completions(self, host: str) -> None:
         """Asks for completions too; ranks, who only send, are spared one event per message."""
-        if host not in self._hears_completions:
-            self._hears_completions.add(host)
+        if host not in self._completion_hosts:
+            self._completion_hosts.add(host)
             self._nics[host].subscribe("completion", "receive", "qp_state")
 
     def _events_of(self, host: str) -> list[Event]:
         events: list[Event] = []
         nic = self._nics[host]
         try:
-            for told in nic.drain_events():
-                event = self._event(host, told)
+            for fields in nic.drain_events():
+                event = self._event(host, fields)
                 if event is not None:
                     events.append(event)
         except AgentError as error:
@@ -283,22 +283,24 @@ class MrcTransport:
             events.append(HostLost(host, f"the NIC agent of {host} is lost: {error.message}"))
         return events
 
-    def _event(self, host: str, told: dict[str, Any]) -> Event | None:
-        end = self._ends.get((host, told["qpn"])) if "qpn" in told else None
+    def _event(self, host: str, fields: dict[str, Any]) -> Event | None:
+        end = self._ends.get((host, fields["qpn"])) if "qpn" in fields else None
         if end is None:
             return None
-        match told["event"]:
+        match fields["event"]:
             case "refused":
-                return Failed(end, f"the NIC of {host} refused a {told['verb']}: {told['error']}")
+                return Failed(end, f"the NIC of {host} refused a {fields['verb']}: {fields['error']}")
             case "receive":
-                end.told()
-                return Arrived(end, told["number"], told["immediate"], told["length"], told["time_ns"])
+                end.count_event()
+                return Arrived(
+                    end, fields["number"], fields["immediate"], fields["length"], fields["time_ns"]
+                )
             case "completion":
-                end.told()
-                error = None if told["status"] == _SUCCESS else _failure(end, told["status"])
-                return Sent(end, told["work_id"], told["iterations"], told["time_ns"], error)
-            case "qp_state" if told["to"] == "ERROR":
-                return Failed(end, _failure(end, told["status"]))
+                end.count_event()
+                error = None if fields["status"] == _SUCCESS else _failure(end, fields["status"])
+                return Sent(end, fields["work_id"], fields["iterations"], fields["time_ns"], error)
+            case "qp_state" if fields["to"] == "ERROR":
+                return Failed(end, _failure(end, fields["status"]))
         return None
 
 

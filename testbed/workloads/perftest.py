@@ -11,10 +11,10 @@ from testbed.workloads.fairness import jain_index
 from testbed.workloads.flow import Flow
 from testbed.workloads.load import Load
 from testbed.workloads.outcome import FlowOutcome
-from testbed.workloads.sender import LapRecord
+from testbed.workloads.sender import BatchRecord
 
 PEAK_OVER_NS: Final = 20_000_000
-"""The peak is the best stretch of laps at least this long: a shorter one would be the timer's noise."""
+"""The peak is the best interval of batches at least this long: a shorter one would be the timer's noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class BenchReport:
 def build_report(
     load: Load,
     outcomes: Sequence[FlowOutcome],
-    laps: Mapping[Flow, Sequence[LapRecord]],
+    batches: Mapping[Flow, Sequence[BatchRecord]],
     completion: Histogram,
 ) -> BenchReport:
     """The report of a benchmark that has ended.
@@ -132,7 +132,7 @@ def build_report(
     Args:
         load: what was sent.
         outcomes: of all its flows.
-        laps: finished laps by flow.
+        batches: finished batches by flow.
         completion: completion times of all its messages.
     """
     begin_ns = min(outcome.start_ns for outcome in outcomes)
@@ -141,7 +141,7 @@ def build_report(
     per_second = _per_second(messages, end_ns - begin_ns)
     return BenchReport(
         load=load,
-        flows=tuple(_flow_rate(load, outcome, laps[outcome.flow]) for outcome in outcomes),
+        flows=tuple(_flow_rate(load, outcome, batches[outcome.flow]) for outcome in outcomes),
         average_bps=per_second * load.size_bytes * 8,
         messages_per_s=per_second,
         completion=describe_times(completion),
@@ -171,24 +171,24 @@ def describe_times(histogram: Histogram) -> Times | None:
     )
 
 
-def peak_messages_per_s(laps: Iterable[LapRecord]) -> float | None:
-    """Best rate over a stretch of laps of PEAK_OVER_NS or more; None when there is no such stretch."""
+def peak_messages_per_s(batches: Iterable[BatchRecord]) -> float | None:
+    """Best rate over an interval of batches of PEAK_OVER_NS or more; None when there is no such interval."""
     best: float | None = None
     begin_ns, messages = 0, 0
-    for lap in laps:
+    for batch in batches:
         if messages == 0:
-            begin_ns = lap.begin_ns
-        messages += lap.messages
-        length_ns = lap.end_ns - begin_ns
+            begin_ns = batch.begin_ns
+        messages += batch.messages
+        length_ns = batch.end_ns - begin_ns
         if length_ns >= PEAK_OVER_NS:
             best = max(best or 0.0, _per_second(messages, length_ns))
             messages = 0
     return best
 
 
-def _flow_rate(load: Load, outcome: FlowOutcome, laps: Sequence[LapRecord]) -> FlowRate:
+def _flow_rate(load: Load, outcome: FlowOutcome, batches: Sequence[BatchRecord]) -> FlowRate:
     average = _per_second(outcome.messages, outcome.end_ns - outcome.start_ns)
-    peak = max(average, peak_messages_per_s(laps) or 0.0)
+    peak = max(average, peak_messages_per_s(batches) or 0.0)
     bits = load.size_bytes * 8
     return FlowRate(outcome, peak_bps=peak * bits, average_bps=average * bits, messages_per_s=average)
 

@@ -9,7 +9,7 @@ from testbed.workloads.flow import Flow
 from testbed.workloads.load import Load
 from testbed.workloads.operation_record import OperationRecord
 from testbed.workloads.outcome import FlowOutcome
-from testbed.workloads.sender import FlowSender, LapRecord
+from testbed.workloads.sender import BatchRecord, FlowSender
 from testbed.workloads.transport import End, Event
 
 
@@ -67,8 +67,8 @@ class RunningWorkload(Protocol):
     def outcomes(self) -> list[FlowOutcome]:
         """What became of each flow so far."""
 
-    def laps(self) -> Mapping[Flow, Sequence[LapRecord]]:
-        """Finished laps of flows, oldest first; empty for what has none."""
+    def batches(self) -> Mapping[Flow, Sequence[BatchRecord]]:
+        """Finished batches of flows, oldest first; empty for what has none."""
 
     def operations(self) -> Sequence[OperationRecord]:
         """Operations completed, oldest first; empty for what has none."""
@@ -162,9 +162,9 @@ class RunningFlows:
         """What became of each flow so far."""
         return [sender.outcome() for sender in self._senders.values()]
 
-    def laps(self) -> Mapping[Flow, Sequence[LapRecord]]:
-        """Finished laps of each flow, oldest first."""
-        return {flow: list(sender.laps) for flow, sender in self._senders.items()}
+    def batches(self) -> Mapping[Flow, Sequence[BatchRecord]]:
+        """Finished batches of each flow, oldest first."""
+        return {flow: list(sender.batches) for flow, sender in self._senders.items()}
 
     def operations(self) -> Sequence[OperationRecord]:
         """None: flows have no operations."""

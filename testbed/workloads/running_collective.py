@@ -22,7 +22,7 @@ from testbed.workloads.load import Load
 from testbed.workloads.operation_record import OperationRecord
 from testbed.workloads.outcome import FlowOutcome
 from testbed.workloads.schedule import arrivals_by_connection, first_transfers, followers
-from testbed.workloads.sender import LapRecord
+from testbed.workloads.sender import BatchRecord
 from testbed.workloads.shown_operations import OperationListener
 from testbed.workloads.transport import (
     ARRIVALS_MAX,
@@ -53,7 +53,7 @@ class RunningCollective:
         collective: the same as ranks see it.
         transport: what carries it.
         seed: of inputs and connections.
-        on_operation: is told each operation that all ranks have completed.
+        on_operation: called with each operation that all ranks have completed.
     """
 
     def __init__(
@@ -211,8 +211,8 @@ class RunningCollective:
             for index, flow in enumerate(self.load.flows)
         ]
 
-    def laps(self) -> Mapping[Flow, Sequence[LapRecord]]:
-        """None: only independent flows have laps."""
+    def batches(self) -> Mapping[Flow, Sequence[BatchRecord]]:
+        """None: only independent flows have batches."""
         return {}
 
     def operations(self) -> Sequence[OperationRecord]:
@@ -307,15 +307,15 @@ class RunningCollective:
 
     def _finish_operation(self) -> None:
         compared_bytes = wrong_bytes = 0
-        for stretch in self._schedule.results:
-            found = self._memory[stretch.rank][stretch.start : stretch.start + stretch.count]
+        for interval in self._schedule.results:
+            found = self._memory[interval.rank][interval.start : interval.start + interval.count]
             wrong = self._require_inputs().count_wrong(
-                found, stretch.origin_start, stretch.origin, self._operation
+                found, interval.origin_start, interval.origin, self._operation
             )
             compared_bytes += found.nbytes
             wrong_bytes += wrong
-            self._compared_bytes[stretch.connection] += found.nbytes
-            self._wrong_bytes[stretch.connection] += wrong
+            self._compared_bytes[interval.connection] += found.nbytes
+            self._wrong_bytes[interval.connection] += wrong
         self._records.append(
             OperationRecord(
                 step_begin_ns=self._step_begin_ns,

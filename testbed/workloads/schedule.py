@@ -60,7 +60,7 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class Interval:
     """Elements of a rank's memory.
 
     Attributes:
@@ -98,7 +98,7 @@ class Schedule:
     connections: tuple[Connection, ...]
     transfers: tuple[Transfer, ...]
     inputs: tuple[tuple[int, int, int], ...]
-    results: tuple[Stretch, ...]
+    results: tuple[Interval, ...]
     needs_receive_memory: bool
 
     @property
@@ -188,7 +188,7 @@ class _Builder:
         }
         self._transfers: list[Transfer] = []
         self._inputs: list[tuple[int, int, int]] = []
-        self._results: list[Stretch] = []
+        self._results: list[Interval] = []
 
     def schedule(self) -> Schedule:
         return Schedule(
@@ -251,11 +251,11 @@ class _Builder:
             self._inputs.append((rank, *every[rank]))
         if not gathers:
             first, number = every[rank]
-            self._results.append(Stretch(rank, first, number, None, first, source))
+            self._results.append(Interval(rank, first, number, None, first, source))
             return
         for owner, (first, number) in enumerate(every):
             if reduces or owner != rank:
-                self._results.append(Stretch(rank, first, number, None if reduces else owner, first, source))
+                self._results.append(Interval(rank, first, number, None if reduces else owner, first, source))
 
     def chain(self, channel: int, start: int, count: int, root: int) -> None:
         """Broadcast over the share of a channel: slice after slice from rank to rank."""
@@ -271,7 +271,7 @@ class _Builder:
                 )
         for source, target in pairwise(order):
             index = self._index_of[source, target, channel]
-            self._results.append(Stretch(target, start, count, root, start, index))
+            self._results.append(Interval(target, start, count, root, start, index))
 
     def exchange(self, channel: int) -> None:
         """All-to-all: every rank sends each other rank a chunk of its own."""
@@ -285,7 +285,7 @@ class _Builder:
                 self._add((rank, peer, channel), first, place, number, reduce_start=None, after=None)
                 self._inputs.append((rank, first, number))
                 index = self._index_of[rank, peer, channel]
-                self._results.append(Stretch(peer, place, number, rank, first, index))
+                self._results.append(Interval(peer, place, number, rank, first, index))
 
     def _slices(self, count: int, limit: int) -> int:
         return max(1, min(limit, count * self._element_bytes // SLICE_BYTES_MIN))

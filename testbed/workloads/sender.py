@@ -1,7 +1,7 @@
-"""One flow on live NICs: its memory, its QPs, and the laps it sends one after another.
+"""One flow on live NICs: its memory, its QPs, and the batches it sends one after another.
 
-Two laps are posted at any time, each on its own half of the target's region, so that the QP never runs dry
-while the half that is complete is compared. See `layout` for what a lap is.
+Two batches are posted at any time, each on its own half of the target's region, so that the QP never runs dry
+while the half that is complete is compared. See `layout` for what a batch is.
 """
 
 from collections import deque
@@ -16,16 +16,16 @@ from testbed.workloads.layout import Layout
 from testbed.workloads.outcome import FlowOutcome
 from testbed.workloads.transport import End, Event, Failed, Message, Region, Sent, Transport
 
-LAP_WORK_RATIO: Final = 5
-"""A lap lasts at least this many times as long as posting and comparing it takes. At the rates of a shaped
+BATCH_WORK_RATIO: Final = 5
+"""A batch lasts at least this many times as long as posting and comparing it takes. At the rates of a shaped
 lab one pass does, so that every byte is compared; at line rate it takes many, and the last is compared."""
 
 _PASSES_MAX: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class LapRecord:
-    """A finished lap.
+class BatchRecord:
+    """A finished batch.
 
     Attributes:
         begin_ns: CLOCK_MONOTONIC when it began to have the QP for itself.
@@ -46,7 +46,7 @@ class _Held:
 
 
 @dataclass(slots=True)
-class _PostedLap:
+class _PostedBatch:
     number: int
     work_id: int
 
@@ -63,21 +63,21 @@ class FlowSender:
 
     Attributes:
         error: why it failed; None while it has not.
-        laps: finished laps, oldest first.
+        batches: finished batches, oldest first.
     """
 
     def __init__(self, flow: Flow, transport: Transport, layout: Layout, *, depth: int, seed: int) -> None:
         self.flow = flow
         self.error: str | None = None
-        self.laps: list[LapRecord] = []
+        self.batches: list[BatchRecord] = []
         self._transport = transport
         self._layout = layout
         self._depth = depth
         self._seed = seed
         self._acquired = ExitStack()
         self._held: _Held | None = None
-        self._posted: deque[_PostedLap] = deque()
-        self._next_lap = 0
+        self._posted: deque[_PostedBatch] = deque()
+        self._next_batch = 0
         self._passes = 1
         self._left: int | None = None  # messages still to be posted; None for no end
         self._begun_ns = 0
@@ -133,13 +133,13 @@ class FlowSender:
         self._ended_ns = max(self._ended_ns, monotonic_ns())
         self._left = messages
         while len(self._posted) < self._layout.halves and self._left != 0:
-            self._post_lap()
+            self._post_batch()
 
     def stop(self) -> None:
         """Posts nothing more; messages that have begun complete."""
         self._left = 0
-        for lap in self._posted:
-            self.end.stop(lap.work_id)
+        for batch in self._posted:
+            self.end.stop(batch.work_id)
 
     def fail(self, error: str) -> None:
         """Gives the flow up."""
@@ -155,7 +155,7 @@ class FlowSender:
             case Failed(reason=reason):
                 self.fail(reason)
             case Sent():
-                self._finish_lap(event)
+                self._finish_batch(event)
 
     def outcome(self) -> FlowOutcome:
         """What became of the flow so far."""
@@ -171,13 +171,13 @@ class FlowSender:
             error=self.error,
         )
 
-    def _post_lap(self) -> None:
+    def _post_batch(self) -> None:
         held, layout = self._require(), self._layout
         messages = layout.slots * self._passes
         if self._left is not None:
             messages = min(messages, self._left)
             self._left -= messages
-        local_start, remote_start = layout.lap_offsets(self._next_lap)
+        local_start, remote_start = layout.batch_offsets(self._next_batch)
         message = Message(
             length=layout.size_bytes,
             source_offset=local_start,
@@ -188,39 +188,39 @@ class FlowSender:
             target_slots=layout.slots,
         )
         work_id = held.near.post(message, held.local, held.remote)
-        self._posted.append(_PostedLap(self._next_lap, work_id))
-        self._next_lap += 1
+        self._posted.append(_PostedBatch(self._next_batch, work_id))
+        self._next_batch += 1
 
-    def _finish_lap(self, event: Sent) -> None:
+    def _finish_batch(self, event: Sent) -> None:
         if not self._posted or self._posted[0].work_id != event.work_id:
             return
-        lap = self._posted.popleft()
+        batch = self._posted.popleft()
         begin_ns, self._ended_ns = self._ended_ns, event.time_ns
         messages = event.messages
         self._messages += messages
-        self.laps.append(LapRecord(begin_ns, self._ended_ns, messages))
+        self.batches.append(BatchRecord(begin_ns, self._ended_ns, messages))
         if event.error is not None:
             self.fail(event.error)
         began_ns = monotonic_ns()
-        self._compare(lap.number, messages)
+        self._compare(batch.number, messages)
         if self._left != 0:
-            self._post_lap()
+            self._post_batch()
         work_ns = monotonic_ns() - began_ns
         self._adapt(self._ended_ns - begin_ns, work_ns)
 
-    def _adapt(self, lap_ns: int, work_ns: int) -> None:
-        """Makes laps longer when they leave too little time for the work between them, and shorter again."""
-        if lap_ns < LAP_WORK_RATIO * work_ns:
+    def _adapt(self, batch_ns: int, work_ns: int) -> None:
+        """Lengthens batches that leave too little time for the work between them, and shortens them again."""
+        if batch_ns < BATCH_WORK_RATIO * work_ns:
             self._passes = min(2 * self._passes, _PASSES_MAX)
-        elif lap_ns > 4 * LAP_WORK_RATIO * work_ns:
+        elif batch_ns > 4 * BATCH_WORK_RATIO * work_ns:
             self._passes = max(self._passes // 2, 1)
 
-    def _compare(self, lap: int, messages: int) -> None:
+    def _compare(self, batch: int, messages: int) -> None:
         remote = self._require().remote
-        for stretch in self._layout.expected(lap, messages):
-            seed = seed_at(self._seed, stretch.local_offset)
-            self._wrong_bytes += remote.count_wrong(stretch.remote_offset, stretch.length, seed)
-            self._compared_bytes += stretch.length
+        for interval in self._layout.expected(batch, messages):
+            seed = seed_at(self._seed, interval.local_offset)
+            self._wrong_bytes += remote.count_wrong(interval.remote_offset, interval.length, seed)
+            self._compared_bytes += interval.length
 
     def _require(self) -> _Held:
         if self._held is None:

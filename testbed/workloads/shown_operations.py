@@ -12,7 +12,7 @@ from testbed.workloads.operation_record import OperationRecord
 _LOG: Final = logging.getLogger(__name__)
 
 OperationListener = Callable[[Collective, OperationRecord], None]
-"""Is told each operation that all ranks have completed."""
+"""Called with each operation that all ranks have completed."""
 
 
 class ShownOperations:

@@ -1,4 +1,4 @@
-"""What a workload asks of a transport: memory, connections, messages, and news of them.
+"""What a workload asks of a transport: memory, connections, messages, and events.
 
     near, far = transport.connect("h0", "h5", seed)     two ends of one connection; both may send
     near.send(Message(...), source, target)             bytes of one region into another
@@ -6,7 +6,7 @@
 
 A workload knows nothing else of what carries its bytes, so the same one runs over any transport. A message
 goes from a place in a region of one host to a place in a region of the other; with an immediate, the far end
-is told when it has arrived whole, in the order of sending. `mrc_transport` is the one for MRC.
+gets an event when it has arrived whole, in the order of sending. `mrc_transport` is the one for MRC.
 
 All times are CLOCK_MONOTONIC in ns. A transport belongs to one thread.
 """
@@ -43,11 +43,11 @@ class Region(ABC):
         return memoryview((ctypes.c_char * self.length).from_address(self.address)).cast("B")
 
     def fill(self, offset: int, length: int, seed: int) -> None:
-        """Writes the test pattern of *seed* over a stretch."""
+        """Writes the test pattern of *seed* over an interval."""
         fill(self._place(offset, length), length, seed)
 
     def count_wrong(self, offset: int, length: int, seed: int) -> int:
-        """How many bytes of a stretch differ from the test pattern of *seed*."""
+        """How many bytes of an interval differ from the test pattern of *seed*."""
         return count_wrong(self._place(offset, length), length, seed)
 
     @abstractmethod
@@ -100,7 +100,7 @@ class End(Protocol):
         """By which tools of the transport know it: a QP number, a port."""
 
     def post(self, message: Message, source: Region, target: Region) -> int:
-        """Id of work that was accepted; `Sent` tells of its end.
+        """Id of work that was accepted; `Sent` reports its end.
 
         Raises:
             UsageError: it was refused.
@@ -198,7 +198,7 @@ class Transport(Protocol):
         """Readable when there may be events."""
 
     @property
-    def has_news(self) -> bool:
+    def has_events(self) -> bool:
         """Whether events may wait although `fileno` is not readable."""
 
     def events(self) -> list[Event]:

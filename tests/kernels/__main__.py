@@ -2,7 +2,7 @@
 
 check    what has grown since budgets.json was written, and what Linux 6.1 would refuse; as root by loading
          too
-record   budgets.json anew for the objects and, as root, for the running kernel
+record   budgets.json again, for the objects and, as root, for the running kernel
 try      tries the running kernel and prints what came of it (JSON)
 run      tries several kernels, and writes budgets.json and docs/reference/kernels.md
 """

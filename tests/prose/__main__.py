@@ -2,7 +2,7 @@
 
 Reads words.txt (every file) and words_c.txt (C), in the format of codespell's dictionaries:
 `word->replacement`. A word stands for identifiers too: `hand on` is found in hand_on(), handOn and "to
-hand on"; `by_hand` with its underscore only in identifiers. Without PATH all files that git tracks are
+hand on"; `is_by_hand` with its underscore only in identifiers. Without PATH all files that git tracks are
 read. pending.txt says what is not clean yet, `PATTERN` or `WORD PATTERN` a line; --pending shows that too.
 """
 

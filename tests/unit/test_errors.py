@@ -21,9 +21,9 @@ from testbed import errors
     ],
 )
 def test_error_has_its_documented_exit_code(name: str, exit_code: int) -> None:
-    error = getattr(errors, name)("what went wrong", hint="mend it")
+    error = getattr(errors, name)("what went wrong", hint="fix it")
     assert isinstance(error, errors.TestbedError)
-    assert (error.exit_code, str(error), error.hint) == (exit_code, "what went wrong", "mend it")
+    assert (error.exit_code, str(error), error.hint) == (exit_code, "what went wrong", "fix it")
 
 
 def test_tree_at_the_head_of_the_module_is_the_tree_of_the_classes() -> None:

@@ -173,7 +173,7 @@ def _inflict(lab: VirtualLab, draw: random.Random, controller: FaultController) 
             fault = ScheduledFault(fault_id=fault_id, kind="nic-port-down", seed=seed, effects=dark([link]))
         else:
             ports = [port.id for port in (link.lower, link.upper) if draw.random() < 0.7] or [link.lower.id]
-            # a duplicated frame gives its credit back twice: none under credits until that is mended
+            # a duplicated frame gives its credit back twice: none under credits until that is fixed
             has_credits = lab.clos.spec.flow_control == "credits"
             rule = draw.choice([each for each in RULES if not has_credits or each.action != "duplicate"])
             checked = (IcrcChecked(),) if rule.action == "corrupt" else ()

@@ -167,7 +167,7 @@ function showFaults(faults) {
     const item = element("li");
     const left = fault.left_ns === null ? "until cleared" : `${duration(fault.left_ns)} left`;
     const places = fault.places.slice(0, 3).join(", ") + (fault.places.length > 3 ? " …" : "");
-    const owner = fault.is_by_hand ? "" : ", of a run";
+    const owner = fault.is_interactive ? "" : ", of a run";
     item.append(element("b", fault.id), ` ${fault.kind} ${fault.detail} on ${places}, ${left}${owner} `);
     const button = element("button", "Clear", { type: "button", "aria-label": `clear ${fault.id}` });
     button.addEventListener("click", () => clear({ id: fault.id }));

@@ -131,7 +131,7 @@ class ResultFolder:
             raise _unwritable(self.path, error) from error
 
     def _series_text(self, recording: Recording) -> str:
-        """The whole series anew: times of warm-up are only known exactly once it is over."""
+        """The whole series again: times of warm-up are only known exactly once it is over."""
         rows = (format_row(series_row(recording, interval)) for interval in intervals(recording.readings))
         return "\n".join([",".join(series_columns(self._plan)), *rows]) + "\n"
 

@@ -43,7 +43,7 @@ class NicListeners:
         self._killed.update(hosts)
 
     def connect_again(self, hosts: Iterable[str]) -> None:
-        """To the agents of *hosts*, which were started anew.
+        """To the agents of *hosts*, which were restarted.
 
         Raises:
             AgentError: one does not answer.

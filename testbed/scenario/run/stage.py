@@ -28,7 +28,7 @@ def lab_for_run(
     """A live lab of that topology; one that was made for the run is removed afterwards.
 
     A lab that was made for a run which was killed is taken over if it bears the name, and removed otherwise.
-    One that is half built, and whose builder is gone, is built anew.
+    One that is half built, and whose builder is gone, is rebuilt.
 
     Args:
         topology: what the run needs.

@@ -33,7 +33,7 @@ def advise(source: WriteSource, packet: Sent, advice: PathAdvice) -> Sent | None
 
 
 def test_marked_ev_loses_exactly_one_turn(source: WriteSource) -> None:
-    packets = source.send(12)  # one lap over the active EVs
+    packets = source.send(12)  # one cycle over the active EVs
     marked = packets[0].ev
     source.nic.control.port_up_mask = 0  # nothing leaves meanwhile, so no turn comes
     advise(source, packets[0], PathAdvice.SKIP_ONCE)
@@ -45,7 +45,7 @@ def test_marked_ev_loses_exactly_one_turn(source: WriteSource) -> None:
         assert packet.ev != marked
         walked.append(packet.psn)
     assert state_of(source, marked) == (EvState.GOOD, EvReason.TURN)
-    assert len(walked) <= 24  # its turn came within two laps
+    assert len(walked) <= 24  # its turn came within two cycles
     assert marked in {packet.ev for packet in source.send(24)}
     assert source.nic.qp(source.index).evs[marked].marks == 1
 

@@ -152,7 +152,7 @@ def test_progress_forgives_retries(source: WriteSource) -> None:
 
 
 @pytest.mark.parametrize("reason", [NackReason.UNEXPECTED_EVENT, 0x42])
-def test_what_cannot_be_mended_ends_the_qp(source: WriteSource, reason: int) -> None:
+def test_what_cannot_be_fixed_ends_the_qp(source: WriteSource, reason: int) -> None:
     packet = source.send()[0]
     _, again = refuse(source, packet, reason)
     assert again is None

@@ -94,14 +94,14 @@ def test_works_follow_one_another(source: WriteSource) -> None:
     assert opcodes == [FIRST, MIDDLE, LAST, ONLY, ONLY]
 
 
-def test_planes_carry_the_same_load_and_a_lap_uses_every_active_ev_once(source: WriteSource) -> None:
+def test_planes_carry_the_same_load_and_a_cycle_uses_every_active_ev_once(source: WriteSource) -> None:
     source.post(2048 * 60)
     sent = source.send()
     assert Counter(packet.plane for packet in sent) == dict.fromkeys(range(4), 15)
     active = set(active_evs(source))
     assert len(active) == 12
-    for lap in range(0, 60, 12):
-        assert {packet.ev for packet in sent[lap : lap + 12]} == active
+    for cycle in range(0, 60, 12):
+        assert {packet.ev for packet in sent[cycle : cycle + 12]} == active
 
 
 def active_evs(source: WriteSource) -> list[int]:
@@ -114,21 +114,21 @@ def active_evs(source: WriteSource) -> list[int]:
     ]
 
 
-@pytest.mark.parametrize("lap_evs", [16, 64, 256])
+@pytest.mark.parametrize("cycle_evs", [16, 64, 256])
 def test_every_ev_leads_through_the_fabric_as_the_topology_says(
-    nic: NicBench, distant: FarEnd, neighbour: FarEnd, lap_evs: int
+    nic: NicBench, distant: FarEnd, neighbour: FarEnd, cycle_evs: int
 ) -> None:
     """The carrier of each packet is compared as it is taken apart; here all EVs get their turn."""
     for far in (distant, replace(neighbour, qpn=distant.qpn + 1)):
-        evs = build_ev_set(far.clos, far.host, far.peer, lap_evs)
-        attributes = far.attributes(evs=evs, backup_per_plane=0, window_packets=lap_evs)
+        evs = build_ev_set(far.clos, far.host, far.peer, cycle_evs)
+        attributes = far.attributes(evs=evs, backup_per_plane=0, window_packets=cycle_evs)
         source = WriteSource(nic, far, attributes)
-        source.post(64, iterations=lap_evs, depth=lap_evs)
+        source.post(64, iterations=cycle_evs, depth=cycle_evs)
         waiting = source.send()
         while waiting:
             following = source.deliver(waiting.pop(0))
             waiting += [following] if following is not None else []
-        assert sorted(packet.ev for packet in source.sent) == list(range(lap_evs))
+        assert sorted(packet.ev for packet in source.sent) == list(range(cycle_evs))
 
 
 def test_ports_without_carrier_are_not_used(source: WriteSource) -> None:
@@ -231,7 +231,7 @@ def test_psn_wraps(nic: NicBench, distant: FarEnd, first_psn: int) -> None:
 
 @pytest.mark.parametrize("length", [40, 256 * 50])
 def test_places_of_acknowledged_packets_are_used_again(nic: NicBench, distant: FarEnd, length: int) -> None:
-    """Whatever is left over in them from one lap of the PSN range would be believed in the next."""
+    """Whatever is left over in them from one cycle of the PSN range would be believed in the next."""
     source = WriteSource(nic, distant, distant.attributes(window_packets=16, pmtu_bytes=256))
     packet_count = Limit.PSN_RING + 200
     iterations = packet_count * 256 // length if length > 256 else packet_count
@@ -273,12 +273,14 @@ def test_lost_sacks_are_made_up_for_by_the_last_one(source: WriteSource) -> None
 
 
 def test_work_ring_may_be_filled_again_and_again(source: WriteSource) -> None:
-    for lap in range(5):
+    for cycle in range(5):
         for place in range(40):
-            source.post(10, work_id=1000 * lap + place)
+            source.post(10, work_id=1000 * cycle + place)
         for packet in source.send():
             source.deliver(packet)
-        assert [done.work_id for done in source.completions()] == [1000 * lap + place for place in range(40)]
+        assert [done.work_id for done in source.completions()] == [
+            1000 * cycle + place for place in range(40)
+        ]
 
 
 def test_stopped_work_ends_after_the_messages_that_have_begun(source: WriteSource) -> None:

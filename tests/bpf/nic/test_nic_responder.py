@@ -107,10 +107,10 @@ def test_psn_wraps(nic: NicBench, distant: FarEnd, first_psn: int) -> None:
 
 
 def test_places_of_received_packets_are_used_again(target: WriteTarget) -> None:
-    """Whatever is left over in them from one lap of the PSN range would look like a duplicate in the next."""
+    """What is left over in them from one cycle of the PSN range would look like a duplicate in the next."""
     for first in range(0, WINDOW_PSNS + 200, 5):
         for psn in (first + 2, first, first + 4, first + 3, first + 1):
-            target.deliver(target.packet(psn, b"lap", va=psn), psn)
+            target.deliver(target.packet(psn, b"cycle", va=psn), psn)
 
 
 def test_duplicate_is_acknowledged_and_not_written(target: WriteTarget) -> None:

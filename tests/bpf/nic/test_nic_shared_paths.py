@@ -1,4 +1,4 @@
-"""QPs of a NIC to hosts of one T0 share their paths: what one finds out, the others heed."""
+"""QPs of a NIC to hosts of one T0 share their paths: what one finds out, the others use."""
 
 import pytest
 from far_end import FarEnd, packet_of
@@ -68,7 +68,7 @@ def test_path_on_which_one_qp_lost_a_packet_is_left_alone_by_another(
     assert all(ev.state == EvState.GOOD for ev in nic.qp(second.index).evs[: len(second.attributes.evs)])
 
 
-def test_qp_that_shares_nothing_does_not_heed_it(nic: NicBench, first: WriteSource, timed: FarEnd) -> None:
+def test_qp_that_shares_nothing_does_not_use_it(nic: NicBench, first: WriteSource, timed: FarEnd) -> None:
     second = one_of_two(nic, timed, shares_paths=0)
     lost = lose_one(first)
     assert path_of(first, lost.ev) in {path_of(second, packet.ev) for packet in second.send()}

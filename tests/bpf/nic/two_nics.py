@@ -71,7 +71,7 @@ class Device:
     def await_runs(self) -> None:
         """Programs run only while the test lets a frame arrive or lends one."""
 
-    def lend_frames(self, qp_index: int, packets: int) -> None:
+    def request_tx(self, qp_index: int, packets: int) -> None:
         """What leaves flies."""
         mode = KickMode.RC if qp_index in self.reliable_connections else KickMode.DATA
         for left in range(packets, 0, -1):
@@ -199,7 +199,7 @@ class TwoNics:
             else:
                 verbs.take_event(event)
         for qp_index, packets in kicks.items():
-            self.devices[side].lend_frames(qp_index, packets)
+            self.devices[side].request_tx(qp_index, packets)
 
 
 @dataclass(slots=True)
@@ -269,7 +269,7 @@ class Replacement:
         self._end(qpns)
 
     def _region(self, side: int) -> dict[str, int]:
-        """The region of a side; one in four is registered anew."""
+        """The region of a side; one in four is registered again."""
         region, verbs = self._regions[side], self.nics.verbs[side]
         if region is not None and self.nics.random.random() < 0.25:
             verbs.deregister_memory(region["r_key"])

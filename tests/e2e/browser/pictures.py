@@ -64,7 +64,7 @@ SCENARIO: Final = {
 
 
 def main() -> None:
-    """Makes all pictures anew."""
+    """Redraws all pictures."""
     folder = Path(tempfile.mkdtemp(prefix="mrc-"))
     os.environ["MRC_TESTBED_STATE_DIR"] = str(folder)
     scenario = folder / "scenario.yaml"

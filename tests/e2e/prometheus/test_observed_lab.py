@@ -194,7 +194,7 @@ def test_a_flap_has_the_same_id_on_the_page_in_top_and_in_what_grafana_draws(wat
     assert FLAP in watched.page_windows
     assert [line for line in watched.page_events if f"fault {FLAP} (link-flap)" in line] != []
     snapshot = watched.top["snapshot"]
-    assert [(fault["id"], fault["is_by_hand"]) for fault in snapshot["faults"]] == [(FLAP, False)]
+    assert [(fault["id"], fault["is_interactive"]) for fault in snapshot["faults"]] == [(FLAP, False)]
     assert [place.partition("~")[0] for place in snapshot["faults"][0]["places"]] == [LINK]
     assert set(watched.windows) == set(load_dashboards())
     assert set(watched.windows.values()) == {(FLAP, "link-flap")}

@@ -21,7 +21,7 @@ from testbed.capture.tshark import tshark_arguments
 from testbed.errors import FabricError, UsageError
 from testbed.fabric.fault_log import FaultLog
 from testbed.fabric.live import Lab
-from testbed.faults.by_hand import LabFaults, parse_fault
+from testbed.faults.interactive import LabFaults, parse_fault
 from testbed.faults.ledger import Ledger
 from testbed.workloads.bench import run_bench
 from testbed.workloads.load import build_loads

@@ -91,7 +91,7 @@ def test_up_after_a_killed_up_starts_afresh(lab_name: str) -> None:
 def test_a_run_builds_a_half_built_lab_anew_and_removes_it(lab_name: str, state_dir: Path) -> None:
     command = [sys.executable, "-c", KILLED_UP, lab_name, "ports", "1"]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
-    assert any("is gone: `up` builds it anew" in problem for problem in lab.status(lab_name).problems)
+    assert any("is gone: `up` rebuilds it" in problem for problem in lab.status(lab_name).problems)
     with lab_for_run(SMALL, name=lab_name, runtime="netns") as live:
         assert lab.status(live.name).is_healthy
     assert observe_leftovers([lab_name], state_dir) == []
@@ -278,7 +278,7 @@ def test_what_cannot_be_removed_is_named_and_the_rest_is_gone(
         lab.down(small_lab)
     assert caught.value.message.startswith(f"lab '{small_lab}' is not wholly removed:\n- ")
     assert str(stuck_folder.name) in caught.value.message
-    assert caught.value.hint == f"mend the cause, then: mrc-testbed down -n {small_lab}"
+    assert caught.value.hint == f"fix the cause, then: mrc-testbed down -n {small_lab}"
     left = observe_leftovers([small_lab], state_dir)
     assert [line.split()[0] for line in left] == ["mount", "file"]
     assert lab.status(small_lab).phase is Phase.REMOVING

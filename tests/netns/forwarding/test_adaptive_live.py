@@ -9,7 +9,7 @@ import pytest
 from agents.abi import PortCounter
 from agents.nic.client import AgentClient, connect_pair
 from testbed.fabric.live import Lab
-from testbed.faults.by_hand import LabFaults, parse_fault
+from testbed.faults.interactive import LabFaults, parse_fault
 from testbed.topology.path import find_ev
 from testbed.transport.reliable_connection import choose_rc_congestion
 

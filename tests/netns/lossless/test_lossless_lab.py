@@ -11,7 +11,7 @@ from agents.abi import PortCounter
 from testbed.cli.app import run as command_line
 from testbed.fabric.live import Lab
 from testbed.fabric.lossless import LinkFlow, opened_lossless
-from testbed.faults.by_hand import LabFaults, parse_fault
+from testbed.faults.interactive import LabFaults, parse_fault
 
 pytestmark = pytest.mark.root
 

@@ -23,7 +23,7 @@ _BACKGROUND_SEED: Final = 1
 
 
 def set_link_down(live: Lab, link: Link, *, is_down: bool) -> None:
-    """Cuts or mends a link, both ways."""
+    """Cuts or restores a link, both ways."""
     for port in (link.lower, link.upper):
         write_port_fault(live, port.id, is_down=is_down)
 
@@ -37,7 +37,7 @@ class WritePair:
     """A QP from one host to another over connections of its own, with memory registered at both ends.
 
     Iteration i of the work posted reads local slot i % local_slots and writes remote slot i % remote_slots;
-    the numbers are coprime, so each lap over the target brings other bytes. The target begins and ends with
+    the numbers are coprime, so each batch over the target brings other bytes. The target begins and ends with
     bytes that nobody may touch.
 
     Args:
@@ -92,7 +92,7 @@ class WritePair:
 
     def post(self, iterations: int, **changes: int) -> int:
         """Posts so many messages; the work's id. Messages count from the first of this pair."""
-        # A request counts its own iterations from 0: only whole laps over both slots keep ours in step.
+        # A request counts its own iterations from 0: only whole batches over both slots keep ours in step.
         assert self.iterations % (self.local_slots * self.remote_slots) == 0
         self.iterations += iterations
         work = {
@@ -122,7 +122,7 @@ class WritePair:
         return self.await_event(lambda event: event["event"] == "completion" and event["work_id"] == work_id)
 
     def write(self, iterations: int) -> None:
-        """Sends so many messages, a multiple of a lap over all slots, to the end."""
+        """Sends so many messages, a multiple of a batch over all slots, to the end."""
         done = self.complete(self.post(iterations))
         assert (done["status"], done["iterations"], done["length"]) == ("success", iterations, self.length)
 
@@ -163,5 +163,5 @@ class WritePair:
         return str(row["state"])
 
 
-LAP: Final = 20
+BATCH: Final = 20
 """Iterations after which every local slot has been written to every remote slot once."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from nic_lab import DEADLINE_NS, DISTANT, LAP, SPEC, WritePair
+from nic_lab import BATCH, DEADLINE_NS, DISTANT, SPEC, WritePair
 
 from agents.abi import Event, EventKind, NicControl, QpState, Status
 from agents.bpf.libbpf import open_pinned
@@ -22,7 +22,7 @@ from testbed.fabric.process import is_alive
 
 pytestmark = pytest.mark.root
 
-BURST = 20 * LAP
+BURST = 20 * BATCH
 
 
 def kill_agent(live: Lab, host: str, number: signal.Signals = signal.SIGKILL) -> None:
@@ -55,7 +55,7 @@ def test_client_of_a_killed_agent_is_told_and_waits_no_longer(doomed: Lab) -> No
     with WritePair(doomed, ("h1", "h2")) as pair:
         pair.write(BURST)
         # Nobody can stop the NIC once its agent is dead: what it has to do must end by itself.
-        pair.post(100 * LAP)
+        pair.post(100 * BATCH)
         kill_agent(doomed, "h1")
         with pytest.raises(AgentError, match=r"the NIC agent at .*/h1/agent\.sock (died|is gone)"):
             pair.source.wait(pair.qpn, DEADLINE_NS)
@@ -120,7 +120,7 @@ def test_qp_stops_once_its_agent_has_been_silent_for_too_long(healed: Lab) -> No
 def test_agent_that_is_ended_in_the_midst_of_work_ends_in_order(healed: Lab) -> None:
     with WritePair(healed, DISTANT) as pair:
         pair.source.subscribe()
-        pair.post(100 * LAP, depth=1)
+        pair.post(100 * BATCH, depth=1)
         kill_agent(healed, "h0", signal.SIGTERM)
         with pytest.raises(AgentError, match=r"/h0/agent\.sock (died|is gone)"):
             pair.source.hello()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
-from nic_lab import LAP, WritePair
+from nic_lab import BATCH, WritePair
 from own_lab import lab_up
 
 from testbed.fabric import lab
@@ -42,7 +42,7 @@ class Competition:
     """
 
     def __init__(
-        self, live: Lab, hosts: tuple[tuple[str, str], ...], laps: int, **attributes: object
+        self, live: Lab, hosts: tuple[tuple[str, str], ...], batches: int, **attributes: object
     ) -> None:
         with ExitStack() as opened:
             pairs = [
@@ -50,7 +50,7 @@ class Competition:
                 for i, pair in enumerate(hosts)
             ]
             before = [pair.source.counters() for pair in pairs]
-            works = [pair.post(laps * LAP) for pair in pairs]
+            works = [pair.post(batches * BATCH) for pair in pairs]
             begun = [pair.source.counters() for pair in pairs]
             pairs[0].complete(works[0])
             self.queues = [pair.source.list_qps()[0] for pair in pairs]
@@ -69,7 +69,7 @@ class Competition:
 
 
 def test_qps_that_cross_one_uplink_share_it_and_keep_its_queue_near_the_target(shaped: Lab) -> None:
-    seen = Competition(shaped, CROSSING, laps=8)
+    seen = Competition(shaped, CROSSING, batches=8)
     assert {queue["cc"] for queue in seen.queues} == {"nscc"}
     assert seen.counters["cwnd_multiplicative_decrease"] > 0
     assert min(seen.done) > max(seen.done) / 4
@@ -82,7 +82,7 @@ def test_qps_that_cross_one_uplink_share_it_and_keep_its_queue_near_the_target(s
 def test_incast_is_trimmed_and_goes_on(shaped: Lab) -> None:
     """Each begins with a window that overflows the port they share, whenever another one is under way."""
     first_window_bytes = 4 * max(queue.trim_bytes for queue in port_queues(shaped.clos))
-    seen = Competition(shaped, INCAST, laps=12, cc="nscc", cc_profile={"max_cwnd": first_window_bytes})
+    seen = Competition(shaped, INCAST, batches=12, cc="nscc", cc_profile={"max_cwnd": first_window_bytes})
     assert seen.counters["rx_nack"] > 0
     assert seen.counters["tx_retransmit_nack"] > 0
     assert seen.counters["cwnd_trim"] + seen.counters["cwnd_quick_adapt"] > 0
@@ -91,7 +91,7 @@ def test_incast_is_trimmed_and_goes_on(shaped: Lab) -> None:
 
 
 def test_one_flow_alone_has_its_whole_window(shaped: Lab) -> None:
-    seen = Competition(shaped, CROSSING[:1], laps=2)
+    seen = Competition(shaped, CROSSING[:1], batches=2)
     assert seen.counters["cwnd_multiplicative_decrease"] == 0
     (queue,) = seen.queues
     assert queue["avg_delay_ns"] < queue["target_delay_ns"]
@@ -102,7 +102,7 @@ def test_small_messages_do_not_wait_for_one_another(shaped: Lab) -> None:
     """Each is answered by an ACK alone, which has no count of bytes: the window must open all the same."""
     with WritePair(shaped, CROSSING[0], length=512) as pair:
         before = pair.source.counters()
-        pair.write(20 * LAP)
+        pair.write(20 * BATCH)
         after = pair.source.counters()
-    assert after["rx_ack"] - before["rx_ack"] >= 10 * LAP
+    assert after["rx_ack"] - before["rx_ack"] >= 10 * BATCH
     assert after["cc_drift"] == before["cc_drift"]

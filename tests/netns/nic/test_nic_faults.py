@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from nic_lab import DISTANT, LAP, WritePair, set_link_down, set_loss
+from nic_lab import BATCH, DISTANT, WritePair, set_link_down, set_loss
 
 from agents.abi import PortCounter
 from testbed.fabric.live import Lab
@@ -13,7 +13,7 @@ from testbed.topology.ev import decode_ev
 
 pytestmark = pytest.mark.root
 
-BURST = 20 * LAP
+BURST = 20 * BATCH
 """Iterations that take some milliseconds, so that a fault meets packets under way."""
 
 
@@ -67,7 +67,7 @@ def test_link_that_is_cut_in_mid_message_leaves_no_hole(live: Lab) -> None:
     with WritePair(live, DISTANT, 1 << 20) as pair:
         for uplink in (0, 1):
             link = live.clos.fabric_link(1, 0, uplink)
-            works = [pair.post(LAP) for _ in range(3)]
+            works = [pair.post(BATCH) for _ in range(3)]
             set_link_down(live, link, is_down=True)
             for work_id in works:
                 assert pair.complete(work_id)["status"] == "success"

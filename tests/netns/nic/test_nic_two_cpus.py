@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from nic_lab import DISTANT, LAP, WritePair, set_loss
+from nic_lab import BATCH, DISTANT, WritePair, set_loss
 
 from agents.abi import NicCounter, NicCounters
 from agents.bpf.libbpf import open_pinned
@@ -76,7 +76,7 @@ def test_two_cpus_keep_one_qp_whole(live: Lab, loss: float) -> None:
     data_before = counted_by_cpu(live, DISTANT[1], NicCounter.RX_DATA)
     sacks_before = counted_by_cpu(live, DISTANT[0], NicCounter.RX_SACK)
     with WritePair(live, DISTANT, 50_000, window_packets=128) as pair:
-        pair.write(20 * LAP)
+        pair.write(20 * BATCH)
         assert pair.wrong_bytes() == 0
         (row,) = [row for row in pair.source.list_qps() if row["qpn"] == pair.qpn]
         assert (row["inflight"], row["lost_waiting"]) == (0, 0)

@@ -5,7 +5,7 @@ import socket
 from collections.abc import Callable
 
 import pytest
-from nic_lab import DEADLINE_NS, DISTANT, LAP, NEIGHBOURS, WritePair
+from nic_lab import BATCH, DEADLINE_NS, DISTANT, NEIGHBOURS, WritePair
 
 from agents.nic.client import AgentClient
 from agents.nic.work_queue import QPN_MIN
@@ -19,13 +19,13 @@ pytestmark = pytest.mark.root
 @pytest.mark.parametrize("length", [1, 2047, 2048, 2049, 100_001])
 def test_bytes_arrive_where_they_belong(live: Lab, hosts: tuple[str, str], length: int) -> None:
     with WritePair(live, hosts, length) as pair:
-        pair.write(LAP)
+        pair.write(BATCH)
         assert pair.wrong_bytes() == 0
 
 
 def test_message_larger_than_a_memory_segment(live: Lab) -> None:
     with WritePair(live, DISTANT, (1 << 20) + 4097) as pair:
-        pair.write(LAP)
+        pair.write(BATCH)
         assert pair.wrong_bytes() == 0
 
 
@@ -67,9 +67,9 @@ def test_frames_serve_packets_of_any_size_in_turn(live: Lab) -> None:
 
 def test_all_planes_carry_their_share(live: Lab) -> None:
     with WritePair(live, DISTANT) as pair:
-        pair.write(10 * LAP)
+        pair.write(10 * BATCH)
         total = sum(pair.sent_by_plane())
-        assert total >= 10 * LAP * 32
+        assert total >= 10 * BATCH * 32
         for sent in pair.sent_by_plane():
             assert sent > total / 8
 
@@ -82,7 +82,7 @@ def test_qps_do_not_disturb_one_another(live: Lab) -> None:
         WritePair(live, ("h1", "h3"), 9999, seed=400) as other,
     ):
         pairs = (first, second, back, other)
-        posted = [(pair, pair.post(20 * LAP)) for pair in pairs]
+        posted = [(pair, pair.post(20 * BATCH)) for pair in pairs]
         for pair, work_id in posted:
             assert pair.complete(work_id)["status"] == "success"
         assert [pair.wrong_bytes() for pair in pairs] == [0, 0, 0, 0]
@@ -96,7 +96,7 @@ def test_stopped_work_tells_how_much_was_done(live: Lab) -> None:
         assert done["status"] == "success"
         assert 0 <= done["iterations"] < 1 << 30
         pair.iterations = 0
-        pair.write(LAP)
+        pair.write(BATCH)
         assert pair.wrong_bytes() == 0
 
 
@@ -125,8 +125,8 @@ def test_violation_ends_the_qp_and_the_completion_says_why(
     live: Lab, violation: Callable[[WritePair], dict[str, int]]
 ) -> None:
     with WritePair(live, DISTANT, 2048) as pair:
-        pair.write(LAP)
-        work_id = pair.post(LAP, **violation(pair))
+        pair.write(BATCH)
+        work_id = pair.post(BATCH, **violation(pair))
         failure = pair.await_event(lambda event: event["event"] == "qp_state")
         assert (failure["from"], failure["to"], failure["status"]) == ("RTS", "ERROR", "remote_access")
         completions = pair.source.wait(pair.qpn, DEADLINE_NS)
@@ -135,16 +135,16 @@ def test_violation_ends_the_qp_and_the_completion_says_why(
         ]
         assert pair.state == "ERROR"
         with pytest.raises(UsageError, match=r"in state ERROR \(remote_access\)"):
-            pair.post(LAP)
+            pair.post(BATCH)
         if violation is not revoked_key:
-            pair.iterations = LAP
+            pair.iterations = BATCH
             assert pair.wrong_bytes() == 0
 
 
 def test_other_qps_survive_a_violation(live: Lab) -> None:
     with WritePair(live, DISTANT) as good, WritePair(live, DISTANT, 2048) as bad:
-        work_id = good.post(50 * LAP)
-        bad.post(LAP, **wrong_key(bad))
+        work_id = good.post(50 * BATCH)
+        bad.post(BATCH, **wrong_key(bad))
         bad.await_event(lambda event: event["event"] == "qp_state")
         assert good.complete(work_id)["status"] == "success"
         assert good.wrong_bytes() == 0
@@ -189,7 +189,7 @@ def test_what_is_no_request_is_answered_and_the_connection_lives(live: Lab) -> N
 def test_new_qp_hears_nothing_of_the_one_whose_place_it_has(live: Lab) -> None:
     """Requests sent in one go are answered before the agent looks at events: the old QP's still wait."""
     with WritePair(live, NEIGHBOURS, 64) as pair:
-        pair.complete(pair.post(LAP))
+        pair.complete(pair.post(BATCH))
         pair.source.poll(pair.qpn)
         write = {
             "qpn": pair.qpn,

@@ -1,9 +1,9 @@
-"""A node that writes anything into its NIC's maps harms itself alone, and starts anew when it is told to."""
+"""A node that writes anything into its NIC's maps harms itself alone, and restarts when it is asked to."""
 
 import random
 
 import pytest
-from nic_lab import LAP, WritePair
+from nic_lab import BATCH, WritePair
 from scribbling import scribble
 
 from agents.nic.device import NicDevice
@@ -25,7 +25,7 @@ def run_whatever_is_there(live: Lab, chance: random.Random) -> None:
         for index in range(device.qp_count):
             if chance.random() < 0.5:
                 device.reliable_connections.add(index)
-            device.lend_frames(index, 16)
+            device.request_tx(index, 16)
         device.close()
 
 
@@ -34,16 +34,16 @@ def test_others_get_their_bytes_and_the_node_can_be_started_anew(doomed: Lab, se
     live, chance = doomed, random.Random(seed)
     pins = live.paths.node_pins("h0")
     with WritePair(live, ("h0", "h1")) as own, WritePair(live, OTHERS) as pair:
-        own.post(LAP)
+        own.post(BATCH)
         for _ in range(ROUNDS):
             assert scribble(pins, chance)
             run_whatever_is_there(live, chance)
-            pair.write(LAP)
+            pair.write(BATCH)
             assert pair.wrong_bytes() == 0
         assert pair.source.list_qps()[0]["state"] == "RTS"
     lab.restart(live.name, ("h0",))
     assert lab.status(live.name).problems == ()
     for hosts in (("h0", "h2"), ("h3", "h0")):
         with WritePair(live, hosts) as pair:
-            pair.write(LAP)
+            pair.write(BATCH)
             assert pair.wrong_bytes() == 0

@@ -8,7 +8,7 @@ from own_lab import lab_up
 
 from testbed.fabric import lab
 from testbed.fabric.live import Lab
-from testbed.faults.by_hand import LabFaults
+from testbed.faults.interactive import LabFaults
 from testbed.topology.spec import TopologySpec
 
 SPEC = {

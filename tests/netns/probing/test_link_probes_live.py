@@ -10,7 +10,7 @@ from testbed.cli.app import run
 from testbed.fabric import lab
 from testbed.fabric.link_probes import LinkProbeCounts, link_probes_running
 from testbed.fabric.live import Lab
-from testbed.faults.by_hand import LabFaults, parse_fault
+from testbed.faults.interactive import LabFaults, parse_fault
 from testbed.metrics.collector import LabCollector
 from testbed.metrics.exposition import Samples
 from testbed.metrics.lab_watch import open_reader

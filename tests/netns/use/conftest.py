@@ -10,7 +10,7 @@ from typed_command import Command
 
 from testbed.fabric import lab
 from testbed.fabric.live import Lab
-from testbed.faults.by_hand import LabFaults
+from testbed.faults.interactive import LabFaults
 
 
 @pytest.fixture(scope="module")

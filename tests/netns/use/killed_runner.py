@@ -14,7 +14,7 @@ from testbed.faults.ledger import Ledger
 _RUNNER = """
 import json, sys
 from testbed.fabric import lab
-from testbed.faults.by_hand import parse_fault, plan_fault
+from testbed.faults.interactive import parse_fault, plan_fault
 from testbed.faults.session import FaultSession
 
 name, kind, where, fields = sys.argv[1:]

@@ -8,7 +8,7 @@ import pytest
 from typed_command import Command
 
 from testbed.fabric.live import Lab
-from testbed.faults.by_hand import LabFaults, parse_fault
+from testbed.faults.interactive import LabFaults, parse_fault
 from testbed.workloads.bench import run_collective
 from testbed.workloads.engine import WorkloadEngine
 from testbed.workloads.load import Load, build_loads

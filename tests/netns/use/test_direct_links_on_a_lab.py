@@ -9,7 +9,7 @@ from typed_command import Command
 
 from agents.abi import PortCounter
 from testbed.fabric.live import Lab
-from testbed.faults.by_hand import LabFaults, parse_fault
+from testbed.faults.interactive import LabFaults, parse_fault
 from testbed.topology.element import PortKind
 from testbed.topology.queue_spec import QueueSpec
 from testbed.topology.spec import TopologySpec

@@ -17,7 +17,7 @@ from testbed.fabric.live import Lab
 from testbed.fabric.paths import lab_paths
 from testbed.fabric.process import ProcessIdentity, find_marked, freeze, is_alive, is_stopped
 from testbed.fabric.state import read_state
-from testbed.faults.by_hand import LabFaults, parse_fault
+from testbed.faults.interactive import LabFaults, parse_fault
 from testbed.faults.ledger import Ledger
 from testbed.faults.reaper import reaper_process
 from testbed.metrics.lab_watch import open_reader

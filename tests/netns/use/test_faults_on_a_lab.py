@@ -18,7 +18,7 @@ from testbed.fabric.live import Lab
 from testbed.fabric.paths import lab_paths
 from testbed.fabric.port_fault import acts, read_account
 from testbed.fabric.process import ProcessIdentity, find_marked
-from testbed.faults.by_hand import LabFaults, parse_fault
+from testbed.faults.interactive import LabFaults, parse_fault
 from testbed.faults.ledger import Ledger
 
 pytestmark = pytest.mark.root
@@ -188,7 +188,7 @@ def test_a_flap_by_hand_goes_down_and_up_and_ends(live: Lab, faults: OpenFaults,
 RUNNER = """
 import sys
 from testbed.fabric import lab
-from testbed.faults.by_hand import parse_fault, plan_fault
+from testbed.faults.interactive import parse_fault, plan_fault
 from testbed.faults.session import FaultSession
 
 session = FaultSession(sys.argv[1])

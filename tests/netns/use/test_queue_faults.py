@@ -12,7 +12,7 @@ from agents.abi import PortCounter
 from testbed.errors import UsageError
 from testbed.fabric.live import Lab
 from testbed.fabric.process import ProcessIdentity, find_marked
-from testbed.faults.by_hand import LabFaults, parse_fault, plan_fault
+from testbed.faults.interactive import LabFaults, parse_fault, plan_fault
 from testbed.faults.session import FaultSession
 from testbed.metrics.histogram import merge
 from testbed.metrics.lab_watch import open_reader

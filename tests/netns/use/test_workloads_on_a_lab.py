@@ -11,7 +11,7 @@ import pytest
 from testbed.errors import AgentError, UsageError
 from testbed.fabric import lab
 from testbed.fabric.live import Lab
-from testbed.faults.by_hand import LabFaults, parse_fault
+from testbed.faults.interactive import LabFaults, parse_fault
 from testbed.workloads.bench import run_bench
 from testbed.workloads.engine import WorkloadEngine
 from testbed.workloads.flow import Flow

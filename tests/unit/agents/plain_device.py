@@ -95,7 +95,7 @@ class PlainDevice:
     def await_runs(self) -> None:
         self.awaited_runs += 1
 
-    def lend_frames(self, qp_index: int, packets: int) -> None:
+    def request_tx(self, qp_index: int, packets: int) -> None:
         self.lent.append((qp_index, packets))
 
     def send_probes(self, targets: list[tuple[int, int]], kind: ProbeKind = ProbeKind.EV) -> None:

@@ -37,9 +37,9 @@ class Side:
         self.news = asyncio.Event()
         attributes = StreamAttributes(1 - host, is_mptcp=False, congestion="cubic")
         ledger = StreamLedger(device, 0)
-        self.stream = Stream(WorkQueue(QPN_MIN, attributes), attributes, self.regions, ledger, self.tell)
+        self.stream = Stream(WorkQueue(QPN_MIN, attributes), attributes, self.regions, ledger, self.publish)
 
-    def tell(self, told: dict[str, Any]) -> None:
+    def publish(self, told: dict[str, Any]) -> None:
         self.told.append(told)
         self.news.set()
 

@@ -20,7 +20,7 @@ def settings_of():
     global_callback(app, "A command for tests.")
     seen = []
 
-    @command(app, "look", heeds=("name", "topology", "dry_run", "seed"))
+    @command(app, "look", flags=("name", "topology", "dry_run", "seed"))
     def look(
         settings: Settings, size: Annotated[str, typer.Option("--size", help="A size.")] = "1KiB"
     ) -> None:
@@ -88,7 +88,7 @@ def test_a_flag_that_a_command_does_not_heed_is_refused(settings_of, capsys, fla
     assert settings_of("nap", flag, *value)[0] == 2
 
 
-def test_a_flag_from_the_environment_does_not_break_commands_that_do_not_heed_it(settings_of, monkeypatch):
+def test_a_flag_from_the_environment_does_not_break_commands_that_do_not_take_it(settings_of, monkeypatch):
     monkeypatch.setenv("MRC_TESTBED_SEED", "7")
     assert settings_of("nap")[0] == 0
 
@@ -127,7 +127,7 @@ def test_a_time_needs_its_unit(settings_of, capsys):
 def test_the_decorated_function_has_the_flags_in_its_signature(settings_of):
     app = typer.Typer()
 
-    @command(app, "look", heeds=("seed",))
+    @command(app, "look", flags=("seed",))
     def look(settings: Settings, size: str = "1KiB") -> None:
         """Look."""
 

@@ -179,7 +179,7 @@ def test_what_an_older_version_measured_refuses_nothing_and_is_told_of_once(mrc_
     finished = mrc_testbed("validate", "slow.yaml", "slower.yaml")
     assert finished.status == 0
     told = " ".join(finished.stderr.split())  # a log line is wrapped
-    assert told.count("is passed over: its format is 1") == told.count("--calibrate measures anew") == 1
+    assert told.count("is passed over: its format is 1") == told.count("--calibrate recalibrates") == 1
     (files / "unshaped.yaml").write_text(TOPOLOGY.replace("port_rate: 40Gbit", "planes: 2"))
     assert mrc_testbed("validate", "unshaped.yaml").stderr == ""
 

@@ -7,8 +7,8 @@ from typing import Literal
 import pytest
 
 from testbed.errors import UsageError
-from testbed.faults.by_hand import parse_fault, plan_fault
 from testbed.faults.effects import CarrierDown, RateShare, RoutesGone
+from testbed.faults.interactive import parse_fault, plan_fault
 from testbed.faults.rule import FrameRule
 from testbed.faults.spec import KINDS, kinds_of, meaning, own_fields
 from testbed.faults.spec_base import LinkFault, kind_of

@@ -132,7 +132,10 @@ def test_a_fault_impairs_its_links_only_while_it_acts() -> None:
     seen = build_snapshot(CLOS, EARLY, observation(2_000_000_000, faults=faults))
     [view] = [link for link in seen.links if link.state == "impaired"]
     assert (view.name, view.faults) == (LINK.name, ("a",))
-    assert [(fault.is_acting, fault.is_by_hand) for fault in seen.faults] == [(True, True), (False, False)]
+    assert [(fault.is_acting, fault.is_interactive) for fault in seen.faults] == [
+        (True, True),
+        (False, False),
+    ]
 
 
 def test_a_flap_of_a_run_is_there_between_its_outages_and_impairs_nothing() -> None:
@@ -141,7 +144,7 @@ def test_a_flap_of_a_run_is_there_between_its_outages_and_impairs_nothing() -> N
     (shown,) = now.faults
     assert (shown.id, shown.kind, shown.places) == ("flap1", "link-flap", (LINK.name,))
     assert not shown.is_acting
-    assert not shown.is_by_hand
+    assert not shown.is_interactive
     assert {link.state for link in now.links} == {"up"}
 
 

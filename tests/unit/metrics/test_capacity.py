@@ -51,7 +51,7 @@ def test_a_measurement_of_another_machine_or_version_does_not_count(
     keep_capacity(replace(capacity(), machine=replace(this_machine(), **other)))
     assert known_capacity() is None
     assert told in caplog.text
-    assert "doctor --calibrate measures anew" in caplog.text
+    assert "doctor --calibrate recalibrates" in caplog.text
 
 
 def test_a_file_of_another_format_does_not_count(caplog: pytest.LogCaptureFixture) -> None:
@@ -70,7 +70,7 @@ def test_a_broken_file_is_passed_over_and_named(text: str, caplog: pytest.LogCap
     keep_capacity(capacity()).write_text(text)
     assert known_capacity() is None
     assert f"{calibration_file()} is passed over: it" in caplog.text
-    assert "doctor --calibrate measures anew" in caplog.text
+    assert "doctor --calibrate recalibrates" in caplog.text
 
 
 def test_a_file_that_cannot_be_read_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:

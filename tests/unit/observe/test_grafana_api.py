@@ -69,7 +69,7 @@ def refusal(double: GrafanaDouble, token: str = TOKEN) -> TestbedError:
     return raised.value
 
 
-def test_a_wrong_token_is_the_users_to_mend(double: GrafanaDouble) -> None:
+def test_a_wrong_token_is_the_users_to_fix(double: GrafanaDouble) -> None:
     error = refusal(double, "glsa_wrong")
     assert isinstance(error, UsageError)
     assert "does not accept the token: Invalid API key" in error.message

@@ -6,7 +6,7 @@ import pytest
 
 from tests.prose.words import Finding, Words, excuses, read_dictionary, read_pending, tracked_files
 
-WORDS = Words({"lend": "request", "hand on": "forward", "by_hand": "interactive"}, {"meet": "apply"})
+WORDS = Words({"lend": "request", "hand on": "forward", "is_by_hand": "interactive"}, {"meet": "apply"})
 
 
 def found(text: str, path: str = "a.py") -> list[str]:
@@ -34,7 +34,7 @@ def test_words_of_a_phrase_that_stand_apart_are_not_found(text: str) -> None:
 
 
 def test_an_entry_with_an_underscore_stands_for_names_only() -> None:
-    assert found("is_by_hand, byHand; by hand") == ["by_hand", "by_hand"]
+    assert found("is_by_hand, isByHand; by hand") == ["is_by_hand", "is_by_hand"]
 
 
 def test_the_words_of_c_are_looked_for_in_c_only() -> None:

@@ -81,7 +81,7 @@ class FakeNic:
         try:
             getattr(self, verb)(**arguments)
         except UsageError as error:
-            self.tell(event="refused", verb=verb, qpn=arguments["qpn"], error=error.message)
+            self.publish(event="refused", verb=verb, qpn=arguments["qpn"], error=error.message)
 
     def post_receive(self, qpn: int, count: int = 1) -> None:
         self.qps[qpn].receives += count
@@ -165,7 +165,7 @@ class FakeNic:
         self._time_ns += 1_000_000
         if "immediate" in its and qp.peer_qpn is not None:
             qp.peer.receive(qp.peer_qpn, its["immediate"], length, count)
-        self.tell(
+        self.publish(
             event="completion",
             qpn=qpn,
             work_id=work.work_id,
@@ -180,7 +180,7 @@ class FakeNic:
         for _ in range(count):
             assert qp.arrived < qp.receives
             qp.arrived += 1
-            self.tell(
+            self.publish(
                 event="receive",
                 qpn=qpn,
                 number=qp.arrived,
@@ -189,7 +189,7 @@ class FakeNic:
                 time_ns=time.monotonic_ns(),
             )
 
-    def tell(self, **event: Any) -> None:
+    def publish(self, **event: Any) -> None:
         if event["event"] not in self.kinds | {"refused"}:
             return
         self._events.append(event)

@@ -125,7 +125,7 @@ def test_a_connection_that_fails_ends_the_collective_with_its_name(engine, nics)
     engine.start("main")
     qpn = next(iter(nics[1].qps))
     change = {"from": "RTS", "to": "ERROR", "status": "retry_exceeded"}
-    nics[1].tell(event="qp_state", qpn=qpn, **change)
+    nics[1].publish(event="qp_state", qpn=qpn, **change)
     outcomes = engine.collect(in_ms(30_000))
     errors = [outcome.error for outcome in outcomes if outcome.error]
     assert errors == [f"QP {qpn} of h1 failed: retry_exceeded"]
@@ -137,7 +137,7 @@ def test_a_message_of_another_operation_is_an_error(engine, nics):
         nic.is_instant = False
     engine.start("main")
     qpn = next(qpn for qpn, qp in nics[1].qps.items() if qp.receives)
-    nics[1].tell(event="receive", qpn=qpn, number=1, immediate=3, length=30_000, time_ns=1)
+    nics[1].publish(event="receive", qpn=qpn, number=1, immediate=3, length=30_000, time_ns=1)
     outcomes = engine.collect(in_ms(30_000))
     [error] = [outcome.error for outcome in outcomes if outcome.error]
     assert "message 1 has 30000 bytes and immediate 3" in error

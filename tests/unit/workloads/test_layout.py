@@ -1,4 +1,4 @@
-"""What must be found in memory after a lap, against a plain simulation of it."""
+"""What must be found in memory after a batch, against a plain simulation of it."""
 
 import pytest
 from hypothesis import given
@@ -7,52 +7,52 @@ from hypothesis import strategies as st
 from agents.abi import Limit
 from testbed.errors import UsageError
 from testbed.workloads.flow import Flow
-from testbed.workloads.layout import LAP_BYTES_MAX, PAGE_BYTES, Layout, plan_layout
+from testbed.workloads.layout import BATCH_BYTES_MAX, PAGE_BYTES, Layout, plan_layout
 
 layouts = st.builds(Layout, size_bytes=st.integers(1, 5), slots=st.integers(1, 7), halves=st.integers(1, 2))
 
 
-def send(layout, target, lap, messages):
+def send(layout, target, batch, messages):
     """Writes into *target* the number of the source byte that each message brings."""
-    local_start, remote_start = layout.lap_offsets(lap)
+    local_start, remote_start = layout.batch_offsets(batch)
     for i in range(messages):
         source = local_start + i % layout.local_slots * layout.size_bytes
         place = remote_start + i % layout.slots * layout.size_bytes
         target[place : place + layout.size_bytes] = range(source, source + layout.size_bytes)
 
 
-def found(layout, lap, messages):
+def found(layout, batch, messages):
     expected = {}
-    for stretch in layout.expected(lap, messages):
-        for i in range(stretch.length):
-            assert stretch.remote_offset + i not in expected
-            expected[stretch.remote_offset + i] = stretch.local_offset + i
+    for interval in layout.expected(batch, messages):
+        for i in range(interval.length):
+            assert interval.remote_offset + i not in expected
+            expected[interval.remote_offset + i] = interval.local_offset + i
     return expected
 
 
 @given(layouts, st.integers(0, 9), st.integers(0, 40))
-def test_expected_bytes_are_those_that_the_messages_brought(layout, lap, messages):
+def test_expected_bytes_are_those_that_the_messages_brought(layout, batch, messages):
     target = [None] * layout.remote_bytes
-    send(layout, target, lap, messages)
-    assert found(layout, lap, messages) == {
+    send(layout, target, batch, messages)
+    assert found(layout, batch, messages) == {
         place: source for place, source in enumerate(target) if source is not None
     }
 
 
 @given(layouts, st.integers(0, 9), st.integers(1, 40))
-def test_every_source_byte_lies_in_the_source_region(layout, lap, messages):
-    assert max(found(layout, lap, messages).values()) < layout.local_bytes
+def test_every_source_byte_lies_in_the_source_region(layout, batch, messages):
+    assert max(found(layout, batch, messages).values()) < layout.local_bytes
 
 
 @given(layouts, st.integers(0, 9), st.integers(1, 20))
-def test_a_message_that_never_came_is_noticed(layout, lap, passes):
-    """Whatever the half held before, its last pass differs from the pass and from the lap before it."""
+def test_a_message_that_never_came_is_noticed(layout, batch, passes):
+    """Whatever the half held before, its last pass differs from the pass and from the batch before it."""
     messages = passes * layout.slots
-    after = found(layout, lap, messages)
+    after = found(layout, batch, messages)
     if passes > 1:
-        before = found(layout, lap, messages - layout.slots)
+        before = found(layout, batch, messages - layout.slots)
     else:
-        before = found(layout, lap + layout.halves, messages)
+        before = found(layout, batch + layout.halves, messages)
     assert set(before) == set(after)
     assert all(before[place] != after[place] for place in after)
 
@@ -66,14 +66,14 @@ def test_no_two_messages_outstanding_write_the_same_slot_at_once(size_bytes, slo
     assert depth <= slots or slots * size_bytes >= Limit.PSN_RING * Limit.PMTU_MAX
 
 
-def test_a_roomy_lap_leaves_the_depth_alone():
+def test_a_roomy_batch_leaves_the_depth_alone():
     assert Layout(4 << 20, slots=1, halves=2).depth(16) == 16
     assert Layout(65536, slots=4, halves=2).depth(16) == 4
 
 
-def test_laps_alternate_between_the_halves():
+def test_batches_alternate_between_the_halves():
     layout = Layout(size_bytes=10, slots=4, halves=2)
-    assert [layout.lap_offsets(lap) for lap in range(5)] == [(0, 0), (0, 40), (10, 0), (10, 40), (0, 0)]
+    assert [layout.batch_offsets(batch) for batch in range(5)] == [(0, 0), (0, 40), (10, 0), (10, 40), (0, 0)]
 
 
 def flows(*pairs):
@@ -97,7 +97,7 @@ def test_a_planned_layout_fits_every_nic(size_bytes, pairs, memory_mib):
         used = sum(layout.local_bytes + PAGE_BYTES for flow in ring if flow.source == host)
         used += sum(layout.remote_bytes + PAGE_BYTES for flow in ring if flow.target == host)
         assert used <= memory[host]
-    assert layout.slots * size_bytes <= max(LAP_BYTES_MAX, size_bytes)
+    assert layout.slots * size_bytes <= max(BATCH_BYTES_MAX, size_bytes)
 
 
 def test_two_halves_are_given_up_before_a_workload_is_refused():

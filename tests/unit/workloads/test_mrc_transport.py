@@ -50,9 +50,9 @@ def test_news_read_along_with_an_answer_are_announced_every_time(transport, pair
     near, _, source, target = pair
     for _ in range(3):
         transport.events()
-        assert not transport.has_news
+        assert not transport.has_events
         work_id = near.post(Message(length=4, source_offset=0, target_offset=0), source, target)
-        assert transport.has_news
+        assert transport.has_events
         assert [event.work_id for event in transport.events() if isinstance(event, Sent)] == [work_id]
 
 

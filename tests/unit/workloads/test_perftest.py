@@ -7,7 +7,7 @@ from testbed.workloads.flow import Flow
 from testbed.workloads.load import Load
 from testbed.workloads.outcome import FlowOutcome
 from testbed.workloads.perftest import build_report, describe_times, peak_messages_per_s
-from testbed.workloads.sender import LapRecord
+from testbed.workloads.sender import BatchRecord
 
 MS = 1_000_000
 FLOWS = (Flow("bench", "h0", "h1", 0), Flow("bench", "h1", "h0", 0))
@@ -19,9 +19,9 @@ def outcome(flow, *, start_ms, end_ms, messages, wrong=0, error=None):
     )
 
 
-def report(*outcomes, laps=None, times=()):
+def report(*outcomes, batches=None, times=()):
     load = Load("bench", 1000, 1, None, tuple(each.flow for each in outcomes))
-    return build_report(load, outcomes, laps or {each.flow: [] for each in outcomes}, histogram_of(times))
+    return build_report(load, outcomes, batches or {each.flow: [] for each in outcomes}, histogram_of(times))
 
 
 def test_rates_are_payload_over_the_time_from_first_post_to_last_completion():
@@ -40,15 +40,15 @@ def test_the_rate_of_all_flows_is_over_the_time_that_any_of_them_took():
     assert [flow.messages_per_s for flow in found.flows] == pytest.approx([1000, 1000])
 
 
-def test_the_peak_is_the_best_stretch_of_laps_that_is_long_enough():
-    laps = [
-        LapRecord(0, 1 * MS, 10_000),  # a single millisecond says nothing
-        LapRecord(1 * MS, 41 * MS, 400),
-        LapRecord(41 * MS, 71 * MS, 600),
+def test_the_peak_is_the_best_stretch_of_batches_that_is_long_enough():
+    batches = [
+        BatchRecord(0, 1 * MS, 10_000),  # a single millisecond says nothing
+        BatchRecord(1 * MS, 41 * MS, 400),
+        BatchRecord(41 * MS, 71 * MS, 600),
     ]
-    assert peak_messages_per_s(laps) == pytest.approx(10_400 / 0.041)
-    assert peak_messages_per_s(laps[1:]) == pytest.approx(600 / 0.030)
-    assert peak_messages_per_s(laps[:1]) is None
+    assert peak_messages_per_s(batches) == pytest.approx(10_400 / 0.041)
+    assert peak_messages_per_s(batches[1:]) == pytest.approx(600 / 0.030)
+    assert peak_messages_per_s(batches[:1]) is None
 
 
 def test_the_peak_is_never_below_the_average():

@@ -79,11 +79,11 @@ def carry_out(schedule, seed):
 @given(schedules(), st.integers(0, 9))
 def test_every_rank_ends_with_what_the_results_say(schedule, seed):
     memory = carry_out(schedule, seed)
-    for stretch in schedule.results:
-        found = memory[stretch.rank][stretch.start : stretch.start + stretch.count]
-        origins = range(schedule.ranks) if stretch.origin is None else [stretch.origin]
+    for interval in schedule.results:
+        found = memory[interval.rank][interval.start : interval.start + interval.count]
+        origins = range(schedule.ranks) if interval.origin is None else [interval.origin]
         expected = [
-            sum(value(rank, stretch.origin_start + i) for rank in origins) for i in range(stretch.count)
+            sum(value(rank, interval.origin_start + i) for rank in origins) for i in range(interval.count)
         ]
         assert found == expected
 
@@ -91,9 +91,9 @@ def test_every_rank_ends_with_what_the_results_say(schedule, seed):
 @given(schedules())
 def test_results_do_not_overlap_and_came_over_the_connection_they_name(schedule):
     seen = set()
-    for stretch in schedule.results:
-        assert schedule.connections[stretch.connection].target == stretch.rank
-        places = {(stretch.rank, stretch.start + i) for i in range(stretch.count)}
+    for interval in schedule.results:
+        assert schedule.connections[interval.connection].target == interval.rank
+        places = {(interval.rank, interval.start + i) for i in range(interval.count)}
         assert not places & seen
         seen |= places
 

@@ -1,4 +1,4 @@
-"""One flow: laps posted, compared, stopped, failed."""
+"""One flow: batches posted, compared, stopped, failed."""
 
 from dataclasses import replace
 
@@ -71,7 +71,7 @@ def test_both_ends_get_a_qp_with_their_own_evs_towards_each_other(make_sender, n
     assert nics[1].qps[near.peer_qpn].peer_qpn == sender.end.number
 
 
-def test_two_laps_are_posted_each_on_its_own_half(make_sender, nics):
+def test_two_batches_are_posted_each_on_its_own_half(make_sender, nics):
     sender = make_sender()
     sender.start(None)
     first, second = posted(nics[0], sender)
@@ -82,7 +82,7 @@ def test_two_laps_are_posted_each_on_its_own_half(make_sender, nics):
     assert (first["local_slots"], first["remote_slots"]) == (5, 4)
 
 
-def test_a_finished_lap_is_compared_before_its_half_is_written_again(make_sender, nics, feed):
+def test_a_finished_batch_is_compared_before_its_half_is_written_again(make_sender, nics, feed):
     sender = make_sender()
     sender.start(None)
     nics[0].carry_out(sender.end.number)
@@ -92,7 +92,7 @@ def test_a_finished_lap_is_compared_before_its_half_is_written_again(make_sender
     assert [work["remote_offset"] for work in posted(nics[0], sender)] == [4 * SIZE, 0]
 
 
-def test_many_laps_leave_no_wrong_byte(make_sender, nics, feed):
+def test_many_batches_leave_no_wrong_byte(make_sender, nics, feed):
     sender = make_sender()
     sender.start(None)
     for _ in range(50):
@@ -134,7 +134,7 @@ def test_a_number_of_messages_is_sent_exactly(make_sender, nics, messages, feed)
     assert outcome.messages == messages
     assert outcome.payload_bytes == messages * SIZE
     assert outcome.wrong_bytes == 0
-    assert sum(lap.messages for lap in sender.laps) == messages
+    assert sum(batch.messages for batch in sender.batches) == messages
 
 
 def test_stopping_books_what_had_been_sent(make_sender, nics, feed):
@@ -151,7 +151,7 @@ def test_stopping_books_what_had_been_sent(make_sender, nics, feed):
     assert outcome.error is None
 
 
-def test_with_a_single_half_the_next_lap_waits_for_the_comparison(make_sender, nics, feed):
+def test_with_a_single_half_the_next_batch_waits_for_the_comparison(make_sender, nics, feed):
     sender = make_sender(Layout(SIZE, slots=4, halves=1))
     sender.start(None)
     assert len(posted(nics[0], sender)) == 1
@@ -165,7 +165,7 @@ def test_with_a_single_half_the_next_lap_waits_for_the_comparison(make_sender, n
 def test_a_failed_qp_fails_the_flow_with_the_reason(make_sender, nics, feed):
     sender = make_sender()
     sender.start(None)
-    nics[0].tell(
+    nics[0].publish(
         event="qp_state", qpn=sender.end.number, **{"from": "RTS", "to": "ERROR"}, status="retry_exceeded"
     )
     feed(sender)

@@ -3,8 +3,8 @@
 import pytest
 
 from testbed.errors import UsageError
-from testbed.faults.by_hand import parse_fault, plan_fault
 from testbed.faults.effects import CarrierDown, Rule
+from testbed.faults.interactive import parse_fault, plan_fault
 from testbed.faults.rule import FrameRule
 from testbed.topology.clos import Clos
 from testbed.topology.spec import TopologySpec

@@ -1,4 +1,4 @@
-"""What the kernel reports: booked with the QP it is about, and put into words for subscribers."""
+"""Events of the kernel: recorded with their QP, and translated for subscribers."""
 
 from typing import Any
 
@@ -9,21 +9,21 @@ from agents.nic.qp import QueuePair
 from agents.nic.work_queue import Arrival, Completion, WorkQueue
 
 
-class EventBook(NicState):
+class KernelEvents(NicState):
     """Events of the kernel."""
 
     def take_event(self, event: Event) -> dict[str, Any] | None:
-        """Books one kernel event; returns what subscribers are told, None for what is no news to them."""
+        """Records one kernel event; returns the event for subscribers, None if there is none."""
         qp: WorkQueue | None = self._qps.get(event.qp_index) or self._rc_qps.get(event.qp_index)
         if qp is None:
             return None
-        told: dict[str, Any] = {"time_ns": event.time_ns, "host": self._config.host, "qpn": qp.qpn}
+        fields: dict[str, Any] = {"time_ns": event.time_ns, "host": self._config.host, "qpn": qp.qpn}
         if event.kind == EventKind.COMPLETION:
             status = Status(event.c).name.lower()
             qp.completions.append(Completion(event.a, event.b, status, event.time_ns))
             if event.a in qp.posted:
                 qp.posted.remove(event.a)
-            return told | {
+            return fields | {
                 "event": "completion",
                 "work_id": event.a,
                 "iterations": event.b,
@@ -31,10 +31,10 @@ class EventBook(NicState):
                 "length": event.d,
             }
         if event.kind == EventKind.EV_STATE and isinstance(qp, QueuePair):
-            return told | self._told_ev_state(qp, event) if self._is_wanted(qp, event) else None
+            return fields | self._ev_state_fields(qp, event) if self._is_wanted(qp, event) else None
         if event.kind == EventKind.RECEIVE:
             qp.arrivals[event.a] = Arrival(event.a, event.b, event.d, event.time_ns)
-            return told | {
+            return fields | {
                 "event": "receive",
                 "number": event.a,
                 "immediate": event.b,
@@ -44,7 +44,7 @@ class EventBook(NicState):
             qp.state = QpState(event.b)
             qp.status = Status(event.c).name.lower()
             self._flush(qp, event)
-            return told | {
+            return fields | {
                 "event": "qp_state",
                 "from": QpState(event.a).name,
                 "to": qp.state.name,
@@ -53,13 +53,13 @@ class EventBook(NicState):
         return None
 
     def _is_wanted(self, qp: QueuePair, event: Event) -> bool:
-        """Whether the profile of the QP's EVs lets this change be told; without one all are."""
+        """Whether the profile of the QP's EVs lets this change be reported; without one all are."""
         profile = self._profiles.get(qp.ev_profile) if qp.ev_profile is not None else None
         name = EvState(event.c).name
         return profile is None or name not in EVENT_STATES or name in profile.event_mask
 
     @staticmethod
-    def _told_ev_state(qp: QueuePair, event: Event) -> dict[str, Any]:
+    def _ev_state_fields(qp: QueuePair, event: Event) -> dict[str, Any]:
         entropy = qp.attributes.evs[event.a]
         return {
             "event": "ev_state",
