@@ -18,6 +18,7 @@ from pathlib import Path
 from agents.clock import monotonic_ns
 
 LAB = "walked"
+NAMELESS = ("campaign", "demo", "observe")
 COMMAND_S = 900  # a command that has not ended by then hangs
 LINK = "p0-t0-0:1~p0-t1-0:0"
 TOPOLOGY = "{planes: 1, t0: 2, t1: 1, hosts_per_t0: 1}"
@@ -37,6 +38,24 @@ UP = ("up", "--runtime", "netns", "-t", "topology.yaml")
 BENCH = ("bench", "write-bw", "h0", "h1", "--size", "16KiB", "--duration", "300ms")
 
 
+OBSERVE = (
+    "observe",
+    "up",
+    "--exporter-port",
+    "19847",
+    "--prometheus-port",
+    "19848",
+    "--grafana-port",
+    "19849",
+)
+CAMPAIGN = ("campaign", "run", "campaign.yaml", "--runtime", "netns")
+JOURNAL = "campaigns/walked/latest/journal.jsonl"
+TURNED_DOWN = ("fault", "add", "link-down", "--link", LINK, "--for", "10m")
+TOP = ("top", "--once", "-i", "100ms")
+CLEARED = ("fault", "clear", "--all")
+ALLOWED = ("ev", "allow", "h0", "all", "0:0")
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """A command that is killed.
@@ -44,46 +63,62 @@ class Case:
     Attributes:
         command: its words.
         after: the commands that follow; whatever is left then is lost.
-        on_lab: whether a lab is up before, and after unless *after* ends with `down`.
+        before: what a moment begins with; with `up` in it, a lab is up before and after.
+        emptied: a file that is emptied before each moment; a campaign runs first, whose journal it is.
+        is_server: it ends by signals alone, and says on stdout when it is ready.
     """
 
     command: tuple[str, ...]
     after: tuple[tuple[str, ...], ...]
-    on_lab: bool
+    before: tuple[tuple[str, ...], ...] = ()
+    emptied: str | None = None
+    is_server: bool = False
+
+    @property
+    def is_on_lab(self) -> bool:
+        """Whether a lab is up before, and when all is done."""
+        return UP in self.before
 
     @property
     def leaves_lab(self) -> bool:
-        """Whether a lab is up when all is done."""
-        return self.after[-1][0] not in ("down", "campaign")
+        """Whether a lab is up once the commands that follow have ended."""
+        return self.after[-1] == UP or (self.is_on_lab and self.after[-1][0] != "down")
 
 
 CASES = {
-    "up, then down": Case(UP, (("down",),), on_lab=False),
-    "up, then up": Case(UP, (UP,), on_lab=False),
-    "down, then down": Case(("down",), (("down",),), on_lab=True),
-    "run, then down": Case(("run", "scenario.yaml", "--runtime", "netns"), (("down",),), on_lab=False),
-    "campaign run, then resume": Case(
-        ("campaign", "run", "campaign.yaml", "--runtime", "netns"),
-        (("campaign", "resume", "walked"),),
-        on_lab=False,
+    "up, then down": Case(UP, (("down",),)),
+    "up, then up": Case(UP, (UP,)),
+    "down, then down": Case(("down",), (("down",),), before=(UP,)),
+    "run, then down": Case(("run", "scenario.yaml", "--runtime", "netns"), (("down",),)),
+    "run, then run": Case(
+        ("run", "scenario.yaml", "--runtime", "netns"), (("run", "scenario.yaml", "--runtime", "netns"),)
     ),
-    "fault add, then clear": Case(
-        ("fault", "add", "link-down", "--link", LINK, "--for", "10m"),
-        (("fault", "clear", "--all"),),
-        on_lab=True,
+    "demo, then down": Case(("demo", "--runtime", "netns"), (("down", "--all"),)),
+    "campaign run, then resume": Case(CAMPAIGN, (("campaign", "resume", "walked"),)),
+    "campaign resume, then resume": Case(
+        ("campaign", "resume", "walked"), (("campaign", "resume", "walked"),), emptied=JOURNAL
     ),
-    "ev deny, then allow": Case(
-        ("ev", "deny", "h0", "all", "0:0"), (("ev", "allow", "h0", "all", "0:0"),), on_lab=True
-    ),
-    "restart, then restart": Case(("restart", "h0"), (("restart",),), on_lab=True),
-    "bench, then bench": Case(BENCH, (BENCH,), on_lab=True),
-    "probe, then probe": Case(("probe", "links"), (("probe", "links"),), on_lab=True),
+    "fault add, then clear": Case(TURNED_DOWN, (CLEARED,), before=(UP,)),
+    "fault clear, then clear": Case(CLEARED, (CLEARED,), before=(UP, TURNED_DOWN)),
+    "ev deny, then allow": Case(("ev", "deny", *ALLOWED[2:]), (ALLOWED,), before=(UP,)),
+    "restart, then restart": Case(("restart", "h0"), (("restart",),), before=(UP,)),
+    "bench, then bench": Case(BENCH, (BENCH,), before=(UP,)),
+    "probe, then probe": Case(("probe", "links"), (("probe", "links"),), before=(UP,)),
     "capture, then capture": Case(
         ("capture", "h0", "-w", "x.pcapng", "--duration", "300ms"),
         (("capture", "h0", "-w", "x.pcapng", "--duration", "100ms"),),
-        on_lab=True,
+        before=(UP,),
     ),
-    "top, then top": Case(("top", "--once", "-i", "100ms"), (("top", "--once", "-i", "100ms"),), on_lab=True),
+    "top, then top": Case(
+        ("top", "--once", "-i", "100ms"), (("top", "--once", "-i", "100ms"),), before=(UP,)
+    ),
+    "serve, then status": Case(("serve",), (("status",),), before=(UP,), is_server=True),
+    "metrics serve, then status": Case(
+        ("metrics", "serve", "--port", "19847"), (("status",),), before=(UP,), is_server=True
+    ),
+    "observe up, then down": Case(OBSERVE, (("observe", "down"),)),
+    "observe up, then up and down": Case(OBSERVE, (OBSERVE, ("observe", "down"))),
+    "observe down, then down": Case(("observe", "down"), (("observe", "down"),), before=(OBSERVE,)),
 }
 
 
@@ -111,54 +146,80 @@ class Walk:
 
     def lost(self, moments: int) -> Iterator[tuple[int, bool, list[str]]]:
         """Of each moment: its number, whether the command was still going on, and what is left or wrong."""
-        if self._case.on_lab:
-            self._must(*UP)
+        if self._case.emptied is not None:
+            self._must(*CAMPAIGN)
+        self._prepare()
         length_s = self._length_s()
         for moment in range(moments):
-            if self._case.on_lab:
-                self._must(*UP)
-            before = self._machine()
+            self._clean()
+            before = self._machine_with_lab() if self._case.is_on_lab else self._machine()
+            self._prepare()
             killed = self._kill_after(length_s * (moment + 0.5) / moments)
             wrong = [
                 f"{' '.join(words)}: status {done.returncode}: {done.stderr.strip()[-300:]}"
                 for words in self._case.after
                 if (done := self._run(*words)).returncode
             ]
-            wrong += self._unhealthy() if self._case.leaves_lab else []
-            if self._case.on_lab and not self._case.leaves_lab:
-                self._must(*UP)
-            elif self._case.leaves_lab and not self._case.on_lab:
-                self._must("down")
-            machine = self._machine()
-            wrong += sorted(f"{thing} is left" for thing in machine - before)
-            wrong += sorted(f"{thing} is gone" for thing in before - machine)
+            if self._case.leaves_lab:
+                wrong += self._unhealthy()
+            after = self._machine_with_lab() if self._case.is_on_lab else self._machine_without_lab()
+            wrong += sorted(f"{thing} is left" for thing in after - before)
+            wrong += sorted(f"{thing} is gone" for thing in before - after)
             yield moment, killed, wrong
+            if wrong:
+                self._must("down", "--all")
+
+    def _prepare(self) -> None:
+        for words in self._case.before:
+            self._must(*words)
+        if self._case.emptied is not None:
+            (self._folder / self._case.emptied).write_bytes(b"")
+
+    def _clean(self) -> None:
+        """A lab that is to be there stays from one moment to the next."""
+        if not self._case.is_on_lab:
             self._must("down", "--all")
+
+    def _machine_with_lab(self) -> set[str]:
+        self._must(*UP)
+        return self._machine()
+
+    def _machine_without_lab(self) -> set[str]:
+        if self._case.leaves_lab:
+            self._must("down")
+        return self._machine()
 
     def _length_s(self) -> float:
         begun_ns = monotonic_ns()
+        if self._case.is_server:
+            with self._start(*self._case.command, stdout=subprocess.PIPE) as server:
+                assert server.stdout is not None
+                server.stdout.readline()
+                server.kill()
+            return 2 * (monotonic_ns() - begun_ns) / 1e9
         self._run(*self._case.command)
         length_s = (monotonic_ns() - begun_ns) / 1e9
         for words in self._case.after:
             self._run(*words)
-        if not self._case.on_lab:
-            self._must("down", "--all")
         return length_s
 
     def _kill_after(self, delay_s: float) -> bool:
-        with subprocess.Popen(
-            self._command(*self._case.command),
-            cwd=self._folder,
-            env=self._environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        ) as process:
+        with self._start(*self._case.command, stdout=subprocess.DEVNULL) as process:
             try:
                 process.wait(delay_s)
             except subprocess.TimeoutExpired:
                 process.kill()
                 return True
             return False
+
+    def _start(self, *words: str, stdout: int) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
+            self._command(*words),
+            cwd=self._folder,
+            env=self._environment,
+            stdout=stdout,
+            stderr=subprocess.DEVNULL,
+        )
 
     def _unhealthy(self) -> list[str]:
         done = self._run("status", "-o", "json")
@@ -206,7 +267,7 @@ class Walk:
         )
 
     def _command(self, *words: str) -> Sequence[str]:
-        names_no_lab = words[0] == "campaign" or words == ("down", "--all")
+        names_no_lab = words[0] in NAMELESS or words == ("down", "--all")
         return [sys.executable, "-m", "testbed.cli", *(() if names_no_lab else ("-n", LAB)), *words]
 
 
