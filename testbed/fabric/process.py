@@ -84,6 +84,14 @@ def observe_process(pid: int) -> ProcessIdentity | None:
     return ProcessIdentity(pid, int(fields[_STAT_START]))
 
 
+def session(pid: int) -> int | None:
+    """The session of a process, named by its first; None when the process is gone."""
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return None
+
+
 def own_identity() -> ProcessIdentity:
     """The calling process.
 

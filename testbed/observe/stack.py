@@ -7,7 +7,7 @@ from typing import Final
 from testbed.errors import CleanupError, PreflightError, TestbedError, UsageError
 from testbed.fabric.engine_socket import is_engine_listening
 from testbed.fabric.lock import exclusive
-from testbed.fabric.process import find_marked
+from testbed.fabric.process import find_marked, session
 from testbed.fabric.process import stop_processes as end_processes
 from testbed.observe.launch import Progress, is_running
 from testbed.observe.local_service import GRACE_NS
@@ -78,6 +78,8 @@ def _bring_up(
             hint="take it down first: mrc-testbed observe down",
         )
     alive = tuple(service for service in known.services if is_running(service)) if known else ()
+    if known is None or len(alive) < len(known.services):
+        _end_strays(paths, alive)
     state = StackState(settings=settings, services=alive)
     try:
         for name, start in (
@@ -99,6 +101,17 @@ def _bring_up(
         raise
     write_stack(paths, state)
     return state
+
+
+def _end_strays(paths: StackPaths, recorded: tuple[ServiceRecord, ...]) -> None:
+    """Ends what a killed `up` has started and nobody has recorded: it holds the ports."""
+    sessions = {service.pid for service in recorded}
+    end_processes([each for each in find_marked(paths.mark) if session(each.pid) not in sessions], GRACE_NS)
+    known = {service.container_id for service in recorded}
+    for container_id in set(_containers(paths)) - known:
+        from testbed.observe.container import remove_container  # noqa: PLC0415 - see _containers
+
+        remove_container(container_id)
 
 
 def _with(state: StackState, service: ServiceRecord) -> StackState:

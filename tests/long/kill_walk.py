@@ -38,16 +38,7 @@ UP = ("up", "--runtime", "netns", "-t", "topology.yaml")
 BENCH = ("bench", "write-bw", "h0", "h1", "--size", "16KiB", "--duration", "300ms")
 
 
-OBSERVE = (
-    "observe",
-    "up",
-    "--exporter-port",
-    "19847",
-    "--prometheus-port",
-    "19848",
-    "--grafana-port",
-    "19849",
-)
+OBSERVE = ("observe", "up", "--exporter-port=19847", "--prometheus-port=19848", "--grafana-port=19849")
 CAMPAIGN = ("campaign", "run", "campaign.yaml", "--runtime", "netns")
 JOURNAL = "campaigns/walked/latest/journal.jsonl"
 TURNED_DOWN = ("fault", "add", "link-down", "--link", LINK, "--for", "10m")
@@ -63,21 +54,18 @@ class Case:
     Attributes:
         command: its words.
         after: the commands that follow; whatever is left then is lost.
-        before: what a moment begins with; with `up` in it, a lab is up before and after.
+        is_on_lab: whether a lab is up before, and when all is done.
+        before: what a moment begins with.
         emptied: a file that is emptied before each moment; a campaign runs first, whose journal it is.
         is_server: it ends by signals alone, and says on stdout when it is ready.
     """
 
     command: tuple[str, ...]
     after: tuple[tuple[str, ...], ...]
+    is_on_lab: bool = False
     before: tuple[tuple[str, ...], ...] = ()
     emptied: str | None = None
     is_server: bool = False
-
-    @property
-    def is_on_lab(self) -> bool:
-        """Whether a lab is up before, and when all is done."""
-        return UP in self.before
 
     @property
     def leaves_lab(self) -> bool:
@@ -88,7 +76,7 @@ class Case:
 CASES = {
     "up, then down": Case(UP, (("down",),)),
     "up, then up": Case(UP, (UP,)),
-    "down, then down": Case(("down",), (("down",),), before=(UP,)),
+    "down, then down": Case(("down",), (("down",),), is_on_lab=True),
     "run, then down": Case(("run", "scenario.yaml", "--runtime", "netns"), (("down",),)),
     "run, then run": Case(
         ("run", "scenario.yaml", "--runtime", "netns"), (("run", "scenario.yaml", "--runtime", "netns"),)
@@ -98,23 +86,21 @@ CASES = {
     "campaign resume, then resume": Case(
         ("campaign", "resume", "walked"), (("campaign", "resume", "walked"),), emptied=JOURNAL
     ),
-    "fault add, then clear": Case(TURNED_DOWN, (CLEARED,), before=(UP,)),
-    "fault clear, then clear": Case(CLEARED, (CLEARED,), before=(UP, TURNED_DOWN)),
-    "ev deny, then allow": Case(("ev", "deny", *ALLOWED[2:]), (ALLOWED,), before=(UP,)),
-    "restart, then restart": Case(("restart", "h0"), (("restart",),), before=(UP,)),
-    "bench, then bench": Case(BENCH, (BENCH,), before=(UP,)),
-    "probe, then probe": Case(("probe", "links"), (("probe", "links"),), before=(UP,)),
+    "fault add, then clear": Case(TURNED_DOWN, (CLEARED,), is_on_lab=True),
+    "fault clear, then clear": Case(CLEARED, (CLEARED,), is_on_lab=True, before=(TURNED_DOWN,)),
+    "ev deny, then allow": Case(("ev", "deny", *ALLOWED[2:]), (ALLOWED,), is_on_lab=True),
+    "restart, then restart": Case(("restart", "h0"), (("restart",),), is_on_lab=True),
+    "bench, then bench": Case(BENCH, (BENCH,), is_on_lab=True),
+    "probe, then probe": Case(("probe", "links"), (("probe", "links"),), is_on_lab=True),
     "capture, then capture": Case(
         ("capture", "h0", "-w", "x.pcapng", "--duration", "300ms"),
         (("capture", "h0", "-w", "x.pcapng", "--duration", "100ms"),),
-        before=(UP,),
+        is_on_lab=True,
     ),
-    "top, then top": Case(
-        ("top", "--once", "-i", "100ms"), (("top", "--once", "-i", "100ms"),), before=(UP,)
-    ),
-    "serve, then status": Case(("serve",), (("status",),), before=(UP,), is_server=True),
+    "top, then top": Case(TOP, (TOP,), is_on_lab=True),
+    "serve, then status": Case(("serve",), (("status",),), is_on_lab=True, is_server=True),
     "metrics serve, then status": Case(
-        ("metrics", "serve", "--port", "19847"), (("status",),), before=(UP,), is_server=True
+        ("metrics", "serve", "--port", "19847"), (("status",),), is_on_lab=True, is_server=True
     ),
     "observe up, then down": Case(OBSERVE, (("observe", "down"),)),
     "observe up, then up and down": Case(OBSERVE, (OBSERVE, ("observe", "down"))),
@@ -148,11 +134,11 @@ class Walk:
         """Of each moment: its number, whether the command was still going on, and what is left or wrong."""
         if self._case.emptied is not None:
             self._must(*CAMPAIGN)
+        self._level()
         self._prepare()
         length_s = self._length_s()
+        before = self._machine_between()
         for moment in range(moments):
-            self._clean()
-            before = self._machine_with_lab() if self._case.is_on_lab else self._machine()
             self._prepare()
             killed = self._kill_after(length_s * (moment + 0.5) / moments)
             wrong = [
@@ -162,12 +148,18 @@ class Walk:
             ]
             if self._case.leaves_lab:
                 wrong += self._unhealthy()
-            after = self._machine_with_lab() if self._case.is_on_lab else self._machine_without_lab()
+            after = self._machine_between()
             wrong += sorted(f"{thing} is left" for thing in after - before)
             wrong += sorted(f"{thing} is gone" for thing in before - after)
             yield moment, killed, wrong
             if wrong:
-                self._must("down", "--all")
+                self._level()
+
+    def _level(self) -> None:
+        """The machine as it is between two moments, whatever was there."""
+        self._must("down", "--all")
+        if self._case.is_on_lab:
+            self._must(*UP)
 
     def _prepare(self) -> None:
         for words in self._case.before:
@@ -175,17 +167,11 @@ class Walk:
         if self._case.emptied is not None:
             (self._folder / self._case.emptied).write_bytes(b"")
 
-    def _clean(self) -> None:
-        """A lab that is to be there stays from one moment to the next."""
-        if not self._case.is_on_lab:
-            self._must("down", "--all")
-
-    def _machine_with_lab(self) -> set[str]:
-        self._must(*UP)
-        return self._machine()
-
-    def _machine_without_lab(self) -> set[str]:
-        if self._case.leaves_lab:
+    def _machine_between(self) -> set[str]:
+        """With a lab if the case is about one, else without; a lab that is up stays from moment to moment."""
+        if self._case.is_on_lab and not self._case.leaves_lab:
+            self._must(*UP)
+        elif self._case.leaves_lab and not self._case.is_on_lab:
             self._must("down")
         return self._machine()
 

@@ -22,7 +22,7 @@ from grafana_double import TOKEN, GrafanaDouble, serving
 from live_prometheus import Prometheus, free_port, require_program
 from observed_lab import Command, clean_environment
 
-from testbed.fabric.process import find_marked
+from testbed.fabric.process import find_marked, is_alive, stop_processes
 from testbed.observe import grafana_server, prometheus, server, stack
 from testbed.observe.container import stack_containers
 from testbed.observe.state import ServiceName, StackPaths, StackSettings, StackState, read_stack
@@ -126,6 +126,24 @@ def test_up_twice_and_down_twice(command: Command) -> None:
     assert "go on" not in command("down", "--all", "--dry-run").stderr
     assert "there was no stack" in command.succeeds("observe", "down")
     assert "there is no stack" in command.succeeds("observe", "status")
+
+
+def test_up_ends_what_a_killed_up_has_started_and_not_recorded(here: StackPaths, command: Command) -> None:
+    require_program("prometheus")
+    chosen = settings()
+    here.folder.mkdir(parents=True)
+    stray = server.start_exporter(here, chosen, lambda _: None)
+    command.succeeds("observe", "up", *ports(chosen))
+    assert not is_alive(stray.identity)
+    state = read_stack(here)
+    assert state is not None
+    [exporter, prometheus_of_first] = state.services[:2]
+    stop_processes([exporter.identity], 0)
+    stray = server.start_exporter(here, chosen, lambda _: None)
+    command.succeeds("observe", "up", *ports(chosen))
+    assert not is_alive(stray.identity)
+    assert is_alive(prometheus_of_first.identity)
+    command.succeeds("observe", "down")
 
 
 def test_prometheus_is_not_root_listens_here_only_and_is_bounded(here: StackPaths) -> None:
