@@ -76,7 +76,8 @@ class AgentClient(VerbMethods):
             elif message.get("id") == number:
                 break
         if "error" in message:
-            raise UsageError(f"{verb}: {message['error']}", hint=message.get("hint"))
+            hint = message.get("hint")
+            raise UsageError(f"{verb}: {message['error']}", hint=hint if isinstance(hint, str) else None)
         if "result" not in message:
             raise AgentError(f"the NIC agent at {self._path} sent an answer without a result")
         return message["result"]

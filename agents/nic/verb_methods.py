@@ -1,7 +1,11 @@
 """The verbs of a NIC as methods, whatever carries them to its agent."""
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Final
+
+from agents.errors import AgentError, UsageError
+
+_HELLO: Final = {"host", "host_index", "memory_bytes", "qps_max"}
 
 
 class VerbMethods(ABC):
@@ -19,8 +23,28 @@ class VerbMethods(ABC):
         """Sends a verb without waiting; one that the agent refuses comes back as an event `refused`."""
 
     def hello(self) -> dict[str, Any]:
-        """Who answers: host, host_index, memory_bytes, qps_max."""
-        result: dict[str, Any] = self.call("hello")
+        """Who answers: host, host_index, memory_bytes, qps_max.
+
+        Raises:
+            AgentError: nobody does, or not in this form.
+        """
+        try:
+            result = self.call("hello")
+        except UsageError as error:  # it takes no argument that could be refused
+            raise AgentError(f"a NIC agent does not say who it is: {error.message}") from error
+        if not isinstance(result, dict) or not result.keys() >= _HELLO:
+            raise AgentError("a NIC agent does not say who it is")
+        return result
+
+    def denied_paths(self) -> list[dict[str, int]]:
+        """Paths that no QP takes: peer_host, plane, uplink.
+
+        Raises:
+            AgentError: nobody answers, or not with a list.
+        """
+        result = self.call("denied_paths")
+        if not isinstance(result, list):
+            raise AgentError("a NIC agent does not say which paths it denies")
         return result
 
     def register_memory(self, length: int) -> dict[str, int]:

@@ -89,7 +89,7 @@ def _carry_out(agent: AgentClient, choice: EvChoice, far: Node | None, *, is_den
     peer = None if far is None else far.index
     if choice.ev is None:
         path = {"plane": choice.plane, "uplink": choice.uplink, "peer_host": peer}
-        if not is_denied and path not in agent.call("denied_paths"):
+        if not is_denied and path not in agent.denied_paths():
             towards = "all hosts" if far is None else far.name
             raise UsageError(
                 f"{choice.text!r} is not denied towards {towards}", hint="write it as `ev deny` was given it"

@@ -105,7 +105,7 @@ class LabTarget(MapTarget):
         with AgentClient(self._paths.agent_socket(host), _ANSWER_NS) as agent:
             for path in denied:
                 agent.call("deny_path", **path._asdict())
-            known = agent.call("denied_paths")
+            known = agent.denied_paths()
             for path in allowed:
                 if path not in denied and path._asdict() in known:
                     agent.call("allow_path", **path._asdict())

@@ -72,7 +72,7 @@ class VirtualTarget(MapTarget):
         agent = VirtualConnection(self._lab, host)
         for path in denied:
             agent.call("deny_path", **path._asdict())
-        known = agent.call("denied_paths")
+        known = agent.denied_paths()
         for path in allowed:
             if path not in denied and path._asdict() in known:
                 agent.call("allow_path", **path._asdict())

@@ -11,6 +11,11 @@ from scripted_agent import answer, scripted_agent, send
 
 from agents.nic.client import MESSAGE_BYTES_MAX, AgentClient
 from testbed.errors import AgentError, UsageError
+from testbed.fabric.paths import lab_paths
+from testbed.fabric.process import own_identity
+from testbed.fabric.repair import silent_agents
+from testbed.fabric.state import LabState, Phase, ProcessRecord, RuntimeName
+from testbed.topology.spec import TopologySpec
 
 SHORT_NS = 50_000_000
 LONG_NS = 30_000_000_000
@@ -49,6 +54,64 @@ def test_refusal_is_a_usage_error_with_verb_and_hint(path: Path) -> None:
             "register_memory: length: 0 bytes",
             "ask for more",
         )
+
+
+@pytest.mark.parametrize("said", [{"error": "not today"}, {"result": None}, {"result": {"host": "h0"}}])
+def test_agent_that_does_not_say_who_it_is_is_none(path: Path, said: dict[str, object]) -> None:
+    def script(connection: socket.socket, requests: Requests) -> None:
+        send(connection, {"id": next(requests)["id"], **said})
+
+    with (
+        scripted_agent(path, script),
+        AgentClient(path, LONG_NS) as client,
+        pytest.raises(AgentError, match="does not say who it is"),
+    ):
+        client.hello()
+
+
+def test_an_agent_that_refuses_to_say_who_it_is_counts_as_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MRC_TESTBED_STATE_DIR", str(tmp_path))
+    paths, here = lab_paths("lab"), own_identity()
+    paths.node_folder("h0").mkdir(parents=True)
+    agent = ProcessRecord(node="h0", pid=here.pid, start_ticks=here.start_ticks)
+    state = LabState(
+        name="lab",
+        runtime=RuntimeName.NETNS,
+        phase=Phase.UP,
+        version="0",
+        spec=TopologySpec(),
+        processes=(agent,),
+    )
+
+    def script(connection: socket.socket, requests: Requests) -> None:
+        send(connection, {"id": next(requests)["id"], "error": "not today"})
+
+    with scripted_agent(paths.agent_socket("h0"), script):
+        assert silent_agents(paths, state, LONG_NS, ()) == {"h0"}
+
+
+def test_denied_paths_that_are_no_list(path: Path) -> None:
+    def script(connection: socket.socket, requests: Requests) -> None:
+        send(connection, answer(next(requests), 5))
+
+    with (
+        scripted_agent(path, script),
+        AgentClient(path, LONG_NS) as client,
+        pytest.raises(AgentError, match="does not say which paths"),
+    ):
+        client.denied_paths()
+
+
+def test_a_hint_that_is_no_text_is_left_out(path: Path) -> None:
+    def script(connection: socket.socket, requests: Requests) -> None:
+        send(connection, {"id": next(requests)["id"], "error": "no", "hint": [1]})
+
+    with scripted_agent(path, script), AgentClient(path, LONG_NS) as client:
+        with pytest.raises(UsageError) as caught:
+            client.register_memory(0)
+        assert caught.value.hint is None
 
 
 def test_events_around_an_answer_are_kept_in_order(path: Path) -> None:
