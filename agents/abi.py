@@ -1216,7 +1216,7 @@ class Probe(Structure):
     port_status_mask: int
     entropy: int
     peer_host: int
-    pad0: int
+    qpn: int
 
     _fields_ = (
         ("is_pending", c_uint64),
@@ -1228,7 +1228,7 @@ class Probe(Structure):
         ("port_status_mask", c_uint32),
         ("entropy", c_uint32),
         ("peer_host", c_uint32),
-        ("pad0", c_uint32),
+        ("qpn", c_uint32),
     )
 
 

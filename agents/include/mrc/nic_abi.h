@@ -86,7 +86,7 @@ struct mrc_probe {
 	__u32 port_status_mask;
 	__u32 entropy; /* this and peer_host: of the answer, exactly */
 	__u32 peer_host;
-	__u32 pad0;
+	__u32 qpn; /* of the QP; its index may be another's by the time of the answer */
 };
 
 enum mrc_kick_mode {

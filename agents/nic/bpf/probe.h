@@ -48,6 +48,7 @@ static __always_inline __s32 probe_enter(const struct probe_order *order, __u64 
 	probe->is_pending = 0;
 	probe->probe_id = id;
 	probe->qp_index = order->qp_index;
+	probe->qpn = order->qpn;
 	probe->ev_index = order->ev_index;
 	probe->kind = order->kind;
 	probe->port_status_mask = order->mask;
@@ -189,6 +190,7 @@ __noinline int send_reverse_probe(struct xdp_md *ctx)
 	if (!usable)
 		return XDP_DROP;
 	order.qp_index = qp_index;
+	order.qpn = qp->qpn;
 	bpf_spin_lock(&qp->lock);
 	order.to.entropy = reverse_candidate(qp, usable, random);
 	bpf_spin_unlock(&qp->lock);
@@ -310,7 +312,8 @@ static __always_inline int on_reverse_answer(struct mrc_probe *probe, __u32 id, 
 	__u32 qp_index = probe->qp_index, entropy = probe->entropy, is_alive;
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 
-	if (!qp || !answer || !__sync_lock_test_and_set(&probe->is_pending, 0))
+	if (!qp || !answer || qp->qpn != probe->qpn ||
+	    !__sync_lock_test_and_set(&probe->is_pending, 0))
 		return nic_drop(MRC_NC_DROP_STALE_PROBE);
 	answer->packet = (struct received){
 	    .qp_index = qp_index, .plane = plane, .entropy = entropy, .is_retransmission = 1};

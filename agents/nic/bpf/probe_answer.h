@@ -34,7 +34,9 @@ __noinline int probe_answered(__u32 id, __u32 kind, __u32 qp_index, __u32 entrop
 	kind = probe->kind;
 	mask = probe->port_status_mask;
 	qp = bpf_map_lookup_elem(&qps, &qp_index);
-	if (!qp || (kind == MRC_PROBE_RELIABILITY && qp->evs[ev_index].entropy != entropy) ||
+	/* The QP, or the EV at its place, may be another one by now. */
+	if (!qp || qp->qpn != probe->qpn || qp->evs[ev_index].entropy != probe->entropy ||
+	    (kind == MRC_PROBE_RELIABILITY && probe->entropy != entropy) ||
 	    !__sync_lock_test_and_set(&probe->is_pending, 0))
 		return 0;
 	ev = &qp->evs[ev_index];

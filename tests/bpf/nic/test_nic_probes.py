@@ -15,7 +15,7 @@ from reference.packet import EndpointRequest, EndpointResponse
 from reference.transport_header import ENDPOINT_QPN, Bth
 from write_source import Sent, WriteSource
 
-from agents.abi import EventKind, EvReason, EvState, Limit, NicCounter
+from agents.abi import Command, EventKind, EvReason, EvState, Limit, NicCounter, ProbeKind
 from agents.nic.work_queue import QPN_MIN
 from testbed.topology.ev_set import build_ev_set
 
@@ -261,6 +261,34 @@ def test_answer_to_another_qp_than_the_endpoint(source: WriteSource) -> None:
     astray = replace(response, bth=replace(response.bth, destination_qpn=source.far.qpn))
     octets = source.far.arriving_octets(astray, 0, source.attributes.evs[0])
     assert source.nic.receive(octets, 0).counters == {NicCounter.DROP_UNKNOWN_QP: 1}
+
+
+def test_answer_to_a_probe_of_an_earlier_qp_says_nothing_of_its_successor(source: WriteSource) -> None:
+    """The successor has the same index, EVs and peer; what its predecessor asked is not its business."""
+    lost = lose_one(source)
+    frames = [*source.nic.probe([lost]), *source.nic.probe([lost], kind=ProbeKind.PORT_STATUS)]
+    ids = [packet_of(frame, EndpointRequest).bth.psn for frame in frames]
+    with source.nic.editing_qp() as qp:
+        qp.qpn += 1 << Limit.QP_INDEX_BITS
+        qp.probe_success_target = 1
+    before = bytes(source.nic.qp())
+    for request_id in ids:
+        assert answer(source, request_id).counters == {NicCounter.DROP_STALE_PROBE: 1}
+    assert bytes(source.nic.qp()) == before
+    assert source.nic.events() == []
+
+
+def test_answer_to_a_probe_of_an_earlier_ev_says_nothing_of_its_successor(source: WriteSource) -> None:
+    (frame,) = source.nic.probe([6])
+    old = source.attributes.evs[6]
+    new = old ^ 1
+    assert source.nic.command(Command.REPLACE, source.index, 6, new, source.nic.qp().evs[6].path)
+    before = bytes(source.nic.qp())
+    source.nic.events()
+    request_id = packet_of(frame, EndpointRequest).bth.psn
+    assert answer(source, request_id, old).counters == {NicCounter.DROP_STALE_PROBE: 1}
+    assert bytes(source.nic.qp()) == before
+    assert source.nic.events() == []
 
 
 # -- probes of no QP -----------------------------------------------------------------------------------------

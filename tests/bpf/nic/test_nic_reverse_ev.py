@@ -188,6 +188,14 @@ def test_answer_counts_once(receiver: Receiver) -> None:
     assert receiver.answer(request_id, ev).counters == {NicCounter.DROP_STALE_PROBE: 1}
 
 
+def test_answer_to_a_probe_of_an_earlier_qp_is_stale(receiver: Receiver) -> None:
+    request_id, ev = receiver.pending[receiver.until_probe()]
+    with receiver.nic.editing_qp() as qp:
+        qp.qpn += 1 << Limit.QP_INDEX_BITS
+    assert receiver.answer(request_id, ev).counters == {NicCounter.DROP_STALE_PROBE: 1}
+    assert not any(known.is_good for known in receiver.nic.qp().reverse)
+
+
 def test_packet_whose_answer_is_urgent_gets_it(receiver: Receiver) -> None:
     for _ in range(SPACING - 1):
         receiver.deliver()
