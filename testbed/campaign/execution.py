@@ -49,6 +49,7 @@ def execute_campaign(
     *,
     progress: Progress,
     retry: frozenset[str] = frozenset(),
+    retries: int = 0,
     is_out_of_time: Callable[[], bool] = lambda: False,
 ) -> int:
     """The exit code of the campaign; runs that are finished are skipped, the summary is written in any case.
@@ -58,13 +59,14 @@ def execute_campaign(
         stage: where runs take place.
         progress: called with each step, in words.
         retry: statuses of finished runs that are done again.
+        retries: how often a run that is UNTRUSTED is repeated at once; each keeps its line and its folder.
         is_out_of_time: asked after each run; once it is so, none is begun any more.
 
     Raises:
         TestbedError: the machine cannot do it, a lab could not be removed, or results cannot be written.
     """
     return _finished(
-        folder, lambda: _carry_out(folder, stage, folder.pending(retry), progress, is_out_of_time)
+        folder, lambda: _carry_out(folder, stage, folder.pending(retry), progress, retries, is_out_of_time)
     )
 
 
@@ -102,6 +104,7 @@ def _carry_out(
     stage: Stage,
     pending: list[PlannedRun],
     progress: Progress,
+    retries: int,
     is_out_of_time: Callable[[], bool],
 ) -> bool:
     """Whether it went through to the end, or was interrupted."""
@@ -113,9 +116,12 @@ def _carry_out(
                 while pending and pending[0].plan.topology == topology:
                     run = pending.pop(0)
                     progress(f"run {run.index} of {total}: {run.key}")
-                    entry = carry_out_run(run, folder.path, run_on_lab, progress)
-                    folder.note(entry)
-                    progress(f"{run.key}: {entry.status}")
+                    for _ in range(retries + 1):
+                        entry = carry_out_run(run, folder.path, run_on_lab, progress)
+                        folder.note(entry)
+                        progress(f"{run.key}: {entry.status}")
+                        if entry.status != Status.UNTRUSTED.value or is_out_of_time():
+                            break
                     if entry.status == Status.INTERRUPTED.value or (pending and is_out_of_time()):
                         return False
                     if entry.status == Status.ERROR.value:

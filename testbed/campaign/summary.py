@@ -1,7 +1,7 @@
 """What a campaign came to: one row per run, as Markdown, JSON, JUnit and HTML."""
 
 import json
-from typing import Any
+from typing import Any, Final
 from xml.etree import ElementTree as ET
 
 from testbed.campaign.folder import SCHEMA_VERSION, CampaignFolder
@@ -11,7 +11,11 @@ from testbed.campaign.plan import PlannedRun
 from testbed.campaign.row import NOT_RUN, Summary, SummaryRow
 from testbed.campaign.side_by_side import VariantRun, judge_across, reason_of, worst_status
 from testbed.campaign.variant_page import build_variant_figure, build_variant_page
+from testbed.scenario.measure.verdict import Status
 from testbed.scenario.report.result_text import printable
+
+_SKIPPED: Final = {NOT_RUN: "the campaign ended before it", Status.UNTRUSTED.value: "UNTRUSTED: "}
+"""Statuses that JUnit knows as skipped -> what the message begins with."""
 
 
 def summarize_campaign(folder: CampaignFolder) -> Summary:
@@ -97,11 +101,14 @@ def summary_document(summary: Summary) -> dict[str, Any]:
 
 
 def build_junit(summary: Summary) -> str:
-    """junit.xml: the campaign is one suite per run, each expectation a case; what has not run is skipped."""
+    """junit.xml: the campaign is one suite per run, each expectation a case; what has not run is skipped,
+    and so is what is UNTRUSTED: it has neither passed nor failed.
+    """
     suites = ET.Element("testsuites", name=summary.name)
     for row in summary.rows:
-        is_broken = row.status not in ("passed", "failed", NOT_RUN)
-        failures = sum(not each["passed"] for each in row.expectations)
+        skipped = _SKIPPED.get(row.status)
+        is_broken = row.status not in ("passed", "failed", *_SKIPPED)
+        failures = sum(not each["passed"] for each in row.expectations) if skipped is None else 0
         suite = ET.SubElement(
             suites,
             "testsuite",
@@ -109,16 +116,18 @@ def build_junit(summary: Summary) -> str:
             tests=str(len(row.expectations) + 1),
             failures=str(failures),
             errors=str(int(is_broken)),
-            skipped=str(int(row.status == NOT_RUN)),
+            skipped=str(0 if skipped is None else len(row.expectations) + 1),
         )
         run = ET.SubElement(suite, "testcase", classname=row.scenario, name="run")
-        if row.status == NOT_RUN:
-            ET.SubElement(run, "skipped", message="the campaign ended before it")
+        if skipped is not None:
+            ET.SubElement(run, "skipped", message=printable(f"{skipped}{row.reason}"))
         elif is_broken:
             ET.SubElement(run, "error", type=row.status, message=printable(row.reason))
         for each in row.expectations:
             case = ET.SubElement(suite, "testcase", classname=row.scenario, name=printable(each["text"]))
-            if not each["passed"]:
+            if skipped is not None:
+                ET.SubElement(case, "skipped", message=printable(f"{skipped}{row.reason}"))
+            elif not each["passed"]:
                 ET.SubElement(case, "failure", type="expectation", message=printable(each["reason"]))
     ET.indent(suites)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(suites, encoding="unicode") + "\n"

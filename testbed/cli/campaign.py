@@ -30,7 +30,7 @@ from testbed.cli.interruption import force_end
 from testbed.cli.options import Settings, command
 from testbed.cli.overload import OverloadGate, OverloadOption
 from testbed.cli.render import plain_table, show
-from testbed.cli.where import JobsOption, RuntimeOption, VirtualOption, Where
+from testbed.cli.where import JobsOption, RetryOption, RuntimeOption, VirtualOption, Where
 from testbed.errors import UsageError
 from testbed.scenario.report.result_folder import LATEST
 
@@ -56,6 +56,7 @@ def run(
     overload: OverloadOption = False,
     virtual: VirtualOption = False,
     jobs: JobsOption = 1,
+    retry_untrusted: RetryOption = 0,
     campaigns: CampaignsFolder = CAMPAIGNS,
 ) -> int:
     """Run every combination of a Campaign file, one after the other, and sum them up.
@@ -71,7 +72,7 @@ def run(
       mrc-testbed campaign run scenarios/campaigns/port-rate.yaml
       mrc-testbed campaign run scenarios/paper/all.yaml --virtual --jobs 2
     """
-    where = Where(runtime, is_virtual=virtual, jobs=jobs)
+    where = Where(runtime, is_virtual=virtual, jobs=jobs, retries=retry_untrusted)
     gate = OverloadGate(insists=overload or virtual)
     plan = plan_campaign(path, seed=settings.seed, admit=gate.plan)
     if not virtual:
@@ -97,6 +98,7 @@ def resume(
     runtime: RuntimeOption = None,
     virtual: VirtualOption = False,
     jobs: JobsOption = 1,
+    retry_untrusted: RetryOption = 0,
     campaigns: CampaignsFolder = CAMPAIGNS,
 ) -> int:
     """Go on with a campaign: runs that finished are skipped, those in error or interrupted are repeated.
@@ -108,7 +110,7 @@ def resume(
       mrc-testbed campaign resume port-rate
       mrc-testbed campaign resume port-rate --retry untrusted
     """
-    where = Where(runtime, is_virtual=virtual, jobs=jobs)
+    where = Where(runtime, is_virtual=virtual, jobs=jobs, retries=retry_untrusted)
     chosen = frozenset(retry or ())
     if unknown := sorted(chosen - FINISHED):
         raise UsageError(f"--retry {unknown[0]}: {', '.join(sorted(FINISHED))} are accepted")
@@ -269,6 +271,7 @@ def run_campaign(settings: Settings, folder: CampaignFolder, where: Where, retry
         stage,
         progress=settings.progress,
         retry=retry,
+        retries=where.retries,
         # --timeout ends the run that is under way when it rings, and rings once
         is_out_of_time=lambda: has_limit and signal.getitimer(signal.ITIMER_REAL)[0] == 0,
     )

@@ -18,10 +18,11 @@ from testbed.campaign.summary import summarize_campaign
 from testbed.cli.bench_collective import collective_table
 from testbed.cli.campaign import run_campaign, show_plan, show_summary
 from testbed.cli.interruption import force_end
+from testbed.cli.machine_watch import MachineWatch
 from testbed.cli.options import OutputFormat, Settings, command
 from testbed.cli.overload import OverloadGate, OverloadOption
 from testbed.cli.render import plain_table, say, show, write_out
-from testbed.cli.where import JobsOption, RuntimeOption, VirtualOption, Where
+from testbed.cli.where import JobsOption, RetryOption, RuntimeOption, VirtualOption, Where
 from testbed.errors import UsageError
 from testbed.hostprep.playbook import find_in_clone
 from testbed.metrics.exporter import exporter_running
@@ -68,6 +69,7 @@ def run(
     overload: OverloadOption = False,
     virtual: VirtualOption = False,
     jobs: JobsOption = 1,
+    retry_untrusted: RetryOption = 0,
     runs: RunsFolder = Path("runs"),
 ) -> int:
     """Run one scenario: workload, faults, expectations; a verdict and a result folder.
@@ -86,9 +88,10 @@ def run(
       mrc-testbed run scenarios/t0-t1-flap.yaml
       mrc-testbed run scenarios/gray-loss.yaml --seed 7 --keep -n gray
       mrc-testbed run scenarios/t0-t1-flap.yaml --dry-run
+      mrc-testbed run scenarios/incast-victim.yaml --retry-untrusted 3
       mrc-testbed run scenarios/paper/permutation.yaml --virtual --jobs 2
     """
-    where = Where(runtime, is_virtual=virtual, jobs=jobs)
+    where = Where(runtime, is_virtual=virtual, jobs=jobs, retries=retry_untrusted)
     if virtual and keep:
         raise UsageError("--keep: a lab in virtual time ends with its run")
     loaded = load_scenario(path)
@@ -238,12 +241,19 @@ def _run(
     if where.is_virtual:
         return run_virtually(resolved, source, runs, force=force_end, progress=say_progress)
     with ExitStack() as stack:
+        machine = MachineWatch(settings, name)
         lab = stack.enter_context(
             lab_for_run(resolved.topology, name=name, runtime=where.runtime, keep=keep, progress=say_progress)
         )
         clock = stack.enter_context(catching_signals(force_end))
         world = stack.enter_context(live_world(lab, clock))
-        return execute(resolved, source, world, LiveLab(lab), runs, say_progress)
+        for attempt in range(where.retries + 1):
+            machine.begin()
+            finished = execute(resolved, source, world, LiveLab(lab), runs, say_progress)
+            machine.explain(finished.result.verdict.status, retries=where.retries - attempt)
+            if finished.result.verdict.status is not Status.UNTRUSTED:
+                break
+        return finished
 
 
 def _show_plan(settings: Settings, resolved: Plan) -> None:

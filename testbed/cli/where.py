@@ -23,6 +23,17 @@ JobsOption = Annotated[
     int, typer.Option("--jobs", metavar="N", min=1, help="With --virtual: so many runs at a time.")
 ]
 
+RetryOption = Annotated[
+    int,
+    typer.Option(
+        "--retry-untrusted",
+        metavar="N",
+        min=0,
+        max=100,
+        help="Repeat a run that is UNTRUSTED up to N times; each keeps its results.",
+    ),
+]
+
 
 @dataclass(frozen=True, slots=True)
 class Where:
@@ -32,6 +43,7 @@ class Where:
         runtime: for labs that are made; None: as `up` chooses.
         is_virtual: in virtual time instead.
         jobs: how many at a time, in virtual time.
+        retries: how often a run that is UNTRUSTED is repeated.
 
     Raises:
         UsageError: the options do not go together.
@@ -40,6 +52,7 @@ class Where:
     runtime: RuntimeName | None
     is_virtual: bool = False
     jobs: int = 1
+    retries: int = 0
 
     def __post_init__(self) -> None:
         if self.is_virtual and self.runtime is not None:

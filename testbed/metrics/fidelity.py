@@ -18,8 +18,9 @@ from testbed.metrics.histogram import Histogram
 _LATE: Final = "frames left their queues late, p99"
 _LATE_QUANTILE: Final = 0.99
 _LATENESS_MIN_NS: Final = 100_000
-_LATENESS_MAX_NS: Final = 500_000
-_LATENESS_RTT_SHARE: Final = 0.5
+LATE_RATIO: Final = 0.33
+"""Of the idle RTT: less than half of NSCC's target delay, so that lateness alone is no congestion."""
+
 _LATE_WINDOW_NS: Final = 1_000_000_000
 
 
@@ -37,7 +38,7 @@ class FidelityLimits:
         ring_drops_ratio: frames that the rings of the links may lose, of data packets sent.
     """
 
-    lateness_ns: int = _LATENESS_MAX_NS
+    lateness_ns: int = _LATENESS_MIN_NS
     late_windows_ratio: float = 0.10
     saturated_ratio: float = 0.10
     steal_ratio: float = 0.05
@@ -45,14 +46,15 @@ class FidelityLimits:
     ring_drops_ratio: float = 0.001
 
 
-def limits_for(base_rtt_ns: int) -> FidelityLimits:
+def limits_for(base_rtt_ns: int, late_ratio: float = LATE_RATIO) -> FidelityLimits:
     """The limits of a lab with that idle RTT; 0 for an unshaped one.
 
-    A frame that leaves late makes the RTT it is part of longer by as much: half of the idle RTT is the most,
-    0.1 ms what a machine under load can be held to.
+    Args:
+        base_rtt_ns: a frame that leaves late makes the RTT it is part of longer by as much.
+        late_ratio: share of it that 99 of 100 frames may be late; never less than 0.1 ms, which is what a
+            machine under load can be held to.
     """
-    lateness_ns = min(_LATENESS_MAX_NS, max(_LATENESS_MIN_NS, round(base_rtt_ns * _LATENESS_RTT_SHARE)))
-    return FidelityLimits(lateness_ns=lateness_ns)
+    return FidelityLimits(lateness_ns=max(_LATENESS_MIN_NS, round(base_rtt_ns * late_ratio)))
 
 
 class LatenessReading(NamedTuple):

@@ -25,6 +25,7 @@ _STATUS_MEANINGS: Final = {
 _SECTIONS: Final = (
     ("## spec", ("ScenarioSpec",)),
     ("## Transport", ("TransportSpec",)),
+    ("## Fidelity", ("FidelitySpec",)),
     (
         "## Topology",
         ("TopologySpec", "NicSpec", "LinkDelay", "QueueSpec", "EcnSpec", "TrimSpec", "QueueOverride"),

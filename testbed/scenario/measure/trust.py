@@ -32,7 +32,7 @@ def judge_fidelity(recording: Recording) -> tuple[Finding, ...]:
         pool_empty_drops=_pool_empty_drops(readings),
         events_lost=counts.events_lost,
     )
-    return judge(evidence, limits_for(base_rtt_ns(resolve_topology(topology))))
+    return judge(evidence, limits_for(base_rtt_ns(resolve_topology(topology)), recording.plan.late_ratio))
 
 
 def _counts(readings: list[Reading]) -> HostCounts:

@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 
 from testbed.scenario.measure.link_finding import LinkFinding
 from testbed.scenario.measure.recovery import Phase
+from testbed.scenario.measure.verdict import Status
 from testbed.scenario.report.result import RunResult
 from testbed.units import format_duration_ns, format_rate_bps, format_size_bytes
 from testbed.workloads.nccl import CollectiveResult
@@ -163,11 +164,13 @@ def describe_clock_step(step_ns: int) -> str:
 def build_junit(result: RunResult) -> str:
     """junit.xml: the scenario is the suite, each expectation a case, its reason the text of a failure.
 
-    A run that ended early, or is not trusted, has one more case, `run`, in error: CI must not show green.
+    There is one more case, `run`: in error when the run ended early. A run that is not trusted has neither
+    passed nor failed: all its cases are skipped, with the reason.
     """
     verdict = result.verdict
-    failures = sum(not outcome.has_passed for outcome in verdict.outcomes)
-    is_broken = verdict.status.value not in ("passed", "failed")
+    is_untrusted = verdict.status is Status.UNTRUSTED
+    failures = sum(not outcome.has_passed for outcome in verdict.outcomes) * (not is_untrusted)
+    is_broken = verdict.status not in (Status.PASSED, Status.FAILED, Status.UNTRUSTED)
     seconds = f"{result.duration_ns / 1e9:.3f}"
     suite = ET.Element(
         "testsuite",
@@ -175,6 +178,7 @@ def build_junit(result: RunResult) -> str:
         tests=str(len(verdict.outcomes) + 1),
         failures=str(failures),
         errors=str(int(is_broken)),
+        skipped=str((len(verdict.outcomes) + 1) * is_untrusted),
         time=seconds,
         timestamp=result.started.strftime("%Y-%m-%dT%H:%M:%S"),
     )
@@ -183,11 +187,15 @@ def build_junit(result: RunResult) -> str:
         ET.SubElement(
             run, "error", type=verdict.status.value, message=printable(verdict.reason)
         ).text = printable("\n".join([verdict.reason, *verdict.untrusted]))
+    if is_untrusted:
+        ET.SubElement(run, "skipped", message=printable(f"UNTRUSTED: {verdict.reason}"))
     for outcome in verdict.outcomes:
         case = ET.SubElement(
             suite, "testcase", classname=result.plan.scenario, name=printable(outcome.text), time="0"
         )
-        if not outcome.has_passed:
+        if is_untrusted:
+            ET.SubElement(case, "skipped", message=printable(f"UNTRUSTED: {verdict.reason}"))
+        elif not outcome.has_passed:
             ET.SubElement(
                 case, "failure", type="expectation", message=printable(outcome.reason)
             ).text = printable(outcome.reason)

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from testbed.errors import UsageError
 from testbed.faults.fault import ScheduledFault
+from testbed.metrics.fidelity import LATE_RATIO
 from testbed.scenario.spec.figure_spec import PlannedFigure
 from testbed.topology.spec import TopologySpec
 from testbed.transport.transport_kind import AnyCongestion, TransportKind
@@ -108,6 +109,7 @@ class Plan:
         figure: what figure.svg draws, from the top down; empty for no such file.
         variant: which variant of the scenario this is; None for none.
         measures: quantities whose values are wanted besides, to compare variants.
+        late_ratio: share of the idle RTT that frames may be late before the run is UNTRUSTED.
     """
 
     schema_version: Literal[3]
@@ -124,6 +126,7 @@ class Plan:
     figure: tuple[PlannedFigure, ...] = ()
     variant: str | None = None
     measures: tuple[str, ...] = ()
+    late_ratio: float = LATE_RATIO
 
     @property
     def start_ns(self) -> int:

@@ -72,6 +72,7 @@ def resolve(scenario: Scenario, *, seed: int | None = None) -> Plan:
         figure=tuple(_resolve_figure(figure, workloads) for figure in spec.figure),
         variant=None if scenario.variant is None else scenario.variant.name,
         measures=() if scenario.variant is None else _measures(spec, scenario.variant.name),
+        late_ratio=spec.fidelity.late,
     )
 
 

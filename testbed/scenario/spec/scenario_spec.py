@@ -19,9 +19,11 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails
 
+from testbed.document.fields import Ratio
 from testbed.errors import did_you_mean
 from testbed.faults.node_kinds import Clear
 from testbed.faults.spec import Fault, FaultOrClear
+from testbed.metrics.fidelity import LATE_RATIO
 from testbed.scenario.spec.abort import parse_abort
 from testbed.scenario.spec.expression import parse_expectation, parse_quantity
 from testbed.scenario.spec.expression_tree import Quantity
@@ -72,6 +74,19 @@ class TransportSpec(BaseModel):
         ge=1,
         le=1024,
         description="Packets a QP may have in flight with a fixed window; left out, as the topology says.",
+    )
+
+
+class FidelitySpec(BaseModel):
+    """When a run is UNTRUSTED."""
+
+    model_config = _STRICT
+
+    late: Ratio = Field(
+        default=LATE_RATIO,
+        gt=0,
+        description="Share of the idle RTT by which 99 of 100 frames may leave their queues late, but no "
+        "less than 0.1 ms; a third is less than half of NSCC's target delay.",
     )
 
 
@@ -126,6 +141,9 @@ class ScenarioSpec(BaseModel):
     )
     abort: list[Annotated[str, AfterValidator(_check_abort)]] = Field(
         default=[], description="Conditions that end the run at once, with everything reverted."
+    )
+    fidelity: FidelitySpec = Field(
+        default=FidelitySpec(), description="What the machine is held to during the run."
     )
     figure: list[FigureSpec] = Field(
         default=[], description="Drawings for figure.svg and the top of the report, from the top down."

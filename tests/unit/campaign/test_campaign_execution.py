@@ -187,3 +187,36 @@ def test_two_runs_are_compared_figure_by_figure(folder, stage):
     assert goodput.ratio == pytest.approx(2, rel=0.1)  # both hosts send
     assert figures["detect(flap1)"].after is None
     assert figures["wrong_bytes(main)"].shown(0) == "0"
+
+
+def test_an_untrusted_run_is_repeated_so_often(folder, stage):
+    attempts = []
+
+    def stand_still(run, lab):
+        if run.index == 1:
+            attempts.append(run.key)
+            if len(attempts) < 3:
+                lab.clock.pause_at_ns, lab.clock.pause_ns = lab.clock.now_ns() + 900_000_000, 800_000_000
+
+    stage.before_run = stand_still
+    carry_out(folder, stage, retries=5)
+    assert len(attempts) == 3
+    assert folder.entry(folder.plan.runs[0]).status == "passed"
+    lines = [json.loads(line) for line in (folder.path / "journal.jsonl").read_text().splitlines()]
+    statuses = [line["status"] for line in lines if line["key"] == attempts[0]]
+    assert statuses == ["untrusted", "untrusted", "passed"]
+    assert len({line["folder"] for line in lines}) == len(lines)
+
+
+def test_an_untrusted_run_is_skipped_in_junit(folder, stage):
+    def stand_still(run, lab):
+        if run.index == 5:
+            lab.clock.pause_at_ns, lab.clock.pause_ns = lab.clock.now_ns() + 900_000_000, 800_000_000
+
+    stage.before_run = stand_still
+    carry_out(folder, stage)
+    suites = ET.fromstring((folder.path / "junit.xml").read_text())  # noqa: S314 - we wrote it
+    untrusted = suites[4]
+    assert (untrusted.get("failures"), untrusted.get("errors")) == ("0", "0")
+    assert untrusted.get("skipped") == untrusted.get("tests") == "2"
+    assert all(case.find("skipped").get("message").startswith("UNTRUSTED: ") for case in untrusted)

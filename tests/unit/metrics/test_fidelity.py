@@ -9,7 +9,7 @@ from testbed.metrics.cpu_use import CpuReading, CpuTimes
 from testbed.metrics.fidelity import Evidence, FidelityLimits, LatenessReading, judge, limits_for
 
 SECOND_NS = 10**9
-LIMITS = FidelityLimits()
+LIMITS = FidelityLimits(lateness_ns=500_000)
 
 
 def reading(second: float, *busy_softirq_steal: tuple[float, float, float]) -> CpuReading:
@@ -114,7 +114,8 @@ def test_lost_events_and_an_empty_pool_spoil_a_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("base_rtt_ns", "lateness_ns"), [(0, 100_000), (150_000, 100_000), (600_000, 300_000), (10**8, 500_000)]
+    ("base_rtt_ns", "ratio", "lateness_ns"),
+    [(0, 0.5, 100_000), (150_000, 0.5, 100_000), (600_000, 0.5, 300_000), (140_000_000, 0.05, 7_000_000)],
 )
-def test_lateness_is_judged_by_the_idle_rtt(base_rtt_ns: int, lateness_ns: int) -> None:
-    assert limits_for(base_rtt_ns).lateness_ns == lateness_ns
+def test_lateness_is_judged_by_the_idle_rtt(base_rtt_ns: int, ratio: float, lateness_ns: int) -> None:
+    assert limits_for(base_rtt_ns, ratio).lateness_ns == lateness_ns
