@@ -41,7 +41,7 @@ KERNEL_PARTS ?= load smoke tests
 KERNEL_TESTS ?= tests/bpf
 
 .PHONY: help setup demo test test-long test-tools check audit bench kernels budgets pictures bpf virtual abi \
-	abi-check dashboards image lock clean
+	abi-check coverage dashboards docs image lock clean
 help:
 	@echo "sudo make setup   system packages, Python environment, BPF objects, node image"
 	@echo "sudo make demo    all of that, then a lab, a link flap and its verdict"
@@ -49,13 +49,15 @@ help:
 	@echo "sudo make test-long  what takes hours: tests/long, and new random examples in unit and bpf"
 	@echo "make check        ruff, mypy, bandit, words, seccomp, file modes, import-linter, clang-format, ABI, playbooks, verifiers' budgets"
 	@echo "make audit        known vulnerabilities of the locked packages; asks PyPI"
-	@echo "sudo make bench   the figures of docs/performance.md"
+	@echo "sudo make bench   the figures of docs/reference/performance.md"
 	@echo "sudo make kernels the programs, tests/bpf and a lab under other kernels; KERNELS='6.1 6.12 running'"
 	@echo "sudo make budgets what the programs cost the running kernel's verifier, after a change that is meant"
 	@echo "sudo make pictures  redraw docs/images"
 	@echo "make bpf | abi    compile the BPF programs | regenerate agents/abi.py"
 	@echo "make virtual      compile the same programs for virtual time; needs cc alone"
 	@echo "make dashboards   rewrite dashboards/json"
+	@echo "make docs         the pages of docs/ as a site in build/site; fails on a broken link"
+	@echo "make coverage     what the tests of each tier run, against a floor; TIERS as for test"
 	@echo "make lock         refresh requirements.lock"
 	@echo "make clean        remove what was built; runs/ stays"
 
@@ -98,6 +100,7 @@ check: $(VENV)/.synced bpf
 	try abi $(MAKE) --no-print-directory abi-check; \
 	try playbooks $(BIN)/ansible-playbook --syntax-check --inventory localhost, $(wildcard playbooks/*.yaml); \
 	try words $(BIN)/python -m tests.prose; \
+	try docs $(BIN)/pytest --quiet tests/unit/docs; \
 	try kernels $(BIN)/python -m tests.kernels check; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
 
@@ -147,7 +150,12 @@ $(VENV)/.synced: requirements.lock pyproject.toml
 
 lock: $(VENV)/.synced
 	UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
-		--generate-hashes --upgrade --group dev --group bench --group build --output-file requirements.lock pyproject.toml
+		--generate-hashes --upgrade --group dev --group bench --group docs --group build --output-file requirements.lock pyproject.toml
+
+docs: $(VENV)/.synced
+	@mkdir -p build; NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict >build/site.log 2>&1 \
+		|| { cat build/site.log >&2; exit 1; }
+	@echo "build/site/index.html"
 
 dashboards: $(VENV)/.synced
 	@$(BIN)/python -m dashboards

@@ -54,7 +54,9 @@ def _measure(name: str, part: str) -> Iterator[Figure]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--json", type=Path, help="write all samples there")
-    parser.add_argument("--markdown", type=Path, help="write the table there, as docs/performance.md is")
+    parser.add_argument(
+        "--markdown", type=Path, help="write the table there, as docs/reference/performance.md is"
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
     arguments = parser.parse_args()
     for name in arguments.names:

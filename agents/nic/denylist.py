@@ -1,6 +1,6 @@
 """Paths that no QP of a NIC is to use: whole planes, or single uplinks, to one host or to all.
 
-Source: docs/protocol.md, "EV states"; the denylist of the paper, section 4.
+Source: docs/reference/protocol.md, "EV states"; the denylist of the paper, section 4.
 """
 
 from dataclasses import dataclass

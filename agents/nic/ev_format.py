@@ -6,7 +6,7 @@ and which vary:
 
     width 12, init_val 0x800, mask 0x0ff      1000 vvvv vvvv        v: the next bits of the EV's own number
 
-Source: docs/protocol.md, "EV profiles".
+Source: docs/reference/protocol.md, "EV profiles".
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -3,7 +3,7 @@
 A format profile says what the bits of EVs mean; an EV profile holds EVs of one format, for QPs to be created
 with. Both are plain state: verbs that touch the kernel are in agents.nic.profile_verbs.
 
-Source: docs/protocol.md, "EV profiles".
+Source: docs/reference/protocol.md, "EV profiles".
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """Peers that have not acknowledged the state of our ports: each is notified again until it does.
 
-Only timing is decided here (docs/protocol.md, "Port status").
+Only timing is decided here (docs/reference/protocol.md, "Port status").
 """
 
 from collections.abc import Iterable

@@ -1,6 +1,7 @@
 """When to probe EVs that are ASSUMED_BAD: soon after they fell, then more rarely; quickly while answers come.
 
-Only timing is decided here. The kernel counts answers and brings the EV back (docs/protocol.md, "EV probes").
+Only timing is decided here. The kernel counts answers and brings the EV back (docs/reference/protocol.md, "EV
+probes").
 """
 
 import heapq

@@ -196,7 +196,7 @@ class QueuePair(WorkQueue):
 def carrier_template(config: NicConfig, peer_host: int) -> tuple[int, int, bool]:
     """High and low half of the uSID carrier to a host with plane and uplink 0, and whether it is T0-local.
 
-    Source: docs/protocol.md, "Carriers".
+    Source: docs/reference/protocol.md, "Carriers".
     """
 
     def usid(role: int, index: int) -> int:

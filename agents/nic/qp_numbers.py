@@ -14,7 +14,7 @@ _HALF_TURNS: Final = Limit.QP_TURNS // 2
 
 
 class QpNumbers:
-    """The QP numbers of one NIC, of every transport (docs/protocol.md, "QP numbers").
+    """The QP numbers of one NIC, of every transport (docs/reference/protocol.md, "QP numbers").
 
     The turn of an index is kept in the NIC's work ring, so an agent goes on where the one before it stopped.
 

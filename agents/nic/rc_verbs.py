@@ -1,4 +1,6 @@
-"""Verbs about reliable connections: RoCEv2 and what differs from it in one respect (docs/transports.md)."""
+"""Verbs about reliable connections: RoCEv2 and what differs from it in one respect
+(docs/explanation/transports.md).
+"""
 
 from dataclasses import asdict, fields, replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Verbs about connections of the kernel's own TCP and MPTCP (docs/transports.md)."""
+"""Verbs about connections of the kernel's own TCP and MPTCP (docs/explanation/transports.md)."""
 
 import asyncio
 import contextlib

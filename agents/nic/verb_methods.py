@@ -69,7 +69,7 @@ class VerbMethods(ABC):
         return int(self.call("create_qp", peer_host=peer_host, evs=evs, **attributes))
 
     def create_rc_qp(self, peer_host: int, evs: list[int], **attributes: Any) -> int:
-        """Number of a new QP of a reliable connection (docs/transports.md)."""
+        """Number of a new QP of a reliable connection (docs/explanation/transports.md)."""
         return int(self.call("create_rc_qp", peer_host=peer_host, evs=evs, **attributes))
 
     def create_stream(self, peer_host: int, protocol: str, congestion: str) -> int:

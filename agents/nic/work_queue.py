@@ -13,7 +13,9 @@ QPN_MAX: Final = (1 << 24) - 1
 
 
 def qp_index(qpn: int) -> int:
-    """Index in the NIC's maps of the QP that has, or had, that number (docs/protocol.md, "QP numbers")."""
+    """Index in the NIC's maps of the QP that has, or had, that number (docs/reference/protocol.md, "QP
+    numbers").
+    """
     return qpn & QPN_MIN - 1
 
 

@@ -8,7 +8,7 @@ A profile is in the units of the text (ns, bytes, ratios as fractions of one), N
 the data plane computes with. Standard names are those of libmrc's CC profile; `no_delay`,
 `delay_gain`, `sack_threshold` and `is_fixed` are ours.
 
-Source: docs/protocol.md, "Congestion control parameters".
+Source: docs/reference/protocol.md, "Congestion control parameters".
 """
 
 from collections.abc import Mapping

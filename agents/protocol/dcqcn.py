@@ -1,7 +1,7 @@
 """Parameters of DCQCN, scaled to a fabric.
 
-Source: docs/transports.md, "DCQCN"; Zhu et al., "Congestion Control for Large-Scale RDMA Deployments",
-SIGCOMM 2015, section 5.
+Source: docs/explanation/transports.md, "DCQCN"; Zhu et al., "Congestion Control for Large-Scale RDMA
+Deployments", SIGCOMM 2015, section 5.
 """
 
 from dataclasses import dataclass

@@ -2,7 +2,7 @@
 
 Both ends count the same whatever encapsulation a packet had.
 
-Source: docs/protocol.md, "CC_STATE"; Ultra Ethernet 1.0 section 3.6.13.
+Source: docs/reference/protocol.md, "CC_STATE"; Ultra Ethernet 1.0 section 3.6.13.
 """
 
 from typing import Final

@@ -286,7 +286,7 @@ local function add_header(layout, tvb, offset, tree)
    return values, branch, items
 end
 
--- Parts of an EV: name, lowest bit, width. See docs/protocol.md, "EV format".
+-- Parts of an EV: name, lowest bit, width. See docs/reference/protocol.md, "EV format".
 local EV_PARTS = {
    [0] = { { "plane", 28, 4 }, { "uplink", 16, 12 }, { "copy", 0, 16 } },
    [1] = { { "plane", 28, 4 }, { "uplink", 16, 12 }, { "lane", 8, 8 }, { "copy", 0, 8 } },
@@ -310,7 +310,7 @@ local function add_ev_parts(item, ev, kind)
    item:append_text((" (%s %s)"):format(table.concat(names, ":"), ev_text(ev)))
 end
 
--- What one SACK says: see docs/protocol.md, "SACK bitmap".
+-- What one SACK says: see docs/reference/protocol.md, "SACK bitmap".
 local function explain_sack(seth, branch, items, bitmap_range)
    if seth.answers_probe == 1 then
       branch:add(derived.caused_by_probe, seth.ack_psn_offset % 2 ^ 16):set_generated()

@@ -9,7 +9,7 @@ DISSECTOR: Final = Path(__file__).with_name("mrc.lua")
 def tshark_arguments(forwarding: str = "srv6") -> list[str]:
     """Arguments that make tshark (or wireshark) understand MRC.
 
-    UDP checksums are 0 on purpose (docs/protocol.md, "Packet stack"), which is no error here.
+    UDP checksums are 0 on purpose (docs/reference/protocol.md, "Packet stack"), which is no error here.
 
     Args:
         forwarding: mode of the fabric, which decides what the parts of an EV are.

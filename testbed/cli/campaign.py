@@ -178,7 +178,7 @@ def report(
     [bold]Examples[/bold]
 
       mrc-testbed campaign report port-rate
-      mrc-testbed campaign report paper --into docs/paper.md
+      mrc-testbed campaign report paper --into docs/explanation/paper.md
     """
     folder = CampaignFolder.open(find_campaign(campaigns, what))
     summary = write_summary(folder)

@@ -4,7 +4,7 @@ An unshaped lab is meant to use all the CPU it can get, so saturation does not m
 it a shaped one: under load the drainer polls, and a core is busy however well it keeps up. There the frames
 tell: a queue that is served late is no longer the queue of a port with that rate.
 
-Every limit and why it is what it is: docs/fidelity.md.
+Every limit and why it is what it is: docs/explanation/fidelity.md.
 """
 
 from collections.abc import Sequence

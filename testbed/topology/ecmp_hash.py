@@ -4,7 +4,7 @@ Each step takes one 64-bit word in: state = (state ^ word) * 0x9e3779b97f4a7c15;
 first state has the fabric's seed in its high and the switch's node id in its low half; the result is the high
 half of state * 0xbf58476d1ce4e5b9.
 
-Source: docs/protocol.md, "Forwarding modes"; agents/switch/bpf/forward_ecmp.h is the same in BPF.
+Source: docs/reference/protocol.md, "Forwarding modes"; agents/switch/bpf/forward_ecmp.h is the same in BPF.
 """
 
 from ipaddress import IPv6Address

@@ -72,7 +72,7 @@ def ev_flow_label(entropy: int) -> int:
 def ev_parts(entropy: int, forwarding: str) -> dict[str, int]:
     """What the 32 bits of an EV are, by name, in a fabric of that forwarding mode.
 
-    Source: docs/protocol.md, "EV format".
+    Source: docs/reference/protocol.md, "EV format".
     """
     ev = decode_ev(entropy)
     if forwarding == "ecmp":

@@ -26,7 +26,8 @@ def build_ev_set(
     Raises:
         UsageError: the count cannot be shared equally by the planes, or the hosts are not a pair.
 
-    Source: docs/protocol.md, "The EV set"; the senders of a fabric choose independently of one another.
+    Source: docs/reference/protocol.md, "The EV set"; the senders of a fabric choose independently of one
+    another.
     """
     planes = clos.spec.planes
     total = clos.spec.evs if count is None else count

@@ -9,7 +9,7 @@ cross it, and from the length of a full frame:
                  4 frames                 the pause is heard
     credits   0 ------------------- room: 2 delays and 8 frames
 
-Source: docs/queue-engine.md, "Lossless modes"; IEEE 802.1Qbb for PFC.
+Source: docs/explanation/queue-engine.md, "Lossless modes"; IEEE 802.1Qbb for PFC.
 """
 
 from dataclasses import dataclass

@@ -8,7 +8,7 @@ FIB_LOCAL for a uSID of the switch itself (uN: shift, then look the next one up)
 
 There are no host routes and no protocol; a port that goes down changes nothing here.
 
-Source: RFC 9800 (uN); docs/protocol.md, "Switch".
+Source: RFC 9800 (uN); docs/reference/protocol.md, "Switch".
 """
 
 from collections.abc import Iterator

@@ -12,7 +12,7 @@ decides among links that are equally loaded; see `adaptive_choice` for the other
 
 The table is that of the SRv6 mode: what a carrier would name is looked up.
 
-Source: docs/protocol.md, "Forwarding modes"; agents/switch/bpf/forward_host.h is the same in BPF.
+Source: docs/reference/protocol.md, "Forwarding modes"; agents/switch/bpf/forward_host.h is the same in BPF.
 """
 
 from typing import NamedTuple

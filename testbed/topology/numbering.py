@@ -1,7 +1,7 @@
 """Dense numbers for the nodes, links and ports of a multi-plane Clos, by arithmetic alone.
 
-The data plane addresses its tables by these numbers, so their order is an interface: docs/protocol.md,
-"Numbering".
+The data plane addresses its tables by these numbers, so their order is an interface:
+docs/reference/protocol.md, "Numbering".
 
     node   plane 0: T0 0..t0-1, T1 0..t1-1 | plane 1: ... | then the hosts
     link   host links by host, then plane  | then fabric links by plane, T0, T1, lane

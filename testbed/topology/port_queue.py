@@ -11,7 +11,7 @@ have them:
 A software fabric at a low rate has a product of a few packets, where a share of it would be less than one
 packet; then it is taken as 16 packets.
 
-Source: docs/protocol.md, "Switch"; UEC 3.6.17 for the shares.
+Source: docs/reference/protocol.md, "Switch"; UEC 3.6.17 for the shares.
 """
 
 from dataclasses import dataclass

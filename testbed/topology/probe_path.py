@@ -6,7 +6,7 @@
 Hosts of one T0 share its uplinks out: each takes a run of them that begins at its own place, so that together
 they probe every uplink, most of them more than once.
 
-Source: docs/protocol.md, "Link probes"; the paper, section 4 (Clustermapper).
+Source: docs/reference/protocol.md, "Link probes"; the paper, section 4 (Clustermapper).
 """
 
 from collections.abc import Iterator

@@ -13,7 +13,7 @@ The plane bits stand at the same place in every role: a NIC deposits the plane i
 multiplication. A T0 owns one uSID per lane, T0 i the indices i*U .. i*U+U-1: which of them is named chooses
 the lane on the way down. A T1 owns the numbers of the uplinks that reach it.
 
-Source: RFC 9800 (NEXT-CSID, uN); docs/protocol.md, "uSIDs". The numeric layout is ours.
+Source: RFC 9800 (NEXT-CSID, uN); docs/reference/protocol.md, "uSIDs". The numeric layout is ours.
 """
 
 from dataclasses import dataclass

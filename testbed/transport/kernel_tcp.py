@@ -3,7 +3,7 @@
     tcp     a connection per QP, in one plane; the path in it by a hash of the flow
     mptcp   a connection per QP, with a subflow in every plane
 
-docs/transports.md says how each differs from the real thing.
+docs/explanation/transports.md says how each differs from the real thing.
 """
 
 from dataclasses import dataclass

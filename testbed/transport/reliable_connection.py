@@ -5,8 +5,8 @@
                  adaptively packets take any path, and the responder places them in any order
     spray-gbn    packets of a QP over all paths in turn; DCQCN
 
-The others take packets in order only; all go back to the first one lost. docs/transports.md says how each
-differs from the real thing.
+The others take packets in order only; all go back to the first one lost. docs/explanation/transports.md says
+how each differs from the real thing.
 """
 
 from collections.abc import Mapping

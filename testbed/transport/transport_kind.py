@@ -1,4 +1,6 @@
-"""The transports, each with the congestion control that goes with it. docs/transports.md compares them."""
+"""The transports, each with the congestion control that goes with it. docs/explanation/transports.md compares
+them.
+"""
 
 from collections.abc import Mapping
 from typing import Final, Literal, get_args

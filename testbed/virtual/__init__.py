@@ -1,1 +1,3 @@
-"""Labs in virtual time: the same programs and agents over a queue of events; docs/virtual-time.md."""
+"""Labs in virtual time: the same programs and agents over a queue of events;
+docs/explanation/virtual-time.md.
+"""

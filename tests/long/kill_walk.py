@@ -272,7 +272,7 @@ def walk(name: str) -> Iterator[Walk]:
 
 
 def main() -> int:
-    """The table of docs/reliability.md; the status is 1 when anything was lost."""
+    """The table of docs/explanation/reliability.md; the status is 1 when anything was lost."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--moments", type=int, default=30)
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of: {'; '.join(CASES)}")

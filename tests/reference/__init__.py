@@ -18,5 +18,5 @@
     port lossless            a shaped port; a network of them under PFC or credits
     fault_rules              what link faults do to frames
 
-No I/O. docs/protocol.md and docs/queue-engine.md say what all of it means.
+No I/O. docs/reference/protocol.md and docs/explanation/queue-engine.md say what all of it means.
 """

@@ -8,8 +8,8 @@
 uSID 0 is the active one. What the 16 bits of a uSID mean in this fabric is for testbed.topology to say; the
 shift does not care.
 
-Source: docs/protocol.md, "uSIDs"; RFC 9800 section 4.1.1 (End with NEXT-CSID), block 32, node 16, argument
-80 bits.
+Source: docs/reference/protocol.md, "uSIDs"; RFC 9800 section 4.1.1 (End with NEXT-CSID), block 32, node 16,
+argument 80 bits.
 """
 
 from collections.abc import Sequence

@@ -6,8 +6,8 @@
 
 Fields have the same names here and there; a test drives both with the same events.
 
-Source: docs/transports.md, "DCQCN"; Zhu et al., "Congestion Control for Large-Scale RDMA Deployments",
-SIGCOMM 2015, section 5.
+Source: docs/explanation/transports.md, "DCQCN"; Zhu et al., "Congestion Control for Large-Scale RDMA
+Deployments", SIGCOMM 2015, section 5.
 """
 
 from dataclasses import dataclass

@@ -5,7 +5,7 @@
 
 BTH.psn carries the request id in its low 16 bits, in both directions.
 
-Source: docs/protocol.md, "ERTH and EETH".
+Source: docs/reference/protocol.md, "ERTH and EETH".
 """
 
 from dataclasses import dataclass

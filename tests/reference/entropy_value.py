@@ -7,7 +7,7 @@ An ECMP switch hashes both; a structured EV (STEV) is a string of egress selecto
 of which each tier reads its own; in SRv6 mode the path is in the outer destination address and switches
 ignore the EV.
 
-Source: docs/protocol.md, "EV format".
+Source: docs/reference/protocol.md, "EV format".
 """
 
 from collections.abc import Sequence

@@ -4,7 +4,7 @@
 
 A WRITE with timestamp adds METH 4, TSETH 4 and RETH 16: 138 bytes in front of the payload, 142 with the iCRC.
 
-Source: docs/protocol.md, "Packet stack", "Trimming".
+Source: docs/reference/protocol.md, "Packet stack", "Trimming".
 """
 
 from collections.abc import Collection

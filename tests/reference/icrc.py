@@ -9,7 +9,7 @@ have.
 A trimmed packet cannot carry a valid one: it is recognised by its DSCP before the iCRC is looked at. A lab
 sends zeros, "off", unless told otherwise: looking at every byte of a payload costs a NIC in BPF dearly.
 
-Source: docs/protocol.md, "iCRC"; InfiniBand architecture, annex A17 (RoCEv2).
+Source: docs/reference/protocol.md, "iCRC"; InfiniBand architecture, annex A17 (RoCEv2).
 """
 
 import zlib

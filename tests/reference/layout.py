@@ -2,9 +2,9 @@
 
     Layout("version:4 traffic_class:8 flow_label:20 ...")
 
-Fields follow one another from the most significant bit of the first byte, as the tables of docs/protocol.md
-list them. `name:n` is an unsigned field of n bits, `name:sn` a two's complement one, `name:flag` one bit
-read as a bool, `_:n` reserved bits: sent as 0, ignored on receipt.
+Fields follow one another from the most significant bit of the first byte, as the tables of
+docs/reference/protocol.md list them. `name:n` is an unsigned field of n bits, `name:sn` a two's complement
+one, `name:flag` one bit read as a bool, `_:n` reserved bits: sent as 0, ignored on receipt.
 """
 
 from collections.abc import Iterator, Mapping

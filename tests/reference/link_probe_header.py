@@ -4,7 +4,7 @@
 
 Its opcode, 0xE0, is none of MRC's: the packet is of no concern to anybody but its sender.
 
-Source: docs/protocol.md, "Link probes".
+Source: docs/reference/protocol.md, "Link probes".
 """
 
 from dataclasses import dataclass

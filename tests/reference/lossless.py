@@ -1,4 +1,6 @@
-"""A network of ports under PFC or credits as docs/queue-engine.md defines it, in plain Python, by events."""
+"""A network of ports under PFC or credits as docs/explanation/queue-engine.md defines it, in plain Python, by
+events.
+"""
 
 import heapq
 from collections import deque

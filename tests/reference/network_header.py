@@ -2,7 +2,7 @@
 
 Lengths and next headers are not attributes: they follow from what is inside, and are checked on receipt.
 
-Source: docs/protocol.md, "Packet stack"; RFC 8200, RFC 768.
+Source: docs/reference/protocol.md, "Packet stack"; RFC 8200, RFC 768.
 """
 
 import struct

@@ -7,7 +7,7 @@
 The header has the worked example; fields have the same names here and there. All numbers are integers,
 quotients are rounded down. A test drives both with the same events.
 
-Source: docs/protocol.md, "Congestion control"; Ultra Ethernet 1.0 section 3.6.13.
+Source: docs/reference/protocol.md, "Congestion control"; Ultra Ethernet 1.0 section 3.6.13.
 """
 
 from dataclasses import dataclass

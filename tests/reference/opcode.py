@@ -1,6 +1,6 @@
 """The twelve opcodes, one of our own, and what follows the BTH under each of them.
 
-Source: docs/protocol.md, "Opcodes".
+Source: docs/reference/protocol.md, "Opcodes".
 """
 
 from enum import IntEnum

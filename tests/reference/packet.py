@@ -3,7 +3,7 @@
 `decode_packet` is the inverse of `encode`; what lies outside (Ethernet, IPv6, UDP, iCRC) is
 reference.frame's.
 
-Source: docs/protocol.md, "Opcodes".
+Source: docs/reference/protocol.md, "Opcodes".
 """
 
 from collections.abc import Callable, Mapping

@@ -1,4 +1,6 @@
-"""One shaped port as docs/queue-engine.md defines it, in plain Python: what the BPF programs must equal."""
+"""One shaped port as docs/explanation/queue-engine.md defines it, in plain Python: what the BPF programs must
+equal.
+"""
 
 from collections import deque
 from collections.abc import Iterable

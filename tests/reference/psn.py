@@ -5,7 +5,7 @@
 Of two PSNs the newer is the one less than half the circle ahead. A QP never has more than its PSN range
 outstanding, far below half the circle, so the comparison is never ambiguous in a working connection.
 
-Source: docs/protocol.md, "PSN arithmetic"; the rule of RFC 1982 serial numbers.
+Source: docs/reference/protocol.md, "PSN arithmetic"; the rule of RFC 1982 serial numbers.
 """
 
 from typing import Final, NewType

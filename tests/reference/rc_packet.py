@@ -5,7 +5,8 @@
     BTH 12   AETH 4                             ACK, NAK
     BTH 12   AETH 4   12 reserved               CNP; it acknowledges too, unlike RoCEv2's own
 
-Source: InfiniBand Architecture Specification 1.4, volume 1, chapter 9 and annex A17; docs/transports.md.
+Source: InfiniBand Architecture Specification 1.4, volume 1, chapter 9 and annex A17;
+docs/explanation/transports.md.
 """
 
 from dataclasses import dataclass

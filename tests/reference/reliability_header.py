@@ -4,7 +4,7 @@
     BTH 12   NETH 20                     NACK
     BTH 12   PETH 16                     Probe
 
-Source: docs/protocol.md, "SETH", "CC_STATE", "NETH", "PETH".
+Source: docs/reference/protocol.md, "SETH", "CC_STATE", "NETH", "PETH".
 """
 
 from dataclasses import dataclass

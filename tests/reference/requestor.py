@@ -4,7 +4,7 @@ Which EV carries a packet, and which backup stands in for one that fell, are fre
 are taken over from the NIC once they obey the rules. All else must be equal. There is no clock, every port is
 up, and no two EVs of a plane share a path.
 
-Source: docs/protocol.md, "Requestor", "SACK processing", "Loss", "EV states".
+Source: docs/reference/protocol.md, "Requestor", "SACK processing", "Loss", "EV states".
 """
 
 from collections import Counter

@@ -2,7 +2,7 @@
 
 PSNs are free-running counters of any size; only what is sent is cut to the wire's width.
 
-Source: docs/protocol.md, "Responder", "SETH" and "CC_STATE".
+Source: docs/reference/protocol.md, "Responder", "SETH" and "CC_STATE".
 """
 
 from dataclasses import dataclass, field

@@ -8,7 +8,7 @@ PSNs 0-4, 6, 7, 9, 10 and 11 received: cack_psn 4, sack_offset 1, so bit 0 is PS
 0b111_0110 = 0x76. The usual base is cack_psn + 1; when the newest PSN received lies beyond bit 63, the
 bitmap slides up to end there.
 
-Source: docs/protocol.md, "SACK bitmap".
+Source: docs/reference/protocol.md, "SACK bitmap".
 """
 
 from collections.abc import Container, Iterator

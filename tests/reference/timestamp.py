@@ -6,7 +6,7 @@
 An echo is good for elapsed times below one turn. A lab with slow ports has round trips of several
 milliseconds and needs the coarse unit, or must remember send times itself.
 
-Source: docs/protocol.md, "TSETH".
+Source: docs/reference/protocol.md, "TSETH".
 """
 
 from typing import Final

@@ -4,7 +4,7 @@ MRC fixes categories, a deployment their code points; these are ours. Data is EC
 ECT. The outer header starts as a copy of the inner one. At the end of the tunnel the outer DSCP wins,
 because a switch that trims rewrites it there, and ECN is combined so that no mark is lost.
 
-Source: docs/protocol.md, "Traffic classes"; RFC 6040 section 4.2.
+Source: docs/reference/protocol.md, "Traffic classes"; RFC 6040 section 4.2.
 """
 
 from enum import IntEnum

@@ -3,7 +3,7 @@
     BTH 12   METH 4   [TSETH 4]   RETH 16   [ImmDt 4]   payload      a data packet
     BTH 12   AETH 4                                                  its message's acknowledge
 
-Source: docs/protocol.md, "BTH", "METH", "TSETH", "RETH", "ImmDt", "AETH".
+Source: docs/reference/protocol.md, "BTH", "METH", "TSETH", "RETH", "ImmDt", "AETH".
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * DCQCN, the reaction point, in fixed point (docs/transports.md, "DCQCN").
+ * DCQCN, the reaction point, in fixed point (docs/explanation/transports.md, "DCQCN").
  *
  *    CNP         target = rate, rate -= rate * alpha / 2, alpha += (1 - alpha) * g, stages = 0
  *    no CNP      alpha -= alpha * g, every alpha_ns

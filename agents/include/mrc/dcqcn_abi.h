@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * State and parameters of DCQCN, the rate control of a reliable connection (docs/transports.md,
- * "DCQCN"). The arithmetic is in dcqcn.h; tests/reference/dcqcn.py has the same names.
+ * State and parameters of DCQCN, the rate control of a reliable connection
+ * (docs/explanation/transports.md, "DCQCN"). The arithmetic is in dcqcn.h; tests/reference/dcqcn.py
+ * has the same names.
  */
 #ifndef MRC_DCQCN_ABI_H
 #define MRC_DCQCN_ABI_H

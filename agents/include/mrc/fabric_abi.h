@@ -5,7 +5,7 @@
 
 #include <linux/types.h>
 
-/* docs/protocol.md, "Forwarding modes" */
+/* docs/reference/protocol.md, "Forwarding modes" */
 enum mrc_forwarding {
 	MRC_FORWARDING_SRV6 = 0, /* the carrier in the outer header */
 	MRC_FORWARDING_STEV = 1, /* fields of the EV, per tier; no outer header */

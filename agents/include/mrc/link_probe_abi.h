@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Link probes: packets that a host sends to switches and back to itself (docs/protocol.md). */
+/* Link probes: packets of a host to itself through switches (docs/reference/protocol.md). */
 #ifndef MRC_LINK_PROBE_ABI_H
 #define MRC_LINK_PROBE_ABI_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Flow control of a link, hop by hop: PFC or credits (docs/queue-engine.md, "Lossless modes").
+ * Flow control of a link, hop by hop: PFC or credits (docs/explanation/queue-engine.md, "Lossless
+ * modes").
  *
  * Both maps are indexed by the port that sends into the link. What they say of "the far end" is the
  * ingress buffer of the switch there: data frames that came in by this link and wait in that

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * NSCC, the congestion control of a QP, in fixed point (docs/protocol.md, "Congestion control").
+ * NSCC, the congestion control of a QP, in fixed point (docs/reference/protocol.md, "Congestion
+ * control").
  *
  *                  delay below target             delay at target or above
  *    no mark       proportional, fast increase    fair increase

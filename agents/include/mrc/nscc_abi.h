@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * State and parameters of NSCC, the congestion control of a QP (docs/protocol.md, "Congestion
- * control"). The arithmetic is in nscc.h and nscc_inflight.h; tests/reference/nscc.py has the same
- * names.
+ * State and parameters of NSCC, the congestion control of a QP (docs/reference/protocol.md,
+ * "Congestion control"). The arithmetic is in nscc.h and nscc_inflight.h; tests/reference/nscc.py
+ * has the same names.
  *
  * Sizes are nominal bytes, times CLOCK_MONOTONIC or model nanoseconds, one of them throughout a QP.
  */

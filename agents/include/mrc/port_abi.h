@@ -81,7 +81,7 @@ enum mrc_fib {
 	MRC_FIB_LOCAL = 0x7fffffff,
 };
 
-/* uSID layout (docs/protocol.md): role 15:14, plane 13:10, index 9:0. Role 0 never occurs. */
+/* uSID layout (docs/reference/protocol.md): role 15:14, plane 13:10, index 9:0; no role is 0. */
 enum mrc_usid {
 	MRC_USID_ROLE_SHIFT = 14,
 	MRC_USID_PLANE_SHIFT = 10,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* PSN arithmetic and bit rings indexed by PSN (docs/protocol.md, "PSN arithmetic"). */
+/* PSN arithmetic and bit rings indexed by PSN (docs/reference/protocol.md, "PSN arithmetic"). */
 #ifndef MRC_PSN_H
 #define MRC_PSN_H
 

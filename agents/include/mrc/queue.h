@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * The queue engine's face towards a program that sends a frame: shaped ports with rate,
- * serialisation, propagation delay and two classes, control before data (docs/queue-engine.md).
+ * serialisation, propagation delay and two classes, control before data
+ * (docs/explanation/queue-engine.md).
  *
  * The frame is copied into the lab's pool and dropped here; the drainer sends the copy when it has
  * arrived at the far end of the link in the model. Model time travels with the frame, as metadata:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * State of the queue engine, shared by the BPF programs, the drainer process and Python. How the
- * parts play together is in docs/queue-engine.md.
+ * parts play together is in docs/explanation/queue-engine.md.
  *
  * Everything starts as zeros: an id of a frame or a port in a list is its index + 1, 0 ends a list.
  */

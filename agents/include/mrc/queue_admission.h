@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * What becomes of a frame that cannot be sent at once: it waits, waits with a mark, waits as
- * nothing but its headers, or is dropped (docs/queue-engine.md, "ECN and trimming").
+ * nothing but its headers, or is dropped (docs/explanation/queue-engine.md, "ECN and trimming").
  */
 #ifndef MRC_QUEUE_ADMISSION_H
 #define MRC_QUEUE_ADMISSION_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * What a queue reads and changes in a frame: the traffic class of the outermost IPv6 header, and
- * how much of a data packet is headers (docs/protocol.md, "Traffic classes", "Trimming").
+ * how much of a data packet is headers (docs/reference/protocol.md, "Traffic classes", "Trimming").
  */
 #ifndef MRC_QUEUE_FRAME_H
 #define MRC_QUEUE_FRAME_H

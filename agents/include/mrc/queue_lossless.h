@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Service of a port whose data class flow control may hold (docs/queue-engine.md, "Lossless
- * modes"): as port_serve() does it, but nothing begins early, and news of the far end take effect
- * in between, each at its time.
+ * Service of a port whose data class flow control may hold (docs/explanation/queue-engine.md,
+ * "Lossless modes"): as port_serve() does it, but nothing begins early, and news of the far end
+ * take effect in between, each at its time.
  *
  * What else has to happen at an exact time is the start of a transmission: it frees the buffer that
  * the frame waited in, and with that may set another port going. So such a port sits in the wheel

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Model time travels with the frame, as XDP metadata (docs/queue-engine.md, "Model time"). */
+/* Model time is metadata of an XDP frame (docs/explanation/queue-engine.md, "Model time"). */
 #ifndef MRC_QUEUE_TIME_H
 #define MRC_QUEUE_TIME_H
 

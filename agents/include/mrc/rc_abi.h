@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Queue pairs of the reliable connection: RoCEv2 and what is built from it (docs/transports.md).
- * They share numbers, work rings, regions, events and counters with the NIC's MRC queue pairs.
+ * Queue pairs of the reliable connection: RoCEv2 and what is built from it
+ * (docs/explanation/transports.md). They share numbers, work rings, regions, events and counters
+ * with the NIC's MRC queue pairs.
  */
 #ifndef MRC_RC_ABI_H
 #define MRC_RC_ABI_H

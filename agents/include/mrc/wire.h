@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Headers as they lie in a frame, big endian. Sections are those of docs/protocol.md.
+ * Headers as they lie in a frame, big endian. Sections are those of docs/reference/protocol.md.
  *
  * A header by itself has no padding and needs no attribute. Behind the 14 bytes of Ethernet
  * everything lies at an even address: saying so spares the compiler from handling packed fields
@@ -16,7 +16,7 @@ enum {
 	WIRE_ETH_P_IPV6 = 0x86dd,
 	WIRE_NEXT_HEADER_IPV6 = 41,
 	WIRE_NEXT_HEADER_UDP = 17,
-	WIRE_NEXT_HEADER_TCP = 6, /* the hosts' kernels: docs/transports.md */
+	WIRE_NEXT_HEADER_TCP = 6, /* the hosts' kernels: docs/explanation/transports.md */
 	WIRE_ENDPOINT_QP = 2,
 	WIRE_ICRC_BYTES = 4,
 	WIRE_PSN_MASK = 0xffffff,

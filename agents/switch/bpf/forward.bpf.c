@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * The stateless switch (docs/protocol.md, "Switch" and "Forwarding modes"): a static FIB, and
+ * The stateless switch (docs/reference/protocol.md, "Switch" and "Forwarding modes"): a static FIB, and
  * nothing else. One program serves every switch of a lab: a port's ifindex names its lab-wide port
  * id, and that names the switch. What is not MRC goes to the kernel's own stack.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* The source route: uN on the outer destination (docs/protocol.md, "Switch"). */
+/* The source route: uN on the outer destination (docs/reference/protocol.md, "Switch"). */
 #ifndef MRC_FORWARD_SRV6_H
 #define MRC_FORWARD_SRV6_H
 

@@ -4,7 +4,7 @@
  * process runs the switch program on live frames whenever a frame is due, and sleeps in between.
  * All state is in the lab's maps: killed and started again, it goes on where it was.
  *
- * Flags, exit statuses and the engine itself: docs/queue-engine.md.
+ * Flags, exit statuses and the engine itself: docs/explanation/queue-engine.md.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -25,7 +25,7 @@ from testbed.units import format_rate_bps
 from testbed.workloads.load import Load
 
 _EASE_OF_DIRECT_LINKS: Final = 2.0
-"""A frame that crosses no interface takes half the work; docs/queue-engine.md, Figures."""
+"""A frame that crosses no interface takes half the work; docs/explanation/queue-engine.md, Figures."""
 
 
 @dataclass(frozen=True, slots=True)

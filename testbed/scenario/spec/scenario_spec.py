@@ -49,7 +49,7 @@ class TransportSpec(BaseModel):
         default="mrc",
         description="The transport protocol: mrc; rocev2 and infiniband: a reliable connection on one path "
         "per QP; spray-gbn: one that takes all paths in turn; tcp and mptcp: the hosts' own kernels, mptcp "
-        "with a subflow per plane. docs/transports.md tells how each differs.",
+        "with a subflow per plane. docs/explanation/transports.md tells how each differs.",
     )
     qps: int = Field(
         default=1, ge=1, le=256, description="QPs per pair of hosts, for workloads that name none."
@@ -67,7 +67,7 @@ class TransportSpec(BaseModel):
     cc_profile: dict[str, int | float | bool | None] | None = Field(
         default=None,
         description="Parameters of nscc by their standard names, such as target_delay (ns) or max_cwnd "
-        "(bytes); the others follow from port_rate and the idle RTT. docs/protocol.md lists them.",
+        "(bytes); the others follow from port_rate and the idle RTT. docs/reference/protocol.md lists them.",
     )
     window: int | None = Field(
         default=None,

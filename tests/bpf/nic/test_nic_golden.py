@@ -1,4 +1,5 @@
-"""Frames written down by hand from docs/protocol.md, so that NIC and Python cannot be wrong together.
+"""Frames written down by hand from docs/reference/protocol.md, so that NIC and Python cannot be wrong
+together.
 
 Host 3 (row 1, downlink 1) and host 4 (row 2, downlink 0) of a fabric with two links per pair of T0 and T1; EV
 0x00010007 is plane 0, uplink 1 (T1 0, lane 1), copy 7.

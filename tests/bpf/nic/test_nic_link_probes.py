@@ -26,7 +26,9 @@ ROUNDS_REMEMBERED = 64
 
 @dataclass
 class Rounds:
-    """What is right for one path: every round's fate, as docs/protocol.md has it, without any bitmap."""
+    """What is right for one path: every round's fate, as docs/reference/protocol.md has it, without any
+    bitmap.
+    """
 
     lag: int
     back: dict[int, int] = field(default_factory=dict)

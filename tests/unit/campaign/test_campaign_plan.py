@@ -120,7 +120,9 @@ def test_ready_campaign_is_planned(path):
 
 def test_the_campaign_of_the_paper_runs_every_result_in_the_order_of_the_document():
     plan = plan_campaign(ROOT / "scenarios" / "paper" / "all.yaml")
-    rows = (ROOT / "docs" / "paper.md").read_text().partition("## What each result is")[2].splitlines()
+    rows = (
+        (ROOT / "docs/explanation/paper.md").read_text().partition("## What each result is")[2].splitlines()
+    )
     named = [row.split(" | ")[0].removeprefix("| ") for row in rows if row.startswith("| ")][2:21]
     runs = sorted(plan.runs, key=lambda run: run.index)
     assert list(dict.fromkeys(run.scenario for run in runs)) == named

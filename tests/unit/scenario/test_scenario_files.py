@@ -14,7 +14,7 @@ CASES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
 FOLDERS = Path(__file__).parents[3] / "scenarios"
 READY = sorted(path for path in FOLDERS.rglob("*.yaml") if path.parent.name not in ("campaigns", "paper"))
 PAPER = sorted(path for path in (FOLDERS / "paper").glob("*.yaml") if path.stem != "all")
-PAPER_PAGE = FOLDERS.parent / "docs" / "paper.md"
+PAPER_PAGE = FOLDERS.parent / "docs/explanation/paper.md"
 GUIDE = FOLDERS.parent / "docs" / "guide" / "scenarios.md"
 PAPER_NS_MAX = 80 * 10**9
 """Of sending, over all variants: with labs and the comparison of memory a scenario stays below 90 s."""

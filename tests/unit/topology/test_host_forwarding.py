@@ -32,7 +32,7 @@ def in_mode(clos: Clos, forwarding: str, hash_seed: int = 0) -> Clos:
 
 
 def hash_by_hand(seed: int, node_id: int, flow: FlowKey) -> int:
-    """docs/protocol.md, "Forwarding modes", written out."""
+    """docs/reference/protocol.md, "Forwarding modes", written out."""
     mask = 2**64 - 1
     source, destination = int(flow.source), int(flow.destination)
     x = (seed << 32) + node_id

@@ -17,7 +17,7 @@ from testbed.topology.usid import Role, Usid, decode_usid, pack_carrier, shift_c
 
 
 def link_ids_of_contract(route: Route) -> list[int]:
-    """The links of a path by the numbering formulas of docs/protocol.md, written out."""
+    """The links of a path by the numbering formulas of docs/reference/protocol.md, written out."""
     spec = route.clos.spec
     hosts = spec.t0 * spec.hosts_per_t0
     source_row, destination_row = route.source // spec.hosts_per_t0, route.destination // spec.hosts_per_t0

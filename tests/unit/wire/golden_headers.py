@@ -1,4 +1,6 @@
-"""Header bytes typed by hand from the tables of docs/protocol.md: what they say, as an object, as bytes."""
+"""Header bytes typed by hand from the tables of docs/reference/protocol.md: what they say, as an object, as
+bytes.
+"""
 
 from reference.endpoint_header import Eeth, EndpointOperation, Erth
 from reference.layout import Header

@@ -1,6 +1,7 @@
 """NSCC as the text has it, in real numbers: what the fixed-point reference is measured against.
 
-Written from docs/protocol.md alone, event rules in the order given there, alpha and all ratios unrounded.
+Written from docs/reference/protocol.md alone, event rules in the order given there, alpha and all ratios
+unrounded.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""docs/protocol.md on congestion control: its tables are what the code has and computes."""
+"""docs/reference/protocol.md on congestion control: its tables are what the code has and computes."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ from reference.nscc import NsccReason
 
 from agents.protocol.cc_profile import ATTRIBUTES, CcLink, NsccParameters, derive_profile
 
-TEXT = (Path(__file__).parents[3] / "docs/protocol.md").read_text()
+TEXT = (Path(__file__).parents[3] / "docs/reference/protocol.md").read_text()
 CONTROL = TEXT.split("\n## Congestion control\n")[1].split("\n## ")[0]
 PARAMETERS = TEXT.split("\n## Congestion control parameters\n")[1].split("\n## ")[0]
 

@@ -1,4 +1,4 @@
-"""docs/protocol.md: what it cites exists, and its examples are what the code computes."""
+"""docs/reference/protocol.md: what it cites exists, and its examples are what the code computes."""
 
 import re
 from ipaddress import IPv6Address
@@ -16,7 +16,7 @@ from testbed.topology.path import path_carrier
 from testbed.topology.spec import TopologySpec
 
 ROOT = Path(__file__).parents[3]
-TEXT = (ROOT / "docs/protocol.md").read_text()
+TEXT = (ROOT / "docs/reference/protocol.md").read_text()
 HEADINGS = set(re.findall(r"^#+ (.+)$", TEXT, re.MULTILINE))
 
 
