@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * The stateless switch (docs/reference/protocol.md, "Switch" and "Forwarding modes"): a static FIB, and
- * nothing else. One program serves every switch of a lab: a port's ifindex names its lab-wide port
- * id, and that names the switch. What is not MRC goes to the kernel's own stack.
+ * The stateless switch (docs/reference/protocol.md, "Switch" and "Forwarding modes"): a static FIB,
+ * and nothing else. One program serves every switch of a lab: a port's ifindex names its lab-wide
+ * port id, and that names the switch. What is not MRC goes to the kernel's own stack.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
