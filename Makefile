@@ -36,6 +36,8 @@ BOOT := $(shell cat /proc/sys/kernel/random/boot_id)
 HOST_READY := build/host-ready-$(BOOT)
 TEST_TOOLS_READY := build/test-tools-ready-$(BOOT)
 TIERS ?= unit virtual bpf netns e2e
+# Per cent of lines and branches that a tier's tests run at least; `make coverage`.
+export FLOOR_unit ?= 70
 KERNELS ?= 6.1 6.12 running
 KERNEL_PARTS ?= load smoke tests
 KERNEL_TESTS ?= tests/bpf
@@ -84,6 +86,18 @@ test: setup test-tools
 # New random examples, many of them; what fails is kept in tests/corpus and tried first the next time.
 test-long: setup test-tools
 	@$(MAKE) --no-print-directory test TIERS="long unit bpf" PYTEST_OPTIONS="--hypothesis-profile=long --timeout=3600"
+
+# What the tests of each tier run of testbed/ and agents/, lines and branches. Commands that tests start as processes of
+# their own are not counted.
+coverage: setup test-tools
+	@mkdir -p build/coverage; failed=; \
+	for tier in $(TIERS); do \
+		floor=FLOOR_$$tier; echo "== $$tier"; \
+		$(BIN)/pytest tests/$$tier --quiet --cov --cov-report=xml:build/coverage/$$tier.xml \
+			--cov-report=html:build/coverage/$$tier --cov-report= || failed="$$failed $$tier"; \
+		$(BIN)/coverage report --format=total --fail-under=$${!floor:-0} || failed="$$failed $$tier"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
 
 test-tools: $(TEST_TOOLS_READY)
 
