@@ -9,10 +9,8 @@
 #define _license nic_license
 #include "../nic/bpf/nic.bpf.c"
 #undef _license
-#define _license	 rc_license
-#define LOOPBACK_IFINDEX RC_LOOPBACK_IFINDEX
-#include "../nic/bpf/rc.bpf.c"
-#undef LOOPBACK_IFINDEX
+#define _license rc_license
+#include "../nic/bpf/rc/rc.bpf.c"
 #undef _license
 #define _license forward_license
 #include "../switch/bpf/forward.bpf.c"

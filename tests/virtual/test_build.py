@@ -10,7 +10,7 @@ from runs import ROOT
 
 PROGRAMS = (
     "agents/nic/bpf/nic.bpf.c",
-    "agents/nic/bpf/rc.bpf.c",
+    "agents/nic/bpf/rc/rc.bpf.c",
     "agents/switch/bpf/forward.bpf.c",
     "agents/switch/bpf/emit.bpf.c",
     "agents/switch/bpf/load.bpf.c",

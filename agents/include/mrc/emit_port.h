@@ -2,7 +2,7 @@
 /*
  * How a frame leaves any port: faults of the link, queue engine or plain redirect. Faults and
  * engine are most of what the verifier has to look at, so only programs that a lab loads once have
- * them: a NIC's program hands such a frame on to one of these.
+ * them: a NIC's program tail-calls one of these.
  */
 #ifndef MRC_EMIT_PORT_H
 #define MRC_EMIT_PORT_H
@@ -26,7 +26,7 @@ static __always_inline int port_emit_unqueued(struct xdp_md *ctx, __u32 port_id,
 	if (port->is_faulted)
 		fault = link_fault_meet(ctx, port_id, traffic_class);
 	if (!fault)
-		return emit_plainly(ctx, port_id, port);
+		return port_xmit_direct(ctx, port_id, port);
 	if (port->capture_bytes)
 		capture_frame(ctx, port_id, bpf_ktime_get_ns(), fault);
 	return XDP_DROP;

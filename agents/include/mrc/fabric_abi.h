@@ -18,7 +18,7 @@ enum mrc_uplink_choice {
 	MRC_UPLINK_CHOICE_ADAPTIVE = 1, /* per packet, the one with the least to send */
 };
 
-/* Programs that those of a host hand a frame on to (nic/bpf/hand_on.h). */
+/* Programs that those of a host tail-call: port_xmit_end(). */
 enum mrc_fabric_program {
 	MRC_FABRIC_PROGRAM_EMIT = 0,	/* faults and queue of the port */
 	MRC_FABRIC_PROGRAM_FORWARD = 1, /* the switch at the far end */

@@ -176,8 +176,8 @@ __noinline int account_bitmap(__u32 qp_index, __u64 now_ns)
 }
 
 /*
- * What a handler that returned SETTLE_FIRST leaves to be done, each step in a lock section of its
- * own; then whether a packet is planned.
+ * What a handler that returned NIC_POST_PROCESS leaves to be done, each step in a lock section of
+ * its own; then whether a packet is planned.
  */
 static __always_inline int settle(const struct tx_plan *plan)
 {

@@ -25,7 +25,7 @@ struct received {
 };
 
 /* What a handler returns when the frame is to become a reverse probe of the QP in rx_answers. */
-#define SEND_REVERSE_PROBE (-5)
+#define NIC_TX_ACK_PATH_PROBE (-5)
 
 enum answer_kind {
 	ANSWER_NONE = 0, /* SACKs are coalesced, and nothing makes this one due */
@@ -66,7 +66,7 @@ static __always_inline int refuse(struct rx_answer *answer, __u32 kind, __u32 co
 	answer->code = code;
 	answer->psn = answer->packet.psn;
 	answer->msn = answer->packet.msn;
-	return SEND_ANSWER;
+	return NIC_TX_RESPONSE;
 }
 
 #endif

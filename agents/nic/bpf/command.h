@@ -8,7 +8,7 @@
 
 #include "ev_set.h"
 #include "nic_maps.h"
-#include "qp_error.h"
+#include "qp.h"
 #include "receive_window.h"
 
 /* Under the lock: an EV changes its state because somebody says so; returns whether it did. */

@@ -5,11 +5,11 @@
 
 #include "acknowledge.h"
 #include "frame.h"
-#include "qp_error.h"
+#include "qp.h"
 
 /*
  * The responder refuses one packet: it is sent again at once, on another EV (docs/protocol.md,
- * "NETH"). Returns a verdict or SETTLE_FIRST.
+ * "NETH"). Returns a verdict or NIC_POST_PROCESS.
  */
 __noinline int on_nack(struct xdp_md *ctx)
 {
@@ -80,7 +80,7 @@ __noinline int on_nack(struct xdp_md *ctx)
 	cwnd_changed(cwnd_change);
 	if (is_skipped)
 		ev_counted(qp_index, ev_index, MRC_EV_GOOD, MRC_EV_SKIP, MRC_REASON_TRIM);
-	return SETTLE_FIRST;
+	return NIC_POST_PROCESS;
 }
 
 #endif

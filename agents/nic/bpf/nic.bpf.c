@@ -21,9 +21,9 @@
 #include "clock.h"
 #include "frame.h"
 #include "tunnel.h"
-#include "departure.h"
+#include "xmit.h"
 #include "icrc.h"
-#include "memory.h"
+#include "mr.h"
 #include "ev_report.h"
 #include "path.h"
 #include "ev_set.h"
@@ -36,23 +36,16 @@
 #include "transport_ack.h"
 #include "nack.h"
 #include "responder.h"
-#include "send_answer.h"
+#include "xmit_response.h"
 #include "probe.h"
 #include "link_probe.h"
 #include "command.h"
-#include "rc_wire.h"
-
-enum {
-	LOOPBACK_IFINDEX = 1,
-};
+#include "rc/wire.h"
 
 /* Indices of nic_transports. */
 enum nic_transport {
 	NIC_TRANSPORT_RC = 0,
 };
-
-/* What a handler returns when the frame is the reliable connection's. */
-#define CALL_RC (-4)
 
 static __always_inline int on_kick(struct xdp_md *ctx)
 {
@@ -68,7 +61,7 @@ static __always_inline int on_kick(struct xdp_md *ctx)
 	if (request->mode == MRC_KICK_COMMAND)
 		return run_command(request);
 	if (request->mode == MRC_KICK_RC)
-		return CALL_RC;
+		return NIC_CALL_RC;
 	if (request->mode == MRC_KICK_LINK_PROBE)
 		return send_link_probe(ctx);
 	qp_index = request->qp_index;
@@ -89,7 +82,7 @@ static __always_inline int on_kick(struct xdp_md *ctx)
 		return XDP_DROP;
 	}
 	nic_count(MRC_NC_KICK_PACKETS, 1);
-	return SEND_PLANNED;
+	return NIC_TX_DATA;
 }
 
 static __always_inline int on_frame(struct xdp_md *ctx)
@@ -109,7 +102,7 @@ static __always_inline int on_frame(struct xdp_md *ctx)
 	if (!config || !control || !port)
 		return XDP_PASS;
 	plane = port->plane;
-	verdict = tunnel_arrive(ctx, config, plane);
+	verdict = tunnel_rx(ctx, config, plane);
 	if (verdict)
 		return verdict;
 	head = frame_head(ctx, sizeof(*head));
@@ -156,33 +149,33 @@ static __always_inline int on_frame(struct xdp_md *ctx)
 	case WIRE_LINK_PROBE:
 		return on_link_probe(ctx);
 	default:
-		return rc_has_opcode(opcode) ? CALL_RC : nic_drop(MRC_NC_DROP_OPCODE);
+		return rc_has_opcode(opcode) ? NIC_CALL_RC : nic_drop(MRC_NC_DROP_OPCODE);
 	}
 }
 
 SEC("xdp")
 int nic(struct xdp_md *ctx)
 {
-	int verdict = ctx->ingress_ifindex == LOOPBACK_IFINDEX ? on_kick(ctx) : on_frame(ctx);
+	int verdict = ctx->ingress_ifindex == NIC_KICK_IFINDEX ? on_kick(ctx) : on_frame(ctx);
 	struct tx_plan *plan;
 
-	if (verdict == CALL_RC) {
+	if (verdict == NIC_CALL_RC) {
 		bpf_tail_call_static(ctx, &nic_transports, NIC_TRANSPORT_RC);
 		return nic_drop(MRC_NC_DROP_OPCODE); /* the lab has no such program */
 	}
-	if (verdict == SETTLE_FIRST) {
+	if (verdict == NIC_POST_PROCESS) {
 		plan = lookup0(&tx_plans);
 		if (plan && sack_has_report(plan))
 			sack_report(plan->qp_index);
-		verdict = plan && settle(plan) ? SEND_PLANNED : XDP_DROP;
+		verdict = plan && settle(plan) ? NIC_TX_DATA : XDP_DROP;
 	}
-	if (verdict == SEND_ANSWER)
-		verdict = send_answer(ctx);
-	else if (verdict == SEND_REVERSE_PROBE)
-		verdict = send_reverse_probe(ctx);
-	else if (verdict == SEND_PLANNED)
-		verdict = send_planned(ctx);
-	return verdict >= DEPARTURE ? send(ctx, verdict) : verdict;
+	if (verdict == NIC_TX_RESPONSE)
+		verdict = xmit_response(ctx);
+	else if (verdict == NIC_TX_ACK_PATH_PROBE)
+		verdict = xmit_ack_path_probe(ctx);
+	else if (verdict == NIC_TX_DATA)
+		verdict = xmit_data(ctx);
+	return verdict >= NIC_XMIT ? nic_xmit(ctx, verdict) : verdict;
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

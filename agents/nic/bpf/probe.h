@@ -6,7 +6,7 @@
 #ifndef MRC_PROBE_H
 #define MRC_PROBE_H
 
-#include "departure.h"
+#include "nic_action.h"
 #include "ev_set.h"
 #include "frame.h"
 #include "nic_maps.h"
@@ -95,7 +95,7 @@ static __always_inline int probe_write(struct xdp_md *ctx, const struct mrc_nic_
 	head->tx_timestamp = bpf_htons(now_ns >> 7);
 	head->timestamp_type = bpf_htons(WIRE_ERTH_TIMESTAMP_128NS);
 	nic_count(is_update ? MRC_NC_TX_PORT_STATUS : MRC_NC_TX_PROBE, 1);
-	return depart(order->to.plane, MRC_CLASS_CONTROL);
+	return nic_xmit_on(order->to.plane, MRC_CLASS_CONTROL);
 }
 
 /* A probe on an EV of a QP; returns whether there is such a QP. */
@@ -167,9 +167,9 @@ __noinline int send_probe(struct xdp_md *ctx)
 
 /*
  * The frame of a packet whose SACK can wait becomes a reverse probe (reverse_ev.h). Called by the
- * program itself, as send_answer() is.
+ * program itself, as xmit_response() is.
  */
-__noinline int send_reverse_probe(struct xdp_md *ctx)
+__noinline int xmit_ack_path_probe(struct xdp_md *ctx)
 {
 	struct mrc_nic_config *config = lookup0(&nic_config);
 	struct mrc_nic_control *control = lookup0(&nic_control);
@@ -286,7 +286,7 @@ __noinline int on_endpoint_request(struct xdp_md *ctx, __u32 plane)
 	head->tx_timestamp = timestamp;
 	__builtin_memset(head->reserved_tail, 0, sizeof(head->reserved_tail));
 	nic_count(MRC_NC_TX_PROBE_ANSWER, 1);
-	return depart(to.plane, MRC_CLASS_CONTROL);
+	return nic_xmit_on(to.plane, MRC_CLASS_CONTROL);
 }
 
 /*
@@ -302,7 +302,7 @@ static __always_inline int response_matches(const struct mrc_probe *probe,
 
 /*
  * The answer to a reverse probe: its EV is where answers of that plane go from now on, and its
- * frame becomes the SACK that the probe took the place of. Returns a verdict or SEND_ANSWER.
+ * frame becomes the SACK that the probe took the place of. Returns a verdict or NIC_TX_RESPONSE.
  */
 static __always_inline int on_reverse_answer(struct mrc_probe *probe, __u32 id, __u32 plane,
 					     __u64 now_ns)
@@ -328,10 +328,10 @@ static __always_inline int on_reverse_answer(struct mrc_probe *probe, __u32 id, 
 	}
 	bpf_spin_unlock(&qp->lock);
 	nic_count(MRC_NC_RX_PROBE_ANSWER, 1);
-	return is_alive ? SEND_ANSWER : XDP_DROP;
+	return is_alive ? NIC_TX_RESPONSE : XDP_DROP;
 }
 
-/* The peer's answer to an endpoint request. Returns a verdict or SEND_ANSWER. */
+/* The peer's answer to an endpoint request. Returns a verdict or NIC_TX_RESPONSE. */
 __noinline int on_endpoint_response(struct xdp_md *ctx, __u32 plane)
 {
 	struct wire_endpoint_response *head = frame_exactly(ctx, sizeof(*head));

@@ -11,12 +11,11 @@
 
 #include <mrc/psn.h>
 #include "congestion.h"
-#include "departure.h"
 #include "ev_set.h"
 #include "frame.h"
-#include "memory.h"
 #include "nic_maps.h"
 #include "work.h"
+#include "xmit.h"
 
 enum {
 	COMPLETIONS_PER_SACK = 64, /* message ends one SACK can uncover */
@@ -26,16 +25,6 @@ enum {
 	IDLE_CREDIT_RTT_SHARE = 2, /* ... and, unshaped, for that part of a round trip */
 	BITMAP_NEWS_PER_SACK = 16, /* the rest is in the next SACK's bitmap as well */
 };
-
-/* What a handler returns when plan_next() has decided a packet and the frame is to carry it. */
-#define SEND_PLANNED (-1)
-
-/* What a handler returns when settle() has to look at tx_plan.qp_index before a packet is decided.
- */
-#define SETTLE_FIRST (-2)
-
-/* What a handler returns when the frame is to carry the answer in rx_answers. */
-#define SEND_ANSWER (-3)
 
 static __always_inline struct mrc_qp *qp_find(__u32 qp_index)
 {
@@ -285,48 +274,27 @@ __noinline int plan_next(__u32 qp_index)
 }
 
 /*
- * Makes the frame, whatever it held, the packet that was decided, and sends it. Called by the
- * program itself and not by the handlers, whose stack it would share.
+ * Makes the frame, whatever it held, the packet that was decided. Called by the program itself and
+ * not by the handlers, whose stack it would share.
  */
-__noinline int send_planned(struct xdp_md *ctx)
+__noinline int xmit_data(struct xdp_md *ctx)
 {
-	struct mrc_nic_config *config = lookup0(&nic_config);
 	struct tx_plan *plan = lookup0(&tx_plans);
-	struct mrc_nic_counters *counters;
-	__u32 pad, dscp, flags_psn, port_id, head_bytes;
-	__be32 immediate, zeros = 0;
-	struct frame_target to;
+	struct tx_format format = {.stack_bytes = sizeof(struct wire_write)};
 	struct wire_write *head;
-	struct mrc_port *port;
 
-	if (!config || !plan)
+	if (!plan)
 		return XDP_DROP;
-	port_id = nic_port_id(config, plan->plane);
-	port = bpf_map_lookup_elem(&port_table, &port_id);
-	if (!port)
-		return XDP_DROP;
-	pad = -plan->length & 3;
-	head_bytes = write_header_bytes(plan->opcode);
-	if (frame_resize(ctx, head_bytes + plan->length + pad + WIRE_ICRC_BYTES))
-		return nic_drop(MRC_NC_DROP_LENGTH);
-	head = frame_head(ctx, sizeof(*head));
+	format.head_bytes = write_header_bytes(plan->opcode);
+	format.dscp = plan->loss ? MRC_DSCP_TRIMMABLE_RETX : MRC_DSCP_TRIMMABLE;
+	format.flags_psn = (__u32)WIRE_BTH_TIMESTAMP << 24 | (plan->psn & WIRE_PSN_MASK);
+	if (plan->loss)
+		format.flags_psn |= (__u32)WIRE_BTH_RETRANSMISSION << 24;
+	if (plan->asks_sack)
+		format.flags_psn |= (__u32)WIRE_BTH_ACK_REQUEST << 24;
+	head = tx_data_begin(ctx, plan, plan->plane, &format);
 	if (!head)
 		return nic_drop(MRC_NC_DROP_LENGTH);
-	to.to = carrier_fill(plan->template_hi, plan->template_lo, plan->is_local, plan->plane,
-			     entropy_uplink(plan->entropy), config->uplinks_per_pair);
-	to.peer_host = plan->peer_host;
-	to.peer_qpn = plan->peer_qpn;
-	to.plane = plan->plane;
-	to.entropy = plan->entropy;
-	dscp = plan->loss ? MRC_DSCP_TRIMMABLE_RETX : MRC_DSCP_TRIMMABLE;
-	flags_psn = (__u32)WIRE_BTH_TIMESTAMP << 24 | (plan->psn & WIRE_PSN_MASK);
-	if (plan->loss)
-		flags_psn |= (__u32)WIRE_BTH_RETRANSMISSION << 24;
-	if (plan->asks_sack)
-		flags_psn |= (__u32)WIRE_BTH_ACK_REQUEST << 24;
-	write_stack(&head->stack, config, port, &to, dscp << 2 | WIRE_ECT0, plan->opcode, pad,
-		    flags_psn,
-		    head_bytes - sizeof(head->stack) + plan->length + pad + WIRE_ICRC_BYTES);
 	head->rqmsn = bpf_htons(plan->rqmsn);
 	head->msn = bpf_htons(plan->msn);
 	head->tx_timestamp = bpf_htons(plan->now_ns >> 7);
@@ -334,21 +302,8 @@ __noinline int send_planned(struct xdp_md *ctx)
 	head->va = bpf_cpu_to_be64(plan->remote_offset);
 	head->r_key = bpf_htonl(plan->r_key);
 	head->dmalen = bpf_htonl(plan->dmalen);
-	immediate = bpf_htonl(plan->immediate);
-	if (head_bytes > sizeof(*head) &&
-	    bpf_xdp_store_bytes(ctx, sizeof(*head), &immediate, sizeof(immediate)))
-		return nic_drop(MRC_NC_DROP_BOUNDS);
-	if (pad && bpf_xdp_store_bytes(ctx, head_bytes + plan->length, &zeros, sizeof(zeros)))
-		return nic_drop(MRC_NC_DROP_BOUNDS);
-	if (memory_transfer(ctx, head_bytes, plan->local_offset, plan->length, MEMORY_TO_FRAME))
-		return nic_drop(MRC_NC_DROP_BOUNDS);
-	counters = lookup0(&nic_counters);
-	if (counters) {
-		counters->value[MRC_NC_TX_DATA] += 1;
-		if (plan->loss)
-			nic_count(MRC_NC_TX_RETRANSMIT_SACK + plan->loss - MRC_LOSS_SACK, 1);
-	}
-	return depart(plan->plane, MRC_CLASS_DATA);
+	return tx_data_end(ctx, plan, plan->plane, format.head_bytes,
+			   format.head_bytes > sizeof(*head));
 }
 
 #endif

@@ -13,7 +13,7 @@
 #include "frame.h"
 #include "heartbeat.h"
 #include "immediate.h"
-#include "memory.h"
+#include "mr.h"
 #include "nic_maps.h"
 #include "receive_window.h"
 
@@ -99,7 +99,8 @@ __noinline int on_trimmed(struct xdp_md *ctx, __u32 plane, __u32 dscp)
 		      dscp == MRC_DSCP_TRIMMED ? WIRE_NACK_TRIMMED : WIRE_NACK_TRIMMED_LASTHOP);
 }
 
-/* A reliability probe: a SACK goes back at once, on its path. Returns a verdict or SEND_ANSWER. */
+/* A reliability probe: a SACK goes back at once, on its path. Returns a verdict or NIC_TX_RESPONSE.
+ */
 __noinline int on_probe(struct xdp_md *ctx, __u32 plane)
 {
 	struct wire_probe *head = frame_exactly(ctx, sizeof(*head));
@@ -129,10 +130,10 @@ __noinline int on_probe(struct xdp_md *ctx, __u32 plane)
 	answer->ack_offset = id;
 	answer->kind = ANSWER_SACK;
 	nic_count(MRC_NC_RX_PROBE, 1);
-	return SEND_ANSWER;
+	return NIC_TX_RESPONSE;
 }
 
-/* A data packet, whose stack has been checked. Returns a verdict or SEND_ANSWER. */
+/* A data packet, whose stack has been checked. Returns a verdict or NIC_TX_RESPONSE. */
 __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 {
 	struct wire_write *head = frame_head(ctx, sizeof(*head));
@@ -199,7 +200,7 @@ __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 	}
 	is_new = (__s32)distance >= 0 && !ring_test(qp->received_bits, psn);
 	if (is_new) {
-		offset = length ? region_resolve(r_key, va, length) : 0;
+		offset = length ? mr_check(r_key, va, length) : 0;
 		if (offset < 0)
 			return refuse(answer, ANSWER_AETH, WIRE_AETH_NAK_REMOTE_ACCESS);
 		if (has_immediate) {
@@ -215,10 +216,10 @@ __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 			packet->wimm = wimm;
 			packet->immediate = bpf_ntohl(immediate);
 		}
-		if (!placing_begins(qp->placings, psn - qp->first_expected))
-			return drop_second_copy();
-		if (memory_transfer(ctx, head_bytes, offset, length, FRAME_TO_MEMORY)) {
-			placing_failed(qp->placings, psn - qp->first_expected);
+		if (!place_begin(qp->placings, psn - qp->first_expected))
+			return drop_concurrent_copy();
+		if (mr_copy(ctx, head_bytes, offset, length, MR_FROM_FRAME)) {
+			place_undo(qp->placings, psn - qp->first_expected);
 			nic_count(MRC_NC_DROP_BOUNDS, 1);
 			return refuse(answer, ANSWER_NACK, WIRE_NACK_NO_PKT_BUFFER);
 		}
@@ -240,8 +241,8 @@ __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 	for (int i = 0; i < MRC_WIMM_MAX && answer->receives; i++)
 		answer->receives = deliver_receive(packet->qp_index);
 	if (answer->kind == ANSWER_REVERSE_PROBE)
-		return SEND_REVERSE_PROBE;
-	return answer->kind == ANSWER_NONE ? XDP_DROP : SEND_ANSWER;
+		return NIC_TX_ACK_PATH_PROBE;
+	return answer->kind == ANSWER_NONE ? XDP_DROP : NIC_TX_RESPONSE;
 }
 
 #endif

@@ -163,7 +163,7 @@ unlock:
 	return is_stale;
 }
 
-/* A SACK. Returns a verdict or SETTLE_FIRST. */
+/* A SACK. Returns a verdict or NIC_POST_PROCESS. */
 __noinline int on_sack(struct xdp_md *ctx)
 {
 	struct wire_sack *head = frame_exactly(ctx, sizeof(*head));
@@ -221,7 +221,7 @@ __noinline int on_sack(struct xdp_md *ctx)
 		if (histogram)
 			histogram_add(histogram, heard->rtt_ns);
 	}
-	return SETTLE_FIRST;
+	return NIC_POST_PROCESS;
 }
 
 /*

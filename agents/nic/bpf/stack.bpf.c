@@ -10,9 +10,9 @@
 #include <mrc/abi.h>
 #include <mrc/wire.h>
 #include <mrc/fabric_maps.h>
+#include <mrc/emit.h>
 #include "nic_maps.h"
 #include "frame.h"
-#include "hand_on.h"
 #include "../../switch/bpf/forward_ecmp.h"
 
 enum {
@@ -89,7 +89,7 @@ int stack(struct xdp_md *ctx)
 	if (!head)
 		return XDP_DROP;
 	write_macs(head, port);
-	return hand_on(ctx, emit_from_host(ctx, port_id, port, MRC_CLASS_DATA));
+	return port_xmit_end(ctx, port_xmit(ctx, port_id, port, MRC_CLASS_DATA));
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

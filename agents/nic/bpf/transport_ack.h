@@ -5,7 +5,7 @@
 
 #include "acknowledge.h"
 #include "frame.h"
-#include "qp_error.h"
+#include "qp.h"
 
 /*
  * The responder refuses a message: the QP's work fails (docs/protocol.md, "AETH"). Only the packet
@@ -41,7 +41,7 @@ static __noinline int on_nak(__u32 qp_index, __u32 psn, __u32 syndrome, __u32 ms
  * A transport ACK: completes messages. It stands for the SACK of the packet that completed the last
  * of them, so it acknowledges everything up to that message's end, and its own EV is the one that
  * packet came by (docs/protocol.md, "Transport acknowledgement"). Returns a verdict or
- * SETTLE_FIRST.
+ * NIC_POST_PROCESS.
  */
 __noinline int on_acknowledge(struct xdp_md *ctx)
 {
@@ -111,7 +111,7 @@ __noinline int on_acknowledge(struct xdp_md *ctx)
 	plan->is_loss_due = is_due;
 	plan->cause = PLAN_CAUSE_ACK;
 	plan->is_settled = 0;
-	return SETTLE_FIRST;
+	return NIC_POST_PROCESS;
 }
 
 #endif

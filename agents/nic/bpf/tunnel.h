@@ -18,7 +18,7 @@
  * Leaves a TCP packet of the far host's kernel to this one's, without the outer header that brought
  * it here. What switches marked there is handed on (RFC 6040).
  */
-static __always_inline int tunnel_pass(struct xdp_md *ctx, struct wire_stack *head)
+static __always_inline int tunnel_pass_tcp(struct xdp_md *ctx, struct wire_stack *head)
 {
 	const __be32 ecn = bpf_htonl((__u32)WIRE_CE << 20);
 	struct wire_eth *eth = (void *)&head->inner - sizeof(*eth);
@@ -34,8 +34,8 @@ static __always_inline int tunnel_pass(struct xdp_md *ctx, struct wire_stack *he
  * it came with; else a verdict, which for a frame that is not MRC is XDP_PASS. Lengths and what
  * follows the IPv6 headers are for the caller to check.
  */
-static __always_inline int tunnel_arrive(struct xdp_md *ctx, const struct mrc_nic_config *config,
-					 __u64 plane)
+static __always_inline int tunnel_rx(struct xdp_md *ctx, const struct mrc_nic_config *config,
+				     __u64 plane)
 {
 	struct wire_stack *head = frame_head(ctx, sizeof(head->eth) + sizeof(head->outer));
 	__u64 own_sid = usid(MRC_USID_DOWNLINK, plane, config->downlink) << 16, hi;
@@ -53,7 +53,7 @@ static __always_inline int tunnel_arrive(struct xdp_md *ctx, const struct mrc_ni
 		if (head->inner.next_header == WIRE_NEXT_HEADER_TCP &&
 		    (hi & 0xffffffff) == own_sid && !head->outer.destination[1] &&
 		    head->outer.next_header == WIRE_NEXT_HEADER_IPV6)
-			return tunnel_pass(ctx, head);
+			return tunnel_pass_tcp(ctx, head);
 		return (hi & 0xffffffff) != own_sid || head->outer.destination[1] ||
 			       head->outer.next_header != WIRE_NEXT_HEADER_IPV6
 			   ? nic_drop(MRC_NC_DROP_NOT_OURS)
@@ -77,7 +77,7 @@ static __always_inline int tunnel_arrive(struct xdp_md *ctx, const struct mrc_ni
 }
 
 /* Makes the frame, a whole stack, what goes on the wire of that port. Returns 0 on success. */
-static __always_inline int tunnel_leave(struct xdp_md *ctx, const struct mrc_port *port)
+static __always_inline int tunnel_tx(struct xdp_md *ctx, const struct mrc_port *port)
 {
 	struct wire_stack *head;
 	struct wire_eth *eth;

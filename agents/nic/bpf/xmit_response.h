@@ -4,7 +4,7 @@
 #define MRC_SEND_ANSWER_H
 
 #include "answer.h"
-#include "departure.h"
+#include "nic_action.h"
 #include "frame.h"
 #include "nic_maps.h"
 #include "reverse_ev.h"
@@ -47,9 +47,9 @@ static __always_inline void fill_nack(struct wire_nack *head, const struct mrc_q
 
 /*
  * Turns the frame, whatever it held, into the answer that was decided, and sends it. Called by the
- * program itself, as send_planned() is.
+ * program itself, as xmit_data() is.
  */
-__noinline int send_answer(struct xdp_md *ctx)
+__noinline int xmit_response(struct xdp_md *ctx)
 {
 	struct mrc_nic_config *config = lookup0(&nic_config);
 	struct mrc_nic_control *control = lookup0(&nic_control);
@@ -114,7 +114,7 @@ __noinline int send_answer(struct xdp_md *ctx)
 		nic_count(MRC_NC_TX_SACK, 1);
 	else
 		nic_count(answer->code == WIRE_AETH_ACK ? MRC_NC_TX_ACK : MRC_NC_TX_NAK, 1);
-	return depart(to.plane, MRC_CLASS_CONTROL);
+	return nic_xmit_on(to.plane, MRC_CLASS_CONTROL);
 }
 
 #endif

@@ -4,19 +4,19 @@
  * memory is an array of 1 MiB segments (kernels of 6.1 allow array values of 4 MiB at most), end to
  * end in user space's mapping; a stretch that crosses from one into the next takes the slow way.
  */
-#ifndef MRC_MEMORY_H
-#define MRC_MEMORY_H
+#ifndef MRC_MR_H
+#define MRC_MR_H
 
 #include <mrc/verifier.h>
 #include "nic_maps.h"
 
-enum memory_direction {
-	MEMORY_TO_FRAME = 0,
-	FRAME_TO_MEMORY = 1,
+enum mr_direction {
+	MR_TO_FRAME = 0,
+	MR_FROM_FRAME = 1,
 };
 
 /* Where the payload goes in the NIC's memory, or -1 when key or bounds forbid it. */
-static __always_inline __s64 region_resolve(__u32 r_key, __u64 va, __u32 length)
+static __always_inline __s64 mr_check(__u32 r_key, __u64 va, __u32 length)
 {
 	__u32 index = r_key & 63;
 	struct mrc_region *region = bpf_map_lookup_elem(&regions, &index);
@@ -32,10 +32,10 @@ static __always_inline __s64 region_resolve(__u32 r_key, __u64 va, __u32 length)
 	return region->offset + va;
 }
 
-static __always_inline long memory_copy(struct xdp_md *ctx, __u32 frame_offset, __u8 *memory_bytes,
-					__u64 length, int direction)
+static __always_inline long mr_copy_bytes(struct xdp_md *ctx, __u32 frame_offset,
+					  __u8 *memory_bytes, __u64 length, int direction)
 {
-	return direction == MEMORY_TO_FRAME
+	return direction == MR_TO_FRAME
 		   ? bpf_xdp_store_bytes(ctx, frame_offset, memory_bytes, length)
 		   : bpf_xdp_load_bytes(ctx, frame_offset, memory_bytes, length);
 }
@@ -44,8 +44,8 @@ static __always_inline long memory_copy(struct xdp_md *ctx, __u32 frame_offset, 
  * A stretch that lies in one segment, in pieces of constant size: the verifier does not relate a
  * variable length to a variable offset, but it can check each power of two against the offset.
  */
-__noinline int memory_copy_pieces(struct xdp_md *ctx, __u32 frame_offset, __u32 offset,
-				  __u32 length, int direction)
+__noinline int mr_copy_pieces(struct xdp_md *ctx, __u32 frame_offset, __u32 offset, __u32 length,
+			      int direction)
 {
 	__u32 index = offset / MRC_MEMORY_SEGMENT;
 	struct memory_segment *segment = bpf_map_lookup_elem(&memory, &index);
@@ -59,7 +59,7 @@ __noinline int memory_copy_pieces(struct xdp_md *ctx, __u32 frame_offset, __u32 
 		if (!(length & size))
 			continue;
 		if (start > MRC_MEMORY_SEGMENT - size ||
-		    memory_copy(ctx, frame_offset, segment->bytes + start, size, direction))
+		    mr_copy_bytes(ctx, frame_offset, segment->bytes + start, size, direction))
 			return -1;
 		frame_offset += size;
 		offset += size;
@@ -68,8 +68,8 @@ __noinline int memory_copy_pieces(struct xdp_md *ctx, __u32 frame_offset, __u32 
 }
 
 /* Copies `length` (at most the largest PMTU) bytes; 0 on success. */
-static __always_inline int memory_transfer(struct xdp_md *ctx, __u32 frame_offset, __u32 offset,
-					   __u32 length, int direction)
+static __always_inline int mr_copy(struct xdp_md *ctx, __u32 frame_offset, __u32 offset,
+				   __u32 length, int direction)
 {
 	__u32 index = offset / MRC_MEMORY_SEGMENT;
 	struct memory_segment *segment = bpf_map_lookup_elem(&memory, &index);
@@ -82,19 +82,18 @@ static __always_inline int memory_transfer(struct xdp_md *ctx, __u32 frame_offse
 		return -1;
 	start = index_within(offset, MRC_MEMORY_SEGMENT);
 	if (start <= MRC_MEMORY_SEGMENT - MRC_PMTU_MAX)
-		return memory_copy(ctx, frame_offset, segment->bytes + start, copied_bytes,
-				   direction);
+		return mr_copy_bytes(ctx, frame_offset, segment->bytes + start, copied_bytes,
+				     direction);
 	first = MRC_MEMORY_SEGMENT - start;
 	if (first >= length)
-		return memory_copy_pieces(ctx, frame_offset, offset, length, direction);
-	if (memory_copy_pieces(ctx, frame_offset, offset, first, direction))
+		return mr_copy_pieces(ctx, frame_offset, offset, length, direction);
+	if (mr_copy_pieces(ctx, frame_offset, offset, first, direction))
 		return -1;
-	return memory_copy_pieces(ctx, frame_offset + first, offset + first, length - first,
-				  direction);
+	return mr_copy_pieces(ctx, frame_offset + first, offset + first, length - first, direction);
 }
 
 enum {
-	PLACING_TURN_MASK = 0xffffffff / MRC_PSN_RING,
+	PLACE_TURN_MASK = 0xffffffff / MRC_PSN_RING,
 };
 
 /*
@@ -102,23 +101,23 @@ enum {
  * CPUs have in hand one is placed: the slower CPU might write when the message is complete and its
  * memory holds something newer. An entry counts, modulo 2^22, the packets that were placed by it.
  */
-static __always_inline int placing_begins(__u32 *placings, __u32 ordinal)
+static __always_inline int place_begin(__u32 *placings, __u32 ordinal)
 {
 	__u32 *entry = &placings[ordinal & (MRC_PSN_RING - 1)];
 	__u32 turn = ordinal / MRC_PSN_RING;
 
-	return __sync_val_compare_and_swap(entry, turn, (turn + 1) & PLACING_TURN_MASK) == turn;
+	return __sync_val_compare_and_swap(entry, turn, (turn + 1) & PLACE_TURN_MASK) == turn;
 }
 
 /* No answer: the packet has not been received until the CPU that places it says so. */
-static __always_inline int drop_second_copy(void)
+static __always_inline int drop_concurrent_copy(void)
 {
 	nic_count(MRC_NC_RX_DATA, 1);
 	return nic_drop(MRC_NC_RX_DUPLICATE);
 }
 
 /* The packet has not been placed after all: the next copy will be. */
-static __always_inline void placing_failed(__u32 *placings, __u32 ordinal)
+static __always_inline void place_undo(__u32 *placings, __u32 ordinal)
 {
 	placings[ordinal & (MRC_PSN_RING - 1)] = ordinal / MRC_PSN_RING;
 }

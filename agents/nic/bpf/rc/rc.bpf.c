@@ -15,20 +15,14 @@
 #include <mrc/histogram.h>
 #include <mrc/fabric_maps.h>
 #include <mrc/emit.h>
-#include "rc_maps.h"
-#include "frame.h"
-#include "departure.h"
-#include "rc_requestor.h"
-#include "rc_responder.h"
-
-enum {
-	LOOPBACK_IFINDEX = 1,
-};
+#include "comp.h"
+#include "req.h"
+#include "resp.h"
 
 static __always_inline int rc_on_kick(void)
 {
 	struct mrc_kick *request = lookup0(&kick);
-	struct rc_plan *plan = lookup0(&rc_plans);
+	struct tx_plan *plan = lookup0(&tx_plans);
 	struct mrc_rc_qp *qp;
 
 	if (!request || !plan)
@@ -39,15 +33,15 @@ static __always_inline int rc_on_kick(void)
 	request->frames_left--;
 	qp->kick_asked = request->frames_left != 0;
 	if (!request->frames_left)
-		rc_clock_check(request->qp_index);
+		rc_rto_timer_check(request->qp_index);
 	plan->now_ns = bpf_ktime_get_ns();
 	plan->model_ns = plan->now_ns;
-	if (!rc_plan_next(request->qp_index)) {
+	if (!rc_next_packet(request->qp_index)) {
 		qp->kick_asked = 0;
 		return XDP_DROP;
 	}
 	nic_count(MRC_NC_KICK_PACKETS, 1);
-	return RC_SEND_PLANNED;
+	return NIC_TX_DATA;
 }
 
 /* The NIC's program has checked the stack, up to and including its lengths. */
@@ -68,9 +62,9 @@ static __always_inline int rc_on_frame(struct xdp_md *ctx)
 	case RC_WRITE_ONLY_IMMEDIATE:
 		return rc_on_write(ctx, port->plane);
 	case RC_ACKNOWLEDGE:
-		return rc_on_acknowledge(ctx, 0);
+		return rc_on_ack(ctx, 0);
 	case RC_CNP:
-		return rc_on_acknowledge(ctx, 1);
+		return rc_on_ack(ctx, 1);
 	default:
 		return nic_drop(MRC_NC_DROP_OPCODE);
 	}
@@ -79,13 +73,13 @@ static __always_inline int rc_on_frame(struct xdp_md *ctx)
 SEC("xdp")
 int rc(struct xdp_md *ctx)
 {
-	int verdict = ctx->ingress_ifindex == LOOPBACK_IFINDEX ? rc_on_kick() : rc_on_frame(ctx);
+	int verdict = ctx->ingress_ifindex == NIC_KICK_IFINDEX ? rc_on_kick() : rc_on_frame(ctx);
 
-	if (verdict == RC_SEND_PLANNED)
-		verdict = rc_send(ctx);
-	else if (verdict == RC_SEND_ANSWER)
-		verdict = rc_send_answer(ctx);
-	return verdict >= DEPARTURE ? send(ctx, verdict) : verdict;
+	if (verdict == NIC_TX_DATA)
+		verdict = rc_xmit_data(ctx);
+	else if (verdict == NIC_TX_RESPONSE)
+		verdict = rc_xmit_response(ctx);
+	return verdict >= NIC_XMIT ? nic_xmit(ctx, verdict) : verdict;
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

@@ -1,29 +1,23 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* The clock of a reliable connection: time-outs, the end of a hold, and credit nobody spends. */
-#ifndef MRC_RC_CLOCK_H
-#define MRC_RC_CLOCK_H
+/*
+ * The retransmission timer of a reliable connection. It also ends an RNR wait, and asks the agent
+ * for frames when rate and window leave room that no ACK will use.
+ */
+#ifndef MRC_RC_RTO_TIMER_H
+#define MRC_RC_RTO_TIMER_H
 
 #include <mrc/dcqcn.h>
 #include <mrc/verifier.h>
-#include "rc_maps.h"
-#include "work.h"
-
-#define RC_CLOCK_MONOTONIC 1 /* <time.h> does not compile for BPF */
+#include "../qp.h"
+#include "../work.h"
+#include "maps.h"
 
 enum {
-	RC_TICKS_PER_RTO = 4,
-	RC_CLOCK_SILENCE_S = 1,
+	RC_TIMER_FIRINGS_PER_RTO = 4,
 };
 
-/* Tells the agent that the QP is in ERROR; its work fails with `status`. */
-static __always_inline void rc_fail(__u32 qp_index, __u32 from, __u32 status)
-{
-	nic_count(MRC_NC_QP_ERRORS, 1);
-	nic_event(MRC_EVENT_QP_STATE, qp_index, from, MRC_QP_ERROR, (__u64)status << 32);
-}
-
 /* Packets that rate and window let leave now; 0: none. */
-static __always_inline __u32 rc_room(const struct mrc_rc_qp *qp)
+static __always_inline __u32 rc_packets_allowed(const struct mrc_rc_qp *qp)
 {
 	__u32 inflight = qp->next_psn - qp->acked_psn;
 	__u64 window = dcqcn_window_bytes(&qp->dcqcn, &qp->cc) / qp->cc.mtu_bytes;
@@ -34,13 +28,13 @@ static __always_inline __u32 rc_room(const struct mrc_rc_qp *qp)
 }
 
 /* Goes back to the oldest packet that has not been acknowledged. */
-static __always_inline void rc_go_back(struct mrc_rc_qp *qp, __u32 loss)
+static __always_inline void rc_go_back_n(struct mrc_rc_qp *qp, __u32 loss)
 {
 	qp->next_psn = qp->acked_psn;
 	qp->loss = loss;
 }
 
-static int rc_on_clock(void *map, __u32 *key, struct mrc_rc_qp *given)
+static int rc_rto_timer_fired(void *map, __u32 *key, struct mrc_rc_qp *given)
 {
 	struct mrc_rc_qp *qp = TIMER_ELEMENT(&rc_qps, key);
 	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, key);
@@ -65,7 +59,7 @@ static int rc_on_clock(void *map, __u32 *key, struct mrc_rc_qp *given)
 			if (is_failed)
 				qp->state = MRC_QP_ERROR;
 			else
-				rc_go_back(qp, MRC_LOSS_TIMEOUT);
+				rc_go_back_n(qp, MRC_LOSS_TIMEOUT);
 		}
 	} else {
 		is_idle = !work_ready(&qp->work, ring);
@@ -73,48 +67,42 @@ static int rc_on_clock(void *map, __u32 *key, struct mrc_rc_qp *given)
 	if (is_idle || is_failed)
 		qp->timer_armed = 0;
 	if (!is_idle && !is_failed && (qp->next_psn != qp->max_psn || work_ready(&qp->work, ring)))
-		wanted = rc_room(qp);
+		wanted = rc_packets_allowed(qp);
 	if (wanted)
 		qp->kick_asked = 1;
 	bpf_spin_unlock(&qp->lock);
 	if (is_failed)
-		rc_fail(qp_index, MRC_QP_RTS, MRC_STATUS_RETRY_EXCEEDED);
+		qp_fail(qp_index, MRC_QP_RTS, MRC_STATUS_RETRY_EXCEEDED);
 	if (is_failed || is_idle)
 		return 0;
 	if (wanted)
 		nic_event(MRC_EVENT_KICK, qp_index, wanted, 0, 0);
-	bpf_timer_start(&qp->timer, rto_ns / RC_TICKS_PER_RTO, 0);
+	bpf_timer_start(&qp->timer, rto_ns / RC_TIMER_FIRINGS_PER_RTO, 0);
 	return 0;
 }
 
-/* Starts the clock of a QP whose timer_armed the caller has just set. */
-static __noinline int rc_clock_start(__u32 qp_index)
+/* Starts the timer of a QP whose timer_armed the caller has just set. */
+static __noinline int rc_rto_timer_start(__u32 qp_index)
 {
 	struct mrc_rc_qp *qp = rc_find(qp_index);
 
 	if (!qp)
 		return 0;
 	qp->clock_ns = bpf_ktime_get_ns();
-	/* Fails harmlessly when this element's timer exists already. */
-	bpf_timer_init(&qp->timer, &rc_qps, RC_CLOCK_MONOTONIC);
-	bpf_timer_set_callback(&qp->timer, rc_on_clock);
-	bpf_timer_start(&qp->timer, qp->rto_ns / RC_TICKS_PER_RTO, 0);
+	qp_timer_start(&qp->timer, &rc_qps, rc_rto_timer_fired,
+		       qp->rto_ns / RC_TIMER_FIRINGS_PER_RTO);
 	return 0;
 }
 
-/* Starts a clock that should tick and does not; see clock_check(). */
-static __noinline int rc_clock_check(__u32 qp_index)
+/* Starts a timer that should fire and does not: see qp_timer_has_stopped(). */
+static __noinline int rc_rto_timer_check(__u32 qp_index)
 {
 	struct mrc_rc_qp *qp = rc_find(qp_index);
-	__s64 silence_ns = bpf_ktime_get_ns();
 
-	if (!qp || !qp->timer_armed)
-		return 0;
-	silence_ns -= qp->clock_ns;
-	if (silence_ns < (__s64)(RC_CLOCK_SILENCE_S * 1000000000ULL + 2 * qp->rto_ns))
+	if (!qp || !qp->timer_armed || !qp_timer_has_stopped(qp->clock_ns, qp->rto_ns))
 		return 0;
 	nic_count(MRC_NC_CLOCK_RESTARTS, 1);
-	return rc_clock_start(qp_index);
+	return rc_rto_timer_start(qp_index);
 }
 
 #endif

@@ -2,15 +2,26 @@
 /*
  * The responder of a reliable connection whose packets switches send by different ways: each says
  * where it goes, is placed as it comes, and is acknowledged when all before it are there. A gap is
- * no loss; what is lost the requestor's clock finds.
+ * no loss; what is lost the requester's clock finds.
  */
 #ifndef MRC_RC_ANY_ORDER_H
 #define MRC_RC_ANY_ORDER_H
 
 #include <mrc/psn.h>
-#include "frame.h"
-#include "memory.h"
-#include "rc_answer.h"
+#include "../mr.h"
+#include "../xmit.h"
+#include "maps.h"
+#include "wire.h"
+
+/* Decides the response. */
+static __always_inline int rc_respond(struct rc_response *response, __u32 syndrome, __u32 psn,
+				      __u32 msn)
+{
+	response->syndrome = syndrome;
+	response->psn = psn;
+	response->msn = msn;
+	return NIC_TX_RESPONSE;
+}
 
 /* Under the lock: a packet that had not been taken before has been placed. */
 static __always_inline void rc_receive_any_order(struct mrc_rc_qp *qp, __u32 psn)
@@ -33,7 +44,7 @@ static __always_inline void rc_receive_any_order(struct mrc_rc_qp *qp, __u32 psn
 }
 
 /* Tells the agent of the next immediate below which nothing is missing; whether there was one. */
-__noinline int rc_tell_immediate(__u32 qp_index)
+__noinline int rc_deliver_immediate(__u32 qp_index)
 {
 	struct mrc_rc_qp *qp = rc_find(qp_index);
 	struct mrc_immediate entry = {};
@@ -67,12 +78,12 @@ __noinline int rc_tell_immediate(__u32 qp_index)
 
 /*
  * A data packet for the QP that the answer names, its PSN expanded and its length checked. Returns
- * a verdict or RC_SEND_ANSWER.
+ * a verdict or NIC_TX_RESPONSE.
  */
 __noinline int rc_on_write_any_order(struct xdp_md *ctx, __u32 psn, __u32 length)
 {
 	struct wire_stack *stack = frame_head(ctx, sizeof(*stack));
-	struct rc_answer *answer = lookup0(&rc_answers);
+	struct rc_response *response = lookup0(&rc_responses);
 	__u32 qp_index, has_immediate, head_bytes, dmalen, is_moving;
 	struct mrc_work_ring *ring;
 	struct rc_reth reth;
@@ -81,9 +92,9 @@ __noinline int rc_on_write_any_order(struct xdp_md *ctx, __u32 psn, __u32 length
 	__s64 offset;
 	__u64 now_ns;
 
-	if (!stack || !answer)
+	if (!stack || !response)
 		return XDP_DROP;
-	qp_index = answer->qp_index;
+	qp_index = response->qp_index;
 	qp = rc_find(qp_index);
 	ring = bpf_map_lookup_elem(&work_ring, &qp_index);
 	if (!qp || !ring)
@@ -91,38 +102,37 @@ __noinline int rc_on_write_any_order(struct xdp_md *ctx, __u32 psn, __u32 length
 	head_bytes = rc_header_bytes(stack->bth.opcode);
 	has_immediate = rc_has_immediate(stack->bth.opcode);
 	if (!rc_has_reth(stack->bth.opcode) || !rc_ends_message(stack->bth.opcode))
-		return rc_answer_with(answer, RC_NAK_INVALID_REQUEST, psn, qp->completed_messages);
+		return rc_respond(response, RC_NAK_INVALID_REQUEST, psn, qp->completed_messages);
 	if (psn_distance(psn, qp->told_psn) >= MRC_PSN_RING)
 		return nic_drop(MRC_NC_DROP_OUT_OF_ORDER);
 	if (psn_distance(psn, qp->expected_psn) < 0 || ring_test(qp->received_bits, psn)) {
 		nic_count(MRC_NC_RX_DATA, 1);
 		nic_count(MRC_NC_RX_DUPLICATE, 1);
-		return rc_answer_with(answer, WIRE_AETH_ACK, qp->expected_psn - 1,
-				      qp->completed_messages);
+		return rc_respond(response, WIRE_AETH_ACK, qp->expected_psn - 1,
+				  qp->completed_messages);
 	}
 	if (bpf_xdp_load_bytes(ctx, sizeof(*stack), &reth, sizeof(reth)))
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	dmalen = bpf_ntohl(reth.dmalen);
 	if (length > dmalen || (!length && dmalen))
-		return rc_answer_with(answer, RC_NAK_INVALID_REQUEST, psn, qp->completed_messages);
+		return rc_respond(response, RC_NAK_INVALID_REQUEST, psn, qp->completed_messages);
 	if (has_immediate) {
 		if ((__s32)(ring->receive_tail - qp->delivered - qp->waiting_immediates) <= 0) {
 			nic_count(MRC_NC_DROP_NO_RECEIVE, 1);
-			return rc_answer_with(answer, RC_RNR_TIMER, qp->expected_psn,
-					      qp->completed_messages);
+			return rc_respond(response, RC_RNR_TIMER, qp->expected_psn,
+					  qp->completed_messages);
 		}
 		if (bpf_xdp_load_bytes(ctx, sizeof(*stack) + sizeof(reth), &immediate,
 				       sizeof(immediate)))
 			return nic_drop(MRC_NC_DROP_LENGTH);
 	}
-	offset =
-	    length ? region_resolve(bpf_ntohl(reth.r_key), bpf_be64_to_cpu(reth.va), length) : 0;
+	offset = length ? mr_check(bpf_ntohl(reth.r_key), bpf_be64_to_cpu(reth.va), length) : 0;
 	if (offset < 0)
-		return rc_answer_with(answer, RC_NAK_REMOTE_ACCESS, psn, qp->completed_messages);
-	if (!placing_begins(qp->placings, psn - qp->first_expected))
-		return drop_second_copy();
-	if (memory_transfer(ctx, head_bytes, offset, length, FRAME_TO_MEMORY)) {
-		placing_failed(qp->placings, psn - qp->first_expected);
+		return rc_respond(response, RC_NAK_REMOTE_ACCESS, psn, qp->completed_messages);
+	if (!place_begin(qp->placings, psn - qp->first_expected))
+		return drop_concurrent_copy();
+	if (mr_copy(ctx, head_bytes, offset, length, MR_FROM_FRAME)) {
+		place_undo(qp->placings, psn - qp->first_expected);
 		return nic_drop(MRC_NC_DROP_BOUNDS);
 	}
 	now_ns = bpf_ktime_get_ns();
@@ -138,19 +148,19 @@ __noinline int rc_on_write_any_order(struct xdp_md *ctx, __u32 psn, __u32 length
 	}
 	is_moving = psn == qp->expected_psn;
 	rc_receive_any_order(qp, psn);
-	answer->is_cnp =
-	    answer->is_marked && (__s64)(now_ns - qp->cnp_ns) >= (__s64)qp->cnp_interval_ns;
-	if (answer->is_cnp)
+	response->is_cnp =
+	    response->is_marked && (__s64)(now_ns - qp->cnp_ns) >= (__s64)qp->cnp_interval_ns;
+	if (response->is_cnp)
 		qp->cnp_ns = now_ns;
-	rc_answer_with(answer, WIRE_AETH_ACK, qp->expected_psn - 1, qp->completed_messages);
+	rc_respond(response, WIRE_AETH_ACK, qp->expected_psn - 1, qp->completed_messages);
 	bpf_spin_unlock(&qp->lock);
 	nic_count(MRC_NC_RX_DATA, 1);
 	nic_count(MRC_NC_RX_PLACED_BYTES, length);
 	for (int i = 0; is_moving && i < MRC_WORK_RING; i++) {
-		if (!rc_tell_immediate(qp_index))
+		if (!rc_deliver_immediate(qp_index))
 			break;
 	}
-	return RC_SEND_ANSWER;
+	return NIC_TX_RESPONSE;
 }
 
 #endif

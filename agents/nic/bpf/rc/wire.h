@@ -27,7 +27,7 @@ enum {
 	RC_NAK_SEQUENCE = 0x60,
 	RC_NAK_INVALID_REQUEST = 0x61,
 	RC_NAK_REMOTE_ACCESS = 0x62,
-	RC_RNR_TIMER = 0x2e, /* RNR NAK, "wait": the requestor's own clock decides how long */
+	RC_RNR_TIMER = 0x2e, /* RNR NAK, "wait": the requester's own clock decides how long */
 	RC_BECN = 0x40,	     /* in the first byte of BTH.destination_qp */
 };
 
@@ -68,7 +68,7 @@ static __always_inline int rc_ends_message(__u32 opcode)
 }
 
 /* The opcode of a packet that says by itself where it goes. */
-static __always_inline int rc_alone(__u32 opcode)
+static __always_inline int rc_only_opcode(__u32 opcode)
 {
 	return rc_has_immediate(opcode) ? RC_WRITE_ONLY_IMMEDIATE : RC_WRITE_ONLY;
 }

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The completer of a reliable connection: ACK, NAK, RNR NAK and CNP. */
+#ifndef MRC_RC_COMP_H
+#define MRC_RC_COMP_H
+
+#include <mrc/dcqcn.h>
+#include <mrc/psn.h>
+#include "req.h"
+
+enum {
+	RC_PSNS_PER_STEP = 64,
+	RC_STEPS_PER_ACK = 96, /* more than messages and packets outstanding can ask for */
+};
+
+/*
+ * Accounts for packets below acked_psn, up to the end of one message. Returns whether there is more
+ * of it to do.
+ */
+__noinline int rc_complete_acked(__u32 qp_index, __u64 now_ns, __u64 model_ns, __u32 rtt_ns)
+{
+	struct mrc_rc_qp *qp = rc_find(qp_index);
+	struct mrc_histogram *histogram = lookup0(&message_histogram);
+	__u32 packets = 0, bytes = 0, is_end = 0, is_more;
+	struct finished_work finished = {};
+	__u64 start_ns = 0;
+
+	if (!qp)
+		return 0;
+	bpf_spin_lock(&qp->lock);
+	for (int i = 0; i < RC_PSNS_PER_STEP; i++) {
+		struct mrc_rc_slot *slot = RC_SLOT(qp, qp->una_psn);
+
+		if (is_end || qp->una_psn == qp->acked_psn)
+			break;
+		packets++;
+		bytes += slot->length;
+		is_end = rc_ends_message(slot->opcode);
+		qp->una_psn++;
+	}
+	qp->acked_bytes += bytes;
+	dcqcn_on_ack(&qp->dcqcn, &qp->cc, model_ns, bytes, rtt_ns);
+	if (is_end) {
+		start_ns = work_complete(&qp->work);
+		work_finish(&qp->work, &finished);
+	}
+	is_more = qp->una_psn != qp->acked_psn;
+	bpf_spin_unlock(&qp->lock);
+	nic_count(MRC_NC_ACKED_PACKETS, packets);
+	nic_count(MRC_NC_ACKED_BYTES, bytes);
+	if (is_end) {
+		nic_count(MRC_NC_MESSAGES, 1);
+		if (histogram)
+			histogram_add(histogram, now_ns - start_ns);
+	}
+	if (finished.is_finished)
+		report_completion(qp_index, finished.index, finished.iterations);
+	return is_more;
+}
+
+/* What a syndrome of an AETH means for the QP that gets it. */
+static __always_inline __u32 rc_status(__u32 syndrome)
+{
+	if (syndrome == RC_NAK_INVALID_REQUEST)
+		return MRC_STATUS_REMOTE_INVALID_REQUEST;
+	return syndrome == RC_NAK_REMOTE_ACCESS ? MRC_STATUS_REMOTE_ACCESS
+						: MRC_STATUS_REMOTE_OPERATION;
+}
+
+/*
+ * ACK, NAK or CNP. Returns NIC_TX_DATA when the frame is to carry the next packet, else a
+ * verdict.
+ */
+__noinline int rc_on_ack(struct xdp_md *ctx, __u32 is_cnp)
+{
+	struct rc_cnp *head = frame_head(ctx, sizeof(struct wire_acknowledge));
+	__u32 expected = is_cnp ? sizeof(struct rc_cnp) : sizeof(struct wire_acknowledge);
+	struct tx_plan *plan = lookup0(&tx_plans);
+	__u32 qp_index, psn, syndrome, kind, is_stale, from = MRC_QP_ERROR, plane = 0;
+	__u64 now_ns, model_ns, rtt_ns = 0, model_rtt_ns = 0;
+	struct mrc_histogram *histogram;
+	struct mrc_rc_qp *qp;
+
+	if (!head || !plan || frame_bytes(ctx) != expected + WIRE_ICRC_BYTES)
+		return nic_drop(MRC_NC_DROP_LENGTH);
+	qp_index = stack_qp_index(&head->stack);
+	qp = rc_find(qp_index);
+	if (!qp || !stack_is_for(&head->stack, qp->qpn, qp->peer_host))
+		return nic_drop(MRC_NC_DROP_UNKNOWN_QP);
+	psn = bpf_ntohl(head->stack.bth.flags_psn) & WIRE_PSN_MASK;
+	syndrome = bpf_ntohl(head->syndrome_msn) >> 24;
+	kind = syndrome >> 5 & 3;
+	if (kind != RC_AETH_ACK && kind != RC_AETH_NAK && kind != RC_AETH_RNR_NAK)
+		return nic_drop(MRC_NC_DROP_OPCODE);
+	now_ns = bpf_ktime_get_ns();
+	model_ns = frame_model_ns(ctx) ?: now_ns;
+	plan->now_ns = now_ns;
+	plan->model_ns = model_ns;
+
+	bpf_spin_lock(&qp->lock);
+	psn = psn_expand(qp->acked_psn, psn);
+	/* A NAK names the packet it waits for or refuses, an ACK the last one it has: one that was
+	 * sent. */
+	is_stale = qp->state != MRC_QP_RTS || psn_distance(psn, qp->max_psn) >= 0;
+	if (kind == RC_AETH_ACK)
+		psn++;
+	is_stale |= psn_distance(psn, qp->acked_psn) < 0;
+	if (!is_stale) {
+		struct mrc_rc_slot *slot = RC_SLOT(qp, psn - 1);
+
+		if (psn != qp->acked_psn) {
+			qp->progress_ns = now_ns;
+			qp->retries = 0;
+			if (kind == RC_AETH_ACK && !slot->is_resent) {
+				rtt_ns = now_ns - slot->sent_ns;
+				model_rtt_ns = model_ns - slot->sent_ns;
+				plane = slot->plane;
+			}
+			qp->acked_psn = psn;
+			if (psn_distance(qp->next_psn, psn) < 0)
+				qp->next_psn = psn;
+		}
+		if (is_cnp)
+			dcqcn_on_cnp(&qp->dcqcn, &qp->cc, model_ns);
+		if (kind == RC_AETH_RNR_NAK) {
+			rc_go_back_n(qp, MRC_LOSS_NACK);
+			qp->is_held = 1;
+		} else if (kind == RC_AETH_NAK && syndrome == RC_NAK_SEQUENCE) {
+			rc_go_back_n(qp, MRC_LOSS_NACK);
+		} else if (kind != RC_AETH_ACK) {
+			from = qp->state;
+			qp->state = MRC_QP_ERROR;
+		}
+	}
+	bpf_spin_unlock(&qp->lock);
+	if (is_stale)
+		return nic_drop(kind == RC_AETH_ACK ? MRC_NC_DROP_STALE_ACK
+						    : MRC_NC_DROP_STALE_NACK);
+	if (from != MRC_QP_ERROR)
+		qp_fail(qp_index, from, rc_status(syndrome));
+	nic_count(is_cnp ? MRC_NC_RX_CNP : kind == RC_AETH_ACK ? MRC_NC_RX_ACK : MRC_NC_RX_NAK, 1);
+	histogram = bpf_map_lookup_elem(&rtt_histogram, &plane);
+	if (rtt_ns && histogram)
+		histogram_add(histogram, rtt_ns);
+	for (int i = 0; i < RC_STEPS_PER_ACK; i++) {
+		if (!rc_complete_acked(qp_index, now_ns, model_ns, i ? 0 : model_rtt_ns))
+			break;
+	}
+	return rc_next_packet(qp_index) ? NIC_TX_DATA : XDP_DROP;
+}
+
+#endif

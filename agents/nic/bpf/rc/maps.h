@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Queue pairs of the reliable connection, and the response that is being built. */
+#ifndef MRC_RC_MAPS_H
+#define MRC_RC_MAPS_H
+
+#include <mrc/rc_abi.h>
+#include "../nic_maps.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* at load */
+	__type(key, __u32);
+	__type(value, struct mrc_rc_qp);
+} rc_qps SEC(".maps");
+
+/* The response to a packet. */
+struct rc_response {
+	__u32 qp_index;
+	__u32 entropy;
+	__u32 plane;
+	__u32 psn;
+	__u32 syndrome;
+	__u32 msn;
+	__u32 is_cnp;
+	__u32 is_marked;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct rc_response);
+} rc_responses SEC(".maps");
+
+static __always_inline struct mrc_rc_qp *rc_find(__u32 qp_index)
+{
+	return bpf_map_lookup_elem(&rc_qps, &qp_index);
+}
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Transmission: the data packet of a tx_plan, whatever the transport, and the last step of every
+ * frame that leaves the NIC. Programs call both themselves, so that no handler's stack is below.
+ */
+#ifndef MRC_XMIT_H
+#define MRC_XMIT_H
+
+#include <mrc/emit.h>
+#include "frame.h"
+#include "icrc.h"
+#include "mr.h"
+#include "nic_action.h"
+#include "nic_maps.h"
+#include "tunnel.h"
+
+/* How a transport writes its data packets. */
+struct tx_format {
+	__u32 head_bytes;  /* in front of the payload */
+	__u32 stack_bytes; /* of these, that the caller writes in place: the result has so many */
+	__u32 dscp;
+	__u32 flags_psn; /* of the BTH */
+};
+
+/*
+ * Gives the frame, whatever it held, the size of the packet and its headers up to the BTH. Returns
+ * its start, or NULL when that is not possible.
+ */
+static __always_inline void *tx_data_begin(struct xdp_md *ctx, const struct tx_plan *desc,
+					   __u32 plane, const struct tx_format *format)
+{
+	struct mrc_nic_config *config = lookup0(&nic_config);
+	__u32 pad = -desc->length & 3, port_id;
+	struct frame_target to;
+	struct wire_stack *stack;
+	struct mrc_port *port;
+
+	if (!config)
+		return (void *)0;
+	port_id = nic_port_id(config, plane);
+	port = bpf_map_lookup_elem(&port_table, &port_id);
+	if (!port || frame_resize(ctx, format->head_bytes + desc->length + pad + WIRE_ICRC_BYTES))
+		return (void *)0;
+	stack = frame_head(ctx, format->stack_bytes);
+	if (!stack)
+		return (void *)0;
+	to.to = carrier_fill(desc->template_hi, desc->template_lo, desc->is_local, plane,
+			     entropy_uplink(desc->entropy), config->uplinks_per_pair);
+	to.peer_host = desc->peer_host;
+	to.peer_qpn = desc->peer_qpn;
+	to.plane = plane;
+	to.entropy = desc->entropy;
+	write_stack(stack, config, port, &to, format->dscp << 2 | WIRE_ECT0, desc->opcode, pad,
+		    format->flags_psn,
+		    format->head_bytes - sizeof(*stack) + desc->length + pad + WIRE_ICRC_BYTES);
+	return stack;
+}
+
+/* Puts immediate, payload and padding behind the headers, and counts the packet. */
+static __always_inline int tx_data_end(struct xdp_md *ctx, const struct tx_plan *desc, __u32 plane,
+				       __u32 head_bytes, int has_immediate)
+{
+	__be32 immediate = bpf_htonl(desc->immediate), zeros = 0;
+
+	if (has_immediate &&
+	    bpf_xdp_store_bytes(ctx, head_bytes - sizeof(immediate), &immediate, sizeof(immediate)))
+		return nic_drop(MRC_NC_DROP_BOUNDS);
+	/* Of these 4 bytes the iCRC will overwrite what is not padding. */
+	if (desc->length & 3 &&
+	    bpf_xdp_store_bytes(ctx, head_bytes + desc->length, &zeros, sizeof(zeros)))
+		return nic_drop(MRC_NC_DROP_BOUNDS);
+	if (mr_copy(ctx, head_bytes, desc->local_offset, desc->length, MR_TO_FRAME))
+		return nic_drop(MRC_NC_DROP_BOUNDS);
+	nic_count(MRC_NC_TX_DATA, 1);
+	if (desc->loss)
+		nic_count(MRC_NC_TX_RETRANSMIT_SACK + desc->loss - MRC_LOSS_SACK, 1);
+	return nic_xmit_on(plane, MRC_CLASS_DATA);
+}
+
+/* Completes the frame; returns what port_xmit() does. */
+static __always_inline int nic_tx_finish(struct xdp_md *ctx, __u32 action)
+{
+	__u32 traffic_class = action >> NIC_XMIT_CLASS_SHIFT & 15;
+	struct mrc_nic_config *config = lookup0(&nic_config);
+	struct mrc_nic_control *control = lookup0(&nic_control);
+	struct mrc_port *port;
+	__u32 port_id;
+
+	if (!config || !control)
+		return XDP_DROP;
+	port_id = nic_port_id(config, action);
+	port = bpf_map_lookup_elem(&port_table, &port_id);
+	if (!port || write_icrc(ctx, control))
+		return nic_drop(MRC_NC_DROP_LENGTH);
+	if (tunnel_tx(ctx, port))
+		return nic_drop(MRC_NC_DROP_LENGTH);
+	return port_xmit(ctx, port_id, port, traffic_class);
+}
+
+/* Transmits the frame by an action of NIC_XMIT or above; returns the XDP verdict. */
+static __always_inline int nic_xmit(struct xdp_md *ctx, __u32 action)
+{
+	return port_xmit_end(ctx, nic_tx_finish(ctx, action));
+}
+
+#endif
