@@ -183,7 +183,7 @@ class Limit(IntEnum):
     MPR_MAX = 8
     WIMM_MAX = 128
     PSN_WORDS = 16
-    REVERSE_SPACING = 64
+    ACK_PATH_SPACING = 64
     RESTORE_SACKS = 64
     PENALTY_MAX = 127
     WORK_RING = 64
@@ -359,7 +359,7 @@ class ProbeKind(IntEnum):
     RELIABILITY = 1
     PORT_STATUS = 2
     PATH = 3
-    REVERSE = 4
+    ACK_PATH = 4
 
 
 class QpState(IntEnum):
@@ -444,6 +444,22 @@ class VirtualPayload(IntEnum):
 
     COPY = 0
     REFERENCE = 1
+
+
+class AckPathEv(Structure):
+    """struct mrc_ack_path_ev, 16 bytes."""
+
+    entropy: int
+    is_good: int
+    probe: int
+    probed: int
+
+    _fields_ = (
+        ("entropy", c_uint32),
+        ("is_good", c_uint32),
+        ("probe", c_uint32),
+        ("probed", c_uint32),
+    )
 
 
 class CaptureRecord(Structure):
@@ -1306,22 +1322,6 @@ class TxSlot(Structure):
     )
 
 
-class ReverseEv(Structure):
-    """struct mrc_reverse_ev, 16 bytes."""
-
-    entropy: int
-    is_good: int
-    probe: int
-    probed: int
-
-    _fields_ = (
-        ("entropy", c_uint32),
-        ("is_good", c_uint32),
-        ("probe", c_uint32),
-        ("probed", c_uint32),
-    )
-
-
 class Qp(Structure):
     """struct mrc_qp, 70584 bytes."""
 
@@ -1421,17 +1421,17 @@ class Qp(Structure):
     completed_psn: int
     completed_wimm: int
     delivered_wimm: int
-    refused_ns: int
-    reverse_asked_ns: int
-    reverse_rtt_ns: int
-    reverse_turn: int
-    since_reverse_probe: int
+    nak_ns: int
+    ack_path_probe_ns: int
+    ack_path_rtt_ns: int
+    ack_path_next_plane: int
+    since_ack_path_probe: int
     tracked_psns: int
     tracked_from_psn: int
     penalty: int
     restores_left: int
     is_mpr_dynamic: int
-    reverse: "Array[ReverseEv]"
+    ack_path: "Array[AckPathEv]"
     first_expected: int
     pad4: int
     placings: "Array[c_uint32]"
@@ -1537,17 +1537,17 @@ class Qp(Structure):
         ("completed_psn", c_uint32),
         ("completed_wimm", c_uint32),
         ("delivered_wimm", c_uint32),
-        ("refused_ns", c_uint64),
-        ("reverse_asked_ns", c_uint64),
-        ("reverse_rtt_ns", c_uint32),
-        ("reverse_turn", c_uint32),
-        ("since_reverse_probe", c_uint32),
+        ("nak_ns", c_uint64),
+        ("ack_path_probe_ns", c_uint64),
+        ("ack_path_rtt_ns", c_uint32),
+        ("ack_path_next_plane", c_uint32),
+        ("since_ack_path_probe", c_uint32),
         ("tracked_psns", c_uint32),
         ("tracked_from_psn", c_uint32),
         ("penalty", c_uint32),
         ("restores_left", c_uint32),
         ("is_mpr_dynamic", c_uint32),
-        ("reverse", (ReverseEv * 16)),
+        ("ack_path", (AckPathEv * 16)),
         ("first_expected", c_uint32),
         ("pad4", c_uint32),
         ("placings", (c_uint32 * 1024)),

@@ -111,7 +111,7 @@ class ReferenceResponder:
             return MessagesDone(wire_psn(self.done_psn), self.done % (1 << 24), is_another)
         if self.probes_reverse and is_new and not is_marked and not is_retransmission:
             self.since_probe += 1
-            if self.since_probe == Limit.REVERSE_SPACING:
+            if self.since_probe == Limit.ACK_PATH_SPACING:
                 self.since_probe = 0
                 return ReverseProbe()
         self.sack_count += 1

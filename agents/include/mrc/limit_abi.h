@@ -11,7 +11,7 @@ enum mrc_limit {
 	MRC_MPR_MAX = 8,	      /* MRC_PSN_RING / MRC_MPR_UNIT */
 	MRC_WIMM_MAX = 128,	      /* WRITEs with immediate a responder can hold back */
 	MRC_PSN_WORDS = 16,	      /* MRC_PSN_RING / 64 */
-	MRC_REVERSE_SPACING = 64,     /* packets a responder takes between two reverse probes */
+	MRC_ACK_PATH_SPACING = 64,    /* packets a responder takes between two reverse probes */
 	MRC_RESTORE_SACKS = 64,	      /* SACKs that say that a receiver penalty has ended */
 	MRC_PENALTY_MAX = 127,	      /* receiver penalty, in 1/128 of the bytes received */
 	MRC_WORK_RING = 64,	      /* work requests a QP can hold */

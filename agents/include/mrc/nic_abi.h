@@ -72,7 +72,7 @@ enum mrc_probe_kind {
 	MRC_PROBE_RELIABILITY = 1, /* asks the peer's QP for a SACK */
 	MRC_PROBE_PORT_STATUS = 2, /* endpoint request that tells which ports work */
 	MRC_PROBE_PATH = 3,	   /* EV probe of no QP: kick names host and EV themselves */
-	MRC_PROBE_REVERSE = 4,	   /* EV probe that a responder sends to find out where to answer */
+	MRC_PROBE_ACK_PATH = 4,	   /* EV probe that a responder sends to find out where to answer */
 };
 
 /* probes[probe id % MRC_PROBE_RING] */

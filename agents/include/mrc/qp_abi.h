@@ -138,7 +138,7 @@ struct mrc_immediate {
 };
 
 /* An EV of one plane on which the peer is known to be reached. */
-struct mrc_reverse_ev {
+struct mrc_ack_path_ev {
 	__u32 entropy;
 	__u32 is_good; /* else none is known */
 	__u32 probe;   /* id of the probe under way, + 1 << 16; 0: none */
@@ -252,23 +252,23 @@ struct mrc_qp {
 	__u64 received_bytes; /* nominal bytes */
 	__u32 received_above; /* packets received above cack_psn */
 	__u32 sack_count;
-	__u32 unsacked;		   /* packets received since the last SACK */
-	__u32 is_ack_owed;	   /* messages completed that no ACK has told of */
-	__u32 completed_messages;  /* in order, free-running */
-	__u32 completed_psn;	   /* last PSN of the last of them */
-	__u32 completed_wimm;	   /* of them, those with immediate; free-running */
-	__u32 delivered_wimm;	   /* of those, told to the agent */
-	__u64 refused_ns;	   /* when a packet was last refused as not expected */
-	__u64 reverse_asked_ns;	   /* when MRC_REVERSE_SPACING packets had come last */
-	__u32 reverse_rtt_ns;	   /* of the last reverse probe; 0: none was answered */
-	__u32 reverse_turn;	   /* plane of the next one; may be one too high: wraps */
-	__u32 since_reverse_probe; /* packets */
-	__u32 tracked_psns;	   /* above cack_psn: what bitmap there is, at most mpr_dest_psns */
-	__u32 tracked_from_psn;	   /* cack_next from which on no more are tracked */
-	__u32 penalty;		   /* that SACKs ask for, in 1/128 of the bytes received */
-	__u32 restores_left;	   /* SACKs that are still to say that a penalty has ended */
-	__u32 is_mpr_dynamic;	   /* both ends change the PSN range by SACK.mpr */
-	struct mrc_reverse_ev reverse[MRC_PLANE_MAX];
+	__u32 unsacked;		    /* packets received since the last SACK */
+	__u32 is_ack_owed;	    /* messages completed that no ACK has told of */
+	__u32 completed_messages;   /* in order, free-running */
+	__u32 completed_psn;	    /* last PSN of the last of them */
+	__u32 completed_wimm;	    /* of them, those with immediate; free-running */
+	__u32 delivered_wimm;	    /* of those, told to the agent */
+	__u64 nak_ns;		    /* when a packet was last refused as not expected */
+	__u64 ack_path_probe_ns;    /* when MRC_ACK_PATH_SPACING packets had come last */
+	__u32 ack_path_rtt_ns;	    /* of the last reverse probe; 0: none was answered */
+	__u32 ack_path_next_plane;  /* plane of the next one; may be one too high: wraps */
+	__u32 since_ack_path_probe; /* packets */
+	__u32 tracked_psns;	/* above cack_psn: what bitmap there is, at most mpr_dest_psns */
+	__u32 tracked_from_psn; /* cack_next from which on no more are tracked */
+	__u32 penalty;		/* that SACKs ask for, in 1/128 of the bytes received */
+	__u32 restores_left;	/* SACKs that are still to say that a penalty has ended */
+	__u32 is_mpr_dynamic;	/* both ends change the PSN range by SACK.mpr */
+	struct mrc_ack_path_ev ack_path[MRC_PLANE_MAX];
 	__u32 first_expected; /* the first PSN ever */
 	__u32 pad4;
 	__u32 placings[MRC_PSN_RING]; /* see placing_begins() */

@@ -25,7 +25,7 @@ static __always_inline __u64 round_bit(__u32 round)
 }
 
 /* Judges the round whose time is up, and makes room for `round`. */
-static __always_inline void judge(struct mrc_link_probe_path *path, __u32 round, __u32 lag)
+static __always_inline void close_round(struct mrc_link_probe_path *path, __u32 round, __u32 lag)
 {
 	if (round >= lag) {
 		if (path->answered & round_bit(round - lag)) {
@@ -65,7 +65,7 @@ __noinline int send_link_probe(struct xdp_md *ctx)
 	if (!head)
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	round = path->next_round;
-	judge(path, round, probing->lag_rounds);
+	close_round(path, round, probing->lag_rounds);
 	path->next_round = round + 1;
 	path->sent++;
 	to.to.hi = path->carrier_hi;

@@ -31,15 +31,14 @@
 #include "requestor.h"
 #include "loss.h"
 #include "acknowledge.h"
-#include "probe_answer.h"
 #include "sack.h"
 #include "transport_ack.h"
 #include "nack.h"
-#include "responder.h"
-#include "xmit_response.h"
+#include "resp.h"
 #include "probe.h"
+#include "endpoint.h"
 #include "link_probe.h"
-#include "command.h"
+#include "ctrl.h"
 #include "rc/wire.h"
 
 /* Indices of nic_transports. */
@@ -59,7 +58,7 @@ static __always_inline int on_kick(struct xdp_md *ctx)
 	if (request->mode == MRC_KICK_PROBE)
 		return send_probe(ctx);
 	if (request->mode == MRC_KICK_COMMAND)
-		return run_command(request);
+		return ctrl_run(request);
 	if (request->mode == MRC_KICK_RC)
 		return NIC_CALL_RC;
 	if (request->mode == MRC_KICK_LINK_PROBE)

@@ -6,23 +6,22 @@
 #ifndef MRC_PROBE_H
 #define MRC_PROBE_H
 
-#include "nic_action.h"
+#include "ack_path.h"
+#include "ev_report.h"
 #include "ev_set.h"
 #include "frame.h"
+#include "nic_action.h"
 #include "nic_maps.h"
-#include "probe_answer.h"
-#include "receive_window.h"
-#include "reverse_ev.h"
+#include "resp_state.h"
 
 enum {
+	PROBE_ID_MASK = 0xffff,
 	REQUEST_AFTER_BTH =
 	    sizeof(struct wire_endpoint_request) - sizeof(struct wire_stack) + WIRE_ICRC_BYTES,
-	RESPONSE_AFTER_BTH =
-	    sizeof(struct wire_endpoint_response) - sizeof(struct wire_stack) + WIRE_ICRC_BYTES,
 };
 
 /* A probe that is to leave: what its answer must match, and which way it goes. */
-struct probe_order {
+struct probe_desc {
 	struct frame_target to;
 	__u32 kind; /* enum mrc_probe_kind */
 	__u32 qp_index;
@@ -32,7 +31,7 @@ struct probe_order {
 };
 
 /* Enters a probe among those under way; returns its id, or a negative number. */
-static __always_inline __s32 probe_enter(const struct probe_order *order, __u64 now_ns)
+static __always_inline __s32 probe_register(const struct probe_desc *desc, __u64 now_ns)
 {
 	struct mrc_kick *request = lookup0(&kick);
 	struct mrc_probe *probe;
@@ -47,25 +46,25 @@ static __always_inline __s32 probe_enter(const struct probe_order *order, __u64 
 		return -1;
 	probe->is_pending = 0;
 	probe->probe_id = id;
-	probe->qp_index = order->qp_index;
-	probe->qpn = order->qpn;
-	probe->ev_index = order->ev_index;
-	probe->kind = order->kind;
-	probe->port_status_mask = order->mask;
-	probe->entropy = order->to.entropy;
-	probe->peer_host = order->to.peer_host;
+	probe->qp_index = desc->qp_index;
+	probe->qpn = desc->qpn;
+	probe->ev_index = desc->ev_index;
+	probe->kind = desc->kind;
+	probe->port_status_mask = desc->mask;
+	probe->entropy = desc->to.entropy;
+	probe->peer_host = desc->to.peer_host;
 	probe->sent_ns = now_ns;
 	probe->is_pending = 1;
 	return id;
 }
 
 /* Makes the frame, whatever it held, the probe `id`; returns a departure or a verdict. */
-static __always_inline int probe_write(struct xdp_md *ctx, const struct mrc_nic_config *config,
-				       const struct probe_order *order, __u32 id, __u64 now_ns)
+static __always_inline int xmit_probe(struct xdp_md *ctx, const struct mrc_nic_config *config,
+				      const struct probe_desc *desc, __u32 id, __u64 now_ns)
 {
-	int is_reliability = order->kind == MRC_PROBE_RELIABILITY;
-	int is_update = order->kind == MRC_PROBE_PORT_STATUS;
-	__u32 port_id = nic_port_id(config, order->to.plane);
+	int is_reliability = desc->kind == MRC_PROBE_RELIABILITY;
+	int is_update = desc->kind == MRC_PROBE_PORT_STATUS;
+	__u32 port_id = nic_port_id(config, desc->to.plane);
 	struct wire_endpoint_request *head;
 	struct wire_probe *probe_head;
 	struct mrc_port *port;
@@ -76,7 +75,7 @@ static __always_inline int probe_write(struct xdp_md *ctx, const struct mrc_nic_
 	head = frame_head(ctx, sizeof(*head));
 	if (!head)
 		return nic_drop(MRC_NC_DROP_LENGTH);
-	write_stack(&head->stack, config, port, &order->to, MRC_DSCP_CONTROL << 2,
+	write_stack(&head->stack, config, port, &desc->to, MRC_DSCP_CONTROL << 2,
 		    is_reliability ? WIRE_PROBE : WIRE_ENDPOINT_REQUEST, 0, is_reliability ? 0 : id,
 		    REQUEST_AFTER_BTH);
 	if (is_reliability) {
@@ -84,48 +83,48 @@ static __always_inline int probe_write(struct xdp_md *ctx, const struct mrc_nic_
 		probe_head->reserved = 0;
 		probe_head->probe_id = bpf_htons(id);
 		probe_head->reserved_id = 0;
-		probe_head->spdcid = bpf_htons(order->qpn);
-		probe_head->dpdcid = bpf_htons(order->to.peer_qpn);
+		probe_head->spdcid = bpf_htons(desc->qpn);
+		probe_head->dpdcid = bpf_htons(desc->to.peer_qpn);
 	} else {
 		head->operation = bpf_htons(is_update ? WIRE_ERTH_PORT_STATUS : WIRE_ERTH_EV_PROBE);
 		head->vendor = 0;
-		head->port_status_mask = bpf_htonl(order->mask);
+		head->port_status_mask = bpf_htonl(desc->mask);
 		head->reserved = 0;
 	}
 	head->tx_timestamp = bpf_htons(now_ns >> 7);
 	head->timestamp_type = bpf_htons(WIRE_ERTH_TIMESTAMP_128NS);
 	nic_count(is_update ? MRC_NC_TX_PORT_STATUS : MRC_NC_TX_PROBE, 1);
-	return nic_xmit_on(order->to.plane, MRC_CLASS_CONTROL);
+	return nic_xmit_on(desc->to.plane, MRC_CLASS_CONTROL);
 }
 
 /* A probe on an EV of a QP; returns whether there is such a QP. */
-static __always_inline int probe_of_qp(const struct mrc_nic_config *config,
-				       struct probe_order *order)
+static __always_inline int probe_fill_desc(const struct mrc_nic_config *config,
+					   struct probe_desc *desc)
 {
-	__u32 qp_index = order->qp_index;
+	__u32 qp_index = desc->qp_index;
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 	struct mrc_ev *ev;
 
 	if (!qp)
 		return 0;
-	order->ev_index = EV_INDEX(order->ev_index);
-	ev = &qp->evs[order->ev_index];
-	if (ev->is_probe_pending && order->kind == MRC_PROBE_EV && ev->state == MRC_EV_ASSUMED_BAD)
+	desc->ev_index = EV_INDEX(desc->ev_index);
+	ev = &qp->evs[desc->ev_index];
+	if (ev->is_probe_pending && desc->kind == MRC_PROBE_EV && ev->state == MRC_EV_ASSUMED_BAD)
 		path_suspect(qp, ev->entropy);
 	bpf_spin_lock(&qp->lock);
-	if (order->kind != MRC_PROBE_PORT_STATUS) {
+	if (desc->kind != MRC_PROBE_PORT_STATUS) {
 		if (ev->is_probe_pending)
 			ev->probe_successes = 0;
 		ev->is_probe_pending = 1;
 	}
-	order->to.entropy = ev->entropy;
-	order->to.plane = ev->plane;
+	desc->to.entropy = ev->entropy;
+	desc->to.plane = ev->plane;
 	bpf_spin_unlock(&qp->lock);
-	order->to.to = carrier_fill(qp->template_hi, qp->template_lo, qp->is_local, order->to.plane,
-				    entropy_uplink(order->to.entropy), config->uplinks_per_pair);
-	order->to.peer_host = qp->peer_host;
-	order->to.peer_qpn = order->kind == MRC_PROBE_RELIABILITY ? qp->peer_qpn : WIRE_ENDPOINT_QP;
-	order->qpn = qp->qpn;
+	desc->to.to = carrier_fill(qp->template_hi, qp->template_lo, qp->is_local, desc->to.plane,
+				   entropy_uplink(desc->to.entropy), config->uplinks_per_pair);
+	desc->to.peer_host = qp->peer_host;
+	desc->to.peer_qpn = desc->kind == MRC_PROBE_RELIABILITY ? qp->peer_qpn : WIRE_ENDPOINT_QP;
+	desc->qpn = qp->qpn;
 	return 1;
 }
 
@@ -136,33 +135,33 @@ __noinline int send_probe(struct xdp_md *ctx)
 	struct mrc_nic_control *control = lookup0(&nic_control);
 	struct mrc_kick *request = lookup0(&kick);
 	__u64 now_ns = bpf_ktime_get_ns();
-	struct probe_order order = {};
+	struct probe_desc desc = {};
 	__u32 cursor;
 	__s32 id;
 
 	if (!config || !control || !request || request->probe_cursor >= request->probe_count)
 		return XDP_DROP;
 	cursor = request->probe_cursor++ & (MRC_KICK_PROBES - 1);
-	order.kind = request->probe_kind;
-	order.mask = order.kind == MRC_PROBE_PORT_STATUS ? control->port_up_mask : 0;
-	if (order.kind == MRC_PROBE_PATH) {
-		order.to.entropy = request->probe_ev[cursor];
-		order.to.plane = order.to.entropy >> MRC_EV_PLANE_SHIFT;
-		order.to.peer_host = request->probe_qp[cursor];
-		order.to.peer_qpn = WIRE_ENDPOINT_QP;
-		order.to.to = carrier_to(config, order.to.peer_host, order.to.plane,
-					 entropy_uplink(order.to.entropy));
+	desc.kind = request->probe_kind;
+	desc.mask = desc.kind == MRC_PROBE_PORT_STATUS ? control->port_up_mask : 0;
+	if (desc.kind == MRC_PROBE_PATH) {
+		desc.to.entropy = request->probe_ev[cursor];
+		desc.to.plane = desc.to.entropy >> MRC_EV_PLANE_SHIFT;
+		desc.to.peer_host = request->probe_qp[cursor];
+		desc.to.peer_qpn = WIRE_ENDPOINT_QP;
+		desc.to.to = carrier_to(config, desc.to.peer_host, desc.to.plane,
+					entropy_uplink(desc.to.entropy));
 	} else {
-		order.qp_index = request->probe_qp[cursor];
-		order.ev_index = request->probe_ev[cursor];
-		if (!probe_of_qp(config, &order))
+		desc.qp_index = request->probe_qp[cursor];
+		desc.ev_index = request->probe_ev[cursor];
+		if (!probe_fill_desc(config, &desc))
 			return XDP_DROP;
 	}
-	id = probe_enter(&order, now_ns);
+	id = probe_register(&desc, now_ns);
 	if (id < 0)
 		return XDP_DROP;
 	request->probe_id[cursor] = id;
-	return probe_write(ctx, config, &order, id, now_ns);
+	return xmit_probe(ctx, config, &desc, id, now_ns);
 }
 
 /*
@@ -173,120 +172,39 @@ __noinline int xmit_ack_path_probe(struct xdp_md *ctx)
 {
 	struct mrc_nic_config *config = lookup0(&nic_config);
 	struct mrc_nic_control *control = lookup0(&nic_control);
-	struct rx_answer *answer = lookup0(&rx_answers);
-	struct probe_order order = {.kind = MRC_PROBE_REVERSE};
+	struct rx_response *response = lookup0(&rx_responses);
+	struct probe_desc desc = {.kind = MRC_PROBE_ACK_PATH};
 	__u32 qp_index, usable, random = bpf_get_prandom_u32();
 	__u64 now_ns = bpf_ktime_get_ns();
 	struct mrc_qp *qp;
 	__s32 id;
 
-	if (!config || !control || !answer)
+	if (!config || !control || !response)
 		return XDP_DROP;
-	qp_index = answer->packet.qp_index;
+	qp_index = response->packet.qp_index;
 	qp = bpf_map_lookup_elem(&qps, &qp_index);
 	if (!qp)
 		return XDP_DROP;
 	usable = usable_planes(control, qp);
 	if (!usable)
 		return XDP_DROP;
-	order.qp_index = qp_index;
-	order.qpn = qp->qpn;
+	desc.qp_index = qp_index;
+	desc.qpn = qp->qpn;
 	bpf_spin_lock(&qp->lock);
-	order.to.entropy = reverse_candidate(qp, usable, random);
+	desc.to.entropy = ack_path_probe_ev(qp, usable, random);
 	bpf_spin_unlock(&qp->lock);
-	order.to.plane = order.to.entropy >> MRC_EV_PLANE_SHIFT;
-	order.to.to = carrier_fill(qp->template_hi, qp->template_lo, qp->is_local, order.to.plane,
-				   entropy_uplink(order.to.entropy), config->uplinks_per_pair);
-	order.to.peer_host = qp->peer_host;
-	order.to.peer_qpn = WIRE_ENDPOINT_QP;
-	id = probe_enter(&order, now_ns);
+	desc.to.plane = desc.to.entropy >> MRC_EV_PLANE_SHIFT;
+	desc.to.to = carrier_fill(qp->template_hi, qp->template_lo, qp->is_local, desc.to.plane,
+				  entropy_uplink(desc.to.entropy), config->uplinks_per_pair);
+	desc.to.peer_host = qp->peer_host;
+	desc.to.peer_qpn = WIRE_ENDPOINT_QP;
+	id = probe_register(&desc, now_ns);
 	if (id < 0)
 		return XDP_DROP;
 	bpf_spin_lock(&qp->lock);
-	reverse_asked(qp, order.to.entropy, id);
+	ack_path_probe_sent(qp, desc.to.entropy, id);
 	bpf_spin_unlock(&qp->lock);
-	return probe_write(ctx, config, &order, id, now_ns);
-}
-
-/* What a PORT_STATUS_UPDATE says. */
-struct port_update {
-	__u32 peer_host;
-	__u32 mask;
-	__u32 id;
-};
-
-/* Every QP to that peer leaves the planes its ports are not up in, or returns to them, at once. */
-static long take_port_update(void *map, __u32 *key, struct mrc_qp *qp, struct port_update *update)
-{
-	__u32 known = qp->peer_port_update;
-
-	(void)map;
-	(void)key;
-	/* Updates come by several planes: an older one must not undo a newer. */
-	if (qp->peer_host == update->peer_host && (!known || (__s16)(update->id - known) > 0)) {
-		qp->peer_port_update = update->id | 1 << 16;
-		qp->peer_port_mask = update->mask;
-		qp->peer_sack_down = 0;
-	}
-	return 0;
-}
-
-/* Answers a peer's request on the path it came by. */
-__noinline int on_endpoint_request(struct xdp_md *ctx, __u32 plane)
-{
-	struct wire_endpoint_request *request = frame_exactly(ctx, sizeof(*request));
-	struct mrc_nic_config *config = lookup0(&nic_config);
-	struct wire_endpoint_response *head;
-	struct frame_target to;
-	struct mrc_port *port;
-	__u64 source;
-	struct port_update update;
-	__be16 timestamp;
-	__u32 id, port_id, operation;
-
-	if (!request || !config)
-		return nic_drop(MRC_NC_DROP_LENGTH);
-	if ((bpf_ntohl(request->stack.bth.destination_qp) & WIRE_PSN_MASK) != WIRE_ENDPOINT_QP)
-		return nic_drop(MRC_NC_DROP_UNKNOWN_QP);
-	operation = bpf_ntohs(request->operation) & 3;
-	if (operation != WIRE_ERTH_EV_PROBE && operation != WIRE_ERTH_PORT_STATUS)
-		return nic_drop(MRC_NC_DROP_OPCODE);
-	update.mask = bpf_ntohl(request->port_status_mask);
-	id = bpf_ntohl(request->stack.bth.flags_psn) & PROBE_ID_MASK;
-	timestamp = request->tx_timestamp;
-	source = bpf_be64_to_cpu(request->stack.inner.source[1]);
-	if (!source || source > 0xffffffff)
-		return nic_drop(MRC_NC_DROP_MALFORMED);
-	if (operation == WIRE_ERTH_PORT_STATUS) {
-		update.peer_host = source - 1;
-		update.id = id;
-		bpf_for_each_map_elem(&qps, take_port_update, &update, 0);
-		nic_count(MRC_NC_RX_PORT_STATUS, 1);
-		nic_event(MRC_EVENT_PEER_PORTS, 0, update.peer_host, update.mask, 0);
-		request = frame_head(ctx, sizeof(*request));
-		if (!request)
-			return nic_drop(MRC_NC_DROP_LENGTH);
-	}
-	to.entropy = stack_entropy(&request->stack);
-	to.plane = plane;
-	to.peer_host = source - 1;
-	to.peer_qpn = WIRE_ENDPOINT_QP;
-	to.to = carrier_to(config, to.peer_host, plane, entropy_uplink(to.entropy));
-	port_id = nic_port_id(config, plane);
-	port = bpf_map_lookup_elem(&port_table, &port_id);
-	if (!port || frame_resize(ctx, sizeof(*head) + WIRE_ICRC_BYTES))
-		return nic_drop(MRC_NC_DROP_LENGTH);
-	head = frame_head(ctx, sizeof(*head));
-	if (!head)
-		return nic_drop(MRC_NC_DROP_LENGTH);
-	write_stack(&head->stack, config, port, &to, MRC_DSCP_CONTROL << 2, WIRE_ENDPOINT_RESPONSE,
-		    0, id, RESPONSE_AFTER_BTH);
-	head->operation = bpf_htons(operation << 2);
-	__builtin_memset(head->reserved, 0, sizeof(head->reserved));
-	head->tx_timestamp = timestamp;
-	__builtin_memset(head->reserved_tail, 0, sizeof(head->reserved_tail));
-	nic_count(MRC_NC_TX_PROBE_ANSWER, 1);
-	return nic_xmit_on(to.plane, MRC_CLASS_CONTROL);
+	return xmit_probe(ctx, config, &desc, id, now_ns);
 }
 
 /*
@@ -301,30 +219,83 @@ static __always_inline int response_matches(const struct mrc_probe *probe,
 }
 
 /*
+ * An answer to a probe. An EV probe is one success of several that an EV needs to return; a
+ * reliability probe, which went the way of data, brings it back at once, to SKIP if it was marked.
+ * Returns 0 when there is no such probe; `entropy` is that of a SACK alone.
+ */
+__noinline int probe_acked(__u32 id, __u32 kind, __u32 qp_index, __u32 entropy, __u32 is_marked)
+{
+	__u32 slot = id & (MRC_PROBE_RING - 1), ev_index, to, has_returned = 0, mask;
+	struct mrc_probe *probe = bpf_map_lookup_elem(&probes, &slot);
+	__u64 now_ns = bpf_ktime_get_ns();
+	struct mrc_qp *qp;
+	struct mrc_ev *ev;
+
+	if (!probe || probe->probe_id != id)
+		return 0;
+	if (kind == MRC_PROBE_RELIABILITY
+		? probe->kind != MRC_PROBE_RELIABILITY || probe->qp_index != qp_index
+		: probe->kind == MRC_PROBE_RELIABILITY)
+		return 0;
+	qp_index = probe->qp_index;
+	ev_index = EV_INDEX(probe->ev_index);
+	kind = probe->kind;
+	mask = probe->port_status_mask;
+	qp = bpf_map_lookup_elem(&qps, &qp_index);
+	/* The QP, or the EV at its place, may be another one by now. */
+	if (!qp || qp->qpn != probe->qpn || qp->evs[ev_index].entropy != probe->entropy ||
+	    (kind == MRC_PROBE_RELIABILITY && probe->entropy != entropy) ||
+	    !__sync_lock_test_and_set(&probe->is_pending, 0))
+		return 0;
+	ev = &qp->evs[ev_index];
+	to = kind == MRC_PROBE_RELIABILITY && is_marked ? MRC_EV_SKIP : MRC_EV_GOOD;
+	bpf_spin_lock(&qp->lock);
+	ev->is_probe_pending = 0;
+	ev->rtt_ns = now_ns - probe->sent_ns;
+	if (ev->state == MRC_EV_ASSUMED_BAD) {
+		if (ev->probe_successes < 255)
+			ev->probe_successes++;
+		if (kind == MRC_PROBE_RELIABILITY ||
+		    ev->probe_successes >= qp->probe_success_target)
+			has_returned = ev_return(qp, ev_index, MRC_EV_ASSUMED_BAD, to,
+						 MRC_REASON_PROBE, now_ns);
+	}
+	bpf_spin_unlock(&qp->lock);
+	nic_count(MRC_NC_RX_PROBE_ANSWER, 1);
+	if (has_returned) {
+		path_trust(qp, qp->evs[ev_index].entropy);
+		ev_changed(qp_index, ev_index, MRC_EV_ASSUMED_BAD, to, MRC_REASON_PROBE);
+	}
+	if (kind == MRC_PROBE_PORT_STATUS)
+		nic_event(MRC_EVENT_PORT_STATUS, qp_index, mask, 0, 0);
+	return 1;
+}
+
+/*
  * The answer to a reverse probe: its EV is where answers of that plane go from now on, and its
  * frame becomes the SACK that the probe took the place of. Returns a verdict or NIC_TX_RESPONSE.
  */
-static __always_inline int on_reverse_answer(struct mrc_probe *probe, __u32 id, __u32 plane,
-					     __u64 now_ns)
+static __always_inline int on_ack_path_response(struct mrc_probe *probe, __u32 id, __u32 plane,
+						__u64 now_ns)
 {
-	struct rx_answer *answer = lookup0(&rx_answers);
+	struct rx_response *response = lookup0(&rx_responses);
 	__u64 rtt_ns = now_ns - probe->sent_ns;
 	__u32 qp_index = probe->qp_index, entropy = probe->entropy, is_alive;
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 
-	if (!qp || !answer || qp->qpn != probe->qpn ||
+	if (!qp || !response || qp->qpn != probe->qpn ||
 	    !__sync_lock_test_and_set(&probe->is_pending, 0))
 		return nic_drop(MRC_NC_DROP_STALE_PROBE);
-	answer->packet = (struct received){
+	response->packet = (struct rx_packet){
 	    .qp_index = qp_index, .plane = plane, .entropy = entropy, .is_retransmission = 1};
-	answer->kind = ANSWER_SACK;
+	response->kind = RESPONSE_SACK;
 	bpf_spin_lock(&qp->lock);
 	is_alive = qp->state == MRC_QP_RTR || qp->state == MRC_QP_RTS;
 	if (is_alive) {
-		reverse_answered(qp, entropy, id, rtt_ns);
-		answer->packet.psn = qp->cack_next - 1;
+		ack_path_probe_acked(qp, entropy, id, rtt_ns);
+		response->packet.psn = qp->cack_next - 1;
 		qp->unsacked = 0;
-		sack_compose(qp, answer);
+		sack_compose(qp, response);
 	}
 	bpf_spin_unlock(&qp->lock);
 	nic_count(MRC_NC_RX_PROBE_ANSWER, 1);
@@ -357,9 +328,9 @@ __noinline int on_endpoint_response(struct xdp_md *ctx, __u32 plane)
 			  (__u64)probe->entropy << 32 | probe->peer_host);
 		return XDP_DROP;
 	}
-	if (probe->kind == MRC_PROBE_REVERSE)
-		return on_reverse_answer(probe, id, plane, now_ns);
-	if (!probe_answered(id, MRC_PROBE_EV, 0, 0, 0))
+	if (probe->kind == MRC_PROBE_ACK_PATH)
+		return on_ack_path_response(probe, id, plane, now_ns);
+	if (!probe_acked(id, MRC_PROBE_EV, 0, 0, 0))
 		return nic_drop(MRC_NC_DROP_STALE_PROBE);
 	return XDP_DROP;
 }

@@ -3,11 +3,11 @@
 #ifndef MRC_SACK_H
 #define MRC_SACK_H
 
+#include "ack_path.h"
 #include "acknowledge.h"
 #include "frame.h"
 #include "loss.h"
-#include "probe_answer.h"
-#include "reverse_ev.h"
+#include "probe.h"
 
 /* The peer advises against an EV for good. */
 static __noinline int shun(__u32 qp_index, __u32 ev, __u64 now_ns)
@@ -69,7 +69,7 @@ static __always_inline void account_cause(struct mrc_qp *qp, struct heard_sack *
 	if (slot->retransmissions && !heard->is_retransmission)
 		rack_on_spurious(qp);
 	account_ack(qp, heard->ack, plan->now_ns);
-	reverse_heard(qp, ev);
+	ack_path_learn(qp, ev);
 }
 
 /* Under the lock: the advice about the EV of that packet, whose slot is still there. */
@@ -240,8 +240,8 @@ __noinline int sack_report(__u32 qp_index)
 	else if (heard->is_marked)
 		ev_counted(qp_index, heard->marked_ev, MRC_EV_GOOD, MRC_EV_SKIP, MRC_REASON_ECN);
 	if (heard->is_probe)
-		probe_answered(heard->probe_id, MRC_PROBE_RELIABILITY, qp_index, heard->entropy,
-			       heard->advice == WIRE_SETH_SKIP_ONCE);
+		probe_acked(heard->probe_id, MRC_PROBE_RELIABILITY, qp_index, heard->entropy,
+			    heard->advice == WIRE_SETH_SKIP_ONCE);
 	return 0;
 }
 

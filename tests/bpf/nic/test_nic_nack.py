@@ -84,7 +84,7 @@ def test_psn_beyond_the_window_is_refused_but_not_each_of_a_burst(target: WriteT
     assert isinstance(nack, Nack)
     assert (nack.neth.reason, nack.neth.nack_psn) == (NackReason.PSN_OUT_OF_WINDOW, 1024)
     with target.nic.editing_qp() as qp:  # as if the last refusal had just been
-        qp.refused_ns = (1 << 63) - 1
+        qp.nak_ns = (1 << 63) - 1
     assert target.nic.receive(frames[0], 0).counters[NicCounter.DROP_OUT_OF_WINDOW] == 1
 
 

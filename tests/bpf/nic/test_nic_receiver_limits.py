@@ -25,7 +25,7 @@ def target(nic: NicBench, distant: FarEnd) -> WriteTarget:
 def refusal(target: WriteTarget, psn: int) -> NackReason | None:
     """Why a packet is refused; None when it is taken."""
     with target.nic.editing_qp() as qp:
-        qp.refused_ns = 0
+        qp.nak_ns = 0
     outcome = target.nic.receive(target.far.arriving_octets(target.packet(psn, b"x", va=psn), 0), 0)
     if NicCounter.TX_NACK in outcome.counters:
         return NackReason(packet_of(outcome.frame, Nack).neth.reason)

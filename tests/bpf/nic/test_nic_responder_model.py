@@ -52,7 +52,7 @@ def test_any_sequence_of_packets(
             target.deliver(packet, psn, plane=plane, is_marked=is_marked)
         else:
             with bench.editing_qp() as qp:  # as if no refusal had ever been
-                qp.refused_ns = 0
+                qp.nak_ns = 0
             outcome = bench.receive(target.far.arriving_octets(packet, plane), plane)
             assert outcome.counters == {NicCounter.DROP_OUT_OF_WINDOW: 1, NicCounter.TX_NACK: 1}
             target.check_memory()

@@ -5,17 +5,16 @@
  * learns them from the SACKs for its own data. One that only receives turns one frame in so many
  * into an EV probe instead of a SACK, and the probe's answer into the SACK that was left out.
  */
-#ifndef MRC_REVERSE_EV_H
-#define MRC_REVERSE_EV_H
+#ifndef MRC_ACK_PATH_H
+#define MRC_ACK_PATH_H
 
 #include <mrc/psn.h>
-#include "answer.h"
 #include "ev_set.h"
 #include "frame.h"
 #include "nic_maps.h"
 
 enum {
-	REVERSE_IS_UNDER_WAY = 1 << 16, /* in mrc_reverse_ev.probe, beside the id */
+	ACK_PATH_PROBE_OUTSTANDING = 1 << 16, /* in mrc_ack_path_ev.probe, beside the id */
 };
 
 /*
@@ -23,19 +22,18 @@ enum {
  * there on the reverse EV. As long as none is known, on the packet's own EV, whose path works at
  * least in the other direction.
  */
-static __always_inline void reverse_target(const struct mrc_nic_config *config,
-					   const struct mrc_nic_control *control, struct mrc_qp *qp,
-					   const struct received *packet, struct frame_target *to)
+static __always_inline void ack_path_av(const struct mrc_nic_config *config,
+					const struct mrc_nic_control *control, struct mrc_qp *qp,
+					__u32 rx_plane, __u32 entropy, struct frame_target *to)
 {
-	__u32 usable = usable_planes(control, qp), plane = PLANE_INDEX(packet->plane);
-	const struct mrc_reverse_ev *known;
-	__u32 entropy = packet->entropy;
+	__u32 usable = usable_planes(control, qp), plane = PLANE_INDEX(rx_plane);
+	const struct mrc_ack_path_ev *known;
 
 	if (usable && !(usable >> plane & 1)) {
 		plane = PLANE_INDEX(trailing_zeros(usable));
 		entropy = qp->evs[EV_INDEX(qp->order[EV_INDEX(plane * qp->evs_per_plane)])].entropy;
 	}
-	known = &qp->reverse[plane];
+	known = &qp->ack_path[plane];
 	if (known->is_good)
 		entropy = known->entropy;
 	to->to = carrier_fill(qp->template_hi, qp->template_lo, qp->is_local, plane,
@@ -47,20 +45,20 @@ static __always_inline void reverse_target(const struct mrc_nic_config *config,
 }
 
 /* Under the lock: a packet on one of the QP's own EVs has arrived. */
-static __always_inline void reverse_heard(struct mrc_qp *qp, const struct mrc_ev *ev)
+static __always_inline void ack_path_learn(struct mrc_qp *qp, const struct mrc_ev *ev)
 {
-	struct mrc_reverse_ev *known = &qp->reverse[PLANE_INDEX(ev->plane)];
+	struct mrc_ack_path_ev *known = &qp->ack_path[PLANE_INDEX(ev->plane)];
 
 	known->entropy = ev->entropy;
 	known->is_good = 1;
-	qp->since_reverse_probe = 0;
+	qp->since_ack_path_probe = 0;
 }
 
 /* Under the lock: what is known is of another time. */
-static __always_inline void reverse_forget(struct mrc_qp *qp)
+static __always_inline void ack_path_forget(struct mrc_qp *qp)
 {
 	for (int plane = 0; plane < MRC_PLANE_MAX; plane++)
-		qp->reverse[plane].is_good = 0;
+		qp->ack_path[plane].is_good = 0;
 }
 
 /*
@@ -68,29 +66,29 @@ static __always_inline void reverse_forget(struct mrc_qp *qp)
  * reverse EV. It is not left to the next probe: a sender whose answers are all lost sends too
  * little for one.
  */
-static __always_inline void reverse_doubt(struct mrc_qp *qp, __u32 plane)
+static __always_inline void ack_path_invalidate(struct mrc_qp *qp, __u32 plane)
 {
-	qp->reverse[PLANE_INDEX(plane)].is_good = 0;
+	qp->ack_path[PLANE_INDEX(plane)].is_good = 0;
 }
 
 /*
  * Under the lock: whether a probe is to take the place of a SACK that may wait. `now_ns` is 0 until
- * the packets since the last probe are MRC_REVERSE_SPACING.
+ * the packets since the last probe are MRC_ACK_PATH_SPACING.
  *
  * A sender that has only a packet or two under way would wait for that very SACK: it is recognised
  * by how long so many packets took, and gets its answers on the EVs that its packets came by.
  */
-static __always_inline int reverse_is_due(struct mrc_qp *qp, __u64 now_ns)
+static __always_inline int is_ack_path_probe_due(struct mrc_qp *qp, __u64 now_ns)
 {
-	__u64 since_ns = now_ns - qp->reverse_asked_ns;
+	__u64 since_ns = now_ns - qp->ack_path_probe_ns;
 
-	if (++qp->since_reverse_probe < MRC_REVERSE_SPACING || !now_ns)
+	if (++qp->since_ack_path_probe < MRC_ACK_PATH_SPACING || !now_ns)
 		return 0;
-	qp->since_reverse_probe = 0;
-	qp->reverse_asked_ns = now_ns;
-	if (qp->reverse_rtt_ns &&
-	    since_ns > (__u64)qp->reverse_rtt_ns * (MRC_REVERSE_SPACING / 2)) {
-		reverse_forget(qp);
+	qp->since_ack_path_probe = 0;
+	qp->ack_path_probe_ns = now_ns;
+	if (qp->ack_path_rtt_ns &&
+	    since_ns > (__u64)qp->ack_path_rtt_ns * (MRC_ACK_PATH_SPACING / 2)) {
+		ack_path_forget(qp);
 		return 0;
 	}
 	return 1;
@@ -101,16 +99,16 @@ static __always_inline int reverse_is_due(struct mrc_qp *qp, __u64 now_ns)
  * which is not 0, take turns. Any EV in use or in reserve, at random; but if the last one did not
  * answer, the reverse EV itself, which then stands or falls.
  */
-static __always_inline __u32 reverse_candidate(struct mrc_qp *qp, __u32 usable, __u32 random)
+static __always_inline __u32 ack_path_probe_ev(struct mrc_qp *qp, __u32 usable, __u32 random)
 {
-	__u32 from_turn = usable & ~0U << PLANE_INDEX(qp->reverse_turn);
+	__u32 from_turn = usable & ~0U << PLANE_INDEX(qp->ack_path_next_plane);
 	__u32 plane = PLANE_INDEX(trailing_zeros(from_turn ? from_turn : usable));
-	const struct mrc_reverse_ev *known = &qp->reverse[plane];
+	const struct mrc_ack_path_ev *known = &qp->ack_path[plane];
 	struct mrc_ev_plane *set = &qp->planes[plane];
 	__u32 count = set->active_count + set->backup_count;
 	__u8 chosen;
 
-	qp->reverse_turn = plane + 1;
+	qp->ack_path_next_plane = plane + 1;
 	if (known->probe && known->is_good)
 		return known->entropy;
 	chosen = qp->order[EV_INDEX(plane * qp->evs_per_plane + random % (count ? count : 1))];
@@ -118,25 +116,25 @@ static __always_inline __u32 reverse_candidate(struct mrc_qp *qp, __u32 usable, 
 }
 
 /* Under the lock: a probe on `entropy` leaves, and the last one of its plane is given up. */
-static __always_inline void reverse_asked(struct mrc_qp *qp, __u32 entropy, __u32 id)
+static __always_inline void ack_path_probe_sent(struct mrc_qp *qp, __u32 entropy, __u32 id)
 {
-	struct mrc_reverse_ev *known = &qp->reverse[PLANE_INDEX(entropy >> MRC_EV_PLANE_SHIFT)];
+	struct mrc_ack_path_ev *known = &qp->ack_path[PLANE_INDEX(entropy >> MRC_EV_PLANE_SHIFT)];
 
 	if (known->probe && known->probed == known->entropy)
 		known->is_good = 0;
-	known->probe = id | REVERSE_IS_UNDER_WAY;
+	known->probe = id | ACK_PATH_PROBE_OUTSTANDING;
 	known->probed = entropy;
 }
 
 /* Under the lock: the probe `id` has been answered; only the last one of a plane counts. */
-static __always_inline void reverse_answered(struct mrc_qp *qp, __u32 entropy, __u32 id,
-					     __u64 rtt_ns)
+static __always_inline void ack_path_probe_acked(struct mrc_qp *qp, __u32 entropy, __u32 id,
+						 __u64 rtt_ns)
 {
 	__u32 plane = PLANE_INDEX(entropy >> MRC_EV_PLANE_SHIFT);
-	struct mrc_reverse_ev *known = &qp->reverse[plane];
+	struct mrc_ack_path_ev *known = &qp->ack_path[plane];
 
-	qp->reverse_rtt_ns = rtt_ns < ~0U ? rtt_ns : ~0U;
-	if (known->probe != (id | REVERSE_IS_UNDER_WAY))
+	qp->ack_path_rtt_ns = rtt_ns < ~0U ? rtt_ns : ~0U;
+	if (known->probe != (id | ACK_PATH_PROBE_OUTSTANDING))
 		return;
 	known->probe = 0;
 	known->entropy = entropy;

@@ -3,16 +3,18 @@
  * What the agent has done to a QP that is alive: user space could not store into one without
  * undoing what packets do in the meantime, so the kernel does it, under the lock.
  */
-#ifndef MRC_COMMAND_H
-#define MRC_COMMAND_H
+#ifndef MRC_CTRL_H
+#define MRC_CTRL_H
 
+#include "ev_report.h"
 #include "ev_set.h"
 #include "nic_maps.h"
 #include "qp.h"
-#include "receive_window.h"
+#include "resp_state.h"
 
 /* Under the lock: an EV changes its state because somebody says so; returns whether it did. */
-static __always_inline int ev_order(struct mrc_qp *qp, __u32 index, __u32 command, __u64 now_ns)
+static __always_inline int set_ev_state_locked(struct mrc_qp *qp, __u32 index, __u32 command,
+					       __u64 now_ns)
 {
 	struct mrc_ev *ev = &qp->evs[EV_INDEX(index)];
 	__u32 to = command == MRC_COMMAND_DENY ? MRC_EV_DENIED : MRC_EV_ASSUMED_BAD;
@@ -40,7 +42,7 @@ static __always_inline int ev_order(struct mrc_qp *qp, __u32 index, __u32 comman
  * An EV is taken out of use, or given back (docs/protocol.md, "EV states"). Returns whether it is
  * as the command wants it.
  */
-__noinline int change_ev(__u32 qp_index, __u32 index, __u32 command)
+__noinline int ctrl_set_ev_state(__u32 qp_index, __u32 index, __u32 command)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 	__u64 now_ns = bpf_ktime_get_ns();
@@ -52,7 +54,7 @@ __noinline int change_ev(__u32 qp_index, __u32 index, __u32 command)
 	ev = &qp->evs[EV_INDEX(index)];
 	bpf_spin_lock(&qp->lock);
 	from = ev->state;
-	is_changed = ev_order(qp, index, command, now_ns);
+	is_changed = set_ev_state_locked(qp, index, command, now_ns);
 	to = ev->state;
 	bpf_spin_unlock(&qp->lock);
 	if (is_changed && to == MRC_EV_GOOD)
@@ -68,7 +70,7 @@ __noinline int change_ev(__u32 qp_index, __u32 index, __u32 command)
  * Another EV takes a place, as good as new. What is said of the old one from now on names an EV
  * that is not known; packets under way on it are accounted for by their PSN.
  */
-__noinline int replace_ev(__u32 qp_index, __u32 index, __u32 entropy, __u32 path)
+__noinline int ctrl_replace_ev(__u32 qp_index, __u32 index, __u32 entropy, __u32 path)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 	__u64 now_ns = bpf_ktime_get_ns();
@@ -102,7 +104,7 @@ __noinline int replace_ev(__u32 qp_index, __u32 index, __u32 entropy, __u32 path
 
 /* Fewer or more PSNs are tracked from now on; fewer only once all that may be under way has come.
  */
-__noinline int change_range(__u32 qp_index, __u32 psns)
+__noinline int ctrl_set_psn_range(__u32 qp_index, __u32 psns)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 	__u32 is_changed = 0;
@@ -120,7 +122,7 @@ __noinline int change_range(__u32 qp_index, __u32 psns)
 }
 
 /* SACKs ask for a receiver penalty from now on, or say for a while that it has ended. */
-__noinline int change_penalty(__u32 qp_index, __u32 penalty)
+__noinline int ctrl_set_penalty(__u32 qp_index, __u32 penalty)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 
@@ -134,7 +136,7 @@ __noinline int change_penalty(__u32 qp_index, __u32 penalty)
 	return 1;
 }
 
-__noinline int change_state(__u32 qp_index, __u32 to, __u32 mpr_psns, __u32 max_wimm)
+__noinline int ctrl_set_qp_state(__u32 qp_index, __u32 to, __u32 mpr_psns, __u32 max_wimm)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 	__u32 from, is_changed = 0;
@@ -158,33 +160,33 @@ __noinline int change_state(__u32 qp_index, __u32 to, __u32 mpr_psns, __u32 max_
 	return is_changed;
 }
 
-static __always_inline int run_command(struct mrc_kick *request)
+static __always_inline int ctrl_run(struct mrc_kick *request)
 {
 	__u32 qp_index = request->qp_index, argument = request->argument[0];
 
 	switch (request->command) {
 	case MRC_COMMAND_RTS:
 		request->result =
-		    change_state(qp_index, MRC_QP_RTS, argument, request->argument[1]);
+		    ctrl_set_qp_state(qp_index, MRC_QP_RTS, argument, request->argument[1]);
 		break;
 	case MRC_COMMAND_ERROR:
-		request->result = change_state(qp_index, MRC_QP_ERROR, 0, 0);
+		request->result = ctrl_set_qp_state(qp_index, MRC_QP_ERROR, 0, 0);
 		break;
 	case MRC_COMMAND_DENY:
 	case MRC_COMMAND_ALLOW:
 	case MRC_COMMAND_GOOD:
 	case MRC_COMMAND_ASSUMED_BAD:
-		request->result = change_ev(qp_index, argument, request->command);
+		request->result = ctrl_set_ev_state(qp_index, argument, request->command);
 		break;
 	case MRC_COMMAND_TRACK:
-		request->result = change_range(qp_index, argument);
+		request->result = ctrl_set_psn_range(qp_index, argument);
 		break;
 	case MRC_COMMAND_PENALTY:
-		request->result = change_penalty(qp_index, argument);
+		request->result = ctrl_set_penalty(qp_index, argument);
 		break;
 	case MRC_COMMAND_REPLACE:
 		request->result =
-		    replace_ev(qp_index, argument, request->argument[1], request->argument[2]);
+		    ctrl_replace_ev(qp_index, argument, request->argument[1], request->argument[2]);
 		break;
 	default:
 		request->result = 0;

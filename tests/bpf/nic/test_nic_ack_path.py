@@ -17,7 +17,7 @@ from agents.abi import Limit, NicCounter
 
 pytestmark = pytest.mark.root
 
-SPACING = int(Limit.REVERSE_SPACING)
+SPACING = int(Limit.ACK_PATH_SPACING)
 PLANES = 4
 LONG_RTT_NS = 4_000_000_000
 """So long that a test's packets, which come one by one, look as if many were under way."""
@@ -88,7 +88,7 @@ class Receiver:
         response = self.far.probe_response(request_id)
         outcome = self.nic.receive(self.far.arriving_octets(response, plane, ev), plane)
         with self.nic.editing_qp() as qp:
-            qp.reverse_rtt_ns = LONG_RTT_NS
+            qp.ack_path_rtt_ns = LONG_RTT_NS
         return outcome
 
     def answer_pending(self, plane: int) -> Sack:
@@ -210,7 +210,7 @@ def test_sender_with_little_under_way_is_not_kept_waiting(receiver: Receiver) ->
     """Packets that come one in a round trip: nothing else would bring the SACK."""
     receiver.answer_pending(receiver.until_probe())
     with receiver.nic.editing_qp() as qp:
-        qp.reverse_rtt_ns = 1
+        qp.ack_path_rtt_ns = 1
     receiver.known.clear()
     for _ in range(SPACING):
         outcome = receiver.nic.receive(
@@ -275,7 +275,7 @@ def test_qp_that_sends_as_well_learns_from_its_sacks(nic: NicBench, distant: Far
         outcome = nic.receive(distant.arriving_octets(write, plane), plane)
         if plane < PLANES - 1:
             assert decode_frame(outcome.frame).ev == last[plane]
-    assert nic.qp().since_reverse_probe == PLANES
+    assert nic.qp().since_ack_path_probe == PLANES
 
 
 @pytest.mark.parametrize("seed", range(3))

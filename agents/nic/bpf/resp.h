@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The responder: checks a data packet, places its payload where RETH says, in whatever order it
+ * comes, and turns the frame into the SACK (docs/protocol.md, "Responder").
+ */
+#ifndef MRC_RESP_H
+#define MRC_RESP_H
+
+#include <stddef.h>
+#include <mrc/nscc_inflight.h>
+#include <mrc/psn.h>
+#include "ack_path.h"
+#include "frame.h"
+#include "heartbeat.h"
+#include "mr.h"
+#include "nic_action.h"
+#include "nic_maps.h"
+#include "qp.h"
+#include "resp_state.h"
+
+enum {
+	UDP_TO_PAYLOAD_BYTES = sizeof(struct wire_write) - offsetof(struct wire_stack, udp) +
+			       WIRE_ICRC_BYTES, /* without immediate, with iCRC */
+	NAK_INTERVAL_NS = 100000,		/* between NACKs for PSNs beyond the window */
+};
+
+/* The QP a packet is for, if it may receive from this peer; else NULL, and counted. */
+static __always_inline struct mrc_qp *resp_find_qp(__u32 qp_index, const struct wire_stack *stack)
+{
+	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
+
+	if (!qp || !stack_is_for(stack, qp->qpn, qp->peer_host)) {
+		nic_count(MRC_NC_DROP_UNKNOWN_QP, 1);
+		return (void *)0;
+	}
+	if (qp->state != MRC_QP_RTR && qp->state != MRC_QP_RTS) {
+		nic_count(MRC_NC_DROP_QP_STATE, 1);
+		return (void *)0;
+	}
+	return qp;
+}
+
+/* Whether a refusal may be sent now: not each packet of a burst is refused aloud. */
+static __always_inline int may_nak(struct mrc_qp *qp)
+{
+	__u64 now_ns = bpf_ktime_get_ns();
+
+	if (now_ns - qp->nak_ns < NAK_INTERVAL_NS)
+		return 0;
+	qp->nak_ns = now_ns;
+	return 1;
+}
+
+/*
+ * Whether a packet that resp_find_qp() did not let in is for a QP in ERROR: then its peer is told,
+ * as nothing that it sends will ever be received.
+ */
+static __always_inline int is_qp_in_error(__u32 qp_index, const struct wire_stack *stack)
+{
+	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
+
+	return qp && qp->state == MRC_QP_ERROR && stack_is_for(stack, qp->qpn, qp->peer_host) &&
+	       may_nak(qp);
+}
+
+/* Takes a QP whose agent is gone to ERROR; returns whether that is so. */
+static __always_inline int fail_orphan(struct mrc_qp *qp, __u32 qp_index)
+{
+	struct mrc_nic_control *control = lookup0(&nic_control);
+	__u32 from;
+
+	if (!control || !is_agent_gone(control, bpf_ktime_get_ns()))
+		return 0;
+	bpf_spin_lock(&qp->lock);
+	from = qp_to_error(qp);
+	bpf_spin_unlock(&qp->lock);
+	if (from != MRC_QP_ERROR)
+		qp_fail(qp_index, from, MRC_STATUS_FLUSHED);
+	return 1;
+}
+
+/* What is left of a data packet that a switch has trimmed: says so, and changes nothing. */
+__noinline int on_trimmed(struct xdp_md *ctx, __u32 plane, __u32 dscp)
+{
+	struct wire_trimmed *head = frame_head(ctx, sizeof(*head));
+	struct rx_response *response = lookup0(&rx_responses);
+
+	if (!head || !response ||
+	    !(head->stack.bth.flags_psn & bpf_htonl((__u32)WIRE_BTH_TIMESTAMP << 24)))
+		return nic_drop(MRC_NC_DROP_MALFORMED);
+	response->packet.qp_index = stack_qp_index(&head->stack);
+	response->packet.plane = plane;
+	response->packet.entropy = stack_entropy(&head->stack);
+	response->packet.psn = bpf_ntohl(head->stack.bth.flags_psn);
+	response->packet.tx_timestamp = head->tx_timestamp;
+	if (!resp_find_qp(response->packet.qp_index, &head->stack))
+		return XDP_DROP;
+	nic_count(MRC_NC_RX_TRIMMED, 1);
+	return respond_nak(response, RESPONSE_NACK,
+			   dscp == MRC_DSCP_TRIMMED ? WIRE_NACK_TRIMMED
+						    : WIRE_NACK_TRIMMED_LASTHOP);
+}
+
+/* A reliability probe: a SACK goes back at once, on its path. Returns a verdict or NIC_TX_RESPONSE.
+ */
+__noinline int on_probe(struct xdp_md *ctx, __u32 plane)
+{
+	struct wire_probe *head = frame_exactly(ctx, sizeof(*head));
+	struct rx_response *response = lookup0(&rx_responses);
+	struct mrc_qp *qp;
+	__u32 id;
+
+	if (!head || !response)
+		return nic_drop(MRC_NC_DROP_LENGTH);
+	response->packet.qp_index = stack_qp_index(&head->stack);
+	response->packet.plane = plane;
+	response->packet.entropy = stack_entropy(&head->stack);
+	response->packet.tx_timestamp = head->tx_timestamp;
+	response->packet.is_retransmission = 0;
+	response->packet.is_marked =
+	    (bpf_ntohl(head->stack.outer.version_class_flow) >> 20 & WIRE_CE) == WIRE_CE;
+	response->packet.is_probe = 1;
+	id = bpf_ntohs(head->probe_id);
+	qp = resp_find_qp(response->packet.qp_index, &head->stack);
+	if (!qp)
+		return XDP_DROP;
+	bpf_spin_lock(&qp->lock);
+	response->packet.psn = qp->cack_next;
+	sack_compose(qp, response);
+	qp->unsacked = 0;
+	bpf_spin_unlock(&qp->lock);
+	response->ack_offset = id;
+	response->kind = RESPONSE_SACK;
+	nic_count(MRC_NC_RX_PROBE, 1);
+	return NIC_TX_RESPONSE;
+}
+
+/* A data packet, whose stack has been checked. Returns a verdict or NIC_TX_RESPONSE. */
+__noinline int on_write(struct xdp_md *ctx, __u32 plane)
+{
+	struct wire_write *head = frame_head(ctx, sizeof(*head));
+	struct rx_response *response = lookup0(&rx_responses);
+	__u32 udp_bytes, pad, length, distance, dmalen, is_new, opcode, r_key, rqmsn;
+	__u32 head_bytes, has_immediate, flags_psn, psn;
+	struct mrc_nic_counters *counters;
+	struct rx_packet *packet;
+	struct mrc_qp *qp;
+	__s64 offset, wimm;
+	__be32 immediate;
+	__u64 va, now_ns = 0;
+
+	if (!head || !response)
+		return nic_drop(MRC_NC_DROP_LENGTH);
+	packet = &response->packet;
+	opcode = head->stack.bth.opcode;
+	head_bytes = write_header_bytes(opcode);
+	has_immediate = head_bytes > sizeof(*head);
+	udp_bytes = bpf_ntohs(head->stack.udp.length);
+	pad = head->stack.bth.pad_version >> 4 & 3;
+	length = udp_bytes - UDP_TO_PAYLOAD_BYTES - (has_immediate ? 4 : 0) - pad;
+	dmalen = bpf_ntohl(head->dmalen);
+	flags_psn = bpf_ntohl(head->stack.bth.flags_psn);
+	if (!(flags_psn >> 24 & WIRE_BTH_TIMESTAMP))
+		return nic_drop(MRC_NC_DROP_MALFORMED); /* without TSETH all else lies elsewhere */
+	if (length > MRC_PMTU_MAX || length > dmalen || pad != (-length & 3) ||
+	    (opcode >= WIRE_WRITE_ONLY && length != dmalen))
+		return nic_drop(MRC_NC_DROP_LENGTH);
+	packet->qp_index = stack_qp_index(&head->stack);
+	packet->plane = plane;
+	packet->entropy = stack_entropy(&head->stack);
+	packet->is_retransmission = !!(flags_psn >> 24 & WIRE_BTH_RETRANSMISSION);
+	packet->asks_sack = flags_psn >> 31;
+	packet->is_marked =
+	    (bpf_ntohl(head->stack.outer.version_class_flow) >> 20 & WIRE_CE) == WIRE_CE;
+	packet->tx_timestamp = head->tx_timestamp;
+	packet->msn = bpf_ntohs(head->msn);
+	packet->is_end = opcode >= WIRE_WRITE_LAST;
+	packet->message_bytes = dmalen;
+	packet->wimm = 0;
+	packet->is_probe = 0;
+	rqmsn = bpf_ntohs(head->rqmsn);
+	r_key = bpf_ntohl(head->r_key);
+	va = bpf_be64_to_cpu(head->va);
+
+	packet->psn = flags_psn;
+	qp = resp_find_qp(packet->qp_index, &head->stack);
+	if (!qp)
+		return is_qp_in_error(packet->qp_index, &head->stack)
+			   ? respond_nak(response, RESPONSE_NACK, WIRE_NACK_UNEXP_EVENT)
+			   : XDP_DROP;
+	psn = psn_expand(qp->cack_next, flags_psn & WIRE_PSN_MASK);
+	packet->psn = psn;
+	if (!(psn & HEARTBEAT_PSN_MASK) && fail_orphan(qp, packet->qp_index))
+		return respond_nak(response, RESPONSE_NACK, WIRE_NACK_UNEXP_EVENT);
+	distance = psn - qp->cack_next;
+	if ((__s32)distance >= tracked_range(qp)) {
+		nic_count(MRC_NC_DROP_OUT_OF_WINDOW, 1);
+		if ((__s32)distance < (__s32)qp->mpr_dest_psns)
+			return respond_nak(response, RESPONSE_NACK, WIRE_NACK_NO_BITMAP);
+		return may_nak(qp) ? respond_nak(response, RESPONSE_NACK, WIRE_NACK_PSN_OOR_WINDOW)
+				   : XDP_DROP;
+	}
+	is_new = (__s32)distance >= 0 && !ring_test(qp->received_bits, psn);
+	if (is_new) {
+		offset = length ? mr_check(r_key, va, length) : 0;
+		if (offset < 0)
+			return respond_nak(response, RESPONSE_AETH, WIRE_AETH_NAK_REMOTE_ACCESS);
+		if (has_immediate) {
+			wimm = wimm_number(qp, packet->qp_index, rqmsn);
+			if (!wimm)
+				return respond_nak(response, RESPONSE_AETH,
+						   WIRE_AETH_NAK_INVALID_REQUEST);
+			if (wimm < 0) {
+				nic_count(MRC_NC_DROP_NO_RECEIVE, 1);
+				return respond_nak(response, RESPONSE_NACK, WIRE_NACK_NO_RESOURCE);
+			}
+			if (bpf_xdp_load_bytes(ctx, sizeof(*head), &immediate, sizeof(immediate)))
+				return nic_drop(MRC_NC_DROP_LENGTH);
+			packet->wimm = wimm;
+			packet->immediate = bpf_ntohl(immediate);
+		}
+		if (!place_begin(qp->placings, psn - qp->first_expected))
+			return drop_concurrent_copy();
+		if (mr_copy(ctx, head_bytes, offset, length, MR_FROM_FRAME)) {
+			place_undo(qp->placings, psn - qp->first_expected);
+			nic_count(MRC_NC_DROP_BOUNDS, 1);
+			return respond_nak(response, RESPONSE_NACK, WIRE_NACK_NO_PKT_BUFFER);
+		}
+	}
+	/* Marked as received only after its bytes are in place. */
+	if (qp->since_ack_path_probe + 1 >= MRC_ACK_PATH_SPACING)
+		now_ns = bpf_ktime_get_ns();
+	bpf_spin_lock(&qp->lock);
+	if (is_new)
+		resp_receive(qp, packet, nscc_nominal_bytes(udp_bytes));
+	resp_choose(qp, response, is_new, now_ns);
+	bpf_spin_unlock(&qp->lock);
+	counters = lookup0(&nic_counters);
+	if (counters) {
+		counters->value[MRC_NC_RX_DATA] += 1;
+		counters->value[MRC_NC_RX_PLACED_BYTES] += is_new ? length : 0;
+		counters->value[MRC_NC_RX_DUPLICATE] += !is_new;
+	}
+	for (int i = 0; i < MRC_WIMM_MAX && response->receives; i++)
+		response->receives = deliver_immediate(packet->qp_index);
+	if (response->kind == RESPONSE_ACK_PATH_PROBE)
+		return NIC_TX_ACK_PATH_PROBE;
+	return response->kind == RESPONSE_NONE ? XDP_DROP : NIC_TX_RESPONSE;
+}
+
+static __always_inline void write_sack(struct wire_sack *head, const struct mrc_qp *qp,
+				       const struct rx_response *response, __u32 port_up_mask)
+{
+	head->advice = bpf_htons((response->packet.is_marked ? WIRE_SETH_SKIP_ONCE : 0) |
+				 (response->packet.is_probe ? WIRE_SETH_ANSWERS_PROBE : 0));
+	head->ack_psn_offset = bpf_htons(response->ack_offset);
+	head->entropy = bpf_htonl(response->packet.entropy);
+	head->spdcid = bpf_htons(qp->qpn);
+	head->dpdcid = bpf_htons(qp->peer_qpn);
+	head->cack_psn = bpf_htonl((~port_up_mask & ((1U << qp->plane_count) - 1) & 0xff) << 24 |
+				   (response->psn & WIRE_PSN_MASK));
+	head->cc_type = 0;
+	head->mpr = response->mpr;
+	head->sack_offset = bpf_htons(response->base_offset);
+	head->bitmap = bpf_cpu_to_be64(response->bitmap);
+	head->tx_timestamp = response->packet.tx_timestamp;
+	head->ooo_count = bpf_htons(response->above & 0x7fff);
+	head->penalty_received =
+	    bpf_htonl(response->penalty << 24 | (((response->bytes + 255) >> 8) & WIRE_PSN_MASK));
+}
+
+static __always_inline void write_nack(struct wire_nack *head, const struct mrc_qp *qp,
+				       const struct rx_response *response)
+{
+	head->reserved = 0;
+	head->reason = response->code;
+	head->vendor = 0;
+	head->entropy = bpf_htonl(response->packet.entropy);
+	head->spdcid = bpf_htons(qp->qpn);
+	head->dpdcid = bpf_htons(qp->peer_qpn);
+	head->psn = bpf_htonl(response->psn & WIRE_PSN_MASK);
+	head->cc_type = WIRE_NETH_CC_TYPE;
+	head->reserved_tail = 0;
+	head->tx_timestamp = response->packet.tx_timestamp;
+}
+
+/*
+ * Turns the frame, whatever it held, into the answer that was decided, and sends it. Called by the
+ * program itself, as xmit_data() is.
+ */
+__noinline int xmit_response(struct xdp_md *ctx)
+{
+	struct mrc_nic_config *config = lookup0(&nic_config);
+	struct mrc_nic_control *control = lookup0(&nic_control);
+	struct rx_response *response = lookup0(&rx_responses);
+	__u32 opcode = WIRE_ACKNOWLEDGE, bytes = sizeof(struct wire_acknowledge);
+	__u32 port_id, flags_psn, qp_index;
+	struct frame_target to;
+	struct mrc_port *port;
+	struct mrc_qp *qp;
+	union {
+		struct wire_stack *stack;
+		struct wire_sack *sack;
+		struct wire_nack *nack;
+		struct wire_acknowledge *acknowledge;
+	} head;
+
+	if (!config || !control || !response)
+		return XDP_DROP;
+	qp_index = response->packet.qp_index;
+	qp = bpf_map_lookup_elem(&qps, &qp_index);
+	if (!qp)
+		return XDP_DROP;
+	ack_path_av(config, control, qp, response->packet.plane, response->packet.entropy, &to);
+	port_id = nic_port_id(config, to.plane);
+	port = bpf_map_lookup_elem(&port_table, &port_id);
+	if (!port)
+		return XDP_DROP;
+	flags_psn = response->psn & WIRE_PSN_MASK;
+	if (response->kind != RESPONSE_NACK && response->packet.is_retransmission)
+		flags_psn |= (__u32)WIRE_BTH_RETRANSMISSION << 24;
+	if (response->kind == RESPONSE_SACK) {
+		opcode = WIRE_SACK;
+		bytes = sizeof(*head.sack);
+	} else if (response->kind == RESPONSE_NACK) {
+		opcode = WIRE_NACK;
+		bytes = sizeof(*head.nack);
+	}
+	if (frame_resize(ctx, bytes + WIRE_ICRC_BYTES))
+		return nic_drop(MRC_NC_DROP_LENGTH);
+	head.stack = frame_head(ctx, sizeof(*head.acknowledge) + WIRE_ICRC_BYTES);
+	if (!head.stack)
+		return nic_drop(MRC_NC_DROP_LENGTH);
+	write_stack(head.stack, config, port, &to, MRC_DSCP_CONTROL << 2, opcode, 0, flags_psn,
+		    bytes - sizeof(*head.stack) + WIRE_ICRC_BYTES);
+	if (response->kind == RESPONSE_SACK) {
+		head.sack = frame_head(ctx, sizeof(*head.sack) + WIRE_ICRC_BYTES);
+		if (!head.sack)
+			return nic_drop(MRC_NC_DROP_LENGTH);
+		write_sack(head.sack, qp, response, control->port_up_mask);
+	} else if (response->kind == RESPONSE_NACK) {
+		head.nack = frame_head(ctx, sizeof(*head.nack) + WIRE_ICRC_BYTES);
+		if (!head.nack)
+			return nic_drop(MRC_NC_DROP_LENGTH);
+		write_nack(head.nack, qp, response);
+	} else {
+		head.acknowledge->syndrome_msn =
+		    bpf_htonl(response->code << 24 | (response->msn & WIRE_PSN_MASK));
+	}
+	if (response->kind == RESPONSE_NACK)
+		nic_count(MRC_NC_TX_NACK, 1);
+	else if (response->kind == RESPONSE_SACK)
+		nic_count(MRC_NC_TX_SACK, 1);
+	else
+		nic_count(response->code == WIRE_AETH_ACK ? MRC_NC_TX_ACK : MRC_NC_TX_NAK, 1);
+	return nic_xmit_on(to.plane, MRC_CLASS_CONTROL);
+}
+
+#endif

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * State of the responder: which packets of a QP have been received, which messages that completes,
+ * and which response is due (docs/protocol.md, "Responder" and "SACK bitmap"). All functions run
+ * under the QP's lock but deliver_immediate().
+ */
+#ifndef MRC_RESP_STATE_H
+#define MRC_RESP_STATE_H
+
+#include <mrc/psn.h>
+#include "ack_path.h"
+#include "nic_action.h"
+#include "nic_maps.h"
+
+enum {
+	ACK_OFFSET_MIN = -32768,
+	PENALTY_ENDS = 1 << 7, /* r_c, above rcv_cwnd_pen */
+};
+
+/* What the answer needs to know of the packet that is answered. */
+struct rx_packet {
+	__u32 qp_index;
+	__u32 plane;
+	__u32 entropy;
+	__u32 psn;
+	__be16 tx_timestamp;
+	__u16 msn;
+	__u8 is_retransmission;
+	__u8 is_marked;
+	__u8 asks_sack;
+	__u8 is_end;   /* the last packet of its message */
+	__u8 is_probe; /* a reliability probe */
+	__u32 wimm;    /* number of the message among those with immediate; 0: it has none */
+	__u32 immediate;
+	__u32 message_bytes;
+	__u32 pad0;
+};
+
+/* What a handler returns when the frame is to become a reverse probe of the QP in rx_responses. */
+#define NIC_TX_ACK_PATH_PROBE (-5)
+
+enum response_kind {
+	RESPONSE_NONE = 0, /* SACKs are coalesced, and nothing makes this one due */
+	RESPONSE_SACK,
+	RESPONSE_AETH, /* ACK or NAK */
+	RESPONSE_NACK,
+	RESPONSE_ACK_PATH_PROBE, /* an EV probe instead of a SACK */
+};
+
+/* What is answered, and to which packet; too large for the stack that functions share. */
+struct rx_response {
+	struct rx_packet packet;
+	__u32 kind;	  /* enum response_kind */
+	__u32 code;	  /* AETH: syndrome; NACK: reason */
+	__u32 psn;	  /* BTH.psn */
+	__u32 msn;	  /* AETH */
+	__u32 receives;	  /* WRITEs with immediate that can be told to the agent */
+	__u32 ack_offset; /* this and all below: SACK */
+	__u32 base_offset;
+	__u32 above;
+	__u32 mpr;     /* in units; 0: as it was */
+	__u32 penalty; /* r_c and rcv_cwnd_pen of CC_STATE */
+	__u64 bitmap;
+	__u64 bytes;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct rx_response);
+} rx_responses SEC(".maps");
+
+/* The packet is answered with its own PSN and MSN: refused. */
+static __always_inline int respond_nak(struct rx_response *response, __u32 kind, __u32 code)
+{
+	response->kind = kind;
+	response->code = code;
+	response->psn = response->packet.psn;
+	response->msn = response->packet.msn;
+	return NIC_TX_RESPONSE;
+}
+
+/* Messages that end within the PSNs of `mask`, now all received, are complete. */
+static __always_inline void complete_messages(struct mrc_qp *qp, __u32 word, __u64 mask)
+{
+	__u64 ends = qp->end_bits[word] & mask;
+
+	if (!ends)
+		return;
+	qp->completed_messages += count_bits(ends);
+	qp->completed_psn = (qp->cack_next & ~63U) + highest_bit(ends);
+	qp->completed_wimm += count_bits(qp->wimm_bits[word] & ends);
+	qp->end_bits[word] &= ~ends;
+	qp->wimm_bits[word] &= ~ends;
+	qp->is_ack_owed = 1;
+}
+
+/* A packet that had not been received before. */
+static __always_inline void resp_receive(struct mrc_qp *qp, const struct rx_packet *packet,
+					 __u32 nominal_bytes)
+{
+	__u32 psn = packet->psn;
+
+	ring_set(qp->received_bits, psn);
+	if (packet->is_end)
+		ring_set(qp->end_bits, psn);
+	if (packet->wimm) {
+		struct mrc_immediate *entry = &qp->immediates[packet->wimm & (MRC_WIMM_MAX - 1)];
+
+		ring_set(qp->wimm_bits, psn);
+		entry->immediate = packet->immediate;
+		entry->length = packet->message_bytes;
+	}
+	qp->received_bytes += nominal_bytes;
+	qp->received_above++;
+	if (psn_distance(psn, qp->max_received) > 0)
+		qp->max_received = psn;
+	for (int i = 0; i <= MRC_PSN_WORDS; i++) {
+		__u32 run = trailing_zeros(~ring_window(qp->received_bits, qp->cack_next));
+		__u32 word = ring_word(qp->cack_next);
+		__u32 in_word = 64 - (qp->cack_next & 63);
+		__u64 mask;
+
+		if (run > in_word)
+			run = in_word;
+		if (!run)
+			break;
+		mask = (~0ULL >> (64 - run)) << (qp->cack_next & 63);
+		qp->received_bits[word] &= ~mask;
+		complete_messages(qp, word, mask);
+		qp->cack_next += run;
+		qp->received_above -= run;
+	}
+}
+
+/* What the QP's state makes a SACK say. */
+static __always_inline void sack_compose(struct mrc_qp *qp, struct rx_response *response)
+{
+	__u32 cack = qp->cack_next - 1;
+
+	qp->sack_count++;
+	response->psn = cack;
+	/* What is further back than 16 bits reach must not look like a PSN of today. */
+	response->ack_offset = response->packet.psn - cack;
+	if (psn_distance(response->packet.psn, cack) < ACK_OFFSET_MIN)
+		response->ack_offset = ACK_OFFSET_MIN;
+	/* Starts above cack; where arrivals reach beyond it, every second one ends there. */
+	response->base_offset = 1;
+	if (psn_distance(qp->max_received, cack) > 64 && (qp->sack_count & 1))
+		response->base_offset = psn_distance(qp->max_received, cack) - 63;
+	response->bitmap = ring_window(qp->received_bits, cack + response->base_offset);
+	response->above = qp->received_above;
+	response->bytes = qp->received_bytes;
+	response->mpr = qp->is_mpr_dynamic ? qp->tracked_psns / MRC_MPR_UNIT : 0;
+	response->penalty = qp->penalty;
+	if (!qp->penalty && qp->restores_left) {
+		qp->restores_left--;
+		response->penalty = PENALTY_ENDS;
+	}
+}
+
+/*
+ * PSNs from the first one not received on that are tracked. A range that was made smaller retracts
+ * nothing: what lies below its old end may be under way.
+ */
+static __always_inline __s32 tracked_range(const struct mrc_qp *qp)
+{
+	__s32 left = psn_distance(qp->tracked_from_psn, qp->cack_next);
+	__s32 range = qp->tracked_psns;
+
+	return left > range && left <= (__s32)qp->mpr_dest_psns ? left : range;
+}
+
+/*
+ * Which answer a packet gets. A completed message is acknowledged by the packet that completed it;
+ * a marked packet gets its SACK first, and the ACK is left to the next one. A duplicate of a
+ * completed message asks for an ACK that was lost. An ACK that stands for another packet than the
+ * first transmission of the one it names says so by rtx: it tells no round-trip time. `now_ns`: see
+ * is_ack_path_probe_due().
+ */
+static __always_inline void resp_choose(struct mrc_qp *qp, struct rx_response *response, int is_new,
+					__u64 now_ns)
+{
+	struct rx_packet *packet = &response->packet;
+	int is_urgent;
+
+	if (!is_new || packet->is_retransmission)
+		ack_path_invalidate(qp, packet->plane);
+	response->receives = qp->completed_wimm - qp->delivered_wimm;
+	if ((qp->is_ack_owed && !packet->is_marked) ||
+	    (!is_new && qp->completed_messages &&
+	     psn_distance(packet->psn, qp->completed_psn) <= 0)) {
+		qp->is_ack_owed = 0;
+		response->kind = RESPONSE_AETH;
+		response->code = WIRE_AETH_ACK;
+		response->psn = qp->completed_psn;
+		response->msn = qp->completed_messages;
+		packet->is_retransmission |= !is_new || packet->psn != qp->completed_psn;
+		return;
+	}
+	is_urgent = !is_new || packet->is_marked || packet->asks_sack || packet->is_retransmission;
+	qp->unsacked++;
+	if (!is_urgent && is_ack_path_probe_due(qp, now_ns)) {
+		response->kind = RESPONSE_ACK_PATH_PROBE;
+		return;
+	}
+	response->kind = RESPONSE_NONE;
+	if (!is_urgent && qp->unsacked < qp->sack_every)
+		return;
+	qp->unsacked = 0;
+	response->kind = RESPONSE_SACK;
+	sack_compose(qp, response);
+}
+
+/* Tells the agent of the next WRITE with immediate, in order; returns whether there was one. */
+__noinline int deliver_immediate(__u32 qp_index)
+{
+	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
+	struct mrc_immediate entry = {};
+	__u32 number = 0;
+
+	if (!qp)
+		return 0;
+	bpf_spin_lock(&qp->lock);
+	if (qp->delivered_wimm != qp->completed_wimm) {
+		number = ++qp->delivered_wimm;
+		entry = qp->immediates[number & (MRC_WIMM_MAX - 1)];
+	}
+	bpf_spin_unlock(&qp->lock);
+	if (!number)
+		return 0;
+	nic_event(MRC_EVENT_RECEIVE, qp_index, number, entry.immediate, entry.length);
+	return 1;
+}
+
+/*
+ * The number of a WRITE with immediate whose last packet this is, from its METH.rqmsn; 0 when the
+ * requestor had no right to send it, or a negative number when nobody waits for it yet.
+ */
+static __always_inline __s64 wimm_number(const struct mrc_qp *qp, __u32 qp_index, __u32 rqmsn)
+{
+	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);
+	__s32 ahead = (__s16)(rqmsn - qp->completed_wimm);
+	__u32 number = qp->completed_wimm + ahead;
+
+	if (ahead <= 0 || number - qp->delivered_wimm > qp->max_wimm_dest)
+		return 0;
+	return ring && (__s32)(ring->receive_tail - number) >= 0 ? (__s64)number : -1;
+}
+
+#endif
