@@ -28,6 +28,7 @@ DRAINER_SOURCES := $(wildcard agents/switch/drainer/*.c)
 DRAINER := $(if $(DRAINER_SOURCES),agents/_objects/drainer)
 VIRTUAL_SOURCES := $(wildcard agents/virtual/*.c)
 VIRTUAL := agents/_objects/libmrc_virtual.so
+BPF_HEADERS := $(shell find agents/include agents/nic agents/switch/bpf -name '*.h')
 C_FILES := $(shell find agents -name '*.[ch]')
 vpath %.bpf.c $(sort $(dir $(BPF_SOURCES)))
 
@@ -43,13 +44,13 @@ KERNEL_PARTS ?= load smoke tests
 KERNEL_TESTS ?= tests/bpf
 
 .PHONY: help setup demo test test-long test-tools check audit bench kernels budgets pictures bpf virtual abi \
-	abi-check coverage dashboards docs image lock clean
+	abi-check headers coverage dashboards docs image lock clean
 help:
 	@echo "sudo make setup   system packages, Python environment, BPF objects, node image"
 	@echo "sudo make demo    all of that, then a lab, a link flap and its verdict"
 	@echo "sudo make test    every test; TIERS='unit bpf' chooses from: unit virtual bpf netns e2e"
 	@echo "sudo make test-long  what takes hours: tests/long, and new random examples in unit and bpf"
-	@echo "make check        ruff, mypy, bandit, words, seccomp, file modes, import-linter, clang-format, ABI, playbooks, verifiers' budgets"
+	@echo "make check        ruff, mypy, bandit, words, seccomp, file modes, import-linter, clang-format, headers, ABI, playbooks, verifiers' budgets"
 	@echo "make audit        known vulnerabilities of the locked packages; asks PyPI"
 	@echo "sudo make bench   the figures of docs/reference/performance.md"
 	@echo "sudo make kernels the programs, tests/bpf and a lab under other kernels; KERNELS='6.1 6.12 running'"
@@ -111,6 +112,7 @@ check: $(VENV)/.synced bpf
 	try security $(BIN)/pytest --quiet tests/unit/security; \
 	try import-linter $(BIN)/lint-imports --no-logo; \
 	try clang-format $(BIN)/clang-format --dry-run -Werror $(C_FILES); \
+	try headers $(MAKE) --no-print-directory headers; \
 	try abi $(MAKE) --no-print-directory abi-check; \
 	try playbooks $(BIN)/ansible-playbook --syntax-check --inventory localhost, $(wildcard playbooks/*.yaml); \
 	try words $(BIN)/python -m tests.prose; \
@@ -223,6 +225,10 @@ $(VIRTUAL): $(VIRTUAL_SOURCES) agents/virtual/maps.def Makefile
 		|| { rm $@; echo "agents/virtual/maps.def and the maps of the programs differ" >&2; exit 1; }
 
 -include $(wildcard agents/_objects/*.d)
+
+# Each by itself: what it needs it includes, so that the order of includes means nothing.
+headers:
+	@printf '%s\n' $(BPF_HEADERS) | xargs -n 1 -P 2 $(CLANG) $(BPF_CFLAGS) -Wno-unused-function -fsyntax-only
 
 build/abi.py: agents/_objects/abi.bpf.o agents/abi_generate.py $(VENV)/.synced
 	@mkdir -p $(@D)

@@ -6,6 +6,7 @@
 #ifndef MRC_FABRIC_CONFIG_H
 #define MRC_FABRIC_CONFIG_H
 
+#include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <mrc/fabric_abi.h>
 

@@ -8,6 +8,7 @@
 
 #include <linux/types.h>
 #include <mrc/draw.h>
+#include <mrc/port_abi.h>
 #include <mrc/queue_abi.h>
 
 enum queue_fate {

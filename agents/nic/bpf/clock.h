@@ -9,17 +9,12 @@
 #include <mrc/verifier.h>
 #include "congestion.h"
 #include "heartbeat.h"
+#include "loss.h"
 #include "nic_maps.h"
 #include "path.h"
+#include "qp.h"
+#include "req_state.h"
 #include "rtt.h"
-
-static __always_inline int is_ack_missing(struct mrc_qp *qp);
-static __always_inline int packet_ready(struct mrc_qp *qp, struct mrc_work_ring *ring);
-static __always_inline int window_is_open(const struct mrc_qp *qp);
-static __always_inline void qp_fail(__u32 qp_index, __u32 from, __u32 status);
-__noinline int declare_loss(__u32 qp_index, __u32 reason, __u64 now_ns);
-
-#define CLOCK_MONOTONIC 1 /* <time.h> does not compile for BPF */
 
 enum {
 	CLOCK_TICKS_PER_RTO = 4,
@@ -31,7 +26,6 @@ enum {
 	 * what else is lost; all of them would condemn every EV in use whenever the machine pauses.
 	 */
 	CLOCK_LOSSES_PER_RTO = 8,
-	CLOCK_SILENCE_S = 1, /* a clock that has not ticked for so long has stopped */
 };
 
 #define CLOCK_RTO_MAX_NS (CLOCK_RTO_MAX_S * 1000000000ULL)
@@ -194,27 +188,16 @@ static __noinline int clock_start(__u32 qp_index)
 	if (!qp)
 		return 0;
 	qp->clock_ns = bpf_ktime_get_ns();
-	/* Fails harmlessly when this element's timer exists already. */
-	bpf_timer_init(&qp->timer, &qps, CLOCK_MONOTONIC);
-	bpf_timer_set_callback(&qp->timer, on_clock);
-	bpf_timer_start(&qp->timer, clock_tick_ns(qp), 0);
+	qp_timer_start(&qp->timer, &qps, on_clock, clock_tick_ns(qp));
 	return 0;
 }
 
-/*
- * Starts a clock that should tick and does not. Under heavy load a kernel timer was seen to be gone
- * although its callback had started it again: without this the QP would wait for ever. The agent
- * lends every QP a frame now and then, so that somebody looks.
- */
+/* Starts a timer that should fire and does not: see qp_timer_has_stopped(). */
 static __noinline int clock_check(__u32 qp_index)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
-	__s64 silence_ns = bpf_ktime_get_ns();
 
-	if (!qp || !qp->timer_armed)
-		return 0;
-	silence_ns -= qp->clock_ns;
-	if (silence_ns < (__s64)(CLOCK_SILENCE_S * 1000000000ULL + 2 * qp->rto_ns))
+	if (!qp || !qp->timer_armed || !qp_timer_has_stopped(qp->clock_ns, qp->rto_ns))
 		return 0;
 	nic_count(MRC_NC_CLOCK_RESTARTS, 1);
 	return clock_start(qp_index);

@@ -5,10 +5,10 @@
 
 #include <mrc/psn.h>
 #include "congestion.h"
+#include "ev_report.h"
 #include "ev_set.h"
 #include "nic_maps.h"
 #include "path.h"
-#include "requestor.h"
 #include "rtt.h"
 
 /*

@@ -4,6 +4,7 @@
 #define MRC_NACK_H
 
 #include "acknowledge.h"
+#include "ev_report.h"
 #include "frame.h"
 #include "qp.h"
 

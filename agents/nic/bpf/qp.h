@@ -11,6 +11,11 @@ enum {
 	QP_TIMER_SILENCE_S = 1, /* a timer that has not fired for so long has stopped */
 };
 
+static __always_inline struct mrc_qp *qp_find(__u32 qp_index)
+{
+	return bpf_map_lookup_elem(&qps, &qp_index);
+}
+
 /* Under the lock: takes the QP to ERROR; returns the state it was in, or MRC_QP_ERROR itself. */
 static __always_inline __u32 qp_to_error(struct mrc_qp *qp)
 {

@@ -10,10 +10,14 @@
 #define MRC_REQUESTOR_H
 
 #include <mrc/psn.h>
+#include "clock.h"
 #include "congestion.h"
+#include "ev_report.h"
 #include "ev_set.h"
 #include "frame.h"
 #include "nic_maps.h"
+#include "qp.h"
+#include "req_state.h"
 #include "work.h"
 #include "xmit.h"
 
@@ -25,30 +29,6 @@ enum {
 	IDLE_CREDIT_RTT_SHARE = 2, /* ... and, unshaped, for that part of a round trip */
 	BITMAP_NEWS_PER_SACK = 16, /* the rest is in the next SACK's bitmap as well */
 };
-
-static __always_inline struct mrc_qp *qp_find(__u32 qp_index)
-{
-	return bpf_map_lookup_elem(&qps, &qp_index);
-}
-
-/* Whether a new packet could be sent now, credit and EVs apart. */
-static __always_inline int packet_ready(struct mrc_qp *qp, struct mrc_work_ring *ring)
-{
-	if (qp->next_psn - qp->una_psn >= qp->mpr_psns || !work_ready(&qp->work, ring))
-		return 0;
-	return qp->work.sent_bytes || !work_current(&qp->work, ring)->has_immediate ||
-	       qp->outstanding_wimm < qp->max_wimm;
-}
-
-/*
- * Whether all that was sent has arrived and nothing more can be sent, but messages still wait for
- * their transport ACK: then none is on its way, or a packet would not be acknowledged yet.
- */
-static __always_inline int is_ack_missing(struct mrc_qp *qp)
-{
-	return !qp->inflight && !qp->lost_count && qp->una_psn == qp->next_psn &&
-	       qp->work.done_msn != qp->work.next_msn;
-}
 
 /* Fills the slot of a new packet, and moves on in the work request. */
 static __always_inline void packet_take(struct mrc_qp *qp, const struct mrc_work *work,
@@ -97,16 +77,6 @@ static __always_inline __u16 window_packets(const struct mrc_qp *qp)
 	__u32 packets = qp->nscc.cwnd_bytes >> (qp->pmtu_shift & 31);
 
 	return packets < MRC_PSN_RING ? packets : MRC_PSN_RING;
-}
-
-/*
- * Under the lock: whether congestion control lets a packet go. What a time-out or a tail probe
- * sends again goes in any case: nothing is heard of what fills the window, so nothing else would
- * open it.
- */
-static __always_inline int window_is_open(const struct mrc_qp *qp)
-{
-	return nscc_may_send(&qp->nscc) || (qp->overdue && qp->lost_count);
 }
 
 /*

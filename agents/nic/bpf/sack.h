@@ -5,6 +5,7 @@
 
 #include "ack_path.h"
 #include "acknowledge.h"
+#include "ev_report.h"
 #include "frame.h"
 #include "loss.h"
 #include "probe.h"

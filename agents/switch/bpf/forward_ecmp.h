@@ -6,6 +6,7 @@
 #ifndef MRC_FORWARD_ECMP_H
 #define MRC_FORWARD_ECMP_H
 
+#include <linux/bpf.h>
 #include <bpf/bpf_endian.h>
 #include <mrc/fabric_config.h>
 #include <mrc/wire.h>

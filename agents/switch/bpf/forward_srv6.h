@@ -3,6 +3,7 @@
 #ifndef MRC_FORWARD_SRV6_H
 #define MRC_FORWARD_SRV6_H
 
+#include <linux/bpf.h>
 #include <bpf/bpf_endian.h>
 #include <mrc/fabric_config.h>
 #include <mrc/usid.h>

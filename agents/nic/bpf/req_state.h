@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* State of the requester: whether a QP has a packet to send, and may. All under the QP's lock. */
+#ifndef MRC_REQ_STATE_H
+#define MRC_REQ_STATE_H
+
+#include <mrc/nscc.h>
+#include "nic_maps.h"
+#include "work.h"
+
+/* Whether a new packet could be sent now, credit and EVs apart. */
+static __always_inline int packet_ready(struct mrc_qp *qp, struct mrc_work_ring *ring)
+{
+	if (qp->next_psn - qp->una_psn >= qp->mpr_psns || !work_ready(&qp->work, ring))
+		return 0;
+	return qp->work.sent_bytes || !work_current(&qp->work, ring)->has_immediate ||
+	       qp->outstanding_wimm < qp->max_wimm;
+}
+
+/*
+ * Whether all that was sent has arrived and nothing more can be sent, but messages still wait for
+ * their transport ACK: then none is on its way, or a packet would not be acknowledged yet.
+ */
+static __always_inline int is_ack_missing(struct mrc_qp *qp)
+{
+	return !qp->inflight && !qp->lost_count && qp->una_psn == qp->next_psn &&
+	       qp->work.done_msn != qp->work.next_msn;
+}
+
+/*
+ * Under the lock: whether congestion control lets a packet go. What a time-out or a tail probe
+ * sends again goes in any case: nothing is heard of what fills the window, so nothing else would
+ * open it.
+ */
+static __always_inline int window_is_open(const struct mrc_qp *qp)
+{
+	return nscc_may_send(&qp->nscc) || (qp->overdue && qp->lost_count);
+}
+
+#endif
