@@ -73,7 +73,7 @@ PRIVATE_MAPS = {
     "fault_locks",
     "lossless_scratch",
     "rc_responses",
-    "rx_answers",
+    "rx_responses",
     "heard_sacks",
     "tx_plans",
 }
