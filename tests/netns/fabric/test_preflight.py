@@ -37,7 +37,9 @@ def test_this_machine_can_run_the_default_lab() -> None:
 def test_doctor_loads_every_program_and_keeps_what_the_verifier_said(
     state_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(data_plane, "OBJECTS_DIR", objects_with_a_refused_one(tmp_path, "nic/bpf/rc/rc.bpf.c"))
+    monkeypatch.setattr(
+        data_plane, "OBJECTS_DIR", objects_with_a_refused_one(tmp_path, "nic/bpf/rc/rc.bpf.c")
+    )
     trial = next(check for check in preflight.doctor_checks() if check.what.startswith("native XDP"))
     log = state_dir / "doctor-verifier.log"
     assert not trial.is_met
