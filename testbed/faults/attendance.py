@@ -80,7 +80,7 @@ def _unattended(ledger: Ledger, entries: list[Entry]) -> Iterator[str]:
 
 
 def _needs_reaper(ledger: Ledger, entries: list[Entry]) -> bool:
-    return bool(ledger.leases()) or any(map(_has_end, entries))
+    return any(map(is_alive, ledger.leases())) or any(map(_has_end, entries))
 
 
 def _has_end(entry: Entry) -> bool:
