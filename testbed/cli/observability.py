@@ -1,11 +1,14 @@
 """metrics serve: what Prometheus scrapes."""
 
+import logging
 from typing import Final
 
 import typer
 
 from testbed.cli.options import AddressOption, PortOption, Settings, command
 from testbed.cli.render import say, write_out
+from testbed.errors import TestbedError
+from testbed.faults.attendance import restore_reaper
 from testbed.metrics.exporter import DEFAULT_PORT, serve
 from testbed.metrics.local_server import DEFAULT_ADDRESS
 
@@ -17,6 +20,7 @@ def register(root: typer.Typer) -> None:
     root.add_typer(app, name="metrics")
 
 
+_LOG: Final = logging.getLogger(__name__)
 _READY: Final = "metrics of {labs} are at {url} (Ctrl-C ends)"
 
 
@@ -30,6 +34,7 @@ def serve_metrics(
 
     Reads the BPF maps when scraped, so it may be started and stopped at any
     time and counts nothing itself. The URL is printed on stdout once it answers.
+    When scraped it also starts the fault reaper anew where that was killed.
 
     [bold]Examples[/bold]
 
@@ -42,4 +47,14 @@ def serve_metrics(
         say(settings.stderr, _READY.format(labs=labs, url=url))
         write_out(settings, f"{url}\n")
 
-    serve([settings.name] if settings.names_lab else [], address, port, on_ready=ready)
+    labs = [settings.name] if settings.names_lab else []
+    serve(labs, address, port, attend=_attend, on_ready=ready)
+
+
+def _attend(lab: str) -> None:
+    """Sees to it that faults of a lab end on time; that it cannot takes no metrics away."""
+    try:
+        for done in restore_reaper(lab):
+            _LOG.warning("lab %s: %s", lab, done)
+    except TestbedError as error:
+        _LOG.warning("lab %s: %s", lab, error.message)

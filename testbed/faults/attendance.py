@@ -53,18 +53,38 @@ def repair_faults(lab: str) -> list[str]:
     ledger = Ledger(lab_paths(lab).faults)
     if not ledger.active_folder.is_dir():
         return []
-    done = []
-    reaper = reaper_process(ledger)
-    if reaper is not None and is_stopped(reaper):
-        kill_processes([reaper])  # the one that stands by takes over
-        done.append("the fault reaper was stopped and is replaced")
+    done = _end_stopped_reaper(ledger)
     with contextlib.closing(LabTarget(lab)) as target:
         controller = FaultController(ledger, target)
         done += [f"fault {event.fault_id} is ended" for event in controller.clear_stale()]
-    if _needs_reaper(ledger, list(ledger.entries().values())):
-        if reaper_process(ledger) is None:
-            done.append("the fault reaper is started")
-        ensure_reaper(lab)
+    return done + _start_reaper(lab, ledger)
+
+
+def restore_reaper(lab: str) -> list[str]:
+    """What was done so that a reaper ends the faults of a lab, in words; costs little where it is there.
+
+    Raises:
+        FaultError: the ledger cannot be read, or the reaper does not start.
+    """
+    ledger = Ledger(lab_paths(lab).faults)
+    if not _needs_reaper(ledger, list(ledger.entries().values())):
+        return []
+    return _end_stopped_reaper(ledger) + _start_reaper(lab, ledger)
+
+
+def _end_stopped_reaper(ledger: Ledger) -> list[str]:
+    reaper = reaper_process(ledger)
+    if reaper is None or not is_stopped(reaper):
+        return []
+    kill_processes([reaper])  # the one that stands by takes over
+    return ["the fault reaper was stopped and is replaced"]
+
+
+def _start_reaper(lab: str, ledger: Ledger) -> list[str]:
+    if not _needs_reaper(ledger, list(ledger.entries().values())):
+        return []
+    done = ["the fault reaper is started"] if reaper_process(ledger) is None else []
+    ensure_reaper(lab)
     return done
 
 

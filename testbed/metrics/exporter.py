@@ -38,13 +38,15 @@ class Exporter:
 
     Args:
         labs: names of the labs to show; none: all that are up.
+        attend: is called with the name of each lab that is up, before it is read.
 
     Raises:
         UsageError: no lab can have one of these names.
     """
 
-    def __init__(self, labs: Sequence[str] = ()) -> None:
+    def __init__(self, labs: Sequence[str] = (), attend: Callable[[str], None] = lambda _: None) -> None:
         self._watch = LabWatch(labs)
+        self._attend = attend
         self._writer = TextWriter(catalogue.METRICS)
         self._lock = threading.Lock()
         self._cpu_ns = 0
@@ -87,6 +89,7 @@ class Exporter:
         if collector is None:
             return False
         try:
+            self._attend(name)
             collector.collect(samples)
         except FabricError as error:
             _LOG.warning("lab %s cannot be read: %s", name, error)
@@ -165,7 +168,10 @@ class _Handler(LocalHandler):
 
 @contextmanager
 def exporter_running(
-    labs: Sequence[str] = (), address: str = DEFAULT_ADDRESS, port: int = DEFAULT_PORT
+    labs: Sequence[str] = (),
+    address: str = DEFAULT_ADDRESS,
+    port: int = DEFAULT_PORT,
+    attend: Callable[[str], None] = lambda _: None,
 ) -> Iterator[str]:
     """The URL of an exporter that serves in a thread of this process as long as the context lasts.
 
@@ -173,12 +179,13 @@ def exporter_running(
         labs: names of the labs to show; none: all that are up.
         address: where to listen.
         port: TCP port; 0: any free one.
+        attend: as of Exporter.
 
     Raises:
         PreflightError: the port is in use, or the address is not one of this machine.
         UsageError: no lab can have one of these names.
     """
-    exporter = Exporter(labs)
+    exporter = Exporter(labs, attend)
     try:
         with MetricsServer(exporter, address, port) as server:
             thread = threading.Thread(target=server.serve_forever, name="exporter", daemon=True)
@@ -197,6 +204,7 @@ def serve(
     address: str = DEFAULT_ADDRESS,
     port: int = DEFAULT_PORT,
     *,
+    attend: Callable[[str], None] = lambda _: None,
     on_ready: Callable[[str], None] | None = None,
     until: threading.Event | None = None,
 ) -> None:
@@ -206,6 +214,7 @@ def serve(
         labs: names of the labs to show; none: all that are up.
         address: where to listen.
         port: TCP port; 0: any free one.
+        attend: as of Exporter.
         on_ready: is told the URL once it answers.
         until: ends the service; None: it does not end by itself.
 
@@ -213,7 +222,7 @@ def serve(
         PreflightError: the port is in use, or the address is not one of this machine.
         UsageError: no lab can have one of these names.
     """
-    with exporter_running(labs, address, port) as url:
+    with exporter_running(labs, address, port, attend) as url:
         if on_ready is not None:
             on_ready(url)
         (until or threading.Event()).wait()

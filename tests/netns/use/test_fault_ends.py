@@ -2,9 +2,12 @@
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from fault_traffic import DEADLINE_NS, send
@@ -145,6 +148,27 @@ def test_a_rule_ends_with_every_process_of_ours_dead_and_status_ends_what_is_lef
     assert not is_stopped(agent_of(live, "h3"))
     assert ledger.entries() == {}
     assert "healthy" in command("status")
+
+
+def test_without_reaper_a_scrape_of_the_metrics_starts_one_which_ends_what_is_overdue(
+    live: Lab, faults: OpenFaults, lab_name: str
+) -> None:
+    add(faults(), "host-pause", "h3", **{"for": "1s"})
+    for each in processes(lab_name, "testbed.faults.reaper"):
+        kill(each)
+    ledger = Ledger(lab_paths(lab_name).faults)
+    await_that(lab_name, lambda: reaper_process(ledger) is None)
+    with subprocess.Popen(
+        [sys.executable, "-m", "testbed.cli", "-n", lab_name, "metrics", "serve", "--port", "0"],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as exporter:
+        assert exporter.stdout is not None
+        with urlopen(exporter.stdout.readline().strip(), timeout=60) as answer:  # noqa: S310 - our own
+            assert b"mrc_testbed_lab_up" in answer.read()
+        exporter.kill()
+    await_no_entry(lab_name)
+    assert_healthy(live)
 
 
 def faults_dropped(live: Lab) -> int:
