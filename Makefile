@@ -50,7 +50,7 @@ help:
 	@echo "sudo make demo    all of that, then a lab, a link flap and its verdict"
 	@echo "sudo make test    every test; TIERS='unit bpf' chooses from: unit virtual bpf netns e2e"
 	@echo "sudo make test-long  what takes hours: tests/long, and new random examples in unit and bpf"
-	@echo "make check        ruff, mypy, bandit, words, seccomp, file modes, import-linter, clang-format, headers, ABI, playbooks, verifiers' budgets"
+	@echo "make check        ruff, mypy, bandit, words, seccomp, file modes, import-linter, clang-format, headers, ABI, workflows, playbooks, verifiers' budgets"
 	@echo "make audit        known vulnerabilities of the locked packages; asks PyPI"
 	@echo "sudo make bench   the figures of docs/reference/performance.md"
 	@echo "sudo make kernels the programs, tests/bpf and a lab under other kernels; KERNELS='6.1 6.12 running'"
@@ -114,6 +114,8 @@ check: $(VENV)/.synced bpf
 	try clang-format $(BIN)/clang-format --dry-run -Werror $(C_FILES); \
 	try headers $(MAKE) --no-print-directory headers; \
 	try abi $(MAKE) --no-print-directory abi-check; \
+	try actions $(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-actions action.yaml; \
+	try workflows $(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows $(wildcard .github/workflows/*.yaml); \
 	try playbooks $(BIN)/ansible-playbook --syntax-check --inventory localhost, $(wildcard playbooks/*.yaml); \
 	try words $(BIN)/python -m tests.prose; \
 	try docs $(BIN)/pytest --quiet tests/unit/docs; \
