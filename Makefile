@@ -226,6 +226,11 @@ $(VIRTUAL): $(VIRTUAL_SOURCES) agents/virtual/maps.def Makefile
 		<(objdump -t $@ | awk '$$4 == ".maps" && $$NF !~ /^[._]/ {print $$NF}' | sort) >&2 \
 		|| { rm $@; echo "agents/virtual/maps.def and the maps of the programs differ" >&2; exit 1; }
 
+# What was built from a source that has moved since is built again: make would not find the source.
+$(shell for made in agents/_objects/*.d; do \
+	for source in $$(grep -ohE 'agents/[^ ]+\.c' "$$made" 2>/dev/null); do \
+		[ -e "$$source" ] || { rm -f "$$made" "$${made%.d}" "$${made%.d}.o"; break; }; \
+	done; done)
 -include $(wildcard agents/_objects/*.d)
 
 # Each by itself: what it needs it includes, so that the order of includes means nothing.
