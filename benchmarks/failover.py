@@ -41,7 +41,7 @@ def _loaded_rtt_us(lab: Lab) -> float:
     with Transfer(lab, 0, 5) as transfer:
         transfer.start()
         pause(_SETTLE_S)
-        samples = [int(ev["rtt_ns"]) for ev in transfer.near.ev_list(transfer.qpn) if ev["rtt_ns"]]
+        samples = [int(ev["rtt_ns"]) for ev in transfer.near.verbs.ev_list(transfer.qpn) if ev["rtt_ns"]]
         transfer.finish()
     return sum(samples) / len(samples) / 1000
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing
 
 from agents.abi import PortCounter
+from agents.nic.nic_maps import NicMaps
 from benchmarks.figure import Figure
 from benchmarks.transfer import Transfer, live_lab, pause
 from testbed.fabric.live import Lab
 from testbed.fabric.lossless import opened_lossless
 from testbed.topology.spec import TopologySpec
-from testbed.workloads.nic_access import NicMaps
 
 SENDERS = 4
 RECEIVER, VICTIM, VICTIM_RECEIVER = 5, 4, 6

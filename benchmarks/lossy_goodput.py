@@ -48,9 +48,9 @@ def _goodput(lab: Lab) -> tuple[float, int, int]:
     with Transfer(lab, 0, 5, message_bytes=MESSAGE_BYTES, window_packets=None) as transfer:
         transfer.start(depth=DEPTH)
         pause(WARM_UP_S)
-        before = transfer.near.counters()
+        before = transfer.near.verbs.counters()
         _, bytes_per_s = transfer.acked_rate(SECONDS)
-        after = transfer.near.counters()
+        after = transfer.near.verbs.counters()
         if transfer.finish():
             raise RuntimeError("received memory is wrong")
     sent_again = sum(after[name] - before[name] for name in _RETRANSMISSIONS)

@@ -100,4 +100,4 @@ def _measure(lab: Lab, window_packets: int) -> tuple[tuple[float, ...], tuple[fl
 
 
 def _acked(transfers: list[Transfer]) -> int:
-    return sum(int(transfer.near.counters()["acked_packets"]) for transfer in transfers)
+    return sum(int(transfer.near.verbs.counters()["acked_packets"]) for transfer in transfers)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
-from agents.nic.client import AgentClient, connect_pair
+from agents.nic.context import Completion, connect_mrc
 from testbed.errors import AgentError
 from testbed.fabric import lab as labs
 from testbed.fabric.live import Lab
@@ -65,18 +65,15 @@ class Transfer:
     ) -> None:
         clos = lab.clos
         self._length = message_bytes
-        self.near = AgentClient(lab.paths.agent_socket(f"h{source}"))
-        self.far = AgentClient(lab.paths.agent_socket(f"h{target}"))
+        self.near, self.far = lab.nic(f"h{source}"), lab.nic(f"h{target}")
         self._memory = self.near.register_memory(_LOCAL_SLOTS * message_bytes)
         self._target = self.far.register_memory(_REMOTE_SLOTS * message_bytes)
         for slot in range(_LOCAL_SLOTS):
-            self.near.fill(self._memory["offset"] + slot * message_bytes, message_bytes, slot)
-        evs = list(build_ev_set(clos, source, target))
+            self._memory.fill(slot * message_bytes, message_bytes, slot)
         window = {} if window_packets is None else {"window_packets": window_packets}
-        self.qpn = self.near.create_qp(target, evs, **window)
-        peer = self.far.create_qp(source, list(build_ev_set(clos, target, source)))
-        connect_pair(self.near, self.qpn, self.far, peer)
-        self.near.subscribe()
+        self._qp = self.near.create_qp(target, build_ev_set(clos, source, target), **window)
+        connect_mrc(self._qp, self.far.create_qp(source, build_ev_set(clos, target, source)))
+        self.qpn = self._qp.qpn
         self._work: int | None = None
 
     def __enter__(self) -> Self:
@@ -92,12 +89,10 @@ class Transfer:
         """Begins to send, with *depth* messages outstanding, at most eight."""
         if depth > _REMOTE_SLOTS:
             raise ValueError(f"{depth} messages outstanding on {_REMOTE_SLOTS} intervals of memory")
-        self._work = self.near.post_write(
-            self.qpn,
+        self._work = self._qp.post_write(
+            self._memory,
+            self._target.remote,
             length=self._length,
-            local_offset=self._memory["offset"],
-            remote_offset=0,
-            r_key=self._target["r_key"],
             iterations=_ENDLESS,
             depth=depth,
             local_slots=_LOCAL_SLOTS,
@@ -112,22 +107,22 @@ class Transfer:
         """
         if self._work is None:
             raise AgentError("nothing was started")
-        self.near.stop_work(self.qpn, self._work)
-        completions = self.near.wait(self.qpn, _DRAIN_NS)
-        if [completion["status"] for completion in completions] != ["success"]:
-            raise AgentError(f"the transfer ended with {completions or 'nothing in time'}")
-        count = completions[0]["iterations"]
+        self._qp.stop_work(self._work)
+        (done,) = self.near.completions.wait(timeout_ns=_DRAIN_NS)
+        if not isinstance(done, Completion) or done.error:
+            raise AgentError(f"the transfer ended with {done}")
+        count = done.iterations
         wrong = 0
         for iteration in range(max(0, count - _REMOTE_SLOTS), count):
-            offset = self._target["offset"] + iteration % _REMOTE_SLOTS * self._length
-            wrong += self.far.verify(offset, self._length, iteration % _LOCAL_SLOTS)
+            offset = iteration % _REMOTE_SLOTS * self._length
+            wrong += self._target.count_wrong(offset, self._length, iteration % _LOCAL_SLOTS)
         return wrong
 
     def acked_rate(self, seconds: float) -> tuple[float, float]:
         """(packets/s, payload bytes/s) acknowledged over an interval."""
-        before, start_ns = self.near.counters(), time.monotonic_ns()
+        before, start_ns = self.near.verbs.counters(), time.monotonic_ns()
         pause(seconds)
-        after, end_ns = self.near.counters(), time.monotonic_ns()
+        after, end_ns = self.near.verbs.counters(), time.monotonic_ns()
         interval_s = (end_ns - start_ns) / 1e9
         return (
             (after["acked_packets"] - before["acked_packets"]) / interval_s,

@@ -11,6 +11,7 @@ from agents.nic.device import NicDevice
 from agents.nic.ev_profile import ProfileState, next_state
 from agents.nic.nic_state import NicState
 from agents.nic.qp import largest_window_packets
+from agents.nic.verb import verb
 from agents.protocol.cc_profile import CcLink, NsccParameters, Setting, derive_profile
 
 ALGORITHM: Final = "uet-1.0-nscc"
@@ -32,6 +33,7 @@ class CcProfileVerbs(NicState):
         super().__init__(config, device)
         self._cc_profiles: dict[int, CcProfileEntry] = {}
 
+    @verb
     def create_cc_profile(self, algorithm: str) -> int:
         """A CC profile in state OFFLINE; returns its id.
 
@@ -47,6 +49,7 @@ class CcProfileVerbs(NicState):
         self._cc_profiles[number] = CcProfileEntry()
         return number
 
+    @verb
     def modify_cc_profile(
         self, cc_profile_id: int, state: str | None = None, config: Mapping[str, Any] | None = None
     ) -> None:
@@ -69,6 +72,7 @@ class CcProfileVerbs(NicState):
             entry.config = dict(config)
         entry.state = wanted
 
+    @verb
     def query_cc_profile(self, cc_profile_id: int) -> dict[str, Any]:
         """State, what was given, and the window a QP with full packets begins with.
 
@@ -87,6 +91,7 @@ class CcProfileVerbs(NicState):
             "base_rtt_ns": parameters.base_rtt_ns,
         }
 
+    @verb
     def destroy_cc_profile(self, cc_profile_id: int) -> None:
         """Takes a profile away; QPs created with it keep what they have.
 

@@ -1,4 +1,4 @@
-"""A synchronous client of a NIC agent: the verbs as methods."""
+"""A synchronous connection to a NIC agent over its socket."""
 
 import json
 import socket
@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from agents.clock import monotonic_ns
 from agents.errors import AgentError, UsageError
-from agents.nic.verb_methods import VerbMethods
+from agents.nic.connection import Connection
 from agents.node_file import socket_address
 
 _DEADLINE_NS = 10_000_000_000
@@ -17,8 +17,8 @@ MESSAGE_BYTES_MAX = 16 << 20
 """Longer ones are not listened to: an agent in a container is not trusted with our memory."""
 
 
-class AgentClient(VerbMethods):
-    """A connection to one agent; methods are the verbs of agents.nic.verbs.
+class AgentClient(Connection):
+    """A connection to one agent; its methods are the verbs.
 
     Args:
         path: the agent's socket.
@@ -62,12 +62,12 @@ class AgentClient(VerbMethods):
         """For select(): readable when an event or an answer waits."""
         return self._socket.fileno()
 
-    def call(self, verb: str, *, answer_ns: int | None = None, **arguments: Any) -> Any:
-        """The result of any verb; the answer may take *answer_ns* instead of the client's own limit."""
+    def call(self, verb: str, **arguments: Any) -> Any:
+        """The result of any verb; one that waits may take its `wait_ns` longer to answer."""
         number = self._next_id
         self._next_id += 1
         request = {"id": number, "verb": verb, "arguments": arguments}
-        deadline_ns = monotonic_ns() + (answer_ns or self._timeout_ns)
+        deadline_ns = monotonic_ns() + self._timeout_ns + arguments.get("wait_ns", 0)
         self._send(request)
         while True:
             message = self._read_message(deadline_ns, f"an answer to {verb!r}")
@@ -128,22 +128,6 @@ class AgentClient(VerbMethods):
             raise AgentError(f"the NIC agent at {self._path} sent what is no message: {line[:80]!r}")
         return message
 
-    # -- verbs that wait --------------------------------------------------------------------------
-
-    def wait(self, qpn: int, timeout_ns: int) -> list[dict[str, Any]]:
-        """Completions as soon as there are any; none when *timeout_ns* passes first."""
-        result: list[dict[str, Any]] = self.call(
-            "wait", qpn=qpn, wait_ns=timeout_ns, answer_ns=timeout_ns + self._timeout_ns
-        )
-        return result
-
-    def probe_evs(self, peer_host: int, evs: list[int], wait_ns: int) -> list[dict[str, Any]]:
-        """Probes paths to a host without a QP: `ev`, `req_id`, `port` and `rtt_ns`, None where none came."""
-        result: list[dict[str, Any]] = self.call(
-            "probe_evs", peer_host=peer_host, evs=evs, wait_ns=wait_ns, answer_ns=wait_ns + self._timeout_ns
-        )
-        return result
-
     # -- events -----------------------------------------------------------------------------------
 
     def subscribe(self, *kinds: str) -> None:
@@ -153,6 +137,11 @@ class AgentClient(VerbMethods):
             kinds: only these (completion, receive, qp_state, ev_state, port_state); none: all.
         """
         self.call("subscribe", kinds=list(kinds))
+
+    @property
+    def has_events(self) -> bool:
+        """Whether events were read along with an answer."""
+        return bool(self._events)
 
     def drain_events(self) -> Iterator[dict[str, Any]]:
         """Events that wait, oldest first; does not block."""
@@ -184,9 +173,3 @@ class AgentClient(VerbMethods):
             if "event" in message:
                 self._events.append(message)
         return self._events.pop(0)
-
-
-def connect_pair(near: AgentClient, qpn: int, far: AgentClient, peer_qpn: int) -> None:
-    """Brings two QPs in INIT to RTS towards one another: each gets the other's number and first PSN."""
-    far.connect_qp(peer_qpn, qpn, near.query_qp(qpn)["first_psn"])
-    near.connect_qp(qpn, peer_qpn, far.query_qp(peer_qpn)["first_psn"])

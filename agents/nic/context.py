@@ -1,24 +1,39 @@
-"""A NIC for programs: memory regions as byte views, queue pairs and completion queues as objects.
+"""A NIC for programs, shaped like libibverbs: context, memory regions, queue pairs, completion queue.
 
-Names follow libmrc and libibverbs. Everything goes through the agent but the bytes: a region is the NIC's own
-memory, mapped into this process. docs/guide/scripting-a-nic.md shows how it is used.
+    with open_nic(socket, pins) as nic:
+        region = nic.register_memory(1 << 20)
+        qp = nic.create_qp(peer_host)
+        qp.post_write(region, remote)
+        (done,) = nic.completions.wait()
+
+Everything goes through the agent but the bytes: a region is the NIC's own memory, mapped into this process.
+Workloads, benchmarks and docs/guide/scripting-a-nic.md use this. All times are CLOCK_MONOTONIC in ns. A
+context belongs to one thread. Every method may raise AgentError: the agent died or did not answer.
 """
 
-import os
+import ctypes
+import select
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
-from agents.bpf.libbpf import open_pinned
-from agents.bpf.maps import MappedMemory
+from agents.bpf.libbpf import Pins
 from agents.clock import monotonic_ns
-from agents.errors import UsageError
+from agents.errors import AgentError, UsageError
 from agents.nic.client import AgentClient
+from agents.nic.connection import Connection
+from agents.nic.nic_maps import NicMaps
+from agents.nic.pattern import count_wrong, fill
 
-AUTO_EVS_PER_PLANE = 32
+AUTO_EVS_PER_PLANE: Final = 32
+RECEIVES_MAX: Final = 1 << 30
+"""Receives that a QP can be given over its life, when posted once for all of them."""
+
+_EVENTS_PER_POLL: Final = 256
+"""An agent keeps events until they are polled: at most so many of a QP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,57 +44,59 @@ class RemoteRegion:
     length: int
 
 
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """A work request that has ended: its id, the QP, messages done, a status name such as `success`."""
-
-    work_id: int
-    qpn: int
-    iterations: int
-    status: str
-    time_ns: int
-
-    def check(self) -> None:
-        """Raises UsageError unless it was a success."""
-        if self.status != "success":
-            raise UsageError(f"work request {self.work_id} of QP {self.qpn} ended with {self.status}")
-
-
 class MemoryRegion:
     """Registered memory.
 
     Attributes:
-        view: its bytes; stores are what peers' NICs see, and the other way round.
         offset: in the NIC's memory.
         length: bytes.
-        r_key: its key.
+        address: in this process.
+        remote: what the peer needs.
     """
 
-    def __init__(self, context: "Context", offset: int, length: int, r_key: int, view: memoryview) -> None:
-        self._context = context
-        self.offset, self.length, self.r_key, self.view = offset, length, r_key, view
+    def __init__(self, context: "Context", offset: int, length: int, r_key: int) -> None:
+        self.context = context
+        self.offset, self.length = offset, length
+        self.address = context.maps.memory_address + offset
+        self.remote = RemoteRegion(r_key, length)
 
     @property
-    def remote(self) -> RemoteRegion:
-        """What the peer needs."""
-        return RemoteRegion(self.r_key, self.length)
+    def view(self) -> memoryview:
+        """Its bytes; stores are what peers' NICs see, and the other way round."""
+        return memoryview((ctypes.c_char * self.length).from_address(self.address)).cast("B")
 
-    def deregister(self) -> None:
-        """Invalidates the key."""
-        self.view.release()
-        self._context.client.deregister_memory(self.r_key)
+    def fill(self, offset: int, length: int, seed: int) -> None:
+        """Writes the test pattern of *seed* over an interval."""
+        fill(self._place(offset, length), length, seed)
+
+    def count_wrong(self, offset: int, length: int, seed: int) -> int:
+        """How many bytes of an interval differ from the test pattern of *seed*."""
+        return count_wrong(self._place(offset, length), length, seed)
+
+    def close(self) -> None:
+        """Invalidates the key; nobody may write to it any more."""
+        self.context.verbs.deregister_memory(self.remote.r_key)
+
+    def _place(self, offset: int, length: int) -> int:
+        if not 0 <= offset <= offset + length <= self.length:
+            raise ValueError(f"{length} bytes at {offset} of a region of {self.length}")
+        return self.address + offset
 
 
 class QueuePair:
-    """A QP of a context.
+    """A QP of a context: of MRC, of a reliable connection, or a stream of the kernel.
 
     Attributes:
         qpn: its number.
+        host: name of the host that it is of.
     """
 
     def __init__(self, context: "Context", qpn: int) -> None:
-        self._context = context
+        self.context = context
         self.qpn = qpn
+        self.host = context.host
+        self.outstanding: set[int] = set()
+        self._unpolled = 0
 
     def exchange(self) -> dict[str, int]:
         """What the peer has to know before the QPs connect, by whatever means: plain numbers."""
@@ -88,7 +105,7 @@ class QueuePair:
         return {name: asked[name] for name in names}
 
     def connect(self, peer: Mapping[str, int]) -> None:
-        """Moves the QP to RTS, using at most what both ends can take.
+        """Moves an MRC QP to RTS, using at most what both ends can take.
 
         Args:
             peer: what `exchange` of the far QP gave.
@@ -101,9 +118,9 @@ class QueuePair:
             raise UsageError(f"host: {peer['host']}; QP {self.qpn} was created for {mine['peer_host']}")
         if peer["dynamic_mpr"] != mine["dynamic_mpr"]:
             raise UsageError(f"dynamic_mpr: {mine['dynamic_mpr']} here, {peer['dynamic_mpr']} at the peer")
-        client = self._context.client
-        client.modify_qp(self.qpn, "RTR", peer_qpn=peer["qpn"], peer_first_psn=peer["first_psn"])
-        client.modify_qp(
+        verbs = self.context.verbs
+        verbs.modify_qp(self.qpn, "RTR", peer_qpn=peer["qpn"], peer_first_psn=peer["first_psn"])
+        verbs.modify_qp(
             self.qpn,
             "RTS",
             mpr=min(mine["mpr"], peer["mpr_dest"]),
@@ -112,8 +129,7 @@ class QueuePair:
 
     def query(self) -> dict[str, Any]:
         """Attributes and state."""
-        result: dict[str, Any] = self._context.client.call("query_qp", qpn=self.qpn)
-        return result
+        return self.context.verbs.query_qp(self.qpn)
 
     def post_write(
         self,
@@ -124,6 +140,7 @@ class QueuePair:
         local_at: int = 0,
         remote_at: int = 0,
         immediate: int | None = None,
+        **repeated: int,
     ) -> int:
         """Posts an RDMA WRITE, with immediate if one is given; the work request's id.
 
@@ -134,107 +151,230 @@ class QueuePair:
             local_at: offset in *local*.
             remote_at: offset in *remote*.
             immediate: 32 bits for the peer's application, which must have posted a receive.
+            repeated: iterations, depth, local_slots and remote_slots of the verb `post_write`.
 
         Raises:
             UsageError: it does not fit the regions, or the QP is not in RTS.
         """
         size = local.length - local_at if length is None else length
-        for name, at, room in (("local", local_at, local.length), ("remote", remote_at, remote.length)):
-            if not 0 <= at <= at + size <= room:
-                raise UsageError(f"{name}_at: {at}; {size} bytes do not fit a region of {room}")
-        work = {
-            "length": size,
-            "local_offset": local.offset + local_at,
-            "remote_offset": remote_at,
-            "r_key": remote.r_key,
-        }
-        if immediate is not None:
-            work["immediate"] = immediate
-        return self._context.client.post_write(self.qpn, **work)
+        for name, at, region in (("local", local_at, local), ("remote", remote_at, remote)):
+            if not 0 <= at <= at + size <= region.length:
+                raise UsageError(f"{name}_at: {at}; {size} bytes do not fit a region of {region.length}")
+        self.context.tell_completions()
+        work = _work(local, remote, size, local_at, remote_at)
+        work_id = self.context.verbs.post_write(self.qpn, **work, immediate=immediate, **repeated)
+        self.outstanding.add(work_id)
+        return work_id
+
+    def send_write(
+        self,
+        local: MemoryRegion,
+        remote: RemoteRegion,
+        *,
+        length: int,
+        local_at: int,
+        remote_at: int,
+        immediate: int,
+    ) -> None:
+        """Posts without waiting and without a completion; a refusal is a QpError."""
+        self.tally()
+        work = _work(local, remote, length, local_at, remote_at)
+        self.context.verbs.cast("post_write", qpn=self.qpn, **work, immediate=immediate)
+
+    def stop_work(self, work_id: int) -> None:
+        """Ends a work request after the messages that have begun."""
+        self.context.verbs.stop_work(self.qpn, work_id)
 
     def post_receive(self, count: int = 1) -> None:
         """Lets the peer's next *count* WRITEs with immediate come in."""
-        self._context.client.post_receive(self.qpn, count)
+        self.context.verbs.post_receive(self.qpn, count)
 
-    def poll_receive(self) -> list[dict[str, Any]]:
-        """WRITEs with immediate that have arrived, in order."""
-        return self._context.client.poll_receive(self.qpn)
+    def acknowledged_bytes(self) -> int:
+        """Payload acknowledged for the first time, read from the NIC's map."""
+        return self.context.maps.acknowledged_bytes(self.qpn)
 
     def evs(self) -> list[dict[str, Any]]:
         """Every EV: state, reason, when it changed, packets, losses, marks, RTT."""
-        return self._context.client.ev_list(self.qpn)
+        return self.context.verbs.ev_list(self.qpn)
 
-    def destroy(self) -> None:
+    def close(self) -> None:
         """Takes the QP out of use."""
-        self._context.client.destroy_qp(self.qpn)
+        self.context.forget(self)
+        self.context.verbs.destroy_qp(self.qpn)
+
+    def tally(self) -> None:
+        """Has the agent forget, now and then, what it keeps of messages sent and received."""
+        self._unpolled += 1
+        if self._unpolled == _EVENTS_PER_POLL:
+            self._unpolled = 0
+            self.context.verbs.cast("poll", qpn=self.qpn)
+            self.context.verbs.cast("poll_receive", qpn=self.qpn)
+
+
+def _work(
+    local: MemoryRegion, remote: RemoteRegion, length: int, local_at: int, remote_at: int
+) -> dict[str, int]:
+    return {
+        "length": length,
+        "local_offset": local.offset + local_at,
+        "remote_offset": remote_at,
+        "r_key": remote.r_key,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A work request has ended: its id, messages done, a status name such as `success`."""
+
+    qp: QueuePair
+    work_id: int
+    iterations: int
+    status: str
+    time_ns: int
+
+    @property
+    def error(self) -> str | None:
+        """What is wrong; None when all of it arrived."""
+        return None if self.status == "success" else _failure(self.qp, self.status)
+
+    def check(self) -> None:
+        """Raises UsageError unless it was a success."""
+        if self.status != "success":
+            raise UsageError(f"work request {self.work_id} of QP {self.qp.qpn} ended with {self.status}")
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A WRITE with immediate is whole at this end: the how-manieth from 1, and its bytes."""
+
+    qp: QueuePair
+    number: int
+    immediate: int
+    length: int
+    time_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class QpError:
+    """A QP can do no more."""
+
+    qp: QueuePair
+    reason: str
+
+
+QueueEntry = Completion | Arrival | QpError
 
 
 class CompletionQueue:
-    """Completions of all QPs of a context, in the order they are reported."""
+    """What became of the work of all QPs of a context, in the order it is reported."""
 
     def __init__(self, context: "Context") -> None:
-        self._context = context
-        self._found: deque[Completion] = deque()
+        self.context = context
+        self._found: deque[QueueEntry] = deque()
 
-    def poll(self) -> list[Completion]:
+    def fileno(self) -> int:
+        """For select(): readable when there may be entries, or the agent has died."""
+        return self.context.verbs.fileno()
+
+    @property
+    def has_entries(self) -> bool:
+        """Whether entries may wait although `fileno` is not readable."""
+        return bool(self._found) or self.context.verbs.has_events
+
+    def poll(self) -> list[QueueEntry]:
         """Those that wait, without waiting."""
-        for event in self._context.events.drain_events():
-            self._take(event)
+        for told in self.context.verbs.drain_events():
+            self._take(told)
         found = list(self._found)
         self._found.clear()
         return found
 
-    def wait(self, count: int = 1, *, timeout_ns: int = 10_000_000_000) -> list[Completion]:
-        """The next *count* completions.
+    def wait(self, count: int = 1, *, timeout_ns: int = 10_000_000_000) -> list[Any]:
+        """The next *count* entries.
 
         Raises:
             AgentError: they did not come in time.
         """
         deadline_ns = monotonic_ns() + timeout_ns
-        while len(self._found) < count:
-            self._take(self._context.events.next_event(max(1, deadline_ns - monotonic_ns())))
-        return [self._found.popleft() for _ in range(count)]
+        readable = select.poll()
+        readable.register(self, select.POLLIN)
+        found: list[QueueEntry] = []
+        while len(found) < count:
+            found += self.poll()
+            left_ns = deadline_ns - monotonic_ns()
+            if len(found) < count and not self.context.verbs.has_events:
+                if left_ns <= 0:
+                    self._found.extendleft(reversed(found))
+                    host = self.context.host
+                    raise AgentError(f"the NIC of {host} reported {len(found)} of {count} entries in time")
+                readable.poll(max(1, left_ns // 1_000_000))
+        self._found.extend(found[count:])
+        return found[:count]
 
-    def _take(self, event: Mapping[str, Any]) -> None:
-        """An event only says that there is something: also work that a failed QP flushes is polled."""
-        if event["qpn"] in self._context.qpns:
-            for done in self._context.client.poll(event["qpn"]):
-                self._found.append(Completion(qpn=event["qpn"], **done))
+    def _take(self, told: Mapping[str, Any]) -> None:
+        qp = self.context.qps.get(told.get("qpn", 0))
+        if qp is None:
+            return
+        match told["event"]:
+            case "receive":
+                qp.tally()
+                entry = Arrival(qp, told["number"], told["immediate"], told["length"], told["time_ns"])
+                self._found.append(entry)
+            case "completion":
+                qp.tally()
+                self._complete(qp, told)
+            case "qp_state" if told["to"] == "ERROR":
+                self._found.append(QpError(qp, _failure(qp, told["status"])))
+                if qp.outstanding:  # work that it flushes has no events of its own
+                    for flushed in self.context.verbs.poll(qp.qpn):
+                        self._complete(qp, flushed)
+            case "refused":
+                reason = f"the NIC of {qp.host} refused a {told['verb']}: {told['error']}"
+                self._found.append(QpError(qp, reason))
+
+    def _complete(self, qp: QueuePair, told: Mapping[str, Any]) -> None:
+        work_id = told["work_id"]
+        if work_id in qp.outstanding:
+            qp.outstanding.remove(work_id)
+            entry = Completion(qp, work_id, told["iterations"], told["status"], told["time_ns"])
+            self._found.append(entry)
+
+
+def _failure(qp: QueuePair, status: str) -> str:
+    return f"QP {qp.qpn} of {qp.host} failed: {status}"
 
 
 class Context:
     """The NIC of one host; a context manager. QPs and regions end with it.
 
     Args:
-        socket: of its agent.
-        pins: folder of the NIC's pinned maps.
+        connection: to its agent.
+        maps: of the NIC.
 
     Attributes:
-        client: the verbs as they are.
-        events: a second connection, on which events come.
+        verbs: the connection: every verb as docs/reference/verbs.md has it.
+        maps: of the NIC.
         host: name of the host.
         host_index: its number.
+        memory_bytes: size of the NIC's memory.
         completions: the completion queue of all its QPs.
-        qpns: numbers of the QPs created here.
+        qps: QPs created here and not closed, by number.
 
     Raises:
         AgentError: the agent does not answer.
     """
 
-    def __init__(self, socket: Path, pins: Path) -> None:
-        self.client = AgentClient(socket)
-        self.events = AgentClient(socket)
-        self.events.subscribe("completion", "qp_state")
-        answer = self.client.hello()
+    def __init__(self, connection: Connection, maps: NicMaps) -> None:
+        self.verbs = connection
+        self.maps = maps
+        answer = connection.hello()
         self.host, self.host_index = str(answer["host"]), int(answer["host_index"])
-        descriptor = open_pinned(pins / "memory")
-        try:
-            self._memory = MappedMemory(descriptor)
-        finally:
-            os.close(descriptor)
-        self.qpns: set[int] = set()
+        self.memory_bytes = int(answer["memory_bytes"])
+        self.qps: dict[int, QueuePair] = {}
         self.completions = CompletionQueue(self)
+        self._tells_completions = False
         self._ev_profile: int | None = None
+        connection.subscribe("receive", "qp_state")
 
     def __enter__(self) -> Self:
         return self
@@ -245,14 +385,9 @@ class Context:
         self.close()
 
     def close(self) -> None:
-        """Ends the connections, and with them QPs and regions."""
-        self.client.close()
-        self.events.close()
-
-    def query_device(self) -> dict[str, Any]:
-        """What the NIC can do."""
-        result: dict[str, Any] = self.client.call("query_device")
-        return result
+        """Ends the connection, and with it QPs and regions."""
+        self.verbs.close()
+        self.maps.close()
 
     def register_memory(self, length: int) -> MemoryRegion:
         """A new zeroed region of *length* bytes.
@@ -260,12 +395,10 @@ class Context:
         Raises:
             UsageError: the NIC's memory has no room for it.
         """
-        region = self.client.register_memory(length)
-        view = self._memory.view[region["offset"] : region["offset"] + length]
-        return MemoryRegion(self, region["offset"], length, region["r_key"], view)
+        return MemoryRegion(self, **self.verbs.register_memory(length))
 
     def create_qp(self, peer_host: int, evs: Sequence[int] | None = None, **attributes: Any) -> QueuePair:
-        """A QP in INIT to the host with that index.
+        """An MRC QP in INIT to the host with that index.
 
         Args:
             peer_host: index.
@@ -279,26 +412,61 @@ class Context:
             attributes["evs"] = list(evs)
         elif "ev_profile" not in attributes:
             attributes["ev_profile"] = self._auto_profile()
-        qpn = int(self.client.call("create_qp", peer_host=peer_host, **attributes))
-        self.qpns.add(qpn)
-        return QueuePair(self, qpn)
+        return self._opened(self.verbs.create_qp(peer_host, **attributes))
 
-    def probe(
-        self, peer_host: int, evs: Sequence[int], *, wait_ns: int = 1_000_000_000
-    ) -> list[dict[str, Any]]:
-        """One EV probe to a host on each of *evs*, without a QP: `ev`, `port`, `req_id`, `rtt_ns` or None."""
-        return self.client.probe_evs(peer_host, list(evs), wait_ns)
+    def create_rc_qp(self, peer_host: int, evs: Sequence[int], **attributes: Any) -> QueuePair:
+        """A QP of a reliable connection in INIT; see docs/reference/verbs.md."""
+        return self._opened(self.verbs.create_rc_qp(peer_host, list(evs), **attributes))
+
+    def create_stream(self, peer_host: int, protocol: str, congestion: str) -> QueuePair:
+        """A connection to be made over the kernel's `tcp` or `mptcp`."""
+        return self._opened(self.verbs.create_stream(peer_host, protocol, congestion))
+
+    def forget(self, qp: QueuePair) -> None:
+        """Events of a QP are dropped from now on."""
+        self.qps.pop(qp.qpn, None)
+
+    def tell_completions(self) -> None:
+        """Asks for events of completions; a program that only sends is spared one per message."""
+        if not self._tells_completions:
+            self._tells_completions = True
+            self.verbs.subscribe("completion", "receive", "qp_state")
+
+    def _opened(self, qpn: int) -> QueuePair:
+        qp = self.qps[qpn] = QueuePair(self, qpn)
+        return qp
 
     def _auto_profile(self) -> int:
         """An AUTO profile that is ONLINE: one there is already, or a new one that stays for others."""
         if self._ev_profile is None:
-            count = AUTO_EVS_PER_PLANE * self.query_device()["ev_count_alignment"]
+            count = AUTO_EVS_PER_PLANE * self.verbs.query_device()["ev_count_alignment"]
             wanted = {"mode": "AUTO", "state": "ONLINE", "count": count, "min_active": None}
-            for profile in self.client.call("list_ev_profiles"):
+            for profile in self.verbs.list_ev_profiles():
                 if wanted.items() <= profile.items():
                     self._ev_profile = int(profile["profile_id"])
                     return self._ev_profile
-            self._ev_profile = int(self.client.call("create_ev_profile", mode="AUTO", count=count))
+            self._ev_profile = self.verbs.create_ev_profile("AUTO", count)
             for state in ("OFFLINE", "ONLINE"):
-                self.client.call("modify_ev_profile", profile_id=self._ev_profile, state=state)
+                self.verbs.modify_ev_profile(self._ev_profile, state=state)
         return self._ev_profile
+
+
+def open_nic(socket: Path, pins: Pins) -> Context:
+    """The NIC whose agent listens at *socket* and whose maps are pinned in the folder *pins*.
+
+    Raises:
+        AgentError: the agent does not answer.
+        FabricError: a map is missing or of another layout.
+    """
+    maps = NicMaps(pins)
+    try:
+        return Context(AgentClient(socket), maps)
+    except AgentError:
+        maps.close()
+        raise
+
+
+def connect_mrc(near: QueuePair, far: QueuePair) -> None:
+    """Connects two MRC QPs of this process."""
+    far.connect(near.exchange())
+    near.connect(far.exchange())

@@ -16,6 +16,7 @@ from agents.nic.config import AgentConfig
 from agents.nic.device import NicDevice
 from agents.nic.path_probes import WAIT_NS_MAX, PathProbes
 from agents.nic.reactions import ClientResources, Reactions
+from agents.nic.verb import all_verbs, verb
 
 _log = logging.getLogger(__name__)
 _LINE_BYTES_MAX = 1 << 20
@@ -56,9 +57,9 @@ class NicAgent:
         self._reactions = Reactions(config, self._device, self._publish, self._path_probes.answered)
         self._verbs = self._reactions.verbs
         self._async_verbs: dict[str, Callable[..., Awaitable[Any]]] = {
-            "wait": self.wait,
-            "probe_evs": self.probe_evs,
-            "connect_stream": self._verbs.connect_stream,
+            name: each
+            for holder in (self, self._verbs)
+            for name, each in all_verbs(holder, that_wait=True).items()
         }
         self._verbs.publish = self._on_stream_event
         self._verbs.numbers.take_events = self._on_kernel_events
@@ -161,6 +162,7 @@ class NicAgent:
             return {"error": f"bad request: {error}"}
         return {"result": result}
 
+    @verb
     async def probe_evs(self, peer_host: int, evs: list[int], wait_ns: int) -> list[dict[str, Any]]:
         """Probes paths to a host without a QP; for each EV `ev`, `port`, `req_id`, and `rtt_ns` or None.
 
@@ -172,6 +174,7 @@ class NicAgent:
         self._path_probes.check(peer_host, evs, wait_ns)
         return await self._path_probes.probe(peer_host, evs, wait_ns)
 
+    @verb
     async def wait(self, qpn: int, wait_ns: int) -> list[dict[str, Any]]:
         """Completions of a QP as soon as there are any; none when the time-out passes first.
 

@@ -8,6 +8,7 @@ from agents.errors import UsageError
 from agents.nic.denylist import DeniedPath
 from agents.nic.nic_state import NicState
 from agents.nic.qp import QueuePair
+from agents.nic.verb import verb
 
 _U32_MAX = 0xFFFFFFFF
 
@@ -15,6 +16,7 @@ _U32_MAX = 0xFFFFFFFF
 class EvVerbs(NicState):
     """The EVs of QPs."""
 
+    @verb
     def ev_list(self, qpn: int) -> list[dict[str, Any]]:
         """Every EV of a QP: state, why and since when, and what it carried."""
         qp = self._find(qpn)
@@ -43,6 +45,7 @@ class EvVerbs(NicState):
             )
         return rows
 
+    @verb
     def ev_deny(self, qpn: int, evs: list[int]) -> None:
         """Takes EVs of a QP, by index, out of use until they are allowed again.
 
@@ -53,6 +56,7 @@ class EvVerbs(NicState):
             if not self._device.command(Command.DENY, qp.index, index):
                 raise UsageError(f"evs: {index} is the last active EV of QP {qpn}")
 
+    @verb
     def ev_allow(self, qpn: int, evs: list[int]) -> None:
         """Gives denied EVs of a QP, by index, back; those that are not denied are left as they are."""
         qp = self._find(qpn)
@@ -61,6 +65,7 @@ class EvVerbs(NicState):
 
     # -- paths ------------------------------------------------------------------------------------
 
+    @verb
     def deny_path(self, plane: int, uplink: int | None = None, peer_host: int | None = None) -> int:
         """Denies EVs of all QPs, also of those to come, that take a path; the number denied now.
 
@@ -75,6 +80,7 @@ class EvVerbs(NicState):
         self._denylist.add(path)
         return self._command_path(Command.DENY, path)
 
+    @verb
     def allow_path(self, plane: int, uplink: int | None = None, peer_host: int | None = None) -> int:
         """Takes a path off the denylist, as `deny_path` put it there; the number of EVs allowed again."""
         path = self._checked_path(plane, uplink, peer_host)
@@ -82,6 +88,7 @@ class EvVerbs(NicState):
             raise UsageError("plane, uplink, peer_host: no such entry; denied_paths lists those that are")
         return self._command_path(Command.ALLOW, path)
 
+    @verb
     def denied_paths(self) -> list[dict[str, int | None]]:
         """The denylist: plane, uplink and peer_host of each path, None where all are meant."""
         return [asdict(path) for path in self._denylist.paths]
@@ -119,6 +126,7 @@ class EvVerbs(NicState):
                 raise UsageError(f"evs: {index}; 0 to {count - 1} is accepted")
         return evs
 
+    @verb
     def probe(self, qpn: int, evs: list[int], kind: str = "ev") -> None:
         """Sends one probe on each EV of a QP, by index; the answer shows in `ev_list` and the counters.
 

@@ -4,6 +4,7 @@ from agents.abi import Limit
 from agents.errors import UsageError
 from agents.nic.link_prober import LinkProber
 from agents.nic.nic_state import NicState
+from agents.nic.verb import verb
 
 _INTERVAL_MIN_NS = 1_000_000
 
@@ -13,6 +14,7 @@ class LinkProbeVerbs(NicState):
 
     _link_prober: LinkProber | None = None
 
+    @verb
     def start_link_probes(self, interval_ns: int, lag_rounds: int) -> None:
         """Sends a probe on every probe path of the NIC, again and again.
 
@@ -37,6 +39,7 @@ class LinkProbeVerbs(NicState):
         if self._link_prober is not None:
             self._link_prober.send_due(now_ns)
 
+    @verb
     def stop_link_probes(self) -> None:
         """Sends no more link probes."""
         if self._link_prober is not None:

@@ -4,11 +4,13 @@ from dataclasses import asdict
 
 from agents.nic.nic_state import NicState
 from agents.nic.pattern import count_wrong, fill
+from agents.nic.verb import verb
 
 
 class MemoryVerbs(NicState):
     """Registering memory, filling and comparing it."""
 
+    @verb
     def register_memory(self, length: int) -> dict[str, int]:
         """A new zeroed region: its offset in the NIC's memory, length in bytes, and R_Key.
 
@@ -17,6 +19,7 @@ class MemoryVerbs(NicState):
         """
         return asdict(self._regions.register(length))
 
+    @verb
     def deregister_memory(self, r_key: int) -> None:
         """Invalidates an R_Key.
 
@@ -25,6 +28,7 @@ class MemoryVerbs(NicState):
         """
         self._regions.deregister(r_key)
 
+    @verb
     def fill(self, offset: int, length: int, seed: int) -> None:
         """Writes the test pattern of *seed* into registered memory.
 
@@ -35,6 +39,7 @@ class MemoryVerbs(NicState):
         """
         fill(self._regions.check(offset, length), length, seed)
 
+    @verb
     def verify(self, offset: int, length: int, seed: int) -> int:
         """Number of bytes that differ from the test pattern of *seed*.
 

@@ -24,6 +24,7 @@ from agents.nic.ev_profile import (
 )
 from agents.nic.nic_state import NicState
 from agents.nic.qp import QueuePair, replacement_path
+from agents.nic.verb import verb
 
 _STATE_COMMANDS = {"GOOD": Command.GOOD, "ASSUMED_BAD": Command.ASSUMED_BAD, "DENIED": Command.DENY}
 _U32_MAX = 0xFFFFFFFF
@@ -36,6 +37,7 @@ class ProfileVerbs(NicState):
         super().__init__(config, device)
         self._formats: dict[int, EvFormat] = {}
 
+    @verb
     def query_device(self) -> dict[str, Any]:
         """What the NIC can do, and how much of it is left."""
         config = self._device.config
@@ -64,6 +66,7 @@ class ProfileVerbs(NicState):
 
     # -- formats ----------------------------------------------------------------------------------
 
+    @verb
     def create_ev_format(self, mode: str) -> int:
         """A format profile in state INIT; returns its id.
 
@@ -74,6 +77,7 @@ class ProfileVerbs(NicState):
         self._formats[number] = EvFormat(mode)
         return number
 
+    @verb
     def modify_ev_format(
         self, format_id: int, state: str | None = None, fields: list[int] | None = None
     ) -> None:
@@ -94,10 +98,12 @@ class ProfileVerbs(NicState):
             raise UsageError(f"format_id: {format_id} is in use: EV profile {users[0]} is ONLINE")
         value.modify(state, fields)
 
+    @verb
     def query_ev_format(self, format_id: int) -> dict[str, Any]:
         """Mode, state and field widths of a format."""
         return describe_format(format_id, self._format(format_id))
 
+    @verb
     def destroy_ev_format(self, format_id: int) -> None:
         """Takes a format away that no EV profile names."""
         self._format(format_id)
@@ -113,6 +119,7 @@ class ProfileVerbs(NicState):
 
     # -- profiles ---------------------------------------------------------------------------------
 
+    @verb
     def create_ev_profile(self, mode: str, count: int, **attributes: Any) -> int:
         """An EV profile in state INIT; returns its id.
 
@@ -137,6 +144,7 @@ class ProfileVerbs(NicState):
         self._profiles[number] = profile
         return number
 
+    @verb
     def modify_ev_profile(
         self,
         profile_id: int,
@@ -183,14 +191,17 @@ class ProfileVerbs(NicState):
             profile.fill_generated(chosen)
         profile.check_complete()
 
+    @verb
     def query_ev_profile(self, profile_id: int) -> dict[str, Any]:
         """Attributes and state of a profile, and how many QPs use it."""
         return describe_profile(profile_id, self._profile(profile_id), len(self._users(profile_id)))
 
+    @verb
     def list_ev_profiles(self) -> list[dict[str, Any]]:
         """Every EV profile, as `query_ev_profile` describes it."""
         return [self.query_ev_profile(number) for number in self._profiles]
 
+    @verb
     def destroy_ev_profile(self, profile_id: int) -> None:
         """Takes a profile away that no QP uses."""
         self._profile(profile_id)
@@ -204,6 +215,7 @@ class ProfileVerbs(NicState):
 
     # -- EVs of a profile -------------------------------------------------------------------------
 
+    @verb
     def ev_profile_op(self, profile_id: int, ops: list[dict[str, Any]]) -> list[Any]:
         """Carries out operations on EVs of a profile, one after another; their results.
 

@@ -17,6 +17,7 @@ from agents.nic.qp import (
     draw_psn,
     largest_window_packets,
 )
+from agents.nic.verb import verb
 from agents.nic.work_queue import QPN_MAX, QPN_MIN
 from agents.protocol.cc_profile import CC_ALGORITHMS, NsccParameters, Setting
 
@@ -46,6 +47,7 @@ def require_peer_first_psn(qpn: int, peer_first_psn: int | None) -> None:
 class QueuePairVerbs(CcProfileVerbs):
     """QPs from INIT to their end."""
 
+    @verb
     def create_qp(
         self,
         peer_host: int,
@@ -147,6 +149,7 @@ class QueuePairVerbs(CcProfileVerbs):
             raise UsageError("window_packets: it is for a fixed window; nscc has max_cwnd in its cc_profile")
         return self._nscc(settings, pmtu_bytes)
 
+    @verb
     def modify_qp(self, qpn: int, state: str, **attributes: int) -> int:
         """Moves a QP from one state to another, and sets what goes with that; returns its number.
 
@@ -211,6 +214,7 @@ class QueuePairVerbs(CcProfileVerbs):
         if not self._device.command(command, qp.index, *arguments):
             raise UsageError(f"QP {qp.qpn} is in state {qp.state.name}; {command.name} was refused")
 
+    @verb
     def connect_qp(self, qpn: int, peer_qpn: int, peer_first_psn: int | None = None) -> None:
         """Moves a QP through RTR to RTS towards the peer's QP.
 
@@ -226,6 +230,7 @@ class QueuePairVerbs(CcProfileVerbs):
         self.modify_qp(qpn, QpState.RTR.name, peer_qpn=peer_qpn, **given)
         self.modify_qp(qpn, QpState.RTS.name)
 
+    @verb
     def adjust_qp(self, qpn: int, mpr_dest: int | None = None, receiver_penalty: int | None = None) -> None:
         """Changes what a QP that receives asks of its peer.
 
@@ -250,6 +255,7 @@ class QueuePairVerbs(CcProfileVerbs):
         if receiver_penalty is not None:
             self._command(Command.PENALTY, qp, receiver_penalty)
 
+    @verb
     def destroy_qp(self, qpn: int) -> None:
         """Takes a QP out of use; packets for it are dropped from now on."""
         qp = self._find(qpn)
@@ -260,6 +266,7 @@ class QueuePairVerbs(CcProfileVerbs):
         del self._qps[qp.index]
         self.numbers.release(qpn)
 
+    @verb
     def query_qp(self, qpn: int) -> dict[str, Any]:
         """Attributes and state of a QP: what its peer has to know before they connect, among them.
 
@@ -279,6 +286,7 @@ class QueuePairVerbs(CcProfileVerbs):
             **{name: getattr(attributes, name) for name in numbers},
         }
 
+    @verb
     def list_qps(self) -> list[dict[str, Any]]:
         """Every QP: number, state, peer, and what is under way."""
         rows = []

@@ -11,12 +11,14 @@ from agents.errors import UsageError
 from agents.nic.qp import draw_psn
 from agents.nic.qp_verbs import QueuePairVerbs, check_peer_qpn, require_peer_first_psn
 from agents.nic.rc_qp import RcAttributes, RcQueuePair, build_rc_qp
+from agents.nic.verb import verb
 from agents.protocol.dcqcn import DcqcnParameters
 
 
 class RcVerbs(QueuePairVerbs):
     """QPs of both transports; what is said of an MRC QP elsewhere holds for the others where it can."""
 
+    @verb
     def create_rc_qp(self, peer_host: int, evs: list[int], cc: dict[str, int], **attributes: int) -> int:
         """A reliable connection in state INIT; returns its number.
 

@@ -1,4 +1,8 @@
-"""The reference page of the verbs, made from signatures and docstrings; run as a module, it prints it."""
+"""What is made of the verbs' signatures and docstrings: their reference page, and the client's methods.
+
+python -m agents.nic.reference page > docs/reference/verbs.md
+python -m agents.nic.reference methods > agents/nic/verb_methods.py
+"""
 
 import inspect
 import re
@@ -20,7 +24,8 @@ from agents.nic.qp import QpAttributes, attribute_ranges
 from agents.nic.qp_verbs import QueuePairVerbs
 from agents.nic.rc_verbs import RcVerbs
 from agents.nic.stream_verbs import StreamVerbs
-from agents.nic.verbs import NAMES, Verbs
+from agents.nic.verb import verbs_of
+from agents.nic.verbs import Verbs
 from agents.nic.work_verbs import WorkVerbs
 
 _SECTIONS: Final[tuple[tuple[str, type], ...]] = (
@@ -36,7 +41,6 @@ _SECTIONS: Final[tuple[tuple[str, type], ...]] = (
     ("Link probes", LinkProbeVerbs),
     ("Waiting", NicAgent),
 )
-_WAITING: Final = ("wait", "probe_evs", "connect_stream")
 _USUAL_MEANINGS: Final = {
     "qpn": "number of the QP.",
     "format_id": "the format.",
@@ -60,21 +64,10 @@ def reference_page() -> str:
 
 
 def _sections() -> Iterator[str]:
-    described: set[str] = set()
     for title, holder in _SECTIONS:
-        names = [name for name in _names_of(holder) if name not in described]
-        described.update(names)
-        if names:
-            yield f"\n## {title}\n"
-        for name in names:
+        yield f"\n## {title}\n"
+        for name in verbs_of(holder):
             yield _verb_text(name, getattr(holder, name))
-    missing = (set(NAMES) | set(_WAITING)) - described
-    if missing:
-        raise AssertionError(f"verbs of no section: {sorted(missing)}")
-
-
-def _names_of(holder: type) -> list[str]:
-    return [name for name in (*NAMES, *_WAITING) if name in vars(holder)]
 
 
 def _verb_text(name: str, verb: Callable[..., Any]) -> str:
@@ -131,5 +124,59 @@ def _json(value: object) -> str:
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
+_METHODS_HEAD: Final = '''"""The verbs of a NIC as methods. Generated: see agents.nic.reference."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from agents.errors import AgentError
+
+
+class VerbMethods(ABC):
+    """Each may raise AgentError (nobody answers) or UsageError (the agent refused; it names the argument)."""
+
+    @abstractmethod
+    def call(self, verb: str, **arguments: Any) -> Any:
+        """The result of any verb."""
+
+    def ask(self, kind: type, verb: str, **arguments: Any) -> Any:
+        """The result of a verb; AgentError unless it is a *kind*: an agent in a container is not trusted."""
+        result = self.call(verb, **arguments)
+        if not isinstance(result, kind):
+            raise AgentError(f"a NIC agent answers {verb!r} with what is no {kind.__name__}")
+        return result
+'''
+
+
+def verb_methods() -> str:
+    """The module agents/nic/verb_methods.py."""
+    return _METHODS_HEAD + "".join(
+        _method_text(name, getattr(holder, name)) for _, holder in _SECTIONS for name in verbs_of(holder)
+    )
+
+
+def _method_text(name: str, verb: Callable[..., Any]) -> str:
+    signature = inspect.signature(verb)
+    given = [
+        f"**{each.name}" if each.kind is each.VAR_KEYWORD else f"{each.name}={each.name}"
+        for each in signature.parameters.values()
+        if each.name != "self"
+    ]
+    text = str(signature).replace("collections.abc.", "").replace("typing.", "").replace("'", '"')
+    returned = inspect.formatannotation(signature.return_annotation).replace("typing.", "")
+    summary = (inspect.getdoc(verb) or "").split("\n\n")[0].replace("\n", " ")
+    asked = ", ".join([f'"{name}"', *given])
+    body = f"self.call({asked})"
+    if returned != "None":
+        kind = returned.partition("[")[0]
+        body = f"result: {returned} = self.ask({kind}, {asked})\n        return result"
+    return f'''
+    def {name}{text}:
+        """{summary}"""
+        {body}
+'''
+
+
 if __name__ == "__main__":
-    sys.stdout.write(reference_page())
+    sys.stdout.write(verb_methods() if sys.argv[1:] == ["methods"] else reference_page())

@@ -18,6 +18,7 @@ from agents.nic.rc_verbs import RcVerbs
 from agents.nic.stream import Stream, StreamAttributes
 from agents.nic.stream_ledger import StreamLedger
 from agents.nic.stream_record import RECORD_BYTES, Record, RecordKind, decode_record
+from agents.nic.verb import verb
 from agents.nic.work_queue import WorkQueue, qp_index
 
 IPPROTO_MPTCP: Final = 262
@@ -38,6 +39,7 @@ class StreamVerbs(RcVerbs):
         self._called: dict[int, tuple[int, str]] = {}  # QP numbers that wait: of whom, over what
         self._greetings: set[asyncio.Task[None]] = set()
 
+    @verb
     def create_stream(self, peer_host: int, protocol: str, congestion: str = "cubic") -> int:
         """A connection to be made, over `tcp` or `mptcp`; returns its number, which is like a QP's.
 
@@ -55,6 +57,7 @@ class StreamVerbs(RcVerbs):
         self._streams[queue.index] = Stream(queue, attributes, self._regions, ledger, self._publish)
         return queue.qpn
 
+    @verb
     def await_stream(self, qpn: int, peer_qpn: int) -> None:
         """Lets the far end connect to this one.
 
@@ -65,6 +68,7 @@ class StreamVerbs(RcVerbs):
         stream = self._stream(qpn)
         self._called[qpn] = (peer_qpn, _protocol(stream))
 
+    @verb
     async def connect_stream(self, qpn: int, peer_qpn: int, plane: int) -> None:
         """Connects to the far end, which waits for it, over a plane; MPTCP adds the others by itself.
 

@@ -5,7 +5,7 @@ no I/O of its own; the daemon does both. docs/reference/verbs.md describes each.
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from agents.nic.config import NicSettings
 from agents.nic.device import NicDevice
@@ -16,56 +16,8 @@ from agents.nic.memory_verbs import MemoryVerbs
 from agents.nic.path_watch import PathWatch
 from agents.nic.profile_verbs import ProfileVerbs
 from agents.nic.stream_verbs import StreamVerbs
+from agents.nic.verb import all_verbs, verb
 from agents.nic.work_verbs import WorkVerbs
-
-NAMES: Final = (
-    "hello",
-    "register_memory",
-    "deregister_memory",
-    "fill",
-    "verify",
-    "create_qp",
-    "create_rc_qp",
-    "create_stream",
-    "await_stream",
-    "modify_qp",
-    "connect_qp",
-    "adjust_qp",
-    "destroy_qp",
-    "list_qps",
-    "query_qp",
-    "post_write",
-    "post_receive",
-    "stop_work",
-    "poll",
-    "poll_receive",
-    "ev_list",
-    "ev_deny",
-    "ev_allow",
-    "deny_path",
-    "allow_path",
-    "denied_paths",
-    "probe",
-    "query_device",
-    "create_ev_format",
-    "modify_ev_format",
-    "query_ev_format",
-    "destroy_ev_format",
-    "create_ev_profile",
-    "modify_ev_profile",
-    "query_ev_profile",
-    "list_ev_profiles",
-    "destroy_ev_profile",
-    "ev_profile_op",
-    "create_cc_profile",
-    "modify_cc_profile",
-    "query_cc_profile",
-    "destroy_cc_profile",
-    "start_link_probes",
-    "stop_link_probes",
-    "counters",
-    "port_status",
-)
 
 
 class Verbs(
@@ -79,8 +31,9 @@ class Verbs(
 
     def __init__(self, config: NicSettings, device: NicDevice) -> None:
         super().__init__(config, device)
-        self.table: dict[str, Callable[..., Any]] = {name: getattr(self, name) for name in NAMES}
+        self.table: dict[str, Callable[..., Any]] = all_verbs(self, that_wait=False)
 
+    @verb
     def hello(self) -> dict[str, Any]:
         """Who answers."""
         return {
@@ -90,10 +43,12 @@ class Verbs(
             "qps_max": self._device.qp_count,
         }
 
+    @verb
     def counters(self) -> dict[str, int]:
         """Counters since the NIC was loaded."""
         return self._device.counters()
 
+    @verb
     def port_status(self) -> list[bool]:
         """Carrier of each port, by plane."""
         mask = self._device.control.port_up_mask

@@ -8,6 +8,7 @@ from agents.errors import UsageError
 from agents.nic.config import NicSettings
 from agents.nic.device import NicDevice
 from agents.nic.nic_state import NicState
+from agents.nic.verb import verb
 
 _U32_MAX = 0xFFFFFFFF
 
@@ -19,6 +20,7 @@ class WorkVerbs(NicState):
         super().__init__(config, device)
         self._next_work_id = 1
 
+    @verb
     def post_write(
         self,
         qpn: int,
@@ -102,6 +104,7 @@ class WorkVerbs(NicState):
         self._device.request_tx(qp.index, min(packets, qp.attributes.window_packets))
         return work_id
 
+    @verb
     def stop_work(self, qpn: int, work_id: int) -> None:
         """Ends a work request after the messages that have begun."""
         qp = self._queue(qpn)
@@ -116,6 +119,7 @@ class WorkVerbs(NicState):
                 entry.stop = 1
         self._device.request_tx(qp.index, 1)
 
+    @verb
     def poll(self, qpn: int) -> list[dict[str, Any]]:
         """Takes the completions of a QP that wait, oldest first."""
         qp = self._queue(qpn)
@@ -123,6 +127,7 @@ class WorkVerbs(NicState):
         qp.completions.clear()
         return completions
 
+    @verb
     def post_receive(self, qpn: int, count: int = 1) -> None:
         """Lets the peer's next *count* WRITEs with immediate come in, beyond those already posted."""
         qp = self._queue(qpn)
@@ -136,6 +141,7 @@ class WorkVerbs(NicState):
         ring = self._device.work[qp.index]
         ring.receive_tail = c_uint32(ring.receive_tail + count).value
 
+    @verb
     def poll_receive(self, qpn: int) -> list[dict[str, Any]]:
         """Takes the WRITEs with immediate that have arrived, in the order they were sent."""
         qp = self._queue(qpn)

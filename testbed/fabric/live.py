@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self
 from agents.abi import FaultAccounts, Port, PortCounters, PortFault
 from agents.bpf.maps import MappedArray, PerCpuArray
 from agents.nic.client import AgentClient
-from agents.nic.context import Context
+from agents.nic.context import Context, open_nic
 from testbed.errors import UsageError
 from testbed.fabric.data_plane import FabricMaps
 from testbed.fabric.link import set_port_up
@@ -109,14 +109,14 @@ class Lab:
         return self._agents[host]
 
     def nic(self, host: str) -> Context:
-        """The NIC of *host* for a program, on connections of its own; to be closed by the caller.
+        """The NIC of *host* for a program, on a connection of its own; to be closed by the caller.
 
         Raises:
             UsageError: there is no such host.
             AgentError: its agent does not answer.
         """
         name = self.clos.node(host).name
-        return Context(self.paths.agent_socket(name), self.paths.node_pins(name))
+        return open_nic(self.paths.agent_socket(name), self.paths.node_pins(name))
 
     def namespace(self, node: str) -> Path:
         """Path of the network namespace of a node.

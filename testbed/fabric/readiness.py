@@ -5,7 +5,7 @@ compared.
 from dataclasses import dataclass
 from typing import Final
 
-from agents.nic.client import AgentClient, connect_pair
+from agents.nic.context import Context, connect_mrc, open_nic
 from testbed.errors import FabricError, TestbedError
 from testbed.fabric.paths import LabPaths
 from testbed.fabric.runtime import Report
@@ -75,39 +75,32 @@ def _trials(clos: Clos) -> list[_Trial]:
 
 def _perform(paths: LabPaths, trial: _Trial) -> None:
     """What a trial makes is gone with its connections, however it ends."""
+    sender, receiver = trial.sender.name, trial.receiver.name
     with (
-        AgentClient(paths.agent_socket(trial.sender.name)) as sender,
-        AgentClient(paths.agent_socket(trial.receiver.name)) as receiver,
+        open_nic(paths.agent_socket(sender), paths.node_pins(sender)) as near,
+        open_nic(paths.agent_socket(receiver), paths.node_pins(receiver)) as far,
     ):
-        _write(trial, sender, receiver)
+        _write(trial, near, far)
 
 
-def _write(trial: _Trial, sender: AgentClient, receiver: AgentClient) -> None:
+def _write(trial: _Trial, sender: Context, receiver: Context) -> None:
     source = sender.register_memory(trial.length_bytes)
     target = receiver.register_memory(trial.length_bytes)
     attributes = {"backup_per_plane": 0, "min_active": 1, "pmtu_bytes": trial.packet_bytes}
-    near = sender.create_qp(trial.receiver.index, list(trial.evs), **attributes)
-    far = receiver.create_qp(trial.sender.index, list(trial.evs), **attributes)
-    connect_pair(sender, near, receiver, far)
-    sender.fill(source["offset"], trial.length_bytes, trial.seed)
-    sender.post_write(
-        near,
-        length=trial.length_bytes,
-        local_offset=source["offset"],
-        remote_offset=0,
-        r_key=target["r_key"],
-    )
-    completions = sender.wait(near, _TIMEOUT_NS)
-    _check_planes(sender.ev_list(near))
+    near = sender.create_qp(trial.receiver.index, trial.evs, **attributes)
+    far = receiver.create_qp(trial.sender.index, trial.evs, **attributes)
+    connect_mrc(near, far)
+    source.fill(0, trial.length_bytes, trial.seed)
+    near.post_write(source, target.remote)
+    completions = sender.verbs.wait(near.qpn, _TIMEOUT_NS)
+    _check_planes(near.evs())
     if [completion["status"] for completion in completions] != ["success"]:
         raise FabricError(f"the write ended with {completions or 'nothing in time'}")
-    wrong_bytes = receiver.verify(target["offset"], trial.length_bytes, trial.seed)
+    wrong_bytes = target.count_wrong(0, trial.length_bytes, trial.seed)
     if wrong_bytes:
         raise FabricError(f"{wrong_bytes} of {trial.length_bytes} bytes arrived changed")
-    sender.destroy_qp(near)
-    receiver.destroy_qp(far)
-    sender.deregister_memory(source["r_key"])
-    receiver.deregister_memory(target["r_key"])
+    for made in (near, far, source, target):
+        made.close()
 
 
 def _check_planes(evs: list[dict[str, int]]) -> None:

@@ -3,13 +3,13 @@
 import os
 from typing import Any
 
+from agents.nic.connection import Connection
 from agents.nic.reactions import ClientResources
-from agents.nic.verb_methods import VerbMethods
 from testbed.errors import AgentError, UsageError
 from testbed.virtual.lab import VirtualLab
 
 
-class VirtualConnection(VerbMethods):
+class VirtualConnection(Connection):
     """What AgentClient is in a live lab.
 
     Args:
@@ -39,9 +39,8 @@ class VirtualConnection(VerbMethods):
             self._ready = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         return self._ready
 
-    def call(self, verb: str, *, answer_ns: int | None = None, **arguments: Any) -> Any:
+    def call(self, verb: str, **arguments: Any) -> Any:
         """The result of any verb."""
-        del answer_ns
         self._check()
         try:
             return self._agent.call(verb, arguments, self.resources)
@@ -57,6 +56,11 @@ class VirtualConnection(VerbMethods):
         """Asks for events of these kinds."""
         self._check()
         self._kinds = frozenset(kinds)
+
+    @property
+    def has_events(self) -> bool:
+        """Whether events wait; no connection to a dead agent has any that `fileno` does not show."""
+        return bool(self._events) and not self._is_broken
 
     def drain_events(self) -> list[dict[str, Any]]:
         """Events that wait.

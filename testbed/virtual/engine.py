@@ -2,18 +2,15 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import partial
 
+from agents.nic.context import Context
+from agents.nic.nic_maps import NicMaps
 from testbed.errors import UsageError
 from testbed.scenario.spec.plan import PlannedTransport
-from testbed.transport.congestion import CongestionControl
-from testbed.transport.reliable_connection import RcCongestion
 from testbed.virtual.connection import VirtualConnection
 from testbed.virtual.lab import VirtualLab
+from testbed.workloads.connectors import choose_connector
 from testbed.workloads.engine import Engine
-from testbed.workloads.mrc_transport import MrcTransport, QpShape
-from testbed.workloads.nic_access import NicMaps
-from testbed.workloads.rc_transport import RcTransport
 from testbed.workloads.shown_operations import OperationListener
 from testbed.workloads.transport import Transport
 
@@ -80,10 +77,9 @@ def virtual_transport(lab: VirtualLab, transport: PlannedTransport) -> Transport
         UsageError: it is the kernel's, or its congestion control is not one of its own.
     """
     check_transport(transport)
-    connect, look = partial(VirtualConnection, lab), lambda host: NicMaps(lab.node_pins(host))
-    match transport.kind, transport.congestion:
-        case "mrc", CongestionControl() as congestion:
-            return MrcTransport(lab.clos, connect, look, QpShape(transport.evs, congestion))
-        case "rocev2" | "infiniband" | "spray-gbn" as kind, RcCongestion() as rc_congestion:
-            return RcTransport(lab.clos, connect, look, kind, rc_congestion)
-    raise UsageError(f"{transport.kind} has no congestion control {transport.congestion.describe()}")
+    connector = choose_connector(
+        lab.clos, transport.kind, transport.congestion, evs=transport.evs, connect_hosts=lambda _: None
+    )
+    return Transport(
+        connector, lambda host: Context(VirtualConnection(lab, host), NicMaps(lab.node_pins(host)))
+    )

@@ -11,7 +11,7 @@ from testbed.metrics.histogram import Histogram, merge
 from testbed.metrics.reader import NicReader
 from testbed.transport.transport_kind import AnyCongestion, TransportKind, choose_congestion
 from testbed.units import format_size_bytes
-from testbed.workloads.any_transport import open_transport
+from testbed.workloads.connectors import open_transport
 from testbed.workloads.engine import WorkloadEngine
 from testbed.workloads.load import Load
 from testbed.workloads.nccl import CollectiveResult, build_result

@@ -20,6 +20,7 @@ from concurrent.futures import Future
 from typing import Final
 
 from agents.clock import monotonic_ns
+from agents.nic.context import QueuePair
 from testbed.errors import AgentError
 from testbed.workloads.flow import Flow
 from testbed.workloads.layout import Layout
@@ -30,7 +31,7 @@ from testbed.workloads.placement import place
 from testbed.workloads.running import RunningFlows, RunningWorkload
 from testbed.workloads.sender import BatchRecord, FlowSender
 from testbed.workloads.shown_operations import OperationListener
-from testbed.workloads.transport import End, Event, HostLost, Transport
+from testbed.workloads.transport import Event, HostLost, Transport
 
 COMMAND_TIMEOUT_S: Final = 30
 SWITCH_INTERVAL_S: Final = 0.0005
@@ -63,7 +64,7 @@ class Engine(ABC):
         self._is_killed = is_killed
         self._has_killed = False
         self._workloads: dict[str, RunningWorkload] = {}
-        self._workload_of: dict[End, RunningWorkload] = {}
+        self._workload_of: dict[QueuePair, RunningWorkload] = {}
         self._acknowledged: dict[Flow, int] = {}
         self._lost_agent: AgentError | None = None
         self._is_closed = False
@@ -82,7 +83,7 @@ class Engine(ABC):
         for load in loads:
             workload = self._workloads[load.name] = self._made(load, layouts.get(load.name), seed)
             workload.prepare()
-            for end in workload.ends():
+            for end in workload.qps():
                 self._workload_of[end] = workload
         self._begin()
 
@@ -128,10 +129,10 @@ class Engine(ABC):
     def acknowledged_bytes(self) -> dict[Flow, int]:
         """Payload of each flow acknowledged for the first time, since it was connected."""
         for workload in self._workloads.values():
-            for flow, end in workload.senders().items():
+            for flow, qp in workload.senders().items():
                 # an agent that is restarted forgets the QPs there were
                 known = self._acknowledged.get(flow, 0)
-                self._acknowledged[flow] = max(known, end.acknowledged_bytes())
+                self._acknowledged[flow] = max(known, qp.acknowledged_bytes())
         return dict(self._acknowledged)
 
     def close(self) -> None:
@@ -219,7 +220,7 @@ class Engine(ABC):
             for workload in self._workloads.values():
                 workload.lose(event.host, event.reason)
             return
-        owner = self._workload_of.get(event.end)
+        owner = self._workload_of.get(event.qp)
         if owner is not None:
             owner.take(event)
 

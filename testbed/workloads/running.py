@@ -4,13 +4,14 @@ import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
+from agents.nic.context import QueuePair
 from testbed.errors import TestbedError
 from testbed.workloads.flow import Flow
 from testbed.workloads.load import Load
 from testbed.workloads.operation_record import OperationRecord
 from testbed.workloads.outcome import FlowOutcome
 from testbed.workloads.sender import BatchRecord, FlowSender
-from testbed.workloads.transport import End, Event
+from testbed.workloads.transport import Event
 
 
 class RunningWorkload(Protocol):
@@ -40,10 +41,10 @@ class RunningWorkload(Protocol):
             UsageError: a host has no room for it.
         """
 
-    def ends(self) -> Iterable[End]:
+    def qps(self) -> Iterable[QueuePair]:
         """The ends whose events are its own."""
 
-    def senders(self) -> Mapping[Flow, End]:
+    def senders(self) -> Mapping[Flow, QueuePair]:
         """The sending end of each flow."""
 
     def start(self) -> None:
@@ -96,7 +97,7 @@ class RunningFlows:
     def __init__(self, load: Load, senders: Mapping[Flow, FlowSender]) -> None:
         self.load = load
         self._senders = dict(senders)
-        self._of_end: dict[End, FlowSender] = {}
+        self._of_qp: dict[QueuePair, FlowSender] = {}
         self._phase = _Phase.PREPARED
 
     @property
@@ -113,15 +114,15 @@ class RunningFlows:
         """Prepares every flow."""
         for sender in self._senders.values():
             sender.prepare()
-            self._of_end[sender.end] = sender
+            self._of_qp[sender.qp] = sender
 
-    def ends(self) -> Iterable[End]:
+    def qps(self) -> Iterable[QueuePair]:
         """The sending ends."""
-        return self._of_end
+        return self._of_qp
 
-    def senders(self) -> Mapping[Flow, End]:
+    def senders(self) -> Mapping[Flow, QueuePair]:
         """The sending end of each flow."""
-        return {flow: sender.end for flow, sender in self._senders.items()}
+        return {flow: sender.qp for flow, sender in self._senders.items()}
 
     def start(self) -> None:
         """Begins to send: the iterations, or without end."""
@@ -141,7 +142,7 @@ class RunningFlows:
 
     def take(self, event: Event) -> None:
         """Books an event of a sending end; a flow whose transport refuses something has failed."""
-        sender = self._of_end[event.end]  # type: ignore[union-attr] # HostLost goes to lose()
+        sender = self._of_qp[event.qp]  # type: ignore[union-attr] # HostLost goes to lose()
         try:
             sender.take(event)
         except TestbedError as error:

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from agents.clock import monotonic_ns
+from agents.nic.context import RECEIVES_MAX, Arrival, MemoryRegion, QpError, QueuePair
 from testbed.errors import TestbedError
 from testbed.workloads.collective import Collective
 from testbed.workloads.element import Array, Inputs, reduce_into
@@ -24,16 +25,7 @@ from testbed.workloads.outcome import FlowOutcome
 from testbed.workloads.schedule import arrivals_by_connection, first_transfers, followers
 from testbed.workloads.sender import BatchRecord
 from testbed.workloads.shown_operations import OperationListener
-from testbed.workloads.transport import (
-    ARRIVALS_MAX,
-    Arrived,
-    End,
-    Event,
-    Failed,
-    Message,
-    Region,
-    Transport,
-)
+from testbed.workloads.transport import Event, Transport
 
 _IMMEDIATE_MASK: Final = 0xFFFFFFFF
 
@@ -73,10 +65,10 @@ class RunningCollective:
         self._followers = followers(self._schedule)
         self._first = tuple(first_transfers(self._schedule))
         self._held = ExitStack()
-        self._regions: list[Region] = []
+        self._regions: list[MemoryRegion] = []
         self._memory: list[Array] = []
-        self._near: list[End] = []
-        self._connection_of: dict[End, int] = {}
+        self._near: list[QueuePair] = []
+        self._connection_of: dict[QueuePair, int] = {}
         self._inputs: Inputs | None = None
         self._phase = _Phase.PREPARED
         self._left: int | None = None
@@ -108,7 +100,7 @@ class RunningCollective:
             near, far = self._transport.connect(source, target, self._random.getrandbits(31))
             self._held.callback(far.close)
             self._held.callback(near.close)
-            far.accept(ARRIVALS_MAX)
+            far.post_receive(RECEIVES_MAX)
             self._near.append(near)
             self._connection_of[near] = self._connection_of[far] = index
         self._inputs = Inputs(
@@ -142,11 +134,11 @@ class RunningCollective:
             return None
         return self._step_begin_ns + (self._collective.compute_ns or 0)
 
-    def ends(self) -> Iterable[End]:
+    def qps(self) -> Iterable[QueuePair]:
         """Both ends of every connection."""
         return self._connection_of
 
-    def senders(self) -> Mapping[Flow, End]:
+    def senders(self) -> Mapping[Flow, QueuePair]:
         """The sending end of each flow."""
         return dict(zip(self.load.flows, self._near, strict=True))
 
@@ -174,10 +166,10 @@ class RunningCollective:
         if not self.is_under_way:
             return
         match event:
-            case Arrived():
+            case Arrival():
                 self._arrive(event)
-            case Failed(end=end, reason=reason):
-                self._fail(self._connection_of[end], reason)
+            case QpError(qp=qp, reason=reason):
+                self._fail(self._connection_of[qp], reason)
 
     def lose(self, host: str, reason: str) -> None:
         """Fails the workload if one of its ranks is on that host."""
@@ -199,7 +191,7 @@ class RunningCollective:
         return [
             FlowOutcome(
                 flow=flow,
-                qpn=self._near[index].number if self._near else 0,
+                qpn=self._near[index].qpn if self._near else 0,
                 start_ns=self._first_begin_ns,
                 end_ns=self._end_ns,
                 messages=done * len(self._carried[index]),
@@ -258,21 +250,20 @@ class RunningCollective:
     def _send(self, index: int) -> None:
         transfer = self._schedule.transfers[index]
         between = self._schedule.connections[transfer.connection]
-        message = Message(
-            length=transfer.count * self._item_bytes,
-            source_offset=transfer.source_start * self._item_bytes,
-            target_offset=transfer.target_start * self._item_bytes,
-            immediate=self._operation & _IMMEDIATE_MASK,
-        )
         try:
-            self._near[transfer.connection].send(
-                message, self._regions[between.source], self._regions[between.target]
+            self._near[transfer.connection].send_write(
+                self._regions[between.source],
+                self._regions[between.target].remote,
+                length=transfer.count * self._item_bytes,
+                local_at=transfer.source_start * self._item_bytes,
+                remote_at=transfer.target_start * self._item_bytes,
+                immediate=self._operation & _IMMEDIATE_MASK,
             )
         except TestbedError as error:
             self._fail(transfer.connection, error.message)
 
-    def _arrive(self, event: Arrived) -> None:
-        connection = self._connection_of[event.end]
+    def _arrive(self, event: Arrival) -> None:
+        connection = self._connection_of[event.qp]
         carried = self._carried[connection]
         place = event.number - 1 - self._operation * len(carried)
         if not 0 <= place < len(carried):

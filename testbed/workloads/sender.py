@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from agents.clock import monotonic_ns
+from agents.nic.context import Completion, MemoryRegion, QpError, QueuePair
 from agents.nic.pattern import seed_at
 from testbed.workloads.flow import Flow
 from testbed.workloads.layout import Layout
 from testbed.workloads.outcome import FlowOutcome
-from testbed.workloads.transport import End, Event, Failed, Message, Region, Sent, Transport
+from testbed.workloads.transport import Event, Transport
 
 BATCH_WORK_RATIO: Final = 5
 """A batch lasts at least this many times as long as posting and comparing it takes. At the rates of a shaped
@@ -40,9 +41,9 @@ class BatchRecord:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    near: End
-    local: Region
-    remote: Region
+    near: QueuePair
+    local: MemoryRegion
+    remote: MemoryRegion
 
 
 @dataclass(slots=True)
@@ -117,8 +118,8 @@ class FlowSender:
     # ---- sending
 
     @property
-    def end(self) -> End:
-        """The end that sends."""
+    def qp(self) -> QueuePair:
+        """The QP that sends."""
         return self._require().near
 
     @property
@@ -139,7 +140,7 @@ class FlowSender:
         """Posts nothing more; messages that have begun complete."""
         self._left = 0
         for batch in self._posted:
-            self.end.stop(batch.work_id)
+            self.qp.stop_work(batch.work_id)
 
     def fail(self, error: str) -> None:
         """Gives the flow up."""
@@ -152,16 +153,16 @@ class FlowSender:
     def take(self, event: Event) -> None:
         """Books an event of the sending end."""
         match event:
-            case Failed(reason=reason):
+            case QpError(reason=reason):
                 self.fail(reason)
-            case Sent():
+            case Completion():
                 self._finish_batch(event)
 
     def outcome(self) -> FlowOutcome:
         """What became of the flow so far."""
         return FlowOutcome(
             flow=self.flow,
-            qpn=self._held.near.number if self._held else 0,
+            qpn=self._held.near.qpn if self._held else 0,
             start_ns=self._begun_ns,
             end_ns=self._ended_ns,
             messages=self._messages,
@@ -178,25 +179,26 @@ class FlowSender:
             messages = min(messages, self._left)
             self._left -= messages
         local_start, remote_start = layout.batch_offsets(self._next_batch)
-        message = Message(
+        work_id = held.near.post_write(
+            held.local,
+            held.remote.remote,
             length=layout.size_bytes,
-            source_offset=local_start,
-            target_offset=remote_start,
+            local_at=local_start,
+            remote_at=remote_start,
             iterations=messages,
             depth=layout.depth(self._depth),
-            source_slots=layout.local_slots,
-            target_slots=layout.slots,
+            local_slots=layout.local_slots,
+            remote_slots=layout.slots,
         )
-        work_id = held.near.post(message, held.local, held.remote)
         self._posted.append(_PostedBatch(self._next_batch, work_id))
         self._next_batch += 1
 
-    def _finish_batch(self, event: Sent) -> None:
+    def _finish_batch(self, event: Completion) -> None:
         if not self._posted or self._posted[0].work_id != event.work_id:
             return
         batch = self._posted.popleft()
         begin_ns, self._ended_ns = self._ended_ns, event.time_ns
-        messages = event.messages
+        messages = event.iterations
         self._messages += messages
         self.batches.append(BatchRecord(begin_ns, self._ended_ns, messages))
         if event.error is not None:

@@ -9,9 +9,10 @@ import random
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from raw_verbs import connect_pair
+
 from agents.abi import LosslessLink, PortCounters, QueuePool, VirtualPayload
 from agents.bpf.maps import ArrayMap, MappedArray, PerCpuArray
-from agents.nic.client import connect_pair
 from agents.nic.device import NicDevice
 from testbed.fabric.data_plane import FabricMaps
 from testbed.fabric.port_fault import is_healthy

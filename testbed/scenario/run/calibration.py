@@ -21,10 +21,10 @@ from testbed.topology.clos import Clos
 from testbed.topology.resolve import resolve_topology
 from testbed.topology.spec import TopologySpec
 from testbed.topology.timing import base_rtt_ns
+from testbed.workloads.connectors import open_mrc
 from testbed.workloads.engine import WorkloadEngine
 from testbed.workloads.flow import Flow
 from testbed.workloads.load import Load
-from testbed.workloads.mrc_transport import QpShape, open_mrc
 
 _FIRST_RATE_BPS: Final = 25_000_000
 _LAST_RATE_BPS: Final = 6_400_000_000
@@ -94,7 +94,7 @@ def _loaded_lab(progress: Progress) -> Iterator[tuple[Lab, LabReader]]:
         with (
             labs.attach(name) as lab,
             closing(LabReader(name, lab.clos, lab.paths.fabric_pins, lab.paths.pins / "nodes")) as reader,
-            closing(WorkloadEngine(open_mrc(lab, QpShape()))) as engine,
+            closing(WorkloadEngine(open_mrc(lab))) as engine,
         ):
             engine.prepare([_all_across_t1(lab.clos)], seed=1)
             engine.start(_WORKLOAD)

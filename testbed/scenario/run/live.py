@@ -29,7 +29,7 @@ from testbed.scenario.run.protocols import Clock
 from testbed.scenario.run.runner import World
 from testbed.scenario.spec.plan import Plan, PlannedTransport, PlannedWorkload
 from testbed.topology.clos import Clos
-from testbed.workloads.any_transport import open_transport
+from testbed.workloads.connectors import open_transport
 from testbed.workloads.engine import Engine, WorkloadEngine
 from testbed.workloads.flow import Flow
 from testbed.workloads.operation_record import OperationRecord

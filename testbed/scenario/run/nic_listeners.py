@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import Any
 
+from agents.nic.connection import Connection
 from testbed.errors import AgentError
 from testbed.topology.clos import Clos
-from testbed.workloads.nic_access import NicConnection
 
 _KINDS = ("ev_state", "qp_state", "port_state")
 
@@ -22,10 +22,10 @@ class NicListeners:
         AgentError: an agent does not answer.
     """
 
-    def __init__(self, clos: Clos, connect: Callable[[str], NicConnection]) -> None:
+    def __init__(self, clos: Clos, connect: Callable[[str], Connection]) -> None:
         self._open = connect
         self._hosts = tuple(host.name for host in clos.hosts())
-        self._clients: dict[str, NicConnection] = {}
+        self._clients: dict[str, Connection] = {}
         self._may_go: set[str] = set()
         self._killed: set[str] = set()
         with ExitStack() as undone:

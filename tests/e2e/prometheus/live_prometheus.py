@@ -13,9 +13,9 @@ from urllib.parse import urlencode
 from urllib.request import urlopen
 
 import pytest
+from raw_verbs import connect_pair
 from waiting import poll_until
 
-from agents.nic.client import connect_pair
 from testbed.fabric.live import Lab
 from testbed.topology.ev_set import build_ev_set
 from testbed.topology.spec import TopologySpec

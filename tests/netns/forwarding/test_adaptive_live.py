@@ -5,9 +5,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import pytest
+from raw_verbs import connect_pair
 
 from agents.abi import PortCounter
-from agents.nic.client import AgentClient, connect_pair
+from agents.nic.client import AgentClient
 from testbed.fabric.live import Lab
 from testbed.faults.interactive import LabFaults, parse_fault
 from testbed.topology.path import find_ev

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 from kernel_srv6 import replace_switch_by_kernel_srv6
+from raw_verbs import connect_pair
 
 from agents.abi import EvState, PortCounter
-from agents.nic.client import AgentClient, connect_pair
+from agents.nic.client import AgentClient
 from testbed.errors import UsageError
 from testbed.fabric import lab
 from testbed.fabric.data_plane import FabricMaps

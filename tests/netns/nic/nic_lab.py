@@ -6,7 +6,9 @@ from contextlib import ExitStack
 from math import gcd
 from typing import Any, Final, Self
 
-from agents.nic.client import AgentClient, connect_pair
+from raw_verbs import connect_pair
+
+from agents.nic.client import AgentClient
 from agents.nic.pattern import seed_at
 from testbed.fabric.live import Lab
 from testbed.fabric.port_fault import write_port_fault

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 from own_lab import lab_up
+from raw_verbs import connect_pair
 from waiting import poll_until
 
-from agents.nic.client import AgentClient, connect_pair
+from agents.nic.client import AgentClient
 from testbed.errors import UsageError
 from testbed.fabric import lab as labs
 from testbed.fabric.live import Lab

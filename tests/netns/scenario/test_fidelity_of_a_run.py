@@ -21,10 +21,10 @@ from testbed.scenario.spec.load import load_scenario
 from testbed.scenario.spec.resolve import resolve
 from testbed.topology.spec import TopologySpec
 from testbed.transport.congestion import CongestionControl
+from testbed.workloads.connectors import open_mrc
 from testbed.workloads.engine import WorkloadEngine
 from testbed.workloads.flow import Flow
 from testbed.workloads.load import Load
-from testbed.workloads.mrc_transport import QpShape, open_mrc
 
 pytestmark = pytest.mark.root
 
@@ -69,9 +69,7 @@ def test_every_frame_that_vanishes_between_nics_is_found_in_a_ring(state_dir: Pa
             closing(LabReader(name, lab.clos, lab.paths.fabric_pins, lab.paths.pins / "nodes")) as reader,
         ):
             before, lost_before = take_reading(reader), ring_drops(lab)
-            with closing(
-                WorkloadEngine(open_mrc(lab, QpShape(congestion=CongestionControl("fixed", 1024))))
-            ) as engine:
+            with closing(WorkloadEngine(open_mrc(lab, CongestionControl("fixed", 1024)))) as engine:
                 # seven windows of 1024 packets into a ring of 256
                 engine.prepare([Load("incast", 65536, 8, 40, flows)], seed=1)
                 engine.start("incast")

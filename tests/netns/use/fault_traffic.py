@@ -5,10 +5,10 @@ from collections.abc import Callable
 from contextlib import closing
 
 from testbed.fabric.live import Lab
+from testbed.workloads.connectors import open_mrc
 from testbed.workloads.engine import WorkloadEngine
 from testbed.workloads.flow import Flow
 from testbed.workloads.load import Load
-from testbed.workloads.mrc_transport import QpShape, open_mrc
 from testbed.workloads.outcome import FlowOutcome
 
 DEADLINE_NS = 120 * 10**9
@@ -23,7 +23,7 @@ def send(
     meanwhile: Callable[[], None] = lambda: None,
 ) -> FlowOutcome:
     """Writes from one host to the other for a while; *meanwhile* is called when that has begun."""
-    engine = WorkloadEngine(open_mrc(live, QpShape()))
+    engine = WorkloadEngine(open_mrc(live))
     with closing(engine):
         flows = (Flow("main", source, target, 0),)
         engine.prepare([Load("main", 64 << 10, 4, None, flows)], 1)

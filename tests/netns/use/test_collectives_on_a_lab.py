@@ -10,9 +10,9 @@ from typed_command import Command
 from testbed.fabric.live import Lab
 from testbed.faults.interactive import LabFaults, parse_fault
 from testbed.workloads.bench import run_collective
+from testbed.workloads.connectors import open_mrc
 from testbed.workloads.engine import WorkloadEngine
 from testbed.workloads.load import Load, build_loads
-from testbed.workloads.mrc_transport import QpShape, open_mrc
 from testbed.workloads.nccl import CollectiveResult
 from testbed.workloads.schedule import COLLECTIVE_KINDS
 from testbed.workloads.spec import CollectiveSpec, Incast, Permutation, Training
@@ -74,7 +74,7 @@ def test_a_rank_that_is_cut_off_fails_the_collective_and_says_so(
     live: Lab, faults: Callable[[], LabFaults]
 ) -> None:
     open_faults = faults()
-    with closing(WorkloadEngine(open_mrc(live, QpShape()))) as engine:
+    with closing(WorkloadEngine(open_mrc(live))) as engine:
         engine.prepare([collective(live, iterations=None, duration=SECOND_NS)], 1)
         engine.start("bench")
         open_faults.add(parse_fault("link-down", "h2:*", {"id": "cut", "until": "cleared"}, ()), 1)
@@ -104,7 +104,7 @@ def test_training_computes_and_communicates_beside_other_traffic(live: Lab) -> N
     )
     loads = [load for each in (job, storm, mixed) for load in build_loads(each, live.clos, seed=4)]
     assert [load.name for load in loads] == ["job", "storm", "storm.victim", "mixed"]
-    with closing(WorkloadEngine(open_mrc(live, QpShape()))) as engine:
+    with closing(WorkloadEngine(open_mrc(live))) as engine:
         engine.prepare(loads, 1)
         for load in loads:
             engine.start(load.name)

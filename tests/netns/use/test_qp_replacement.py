@@ -3,8 +3,9 @@
 from contextlib import ExitStack
 
 import pytest
+from raw_verbs import connect_pair
 
-from agents.nic.client import AgentClient, connect_pair
+from agents.nic.client import AgentClient
 from testbed.fabric.live import Lab
 from testbed.topology.ev_set import build_ev_set
 from testbed.topology.spec import TopologySpec

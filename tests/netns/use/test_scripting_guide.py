@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agents.nic.context import QpError
 from testbed.errors import AgentError, UsageError
 from testbed.fabric.live import Lab
 
@@ -34,12 +35,12 @@ def test_no_example_is_left_out() -> None:
 def test_a_region_is_the_nics_memory(live: Lab) -> None:
     with live.nic("h0") as nic:
         region = nic.register_memory(8192)
-        nic.client.fill(region.offset, 8192, seed=5)
+        nic.verbs.fill(region.offset, 8192, seed=5)
         assert bytes(region.view) != bytes(8192)
-        assert nic.client.verify(region.offset, 8192, seed=5) == 0
+        assert nic.verbs.verify(region.offset, 8192, seed=5) == 0
         region.view[100] ^= 0xFF
-        assert nic.client.verify(region.offset, 8192, seed=5) == 1
-        region.deregister()
+        assert nic.verbs.verify(region.offset, 8192, seed=5) == 1
+        region.close()
 
 
 def test_work_that_does_not_fit_its_regions(live: Lab) -> None:
@@ -82,13 +83,14 @@ def test_failed_work_is_a_completion_that_check_raises(live: Lab) -> None:
         theirs.connect(mine.exchange())
         mine.connect(theirs.exchange())
         key = target.remote
-        target.deregister()
+        target.close()
         mine.post_write(source, key)
-        (done,) = near.completions.wait()
+        done, failed = sorted(near.completions.wait(2), key=lambda entry: isinstance(entry, QpError))
+        assert failed == QpError(mine, f"QP {mine.qpn} of h0 failed: remote_access")
         assert done.status == "remote_access"
         with pytest.raises(UsageError, match="ended with remote_access"):
             done.check()
-        with pytest.raises(AgentError, match="did not send an event in time"):
+        with pytest.raises(AgentError, match="reported 0 of 1 entries in time"):
             near.completions.wait(timeout_ns=100_000_000)
 
 
@@ -96,4 +98,4 @@ def test_contexts_share_one_auto_profile(live: Lab) -> None:
     with live.nic("h1") as first, live.nic("h1") as second:
         numbers = {nic.create_qp(2).query()["ev_profile"] for nic in (first, second)}
         assert len(numbers) == 1
-        assert len(first.client.call("list_ev_profiles")) == 1
+        assert len(first.verbs.list_ev_profiles()) == 1

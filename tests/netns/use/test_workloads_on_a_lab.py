@@ -13,10 +13,10 @@ from testbed.fabric import lab
 from testbed.fabric.live import Lab
 from testbed.faults.interactive import LabFaults, parse_fault
 from testbed.workloads.bench import run_bench
+from testbed.workloads.connectors import open_mrc
 from testbed.workloads.engine import WorkloadEngine
 from testbed.workloads.flow import Flow
 from testbed.workloads.load import Load, build_loads
-from testbed.workloads.mrc_transport import QpShape, open_mrc
 from testbed.workloads.perftest import BenchReport
 from testbed.workloads.spec import SendRecv, Workload, WriteBw, WriteLat
 
@@ -100,7 +100,7 @@ def test_a_host_that_is_cut_off_fails_the_flow_and_says_so(
     live: Lab, faults: Callable[[], LabFaults]
 ) -> None:
     open_faults = faults()
-    engine = WorkloadEngine(open_mrc(live, QpShape()))
+    engine = WorkloadEngine(open_mrc(live))
     with closing(engine):
         engine.prepare([Load("main", 4096, 1, None, (Flow("main", "h0", "h2", 0),))], 1)
         engine.start("main")
@@ -127,7 +127,7 @@ def test_a_qp_too_many_is_refused_and_the_others_are_given_back(live: Lab) -> No
 def test_an_agent_killed_in_mid_run_is_named(lab_name: str) -> None:
     """The last test of the module: the lab has one agent less from now on."""
     with lab.attach(lab_name) as live:
-        engine = WorkloadEngine(open_mrc(live, QpShape()))
+        engine = WorkloadEngine(open_mrc(live))
         with closing(engine):
             engine.prepare([Load("main", 4096, 1, None, (Flow("main", "h0", "h2", 0),))], 1)
             engine.start("main")

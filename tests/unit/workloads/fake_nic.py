@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from agents.nic.connection import Connection
+from agents.nic.context import Context
 from testbed.errors import AgentError, UsageError
-from testbed.topology.clos import Clos
-from testbed.workloads.mrc_transport import MrcTransport, QpShape
+from testbed.workloads.connectors import MrcConnector
+from testbed.workloads.transport import Transport
 
 MEMORY_BYTES = 1 << 20
 
@@ -34,13 +36,13 @@ class Qp:
     polls: int = 0
 
 
-def fake_transport(clos: Clos, nics: list["FakeNic"], shape: QpShape = QpShape()) -> MrcTransport:  # noqa: B008
+def fake_transport(nics: list["FakeNic"], connector: MrcConnector) -> Transport:
     """The transport over these NICs, h0 first."""
-    return MrcTransport(clos, lambda host: nics[int(host[1:])], lambda host: nics[int(host[1:])], shape)
+    return Transport(connector, lambda host: Context(nics[int(host[1:])], nics[int(host[1:])]))
 
 
-class FakeNic:
-    """One NIC; it writes at once when `is_instant`, otherwise when `carry_out` is called."""
+class FakeNic(Connection):
+    """Agent and maps of one NIC; it writes at once when `is_instant`, else when `carry_out` is called."""
 
     def __init__(self, name: str, nics: list["FakeNic"], *, is_instant: bool = True) -> None:
         self.name = name
@@ -64,7 +66,7 @@ class FakeNic:
         return self._near.fileno()
 
     def hello(self) -> dict[str, Any]:
-        return {"memory_bytes": MEMORY_BYTES}
+        return {"memory_bytes": MEMORY_BYTES, "host": self.name, "host_index": int(self.name[1:])}
 
     def subscribe(self, *kinds: str) -> None:
         self._check()
@@ -77,6 +79,13 @@ class FakeNic:
     def acknowledged_bytes(self, qpn: int) -> int:
         return self.qps[qpn].acknowledged_bytes
 
+    @property
+    def has_events(self) -> bool:
+        return bool(self._events) and not self.is_dead
+
+    def call(self, verb: str, **arguments: Any) -> Any:
+        raise NotImplementedError(verb)
+
     def cast(self, verb: str, **arguments: Any) -> None:
         try:
             getattr(self, verb)(**arguments)
@@ -86,11 +95,13 @@ class FakeNic:
     def post_receive(self, qpn: int, count: int = 1) -> None:
         self.qps[qpn].receives += count
 
-    def poll(self, qpn: int) -> None:
+    def poll(self, qpn: int) -> list[dict[str, Any]]:
         self.qps[qpn].polls += 1
+        return []
 
-    def poll_receive(self, qpn: int) -> None:
+    def poll_receive(self, qpn: int) -> list[dict[str, Any]]:
         self.qps[qpn].polls += 1
+        return []
 
     def drain_events(self) -> Iterator[dict[str, Any]]:
         self._check()
@@ -151,19 +162,19 @@ class FakeNic:
         qp = self.qps[qpn]
         work = qp.posted.pop(0)
         its = work.arguments
-        count = its["iterations"] if messages is None else messages
+        count = its.get("iterations", 1) if messages is None else messages
         region, _ = qp.peer.regions[its["r_key"]]
         length = its["length"]
         for i in range(count):
-            source = its["local_offset"] + i % its["local_slots"] * length
-            place = region + its["remote_offset"] + i % its["remote_slots"] * length
+            source = its["local_offset"] + i % its.get("local_slots", 1) * length
+            place = region + its["remote_offset"] + i % its.get("remote_slots", 1) * length
             qp.peer.memory[place : place + length] = self.memory[source : source + length]
             qp.acknowledged_bytes += length
         if self.corrupt_byte is not None:
             place = region + its["remote_offset"] + self.corrupt_byte
             qp.peer.memory[place] = bytes([qp.peer.memory[place][0] ^ 0xFF])
         self._time_ns += 1_000_000
-        if "immediate" in its and qp.peer_qpn is not None:
+        if its["immediate"] is not None and qp.peer_qpn is not None:
             qp.peer.receive(qp.peer_qpn, its["immediate"], length, count)
         self.publish(
             event="completion",

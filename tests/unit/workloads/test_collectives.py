@@ -8,6 +8,7 @@ from fake_nic import FakeNic, fake_transport
 from testbed.errors import UsageError
 from testbed.topology.clos import Clos
 from testbed.topology.spec import TopologySpec
+from testbed.workloads.connectors import MrcConnector
 from testbed.workloads.engine import WorkloadEngine
 from testbed.workloads.load import build_loads
 from testbed.workloads.schedule import COLLECTIVE_KINDS
@@ -28,7 +29,7 @@ def nics():
 
 @pytest.fixture
 def engine(nics):
-    engine = WorkloadEngine(fake_transport(CLOS, nics))
+    engine = WorkloadEngine(fake_transport(nics, MrcConnector(CLOS)))
     yield engine
     engine.close()
 

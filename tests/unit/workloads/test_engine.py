@@ -9,10 +9,10 @@ from testbed.errors import AgentError, UsageError
 from testbed.topology.clos import Clos
 from testbed.topology.spec import TopologySpec
 from testbed.transport.congestion import CongestionControl
+from testbed.workloads.connectors import MrcConnector
 from testbed.workloads.engine import WorkloadEngine
 from testbed.workloads.flow import Flow
 from testbed.workloads.load import Load
-from testbed.workloads.mrc_transport import QpShape
 
 SECOND_NS = 10**9
 CLOS = Clos(TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1))
@@ -33,7 +33,7 @@ def nics():
 
 @pytest.fixture
 def engine(nics):
-    engine = WorkloadEngine(fake_transport(CLOS, nics))
+    engine = WorkloadEngine(fake_transport(nics, MrcConnector(CLOS)))
     yield engine
     engine.close()
 
@@ -95,9 +95,7 @@ def test_an_agent_that_dies_ends_the_run_with_its_name(engine, nics):
 
 
 def test_every_qp_gets_the_shape_of_the_run(nics):
-    engine = WorkloadEngine(
-        fake_transport(CLOS, nics, QpShape(evs=32, congestion=CongestionControl("fixed", 16)))
-    )
+    engine = WorkloadEngine(fake_transport(nics, MrcConnector(CLOS, 32, CongestionControl("fixed", 16))))
     engine.prepare([load()], 1)
     qp = next(iter(nics[0].qps.values()))
     assert len(qp.evs) == 32
@@ -112,7 +110,7 @@ def test_a_seed_repeats_every_choice():
     def choices(seed):
         made: list[FakeNic] = []
         made += [FakeNic("h0", made), FakeNic("h1", made)]
-        engine = WorkloadEngine(fake_transport(CLOS, made))
+        engine = WorkloadEngine(fake_transport(made, MrcConnector(CLOS)))
         engine.prepare([load()], seed)
         found = [(qp.evs, qp.attributes) for nic in made for qp in nic.qps.values()]
         engine.close()
@@ -139,7 +137,7 @@ def test_closing_twice_is_as_good_as_once(engine):
 def test_an_agent_that_a_fault_kills_takes_its_flows_and_no_other(nics):
     nics.append(FakeNic("h2", nics))
     clos = Clos(TopologySpec(planes=2, t0=3, t1=1, hosts_per_t0=1))
-    engine = WorkloadEngine(fake_transport(clos, nics), is_killed=lambda host: host == "h2")
+    engine = WorkloadEngine(fake_transport(nics, MrcConnector(clos)), is_killed=lambda host: host == "h2")
     flows = (Flow("main", "h0", "h1", 0), Flow("main", "h0", "h2", 0))
     engine.prepare([load(flows=flows)], 1)
     engine.start("main")

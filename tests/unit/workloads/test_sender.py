@@ -8,6 +8,7 @@ from fake_nic import FakeNic, fake_transport
 from testbed.errors import AgentError
 from testbed.topology.clos import Clos
 from testbed.topology.spec import TopologySpec
+from testbed.workloads.connectors import MrcConnector
 from testbed.workloads.flow import Flow
 from testbed.workloads.layout import Layout
 from testbed.workloads.sender import FlowSender
@@ -28,7 +29,7 @@ def nics():
 
 @pytest.fixture
 def transport(nics):
-    opened = fake_transport(CLOS, nics)
+    opened = fake_transport(nics, MrcConnector(CLOS))
     opened.open(["h0", "h1"])
     return opened
 
@@ -59,7 +60,7 @@ def feed(transport):
 
 
 def posted(nic, sender):
-    return [work.arguments for work in nic.qps[sender.end.number].posted]
+    return [work.arguments for work in nic.qps[sender.qp.qpn].posted]
 
 
 def test_both_ends_get_a_qp_with_their_own_evs_towards_each_other(make_sender, nics):
@@ -68,7 +69,7 @@ def test_both_ends_get_a_qp_with_their_own_evs_towards_each_other(make_sender, n
     [far] = nics[1].qps.values()
     assert near.attributes["seed"] != far.attributes["seed"]
     assert near.peer is nics[1]
-    assert nics[1].qps[near.peer_qpn].peer_qpn == sender.end.number
+    assert nics[1].qps[near.peer_qpn].peer_qpn == sender.qp.qpn
 
 
 def test_two_batches_are_posted_each_on_its_own_half(make_sender, nics):
@@ -85,7 +86,7 @@ def test_two_batches_are_posted_each_on_its_own_half(make_sender, nics):
 def test_a_finished_batch_is_compared_before_its_half_is_written_again(make_sender, nics, feed):
     sender = make_sender()
     sender.start(None)
-    nics[0].carry_out(sender.end.number)
+    nics[0].carry_out(sender.qp.qpn)
     feed(sender)
     outcome = sender.outcome()
     assert (outcome.messages, outcome.compared_bytes, outcome.wrong_bytes) == (4, 4 * SIZE, 0)
@@ -96,7 +97,7 @@ def test_many_batches_leave_no_wrong_byte(make_sender, nics, feed):
     sender = make_sender()
     sender.start(None)
     for _ in range(50):
-        nics[0].carry_out(sender.end.number)
+        nics[0].carry_out(sender.qp.qpn)
         feed(sender)
     assert sender.outcome().wrong_bytes == 0
     assert sender.outcome().compared_bytes == 50 * 4 * SIZE
@@ -106,7 +107,7 @@ def test_a_wrong_byte_is_counted(make_sender, nics, feed):
     sender = make_sender()
     sender.start(None)
     nics[0].corrupt_byte = 7
-    nics[0].carry_out(sender.end.number)
+    nics[0].carry_out(sender.qp.qpn)
     feed(sender)
     assert sender.outcome().wrong_bytes == 1
 
@@ -114,12 +115,12 @@ def test_a_wrong_byte_is_counted(make_sender, nics, feed):
 def test_messages_that_were_acknowledged_but_never_written_are_noticed(make_sender, nics, transport):
     sender = make_sender()
     sender.start(None)
-    qp = nics[0].qps[sender.end.number]
+    qp = nics[0].qps[sender.qp.qpn]
     work = qp.posted[0]
     work.arguments = {**work.arguments, "iterations": 3}  # the fourth message is only claimed
-    nics[0].carry_out(sender.end.number)
+    nics[0].carry_out(sender.qp.qpn)
     [event] = transport.events()
-    sender.take(replace(event, messages=4))
+    sender.take(replace(event, iterations=4))
     assert sender.outcome().wrong_bytes >= SIZE * 0.9
 
 
@@ -128,7 +129,7 @@ def test_a_number_of_messages_is_sent_exactly(make_sender, nics, messages, feed)
     sender = make_sender()
     sender.start(messages)
     while not sender.is_idle:
-        nics[0].carry_out(sender.end.number)
+        nics[0].carry_out(sender.qp.qpn)
         feed(sender)
     outcome = sender.outcome()
     assert outcome.messages == messages
@@ -140,7 +141,7 @@ def test_a_number_of_messages_is_sent_exactly(make_sender, nics, messages, feed)
 def test_stopping_books_what_had_been_sent(make_sender, nics, feed):
     sender = make_sender()
     sender.start(None)
-    nics[0].carry_out(sender.end.number, messages=3)
+    nics[0].carry_out(sender.qp.qpn, messages=3)
     feed(sender)
     sender.stop()
     while not sender.is_idle:
@@ -156,7 +157,7 @@ def test_with_a_single_half_the_next_batch_waits_for_the_comparison(make_sender,
     sender.start(None)
     assert len(posted(nics[0], sender)) == 1
     for _ in range(5):
-        nics[0].carry_out(sender.end.number)
+        nics[0].carry_out(sender.qp.qpn)
         feed(sender)
         assert len(posted(nics[0], sender)) == 1
     assert sender.outcome().wrong_bytes == 0
@@ -166,19 +167,19 @@ def test_a_failed_qp_fails_the_flow_with_the_reason(make_sender, nics, feed):
     sender = make_sender()
     sender.start(None)
     nics[0].publish(
-        event="qp_state", qpn=sender.end.number, **{"from": "RTS", "to": "ERROR"}, status="retry_exceeded"
+        event="qp_state", qpn=sender.qp.qpn, **{"from": "RTS", "to": "ERROR"}, status="retry_exceeded"
     )
     feed(sender)
     assert sender.is_idle
-    assert sender.outcome().error == f"QP {sender.end.number} of h0 failed: retry_exceeded"
+    assert sender.outcome().error == f"QP {sender.qp.qpn} of h0 failed: retry_exceeded"
 
 
 def test_a_completion_in_error_fails_the_flow(make_sender, nics, feed):
     sender = make_sender()
     sender.start(None)
-    nics[0].carry_out(sender.end.number, messages=1, status="remote_access")
+    nics[0].carry_out(sender.qp.qpn, messages=1, status="remote_access")
     feed(sender)
-    assert sender.outcome().error == f"QP {sender.end.number} of h0 failed: remote_access"
+    assert sender.outcome().error == f"QP {sender.qp.qpn} of h0 failed: remote_access"
     assert sender.is_idle
 
 

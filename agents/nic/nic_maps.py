@@ -1,0 +1,44 @@
+"""What a program reads of a NIC without asking its agent: memory, and what QPs had acknowledged."""
+
+from contextlib import ExitStack
+from functools import partial
+
+from agents.abi import Qp, RcQp, Stream
+from agents.bpf.libbpf import Pins, open_map_in
+from agents.bpf.maps import ArrayMap, MappedArray, MappedMemory
+from agents.nic.work_queue import qp_index
+
+
+class NicMaps:
+    """The memory and the QPs of one NIC.
+
+    Args:
+        pins: folder of the NIC's pinned maps.
+
+    Raises:
+        FabricError: a map is missing or of another layout.
+    """
+
+    def __init__(self, pins: Pins) -> None:
+        with ExitStack() as opened:
+            descriptor = partial(open_map_in, opened, pins)
+            self._memory = MappedMemory(descriptor("memory"))
+            self._qps = ArrayMap(descriptor("qps"), Qp)
+            self._rc_qps = ArrayMap(descriptor("rc_qps"), RcQp)
+            self._streams = MappedArray(descriptor("streams"), Stream)
+            self._opened = opened.pop_all()
+
+    @property
+    def memory_address(self) -> int:
+        """Where the NIC's memory is mapped in this process."""
+        return self._memory.address
+
+    def acknowledged_bytes(self, qpn: int) -> int:
+        """Payload that a QP had acknowledged for the first time, of whichever transport it is."""
+        index = qp_index(qpn)
+        in_nic = self._qps.read(index).acked_bytes + self._rc_qps.read(index).acked_bytes
+        return int(in_nic + self._streams[index].acked_bytes)
+
+    def close(self) -> None:
+        """Gives the maps up."""
+        self._opened.close()

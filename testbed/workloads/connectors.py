@@ -1,0 +1,194 @@
+"""How NICs of a lab connect: by MRC, by reliable connections (RoCEv2 and its kin), by the kernel's TCP."""
+
+import random
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Final
+
+from agents.nic.context import Context, QueuePair
+from agents.nic.qp import PSN_BITS
+from testbed.errors import UsageError
+from testbed.fabric.kernel_stack import connect_kernels
+from testbed.fabric.live import Lab
+from testbed.topology.clos import Clos
+from testbed.topology.ev_set import build_ev_set
+from testbed.transport.congestion import CongestionControl, choose_congestion_control
+from testbed.transport.kernel_tcp import KernelKind, TcpCongestion
+from testbed.transport.reliable_connection import RcCongestion, RcKind
+from testbed.transport.transport_kind import AnyCongestion, TransportKind
+from testbed.workloads.transport import Connector, Transport
+
+_SEED_BITS: Final = 31
+
+
+@dataclass(frozen=True, slots=True)
+class MrcConnector:
+    """MRC.
+
+    Attributes:
+        clos: the lab's topology.
+        evs: EVs of a QP over all planes; None for the topology's.
+        congestion: congestion control; None for what fits the fabric.
+    """
+
+    clos: Clos
+    evs: int | None = None
+    congestion: CongestionControl | None = None
+
+    def open(self, hosts: Sequence[str]) -> None:
+        """Nothing to do: NICs are ready."""
+
+    def connect(self, near: Context, far: Context, seed: int) -> tuple[QueuePair, QueuePair]:
+        """Two MRC QPs that are connected."""
+        return _connect_qps(near, far, seed, self._create)
+
+    def _create(self, nic: Context, peer: int, drawn: random.Random, psns: dict[str, int]) -> QueuePair:
+        spec = self.clos.spec
+        if self.evs is not None:
+            spec = spec.model_copy(update={"nic": spec.nic.model_copy(update={"evs": self.evs})})
+        congestion = self.congestion or choose_congestion_control(self.clos)
+        attributes = congestion.qp_attributes | {
+            "backup_per_plane": spec.backup_evs_per_plane,
+            "pmtu_bytes": spec.nic.path_mtu,
+            "seed": drawn.getrandbits(_SEED_BITS),
+            **psns,
+        }
+        evs = build_ev_set(self.clos, nic.host_index, peer, spec.evs, drawn.getrandbits(_SEED_BITS))
+        return nic.create_qp(peer, evs, **attributes)
+
+
+@dataclass(frozen=True, slots=True)
+class RcConnector:
+    """Reliable connections, which take packets in order.
+
+    Attributes:
+        clos: the lab's topology.
+        kind: which of them.
+        congestion: of every QP.
+    """
+
+    clos: Clos
+    kind: RcKind
+    congestion: RcCongestion
+
+    def open(self, hosts: Sequence[str]) -> None:
+        """Nothing to do: NICs are ready."""
+
+    def connect(self, near: Context, far: Context, seed: int) -> tuple[QueuePair, QueuePair]:
+        """Two RC QPs that are connected."""
+        return _connect_qps(near, far, seed, self._create)
+
+    def _create(self, nic: Context, peer: int, drawn: random.Random, psns: dict[str, int]) -> QueuePair:
+        spec = self.clos.spec
+        evs = build_ev_set(self.clos, nic.host_index, peer, spec.evs, drawn.getrandbits(_SEED_BITS))
+        if self.kind == "spray-gbn":
+            # the set is plane by plane: turn about would stay in one for long
+            per_plane = len(evs) // spec.planes
+            chosen = [ev for place in range(per_plane) for ev in evs[place::per_plane]]
+        else:
+            chosen = [drawn.choice(evs)]
+        attributes = self.congestion.qp_attributes | {"pmtu_bytes": spec.nic.path_mtu, **psns}
+        return nic.create_rc_qp(peer, chosen, **attributes)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelConnector:
+    """The hosts' own kernels: sockets driven by the agents.
+
+    Attributes:
+        clos: the lab's topology.
+        kind: `tcp` or `mptcp`.
+        congestion: of every connection.
+        connect_hosts: connects the kernels of hosts to the fabric.
+    """
+
+    clos: Clos
+    kind: KernelKind
+    congestion: TcpCongestion
+    connect_hosts: Callable[[Sequence[str]], None]
+
+    def open(self, hosts: Sequence[str]) -> None:
+        """Connects the hosts' kernels to the fabric."""
+        self.connect_hosts(hosts)
+
+    def connect(self, near: Context, far: Context, seed: int) -> tuple[QueuePair, QueuePair]:
+        """Two ends of one connection, in a plane that the seed chooses; MPTCP's first subflow is there."""
+        algorithm = self.congestion.tcp_algorithm
+        with ExitStack() as undone:
+            calling = near.create_stream(far.host_index, self.kind, algorithm)
+            undone.callback(calling.close)
+            called = far.create_stream(near.host_index, self.kind, algorithm)
+            undone.callback(called.close)
+            far.verbs.await_stream(called.qpn, calling.qpn)
+            plane = random.Random(seed).randrange(self.clos.spec.planes)
+            near.verbs.connect_stream(calling.qpn, called.qpn, plane)
+            undone.pop_all()
+        return calling, called
+
+
+def _connect_qps(
+    near: Context,
+    far: Context,
+    seed: int,
+    create: Callable[[Context, int, random.Random, dict[str, int]], QueuePair],
+) -> tuple[QueuePair, QueuePair]:
+    """Two QPs that know each other's first PSN from the beginning."""
+    drawn, psns = random.Random(seed), random.Random(f"first PSNs {seed}")
+    psn, back_psn = (psns.getrandbits(PSN_BITS) for _ in range(2))
+    with ExitStack() as undone:
+        there = {"first_psn": psn, "peer_first_psn": back_psn}
+        sending = create(near, far.host_index, drawn, there)
+        undone.callback(sending.close)
+        back = {"first_psn": back_psn, "peer_first_psn": psn}
+        receiving = create(far, near.host_index, drawn, back)
+        undone.callback(receiving.close)
+        far.verbs.connect_qp(receiving.qpn, sending.qpn)
+        near.verbs.connect_qp(sending.qpn, receiving.qpn)
+        undone.pop_all()
+    return sending, receiving
+
+
+def choose_connector(
+    clos: Clos,
+    kind: TransportKind,
+    congestion: AnyCongestion,
+    *,
+    evs: int | None,
+    connect_hosts: Callable[[Sequence[str]], None],
+) -> Connector:
+    """The connector of a transport.
+
+    Args:
+        clos: the lab's topology.
+        kind: the transport.
+        congestion: one of this transport's.
+        evs: of an MRC QP over all planes; None for the topology's.
+        connect_hosts: connects the kernels of hosts to the fabric.
+
+    Raises:
+        UsageError: transport and congestion control do not go together.
+    """
+    match kind, congestion:
+        case "mrc", CongestionControl():
+            return MrcConnector(clos, evs, congestion)
+        case "rocev2" | "infiniband" | "spray-gbn" as rc_kind, RcCongestion():
+            return RcConnector(clos, rc_kind, congestion)
+        case "tcp" | "mptcp" as kernel_kind, TcpCongestion():
+            return KernelConnector(clos, kernel_kind, congestion, connect_hosts)
+    raise UsageError(f"{kind} has no congestion control {congestion.describe()}")
+
+
+def open_transport(
+    lab: Lab, kind: TransportKind, congestion: AnyCongestion, *, evs: int | None = None
+) -> Transport:
+    """What carries the messages in a lab that is up; see `choose_connector`."""
+    connector = choose_connector(
+        lab.clos, kind, congestion, evs=evs, connect_hosts=lambda hosts: connect_kernels(lab, hosts)
+    )
+    return Transport(connector, lab.nic)
+
+
+def open_mrc(lab: Lab, congestion: CongestionControl | None = None) -> Transport:
+    """MRC as the topology has it, in a lab that is up."""
+    return Transport(MrcConnector(lab.clos, congestion=congestion), lab.nic)
