@@ -140,8 +140,8 @@ class AgentClient(Connection):
 
     @property
     def has_events(self) -> bool:
-        """Whether events were read along with an answer."""
-        return bool(self._events)
+        """Whether events were read along with an answer, as messages or not yet taken apart."""
+        return bool(self._events) or b"\n" in self._buffer
 
     def drain_events(self) -> Iterator[dict[str, Any]]:
         """Events that wait, oldest first; does not block."""

@@ -1,5 +1,6 @@
 """The client of an agent: answers, events between them, and every way in which an agent can let one down."""
 
+import json
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
@@ -112,6 +113,22 @@ def test_a_hint_that_is_no_text_is_left_out(path: Path) -> None:
         with pytest.raises(UsageError) as caught:
             client.register_memory(0)
         assert caught.value.hint is None
+
+
+def test_an_event_in_the_same_bytes_as_an_answer_is_announced(path: Path) -> None:
+    """Nothing is left to be read then, so whoever waits for the socket would wait for ever."""
+
+    def script(connection: socket.socket, requests: Requests) -> None:
+        said = answer(next(requests), {"r_key": 1}), {"event": "completion"}
+        connection.sendall(b"".join(json.dumps(each).encode() + b"\n" for each in said))
+        next(requests, None)  # until the client has left
+
+    with scripted_agent(path, script), AgentClient(path, LONG_NS) as client:
+        assert not client.has_events
+        client.register_memory(1)
+        assert client.has_events
+        assert list(client.drain_events()) == [{"event": "completion"}]
+        assert not client.has_events
 
 
 def test_events_around_an_answer_are_kept_in_order(path: Path) -> None:
