@@ -15,7 +15,7 @@ from testbed.cli.render import plain_table, show
 from testbed.cli.suggestion import fault_kinds, links, nodes
 from testbed.cli.suggestion import faults as fault_names
 from testbed.errors import UsageError
-from testbed.faults.controller import FaultEvent
+from testbed.faults.event import FaultEvent
 from testbed.faults.interactive import LabFaults, parse_fault, parse_kind, plan_fault
 from testbed.faults.ledger import Entry
 from testbed.faults.spec import KINDS, meaning, own_fields

@@ -9,6 +9,7 @@ from testbed.cli.options import AddressOption, PortOption, Settings, command
 from testbed.cli.render import say, write_out
 from testbed.errors import TestbedError
 from testbed.faults.attendance import restore_reaper
+from testbed.faults.spec import KINDS
 from testbed.metrics.exporter import DEFAULT_PORT, serve
 from testbed.metrics.local_server import DEFAULT_ADDRESS
 
@@ -48,7 +49,7 @@ def serve_metrics(
         write_out(settings, f"{url}\n")
 
     labs = [settings.name] if settings.names_lab else []
-    serve(labs, address, port, attend=_attend, on_ready=ready)
+    serve(labs, address, port, attend=_attend, fault_kinds=KINDS, on_ready=ready)
 
 
 def _attend(lab: str) -> None:

@@ -24,6 +24,7 @@ from testbed.cli.overload import OverloadGate, OverloadOption
 from testbed.cli.render import plain_table, say, show, write_out
 from testbed.cli.where import JobsOption, RetryOption, RuntimeOption, VirtualOption, Where
 from testbed.errors import UsageError
+from testbed.faults.spec import KINDS
 from testbed.hostprep.playbook import find_in_clone
 from testbed.metrics.exporter import exporter_running
 from testbed.scenario.execution import FinishedRun, execute
@@ -190,7 +191,7 @@ def demo(
         )
         return finished.result.verdict.exit_code
     name = f"demo-{os.getpid()}"
-    with exporter_running([name], port=0) as url:
+    with exporter_running([name], port=0, fault_kinds=KINDS) as url:
         say(settings.stderr, f"metrics are at {url} while it lasts")
         finished = _run(settings, loaded, resolved, runs, name=name, where=where, keep=False)
     _show_finished(

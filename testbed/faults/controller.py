@@ -8,9 +8,7 @@ happens without the lock: a host that stands still keeps no other fault from end
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final
 
 from agents.abi import FaultLimit
 from agents.clock import monotonic_ns
@@ -18,117 +16,21 @@ from testbed.errors import CleanupError, FaultError, TestbedError
 from testbed.fabric.process import ProcessIdentity, own_identity
 from testbed.faults.effects import (
     Effect,
-    FaultedLab,
-    HostRequests,
     Rule,
     Shared,
     absent_hosts,
     by_place,
     requests_of,
 )
+from testbed.faults.event import FaultEvent, PortAccount, event_of
 from testbed.faults.fault import ScheduledFault
 from testbed.faults.ledger import Entry, Phase
-from testbed.faults.rule import FrameRule, mix_seed
+from testbed.faults.protocols import FaultLedger, FaultTarget
+from testbed.faults.rule import mix_seed
 from testbed.faults.schedule import Flap, Schedule
-
-Action = Literal["applied", "cleared"]
 
 CHANGE_TIMEOUT_NS: Final = 10_000_000_000
 """Longer than a process asks hosts on behalf of a fault."""
-
-
-@dataclass(frozen=True, slots=True)
-class PortAccount:
-    """What a fault did to the frames that left one port, since it began to act there.
-
-    Attributes:
-        port_id: the egress port.
-        met: frames of those it is about.
-        count: frames it hit; of background traffic, frames it sent.
-        data_count: those of them that carried data: not SACKs, not probes.
-        first_ns, last_ns: CLOCK_MONOTONIC of the first and the last that carried data; 0 if none did.
-    """
-
-    port_id: int
-    met: int
-    count: int
-    data_count: int
-    first_ns: int
-    last_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class FaultEvent:
-    """What was really done when; times are CLOCK_MONOTONIC.
-
-    Attributes:
-        action: the fault began or ceased to act; a flap of a run does both at each outage.
-        fault_id: its id.
-        kind: its kind.
-        links: names of those concerned.
-        before_ns: just before the first place changed.
-        after_ns: just after the last place changed.
-        detail: what tells it from others of its kind; may be empty.
-        nodes: names of those it was selected by, if it was.
-        is_losing: whether a frame that it hits is lost.
-        accounts: with `cleared`, what it did at each port while it acted.
-    """
-
-    action: Action
-    fault_id: str
-    kind: str
-    links: tuple[str, ...]
-    before_ns: int
-    after_ns: int
-    detail: str = ""
-    nodes: tuple[str, ...] = ()
-    is_losing: bool = False
-    accounts: tuple[PortAccount, ...] = ()
-
-    def as_record(self) -> dict[str, Any]:
-        """The event as a line of events.jsonl."""
-        return {"time_ns": self.after_ns, "event": f"fault-{self.action}", **dataclasses.asdict(self)}
-
-
-class FaultTarget(FaultedLab, Protocol):
-    """What a controller needs of a lab. Each call returns when it has happened; each may be repeated."""
-
-    def set_rule(self, port_id: int, index: int, rule: FrameRule, seed: int, schedule: Schedule) -> None:
-        """Lets a rule act on the frames that leave a port, with a new account; *seed* has 32 bits."""
-
-    def clear_rule(self, port_id: int, index: int) -> PortAccount:
-        """The account of a rule that acts no more; an empty one if there was none."""
-
-    def ask_hosts(self, requests: HostRequests) -> Mapping[str, str]:
-        """Hosts that could not be reached, absent ones among them, with the reason."""
-
-    def start_load(self, fault: ScheduledFault) -> None:
-        """Lets the background traffic of a fault flow that is in the ledger."""
-
-    def stop_load(self, fault_id: str) -> dict[int, int]:
-        """Frames sent by port id, now that the background traffic of a fault flows no more."""
-
-
-class FaultLedger(Protocol):
-    """What a controller needs of a Ledger."""
-
-    def locked(self) -> AbstractContextManager[None]:
-        """Keeps everybody else from changing faults of the lab."""
-
-    def entries(self) -> dict[str, Entry]:
-        """The entries by fault id, oldest first."""
-
-    def write(self, entry: Entry) -> None:
-        """Stores *entry*, in place of an older one with the same fault id."""
-
-    def remove(self, fault_id: str) -> None:
-        """Forgets an entry."""
-
-    def record(self, event: dict[str, Any]) -> None:
-        """Notes what was done when."""
-
-    def wait_while_changed(self, fault_id: str, deadline_ns: int) -> None:
-        """Returns when no process is changing the entry, or at *deadline_ns* (CLOCK_MONOTONIC)."""
 
 
 class FaultController:
@@ -177,7 +79,7 @@ class FaultController:
             if isinstance(error, TestbedError):
                 raise FaultError(f"fault {fault.fault_id!r} could not be applied: {error}") from error
             raise
-        event = _event(fault, "applied", before_ns, self._clock_ns())
+        event = event_of(fault, "applied", before_ns, self._clock_ns())
         with self._ledger.locked():
             self._ledger.record(event.as_record())
             self._update(fault.fault_id, changed_by=None)
@@ -405,7 +307,7 @@ class FaultController:
         end_ns = entry.schedule.end_ns
         if fault.ends_in_kernel and end_ns is not None and end_ns < before_ns:
             before_ns = after_ns = end_ns
-        event = _event(fault, "cleared", before_ns, after_ns, accounts)
+        event = event_of(fault, "cleared", before_ns, after_ns, accounts)
         if found.phase is Phase.ON or not found.unreached:  # else it is recorded: a host was asked again
             self._ledger.record(event.as_record())
         if reasons:
@@ -427,27 +329,6 @@ class FaultController:
             if isinstance(error, TestbedError):
                 raise CleanupError(f"fault {fault.fault_id!r} could not be reverted: {error}") from error
             raise
-
-
-def _event(
-    fault: ScheduledFault,
-    action: Action,
-    before_ns: int,
-    after_ns: int,
-    accounts: tuple[PortAccount, ...] = (),
-) -> FaultEvent:
-    return FaultEvent(
-        action,
-        fault.fault_id,
-        fault.kind,
-        fault.links,
-        before_ns,
-        after_ns,
-        detail=fault.detail,
-        nodes=fault.nodes,
-        is_losing=fault.is_losing,
-        accounts=accounts,
-    )
 
 
 def _can_go_on(entries: Iterable[Entry], entry: Entry) -> bool:

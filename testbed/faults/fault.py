@@ -65,6 +65,11 @@ class ScheduledFault:
         return any(rule.is_losing for rule in self.rules)
 
     @property
+    def is_outage(self) -> bool:
+        """Whether links are down, rather than impaired."""
+        return any(rule.rule.action == "down" for rule in self.rules)
+
+    @property
     def kills_agents(self) -> bool:
         """Whether NIC agents die, and with them the QPs of their hosts."""
         return any(isinstance(effect, AgentDead) for effect in self.effects)

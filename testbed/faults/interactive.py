@@ -10,7 +10,8 @@ from testbed.document import Tree, validate_values
 from testbed.errors import UsageError, did_you_mean
 from testbed.fabric.paths import lab_paths
 from testbed.fabric.process import ProcessIdentity, own_identity
-from testbed.faults.controller import FaultController, FaultEvent
+from testbed.faults.controller import FaultController
+from testbed.faults.event import FaultEvent
 from testbed.faults.fault import ScheduledFault
 from testbed.faults.lab_target import LabTarget
 from testbed.faults.ledger import Entry, Ledger

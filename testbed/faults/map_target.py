@@ -6,7 +6,7 @@ from testbed.fabric.nic_data_plane import set_icrc
 from testbed.fabric.paths import MapPins
 from testbed.fabric.port_fault import clear_rule, set_rule
 from testbed.fabric.routes import write_routes
-from testbed.faults.controller import PortAccount
+from testbed.faults.event import PortAccount
 from testbed.faults.rule import FrameRule, as_abi
 from testbed.faults.schedule import Schedule
 from testbed.topology.clos import Clos

@@ -5,7 +5,8 @@ from typing import Self
 
 from testbed.fabric.paths import lab_paths
 from testbed.fabric.process import own_identity
-from testbed.faults.controller import FaultController, FaultEvent
+from testbed.faults.controller import FaultController
+from testbed.faults.event import FaultEvent
 from testbed.faults.fault import ScheduledFault
 from testbed.faults.lab_target import LabTarget
 from testbed.faults.ledger import Ledger

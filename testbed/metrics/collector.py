@@ -21,7 +21,7 @@ from testbed.metrics.counters import (
     reason_label,
 )
 from testbed.metrics.exposition import Samples, Value
-from testbed.metrics.fault_record import OUTAGE_KINDS, FaultRecord
+from testbed.metrics.fault_record import FaultRecord
 from testbed.metrics.histogram import merge
 from testbed.metrics.link_probe_collector import LinkProbeCollector
 from testbed.metrics.measured import COLLECTIVE, STEP, read_measured, read_recovery
@@ -68,12 +68,14 @@ class LabCollector:
     Args:
         reader: the lab's maps.
         paths: where the lab's files are.
+        fault_kinds: kinds of fault that are counted from 0 on; others appear when one is injected.
     """
 
-    def __init__(self, reader: LabReader, paths: LabPaths) -> None:
+    def __init__(self, reader: LabReader, paths: LabPaths, fault_kinds: Iterable[str] = ()) -> None:
         self._reader = reader
         self._state_dir = paths.folder
         self._faults = FaultRecord(paths.faults)
+        self._fault_kinds = frozenset(fault_kinds)
         self._ports = _port_labels(reader.name, reader.clos)
         self._far_ports = [port.peer_id for port in reader.clos.ports()]
         self._switches = _switch_ports(reader.name, reader.clos)
@@ -240,7 +242,7 @@ class LabCollector:
         for fault in sorted(self._faults.shown(run, monotonic_ns())):
             add(fabric_metrics.FAULT_ACTIVE, (lab, fault.fault_id, fault.kind), 1)
         totals = self._faults.totals()
-        for kind in sorted(OUTAGE_KINDS | totals.injected.keys()):
+        for kind in sorted(self._fault_kinds | totals.injected.keys()):
             add(fabric_metrics.FAULTS_INJECTED, (lab, kind), totals.injected[kind])
         for name, labels in self._links:
             add(fabric_metrics.LINK_FLAPS, labels, totals.outages[name])

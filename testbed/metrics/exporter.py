@@ -9,7 +9,7 @@ import platform
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
 from importlib.metadata import version
@@ -39,13 +39,19 @@ class Exporter:
     Args:
         labs: names of the labs to show; none: all that are up.
         attend: is called with the name of each lab that is up, before it is read.
+        fault_kinds: kinds of fault that are counted from 0 on.
 
     Raises:
         UsageError: no lab can have one of these names.
     """
 
-    def __init__(self, labs: Sequence[str] = (), attend: Callable[[str], None] = lambda _: None) -> None:
-        self._watch = LabWatch(labs)
+    def __init__(
+        self,
+        labs: Sequence[str] = (),
+        attend: Callable[[str], None] = lambda _: None,
+        fault_kinds: Iterable[str] = (),
+    ) -> None:
+        self._watch = LabWatch(labs, fault_kinds)
         self._attend = attend
         self._writer = TextWriter(catalogue.METRICS)
         self._lock = threading.Lock()
@@ -172,6 +178,7 @@ def exporter_running(
     address: str = DEFAULT_ADDRESS,
     port: int = DEFAULT_PORT,
     attend: Callable[[str], None] = lambda _: None,
+    fault_kinds: Iterable[str] = (),
 ) -> Iterator[str]:
     """The URL of an exporter that serves in a thread of this process as long as the context lasts.
 
@@ -180,12 +187,13 @@ def exporter_running(
         address: where to listen.
         port: TCP port; 0: any free one.
         attend: as of Exporter.
+        fault_kinds: as of Exporter.
 
     Raises:
         PreflightError: the port is in use, or the address is not one of this machine.
         UsageError: no lab can have one of these names.
     """
-    exporter = Exporter(labs, attend)
+    exporter = Exporter(labs, attend, fault_kinds)
     try:
         with MetricsServer(exporter, address, port) as server:
             thread = threading.Thread(target=server.serve_forever, name="exporter", daemon=True)
@@ -205,6 +213,7 @@ def serve(
     port: int = DEFAULT_PORT,
     *,
     attend: Callable[[str], None] = lambda _: None,
+    fault_kinds: Iterable[str] = (),
     on_ready: Callable[[str], None] | None = None,
     until: threading.Event | None = None,
 ) -> None:
@@ -215,6 +224,7 @@ def serve(
         address: where to listen.
         port: TCP port; 0: any free one.
         attend: as of Exporter.
+        fault_kinds: as of Exporter.
         on_ready: is told the URL once it answers.
         until: ends the service; None: it does not end by itself.
 
@@ -222,7 +232,7 @@ def serve(
         PreflightError: the port is in use, or the address is not one of this machine.
         UsageError: no lab can have one of these names.
     """
-    with exporter_running(labs, address, port, attend) as url:
+    with exporter_running(labs, address, port, attend, fault_kinds) as url:
         if on_ready is not None:
             on_ready(url)
         (until or threading.Event()).wait()

@@ -18,11 +18,6 @@ _ENDS: Final = "fault-cleared"
 _SHOWN_AFTER_NS: Final = 1_000_000_000
 """So long a fault is shown after its end: no scrape misses one that is shorter than the scrape interval."""
 
-OUTAGE_KINDS: Final = frozenset(
-    {"link-down", "link-flap", "nic-port-down", "switch-down", "switch-reboot", "plane-down"}
-)
-"""Kinds of fault that take a link down, rather than impair it."""
-
 
 class ActiveFault(NamedTuple):
     """A fault that is injected now."""
@@ -134,5 +129,5 @@ class FaultRecord:
         self._begins_ns.setdefault(fault, []).append(time_ns)
         self._links[fault] = tuple(links)
         self._totals.injected[kind] += 1
-        if kind in OUTAGE_KINDS:
+        if event.get("is_outage"):
             self._totals.outages.update(links)

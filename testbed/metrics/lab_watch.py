@@ -5,7 +5,7 @@ another file then. Looking costs one stat per lab.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from testbed.errors import FabricError
@@ -47,12 +47,14 @@ class LabWatch:
 
     Args:
         names: labs to follow, whether they are up yet or not; none: all labs of the machine.
+        fault_kinds: see LabCollector.
 
     Raises:
         UsageError: no lab can have one of these names.
     """
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], fault_kinds: Iterable[str] = ()) -> None:
+        self._fault_kinds = tuple(fault_kinds)
         self._names = tuple(names)
         self._paths = {name: lab_paths(name) for name in names}
         self._open: dict[str, tuple[StateMark, LabCollector]] = {}
@@ -95,7 +97,7 @@ class LabWatch:
             return None
         if reader is None:
             return None
-        collector = LabCollector(reader, paths)
+        collector = LabCollector(reader, paths, self._fault_kinds)
         self._open[name] = (mark, collector)
         return collector
 

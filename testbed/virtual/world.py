@@ -9,8 +9,9 @@ from typing import Final
 from agents.abi import VirtualPayload
 from agents.bpf.virtual import VirtualRuntime
 from testbed.fabric.link_probes import LinkProbeCounts
-from testbed.faults.controller import FaultController, FaultEvent
+from testbed.faults.controller import FaultController
 from testbed.faults.effects import IcrcChecked
+from testbed.faults.event import FaultEvent
 from testbed.faults.fault import ScheduledFault
 from testbed.metrics.cpu_use import CpuReading
 from testbed.metrics.reader import LabReader

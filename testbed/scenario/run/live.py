@@ -13,7 +13,7 @@ from agents.nic.client import AgentClient
 from testbed.fabric.link_probes import LinkProbeCounts
 from testbed.fabric.live import Lab
 from testbed.fabric.ring_drops import ring_drops
-from testbed.faults.controller import FaultEvent
+from testbed.faults.event import FaultEvent
 from testbed.faults.fault import ScheduledFault
 from testbed.faults.session import FaultSession
 from testbed.metrics.measured import RecoveryTime, write_recovery

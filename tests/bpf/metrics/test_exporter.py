@@ -32,7 +32,7 @@ from agents.bpf.maps import MappedArray
 from testbed.errors import PreflightError, UsageError
 from testbed.fabric.paths import lab_paths
 from testbed.fabric.state import Phase
-from testbed.faults.controller import FaultEvent
+from testbed.faults.event import FaultEvent
 from testbed.faults.fault import ScheduledFault
 from testbed.faults.ledger import Entry, Ledger
 from testbed.faults.schedule import Schedule
@@ -143,7 +143,10 @@ def test_every_metric_of_the_catalogue_can_be_scraped(shaped_lab: PinnedLab) -> 
     with MeasuredTimes(shaped_lab.paths.folder, STEP, "all-reduce") as times:
         times.add(3_000_000)
     write_recovery(shaped_lab.paths.folder, [RecoveryTime("f1", "detect", 5_000_000)])
-    with exporter_running(port=0) as url, announce_run(shaped_lab.paths.folder, RunInfo("flap", "r1", 42)):
+    with (
+        exporter_running(port=0, fault_kinds=["loss"]) as url,
+        announce_run(shaped_lab.paths.folder, RunInfo("flap", "r1", 42)),
+    ):
         page = scrape(url)
     # CPU use needs a second's worth of ticks; it has a test of its own
     recent = {"mrc_testbed_host_saturated", "mrc_testbed_cpu_busy_ratio", "mrc_testbed_cpu_softirq_ratio"}
@@ -204,7 +207,7 @@ def test_outages_are_counted_by_link(pinned_lab: PinnedLab, url: str) -> None:
     ledger = Ledger(pinned_lab.paths.faults)
     ledger.create()
     link = pinned_lab.clos.link("h0:1")
-    ledger.record(FaultEvent("applied", "f1", "link-flap", (link.name,), 1, 2).as_record())
+    ledger.record(FaultEvent("applied", "f1", "link-flap", (link.name,), 1, 2, is_outage=True).as_record())
     page = scrape(url)
     assert value(page, "mrc_link_flaps_total", lab="observed", plane="1", link=link.name) == 1
     assert value(page, "mrc_faults_injected_total", lab="observed", kind="link-flap") == 1

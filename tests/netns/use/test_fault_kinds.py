@@ -21,7 +21,7 @@ from testbed.fabric.port_fault import read_account
 from testbed.fabric.process import ProcessIdentity, is_alive
 from testbed.fabric.routes import write_routes
 from testbed.fabric.state import read_state
-from testbed.faults.controller import FaultEvent
+from testbed.faults.event import FaultEvent
 from testbed.faults.interactive import LabFaults, parse_fault
 from testbed.metrics.lab_watch import open_reader
 from testbed.topology.clos import Clos

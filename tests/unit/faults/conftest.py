@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from testbed.errors import FabricError
-from testbed.faults.controller import FaultController, PortAccount
+from testbed.faults.controller import FaultController
 from testbed.faults.effects import HostRequests
+from testbed.faults.event import PortAccount
 from testbed.faults.fault import ScheduledFault
 from testbed.faults.ledger import Ledger
 from testbed.faults.rule import FrameRule

@@ -6,12 +6,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from pydantic import TypeAdapter
 
 from agents.abi import EvState, NicCounter, PortCounter
 from testbed import metrics
-from testbed.faults.spec import Fault
-from testbed.metrics import buckets, collector, counters, fault_record, series
+from testbed.metrics import buckets, collector, counters, series
 from testbed.metrics.catalogue import METRICS
 from testbed.metrics.histogram import bucket_lower_ns
 from testbed.metrics.metric import Metric, MetricType
@@ -114,11 +112,6 @@ def test_every_counter_of_a_port_has_a_metric() -> None:
 
 def test_every_state_of_an_ev_is_exported_but_unused() -> None:
     assert set(EvState) - set(series.EV_STATES) == {EvState.UNUSED, EvState.STATE_COUNT}
-
-
-def test_kinds_that_take_a_link_down_exist() -> None:
-    schema = TypeAdapter(Fault).json_schema()
-    assert set(schema["discriminator"]["mapping"]) >= fault_record.OUTAGE_KINDS
 
 
 def test_the_reference_page_is_up_to_date() -> None:

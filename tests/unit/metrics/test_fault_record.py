@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.faults.controller import FaultEvent
 from testbed.faults.effects import Rule
+from testbed.faults.event import FaultEvent
 from testbed.faults.fault import ScheduledFault
 from testbed.faults.ledger import Entry, Ledger, Phase
 from testbed.faults.rule import FrameRule
@@ -36,7 +36,7 @@ def entry(fault_id: str, kind: str, phase: Phase = Phase.ON) -> Entry:
 
 def event(action: str, kind: str, *links: str) -> dict[str, object]:
     assert action in ("applied", "cleared")
-    return FaultEvent(action, "f", kind, links, 10, 11).as_record()  # type: ignore[arg-type]
+    return FaultEvent(action, "f", kind, links, 10, 11, is_outage=kind != "loss").as_record()  # type: ignore[arg-type]
 
 
 def test_a_lab_without_faults_has_none(tmp_path: Path) -> None:

@@ -1,0 +1,87 @@
+"""What a fault did, and when. Pure."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from testbed.faults.fault import ScheduledFault
+
+Action = Literal["applied", "cleared"]
+
+
+@dataclass(frozen=True, slots=True)
+class PortAccount:
+    """What a fault did to the frames that left one port, since it began to act there.
+
+    Attributes:
+        port_id: the egress port.
+        met: frames of those it is about.
+        count: frames it hit; of background traffic, frames it sent.
+        data_count: those of them that carried data: not SACKs, not probes.
+        first_ns, last_ns: CLOCK_MONOTONIC of the first and the last that carried data; 0 if none did.
+    """
+
+    port_id: int
+    met: int
+    count: int
+    data_count: int
+    first_ns: int
+    last_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class FaultEvent:
+    """What was really done when; times are CLOCK_MONOTONIC.
+
+    Attributes:
+        action: the fault began or ceased to act; a flap of a run does both at each outage.
+        fault_id: its id.
+        kind: its kind.
+        links: names of those concerned.
+        before_ns: just before the first place changed.
+        after_ns: just after the last place changed.
+        detail: what tells it from others of its kind; may be empty.
+        nodes: names of those it was selected by, if it was.
+        is_losing: whether a frame that it hits is lost.
+        is_outage: whether its links are down, rather than impaired.
+        accounts: with `cleared`, what it did at each port while it acted.
+    """
+
+    action: Action
+    fault_id: str
+    kind: str
+    links: tuple[str, ...]
+    before_ns: int
+    after_ns: int
+    detail: str = ""
+    nodes: tuple[str, ...] = ()
+    is_losing: bool = False
+    is_outage: bool = False
+    accounts: tuple[PortAccount, ...] = ()
+
+    def as_record(self) -> dict[str, Any]:
+        """The event as a line of events.jsonl."""
+        return {"time_ns": self.after_ns, "event": f"fault-{self.action}", **dataclasses.asdict(self)}
+
+
+def event_of(
+    fault: ScheduledFault,
+    action: Action,
+    before_ns: int,
+    after_ns: int,
+    accounts: tuple[PortAccount, ...] = (),
+) -> FaultEvent:
+    """The event of *fault* having begun or ended."""
+    return FaultEvent(
+        action,
+        fault.fault_id,
+        fault.kind,
+        fault.links,
+        before_ns,
+        after_ns,
+        detail=fault.detail,
+        nodes=fault.nodes,
+        is_losing=fault.is_losing,
+        is_outage=fault.is_outage,
+        accounts=accounts,
+    )
