@@ -1,8 +1,8 @@
-"""campaign stats | baseline | check: what the runs of a campaign say together, and whether they got worse."""
+"""campaign stats | baseline | check | export: what the runs of a campaign say together."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import typer
 from rich.console import Group, RenderableType
@@ -22,11 +22,12 @@ from testbed.campaign.gate import (
 )
 from testbed.campaign.row import NOT_RUN
 from testbed.campaign.statistics import Estimate, estimate
+from testbed.campaign.tables import TABLES, RunFolder, finished_runs, rows_of, write_csv
 from testbed.cli.campaign_options import CAMPAIGNS, CampaignName, CampaignsFolder
 from testbed.cli.options import Settings, command
 from testbed.cli.render import plain_table, show
 from testbed.document.one_step import write_in_one_step
-from testbed.errors import TestbedError, UsageError
+from testbed.errors import PreflightError, TestbedError, UsageError
 from testbed.scenario.spec.quantity import Dimension
 from testbed.units import parse_ratio
 
@@ -39,6 +40,7 @@ def register(app: typer.Typer) -> None:
     command(app, "stats")(stats)
     command(app, "baseline")(baseline)
     command(app, "check")(check_campaign)
+    command(app, "export")(export)
 
 
 def stats(settings: Settings, what: CampaignName, campaigns: CampaignsFolder = CAMPAIGNS) -> None:
@@ -139,6 +141,47 @@ def check_campaign(
         lines="findings",
     )
     return status
+
+
+def export(
+    settings: Settings,
+    what: CampaignName,
+    into: Annotated[Path, typer.Option("--into", metavar="FOLDER", help="Folder for the tables; made.")],
+    file_format: Annotated[
+        Literal["csv", "parquet"], typer.Option("--format", help="parquet needs mrc-testbed[data].")
+    ] = "csv",
+    campaigns: CampaignsFolder = CAMPAIGNS,
+) -> None:
+    """Write tables for pandas, R or a spreadsheet: runs, figures, and samples over time.
+
+    Takes the folder of a campaign or of one run.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed campaign export loss-ratio --into tables
+      mrc-testbed campaign export runs/t0-t1-flap/latest --into tables
+    """
+    found = Path(what) if (Path(what) / "manifest.json").is_file() else find_campaign(campaigns, what)
+    runs = finished_runs(found)
+    try:
+        into.mkdir(parents=True, exist_ok=True)
+        for table in TABLES:
+            path = into / f"{table}.{file_format}"
+            write_csv(path, table, runs) if file_format == "csv" else _write_parquet(path, table, runs)
+    except OSError as error:
+        raise TestbedError(f"{into} cannot be written: {error.strerror or error}") from error
+    settings.progress(f"{len(runs)} runs in {into}")
+
+
+def _write_parquet(path: Path, table: str, runs: list[RunFolder]) -> None:
+    try:
+        import pandas as pd  # noqa: PLC0415 - optional, and slow to import
+
+        pd.DataFrame(rows_of(table, runs)).to_parquet(path, index=False)
+    except ImportError as error:
+        raise PreflightError(
+            "Parquet needs pandas and pyarrow", hint="pip install 'mrc-testbed[data]', or --format csv"
+        ) from error
 
 
 def cells_of(folder: CampaignFolder) -> tuple[Cell, ...]:

@@ -26,6 +26,7 @@ COMMANDS = [
     "bench write-lat",
     "campaign baseline",
     "campaign check",
+    "campaign export",
     "campaign list",
     "campaign report",
     "campaign resume",

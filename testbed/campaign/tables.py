@@ -1,0 +1,161 @@
+"""Results of runs and campaigns as tables: rows of plain values for CSV, Parquet, pandas and R.
+
+Three tables, each row with the `run` it is of: `runs` has one row per run, `figures` one per figure of a run,
+`samples` one per value of series.csv, in long form. Times and values are in the base unit that `unit` names.
+"""
+
+import csv
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from testbed.campaign.figures import run_figures
+from testbed.campaign.folder import CampaignFolder
+from testbed.errors import UsageError
+from testbed.scenario.spec.quantity import Dimension
+
+Row = dict[str, str | int | float | None]
+
+TABLES: Final = ("runs", "figures", "samples")
+UNITS: Final = {
+    Dimension.COUNT: "1",
+    Dimension.RATIO: "1",
+    Dimension.TIME: "ns",
+    Dimension.RATE: "bit/s",
+    Dimension.SIZE: "B",
+}
+_SUFFIX_UNITS: Final = {"ns": "ns", "bps": "bit/s", "bytes": "B", "ratio": "1"}
+_COLUMN: Final = re.compile(
+    r"(?P<metric>.+?)(?:_(?P<node>h\d+))?(?:_plane(?P<plane>\d+))?(?:_(?P<suffix>ns|bps|bytes|ratio))?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """A finished run: its folder, its manifest, and what a campaign varied for it."""
+
+    path: Path
+    manifest: Mapping[str, Any]
+    varied: Mapping[str, str]
+
+
+def finished_runs(path: Path) -> list[RunFolder]:
+    """The runs of a result folder, which is one run's or a campaign's, in order.
+
+    Raises:
+        UsageError: it is neither, or no run in it has ended.
+    """
+    if (path / "plan.json").is_file() and (path / "journal.jsonl").is_file():
+        folder = CampaignFolder.open(path)
+        found = []
+        for run in sorted(folder.plan.runs, key=lambda run: run.index):
+            entry, manifest = folder.entry(run), folder.manifest(run)
+            if entry is not None and entry.folder is not None and manifest is not None:
+                found.append(RunFolder(path / entry.folder, manifest, run.place))
+    else:
+        try:
+            manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{path}: neither a run nor a campaign: {error}") from error
+        found = [RunFolder(path, manifest, {})]
+    if not (ended := [run for run in found if "expectations" in run.manifest]):
+        raise UsageError(f"{path}: no run in it has ended")
+    return ended
+
+
+def run_row(run: RunFolder) -> Row:
+    """What was varied, the seed, the verdict, and the machine of a run."""
+    manifest = run.manifest
+    provenance = manifest["provenance"]
+    return {
+        "run": manifest["run"],
+        "scenario": manifest["scenario"],
+        **run.varied,
+        "seed": manifest["seed"],
+        "status": manifest["status"],
+        "trusted": int(manifest["trusted"]),
+        "started_utc": manifest["started_utc"],
+        "duration_ns": manifest["duration_ns"],
+        "version": provenance["mrc_testbed"],
+        "runtime": provenance["runtime"],
+        "kernel": provenance["kernel"],
+        "cpu": provenance["cpu"],
+    }
+
+
+def figure_rows(run: RunFolder) -> Iterator[Row]:
+    """Each figure of a run: those of its workloads, expectations, comparisons and faults."""
+    for name, figure in run_figures(run.manifest).items():
+        yield {
+            "run": run.manifest["run"],
+            "figure": name,
+            "value": figure.value,
+            "unit": UNITS[figure.dimension],
+            "better": figure.better,
+        }
+
+
+def sample_rows(run: RunFolder) -> Iterator[Row]:
+    """Each value of a run's series.csv that is not empty: `time_ns` is the end of its interval.
+
+    Raises:
+        UsageError: the file cannot be read.
+    """
+    path = run.path / "series.csv"
+    try:
+        with path.open(encoding="utf-8", newline="") as stream:
+            for values in csv.DictReader(stream):
+                time_ns, interval_ns = int(values.pop("time_ns")), int(values.pop("interval_ns"))
+                for column, text in values.items():
+                    if text:
+                        yield {
+                            "run": run.manifest["run"],
+                            "time_ns": time_ns,
+                            "interval_ns": interval_ns,
+                            **_split(column),
+                            "value": float(text),
+                        }
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: {error}") from error
+
+
+def rows_of(table: str, runs: list[RunFolder]) -> Iterator[Row]:
+    """The rows of one of TABLES, run after run."""
+    for run in runs:
+        match table:
+            case "runs":
+                yield run_row(run)
+            case "figures":
+                yield from figure_rows(run)
+            case _:
+                yield from sample_rows(run)
+
+
+def write_csv(path: Path, table: str, runs: list[RunFolder]) -> None:
+    """Writes one of TABLES; columns are those of all rows, in the order in which they first occur."""
+    columns: dict[str, None] = {}
+    for row in rows_of(table, runs):
+        columns |= dict.fromkeys(row)
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, columns, restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows_of(table, runs))
+
+
+def _split(column: str) -> Row:
+    """Node, plane, metric and unit of a column of series.csv, such as `tx_plane0_bytes`."""
+    if column.startswith("goodput_of_"):
+        workload = column.removeprefix("goodput_of_").removesuffix("_bps")
+        return {"node": None, "plane": None, "metric": f"goodput({workload})", "unit": "bit/s"}
+    found = _COLUMN.fullmatch(column)
+    parts: Mapping[str, str | None] = {} if found is None else found.groupdict()
+    plane, suffix = parts.get("plane"), parts.get("suffix")
+    return {
+        "node": parts.get("node"),
+        "plane": None if plane is None else int(plane),
+        "metric": parts.get("metric") or column,
+        "unit": "1" if suffix is None else _SUFFIX_UNITS[suffix],
+    }

@@ -1,0 +1,37 @@
+"""Results for notebooks: `testbed.results.load("campaigns/loss-ratio/latest")` gives pandas DataFrames.
+
+Needs pandas: `pip install mrc-testbed[data]`. Columns: docs/guide/campaigns.md, "Data".
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from testbed.campaign.tables import finished_runs, rows_of
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The tables of a run or campaign; `run` joins them.
+
+    Attributes:
+        runs: a row per run that ended.
+        figures: a row per figure of a run.
+        samples: a row per value over time.
+    """
+
+    runs: pd.DataFrame
+    figures: pd.DataFrame
+    samples: pd.DataFrame
+
+
+def load(path: str | os.PathLike[str]) -> Results:
+    """The results in a folder of `run` or `campaign run`.
+
+    Raises:
+        UsageError: it is neither, or no run in it has ended.
+    """
+    runs = finished_runs(Path(path))
+    return Results(*(pd.DataFrame(rows_of(table, runs)) for table in ("runs", "figures", "samples")))
