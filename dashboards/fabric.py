@@ -18,7 +18,7 @@ def fabric() -> Dashboard:
     return board(
         "fabric",
         "MRC / Fabric",
-        "Links and queues. A direction of a link is told by the link and the node that sends into it. "
+        "Links and queues. A direction of a link is identified by the link and the node that sends into it. "
         "Queues are there only where the topology sets port_rate (a shaped lab).",
         [
             Section("Links", _links()),

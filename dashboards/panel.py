@@ -101,7 +101,7 @@ def number(
 
 
 def buckets_over_time(title: str, description: str, expression: str, *, width: int = 24) -> heatmap.Panel:
-    """A heatmap of the histogram whose buckets *expression* returns by `le`: colour tells how many."""
+    """A heatmap of the histogram whose buckets *expression* returns by `le`: colour is the count."""
     panel = _begun(heatmap.Panel(), title, description, [(expression, "{{le}}")], width, 10)
     panel.targets([_query(expression, "{{le}}", 0).format(prometheus_kinds.PromQueryFormat.HEATMAP)])
     panel.y_axis(heatmap.YAxisConfig().unit("s"))

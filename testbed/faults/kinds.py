@@ -250,7 +250,7 @@ class Reorder(FrameFault):
 
 
 class SlowLink(LinkFault):
-    """A link transmits at a share of its rate and tells nobody; shaped fabrics only."""
+    """A link runs at reduced rate with no signalling; shaped fabrics only."""
 
     needs_queue: ClassVar[bool] = True
 

@@ -20,7 +20,7 @@ PAUSE_MAX_NS: Final = 8 * 10**9
 
 
 class Blackhole(NodeFault):
-    """A switch forwards nothing, though its links are up and nobody is told; selects switches."""
+    """A switch forwards nothing, though its links stay up, with no signalling; selects switches."""
 
     kind: Literal["blackhole"]
 

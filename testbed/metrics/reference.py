@@ -10,8 +10,8 @@ _HEAD = """\
 # Metrics
 
 What `mrc-testbed metrics serve` exports. Counters are cumulative since the lab was made and go on when the
-exporter restarts. Times are in seconds, sizes in bytes. A direction of a link is told by `link` and by the
-`node` that sends into it; `tier` is host, t0 or t1.
+exporter restarts. Times are in seconds, sizes in bytes. A direction of a link is identified by `link` and by
+the `node` that sends into it; `tier` is host, t0 or t1.
 
 Histograms have nine buckets to the octave, so a quantile that Prometheus computes from them is within
 9.4 % of the one in the result folder of a run, whatever the distribution. Never average quantiles; add

@@ -17,7 +17,7 @@ RUN_INFO: Final = Metric(
     "1 while a run uses the lab; the labels name it.",
 )
 BUILD_INFO: Final = Metric(
-    "mrc_testbed_build_info", _GAUGE, "", ("version", "python", "kernel"), "1; the labels tell versions."
+    "mrc_testbed_build_info", _GAUGE, "", ("version", "python", "kernel"), "1; versions are labels."
 )
 HOST_SATURATED: Final = Metric(
     "mrc_testbed_host_saturated",

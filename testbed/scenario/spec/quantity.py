@@ -181,7 +181,7 @@ QUANTITIES: Final = (
     QuantityKind(
         "pauses",
         Dimension.COUNT,
-        "PFC frames that told a port to pause in the window, over all ports.",
+        "PFC frames that paused a port in the window, over all ports.",
         better="less",
     ),
     QuantityKind(

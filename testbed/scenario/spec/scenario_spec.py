@@ -49,7 +49,7 @@ class TransportSpec(BaseModel):
         default="mrc",
         description="The transport protocol: mrc; rocev2 and infiniband: a reliable connection on one path "
         "per QP; spray-gbn: one that takes all paths in turn; tcp and mptcp: the hosts' own kernels, mptcp "
-        "with a subflow per plane. docs/explanation/transports.md tells how each differs.",
+        "with a subflow per plane. docs/explanation/transports.md describes how each differs.",
     )
     qps: int = Field(
         default=1, ge=1, le=256, description="QPs per pair of hosts, for workloads that name none."
