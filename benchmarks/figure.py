@@ -22,7 +22,7 @@ class Figure:
         name: what was measured.
         unit: of the samples.
         samples: one per repetition, in order.
-        target: what it is meant to reach, as text; empty if it is only told.
+        target: what it is meant to reach, as text; empty if it is only reported.
     """
 
     benchmark: str

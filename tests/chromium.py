@@ -149,17 +149,17 @@ class Browser:
                 return result
             self._note(answer.get("method", ""), answer.get("params", {}))
 
-    def _note(self, event: str, told: dict[str, Any]) -> None:
+    def _note(self, event: str, reported: dict[str, Any]) -> None:
         match event:
             case "Network.requestWillBeSent":
-                self.requested.append(told["request"]["url"])
+                self.requested.append(reported["request"]["url"])
             case "Runtime.exceptionThrown":
-                details = told["exceptionDetails"]
+                details = reported["exceptionDetails"]
                 self.console.append(details.get("exception", {}).get("description", details["text"]))
-            case "Runtime.consoleAPICalled" if told["type"] in ("error", "assert"):
-                self.console.append(" ".join(str(each.get("value")) for each in told["args"]))
-            case "Log.entryAdded" if told["entry"]["level"] == "error":
-                self.console.append(f"{told['entry']['text']} {told['entry'].get('url', '')}")
+            case "Runtime.consoleAPICalled" if reported["type"] in ("error", "assert"):
+                self.console.append(" ".join(str(each.get("value")) for each in reported["args"]))
+            case "Log.entryAdded" if reported["entry"]["level"] == "error":
+                self.console.append(f"{reported['entry']['text']} {reported['entry'].get('url', '')}")
 
     def _next_message(self) -> dict[str, Any]:
         while b"\0" not in self._received:

@@ -1,6 +1,6 @@
 """A stand-in for Grafana's HTTP API: the paths that we use, its answers and its refusals.
 
-Written from the reference of the HTTP API; what a real Grafana thinks of us is told by
+Written from the reference of the HTTP API; what a real Grafana thinks of us is notified by
 `mrc-testbed up --observe` on a machine that has one.
 """
 

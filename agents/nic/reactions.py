@@ -200,8 +200,8 @@ class Reactions:
     def _heartbeat(self, now_ns: int) -> None:
         """Shows the kernel that the agent is alive; without a heartbeat QPs end by themselves.
 
-        Now and then each QP is lent a frame: whatever it makes of it, the kernel then sees whether the QP's
-        clock still ticks.
+        Now and then each QP gets a transmit buffer, used or not: the kernel then sees whether the QP's timer
+        still runs.
         """
         self._device.control.heartbeat_ns = now_ns
         self._heartbeat_ns = now_ns + HEARTBEAT_NS

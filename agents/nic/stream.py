@@ -1,8 +1,8 @@
 """A connection of the kernel's own TCP or MPTCP that carries messages as a QP does.
 
 A message is written to the socket from the sender's registered memory and read from it into the receiver's,
-which then answers. Depth, laps, immediates and completions are those of a QP; how bytes cross the fabric is
-the kernel's business alone. Everything happens in the agent's event loop.
+which then answers. Depth, iterations, immediates and completions are those of a QP; the kernel alone carries
+the bytes. Everything happens in the agent's event loop.
 """
 
 import asyncio

@@ -48,7 +48,7 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """What tells it from the other cells, such as `flap transport.window=32`."""
+        """What distinguishes it from the other cells, such as `flap transport.window=32`."""
         return " ".join((self.scenario, *(f"{name}={value}" for name, value in self.place.items())))
 
     @property

@@ -223,7 +223,7 @@ def live_stage(
         name: of the lab; one of that name that is up is used for runs of its topology.
         runtime: for labs that are made; None: as `up` chooses.
         force: called at the second signal during a run.
-        progress: hears what is going on.
+        progress: called with the present step.
     """
 
     @contextmanager

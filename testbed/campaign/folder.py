@@ -180,7 +180,7 @@ class CampaignFolder:
                 (self.path / entry.folder / "manifest.json").read_text(encoding="utf-8")
             )
         except (OSError, ValueError):
-            return None  # somebody removed it: the journal still tells the status
+            return None  # somebody removed it: the journal still has the status
         return found
 
     def flows(self, run: PlannedRun) -> dict[str, float]:

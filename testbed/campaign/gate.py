@@ -187,7 +187,7 @@ def check(cells: Sequence[Cell], baseline: Baseline, tolerance: float) -> tuple[
 
 
 def gate_status(findings: Sequence[GateFinding]) -> int:
-    """The exit status: 4 when something got worse or is gone, 7 when something cannot be told, else 0."""
+    """The exit status: 4 when something got worse or is gone, 7 when something cannot be decided, else 0."""
     outcomes = {finding.outcome for finding in findings}
     if outcomes & {"worse", "gone"}:
         return Status.FAILED.exit_code

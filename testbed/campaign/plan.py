@@ -52,7 +52,9 @@ class PlannedRun:
 
     @property
     def key(self) -> str:
-        """What tells it from the other runs of the campaign, such as `flap transport.window=32 seed=7`."""
+        """What distinguishes it from the campaign's other runs, such as `flap transport.window=32
+        seed=7`.
+        """
         variant = "" if self.plan.variant is None else f" {self.plan.variant}"
         return f"{self.scenario}{variant}{self._varied} seed={self.plan.seed}"
 
@@ -235,7 +237,7 @@ def _text(value: Tree) -> str:
 
 
 def _same_keys(runs: list[PlannedRun]) -> list[Problem]:
-    """Two runs that nothing tells apart: the same file twice, or a value twice."""
+    """Two runs that nothing distinguishes: the same file twice, or a value twice."""
     seen: set[str] = set()
     problems = []
     for run in runs:

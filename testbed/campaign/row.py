@@ -20,7 +20,7 @@ class SummaryRow:
 
     Attributes:
         index: its number in the order of the file, from 1.
-        key: what tells it from the others.
+        key: what distinguishes it from the others.
         scenario: name of the scenario.
         varied: dotted key -> value.
         seed: of the run.

@@ -554,8 +554,8 @@ local function dissect(tvb, pinfo, root, source_port, udp_bytes)
    return finish(nil)
 end
 
--- Lets another dissector go on. What it finds malformed it has shown by the time that Lua hears of it.
-local function hand_on(dissector, tvb, pinfo, root)
+-- Lets another dissector go on. What it finds malformed it has shown by the time that Lua returns.
+local function call_dissector(dissector, tvb, pinfo, root)
    local is_sound, length = pcall(dissector.call, dissector, tvb, pinfo, root)
    return is_sound and length or tvb:captured_len()
 end
@@ -569,7 +569,7 @@ end
 
 function mrc.dissector(tvb, pinfo, root)
    if former and tvb:captured_len() > 0 and not is_ours(tvb(0, 1):uint()) then
-      return hand_on(former, tvb, pinfo, root)
+      return call_dissector(former, tvb, pinfo, root)
    end
    local length = last_of(udp_length)
    return dissect(tvb, pinfo, root, pinfo.src_port, length and length.value)
@@ -579,14 +579,14 @@ local udp = DissectorTable.get("ip.proto"):get_dissector(17)
 local udp_ports = DissectorTable.get("udp.port")
 
 -- The source port is half of an EV, not a service, though Wireshark would ask the lower of the two ports first.
-local function hand_on_to_udp(tvb, pinfo, root)
+local function call_udp(tvb, pinfo, root)
    local source_port = tvb(0, 2):uint()
    local service = udp_ports:get_dissector(source_port)
    if not service or source_port == mrc.prefs.udp_port then
-      return hand_on(udp, tvb, pinfo, root)
+      return call_dissector(udp, tvb, pinfo, root)
    end
    udp_ports:remove(source_port, service)
-   local length = hand_on(udp, tvb, pinfo, root)
+   local length = call_dissector(udp, tvb, pinfo, root)
    udp_ports:add(source_port, service)
    return length
 end
@@ -594,10 +594,10 @@ end
 -- A trimmed packet keeps its lengths, which Wireshark's own UDP would call malformed.
 function mrc_udp.dissector(tvb, pinfo, root)
    if tvb:captured_len() < UDP_BYTES or tvb(2, 2):uint() ~= mrc.prefs.udp_port then
-      return hand_on(udp, tvb, pinfo, root)
+      return call_dissector(udp, tvb, pinfo, root)
    end
    if not was_trimmed() then
-      return hand_on_to_udp(tvb, pinfo, root)
+      return call_udp(tvb, pinfo, root)
    end
    local tree = root:add(mrc_udp, tvb(0, UDP_BYTES))
    tree:add(udp_fields.source_port, tvb(0, 2))
@@ -645,7 +645,7 @@ end
 
 function srv6.dissector(tvb, pinfo, root)
    add_carrier(root)
-   return hand_on(ipv6_in_ipv6, tvb, pinfo, root)
+   return call_dissector(ipv6_in_ipv6, tvb, pinfo, root)
 end
 
 -- ---- registration ----------------------------------------------------------------------------------------

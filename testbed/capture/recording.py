@@ -16,7 +16,7 @@ from testbed.topology.element import Port
 
 _APPLICATION: Final = "mrc-testbed capture"
 _WAIT_NS: Final = 50_000_000
-_FATES: Final = {
+_VERDICTS: Final = {
     PortCounter.DROP_LINK_DOWN: "lost here: a fault holds the link down",
     PortCounter.DROP_LOSS: "lost here: a fault's random loss",
     PortCounter.DROP_QUEUE_FULL: "lost here: the port's queue was full",
@@ -62,7 +62,7 @@ class Recording:
         self._selection = selection
         self._file = file
         self._faults = faults
-        faults.news()  # of the time before
+        faults.new_lines()  # of the time before
         self._comments = deque(
             FaultLine(window.start_ns, f"fault {window.fault_id} ({window.kind}) acts already")
             for window in faults.windows
@@ -93,7 +93,7 @@ class Recording:
         self.count.missed = self._tap.lost_frames
 
     def _write(self, frames: Iterator[TappedFrame], frames_max: int | None) -> None:
-        self._comments.extend(self._faults.news())
+        self._comments.extend(self._faults.new_lines())
         left = None if frames_max is None else frames_max - self.count.frames
         for frame in islice(frames, left):
             self.count.frames += 1
@@ -107,7 +107,7 @@ class Recording:
         while self._comments and self._comments[0].time_ns <= frame.time_ns - self._tap.epoch_ns:
             comments.append(self._comments.popleft().text)
         if frame.was_lost:
-            comments.append(_FATES.get(frame.fate, f"lost here: {frame.fate.name}"))
+            comments.append(_VERDICTS.get(frame.verdict, f"lost here: {frame.verdict.name}"))
         return packet_block(
             position,
             frame.time_ns,

@@ -44,21 +44,21 @@ class TappedFrame:
     Attributes:
         time_ns: since the Unix epoch; on a shaped port when it reaches the far end of the link.
         port_id: the egress port.
-        fate: PortCounter.TX_PACKETS, or the drop it was counted as.
+        verdict: PortCounter.TX_PACKETS, or the drop it was counted as.
         frame_bytes: its length.
         octets: what was kept of it.
     """
 
     time_ns: int
     port_id: int
-    fate: PortCounter
+    verdict: PortCounter
     frame_bytes: int
     octets: bytes
 
     @property
     def was_lost(self) -> bool:
         """Whether it never reached the far end."""
-        return self.fate is not PortCounter.TX_PACKETS
+        return self.verdict is not PortCounter.TX_PACKETS
 
 
 class Tap:

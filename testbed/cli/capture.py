@@ -98,12 +98,12 @@ def capture(
                     recording.finish(frames_max=count)
                 except BrokenPipeError:
                     return  # whoever read the packets has seen enough
-    _tell(settings, write, selection, recording.count)
+    _report(settings, write, selection, recording.count)
 
 
 @contextmanager
 def _destination(write: str, forwarding: str | None) -> Iterator[IO[bytes]]:
-    """Where the file goes; with the *forwarding* of the lab, to a tshark that is told of it."""
+    """Where the file goes; with the *forwarding* of the lab, to a tshark that knows it."""
     if forwarding is not None:
         with _tshark(forwarding) as pipe:
             yield pipe
@@ -148,7 +148,7 @@ def _tshark(forwarding: str) -> Iterator[IO[bytes]]:
         process.wait()
 
 
-def _tell(settings: Settings, write: str, selection: Selection, count: CaptureCount) -> None:
+def _report(settings: Settings, write: str, selection: Selection, count: CaptureCount) -> None:
     ports = len(selection.ports)
     if write in {"", STDOUT}:
         text = f"{count.frames} packets at {ports} ports, {count.lost_on_the_way} of them lost there"

@@ -72,7 +72,7 @@ def run_to_exit_code(command: Callable[[], object], arguments: Sequence[str]) ->
 
 
 def _say_why(error: BaseException, arguments: Sequence[str]) -> int:
-    """The status for *error*, which is told to the user: his mistake, his wish, or our bug."""
+    """The status for *error*, which is reported to the user: user error, interruption, or bug."""
     match error:
         case TestbedError():
             _say_error(error.message, error.hint)

@@ -146,7 +146,7 @@ def add(
 
 @command(app, "kinds", flags=())
 def kinds(settings: Settings) -> None:
-    """What can break: each kind of fault, where it acts, and what it is told besides an end.
+    """Kinds of fault, with target and parameters.
 
     [bold]Examples[/bold]
 

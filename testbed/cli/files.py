@@ -43,7 +43,7 @@ def validate(
     """Check files: keys, units, names, selectors against the fabric. Runs nothing, needs no root.
 
     Everything that is wrong is listed with its line, rates that this machine
-    cannot carry too, and a warning tells when it can, but frames may be late.
+    cannot carry too, and a warning says when it can, but frames may be late.
     The exit status is 2 when a file is wrong.
 
     [bold]Examples[/bold]

@@ -86,7 +86,7 @@ def up(
         runtime=runtime,
         reconfigure=reconfigure,
         spared=hosts_under_faults(settings.name),
-        progress=lambda progress: _tell(settings, progress),
+        progress=lambda progress: _show_progress(settings, progress),
     )
     if status_now.note:
         say(settings.stderr, status_now.note)
@@ -177,7 +177,7 @@ def _has_stack() -> bool:
     return stack_paths().state_file.exists()
 
 
-def _tell(settings: Settings, progress: BuildProgress) -> None:
+def _show_progress(settings: Settings, progress: BuildProgress) -> None:
     settings.progress(progress.what, progress.done_count, progress.total_count)
 
 

@@ -27,7 +27,7 @@ SCHEMA_VERSION: Final = 1
 _FLAP_S: Final = 5.0
 _KEY_WAIT_S: Final = 0.25
 _ROWS_BESIDE_LINKS: Final = 26
-_PATIENCE_S: Final = 60.0
+_WAIT_S: Final = 60.0
 _INTERVAL_MIN_NS: Final = 100_000_000
 _INTERVAL_MAX_NS: Final = 60_000_000_000
 
@@ -119,7 +119,7 @@ def top(
 def _first_picture(feed: Feed) -> Update:
     seen = 0
     while True:
-        update = feed.wait(seen, _PATIENCE_S)
+        update = feed.wait(seen, _WAIT_S)
         if update is None or update.problem is not None:
             why = "nothing was read from it" if update is None else update.problem
             raise FabricError(f"lab {feed.lab!r} cannot be shown: {why}")
@@ -146,10 +146,10 @@ def _watch(settings: Settings, feed: Feed) -> None:
             if key == "q":
                 return
             if key is not None:
-                view = _obey(key, view, shown, control)
+                view = _on_key(key, view, shown, control)
 
 
-def _obey(key: str, view: View, shown: Update, control: LabControl) -> View:
+def _on_key(key: str, view: View, shown: Update, control: LabControl) -> View:
     """The view after a key."""
     match key:
         case "p":

@@ -110,7 +110,7 @@ class Settings:
         seed: decides random choices; None when not given.
         stdout: where results go.
         stderr: where everything else goes.
-        progress: hears what the command is doing.
+        progress: called with the present step.
         verbosity: -1 for --quiet, otherwise the number of -v.
     """
 
@@ -138,7 +138,7 @@ def command(
     Args:
         app: where it belongs.
         name: as typed.
-        flags: global flags it obeys besides those that all do.
+        flags: global flags it takes besides those that all do.
         needs_root: it touches a lab; without root it is refused at once, but for a dry run or with --virtual.
     """
     accepted = (*flags, *_COMMON_FLAGS)

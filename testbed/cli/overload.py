@@ -40,7 +40,7 @@ class OverloadGate:
     Args:
         insists: whether to let everything through.
         known: what was measured of this machine; asked at most once, and only where ports have rates, as it
-            tells of a measurement that does not count.
+            reports a measurement that does not count.
     """
 
     def __init__(self, *, insists: bool, known: Callable[[], Capacity | None] = known_capacity) -> None:

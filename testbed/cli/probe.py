@@ -1,4 +1,4 @@
-"""probe links: which links of a running lab lose packets, told by packets that hosts send to themselves."""
+"""probe links: which links of a running lab lose packets, by packets that hosts send to themselves."""
 
 from collections.abc import Mapping
 from threading import Event
@@ -53,9 +53,9 @@ def probe_links(
     """Find the links that lose packets.
 
     Every host sends probes to its T0s and T1s that come back to itself by their
-    source route; what gets lost tells which link, or switch, it was. Where
+    source route; what gets lost shows which link, or switch, it was. Where
     faults are injected the answer is graded against them. Losses under about
-    3 probes, or half a percent, are not told from chance: probe for longer.
+    3 probes, or half a percent, are within chance: probe for longer.
 
     [bold]Examples[/bold]
 

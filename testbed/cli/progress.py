@@ -17,14 +17,14 @@ logger = logging.getLogger(__name__)
 
 
 class Progress:
-    """Hears the stages of a command.
+    """Shows the stages of a command.
 
     Args:
         console: stderr.
         is_quiet: show no bar.
 
     Attributes:
-        stage: the last stage heard, with how far it was.
+        stage: the last stage, with how far it was.
     """
 
     def __init__(self, console: Console, *, is_quiet: bool) -> None:

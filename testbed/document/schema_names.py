@@ -25,7 +25,7 @@ def accepted_keys(root: Schema, location: Location) -> list[str]:
 
 
 def discriminator_values(root: Schema, location: Location) -> list[str]:
-    """Accepted values of the key that tells the members of the union at *location* apart, sorted."""
+    """Accepted values of the discriminator of the union at *location*, sorted."""
     candidates = list(_alternatives(root, root))
     for step in location:
         candidates = [inner for schema in candidates for inner in _step(root, schema, step)] or candidates

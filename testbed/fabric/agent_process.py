@@ -27,13 +27,13 @@ READY_TIMEOUT_NS: Final = 60_000_000_000
 """A hundred agents on two busy cores take ten seconds."""
 
 _RTO_MIN_NS: Final = 50_000_000
-"""Longer than a busy machine stands still. What a message loses at its end a tail probe finds sooner.
+"""Longer than a busy machine stands still. What a message loses at its end a tail loss probe finds sooner.
 
 In a shaped fabric it is at least twice the RTT of a packet that finds one queue on its way full."""
 _LATENESS_NS: Final = 2_000_000
 """What a machine is late with a timer or a packet while it does something else."""
 _PTO_UNSHAPED_NS: Final = 5_000_000
-"""RTTs are microseconds there, and nothing is heard while a CPU does something else. With 64 hosts on two
+"""RTTs are microseconds there, and nothing is received while a CPU does something else. With 64 hosts on two
 cores tail loss probes after a millisecond, each a system call, were what it did."""
 _RTO_MIN_RTTS: Final = 8
 _REORDER_UNSHAPED: Final = 16
@@ -122,7 +122,7 @@ def _write_config(paths: LabPaths, clos: Clos, runtime: RuntimeName, host: str) 
 
 
 def nic_settings(clos: Clos, host: str, lateness_ns: int = _LATENESS_NS) -> NicSettings:
-    """What the agent of a host is told of its NIC and the fabric; *lateness_ns* as in `timer_attributes`."""
+    """Configuration of a host's agent; *lateness_ns* as in `timer_attributes`."""
     probing = clos.spec.probing
     return NicSettings(
         host=host,

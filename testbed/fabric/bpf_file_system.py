@@ -12,7 +12,9 @@ from testbed.fabric.lock import exclusive
 from testbed.fabric.paths import LabPaths
 
 _SOURCE: Final = "mrc-testbed-up"
-"""Tells our mount from one that `host prepare` or the user made, which stays when the last lab goes."""
+"""Distinguishes our mount from one that `host prepare` or the user made, which stays when the last lab
+goes.
+"""
 
 _MOUNTS: Final = Path("/proc/self/mounts")
 

@@ -47,7 +47,7 @@ ProgressCallback = Callable[[Progress], None]
 
 
 class Counter:
-    """Counts what is done of a step, and tells; from any thread."""
+    """Counts what is done of a step, and reports it; from any thread."""
 
     def __init__(self, what: str, total_count: int, progress: ProgressCallback) -> None:
         self._what = what

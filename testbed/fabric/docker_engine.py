@@ -81,7 +81,7 @@ class Engine:
         """Our containers, stopped ones too, that bear *label* (`name` or `name=value`).
 
         Raises:
-            FabricError: the engine does not tell.
+            FabricError: the engine does not report it.
         """
         try:
             with self.connected() as api:

@@ -56,8 +56,8 @@ class FaultLog:
         self._read_bytes = 0
         self.windows: list[FaultWindow] = []
 
-    def news(self) -> list[FaultLine]:
-        """What has been added since the last call; the first one tells everything."""
+    def new_lines(self) -> list[FaultLine]:
+        """What has been added since the last call; the first one returns everything."""
         try:
             with self._path.open("rb") as stream:
                 if stream.seek(0, os.SEEK_END) < self._read_bytes:

@@ -23,7 +23,7 @@ from testbed.errors import FabricError, UsageError
 from testbed.fabric.link import IFREQ
 from testbed.fabric.live import Lab
 from testbed.fabric.lock import exclusive
-from testbed.fabric.mptcp import SUBFLOWS_MAX, tell_addresses
+from testbed.fabric.mptcp import SUBFLOWS_MAX, announce_addresses
 from testbed.fabric.namespace import entered
 from testbed.fabric.netlink import (
     Request,
@@ -99,7 +99,7 @@ def _make_interfaces(lab: Lab, host: str) -> None:
             _compute_checksums(_interface(plane))
         route.perform([request for plane in planes for request in _addressed(lab, host, plane)])
         index = lab.clos.node(host).index
-        tell_addresses(
+        announce_addresses(
             [(inner_address(index, plane), _index(plane, is_nic=False)) for plane in planes[:SUBFLOWS_MAX]]
         )
 

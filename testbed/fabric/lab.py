@@ -52,7 +52,7 @@ def up(
         reconfigure: replace a lab that is up with another spec or runtime.
         spared: hosts whose agent a fault has stopped or killed, in a lab that is up.
         made_for: the run that removes the lab at its end; None: it stays until `down`.
-        progress: hears how far it is.
+        progress: called with how far it is.
 
     Raises:
         UsageError: a lab of that name is up with another spec and *reconfigure* is false: the difference is

@@ -1,6 +1,6 @@
 """What flow control does in a live lab: pauses, stalls, buffers, deadlocks. Changes nothing.
 
-Everything is told of a link by the port that sends into it: the port is paused, or waits for credit; the
+Every attribute of a link belongs to the port that sends into it: the port is paused, or waits for credit; the
 switch at the other end sent the pauses, and its buffer fills.
 """
 

@@ -1,6 +1,6 @@
-"""The path manager of a namespace's MPTCP: which addresses it tells of, and how many subflows it makes.
+"""The path manager of a namespace's MPTCP: which addresses it announces, and how many subflows it makes.
 
-A connection begins with one subflow; then each side tells the other its remaining addresses, and the side
+A connection begins with one subflow; then each side announces its remaining addresses, and the side
 that connected adds a subflow to each, from the address that its own routes give.
 
 Source: linux/mptcp_pm.h, linux/genetlink.h.
@@ -49,7 +49,7 @@ class _Address(IntEnum):
     IFINDEX = 7
 
 
-def tell_addresses(addresses: Sequence[tuple[IPv6Address, int]]) -> None:
+def announce_addresses(addresses: Sequence[tuple[IPv6Address, int]]) -> None:
     """Has MPTCP of the calling thread's namespace use these addresses, each with the ifindex it is at.
 
     Raises:
@@ -86,9 +86,9 @@ def _address(address: IPv6Address, ifindex: int) -> bytes:
 def _family(generic: NetlinkSocket) -> int:
     name = attribute(_FAMILY_NAME_KIND, _FAMILY_NAME.encode() + b"\0")
     try:
-        told = generic.ask(Request("find mptcp", _CONTROL, 0, _GENERIC.pack(_GET_FAMILY, 1) + name))
+        reply = generic.ask(Request("find mptcp", _CONTROL, 0, _GENERIC.pack(_GET_FAMILY, 1) + name))
     except FabricError as error:
         raise PreflightError(
             "this kernel has no MPTCP", hint="it needs CONFIG_MPTCP and CONFIG_MPTCP_IPV6"
         ) from error
-    return int(struct.unpack("=H", attributes_of(told[_GENERIC.size :])[_FAMILY_ID])[0])
+    return int(struct.unpack("=H", attributes_of(reply[_GENERIC.size :])[_FAMILY_ID])[0])

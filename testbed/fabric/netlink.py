@@ -163,8 +163,8 @@ def _refusal(request: Request, flags: int, body: bytes) -> FabricError | None:
         return None
     reason = os.strerror(number)
     if flags & _NLM_F_ACK_TLVS:
-        told = attributes_of(body[4 + _HEADER.size :]).get(_NLMSGERR_ATTR_MSG)
-        reason = reason if told is None else f"{reason}: {told.rstrip(bytes(1)).decode()}"
+        text = attributes_of(body[4 + _HEADER.size :]).get(_NLMSGERR_ATTR_MSG)
+        reason = reason if text is None else f"{reason}: {text.rstrip(bytes(1)).decode()}"
     return FabricError(f"{request.what}: {reason} (errno {number})")
 
 

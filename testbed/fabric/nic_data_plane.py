@@ -30,7 +30,7 @@ AGENT_SILENCE_LIMIT_NS: Final = 10_000_000_000
 
 
 def load_nic(paths: LabPaths, clos: Clos, host: str, shared_maps: Mapping[str, int]) -> None:
-    """Loads the NIC of *host*, tells it who it is, and pins it where its agent looks for it.
+    """Loads the NIC of *host*, configures its identity, and pins it where its agent looks for it.
 
     Args:
         paths: of the lab.
@@ -69,7 +69,7 @@ def nic_map_entries(clos: Clos, probe_path_count: int) -> dict[str, int]:
 
 
 def fill_nic(maps: LoadedMaps, clos: Clos, host: Node) -> None:
-    """Tells a NIC who it is and what it starts with."""
+    """Configures identity and initial state of a NIC."""
     map_update(maps.map_fd("nic_config"), c_uint32(0), nic_config(clos, host))
     control = MappedArray(maps.map_fd("nic_control"), NicControl)[0]
     control.heartbeat_limit_ns = AGENT_SILENCE_LIMIT_NS
@@ -99,7 +99,7 @@ def _load_stack(paths: LabPaths, clos: Clos, host: str, nic: BpfObject) -> None:
 
 
 def fill_link_probes(maps: Mapping[str, Descriptor], probed: Sequence[ProbePath]) -> None:
-    """Tells the NIC its probe paths, which it uses when its agent asks it to.
+    """Configures the NIC's probe paths, which it uses when its agent asks it to.
 
     Args:
         maps: descriptors of LINK_PROBE_MAPS, by name.

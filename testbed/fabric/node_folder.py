@@ -12,7 +12,7 @@ from typing import Final
 from testbed.errors import CleanupError, FabricError
 
 _SOURCE: Final = "mrc-testbed-node"
-"""Tells our mounts from those of others."""
+"""Distinguishes our mounts from those of others."""
 
 _OPTIONS: Final = b"mode=0700,size=4m,nr_inodes=64"
 """Room for a socket and a log (agents/nic/log.py) while it is being shortened."""

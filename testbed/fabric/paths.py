@@ -113,7 +113,7 @@ class LabPaths:
         return self.folder / "agents" / host
 
     def agent_config(self, host: str) -> Path:
-        """What the agent is told at its start."""
+        """Configuration of the agent."""
         return self.agent_folder(host) / "agent.json"
 
     def agent_socket(self, host: str) -> Path:

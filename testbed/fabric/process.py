@@ -183,8 +183,8 @@ def freeze(process: ProcessIdentity) -> None:
     deadline_ns = monotonic_ns() + _FREEZE_NS
     if not signal_process(process, signal.SIGSTOP):
         return
-    # Nothing tells a stranger that a process has stopped; it takes as long as a system call does.
-    while is_alive(process) and not is_stopped(process):
+        # No event informs a process that is not the parent that a process has stopped; it takes as long as a
+        # system call does. while is_alive(process) and not is_stopped(process):
         if monotonic_ns() >= deadline_ns:
             raise FabricError(f"process {process.pid} does not stop")
         os.sched_yield()
@@ -210,7 +210,7 @@ def _end(processes: Iterable[ProcessIdentity], steps: Iterable[tuple[signal.Sign
         for number, wait_ns in steps:
             for descriptor in remaining:
                 _send(descriptor, number)
-                _send(descriptor, signal.SIGCONT)  # one that stands still would not hear it
+                _send(descriptor, signal.SIGCONT)  # one that stands still would not receive it
             remaining = _wait_for_exit(remaining, wait_ns)
             if not remaining:
                 break

@@ -10,7 +10,7 @@ from testbed.fabric.process import ProcessIdentity
 from testbed.fabric.state import ContainerRecord, RuntimeName
 
 Report = Callable[[int], None]
-"""Told how many further nodes are done; from any thread."""
+"""Called with how many further nodes are done; from any thread."""
 
 
 class Runtime(Protocol):

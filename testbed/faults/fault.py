@@ -25,7 +25,7 @@ class ScheduledFault:
         fault_id: name by which it is cleared and shown in events and metrics.
         kind: as written.
         seed: 64 bits for random decisions in the data plane; differs between faults of one run.
-        detail: what tells it from others of its kind, for people; may be empty.
+        detail: what distinguishes it from others of its kind, for people; may be empty.
         links: names of the links concerned, in topology order.
         nodes: names of the nodes it was selected by; empty when it was selected by links.
         direction: a is the lower end of a link, b the upper.

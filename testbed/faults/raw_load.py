@@ -202,7 +202,7 @@ def _send_while_wanted(ledger: Ledger, fault_id: str, senders: Iterable[_Sender]
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
-    """Tells one version of a ledger entry from the next."""
+    """Distinguishes one version of a ledger entry from the next."""
     try:
         found = path.stat()
     except FileNotFoundError:

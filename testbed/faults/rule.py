@@ -1,7 +1,7 @@
 """What one fault does to the frames that leave one port, as the data plane's rules say it. Pure.
 
-The numbers are those of struct mrc_fault_rule (agents/include/mrc/fault_abi.h), which tells how chances are
-drawn.
+The numbers are those of struct mrc_fault_rule (agents/include/mrc/fault_abi.h), which describes how chances
+are drawn.
 """
 
 from dataclasses import dataclass
@@ -133,7 +133,7 @@ def mix_seed(seed: int, port_id: int) -> int:
 
 
 def describe_rule(rule: FrameRule) -> str:
-    """What tells it from others of its action, such as `5% of data`; empty when there is nothing to tell."""
+    """What distinguishes it from others of its action, such as `5% of data`; empty when there is nothing."""
     words = []
     if rule.action not in {"down", "delay"}:
         words.append(format_ratio(rule.mean_ratio, 3))

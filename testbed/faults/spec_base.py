@@ -85,7 +85,7 @@ class AnyFault(BaseModel):
 
     @property
     def detail(self) -> str:
-        """What tells it from others of its kind, in a few words; may be empty."""
+        """What distinguishes it from others of its kind, in a few words; may be empty."""
         rule = self.rule()
         return "" if rule is None else describe_rule(rule)
 

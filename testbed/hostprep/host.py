@@ -15,7 +15,7 @@ def prepare_host(
         check: change nothing, only report what would change.
         with_test_tools: also install what tests and benchmarks use: bpftool, Prometheus, tshark, Chromium,
             Mininet, and Docker where no Docker Engine is installed.
-        progress: hears the name of each step.
+        progress: called with the name of each step.
 
     Raises:
         PreflightError: not root, an unknown distribution, or a package that could not be installed.

@@ -77,7 +77,7 @@ def build_image(*, check: bool = False, progress: Progress | None = None) -> Pla
 
     Args:
         check: change nothing, only report what would change.
-        progress: hears the name of each step.
+        progress: called with the name of each step.
 
     Raises:
         PreflightError: no Docker Engine answers, or a step failed.

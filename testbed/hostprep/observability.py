@@ -14,7 +14,7 @@ def prepare_observability(
     Args:
         grafana_image: pulled where a Docker Engine answers; where no registry has it, that is no failure.
         check: change nothing, only report what would change.
-        progress: hears the name of each step.
+        progress: called with the name of each step.
 
     Raises:
         PreflightError: not root, or a package that could not be installed.

@@ -1,6 +1,6 @@
 """Runs one playbook on this machine and says what it changed.
 
-Ansible's own output goes to a log; the caller hears the names of the tasks.
+Ansible's own output goes to a log; the caller gets the names of the tasks.
 """
 
 import os
@@ -54,7 +54,7 @@ class _Listener:
     failures: list[str] = field(default_factory=list)
 
     def __call__(self, event: Mapping[str, Any]) -> bool:
-        """Take one event; False tells ansible-runner not to keep it in a file."""
+        """Take one event; False makes ansible-runner not keep it in a file."""
         details = event.get("event_data", {})
         task = str(details.get("task", ""))
         result = details.get("res", {})
@@ -120,7 +120,7 @@ def run_playbook(
         variables: extra variables of the playbook.
         log: file for Ansible's output, replaced.
         check: change nothing, only find out what would change.
-        progress: hears each task's name as it begins.
+        progress: called with each task's name as it begins.
 
     Raises:
         PreflightError: a task failed, or the run took longer than its deadline; names the task and the log.

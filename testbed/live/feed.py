@@ -172,10 +172,10 @@ class Feed:
         snapshot, lines, problem = None, [], None
         try:
             snapshot = self._step()
-            lines = [(line.time_ns, line.text) for line in self._log.news()]
+            lines = [(line.time_ns, line.text) for line in self._log.new_lines()]
         except TestbedError as error:
             problem = error.message
-        except Exception as error:  # noqa: BLE001 - who looks is told, and the next step may succeed
+        except Exception as error:  # noqa: BLE001 - shown to the viewer, and the next step may succeed
             problem = f"unexpected {type(error).__name__}: {error}"
             if problem != self._latest.problem:
                 _LOG.exception("lab %s cannot be read", self.lab)
@@ -198,7 +198,7 @@ class Feed:
         now_ns = monotonic_ns()
         self._log.forget_before(now_ns - _HISTORY_NS)
         if snapshot is not None:
-            lines += [(snapshot.time_ns, text) for text in snapshot.news]
+            lines += [(snapshot.time_ns, text) for text in snapshot.changes]
             rtt = snapshot.rtt
             p50_ns, p99_ns = (None, None) if rtt is None else (rtt.p50_ns, rtt.p99_ns)
             self._points.append(Point(snapshot.time_ns, snapshot.goodput_bps, p50_ns, p99_ns))

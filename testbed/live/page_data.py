@@ -34,7 +34,7 @@ def update_document(update: Update, now_ns: int, *, with_history: bool) -> dict[
 
     Args:
         update: what there is to show.
-        now_ns: CLOCK_MONOTONIC, which the page does not have: it is told how old the latest reading is.
+        now_ns: CLOCK_MONOTONIC, which the page does not have: it gets how old the latest reading is.
         with_history: whether plots are to be whole.
     """
     return {

@@ -115,7 +115,7 @@ class FaultView:
     Attributes:
         id: its name.
         kind: its kind.
-        detail: what tells it from others of its kind.
+        detail: what distinguishes it from others of its kind.
         places: links or nodes.
         is_acting: not between two outages of a flap.
         left_ns: until it ends by itself; None: until cleared.
@@ -146,7 +146,7 @@ class Snapshot:
         hosts, planes: in order.
         links: by link id.
         faults: oldest first.
-        news: what changed within the interval, a line each.
+        changes: what changed within the interval, a line each.
     """
 
     time_ns: int
@@ -160,14 +160,14 @@ class Snapshot:
     planes: tuple[PlaneView, ...]
     links: tuple[LinkView, ...]
     faults: tuple[FaultView, ...]
-    news: tuple[str, ...]
+    changes: tuple[str, ...]
 
 
 def build_snapshot(clos: Clos, earlier: Observation, later: Observation) -> Snapshot:
     """What happened between two observations of a lab, and how it is now.
 
     A node can write to the maps of its own NIC. Times of which fewer are counted later than earlier are left
-    out, and the news say so.
+    out, and the changes say so.
 
     Args:
         clos: its topology.
@@ -189,7 +189,7 @@ def build_snapshot(clos: Clos, earlier: Observation, later: Observation) -> Snap
         planes=_planes(interval),
         links=_links(clos, earlier, later),
         faults=_faults(later, interval.end_ns),
-        news=(*_link_news(clos, earlier, later), *_ev_news(earlier, later), *left_out),
+        changes=(*_link_changes(clos, earlier, later), *_ev_changes(earlier, later), *left_out),
     )
 
 
@@ -317,7 +317,7 @@ def _fault(entry: Entry, now_ns: int) -> FaultView:
     )
 
 
-def _link_news(clos: Clos, earlier: Observation, later: Observation) -> list[str]:
+def _link_changes(clos: Clos, earlier: Observation, later: Observation) -> list[str]:
     changed: dict[bool, list[str]] = {False: [], True: []}
     for link in clos.links():
         before, after = (
@@ -333,7 +333,7 @@ def _link_news(clos: Clos, earlier: Observation, later: Observation) -> list[str
     return lines
 
 
-def _ev_news(earlier: Observation, later: Observation) -> list[str]:
+def _ev_changes(earlier: Observation, later: Observation) -> list[str]:
     lines = []
     for key, count in later.transitions.items():
         before, after, reason, plane = key

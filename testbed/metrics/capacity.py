@@ -1,7 +1,7 @@
 """What this machine can carry: measured by `mrc-testbed doctor --calibrate`, kept, and held against a demand.
 
 A measurement is of one machine and one version of the data plane, and its file of one format; any other does
-not count, and is told of.
+not count, and is reported.
 """
 
 import json

@@ -3,8 +3,8 @@
 A metric is named in the module of its subject, and nowhere else; it is exported because it stands there.
 
 Labels are bounded by the size of a lab: lab, plane, tier, node, link, and enumerations of the data plane.
-A QP, a PSN, an EV or an address is never a label. A direction of a link is told by the link and the node
-that sends into it.
+A QP, a PSN, an EV or an address is never a label. A direction of a link is identified by the link and the
+node that sends into it.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""What the fault ledger of a lab tells to metrics: faults active now, faults and outages so far. Live,
+"""Metrics of a lab's fault ledger: faults active now, faults and outages so far. Live,
 read-only.
 
 The ledger is the one that testbed.faults keeps: `active/*.json` and `events.jsonl`.
@@ -106,10 +106,10 @@ class FaultRecord:
         try:
             with self._events_path.open("rb") as stream:
                 stream.seek(self._read_bytes)
-                news = stream.read()
+                added = stream.read()
         except FileNotFoundError:
             return self._totals
-        complete = news[: news.rfind(b"\n") + 1]
+        complete = added[: added.rfind(b"\n") + 1]
         self._read_bytes += len(complete)
         for line in complete.splitlines():
             self._count(line)

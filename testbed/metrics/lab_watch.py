@@ -1,6 +1,6 @@
 """Follows labs by name through their lives: which are up, and the maps of the one that is up now.
 
-A lab that is taken down and brought up again has new maps under the old name. Its state file tells: it is
+A lab that is taken down and brought up again has new maps under the old name. Its state file shows it: it is
 another file then. Looking costs one stat per lab.
 """
 
@@ -91,7 +91,7 @@ class LabWatch:
         try:
             reader = _open(paths)
         except FabricError as error:
-            # told once per state of the lab, not at each scrape
+            # reported once per state of the lab, not at each scrape
             _LOG.warning("lab %s cannot be read: %s", name, error)
             self._refused[name] = mark
             return None
@@ -117,7 +117,7 @@ def _open(paths: LabPaths, qp_search_readings: int = QP_SEARCH_READINGS) -> LabR
 
 
 def state_mark(paths: LabPaths) -> StateMark | None:
-    """What tells the lab's present state file from its earlier ones; None without one."""
+    """What distinguishes the lab's present state file from its earlier ones; None without one."""
     try:
         status = paths.state_file.stat()
     except (FileNotFoundError, NotADirectoryError):

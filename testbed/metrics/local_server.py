@@ -132,7 +132,7 @@ class LocalServer(ThreadingHTTPServer):
             raise
 
     def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ARG002 - of the base class
-        """Whether the connection has a place; else it is told so."""
+        """Whether the connection has a place; else it gets an error."""
         source = connection_source(request)
         if source is None:
             return False

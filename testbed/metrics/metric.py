@@ -23,7 +23,7 @@ class Metric:
         type: its type.
         unit: what one of it is, for people; empty for a yes or no.
         labels: names of its labels.
-        help: what it counts or tells.
+        help: what it counts or shows.
         buckets: bounds of a histogram.
     """
 

@@ -52,10 +52,10 @@ class ProcessTimes:
         """As the machine has it now."""
         found = {}
         for process in psutil.process_iter(["name", "cpu_times", "create_time", "ppid"]):
-            told = process.info
-            if told["ppid"] != _KTHREADD and process.pid != _KTHREADD and told["cpu_times"] is not None:
-                used_s = told["cpu_times"].user + told["cpu_times"].system
-                found[process.pid, told["create_time"]] = (told["name"], used_s)
+            info = process.info
+            if info["ppid"] != _KTHREADD and process.pid != _KTHREADD and info["cpu_times"] is not None:
+                used_s = info["cpu_times"].user + info["cpu_times"].system
+                found[process.pid, info["create_time"]] = (info["name"], used_s)
         return cls(monotonic_ns(), found)
 
     def load_since(self, earlier: Self, spared: Collection[int] = ()) -> OtherLoad:

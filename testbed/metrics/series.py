@@ -39,7 +39,7 @@ class HostCounts:
         rx_data_packets: data packets accepted, duplicates included.
         retransmits_sack: packets sent again because later acknowledgements passed them.
         retransmits_timeout: packets sent again after a time-out.
-        retransmits_nack: packets sent again because a NACK told that they were trimmed.
+        retransmits_nack: packets sent again because a NACK reported them trimmed.
         retransmits_ack, retransmits_tail: packets sent again to ask for an answer, or after a silence.
         qp_errors: QPs gone into the ERROR state.
         events_lost: events that found the event ring full.
@@ -90,7 +90,7 @@ class FlowCounts:
     """What flow control has done, over all links, since the lab was made or within an interval.
 
     Attributes:
-        pauses: PFC frames that told a port to pause.
+        pauses: PFC frames that paused a port.
         paused_ns: time that ports were paused, added up.
         stalls: times that data waited because the other end of its link did not let it go.
         stalled_ns: time that it did, added up over ports.

@@ -106,7 +106,7 @@ def stack_containers(mark: str) -> tuple[str, ...]:
     """Ids of the stack's containers, stopped ones too.
 
     Raises:
-        FabricError: the engine does not tell.
+        FabricError: the engine does not report it.
     """
     try:
         with Engine().connected() as api:

@@ -111,12 +111,12 @@ class Grafana:
             FabricError: something else is in the way.
         """
         source = self._push_source(prometheus_url)
-        with self._told(f"the folder {FOLDER_TITLE!r}"):
+        with self._explaining(f"the folder {FOLDER_TITLE!r}"):
             if _found(lambda: self._api.folder.get_folder(FOLDER_UID)) is None:
                 self._api.folder.create_folder(FOLDER_TITLE, uid=FOLDER_UID)
         pushed = []
         for dashboard in checked_in_dashboards():
-            with self._told(f"the dashboard {dashboard['title']!r}"):
+            with self._explaining(f"the dashboard {dashboard['title']!r}"):
                 answer = self._api.dashboard.update_dashboard(
                     {
                         "dashboard": {**dashboard, "id": None},
@@ -135,7 +135,7 @@ class Grafana:
             UsageError: the credential does not allow it.
             FabricError: Grafana refuses for another reason.
         """
-        with self._told("annotations"):
+        with self._explaining("annotations"):
             tag = f"run:{run}"
             known = {
                 (entry["time"], entry["timeEnd"], entry["text"])
@@ -160,13 +160,13 @@ class Grafana:
             UsageError: the credential does not allow it.
             FabricError: Grafana refuses for another reason.
         """
-        with self._told("what mrc-testbed put there"):
+        with self._explaining("what mrc-testbed put there"):
             folder = _found(lambda: self._api.folder.delete_folder(FOLDER_UID))
             source = _found(lambda: self._api.datasource.delete_datasource_by_uid(SOURCE_UID))
         return folder is not None or source is not None
 
     def _asked_version(self) -> str:
-        with self._told("the settings"):
+        with self._explaining("the settings"):
             settings = self._api.client.GET("/frontend/settings")
         build = settings.get("buildInfo") if isinstance(settings, dict) else None
         version = str(build.get("version", "")) if isinstance(build, dict) else ""
@@ -182,7 +182,7 @@ class Grafana:
 
     def _push_source(self, prometheus_url: str) -> str:
         wanted = data_source(prometheus_url)
-        with self._told("the data source"):
+        with self._explaining("the data source"):
             if _found(lambda: self._api.datasource.get_datasource_by_uid(SOURCE_UID)) is None:
                 self._api.datasource.create_datasource(wanted)
                 return "created"
@@ -190,7 +190,7 @@ class Grafana:
             return "updated"
 
     @contextmanager
-    def _told(self, what: str) -> Iterator[None]:
+    def _explaining(self, what: str) -> Iterator[None]:
         """Turns what goes wrong with *what* into an error that says what to do."""
         try:
             yield

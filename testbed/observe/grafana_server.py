@@ -72,7 +72,7 @@ def data_source(prometheus_url: str) -> dict[str, object]:
         "access": "proxy",
         "url": prometheus_url,
         "isDefault": False,
-        # the interval tells Grafana how short a window of rate() may be
+        # the interval sets how short a window of rate() may be
         "jsonData": {"timeInterval": REFRESH, "httpMethod": "POST", "manageAlerts": False},
     }
 

@@ -49,7 +49,7 @@ def write_prometheus_config(paths: StackPaths, settings: StackSettings) -> Path:
 
 
 def scrape_config(settings: StackSettings) -> dict[str, Any]:
-    """What a Prometheus has to be told to scrape the exporter: one target, whatever labs come and go."""
+    """Configuration with which a Prometheus scrapes the exporter: one target, whatever labs come and go."""
     target = f"{ADDRESS}:{settings.exporter_port}"
     return {
         "scrape_configs": [

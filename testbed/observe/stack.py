@@ -32,7 +32,7 @@ def up(settings: StackSettings, *, progress: Progress) -> StackState:
 
     Args:
         settings: how it is to be.
-        progress: hears what is done.
+        progress: called with the present step.
 
     Raises:
         UsageError: it runs with other settings.

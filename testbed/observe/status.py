@@ -63,11 +63,11 @@ def _version(record: ServiceRecord) -> str | None:
         case ServiceName.EXPORTER:
             return None if answer_of(record.url) is None else ""
         case ServiceName.PROMETHEUS:
-            told = json_of(f"{record.url}/api/v1/status/buildinfo")
-            return None if told is None else str(told.get("data", {}).get("version", ""))
+            reply = json_of(f"{record.url}/api/v1/status/buildinfo")
+            return None if reply is None else str(reply.get("data", {}).get("version", ""))
         case ServiceName.GRAFANA:
-            told = json_of(f"{record.url}/api/health")
-            return None if told is None else str(told.get("version", ""))
+            reply = json_of(f"{record.url}/api/health")
+            return None if reply is None else str(reply.get("version", ""))
 
 
 def _problems(paths: StackPaths, state: StackState, services: tuple[ServiceStatus, ...]) -> Iterator[str]:
@@ -97,8 +97,8 @@ def _scrape_problems(url: str) -> Iterator[str]:
     jobs = yaml.safe_load(config["data"]["yaml"]).get("scrape_configs", []) if config else []
     if all(job["job_name"] != JOB for job in jobs):
         yield f"Prometheus at {url} has no job {JOB!r}: `mrc-testbed observe scrape-config` prints it"
-    told = json_of(f"{url}/api/v1/targets", state="active")
-    targets = told["data"]["activeTargets"] if told else []
+    reply = json_of(f"{url}/api/v1/targets", state="active")
+    targets = reply["data"]["activeTargets"] if reply else []
     for target in [target for target in targets if target["labels"].get("job") == JOB]:
         if target["health"] == "down":
             yield f"Prometheus cannot scrape {target['scrapeUrl']}: {target['lastError']}"

@@ -1,4 +1,4 @@
-"""Which links lose packets, told from which probes came back. Pure.
+"""Which links lose packets, inferred from which probes came back. Pure.
 
 A probe to a T0 crosses only its host's link, so its losses are that link's. A probe to a T1 crosses an uplink
 as well: what it loses beyond what the host's link explains is the uplink's. Probes of hosts whose own link is

@@ -6,7 +6,7 @@ cross it, and from the length of a full frame:
 
     PFC       0 ------- xon ------- xoff ------------------------- room
                  2 delays     4 frames    2 delays and 18 frames: headroom for what comes before
-                 4 frames                 the pause is heard
+                 4 frames                 the pause arrives
     credits   0 ------------------- room: 2 delays and 8 frames
 
 Source: docs/explanation/queue-engine.md, "Lossless modes"; IEEE 802.1Qbb for PFC.

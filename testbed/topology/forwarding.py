@@ -126,7 +126,7 @@ class Hop:
 def trace_carrier(clos: Clos, source: int, plane: int, carrier: IPv6Address) -> tuple[Hop, ...]:
     """What becomes of a packet that host *source* sends into *plane* with that outer destination address.
 
-    Any carrier will do; the last hop tells whether a NIC took the packet or why it was dropped. It is never a
+    Any carrier will do; the last hop shows whether a NIC took the packet or why it was dropped. It is never a
     loop: every way through a two-tier fabric without a shift is at most one hop long.
     """
     port = clos.host_link(source, plane).lower

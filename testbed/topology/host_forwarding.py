@@ -7,8 +7,8 @@
     stev             EV[27:16], in the flow label      EV[15:8], in the UDP source port
     ecmp             hash over the uplinks             hash over the links, at the T1
 
-With `uplink_choice: adaptive` what is told here is the way of a packet while the fabric is idle: the hash
-decides among links that are equally loaded; see `adaptive_choice` for the others.
+With `uplink_choice: adaptive` this is the path of a packet while the fabric is idle: the
+hash decides among links that are equally loaded; see `adaptive_choice` for the others.
 
 The table is that of the SRv6 mode: what a carrier would name is looked up.
 
@@ -67,7 +67,7 @@ def choose_lane(clos: Clos, switch: Node, flow: FlowKey, entropy: int) -> Choice
 def trace_packet(clos: Clos, source: int, destination: int, plane: int, entropy: int) -> tuple[Hop, ...]:
     """What becomes of a packet that host *source* sends to host *destination* into *plane* on that EV.
 
-    The last hop tells whether the NIC took it or a switch dropped it.
+    The last hop shows whether the NIC took it or a switch dropped it.
     """
     address = clos.inner_address(destination, plane)
     flow = flow_of_ev(clos, source, destination, plane, entropy)

@@ -7,7 +7,7 @@ docs/reference/protocol.md, "Numbering".
     link   host links by host, then plane  | then fabric links by plane, T0, T1, lane
     port   2 * link + end, end 0 the lower node (host, or T0 of a fabric link), end 1 the upper (T0, or T1)
 
-A lane tells parallel links of one T0-T1 pair apart; uplink u of a T0 is lane u % uplinks_per_pair towards
+A lane numbers the parallel links of one T0-T1 pair; uplink u of a T0 is lane u % uplinks_per_pair towards
 T1 u // uplinks_per_pair.
 """
 
@@ -130,7 +130,7 @@ class Numbering:
         return host * self.planes + plane
 
     def fabric_link_id(self, plane: int, t0: int, uplink: int) -> int:
-        """Link id of uplink number *uplink* of a T0; the number tells T1 and lane."""
+        """Link id of uplink number *uplink* of a T0; the number determines T1 and lane."""
         return self.host_link_count + (plane * self.t0 + t0) * self.uplink_count + uplink
 
     def link_place(self, link_id: int) -> HostLinkPlace | FabricLinkPlace:

@@ -118,7 +118,9 @@ def drainer_of(clos: Clos, port: Port) -> int:
 
 
 def is_lossy(clos: Clos) -> bool:
-    """Whether switches mark and trim unless told otherwise: not where flow control holds packets back."""
+    """Whether switches mark and trim unless configured otherwise: not where flow control holds packets
+    back.
+    """
     return clos.spec.is_shaped and clos.spec.flow_control == "none"
 
 

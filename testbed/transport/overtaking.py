@@ -13,7 +13,7 @@ def check_order(clos: Clos, transport: str) -> None:
     """Return if packets of *transport* may overtake one another, or no switch of the fabric lets them.
 
     Raises:
-        UsageError: they must not: MRC tells a loss by the order on an EV, others need all in order.
+        UsageError: they must not: MRC detects a loss by the order on an EV, others need all in order.
     """
     if not clos.is_adaptive or transport == _ANY_ORDER:
         return

@@ -26,7 +26,7 @@ EXEMPT = (
 )
 """What is there to name the words, or to be misread."""
 
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_WORD = re.compile(r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _IN_NAME = re.compile(r"_?")
 _ANYWHERE = re.compile(r"[ \t]*[_-]?[ \t]*|[ \t]*\n[ \t]*(?:\*|#|//|>)?[ \t]*")
 _CODE = re.compile(r"`[^`\n]*`")

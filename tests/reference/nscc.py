@@ -42,7 +42,7 @@ class NsccReason(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class SackNews:
+class SackFeedback:
     """What a SACK says to congestion control.
 
     Attributes:
@@ -164,7 +164,7 @@ class Nscc:
         self.qa_end_ns = 0
         self.is_qa_triggered = 0
 
-    def on_sack(self, sack: SackNews) -> NsccReason:
+    def on_sack(self, sack: SackFeedback) -> NsccReason:
         """A SACK of this QP, whether it acknowledges anything new or not."""
         parameters = self.parameters
         received = self._newly_received(sack.received_units)
@@ -249,7 +249,7 @@ class Nscc:
         self._average(rtt_ns - self.base_rtt_ns)
         return rtt_ns - self.base_rtt_ns
 
-    def _penalise(self, sack: SackNews, received: int) -> NsccReason:
+    def _penalise(self, sack: SackFeedback, received: int) -> NsccReason:
         saved_bytes = self.saved_cwnd_bytes or self.cwnd_bytes
         if sack.is_penalty_over:
             self.saved_cwnd_bytes = 0

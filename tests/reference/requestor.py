@@ -15,7 +15,7 @@ from agents.abi import Limit
 from agents.nic.qp import QpAttributes, path_numbers
 from agents.protocol.sizes import write_nominal_bytes
 from reference.ev_partition import PlanePartition
-from reference.nscc import Nscc, NsccReason, SackNews
+from reference.nscc import Nscc, NsccReason, SackFeedback
 from reference.psn import Psn, psn_expand
 from reference.received_bytes import received_units
 from reference.reliability_header import CcState, PathAdvice, Seth
@@ -201,7 +201,7 @@ class ReferenceRequestor:
         self._acknowledge(psn)
         has_passed = passing is not None and self._notice_passing(passing, holes)
         is_marked = seth.advice is PathAdvice.SKIP_ONCE
-        self._note(self.nscc.on_sack(SackNews(now_ns, state.received_units, rtt_ns, is_marked)))
+        self._note(self.nscc.on_sack(SackFeedback(now_ns, state.received_units, rtt_ns, is_marked)))
         for told in [told for told in reported if told in self.packets][:BITMAP_NEWS_MAX]:
             self._acknowledge(told)
         self._settle()
@@ -249,7 +249,7 @@ class ReferenceRequestor:
             self.has_asked = False
         self._settle()
         units = received_units(self.acked_nominal_bytes)
-        self._note(self.nscc.on_sack(SackNews(now_ns, units, rtt_ns)))
+        self._note(self.nscc.on_sack(SackFeedback(now_ns, units, rtt_ns)))
         self._declare_silent()
 
     def hear_trim(self, psn: int, entropy: int, now_ns: int) -> bool:

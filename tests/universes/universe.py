@@ -30,7 +30,7 @@ from testbed.virtual.ledger import MemoryLedger
 from testbed.virtual.target import VirtualTarget
 
 MS: Final = 1_000_000
-PATIENCE_NS: Final = 60_000 * MS
+WAIT_NS: Final = 60_000 * MS
 SOURCE_SLOTS: Final = 5
 TARGET_SLOTS: Final = 4
 RULES: Final = (
@@ -191,7 +191,7 @@ def _finish_flows(lab: VirtualLab, flows: list[Flow]) -> list[str]:
     """Lets messages that have begun complete, and looks at their bytes."""
     for flow in flows:
         flow.source.stop_work(flow.qpn, flow.work_id)
-    deadline_ns = lab.runtime.now_ns() + PATIENCE_NS
+    deadline_ns = lab.runtime.now_ns() + WAIT_NS
     while lab.runtime.now_ns() < deadline_ns and not all(flow.completions for flow in flows):
         lab.run_until(lab.runtime.now_ns() + 10 * MS)
         for flow in flows:

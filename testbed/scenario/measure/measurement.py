@@ -152,7 +152,7 @@ class Measurement(Measures):
         """Payload of a workload acknowledged for the first time in *span*, bit/s over all its flows.
 
         Raises:
-            NotMeasured: there are no two readings to tell it by.
+            NotMeasured: there are no two readings to compute it from.
         """
         return sum(self._recording.flow_rates_bps(workload_name, span).values())
 
@@ -168,7 +168,7 @@ class Measurement(Measures):
         """Jain's index of the goodputs of a workload's flows in *span*.
 
         Raises:
-            NotMeasured: there are no two readings to tell it by, or nothing was carried.
+            NotMeasured: there are no two readings to compute it from, or nothing was carried.
         """
         index = jain_index(list(self._recording.flow_rates_bps(workload_name, span).values()))
         if index is None:

@@ -200,7 +200,7 @@ class Recording:
         The runner takes a reading where a fault's window begins or ends, so nearest is within milliseconds.
 
         Raises:
-            NotMeasured: there are no two readings to tell it by.
+            NotMeasured: there are no two readings to compute it from.
         """
         first, last = nearest(self.readings, span.start_ns), nearest(self.readings, span.end_ns)
         if last.time_ns <= first.time_ns:
@@ -211,7 +211,7 @@ class Recording:
         """Payload of each flow of a workload acknowledged for the first time in *span*, bit/s.
 
         Raises:
-            NotMeasured: there are no two readings to tell it by.
+            NotMeasured: there are no two readings to compute it from.
         """
         first = nearest(self.flow_readings, span.start_ns)
         last = nearest(self.flow_readings, span.end_ns)

@@ -128,7 +128,7 @@ class FaultOwner(Protocol):
 
 
 class SessionInjector:
-    """Faults of one session, and what of them a run tells."""
+    """Faults of one session, and what of them a run reports."""
 
     def __init__(self, session: FaultOwner, nics: NicListeners) -> None:
         self._session = session

@@ -38,7 +38,7 @@ FLOW_READING_COST_SHARE: Final = 20
 
 
 class Journal(Protocol):
-    """Is told of everything as it happens, so that a killed run leaves what it had measured."""
+    """Called with everything as it happens, so that a killed run leaves what it had measured."""
 
     def note(self, recording: Recording, note: Note) -> None:
         """The runner did something."""
@@ -80,7 +80,7 @@ class Runner:
     Args:
         plan: what to do.
         world: what to do it with.
-        journal: told of everything as it happens.
+        journal: called with everything as it happens.
         progress: called with each step, in words, for people.
     """
 

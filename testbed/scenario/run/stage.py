@@ -35,7 +35,7 @@ def lab_for_run(
         name: of the lab. When a lab of that name is up with another topology, the run gets one of its own.
         runtime: for a lab that is made; None: as `up` chooses.
         keep: leave a lab that was made for the run up.
-        progress: hears what is going on.
+        progress: called with the present step.
 
     Raises:
         TestbedError: the lab could not be made, attached to or removed.

@@ -1,6 +1,6 @@
 """Weighs what a fabric, scenario or bench can ask for against what this machine carries, before it starts.
 
-It only tells; whether to go on is up to the caller. The commands refuse what is beyond the ceiling
+It only reports; whether to go on is up to the caller. The commands refuse what is beyond the ceiling
 (testbed.cli.overload). Programs that bring labs up do as they please, and the guard judges every run.
 """
 

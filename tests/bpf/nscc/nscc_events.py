@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hypothesis import strategies as st
-from reference.nscc import Nscc, SackNews
+from reference.nscc import Nscc, SackFeedback
 
 from agents.protocol.cc_profile import CcLink, NsccParameters, derive_profile
 
@@ -162,7 +162,7 @@ class Life:
         match kind:
             case "SACK":
                 return nscc.on_sack(
-                    SackNews(
+                    SackFeedback(
                         now_ns=step["now_ns"],
                         received_units=step["received_units"],
                         rtt_ns=step["rtt_ns"],

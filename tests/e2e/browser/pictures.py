@@ -24,7 +24,7 @@ from testbed.live.terminal import View, render
 FOLDER: Final = Path(__file__).parents[3] / "docs" / "images"
 LAB: Final = "pictures"
 INTERVAL_NS: Final = 300_000_000  # not in step with the flap
-PATIENCE_S: Final = 60.0
+WAIT_S: Final = 60.0
 TOP_COLUMNS: Final = 108
 TERMINAL: Final = (
     "<!doctype html><meta charset=utf-8>"
@@ -105,7 +105,7 @@ def _with_faults(feed: Feed) -> Update:
     """The next update that has a link down."""
     update = feed.latest
     while update.snapshot is None or "down" not in {link.state for link in update.snapshot.links}:
-        newer = feed.wait(update.number, PATIENCE_S)
+        newer = feed.wait(update.number, WAIT_S)
         if newer is None:
             raise SystemExit("the lab is not shown")
         update = newer

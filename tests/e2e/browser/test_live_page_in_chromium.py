@@ -211,7 +211,7 @@ def test_figures_that_are_old_are_called_so(browser: Browser, served: LiveServer
             browser.wait_for(
                 "/^The figures are [1-9][0-9]* s old.$/.test(document.querySelector('#age').innerText)"
             )
-            open_page(browser, server)  # who comes now is told at once
+            open_page(browser, server)  # who comes now is notified at once
             browser.wait_for("!document.querySelector('#age').hidden")
         finally:
             go_on.set()

@@ -19,8 +19,8 @@ def playbook(folder: Path, *tasks: str) -> Path:
     return path
 
 
-def run(folder: Path, *tasks: str, check: bool = False, heard: list[str] | None = None) -> PlaybookReport:
-    progress = None if heard is None else heard.append
+def run(folder: Path, *tasks: str, check: bool = False, received: list[str] | None = None) -> PlaybookReport:
+    progress = None if received is None else received.append
     return run_playbook(
         playbook(folder, *tasks), {"folder": str(folder)}, log=folder / "log", check=check, progress=progress
     )
@@ -29,10 +29,10 @@ def run(folder: Path, *tasks: str, check: bool = False, heard: list[str] | None 
 TOUCH = "{name: make the file, ansible.builtin.copy: {content: x, dest: '{{ folder }}/made', mode: '0644'}}"
 
 
-def test_a_change_is_reported_once_and_heard(tmp_path: Path) -> None:
-    heard: list[str] = []
-    assert run(tmp_path, TOUCH, heard=heard).changes == ("make the file",)
-    assert heard == ["make the file"]
+def test_a_change_is_reported_once_and_received(tmp_path: Path) -> None:
+    received: list[str] = []
+    assert run(tmp_path, TOUCH, received=received).changes == ("make the file",)
+    assert received == ["make the file"]
     assert run(tmp_path, TOUCH).changes == ()
 
 

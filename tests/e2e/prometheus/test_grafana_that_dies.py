@@ -37,7 +37,7 @@ def digests(folder: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
 
 
-def test_a_grafana_that_dies_harms_no_run_is_told_and_gets_the_windows_later(
+def test_a_grafana_that_dies_harms_no_run_is_reported_and_gets_the_windows_later(
     running: ExitStack,
 ) -> None:
     double = running.enter_context(serving(GrafanaDouble()))

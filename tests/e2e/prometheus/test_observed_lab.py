@@ -231,7 +231,7 @@ def test_the_stack_outlives_the_lab(observed: ObservedLab, incast: Run) -> None:
     observed.prometheus.wait_for(lab_up, lambda value: value == 1)
 
 
-def test_a_prometheus_that_dies_harms_no_run_and_is_told(observed: ObservedLab, incast: Run) -> None:
+def test_a_prometheus_that_dies_harms_no_run_and_is_reported(observed: ObservedLab, incast: Run) -> None:
     command = observed.command
     scenario = command.write_scenario("undisturbed", [write("h0", "h3", "4s")], [])
     paths = StackPaths(Path(command.environment["MRC_TESTBED_STATE_DIR"]))

@@ -184,7 +184,7 @@ def test_the_objective_is_in_the_rules(here: StackPaths) -> None:
     ("option", "what"),
     [("exporter_port", "the exporter"), ("prometheus_port", "Prometheus"), ("grafana_port", "Grafana")],
 )
-def test_a_port_in_use_is_told_and_nothing_stays(command: Command, option: str, what: str) -> None:
+def test_a_port_in_use_is_reported_and_nothing_stays(command: Command, option: str, what: str) -> None:
     require_program("prometheus")
     chosen = settings()
     with http.server.HTTPServer(("127.0.0.1", getattr(chosen, option)), http.server.BaseHTTPRequestHandler):
@@ -213,14 +213,14 @@ def test_a_disk_without_room_is_refused_at_once(command: Command) -> None:
     assert "free, Prometheus may store 900000GiB" in finished.stderr
 
 
-def test_a_prometheus_of_the_users_own_that_does_not_answer_is_told(command: Command) -> None:
+def test_a_prometheus_of_the_users_own_that_does_not_answer_is_reported(command: Command) -> None:
     url = f"http://127.0.0.1:{free_port()}"
     finished = command("observe", "up", *ports(settings()), "--prometheus-url", url)
     assert finished.returncode == 1
     assert f"no Prometheus answers at {url}/-/ready" in finished.stderr
 
 
-def test_a_prometheus_that_fills_the_disk_is_told(here: StackPaths, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prometheus_that_fills_the_disk_is_named(here: StackPaths, monkeypatch: pytest.MonkeyPatch) -> None:
     require_program("prometheus")
     with nobody_runs_containers(), stack_up(settings()):
         usage = shutil.disk_usage(here.data)
@@ -279,9 +279,9 @@ def test_an_installed_grafana_is_started_provisioned(
     with stack_up(settings()) as state:
         record = state.service(ServiceName.GRAFANA)
         assert record is not None
-        told = json.loads(_get(f"{record.url}/api/health"))
-        assert told["uid"] == pwd.getpwnam("nobody").pw_uid
-        assert told["password"] >= 32
+        reported = json.loads(_get(f"{record.url}/api/health"))
+        assert reported["uid"] == pwd.getpwnam("nobody").pw_uid
+        assert reported["password"] >= 32
         assert stat.S_IMODE(here.password_file.stat().st_mode) == 0o600
         folder = here.config(ServiceName.GRAFANA)
         config = RawConfigParser()

@@ -205,7 +205,7 @@ def test_second_capture_of_a_lab_is_refused(live: Lab) -> None:
         Tap(live, selection)
 
 
-def test_ring_that_is_full_is_told(live: Lab) -> None:
+def test_ring_that_is_full_is_reported(live: Lab) -> None:
     selection = select_ports(live.clos, [])
     before = counted(live, PortCounter.TX_PACKETS)
     with Tap(live, selection) as tap:

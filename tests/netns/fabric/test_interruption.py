@@ -88,7 +88,7 @@ def test_up_after_a_killed_up_starts_afresh(lab_name: str) -> None:
     lab.down(lab_name)
 
 
-def test_a_run_builds_a_half_built_lab_anew_and_removes_it(lab_name: str, state_dir: Path) -> None:
+def test_a_run_rebuilds_a_half_built_lab_and_removes_it(lab_name: str, state_dir: Path) -> None:
     command = [sys.executable, "-c", KILLED_UP, lab_name, "ports", "1"]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
     assert any("is gone: `up` rebuilds it" in problem for problem in lab.status(lab_name).problems)

@@ -44,10 +44,10 @@ def test_a_lab_of_small_packets_sends_one_through_every_plane_too(lab_name: str)
 
 
 def test_up_reports_every_step_to_its_end(lab_name: str) -> None:
-    heard: list[Progress] = []
-    lab.up(SMALL, name=lab_name, runtime="netns", progress=heard.append)
+    received: list[Progress] = []
+    lab.up(SMALL, name=lab_name, runtime="netns", progress=received.append)
     lab.down(lab_name)
-    last = {progress.what: progress for progress in heard}
+    last = {progress.what: progress for progress in received}
     assert list(last) == [
         "a place for pinned maps",
         "switches and hosts",

@@ -51,7 +51,7 @@ def test_receiver_goes_on_without_its_agent_and_the_sender_notices_nothing(doome
     assert any("h3" in problem for problem in lab.status(doomed.name).problems)
 
 
-def test_client_of_a_killed_agent_is_told_and_waits_no_longer(doomed: Lab) -> None:
+def test_client_of_a_killed_agent_is_reported_and_waits_no_longer(doomed: Lab) -> None:
     with WritePair(doomed, ("h1", "h2")) as pair:
         pair.write(BURST)
         # Nobody can stop the NIC once its agent is dead: what it has to do must end by itself.
@@ -129,7 +129,7 @@ def test_agent_that_is_ended_in_the_midst_of_work_ends_in_order(healed: Lab) -> 
     assert "Traceback" not in log
 
 
-def test_agents_that_died_are_started_anew_and_begin_with_nothing(healed: Lab) -> None:
+def test_agents_that_died_are_restarted_and_begin_with_nothing(healed: Lab) -> None:
     with WritePair(healed, DISTANT):
         kill_agent(healed, "h0")
         kill_agent(healed, "h2")
@@ -143,7 +143,7 @@ def test_agents_that_died_are_started_anew_and_begin_with_nothing(healed: Lab) -
     assert not lab.restart(healed.name)
 
 
-def test_an_agent_that_lives_is_started_anew_when_it_is_named(healed: Lab) -> None:
+def test_an_agent_that_lives_is_restarted_when_it_is_named(healed: Lab) -> None:
     with AgentClient(healed.paths.agent_socket("h1")) as client:
         client.register_memory(4096)
         assert lab.restart(healed.name, ["h1"]).restarted == ("h1",)
@@ -152,7 +152,7 @@ def test_an_agent_that_lives_is_started_anew_when_it_is_named(healed: Lab) -> No
     assert lab.status(healed.name).problems == ()
 
 
-def test_up_starts_anew_what_died_of_a_lab_that_is_up(healed: Lab) -> None:
+def test_up_restarts_what_died_of_a_lab_that_is_up(healed: Lab) -> None:
     kill_agent(healed, "h3")
     assert lab.up(SPEC, name=healed.name, runtime="netns").problems == ()
 

@@ -130,7 +130,7 @@ def test_wrong_change_of_state_is_refused(
         pair.near.modify_qp(pair.qpn, state, **attributes)
 
 
-def test_qp_walks_through_all_states_and_begins_anew(pair: Pair) -> None:
+def test_qp_walks_through_all_states_and_begins_again(pair: Pair) -> None:
     pair.far.modify_qp(pair.peer_qpn, "RTR", peer_qpn=pair.qpn, mpr_dest=2)
     pair.near.modify_qp(pair.qpn, "RTR", peer_qpn=pair.peer_qpn)
     with pytest.raises(UsageError, match="post_write needs RTS"):
@@ -157,11 +157,11 @@ def test_peer_that_loses_a_port_is_left_at_once_and_returned_to(lab: Lab, pair: 
     pair.connect()
     assert set(pair.planes_used()) == {0, 1}
     port = list(lab.clos.ports_of(lab.clos.node(f"h{FAR}")))[1]
-    heard = pair.near.counters()["rx_port_status"]
+    received = pair.near.counters()["rx_port_status"]
     lost = sum(ev["lost_packets"] for ev in pair.near.ev_list(pair.qpn))
     lab.node(f"h{FAR}").cmd("ip", "link", "set", port.interface, "down")
     try:
-        poll_until(lambda: pair.near.counters()["rx_port_status"] > heard)
+        poll_until(lambda: pair.near.counters()["rx_port_status"] > received)
         assert set(pair.planes_used()) == {0}
         assert sum(ev["lost_packets"] for ev in pair.near.ev_list(pair.qpn)) == lost
     finally:

@@ -88,7 +88,7 @@ def test_qps_do_not_disturb_one_another(live: Lab) -> None:
         assert [pair.wrong_bytes() for pair in pairs] == [0, 0, 0, 0]
 
 
-def test_stopped_work_tells_how_much_was_done(live: Lab) -> None:
+def test_stopped_work_reports_how_much_was_done(live: Lab) -> None:
     with WritePair(live, DISTANT) as pair:
         work_id = pair.post(1 << 30)
         pair.source.stop_work(pair.qpn, work_id)
@@ -186,7 +186,7 @@ def test_what_is_no_request_is_answered_and_the_connection_lives(live: Lab) -> N
     assert live.agent("h0").list_qps() == []
 
 
-def test_new_qp_hears_nothing_of_the_one_whose_place_it_has(live: Lab) -> None:
+def test_new_qp_receives_nothing_of_the_one_whose_place_it_has(live: Lab) -> None:
     """Requests sent in one go are answered before the agent looks at events: the old QP's still wait."""
     with WritePair(live, NEIGHBOURS, 64) as pair:
         pair.complete(pair.post(BATCH))

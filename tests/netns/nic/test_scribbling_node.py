@@ -19,7 +19,7 @@ OTHERS = ("h1", "h3")
 
 
 def run_whatever_is_there(live: Lab, chance: random.Random) -> None:
-    """Lends frames to the NIC of h0, whatever its maps say now: what leaves may be for anybody."""
+    """Gives transmit buffers to the NIC of h0, whatever its maps say now: what leaves may be for anybody."""
     with entered(node_namespace(live.name, "h0")):
         device = NicDevice(live.paths.node_pins("h0"))
         for index in range(device.qp_count):
@@ -30,7 +30,7 @@ def run_whatever_is_there(live: Lab, chance: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_others_get_their_bytes_and_the_node_can_be_started_anew(doomed: Lab, seed: int) -> None:
+def test_others_get_their_bytes_and_the_node_can_be_restarted(doomed: Lab, seed: int) -> None:
     live, chance = doomed, random.Random(seed)
     pins = live.paths.node_pins("h0")
     with WritePair(live, ("h0", "h1")) as own, WritePair(live, OTHERS) as pair:

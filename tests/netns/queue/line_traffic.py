@@ -65,26 +65,26 @@ class Window:
         self._free.release()
 
 
-def send(outlet: socket.socket, frames: Sequence[Frame], window: Window | None = None) -> None:
+def send(egress: socket.socket, frames: Sequence[Frame], window: Window | None = None) -> None:
     """Sends all *frames* at once, or as *window* has room for them."""
     if window is None and len(frames) > BURST_MAX:
         raise ValueError(f"{len(frames)} frames at once")
     for frame in frames:
         if window is not None:
             window.enter()
-        outlet.send(frame.encode())
+        egress.send(frame.encode())
 
 
 def receive(
-    inlet: socket.socket, count: int, *, deadline_seconds: float = 30, window: Window | None = None
+    ingress: socket.socket, count: int, *, deadline_seconds: float = 30, window: Window | None = None
 ) -> list[bytes]:
     """The next *count* frames of the line, fewer when the deadline passes."""
     end = time.monotonic() + deadline_seconds
     received: list[bytes] = []
     while len(received) < count and (rest := end - time.monotonic()) > 0:
-        inlet.settimeout(rest)
+        ingress.settimeout(rest)
         try:
-            frame, address = inlet.recvfrom(4096)
+            frame, address = ingress.recvfrom(4096)
         except TimeoutError:
             break
         is_ours = frame[BLOCK_AT : BLOCK_AT + 4] == SRV6_BLOCK.to_bytes(4, "big")

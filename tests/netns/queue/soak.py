@@ -82,7 +82,7 @@ def soak_round(line: ShapedLine, ends: tuple[socket.socket, socket.socket], seed
     trimmed = counted(line, PortCounter.TRIMS)
     change_settings(line, chance)
     with ThreadPoolExecutor(2) as threads:
-        storms = [threads.submit(send, outlet, frames) for frames, outlet, _ in directions]
+        storms = [threads.submit(send, egress, frames) for frames, egress, _ in directions]
         change_settings(line, chance)
         if chance.random() < KILL_CHANCE:
             line.stop_drainer(signal.SIGKILL)
@@ -93,8 +93,8 @@ def soak_round(line: ShapedLine, ends: tuple[socket.socket, socket.socket], seed
     received: tuple[list[bytes], list[bytes]] = ([], [])
     end = time.monotonic() + DEADLINE_S
     while sum(map(len, received)) + drops(line) - dropped < 2 * FRAMES_PER_ROUND and time.monotonic() < end:
-        for (frames, _, inlet), arrived in zip(directions, received, strict=True):
-            arrived.extend(receive(inlet, len(frames), deadline_seconds=LULL_S))
+        for (frames, _, ingress), arrived in zip(directions, received, strict=True):
+            arrived.extend(receive(ingress, len(frames), deadline_seconds=LULL_S))
     for (frames, _, _), arrived in zip(directions, received, strict=True):
         assert len(set(labels(arrived))) == len(arrived)
         pairs = zip(labels(arrived), arrived, strict=True)

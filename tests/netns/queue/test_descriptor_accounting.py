@@ -19,11 +19,11 @@ pytestmark = pytest.mark.root
 MBIT = 10**6
 
 
-def flood(outlet: socket.socket, frames: list[bytes], cpu: int) -> None:
+def flood(egress: socket.socket, frames: list[bytes], cpu: int) -> None:
     """Sends *frames* from one CPU as fast as it can."""
     os.sched_setaffinity(0, {cpu})
     for frame in frames:
-        outlet.send(frame)
+        egress.send(frame)
 
 
 def until_drained(line: ShapedLine, wait: Callable[[float], object]) -> bool:

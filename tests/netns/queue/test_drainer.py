@@ -57,9 +57,9 @@ def test_two_labs_have_a_drainer_each(make_line: LineFactory) -> None:
     for line in lines:
         line.start_drainer()
     for line in lines:
-        with line.socket_at(0) as outlet, line.socket_at(3) as inlet:
-            send(outlet, equal_frames(5, TO_FAR, 100))
-            assert len(receive(inlet, 5)) == 5
+        with line.socket_at(0) as egress, line.socket_at(3) as ingress:
+            send(egress, equal_frames(5, TO_FAR, 100))
+            assert len(receive(ingress, 5)) == 5
 
 
 def test_folder_without_pins_is_refused(bpffs: Path) -> None:
@@ -101,21 +101,21 @@ def test_a_drainer_at_rest_is_woken_by_every_frame(
     for drainer in line.drainer_state:
         drainer.mode = mode
     line.start_drainer()
-    with line.socket_at(0) as outlet, line.socket_at(3) as inlet:
+    with line.socket_at(0) as egress, line.socket_at(3) as ingress:
         for _ in range(20):
             poll_until(lambda: sleeps(line))
-            send(outlet, equal_frames(1, TO_FAR, 100))
-            assert len(receive(inlet, 1)) == 1
+            send(egress, equal_frames(1, TO_FAR, 100))
+            assert len(receive(ingress, 1)) == 1
 
 
-def test_a_precise_drainer_never_sleeps_and_ends_when_told(make_line: LineFactory) -> None:
+def test_a_precise_drainer_never_sleeps_and_ends_when_reported(make_line: LineFactory) -> None:
     line = make_line(SHAPED)
     line.drainer_state[0].mode = DrainerMode.PRECISE
     line.start_drainer()
-    with line.socket_at(0) as outlet, line.socket_at(3) as inlet:
+    with line.socket_at(0) as egress, line.socket_at(3) as ingress:
         for _ in range(20):
-            send(outlet, equal_frames(1, TO_FAR, 100))
-            assert len(receive(inlet, 1)) == 1
+            send(egress, equal_frames(1, TO_FAR, 100))
+            assert len(receive(ingress, 1)) == 1
             assert line.drainer_state[0].wake_at_ns == 0
     assert line.stop_drainer(signal.SIGTERM) == 0
 
@@ -125,11 +125,11 @@ def test_the_mode_is_changed_under_traffic(make_line: LineFactory) -> None:
     line.start_drainer()
     sent = random_frames(240, TO_FAR, seed=11)
     received: list[bytes] = []
-    with line.socket_at(0) as outlet, line.socket_at(5) as inlet:
-        send(outlet, sent)
+    with line.socket_at(0) as egress, line.socket_at(5) as ingress:
+        send(egress, sent)
         for mode in (DrainerMode.ECO, DrainerMode.PRECISE, DrainerMode.AUTO, DrainerMode.ECO):
             line.drainer_state[0].mode = mode
-            received += receive(inlet, 60)
+            received += receive(ingress, 60)
     assert_same_frames(sent, received)
 
 

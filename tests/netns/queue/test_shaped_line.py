@@ -23,9 +23,9 @@ def test_every_frame_arrives_once_with_exact_length_and_bytes(
     line = make_line([LinkShape(200 * MBIT, delay_ns=5_000)] * 4, is_direct=is_direct)
     line.start_drainer()
     sent, window = random_frames(600, TO_FAR, seed=1), Window()
-    with line.socket_at(0) as outlet, line.socket_at(7) as inlet, ThreadPoolExecutor(1) as threads:
-        sender = threads.submit(send, outlet, sent, window)
-        assert_same_frames(sent, receive(inlet, len(sent), window=window))
+    with line.socket_at(0) as egress, line.socket_at(7) as ingress, ThreadPoolExecutor(1) as threads:
+        sender = threads.submit(send, egress, sent, window)
+        assert_same_frames(sent, receive(ingress, len(sent), window=window))
         sender.result()
     for port_id in (2, 4, 6):
         assert line.counter(port_id, PortCounter.TX_PACKETS) == len(sent)
@@ -62,10 +62,10 @@ def test_control_overtakes_waiting_data(make_line: LineFactory) -> None:
     line = make_line([LinkShape(0), LinkShape(2 * MBIT)])
     line.start_drainer()
     data = equal_frames(20, TO_FAR, 2000)  # 8 ms each
-    with line.socket_at(0) as outlet, line.socket_at(3) as inlet:
-        send(outlet, data)
-        send(outlet, [Frame(TO_FAR, is_control=True, label=99, filler=bytes(60))])
-        order = labels(receive(inlet, 21))
+    with line.socket_at(0) as egress, line.socket_at(3) as ingress:
+        send(egress, data)
+        send(egress, [Frame(TO_FAR, is_control=True, label=99, filler=bytes(60))])
+        order = labels(receive(ingress, 21))
     assert sorted(order) == [*range(20), 99]
     assert order.index(99) < 10
     order.remove(99)
@@ -76,10 +76,10 @@ def test_frames_do_not_arrive_faster_than_the_rate(make_line: LineFactory) -> No
     line = make_line([LinkShape(0), LinkShape(20 * MBIT, delay_ns=3_000_000)])
     line.start_drainer()
     frames = equal_frames(100, TO_FAR, 2000)
-    with line.socket_at(0) as outlet, line.socket_at(3) as inlet:
+    with line.socket_at(0) as egress, line.socket_at(3) as ingress:
         start_ns = time.monotonic_ns()
-        send(outlet, frames)
-        assert len(receive(inlet, len(frames))) == len(frames)
+        send(egress, frames)
+        assert len(receive(ingress, len(frames))) == len(frames)
         elapsed_ns = time.monotonic_ns() - start_ns
     assert elapsed_ns >= len(frames) * (2000 + HEADER_BYTES) * 8 * 10**9 // (20 * MBIT) + 3_000_000
 
@@ -87,23 +87,23 @@ def test_frames_do_not_arrive_faster_than_the_rate(make_line: LineFactory) -> No
 def test_delay_beyond_the_wheel_is_honoured(make_line: LineFactory) -> None:
     line = make_line([LinkShape(0), LinkShape(100 * MBIT, delay_ns=30_000_000)])
     line.start_drainer()
-    with line.socket_at(0) as outlet, line.socket_at(3) as inlet:
+    with line.socket_at(0) as egress, line.socket_at(3) as ingress:
         start_ns = time.monotonic_ns()
-        send(outlet, equal_frames(3, TO_FAR, 100))
-        assert len(receive(inlet, 3)) == 3
+        send(egress, equal_frames(3, TO_FAR, 100))
+        assert len(receive(ingress, 3)) == 3
         assert time.monotonic_ns() - start_ns >= 30_000_000
 
 
 def test_full_buffer_drops_and_counts(make_line: LineFactory) -> None:
     frame_bytes = 2000 + HEADER_BYTES
     line = make_line([LinkShape(0), LinkShape(1 * MBIT, data_buffer_bytes=10 * frame_bytes)])
-    with line.socket_at(0) as outlet, line.socket_at(3) as inlet:
-        send(outlet, equal_frames(50, TO_FAR, 2000))
+    with line.socket_at(0) as egress, line.socket_at(3) as ingress:
+        send(egress, equal_frames(50, TO_FAR, 2000))
         dropped = line.counter(2, PortCounter.DROP_QUEUE_FULL)
         assert dropped >= 50 - 10 - 10  # 10 wait, and in 10 x 16 ms as many have left at most
         line.start_drainer()
-        received = labels(receive(inlet, 50 - dropped))
-        assert receive(inlet, 1, deadline_seconds=0.05) == []
+        received = labels(receive(ingress, 50 - dropped))
+        assert receive(ingress, 1, deadline_seconds=0.05) == []
     assert len(received) == 50 - dropped
     assert received == sorted(received)
     assert line.counter(2, PortCounter.TX_PACKETS) == len(received)
@@ -113,17 +113,17 @@ def test_killed_drainer_loses_nothing(make_line: LineFactory) -> None:
     line = make_line([LinkShape(20 * MBIT)] * 3)
     line.start_drainer()
     sent = random_frames(240, TO_FAR, seed=4)
-    with line.socket_at(0) as outlet, line.socket_at(5) as inlet:
-        send(outlet, sent)
-        received = receive(inlet, 20)
+    with line.socket_at(0) as egress, line.socket_at(5) as ingress:
+        send(egress, sent)
+        received = receive(ingress, 20)
         assert line.stop_drainer(signal.SIGKILL) == -signal.SIGKILL
         assert line.pool.read(0).used > 0
         for turns in (40, 60):
             line.start_drainer()
-            received += receive(inlet, turns)
+            received += receive(ingress, turns)
             assert line.stop_drainer(signal.SIGKILL) == -signal.SIGKILL
         line.start_drainer()
-        received += receive(inlet, len(sent) - len(received))
+        received += receive(ingress, len(sent) - len(received))
         assert_same_frames(sent, received)
     assert line.pool.read(0).used == 0
 
@@ -131,22 +131,22 @@ def test_killed_drainer_loses_nothing(make_line: LineFactory) -> None:
 def test_frames_sent_without_a_drainer_wait_for_it(make_line: LineFactory) -> None:
     line = make_line([LinkShape(100 * MBIT)] * 2)
     sent = random_frames(50, TO_FAR, seed=5)
-    with line.socket_at(0) as outlet, line.socket_at(3) as inlet:
-        send(outlet, sent)
-        assert receive(inlet, 1, deadline_seconds=0.05) == []
+    with line.socket_at(0) as egress, line.socket_at(3) as ingress:
+        send(egress, sent)
+        assert receive(ingress, 1, deadline_seconds=0.05) == []
         line.start_drainer()
-        assert_same_frames(sent, receive(inlet, len(sent)))
+        assert_same_frames(sent, receive(ingress, len(sent)))
 
 
 def test_empty_pool_is_counted_and_nothing_else_is_lost(make_line: LineFactory) -> None:
     line = make_line([LinkShape(0), LinkShape(100 * MBIT)], pool_frames=16)
-    with line.socket_at(0) as outlet, line.socket_at(3) as inlet:
-        send(outlet, equal_frames(40, TO_FAR, 500))
+    with line.socket_at(0) as egress, line.socket_at(3) as ingress:
+        send(egress, equal_frames(40, TO_FAR, 500))
         assert line.counter(2, PortCounter.DROP_POOL_EMPTY) == 24
         line.start_drainer()
-        assert labels(receive(inlet, 16)) == list(range(16))
-        send(outlet, equal_frames(16, TO_FAR, 500))
-        assert labels(receive(inlet, 16)) == list(range(16))
+        assert labels(receive(ingress, 16)) == list(range(16))
+        send(egress, equal_frames(16, TO_FAR, 500))
+        assert labels(receive(ingress, 16)) == list(range(16))
 
 
 def test_links_change_their_mode_under_traffic(make_line: LineFactory) -> None:
@@ -155,12 +155,12 @@ def test_links_change_their_mode_under_traffic(make_line: LineFactory) -> None:
     line.start_drainer()
     sent = random_frames(240, TO_FAR, seed=12)
     received: list[bytes] = []
-    with line.socket_at(0) as outlet, line.socket_at(7) as inlet:
-        send(outlet, sent)
+    with line.socket_at(0) as egress, line.socket_at(7) as ingress:
+        send(egress, sent)
         for turn in range(8):
             for port in line.port_table:
                 port.is_direct = turn % 2 == 0
-            received += receive(inlet, 30)
+            received += receive(ingress, 30)
     assert sorted(labels(received)) == list(range(240))
     for frame in received:
         expected = sent[labels([frame])[0]].encode()

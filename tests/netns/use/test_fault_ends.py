@@ -142,9 +142,9 @@ def test_a_rule_ends_with_every_process_of_ours_dead_and_status_ends_what_is_lef
     assert send(live, 0.3).error is None
     assert faults_dropped(live) == before
     assert is_stopped(agent_of(live, "h3"))
-    told = command("status", status=1)
-    assert "nobody ends faults on time (f1, f2): the fault reaper is dead" in told
-    assert "fault f1 was overdue by" in told
+    reported = command("status", status=1)
+    assert "nobody ends faults on time (f1, f2): the fault reaper is dead" in reported
+    assert "fault f1 was overdue by" in reported
     assert not is_stopped(agent_of(live, "h3"))
     assert ledger.entries() == {}
     assert "healthy" in command("status")

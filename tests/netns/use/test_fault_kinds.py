@@ -259,7 +259,7 @@ def test_a_host_that_is_paused_stands_still_and_its_nic_goes_on(live: Lab, fault
     assert outcome.messages > 0
 
 
-def test_an_agent_that_is_killed_is_started_anew(live: Lab, faults: OpenFaults) -> None:
+def test_an_agent_that_is_killed_is_restarted(live: Lab, faults: OpenFaults) -> None:
     old = agent_of(live, "h3")
     faults_now = faults()
     add(faults_now, "nic-agent-kill", "h3")

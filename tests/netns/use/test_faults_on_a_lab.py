@@ -113,7 +113,7 @@ def test_loss_takes_its_share_of_frames(live: Lab, faults: OpenFaults) -> None:
 
 
 def test_a_seed_takes_the_same_frames_again(live: Lab, faults: OpenFaults) -> None:
-    """The n-th frame of a port meets the same fate: seed and sequence start the same each time."""
+    """The n-th frame of a port has the same verdict: seed and sequence start the same each time."""
     port_id = live.clos.port("h0:0").id
     starts = []
     for _ in range(2):

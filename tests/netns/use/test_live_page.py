@@ -103,7 +103,7 @@ def test_a_fault_is_injected_and_cleared_with_the_token_only(server: LiveServer)
     assert any(f"fault {added['id']} (link-down) begins" in line["text"] for line in update["tail"])
 
 
-def test_a_port_in_use_is_told_and_the_page_that_has_it_goes_on(server: LiveServer) -> None:
+def test_a_port_in_use_is_reported_and_the_page_that_has_it_goes_on(server: LiveServer) -> None:
     port = int(server.host.rpartition(":")[2])
     with pytest.raises(PreflightError, match=f"127.0.0.1 port {port}: Address already in use") as raised:
         LiveServer(server.feed, "127.0.0.1", port)

@@ -71,7 +71,7 @@ def test_goodput_is_at_most_what_the_slowest_port_lets_through(
     assert 0 < found["average_bps"] < rate_bps
 
 
-def test_inspect_tells_the_rates(command: Command) -> None:
+def test_inspect_reports_the_rates(command: Command) -> None:
     ports, *_ = command.json("inspect", "p0-t0-1")["tables"]
     assert [port["rate_bps"] for port in ports["rows"]] == [USUAL, OF_THE_LINK, USUAL]
     ends, *_ = command.json("inspect", "h3:0")["tables"]

@@ -1,4 +1,4 @@
-"""A NIC without a kernel: the agent's maps are plain memory, and frames that it lends are only noted."""
+"""A NIC without a kernel: the agent's maps are plain memory, and requests to transmit are only noted."""
 
 import ctypes
 from typing import Generic, TypeVar
@@ -61,7 +61,7 @@ class PlainDevice:
     """Stands in for agents.nic.device.NicDevice.
 
     Attributes:
-        lent: (QP index, packets) of each time frames were lent.
+        requested: (QP index, packets) of each request to transmit.
         probes: (QP index, EV index) of each probe.
         probe_kinds: of each call that sent some.
     """
@@ -87,7 +87,7 @@ class PlainDevice:
         self.work = [WorkRing() for _ in range(qp_count)]
         self.regions = [Region() for _ in range(64)]
         self.memory = PlainMemory(memory_bytes)
-        self.lent: list[tuple[int, int]] = []
+        self.requested: list[tuple[int, int]] = []
         self.probes: list[tuple[int, int]] = []
         self.probe_kinds: list[ProbeKind] = []
         self.awaited_runs = 0
@@ -96,7 +96,7 @@ class PlainDevice:
         self.awaited_runs += 1
 
     def request_tx(self, qp_index: int, packets: int) -> None:
-        self.lent.append((qp_index, packets))
+        self.requested.append((qp_index, packets))
 
     def send_probes(self, targets: list[tuple[int, int]], kind: ProbeKind = ProbeKind.EV) -> None:
         self.probes += targets

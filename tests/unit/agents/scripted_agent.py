@@ -1,4 +1,4 @@
-"""A process-less agent: a thread that listens on a Unix socket and answers as a test tells it to."""
+"""A process-less agent: a thread that listens on a Unix socket and answers as a test reports it to."""
 
 import json
 import socket

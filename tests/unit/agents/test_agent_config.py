@@ -1,4 +1,4 @@
-"""What an agent is told when it starts."""
+"""What an agent is notified when it starts."""
 
 import json
 from pathlib import Path

@@ -85,7 +85,7 @@ def test_what_does_not_go_together_is_refused_by_name(
         verbs_of(device, tmp_path, is_shaped=is_shaped).create_qp(PEER, EVS, **attributes)  # type: ignore[arg-type]
 
 
-def test_list_tells_the_window_and_what_changed_it(device: PlainDevice, tmp_path: Path) -> None:
+def test_list_reports_the_window_and_what_changed_it(device: PlainDevice, tmp_path: Path) -> None:
     verbs = verbs_of(device, tmp_path, is_shaped=True)
     verbs.create_qp(PEER, EVS)
     (row,) = verbs.list_qps()

@@ -256,13 +256,13 @@ def change(index: int, state: EvState) -> Event:
     )
 
 
-def test_events_are_told_as_the_mask_says(verbs: Verbs) -> None:
+def test_events_are_reported_as_the_mask_says(verbs: Verbs) -> None:
     profile = raised(verbs, verbs.create_ev_profile("AUTO", COUNT, event_mask=["GOOD"]))
     verbs.create_qp(PEER, ev_profile=profile)
     assert verbs.take_event(change(1, EvState.ASSUMED_BAD)) is None
-    told = verbs.take_event(change(1, EvState.GOOD))
-    assert told is not None
-    assert (told["event"], told["to"], told["drop_count"]) == ("ev_state", "GOOD", 2)
+    reported = verbs.take_event(change(1, EvState.GOOD))
+    assert reported is not None
+    assert (reported["event"], reported["to"], reported["drop_count"]) == ("ev_state", "GOOD", 2)
     verbs.modify_ev_profile(profile, event_mask=["ASSUMED_BAD"])
     assert verbs.take_event(change(1, EvState.ASSUMED_BAD)) is not None
     assert verbs.take_event(change(1, EvState.GOOD)) is None

@@ -42,7 +42,7 @@ def test_the_next_agent_goes_on_where_the_last_one_stopped(device: PlainDevice) 
     assert len(first) == 20
 
 
-def test_a_qp_that_begins_anew_gets_another_number_at_its_index(device: PlainDevice) -> None:
+def test_a_qp_that_begins_again_gets_another_number_at_its_index(device: PlainDevice) -> None:
     numbers = numbers_of(device)
     first, other = numbers.take(), numbers.take()
     again = numbers.renew(first)

@@ -27,28 +27,28 @@ U32, U64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
 
 
 class Side:
-    """One host's end: its memory, its connection, and what it has told."""
+    """One host's end: its memory, its connection, and what it has reported."""
 
     def __init__(self, host: int) -> None:
         self.device = PlainDevice(FABRIC, host)
         device = cast("NicDevice", self.device)
         self.regions = RegionTable(device, 0)
-        self.told: list[dict[str, Any]] = []
-        self.news = asyncio.Event()
+        self.reported: list[dict[str, Any]] = []
+        self.arrived = asyncio.Event()
         attributes = StreamAttributes(1 - host, is_mptcp=False, congestion="cubic")
         ledger = StreamLedger(device, 0)
         self.stream = Stream(WorkQueue(QPN_MIN, attributes), attributes, self.regions, ledger, self.publish)
 
-    def publish(self, told: dict[str, Any]) -> None:
-        self.told.append(told)
-        self.news.set()
+    def publish(self, reported: dict[str, Any]) -> None:
+        self.reported.append(reported)
+        self.arrived.set()
 
-    async def heard(self, event: str, count: int = 1) -> list[dict[str, Any]]:
+    async def received(self, event: str, count: int = 1) -> list[dict[str, Any]]:
         """The events of this kind, once there are so many."""
         async with asyncio.timeout(20):
-            while len(found := [told for told in self.told if told["event"] == event]) < count:
-                self.news.clear()
-                await self.news.wait()
+            while len(found := [each for each in self.reported if each["event"] == event]) < count:
+                self.arrived.clear()
+                await self.arrived.wait()
         return found
 
     def post(self, near: MemoryRegion, far: MemoryRegion, **changes: int) -> None:
@@ -101,8 +101,8 @@ def test_messages_are_placed_slot_by_slot_and_counted() -> None:
         source, target = near.regions.register(300_000), far.regions.register(600_000)
         near.regions.view(source.offset, source.length)[:] = bytes(range(250)) * 1200
         near.post(source, target, length=100_000, iterations=6, local_slots=3, remote_slots=6)
-        (told,) = await near.heard("completion")
-        assert (told["work_id"], told["iterations"], told["status"]) == (7, 6, "success")
+        (reported,) = await near.received("completion")
+        assert (reported["work_id"], reported["iterations"], reported["status"]) == (7, 6, "success")
         assert far.memory(target) == near.memory(source) * 2
         assert near.device.streams[0].acked_bytes == 600_000
         account = near.device.stream_account
@@ -119,12 +119,12 @@ def test_an_immediate_waits_until_it_is_accepted() -> None:
         source, target = near.regions.register(5000), far.regions.register(5000)
         far.stream.accept(1)
         near.post(source, target, iterations=2, has_immediate=1, immediate=44)
-        (first,) = await far.heard("receive")
+        (first,) = await far.received("receive")
         assert (first["number"], first["immediate"], first["length"]) == (1, 44, 5000)
-        assert not [told for told in near.told if told["event"] == "completion"]
+        assert not [reported for reported in near.reported if reported["event"] == "completion"]
         far.stream.accept(1)
-        await far.heard("receive", 2)
-        await near.heard("completion")
+        await far.received("receive", 2)
+        await near.received("completion")
 
     with_two_ends(scene)
 
@@ -134,9 +134,9 @@ def test_work_that_is_stopped_ends_with_what_had_begun() -> None:
         source, target = near.regions.register(100), far.regions.register(100)
         near.post(source, target, iterations=1_000_000)
         near.stream.stop(7)
-        (told,) = await near.heard("completion")
-        assert 1 <= told["iterations"] < 1_000_000
-        assert told["status"] == "success"
+        (reported,) = await near.received("completion")
+        assert 1 <= reported["iterations"] < 1_000_000
+        assert reported["status"] == "success"
 
     with_two_ends(scene)
 
@@ -148,8 +148,8 @@ def test_a_message_beyond_its_region_is_refused(wrong: dict[str, int]) -> None:
         near.regions.view(source.offset, source.length)[:] = b"x" * source.length
         near.post(source, target, **wrong)
         near.post(source, target, id=8)
-        (told,) = await near.heard("qp_state")
-        assert (told["to"], told["status"]) == ("ERROR", "remote_access")
+        (reported,) = await near.received("qp_state")
+        assert (reported["to"], reported["status"]) == ("ERROR", "remote_access")
         statuses = [(done.work_id, done.status) for done in near.stream.queue.completions]
         assert statuses == [(7, "remote_access"), (8, "flushed")]
         assert near.stream.queue.state == QpState.ERROR
@@ -164,8 +164,8 @@ def test_the_far_end_s_death_fails_what_was_under_way() -> None:
         source, target = near.regions.register(5000), far.regions.register(5000)
         near.post(source, target, has_immediate=1)  # never accepted
         far.stream.close()
-        (told,) = await near.heard("qp_state")
-        assert told["to"] == "ERROR"
+        (reported,) = await near.received("qp_state")
+        assert reported["to"] == "ERROR"
 
     with_two_ends(scene)
 

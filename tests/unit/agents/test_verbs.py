@@ -171,7 +171,9 @@ def test_ports_are_listed_by_plane(verbs: Verbs) -> None:
 # -- work ----------------------------------------------------------------------------------------------------
 
 
-def test_posted_work_is_in_the_ring_and_frames_are_lent(verbs: Verbs, device: PlainDevice, qpn: int) -> None:
+def test_posted_work_is_in_the_ring_and_sending_requested(
+    verbs: Verbs, device: PlainDevice, qpn: int
+) -> None:
     verbs.register_memory(100_000)
     work_id = write(
         verbs, qpn, length=5000, iterations=9, depth=4, local_slots=2, remote_slots=3, remote_offset=8
@@ -179,18 +181,18 @@ def test_posted_work_is_in_the_ring_and_frames_are_lent(verbs: Verbs, device: Pl
     entry = device.work[0].entries[0]
     assert (entry.id, entry.length, entry.iterations, entry.depth) == (work_id, 5000, 9, 4)
     assert (entry.local_slots, entry.remote_slots, entry.remote_offset, entry.r_key) == (2, 3, 8, 77)
-    assert device.lent == [(0, 12)]
+    assert device.requested == [(0, 12)]
 
 
-def test_no_more_frames_are_lent_than_the_window(verbs: Verbs, device: PlainDevice, qpn: int) -> None:
+def test_no_more_frames_are_requested_than_the_window(verbs: Verbs, device: PlainDevice, qpn: int) -> None:
     verbs.register_memory(1_000_000)
     write(verbs, qpn, length=1_000_000)
-    assert device.lent == [(0, 64)]
+    assert device.requested == [(0, 64)]
 
 
 def test_message_without_bytes_needs_no_memory(verbs: Verbs, device: PlainDevice, qpn: int) -> None:
     write(verbs, qpn, length=0)
-    assert device.lent == [(0, 1)]
+    assert device.requested == [(0, 1)]
 
 
 U32_MAX = 2**32 - 1
@@ -218,7 +220,7 @@ def test_work_out_of_range_is_named_with_its_range(
             write(verbs, qpn, **{name: value})
         assert caught.value.message == f"{name}: {value}; {low} to {high} is accepted"
     assert device.posted(0) == []
-    assert device.lent == []
+    assert device.requested == []
 
 
 def test_target_beyond_32_bits_is_refused(verbs: Verbs, qpn: int) -> None:
@@ -252,10 +254,10 @@ def test_work_ring_is_never_overrun(verbs: Verbs, device: PlainDevice, qpn: int)
 
 def test_stop_marks_the_work_and_nothing_else(verbs: Verbs, device: PlainDevice, qpn: int) -> None:
     first, second = (write(verbs, qpn, length=0) for _ in range(2))
-    device.lent.clear()
+    device.requested.clear()
     verbs.stop_work(qpn, second)
     assert [device.work[0].entries[place].stop for place in range(2)] == [0, 1]
-    assert device.lent == [(0, 1)]
+    assert device.requested == [(0, 1)]
     report(verbs, EventKind.COMPLETION, qpn, first, 1)
     verbs.stop_work(qpn, first)
     assert device.work[0].entries[0].stop == 0
@@ -264,10 +266,10 @@ def test_stop_marks_the_work_and_nothing_else(verbs: Verbs, device: PlainDevice,
 # -- what the kernel reports ---------------------------------------------------------------------------------
 
 
-def test_completion_is_told_and_waits_to_be_polled_once(verbs: Verbs, qpn: int) -> None:
+def test_completion_is_reported_and_waits_to_be_polled_once(verbs: Verbs, qpn: int) -> None:
     work_id = write(verbs, qpn, length=0)
-    told = report(verbs, EventKind.COMPLETION, qpn, work_id, 3, Status.SUCCESS, 4096)
-    assert told == {
+    reported = report(verbs, EventKind.COMPLETION, qpn, work_id, 3, Status.SUCCESS, 4096)
+    assert reported == {
         "event": "completion",
         "time_ns": 5,
         "host": "h0",
@@ -285,9 +287,9 @@ def test_completion_is_told_and_waits_to_be_polled_once(verbs: Verbs, qpn: int) 
 def test_failed_qp_completes_its_work_with_the_reason_and_flushes_the_rest(verbs: Verbs, qpn: int) -> None:
     done, *pending = (write(verbs, qpn, length=0) for _ in range(4))
     report(verbs, EventKind.COMPLETION, qpn, done, 1)
-    told = report(verbs, EventKind.QP_STATE, qpn, QpState.RTS, QpState.ERROR, Status.REMOTE_ACCESS)
-    assert told is not None
-    assert (told["event"], told["from"], told["to"], told["status"]) == (
+    reported = report(verbs, EventKind.QP_STATE, qpn, QpState.RTS, QpState.ERROR, Status.REMOTE_ACCESS)
+    assert reported is not None
+    assert (reported["event"], reported["from"], reported["to"], reported["status"]) == (
         "qp_state",
         "RTS",
         "ERROR",
@@ -302,17 +304,18 @@ def test_failed_qp_completes_its_work_with_the_reason_and_flushes_the_rest(verbs
         write(verbs, qpn)
 
 
-def test_change_of_an_ev_is_told_with_its_path(verbs: Verbs, qpn: int) -> None:
-    told = report(verbs, EventKind.EV_STATE, qpn, 6, EvState.GOOD, EvState.ASSUMED_BAD, EvReason.TIMEOUT)
-    assert told is not None
-    assert (told["ev"], told["entropy"], told["plane"], told["peer_host"]) == (6, EVS[6], 1, PEER)
-    assert (told["from"], told["to"], told["reason"]) == ("GOOD", "ASSUMED_BAD", "timeout")
+def test_change_of_an_ev_is_reported_with_its_path(verbs: Verbs, qpn: int) -> None:
+    reported = report(verbs, EventKind.EV_STATE, qpn, 6, EvState.GOOD, EvState.ASSUMED_BAD, EvReason.TIMEOUT)
+    assert reported is not None
+    about = (reported["ev"], reported["entropy"], reported["plane"], reported["peer_host"])
+    assert about == (6, EVS[6], 1, PEER)
+    assert (reported["from"], reported["to"], reported["reason"]) == ("GOOD", "ASSUMED_BAD", "timeout")
 
 
-def test_wish_for_frames_is_no_news(verbs: Verbs, qpn: int) -> None:
+def test_wish_for_frames_is_no_event(verbs: Verbs, qpn: int) -> None:
     assert report(verbs, EventKind.KICK, qpn, 10) is None
 
 
-def test_event_of_a_qp_that_is_gone_is_no_news(verbs: Verbs, qpn: int) -> None:
+def test_event_of_a_qp_that_is_gone_is_no_event(verbs: Verbs, qpn: int) -> None:
     verbs.destroy_qp(qpn)
     assert report(verbs, EventKind.COMPLETION, qpn, 1, 1) is None

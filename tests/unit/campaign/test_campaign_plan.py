@@ -106,7 +106,7 @@ def test_the_files_are_left_as_they_are(files):
         ("  seeds: [1, 2]\n", "  seed: [1, 2]\n", r"both.yaml:10: spec.seed: unknown key"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(files, old, new, message):
+def test_what_is_wrong_is_reported_with_its_line(files, old, new, message):
     with pytest.raises(UsageError, match=message):
         plan_campaign(edited(files, old, new))
 

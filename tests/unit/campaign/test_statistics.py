@@ -48,7 +48,7 @@ def test_many_comparisons_find_nothing_by_chance():
 
 
 @pytest.mark.parametrize(("runs", "more"), [(1, 4), (2, 3), (4, 1)])
-def test_too_few_runs_are_told_with_how_many_would_do(runs, more):
+def test_too_few_runs_are_reported_with_how_many_would_do(runs, more):
     low, high = [float(number) for number in range(runs)], [float(100 + number) for number in range(runs)]
     effect = judged(high, low)
     assert (effect.finding, effect.more_runs) == ("too few runs", more)

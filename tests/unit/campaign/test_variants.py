@@ -98,7 +98,7 @@ def test_nothing_is_judged_across_variants_of_which_one_broke(scenario, stage):
     assert not any(each["passed"] for each in row.expectations)
 
 
-def test_a_folder_read_again_tells_the_same(scenario, stage):
+def test_a_folder_read_again_reports_the_same(scenario, stage):
     folder = carried_out(scenario, stage)
     again = CampaignFolder.open(find_campaign(scenario.parent / "runs", "sides"))
     assert again.plan.runs == folder.plan.runs
@@ -166,13 +166,13 @@ def test_variants_are_one_row_of_a_campaign(scenario, stage, files):
         ("[goodput(main), messages]", "[messages in four-4KiB]", "leave out `in`"),
     ],
 )
-def test_what_is_wrong_with_variants_is_told_with_its_line(scenario, old, new, message):
-    told = refusal(scenario, old, new)
-    assert "sides.yaml:" in told
-    assert message in told
+def test_what_is_wrong_with_variants_is_reported_with_its_line(scenario, old, new, message):
+    reported = refusal(scenario, old, new)
+    assert "sides.yaml:" in reported
+    assert message in reported
 
 
-def test_a_variant_that_does_not_fit_is_told_by_name(scenario):
+def test_a_variant_that_does_not_fit_is_reported_by_name(scenario):
     scenario.write_text(SIDES.replace("two: {topology.planes: 2}", "two: {topology.planes: 99}"))
     with pytest.raises(UsageError, match="two-4KiB"):
         plan_variants(load_scenario(scenario))

@@ -192,7 +192,7 @@ def test_nothing_is_malformed_and_every_icrc_is_good() -> None:
         assert row == {"_ws.expert.message": [], "_ws.malformed": [], "mrc.icrc.status": ["good"]}
 
 
-def test_icrc_that_is_off_or_wrong_is_told_apart() -> None:
+def test_icrc_that_is_off_or_wrong_is_reported_apart() -> None:
     frame = build_frame(ROUTE, WRITES[0])
     wrong = bytearray(encode_frame(frame, with_icrc=True))
     wrong[-10] ^= 1

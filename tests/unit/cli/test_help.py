@@ -170,7 +170,7 @@ def test_commands_with_arguments_have_examples(name):
     assert "Examples[/bold]" in command.callback.__doc__
 
 
-def test_the_overview_fits_a_terminal_and_tells_the_exit_statuses(mrc_testbed):
+def test_the_overview_fits_a_terminal_and_reports_the_exit_statuses(mrc_testbed):
     finished = mrc_testbed("--help")
     assert finished.status == 0
     for words in ("0 done", "3 machine not ready", "7 result UNTRUSTED", "130 interrupted"):

@@ -81,7 +81,7 @@ def test_flags_come_from_the_environment_too_and_the_command_line_wins(settings_
 
 
 @pytest.mark.parametrize("flag", ["--dry-run", "--seed", "--topology"])
-def test_a_flag_that_a_command_does_not_heed_is_refused(settings_of, capsys, flag):
+def test_a_flag_that_a_command_does_not_take_is_refused(settings_of, capsys, flag):
     value = [] if flag == "--dry-run" else ["7"]
     assert settings_of(flag, *value, "nap")[0] == 2
     assert f"error: {flag} has no meaning for 'nap'" in capsys.readouterr().err

@@ -116,7 +116,7 @@ def test_a_campaign_is_refused_with_every_combination_that_is_too_much(mrc_testb
         ("rates.yaml", "with topology.port_rate=4Gbit: ring.yaml:6"),
     ],
 )
-def test_validate_tells_it_as_what_is_wrong(mrc_testbed, files, name, refused):
+def test_validate_reports_it_as_what_is_wrong(mrc_testbed, files, name, refused):
     finished = mrc_testbed("validate", name, "-o", "json")
     assert finished.status == 2
     [found] = json.loads(finished.stdout)["files"]
@@ -169,7 +169,7 @@ def test_what_was_measured_decides(mrc_testbed, files):
     assert "assumed" in mrc_testbed("run", "ring.yaml").stderr
 
 
-def test_what_an_older_version_measured_refuses_nothing_and_is_told_of_once(mrc_testbed, files):
+def test_what_an_older_version_measured_refuses_nothing_and_is_notified_of_once(mrc_testbed, files):
     path = measured(most=1_000.0)
     kept = json.loads(path.read_text())
     del kept["format"]
@@ -178,8 +178,9 @@ def test_what_an_older_version_measured_refuses_nothing_and_is_told_of_once(mrc_
         (files / f"{name}.yaml").write_text(TOPOLOGY.replace("40Gbit", "10Mbit"))
     finished = mrc_testbed("validate", "slow.yaml", "slower.yaml")
     assert finished.status == 0
-    told = " ".join(finished.stderr.split())  # a log line is wrapped
-    assert told.count("is passed over: its format is 1") == told.count("--calibrate recalibrates") == 1
+    reported = " ".join(finished.stderr.split())  # a log line is wrapped
+    assert reported.count("is passed over: its format is 1") == 1
+    assert reported.count("--calibrate recalibrates") == 1
     (files / "unshaped.yaml").write_text(TOPOLOGY.replace("port_rate: 40Gbit", "planes: 2"))
     assert mrc_testbed("validate", "unshaped.yaml").stderr == ""
 

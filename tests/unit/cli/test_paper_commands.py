@@ -134,7 +134,7 @@ def test_good_files_validate(mrc_testbed, files):
     assert finished.stdout.count("ok") == 2
 
 
-def test_a_bad_file_is_told_with_its_line_and_the_others_are_checked_too(mrc_testbed, files):
+def test_a_bad_file_is_reported_with_its_line_and_the_others_are_checked_too(mrc_testbed, files):
     bad = files / "bad.yaml"
     bad.write_text(TOPOLOGY.replace("port_rate: 50Mbit", "port_rat: 50Mbit"))
     finished = mrc_testbed("validate", str(bad), str(files / "lab.yaml"), "-o", "json")

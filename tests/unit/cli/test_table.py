@@ -32,10 +32,10 @@ def test_summary_says_sizes_and_theory() -> None:
     }
 
 
-def test_a_path_is_told_hop_by_hop() -> None:
-    told = table.path_table(explain_ev(LAB, 0x20010000, 0, 5))
-    assert told.title == "h0 to h5 through plane 2: 4800=T0(0) 8801=T1(1) 4801=T0(1) c801=DL(1)"
-    assert told.records() == [
+def test_a_path_is_reported_hop_by_hop() -> None:
+    reported = table.path_table(explain_ev(LAB, 0x20010000, 0, 5))
+    assert reported.title == "h0 to h5 through plane 2: 4800=T0(0) 8801=T1(1) 4801=T0(1) c801=DL(1)"
+    assert reported.records() == [
         {
             "node": "h0",
             "action": "encapsulate",

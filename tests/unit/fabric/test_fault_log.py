@@ -21,14 +21,14 @@ def line(action: str, fault_id: str, time_ns: int) -> str:
 def test_windows_open_and_close_as_the_log_grows(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     log = FaultLog(path)
-    assert log.news() == []
+    assert log.new_lines() == []
     path.write_text(line("applied", "a", 10) + line("applied", "b", 20) + '{"time_ns": 3')
-    assert [(each.time_ns, each.text) for each in log.news()] == [
+    assert [(each.time_ns, each.text) for each in log.new_lines()] == [
         (10, "fault a (loss) begins: l1, l2 and 1 more"),
         (20, "fault b (loss) begins: l1, l2 and 1 more"),
     ]
     path.write_text(line("applied", "a", 10) + line("applied", "b", 20) + line("cleared", "a", 30))
-    assert [each.text for each in log.news()] == ["fault a (loss) ends: l1, l2 and 1 more"]
+    assert [each.text for each in log.new_lines()] == ["fault a (loss) ends: l1, l2 and 1 more"]
     assert log.windows == [FaultWindow("a", "loss", 10, 30), FaultWindow("b", "loss", 20)]
     log.forget_before(31)
     assert log.windows == [FaultWindow("b", "loss", 20)]
@@ -37,14 +37,14 @@ def test_windows_open_and_close_as_the_log_grows(tmp_path: Path) -> None:
 def test_damaged_lines_are_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     path.write_text('{"time_ns": 3}\nnonsense\n[]\n' + line("applied", "a", 10))
-    assert len(FaultLog(path).news()) == 1
+    assert len(FaultLog(path).new_lines()) == 1
 
 
 def test_a_shorter_log_is_that_of_another_lab(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     path.write_text(line("applied", "a", 10) + line("cleared", "a", 20))
     log = FaultLog(path)
-    log.news()
+    log.new_lines()
     path.write_text(line("applied", "b", 5))
-    assert len(log.news()) == 1
+    assert len(log.new_lines()) == 1
     assert log.windows == [FaultWindow("b", "loss", 5)]

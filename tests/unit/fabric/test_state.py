@@ -92,7 +92,7 @@ def test_a_held_lock_names_its_holder(paths: LabPaths) -> None:
         assert paths.lock_file.read_text().startswith("down (pid ")
 
 
-def test_a_lock_whose_file_was_deleted_by_its_holder_is_taken_anew(paths: LabPaths) -> None:
+def test_a_lock_whose_file_was_deleted_by_its_holder_is_taken_again(paths: LabPaths) -> None:
     with paths.lock_file.open("w") as former:
         fcntl.flock(former, fcntl.LOCK_EX)
         paths.lock_file.unlink()

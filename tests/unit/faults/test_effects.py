@@ -121,7 +121,7 @@ def test_an_agent_is_killed_or_revived_and_hosts_without_one_are_not_asked(actin
     assert killed <= requests.absent
 
 
-def test_a_link_is_freed_unless_another_drain_wants_it_and_a_new_agent_is_told_of_all():
+def test_a_link_is_freed_unless_another_drain_wants_it_and_a_new_agent_is_notified_of_all():
     drains = [Drained(3), Drained(4)]
     assert requests_of(drains, [Drained(4), Drained(5)]) == HostRequests(frozenset({3, 4}), frozenset({5}))
     assert requests_of(drains, [AgentDead("h1")]) == HostRequests(

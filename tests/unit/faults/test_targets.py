@@ -141,7 +141,7 @@ def test_background_traffic_towards_a_host_takes_a_path_of_the_seed():
     assert destinations == {str(path_carrier(SHAPED, 0, 3, 1, uplink)) for uplink in range(2)}
 
 
-def test_every_kind_says_what_happens_and_what_it_is_told():
+def test_every_kind_says_what_happens_and_what_it_is_reported():
     assert all(meaning(kind).endswith((".", ";")) for kind in KINDS)
     assert own_fields("loss") == ["direction", "traffic", "ratio"]
     assert own_fields("plane-down") == []

@@ -1,4 +1,4 @@
-"""Snapshots from two observations: rates, states, news."""
+"""Snapshots from two observations: rates, states, changes."""
 
 import dataclasses
 
@@ -120,8 +120,8 @@ def test_a_link_that_is_cut_one_way_is_down(port_id: int) -> None:
     states = {link.name: link.state for link in seen.links}
     assert states.pop(LINK.name) == "down"
     assert set(states.values()) == {"up"}
-    assert seen.news == (f"link down: {LINK.name}",)
-    assert build_snapshot(CLOS, cut, observation(3_000_000_000)).news == (f"link up: {LINK.name}",)
+    assert seen.changes == (f"link down: {LINK.name}",)
+    assert build_snapshot(CLOS, cut, observation(3_000_000_000)).changes == (f"link up: {LINK.name}",)
 
 
 def test_a_fault_impairs_its_links_only_while_it_acts() -> None:
@@ -158,12 +158,12 @@ def test_the_time_a_fault_has_left_never_is_negative() -> None:
     assert [fault.left_ns for fault in seen.faults] == [500_000_000, 0, None]
 
 
-def test_only_evs_that_leave_use_or_return_are_news() -> None:
+def test_only_evs_that_leave_use_or_return_are_changes() -> None:
     bad = (EvState.GOOD, EvState.ASSUMED_BAD, EvReason.LOSS, 1)
     skipped = (EvState.GOOD, EvState.SKIP, EvReason.ECN, 0)
     early = observation(1_000_000_000, transitions={bad: 2})
     late = observation(2_000_000_000, transitions={bad: 5, skipped: 900})
-    assert build_snapshot(CLOS, early, late).news == ("plane 1: 3 EVs GOOD to ASSUMED_BAD (loss)",)
+    assert build_snapshot(CLOS, early, late).changes == ("plane 1: 3 EVs GOOD to ASSUMED_BAD (loss)",)
 
 
 def test_times_whose_count_went_down_are_left_out_and_all_else_is_shown() -> None:
@@ -182,7 +182,7 @@ def test_times_whose_count_went_down_are_left_out_and_all_else_is_shown() -> Non
     assert seen.goodput_bps == 8000
     assert [plane.rtt and plane.rtt.count for plane in seen.planes] == [None, 4]
     assert seen.completion is None
-    assert [line.partition(":")[0] for line in seen.news] == [
+    assert [line.partition(":")[0] for line in seen.changes] == [
         "plane 0",
         "completion times of this interval are left out, the count of a host went down",
     ]

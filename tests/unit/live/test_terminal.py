@@ -39,7 +39,7 @@ SNAPSHOT = Snapshot(
     ),
     links=tuple(link_view(link.id, link.name) for link in CLOS.links()),
     faults=(FaultView("optic", "link-down", "", ("h0:0~p0-t0-0:0",), True, 1_500_000_000, True),),
-    news=(),
+    changes=(),
 )
 UPDATE = Update(3, 10**9, 0, None, CLOS, SNAPSHOT, (), (), (TailLine("12:00:01", "link down: x"),))
 
@@ -51,7 +51,7 @@ def text_of(update: Update, view: View, now_ns: int = 0) -> str:
     return capture.get()
 
 
-def test_the_picture_tells_figures_faults_and_events() -> None:
+def test_the_picture_reports_figures_faults_and_events() -> None:
     text = text_of(UPDATE, View())
     for part in (
         "goodput 12.3Mbit   RTT p50 1.5ms  p99 3.25ms  p99.9 4ms",
@@ -91,7 +91,7 @@ def test_the_chosen_link_is_marked_and_in_sight() -> None:
     assert any(line.startswith(">") and chosen in line for line in text.splitlines())
 
 
-def test_a_problem_is_told_and_so_is_a_pause() -> None:
+def test_a_problem_is_reported_and_so_is_a_pause() -> None:
     away = Update(4, 10**9, 0, "lab 'lab' is not up", CLOS, None, (), (), ())
     text = text_of(away, View(is_paused=True, answer="fault flap-1 added"))
     assert "! lab 'lab' is not up" in text

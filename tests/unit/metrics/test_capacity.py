@@ -37,7 +37,7 @@ def test_what_was_measured_is_known_later() -> None:
 
 
 @pytest.mark.parametrize(
-    ("other", "told"),
+    ("other", "reported"),
     [
         ({"cpu": "Abacus"}, "with cpu Abacus, and here it is"),
         ({"cpu_count": 999}, "with cpu_count 999, and here it is"),
@@ -46,11 +46,11 @@ def test_what_was_measured_is_known_later() -> None:
     ],
 )
 def test_a_measurement_of_another_machine_or_version_does_not_count(
-    other: dict[str, Any], told: str, caplog: pytest.LogCaptureFixture
+    other: dict[str, Any], reported: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     keep_capacity(replace(capacity(), machine=replace(this_machine(), **other)))
     assert known_capacity() is None
-    assert told in caplog.text
+    assert reported in caplog.text
     assert "doctor --calibrate recalibrates" in caplog.text
 
 

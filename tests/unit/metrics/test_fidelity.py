@@ -57,7 +57,7 @@ def test_a_saturated_cpu_spoils_a_shaped_run_and_is_named() -> None:
     assert reason.startswith("a CPU was saturated in 10 of 10 s (CPU 1: 100% busy, 85% in softirqs;")
 
 
-def test_a_saturated_cpu_is_no_reproach_to_an_unshaped_run() -> None:
+def test_a_saturated_cpu_does_not_condemn_an_unshaped_run() -> None:
     assert reasons(replace(IDLE, cpus=readings((1.0, 0.9, 0)), is_shaped=False)) == []
 
 
@@ -73,7 +73,7 @@ def test_no_readings_give_no_reasons() -> None:
     assert reasons(Evidence(cpus=[], pause_ns=0, is_shaped=True)) == []
 
 
-def test_a_busy_drainer_is_no_reproach_while_frames_leave_in_time() -> None:
+def test_a_busy_drainer_is_no_problem_while_frames_leave_in_time() -> None:
     assert reasons(replace(POLLING, lateness=lateness([20_000] * 1000))) == []
 
 

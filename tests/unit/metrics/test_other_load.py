@@ -56,7 +56,7 @@ def test_this_process_and_its_children_are_spared():
     assert only_me.load_since(before).ratio == 0
 
 
-def test_load_is_told_with_its_greatest_programs():
+def test_load_is_reported_with_its_greatest_programs():
     load = OtherLoad(0.62, {"qemu": 0.38, "cc1": 0.2, "bash": 0.04})
     assert load.is_busy
     assert str(load) == "other programs take 62% of the machine's CPUs (qemu 38%, cc1 20%)"

@@ -78,7 +78,7 @@ def test_a_wrong_token_is_the_users_to_fix(double: GrafanaDouble) -> None:
     assert not double.sources
 
 
-def test_a_token_that_may_only_look_is_told_apart(double: GrafanaDouble) -> None:
+def test_a_token_that_may_only_look_is_reported_apart(double: GrafanaDouble) -> None:
     double.role = "Viewer"
     error = refusal(double)
     assert isinstance(error, UsageError)
@@ -132,12 +132,12 @@ def test_a_newer_grafana_is_accepted(double: GrafanaDouble, version: str) -> Non
     assert push(double).source == "created"
 
 
-def test_what_is_no_grafana_is_told(double: GrafanaDouble) -> None:
+def test_what_is_no_grafana_is_reported(double: GrafanaDouble) -> None:
     double.version = ""
     assert "is no Grafana" in refusal(double).message
 
 
-def test_a_server_that_does_not_answer_is_told() -> None:
+def test_a_server_that_does_not_answer_is_reported() -> None:
     with serving(GrafanaDouble()) as double:
         pass
     error = refusal(double)
@@ -171,7 +171,7 @@ def test_fault_windows_are_added_once(double: GrafanaDouble) -> None:
 
 
 @pytest.mark.parametrize("answers", [1, 2, 3])
-def test_a_server_that_dies_while_windows_are_added_is_told_and_gets_the_rest_later(
+def test_a_server_that_dies_while_windows_are_added_is_reported_and_gets_the_rest_later(
     double: GrafanaDouble, answers: int
 ) -> None:
     with closing(Grafana(double.url, TOKEN)) as grafana:

@@ -6,7 +6,10 @@ import pytest
 
 from tests.prose.words import Finding, Words, excuses, read_dictionary, read_pending, tracked_files
 
-WORDS = Words({"lend": "request", "hand on": "forward", "is_by_hand": "interactive"}, {"meet": "apply"})
+WORDS = Words(
+    {"lend": "request", "hand on": "forward", "is_by_hand": "interactive", "old evs": "EVs"},
+    {"meet": "apply"},
+)
 
 
 def found(text: str, path: str = "a.py") -> list[str]:
@@ -31,6 +34,10 @@ def test_a_phrase_is_found_however_it_is_joined(text: str) -> None:
 @pytest.mark.parametrize("text", ["hand. On", "hand it on", "(hand) on"])
 def test_words_of_a_phrase_that_stand_apart_are_not_found(text: str) -> None:
     assert found(text) == []
+
+
+def test_the_plural_of_an_abbreviation_is_one_word() -> None:
+    assert found("old EVs, old_evs, OLD_EVS, oldEvs") == ["old evs"] * 4
 
 
 def test_an_entry_with_an_underscore_stands_for_names_only() -> None:

@@ -43,7 +43,7 @@ _BEGUN = datetime(2026, 11, 21, 17, 0, tzinfo=UTC)
 
 @dataclass
 class SimulatedClock:
-    """Time that moves when told to.
+    """Time that moves when reported to.
 
     Attributes:
         interrupt_at_ns: when a signal comes.

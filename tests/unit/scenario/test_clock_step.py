@@ -1,4 +1,4 @@
-"""Somebody sets the date in mid-run: dates follow it, what was measured does not, and it is told."""
+"""Somebody sets the date in mid-run: dates follow it, what was measured does not, and it is notified."""
 
 import json
 import xml.etree.ElementTree as ET
@@ -58,14 +58,14 @@ def test_a_date_that_is_set_changes_nothing_but_dates(
 
 
 @pytest.mark.parametrize("set_by", STEPS, ids=["back", "forward"])
-def test_a_date_that_is_set_is_told(tmp_path: Path, undisturbed: FinishedRun, set_by: timedelta) -> None:
+def test_a_date_that_is_set_is_reported(tmp_path: Path, undisturbed: FinishedRun, set_by: timedelta) -> None:
     said: list[str] = []
     stepped = run(tmp_path / "stepped", said, set_by)
     way = "back by 2:00:00" if set_by < timedelta() else "forward by 400 days, 0:00:00"
-    (told,) = [line for line in said if "clock" in line]
-    assert told.startswith(f"the machine's clock was set {way} during the run: ")
-    assert told in (stepped.folder / "summary.md").read_text()
-    assert told in (stepped.folder / "report.html").read_text().replace("&#x27;", "'")
+    (reported,) = [line for line in said if "clock" in line]
+    assert reported.startswith(f"the machine's clock was set {way} during the run: ")
+    assert reported in (stepped.folder / "summary.md").read_text()
+    assert reported in (stepped.folder / "report.html").read_text().replace("&#x27;", "'")
     for name in ("summary.md", "report.html"):
         assert "clock was set" not in (undisturbed.folder / name).read_text()
 

@@ -61,5 +61,5 @@ def test_a_deadlock_is_written_down_once(tmp_path: Path) -> None:
     lab = StuckLab(resolve(load_scenario(TEXT)))
     finished = execute(lab.plan, TEXT, lab.world, lab, tmp_path)
     lines = (finished.folder / "events.jsonl").read_text().splitlines()
-    told = [event for event in map(json.loads, lines) if event["event"] == "deadlock"]
-    assert [event["ports"] for event in told] == ["h0:0 -> h0:1 -> h0:0"]
+    reported = [event for event in map(json.loads, lines) if event["event"] == "deadlock"]
+    assert [event["ports"] for event in reported] == ["h0:0 -> h0:1 -> h0:0"]

@@ -124,7 +124,7 @@ def test_queues_and_signals_are_drawn_where_ports_have_a_rate(tmp_path: Path) ->
     assert panels[-4:] == ["panel-queues", "panel-signals", "panel-held", "panel-senders"]
 
 
-def test_goodput_of_workloads_that_share_their_hosts_is_told_apart(tmp_path: Path) -> None:
+def test_goodput_of_workloads_that_share_their_hosts_is_reported_apart(tmp_path: Path) -> None:
     first = "    - {name: main, kind: sendrecv, shift: 4, size: 1MiB, warmup: 500ms, duration: 4s}\n"
     both = FLAP.replace(first, first + first.replace("main", "half").replace("duration: 4s", "duration: 2s"))
     lab = SimulatedLab(resolve(load_scenario(both)))

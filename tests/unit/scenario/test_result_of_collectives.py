@@ -44,7 +44,7 @@ def test_expectations_on_steps_are_judged(finished: FinishedRun) -> None:
     assert [outcome.has_passed for outcome in finished.result.verdict.outcomes] == [True, True]
 
 
-def test_the_manifest_tells_collectives_and_steps_apart(finished: FinishedRun) -> None:
+def test_the_manifest_reports_collectives_and_steps_apart(finished: FinishedRun) -> None:
     job, beside = json.loads((finished.folder / "manifest.json").read_text())["workloads"]
     assert (job["kind"], beside["kind"], beside["collective"]) == ("training", "write-bw", None)
     found = job["collective"]

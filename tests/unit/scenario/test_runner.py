@@ -277,11 +277,11 @@ def test_lost_events_make_recovery_times_untrusted(tmp_path: Path) -> None:
     )
 
 
-def test_progress_is_told_in_words(tmp_path: Path) -> None:
-    told: list[str] = []
+def test_progress_is_reported_in_words(tmp_path: Path) -> None:
+    reported: list[str] = []
     lab = SimulatedLab(resolve(load_scenario(GRAY)))
-    execute(lab.plan, GRAY, lab.world, lab, tmp_path, told.append)
-    assert told == [
+    execute(lab.plan, GRAY, lab.world, lab, tmp_path, reported.append)
+    assert reported == [
         "preparing workloads: memory, QPs",
         "warm-up is over",
         "workload main started",

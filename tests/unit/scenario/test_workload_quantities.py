@@ -90,7 +90,7 @@ def test_bus_bandwidth_is_that_of_the_busiest_nic(run):
     assert rate(run, "busbw(job)") == pytest.approx(rate(run, "algbw(job)") * 2 * 3 / 4)
 
 
-def test_flows_of_a_workload_are_told_apart_and_end_with_it(run):
+def test_flows_of_a_workload_are_reported_apart_and_end_with_it(run):
     # h5 also sends for ring: hand-made readings share a host's bytes equally among its flows
     assert rate(run, "slowest_flow(inc)") == pytest.approx(2.5e6 * 8)
     assert rate(run, "fastest_flow(inc)") == pytest.approx(7e6 * 8)

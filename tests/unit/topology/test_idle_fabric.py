@@ -80,4 +80,4 @@ def test_rtt_is_that_of_the_slowest_path(forwarding: str, seed: int) -> None:
     pairs = list(permutations(range(clos.numbering.host_count), 2))
     expected = {pair: max(rtt_ns(clos, path) for path in paths(clos, *pair)) for pair in pairs}
     assert {pair: idle.rtt_ns(*pair) for pair in pairs} == expected
-    assert any(expected[a, b] != expected[b, a] for a, b in pairs)  # ends and directions are told apart
+    assert any(expected[a, b] != expected[b, a] for a, b in pairs)  # ends and directions are notified apart

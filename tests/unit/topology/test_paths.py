@@ -50,7 +50,7 @@ def test_switches_deliver_a_carrier_over_the_links_of_its_path(route: Route) -> 
 
 @settings(max_examples=examples(100))
 @given(routes())
-def test_explanation_tells_what_the_switches_do(route: Route) -> None:
+def test_explanation_reports_what_the_switches_do(route: Route) -> None:
     clos = route.clos
     path = explain_ev(clos, clos.ev(route.plane, route.uplink), route.source, route.destination)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from random import Random
 
-from reference.nscc import Nscc, NsccReason, SackNews
+from reference.nscc import Nscc, NsccReason, SackFeedback
 
 from agents.protocol.cc_profile import NsccParameters
 
@@ -116,8 +116,8 @@ class Simulation:
     def _sack(self, flow: Flow, sent_ns: int, is_marked: bool) -> None:
         flow.received_bytes += self.bottleneck.nominal_bytes
         units = -(-flow.received_bytes // UNIT_BYTES) % (1 << 24)
-        news = SackNews(self.now_ns, units, self.now_ns - sent_ns, is_marked)
-        flow.reasons.append(flow.nscc.on_sack(news))
+        feedback = SackFeedback(self.now_ns, units, self.now_ns - sent_ns, is_marked)
+        flow.reasons.append(flow.nscc.on_sack(feedback))
         self._wake(flow)
 
     def _nack(self, flow: Flow) -> None:

@@ -156,7 +156,7 @@ def test_trimmed_frame_survives_encoding_and_decoding(write: Write) -> None:
     assert decode_frame(encode_frame(frame)) == frame
 
 
-def test_trim_keeps_what_it_is_told_to() -> None:
+def test_trim_keeps_what_it_is_asked_to() -> None:
     write = make_write(Opcode.WRITE_FIRST, 1, 9, Meth(0, 0), Reth(0, 1, 8192), bytes(2048), tseth=Tseth(77))
     octets = trim_frame(encode_frame(build_frame(ROUTE, write)), is_last_hop=False, kept_bytes=122)
     assert len(octets) == 122

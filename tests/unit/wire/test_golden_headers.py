@@ -77,6 +77,6 @@ def test_nack_reason_that_is_not_defined_counts_as_unexpected_event(reason: int,
     assert Neth.decode(bytes([0, 0, reason]) + bytes(17)).known_reason is known
 
 
-def test_nak_syndrome_is_told_from_an_ack() -> None:
+def test_nak_syndrome_is_reported_from_an_ack() -> None:
     assert Aeth.decode(bytes.fromhex("1f000000")).kind is AckKind.ACK
     assert Aeth.decode(bytes.fromhex("62000000")).kind is AckKind.NAK

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nscc_text import TextNscc
-from reference.nscc import DELAY_SHIFT, Nscc, NsccReason, SackNews
+from reference.nscc import DELAY_SHIFT, Nscc, NsccReason, SackFeedback
 
 from agents.protocol.cc_profile import CcLink, CcProfile, NsccParameters, Setting, derive_profile
 
@@ -24,9 +24,11 @@ def make(settings: dict[str, Setting] | None = None, **state: int) -> Nscc:
     return nscc
 
 
-def sack(nscc: Nscc, received: int = 4096, delay_ns: int = 0, now_ns: int = NOW_NS, **rest: int) -> SackNews:
+def sack(
+    nscc: Nscc, received: int = 4096, delay_ns: int = 0, now_ns: int = NOW_NS, **rest: int
+) -> SackFeedback:
     units = nscc.received_units + received // UNIT_BYTES
-    return SackNews(now_ns, units % (1 << 24), BASE_NS + delay_ns, bool(rest.pop("marked", 0)), **rest)
+    return SackFeedback(now_ns, units % (1 << 24), BASE_NS + delay_ns, bool(rest.pop("marked", 0)), **rest)
 
 
 def test_worked_example_of_an_increase() -> None:
@@ -104,8 +106,8 @@ def test_sack_without_sample_counts_with_the_average_delay() -> None:
 
 def test_overtaken_sack_brings_no_bytes_but_its_mark_counts() -> None:
     nscc = make(received_units=100, inflight_bytes=50_000, avg_delay_q8=20_000 << DELAY_SHIFT)
-    news = SackNews(NOW_NS, 90, BASE_NS + 20_000, is_marked=True)
-    assert nscc.on_sack(news) == NsccReason.MULTIPLICATIVE_DECREASE
+    feedback = SackFeedback(NOW_NS, 90, BASE_NS + 20_000, is_marked=True)
+    assert nscc.on_sack(feedback) == NsccReason.MULTIPLICATIVE_DECREASE
     assert (nscc.received_units, nscc.inflight_bytes) == (100, 50_000)
 
 
@@ -115,7 +117,7 @@ def test_bytes_under_way_stay_within_a_unit_of_the_truth_over_a_wrap_of_the_coun
     for _ in range(200):
         nscc.on_send(nominal)
         received += nominal
-        nscc.on_sack(SackNews(NOW_NS, ((received + 255) >> 8) % (1 << 24)))
+        nscc.on_sack(SackFeedback(NOW_NS, ((received + 255) >> 8) % (1 << 24)))
         assert -UNIT_BYTES < nscc.inflight_bytes <= 0
 
 
@@ -286,7 +288,7 @@ def test_fixed_point_stays_close_to_the_text(
         nscc.on_nack(10**9, 2136, is_trimmed=True)
         text.on_trim(10**9, 2136)
     else:
-        nscc.on_sack(SackNews(10**9, units, rtt_ns, is_marked, penalty))
+        nscc.on_sack(SackFeedback(10**9, units, rtt_ns, is_marked, penalty))
         text.on_sack(10**9, received, rtt_ns, is_marked, penalty)
     # bytes: a decrease loses 1 and 2^-16 of the window, eta, fi_scale and the penalty up to 1 each, and the
     # increase of a window up to 2 bytes, of which a SACK brings its part

@@ -1,4 +1,4 @@
-"""NICs that exist in this process: memory, QPs, and writes that happen when they are told to."""
+"""NICs that exist in this process: memory, QPs, and writes that happen when they are notified to."""
 
 import ctypes
 import socket
@@ -186,7 +186,7 @@ class FakeNic(Connection):
         )
 
     def receive(self, qpn: int, immediate: int, length: int, count: int) -> None:
-        """Tells of messages with an immediate that have arrived."""
+        """Reports messages with an immediate that have arrived."""
         qp = self.qps[qpn]
         for _ in range(count):
             assert qp.arrived < qp.receives

@@ -36,7 +36,7 @@ def schedules(draw):
 
 
 def value(rank, element):
-    """The input of a rank: a power per rank, so that every sum tells which ranks are in it."""
+    """The input of a rank: a power per rank, so that every sum reports which ranks are in it."""
     return (element + 1) * 1000**rank
 
 
