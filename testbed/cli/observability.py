@@ -35,7 +35,7 @@ def serve_metrics(
 
     Reads the BPF maps when scraped, so it may be started and stopped at any
     time and counts nothing itself. The URL is printed on stdout once it answers.
-    When scraped it also starts the fault reaper anew where that was killed.
+    When scraped it also starts the fault reaper again where that was killed.
 
     [bold]Examples[/bold]
 
