@@ -12,7 +12,7 @@ from testbed.cli.options import global_callback
 
 PROGRAM: Final = "mrc-testbed"
 
-_HELP = """See Multipath Reliable Connection (MRC) work on one Linux box.
+_HELP = """Run and measure Multipath Reliable Connection (MRC) on a single machine.
 
 Stand up a software multi-plane Clos with in-kernel NICs, send real RDMA
 WRITEs through it, break links, and get a verdict. Results go to stdout,

@@ -49,18 +49,21 @@ _SUMMARIES: Final = {
     "broadcast": "Every rank ends with the first rank's data: pipeline down the ring.",
 }
 
-SizeFrom = Annotated[str, typer.Option("--min-size", "-b", metavar="SIZE", help="Data of a rank, smallest.")]
+SizeFrom = Annotated[
+    str, typer.Option("--min-size", "-b", metavar="SIZE", help="Smallest data size of a rank.")
+]
 SizeTo = Annotated[
-    str | None, typer.Option("--max-size", "-e", metavar="SIZE", help="Largest; left out, the smallest.")
+    str | None,
+    typer.Option("--max-size", "-e", metavar="SIZE", help="Largest data size (default: --min-size)."),
 ]
 Factor = Annotated[
-    int, typer.Option("--factor", "-f", min=2, metavar="NUMBER", help="From one size to the next.")
+    int, typer.Option("--factor", "-f", min=2, metavar="NUMBER", help="Factor from one size to the next.")
 ]
 Iterations = Annotated[
-    int, typer.Option("--iterations", "-i", min=1, metavar="NUMBER", help="Operations of each size, timed.")
+    int, typer.Option("--iterations", "-i", min=1, metavar="NUMBER", help="Timed operations of each size.")
 ]
 Warmup = Annotated[
-    int, typer.Option("--warmup", "-w", min=0, metavar="NUMBER", help="Operations before them, not timed.")
+    int, typer.Option("--warmup", "-w", min=0, metavar="NUMBER", help="Warm-up operations, not timed.")
 ]
 Hosts = Annotated[
     str, typer.Option("--hosts", metavar="LIST", help="The ranks: host names with commas, or all.")
@@ -142,16 +145,21 @@ def _collective_command(kind: str, summary: str) -> Callable[..., int]:
 def training(
     settings: Settings,
     compute: Annotated[
-        str, typer.Option("--compute", metavar="TIME", help="Computing of each step.")
+        str, typer.Option("--compute", metavar="TIME", help="Compute time of each step.")
     ] = "50ms",
     size: Annotated[str, typer.Option("--size", metavar="SIZE", help="Data of a rank.")] = "1MiB",
     collective: Annotated[
         str,
         typer.Option(
-            "--collective", metavar="KIND", autocompletion=lambda: COLLECTIVE_KINDS, help="What ends a step."
+            "--collective",
+            metavar="KIND",
+            autocompletion=lambda: COLLECTIVE_KINDS,
+            help="Collective that ends a step.",
         ),
     ] = "all-reduce",
-    duration: Annotated[str, typer.Option("--duration", "-d", metavar="TIME", help="Train for.")] = "5s",
+    duration: Annotated[
+        str, typer.Option("--duration", "-d", metavar="TIME", help="Duration of the training.")
+    ] = "5s",
     hosts: Hosts = "all",
     qps: Qps = 1,
     dtype: DTypeOption = "float32",

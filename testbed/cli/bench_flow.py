@@ -130,7 +130,7 @@ def sendrecv(
     ] = "all",
     shift: Annotated[
         int,
-        typer.Option("--shift", min=1, metavar="NUMBER", help="Each sends to the host so many places on."),
+        typer.Option("--shift", min=1, metavar="NUMBER", help="Distance of each receiver on the ring."),
     ] = 1,
     qps: QpsOption = 1,
     depth: DepthOption = 4,

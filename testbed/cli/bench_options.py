@@ -32,7 +32,7 @@ IterationsOption = Annotated[
 ]
 DurationOption = Annotated[
     str | None,
-    typer.Option("--duration", "-d", metavar="TIME", help=f"Send for; left out, {DEFAULT_DURATION}."),
+    typer.Option("--duration", "-d", metavar="TIME", help=f"Sending time (default: {DEFAULT_DURATION})."),
 ]
 TransportOption = Annotated[
     str,
@@ -40,7 +40,7 @@ TransportOption = Annotated[
         "--transport",
         metavar="KIND",
         autocompletion=lambda: TRANSPORT_KINDS,
-        help="What carries the messages: mrc, rocev2, infiniband, spray-gbn, tcp, mptcp.",
+        help="Transport: mrc, rocev2, infiniband, spray-gbn, tcp, mptcp.",
     ),
 ]
 CcOption = Annotated[
@@ -49,14 +49,14 @@ CcOption = Annotated[
         "--cc",
         metavar="NAME",
         autocompletion=lambda: ANY_ALGORITHMS,
-        help="Congestion control: nscc, dcqcn, fixed, cubic, reno, dctcp, bbr; left out, what fits transport "
-        "and fabric.",
+        help="Congestion control: nscc, dcqcn, fixed, cubic, reno, dctcp, bbr (default: by transport "
+        "and fabric).",
     ),
 ]
 WindowOption = Annotated[
     int | None,
     typer.Option(
-        "--window", min=1, max=1024, metavar="PACKETS", help="Fixed window; left out, as the topology says."
+        "--window", min=1, max=1024, metavar="PACKETS", help="Fixed window (default: of the topology)."
     ),
 ]
 

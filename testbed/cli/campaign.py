@@ -92,7 +92,7 @@ def resume(
         typer.Option(
             "--retry",
             metavar="STATUS",
-            help="Run those again, too: failed, aborted or untrusted; may repeat.",
+            help="Status of runs to repeat: failed, aborted or untrusted; may be given again.",
         ),
     ] = None,
     runtime: RuntimeOption = None,
@@ -192,8 +192,8 @@ def compare(
     before: Annotated[
         str, typer.Argument(metavar="A", help="Result folder, or a scenario's name for its latest.")
     ],
-    after: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
-    runs: Annotated[Path, typer.Option("--runs", metavar="FOLDER", help="Where result folders are.")] = Path(
+    after: Annotated[str, typer.Argument(metavar="B", help="The result folder to compare with.")],
+    runs: Annotated[Path, typer.Option("--runs", metavar="FOLDER", help="Folder of result folders.")] = Path(
         "runs"
     ),
 ) -> None:

@@ -100,7 +100,7 @@ def check_campaign(
     settings: Settings,
     what: CampaignName,
     baseline_file: Annotated[
-        Path, typer.Option("--baseline", metavar="FILE", help="What `campaign baseline` wrote.")
+        Path, typer.Option("--baseline", metavar="FILE", help="File of `campaign baseline`.")
     ],
     tolerance: Annotated[
         str, typer.Option("--tolerance", metavar="SHARE", help="Share by which a median may be worse.")

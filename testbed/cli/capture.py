@@ -36,17 +36,19 @@ def capture(
     settings: Settings,
     places: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NODE|PORT]", autocompletion=nodes, help="Like h0, p0-t0-0 or p0-t0-0:4."),
+        typer.Argument(
+            metavar="[NODE|PORT]", autocompletion=nodes, help="Node or port, like h0, p0-t0-0 or p0-t0-0:4."
+        ),
     ] = None,
     write: Annotated[
-        str, typer.Option("-w", "--write", metavar="FILE", help="Write pcapng there; - is stdout.")
+        str, typer.Option("-w", "--write", metavar="FILE", help="Output file, pcapng; - is stdout.")
     ] = "",
     tshark: Annotated[
         bool, typer.Option("--tshark", show_default=False, help="Show the packets, decoded, as they come.")
     ] = False,
     dissector: Annotated[
         bool,
-        typer.Option("--dissector", show_default=False, help="Only say where the Wireshark dissector is."),
+        typer.Option("--dissector", show_default=False, help="Print the path of the Wireshark dissector."),
     ] = False,
     everything: Annotated[
         bool, typer.Option("--all", show_default=False, help="All ports of the lab.")
@@ -55,15 +57,18 @@ def capture(
         int | None, typer.Option("--plane", min=0, metavar="NUMBER", help="Only ports of this plane.")
     ] = None,
     count: Annotated[
-        int | None, typer.Option("-c", "--count", min=1, metavar="NUMBER", help="End after so many packets.")
+        int | None,
+        typer.Option("-c", "--count", min=1, metavar="NUMBER", help="Number of packets after which to end."),
     ] = None,
     duration: Annotated[
         int | None,
-        typer.Option("--duration", parser=parse_duration_ns, metavar="TIME", help="End after, like 10s."),
+        typer.Option("--duration", parser=parse_duration_ns, metavar="TIME", help="Duration, like 10s."),
     ] = None,
     snaplen: Annotated[
         int,
-        typer.Option("--snaplen", min=1, max=SNAP_BYTES_MAX, metavar="BYTES", help="Keep of each packet."),
+        typer.Option(
+            "--snaplen", min=1, max=SNAP_BYTES_MAX, metavar="BYTES", help="Bytes kept of each packet."
+        ),
     ] = SNAP_BYTES_MAX,
 ) -> None:
     """Copy the MRC packets that ports send and receive; Ctrl-C ends it.

@@ -44,7 +44,7 @@ def push(
 ) -> None:
     """Put data source, folder and dashboards into a Grafana, or bring them up to date.
 
-    Left out, the addresses are those that `observe up` was given. The token is
+    By default the addresses are those that `observe up` was given. The token is
     of a service account with role Admin, which data sources need.
 
     [bold]Examples[/bold]

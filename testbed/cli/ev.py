@@ -57,7 +57,7 @@ def list_evs(
     source: Source,
     target: Target,
     plane: Annotated[
-        int | None, typer.Option("--plane", min=0, metavar="NUMBER", help="Only this one.")
+        int | None, typer.Option("--plane", min=0, metavar="NUMBER", help="Only this plane.")
     ] = None,
 ) -> None:
     """The EVs of the QPs from one host to another: state, why and since when, packets, losses, marks, RTT.

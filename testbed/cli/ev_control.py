@@ -115,10 +115,10 @@ def probe(
     target: Target,
     evs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[EV...]", help="32 bits, or plane:uplink[:copy]; left out, every path."),
+        typer.Argument(metavar="[EV...]", help="32 bits, or plane:uplink[:copy] (default: every path)."),
     ] = None,
-    count: Annotated[int, typer.Option("--count", min=1, max=1000, help="Probes on each.")] = 3,
-    wait: Annotated[str, typer.Option("--wait", metavar="TIME", help="How long an answer may take.")] = "1s",
+    count: Annotated[int, typer.Option("--count", min=1, max=1000, help="Probes per EV.")] = 3,
+    wait: Annotated[str, typer.Option("--wait", metavar="TIME", help="Time-out of a probe.")] = "1s",
 ) -> None:
     """Probe paths from one host to another without a QP, and print the RTT of each.
 

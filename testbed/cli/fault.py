@@ -42,7 +42,7 @@ def add(
     kind: Annotated[
         str,
         typer.Argument(
-            metavar="KIND", autocompletion=fault_kinds, help="What breaks; `fault kinds` lists them."
+            metavar="KIND", autocompletion=fault_kinds, help="Kind of fault; `fault kinds` lists them."
         ),
     ],
     link: Annotated[
@@ -51,23 +51,20 @@ def add(
             "--link",
             metavar="SELECTOR",
             autocompletion=links,
-            help="Which links: names and globs with commas between, or what a file's `select` would hold.",
+            help="Links: names and globs with commas between, or the text of a file's `select`.",
         ),
     ] = None,
     node: Annotated[
         str | None,
-        typer.Option(
-            "--node", metavar="SELECTOR", autocompletion=nodes, help="Likewise, which switches or hosts."
-        ),
+        typer.Option("--node", metavar="SELECTOR", autocompletion=nodes, help="Switches or hosts, likewise."),
     ] = None,
     plane: Annotated[
-        str | None, typer.Option("--plane", metavar="SELECTOR", help="plane-down: which, like 1 or all.")
+        str | None, typer.Option("--plane", metavar="SELECTOR", help="Planes for plane-down, like 1 or all.")
     ] = None,
-    duration: Annotated[
-        str | None, typer.Option("--for", metavar="TIME", help="Ends by itself after, like 2s.")
-    ] = None,
+    duration: Annotated[str | None, typer.Option("--for", metavar="TIME", help="Duration, like 2s.")] = None,
     until: Annotated[
-        str | None, typer.Option("--until", metavar="cleared", help="In place of --for: lasts until cleared.")
+        str | None,
+        typer.Option("--until", metavar="cleared", help="In place of --for: no end until cleared."),
     ] = None,
     fault_id: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="Fault id (default: generated).")
@@ -75,18 +72,19 @@ def add(
     direction: Annotated[
         Direction | None,
         typer.Option(
-            "--direction", help="a is the lower end (host, then T0), b the upper; left out, both ways."
+            "--direction", help="Impaired direction; a is the lower end: host, then T0 (default: both)."
         ),
     ] = None,
     pick: Annotated[
-        Pick | None, typer.Option("--pick", help="Of what matches: all, the first, or at random.")
+        Pick | None,
+        typer.Option("--pick", help="Choice among matching targets: all, the first, or at random."),
     ] = None,
     count: Annotated[
         int | None, typer.Option("--count", metavar="NUMBER", help="Number of targets for --pick.")
     ] = None,
     optic: Annotated[
         int | None,
-        typer.Option("--optic", metavar="LINKS", help="Take whole optical modules of so many links."),
+        typer.Option("--optic", metavar="LINKS", help="Links per optical module; whole modules fail."),
     ] = None,
     **own: str | float | None,
 ) -> None:
@@ -188,7 +186,7 @@ def list_faults(settings: Settings) -> None:
 def clear(
     settings: Settings,
     fault_ids: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID]...", autocompletion=fault_names, help="Which faults.")
+        list[str] | None, typer.Argument(metavar="[ID]...", autocompletion=fault_names, help="Fault ids.")
     ] = None,
     clear_all: Annotated[
         bool, typer.Option("--all", help="All faults of the lab, those of a running scenario too.")

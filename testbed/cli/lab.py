@@ -36,9 +36,7 @@ def up(
     settings: Settings,
     runtime: Annotated[
         RuntimeName | None,
-        typer.Option(
-            "--runtime", help="What nodes are made of; left out, docker where it is ready, else netns."
-        ),
+        typer.Option("--runtime", help="Runtime of nodes (default: docker where it is ready, else netns)."),
     ] = None,
     reconfigure: Annotated[
         bool, typer.Option("--reconfigure", help="Replace a lab that is up with another topology or runtime.")
@@ -55,7 +53,7 @@ def up(
     """Stand a fabric up and return to the shell. Also called deploy.
 
     Without -t the default lab: 4 planes of 2 T0 and 2 T1 switches, 8 hosts,
-    unshaped. The same topology again only gets back processes that do not work;
+    unshaped (ports without a rate limit). The same topology again only gets back processes that do not work;
     another one shows the difference and needs --reconfigure. If anything fails,
     all is undone.
 

@@ -38,7 +38,7 @@ IntervalOption = Annotated[
         "-i",
         parser=parse_duration_ns,
         metavar="TIME",
-        help="Between two looks at the lab.",
+        help="Time between two readings.",
         show_default=format_duration_ns(DEFAULT_INTERVAL_NS),
     ),
 ]

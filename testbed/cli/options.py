@@ -50,12 +50,16 @@ def _labs(incomplete: str) -> list[str]:
 _OPTIONS: Final[dict[str, tuple[object, typer.models.OptionInfo]]] = {
     "topology": (
         Path | None,
-        typer.Option("-t", "--topology", metavar="FILE", help="Topology file; left out, the default lab."),
+        typer.Option("-t", "--topology", metavar="FILE", help="Topology file (default: the default lab)."),
     ),
     "name": (
         str | None,
         typer.Option(
-            "-n", "--name", metavar="LAB", autocompletion=_labs, help=f"Which lab; left out, {DEFAULT_LAB!r}."
+            "-n",
+            "--name",
+            metavar="LAB",
+            autocompletion=_labs,
+            help=f"Name of the lab (default: {DEFAULT_LAB}).",
         ),
     ),
     "output": (
@@ -68,11 +72,13 @@ _OPTIONS: Final[dict[str, tuple[object, typer.models.OptionInfo]]] = {
     ),
     "seed": (
         int | None,
-        typer.Option("--seed", min=0, metavar="NUMBER", help="Decides every random choice."),
+        typer.Option("--seed", min=0, metavar="NUMBER", help="Seed of every random choice."),
     ),
     "timeout": (
         int | None,
-        typer.Option("--timeout", parser=parse_duration_ns, metavar="TIME", help="Give up after, like 90s."),
+        typer.Option(
+            "--timeout", parser=parse_duration_ns, metavar="TIME", help="Time-out of the command, like 90s."
+        ),
     ),
     "verbose": (
         int,
@@ -90,7 +96,7 @@ _OUR_PACKAGES: Final = ("testbed", "agents")
 _COMMON_FLAGS: Final = ("output", "timeout", "verbose", "quiet", "no_color")
 
 
-AddressOption = Annotated[str, typer.Option("--address", metavar="IP", help="Where to listen.")]
+AddressOption = Annotated[str, typer.Option("--address", metavar="IP", help="Address to listen on.")]
 PortOption = Annotated[
     int,
     typer.Option("--port", "-p", min=0, max=65535, metavar="NUMBER", help="TCP port; 0 for any free one."),

@@ -40,10 +40,10 @@ def register(root: typer.Typer) -> None:
 def probe_links(
     settings: Settings,
     duration: Annotated[
-        str, typer.Option("--duration", "-d", metavar="TIME", help="Probe for.")
+        str, typer.Option("--duration", "-d", metavar="TIME", help="Duration of probing.")
     ] = DEFAULT_DURATION,
     interval: Annotated[
-        str | None, typer.Option("--interval", metavar="TIME", help="From one round to the next.")
+        str | None, typer.Option("--interval", metavar="TIME", help="Time between two rounds.")
     ] = None,
     deny: Annotated[
         bool,

@@ -42,11 +42,11 @@ def queues(
     settings: Settings,
     drainer: Annotated[
         Literal["auto", "precise", "eco"] | None,
-        typer.Option("--drainer", help="Let the processes that send frames wait like this from now on."),
+        typer.Option("--drainer", help="How drainers wait from now on."),
     ] = None,
     links: Annotated[
         LinkMode | None,
-        typer.Option("--links", help="Let frames get to switches like this from now on."),
+        typer.Option("--links", help="How frames cross links between switches from now on."),
     ] = None,
     link: Annotated[
         str | None,
@@ -54,7 +54,7 @@ def queues(
             "--link",
             metavar="SELECTOR",
             autocompletion=link_names,
-            help="With --links: which links; left out, all.",
+            help="With --links: links (default: all).",
         ),
     ] = None,
 ) -> None:

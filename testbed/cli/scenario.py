@@ -46,7 +46,7 @@ DEMO_SCENARIO: Final = "scenarios/t0-t1-flap.yaml"
 
 ScenarioFile = Annotated[Path, typer.Argument(metavar="SCENARIO", help="Scenario file.")]
 RunsFolder = Annotated[
-    Path, typer.Option("--runs", metavar="FOLDER", help="Where result folders are, one per run.")
+    Path, typer.Option("--runs", metavar="FOLDER", help="Folder of result folders, one per run.")
 ]
 
 _STYLES: Final = {Status.PASSED: "bold green", Status.FAILED: "bold red"}
@@ -64,9 +64,7 @@ def run(
     settings: Settings,
     path: ScenarioFile,
     runtime: RuntimeOption = None,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Leave a lab that was brought up for this run up.")
-    ] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the lab of this run.")] = False,
     overload: OverloadOption = False,
     virtual: VirtualOption = False,
     jobs: JobsOption = 1,

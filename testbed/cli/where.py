@@ -10,7 +10,7 @@ from testbed.fabric.state import RuntimeName
 
 RuntimeOption = Annotated[
     RuntimeName | None,
-    typer.Option("--runtime", help="What nodes are made of; left out, docker where it is ready, else netns."),
+    typer.Option("--runtime", help="Runtime of nodes (default: docker where it is ready, else netns)."),
 ]
 VirtualOption = Annotated[
     bool,
@@ -20,7 +20,7 @@ VirtualOption = Annotated[
     ),
 ]
 JobsOption = Annotated[
-    int, typer.Option("--jobs", metavar="N", min=1, help="With --virtual: so many runs at a time.")
+    int, typer.Option("--jobs", metavar="N", min=1, help="With --virtual: number of parallel runs.")
 ]
 
 RetryOption = Annotated[

@@ -1,4 +1,4 @@
-"""A lab that is up, as later commands hold it in their hands."""
+"""Handle to a running lab."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Self

@@ -88,7 +88,7 @@ RETRANSMITS: Final = Metric(
     _COUNTER,
     "packets",
     (*_NODE, "reason"),
-    "Data packets sent again, by what gave them up for lost.",
+    "Retransmitted data packets by loss-detection method.",
 )
 QP_ERRORS: Final = Metric(
     "mrc_qp_errors_total", _COUNTER, "QPs", _NODE, "QPs that went into the ERROR state."

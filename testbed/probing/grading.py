@@ -1,4 +1,4 @@
-"""How right a diagnosis is, against what was really broken. Pure."""
+"""Precision and recall of a diagnosis. Pure."""
 
 from collections.abc import Collection
 from dataclasses import dataclass

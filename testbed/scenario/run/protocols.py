@@ -20,7 +20,7 @@ from testbed.workloads.outcome import FlowOutcome
 
 
 class Clock(Protocol):
-    """Time, waiting, and the wish to stop early."""
+    """Clock with cancellable waits."""
 
     def now_ns(self) -> int:
         """CLOCK_MONOTONIC."""
