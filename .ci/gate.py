@@ -18,7 +18,7 @@ import yaml
 
 PROGRAM: Final = Path(sys.executable).with_name("mrc-testbed")
 WORST_FIRST: Final = (2, 3, 130, 6, 1, 4, 5, 7, 0)
-"""Exit statuses of the program: what could not be tried outweighs what failed, that what cannot be told."""
+"""Exit statuses of the program: what could not be tried outweighs what failed, that what is undecided."""
 
 _ESCAPES: Final = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 _PROPERTY_ESCAPES: Final = _ESCAPES | {":": "%3A", ",": "%2C"}
@@ -107,14 +107,14 @@ def _check(file: Path, campaign: Path, options: argparse.Namespace) -> int:
         ]
     )
     found = [] if document is None else document["findings"]
-    told = [finding for finding in found if finding["outcome"] not in ("within", "better")]
-    for finding in told:
+    outside = [finding for finding in found if finding["outcome"] not in ("within", "better")]
+    for finding in outside:
         level = "warning" if finding["outcome"] == "cannot tell" else "error"
         ratio = "" if finding["ratio"] is None else f", {finding['ratio']:.3f} of the baseline"
         message = f"{finding['figure'] or 'the cell'}{ratio}; {finding['certainty']}"
         print(annotation(level, file, f"{finding['cell']}: {finding['outcome']}", message))
     _summarize(
-        f"{len(found) - len(told)} of {len(found)} figures within {options.tolerance} of the baseline.\n"
+        f"{len(found) - len(outside)} of {len(found)} figures within {options.tolerance} of the baseline.\n"
     )
     return status
 

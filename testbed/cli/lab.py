@@ -53,7 +53,8 @@ def up(
     """Stand a fabric up and return to the shell. Also called deploy.
 
     Without -t the default lab: 4 planes of 2 T0 and 2 T1 switches, 8 hosts,
-    unshaped (ports without a rate limit). The same topology again only gets back processes that do not work;
+    unshaped: ports without a rate limit. The same topology again only gets
+    back processes that do not work;
     another one shows the difference and needs --reconfigure. If anything fails,
     all is undone.
 
