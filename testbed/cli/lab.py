@@ -54,9 +54,8 @@ def up(
 
     Without -t the default lab: 4 planes of 2 T0 and 2 T1 switches, 8 hosts,
     unshaped: ports without a rate limit. The same topology again only gets
-    back processes that do not work;
-    another one shows the difference and needs --reconfigure. If anything fails,
-    all is undone.
+    back processes that do not work; another one shows the difference and needs
+    --reconfigure. If anything fails, all is undone.
 
     [bold]Examples[/bold]
 
