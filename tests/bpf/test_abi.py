@@ -68,7 +68,7 @@ OTHER_VALUES = {
 PRIVATE_MAPS = {
     "emit_requests",
     "event_losses",
-    "fault_fates",
+    "fault_verdicts",
     "fault_lines",
     "fault_locks",
     "lossless_scratch",

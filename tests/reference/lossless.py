@@ -132,7 +132,7 @@ class ReferenceNetwork:
             self._push(time_ns, 2, "arrive", frame.route[0], (frame, 0, None))
         while self._events:
             time_ns, _, _, what, port_id, detail = heapq.heappop(self._events)
-            if what == "news":
+            if what == "updates":
                 assert isinstance(detail, int)
                 self._hear(port_id, detail)
                 self._serve(port_id, time_ns)
@@ -144,7 +144,7 @@ class ReferenceNetwork:
         self.deliveries.sort()
 
     def _push(self, time_ns: int, rank: int, what: str, port_id: int, detail: object) -> None:
-        """Of what happens at one time, news come first, then transmissions begin, then frames arrive."""
+        """Of what happens at one time, updates come first, then transmissions begin, then frames arrive."""
         heapq.heappush(self._events, (time_ns, rank, next(self._order), what, port_id, detail))
 
     def _note(self, time_ns: int, port_id: int) -> None:
@@ -229,7 +229,7 @@ class ReferenceNetwork:
             sender.is_pause_sent = True
             sender.paused_since_ns = time_ns
             account.pause_frames += 1
-            self._push(time_ns + sender.shape.far_delay_ns, 0, "news", sender_id, 1)
+            self._push(time_ns + sender.shape.far_delay_ns, 0, "updates", sender_id, 1)
 
     def _release(self, sender_id: int, length_bytes: int, time_ns: int) -> None:
         sender = self._ports[sender_id]
@@ -238,11 +238,11 @@ class ReferenceNetwork:
             sender.is_pause_sent = False
             sender.account.paused_ns += time_ns - sender.paused_since_ns
             sender.account.resume_frames += 1
-            self._push(time_ns + sender.shape.far_delay_ns, 0, "news", sender_id, 0)
+            self._push(time_ns + sender.shape.far_delay_ns, 0, "updates", sender_id, 0)
 
     def _give_credit(self, sender_id: int | None, frame: Frame, time_ns: int) -> None:
         if sender_id is None or frame.traffic_class == CONTROL:
             return
         sender = self._ports[sender_id]
         if sender.shape.kind is FlowKind.CREDITS:
-            self._push(time_ns + sender.shape.far_delay_ns, 0, "news", sender_id, frame.length_bytes)
+            self._push(time_ns + sender.shape.far_delay_ns, 0, "updates", sender_id, frame.length_bytes)

@@ -11,7 +11,7 @@ CONTROL, DATA = 0, 1
 _64_BITS = (1 << 64) - 1
 
 
-class Fate(Enum):
+class Verdict(Enum):
     """What else became of a frame than being delivered as it came."""
 
     MARKED = auto()
@@ -20,7 +20,7 @@ class Fate(Enum):
     DROPPED_CONTROL = auto()
 
 
-DROPS = {Fate.DROPPED_DATA, Fate.DROPPED_CONTROL}
+DROPS = {Verdict.DROPPED_DATA, Verdict.DROPPED_CONTROL}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Carried:
     """Deliveries in order; by label, what else became of a frame; by class, how long frames waited."""
 
     deliveries: list[Delivery]
-    fates: dict[int, Fate]
+    verdicts: dict[int, Verdict]
     delays_ns: tuple[list[int], list[int]]
 
 
@@ -99,7 +99,7 @@ class ReferencePort:
         """
         waiting: tuple[deque[Arrival], deque[Arrival]] = (deque(), deque())
         deliveries: list[Delivery] = []
-        fates: dict[int, Fate] = {}
+        verdicts: dict[int, Verdict] = {}
         delays_ns: tuple[list[int], list[int]] = ([], [])
         draw = [first_draw]
         free_ns = 0
@@ -127,18 +127,18 @@ class ReferencePort:
             is_too_much = backlog_bytes > self.buffer_bytes[frame.traffic_class]
             if frame.traffic_class == CONTROL:
                 if is_too_much:
-                    fates[frame.label] = Fate.DROPPED_CONTROL
+                    verdicts[frame.label] = Verdict.DROPPED_CONTROL
                     return
             elif frame.trimmed_bytes and self.trim_bytes and (is_too_much or backlog_bytes > self.trim_bytes):
                 cut = replace(frame, traffic_class=CONTROL, length_bytes=frame.trimmed_bytes)
                 admit(cut)
-                fates.setdefault(frame.label, Fate.TRIMMED)
+                verdicts.setdefault(frame.label, Verdict.TRIMMED)
                 return
             elif is_too_much:
-                fates[frame.label] = Fate.DROPPED_DATA
+                verdicts[frame.label] = Verdict.DROPPED_DATA
                 return
             elif frame.is_ect and self.marking.marks(backlog_bytes, draw):
-                fates[frame.label] = Fate.MARKED
+                verdicts[frame.label] = Verdict.MARKED
             waiting[frame.traffic_class].append(frame)
 
         for frame in arrivals:
@@ -148,4 +148,4 @@ class ReferencePort:
             else:
                 admit(frame)
         send_until(None)
-        return Carried(deliveries, fates, delays_ns)
+        return Carried(deliveries, verdicts, delays_ns)

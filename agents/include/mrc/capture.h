@@ -46,10 +46,10 @@ struct {
 } capture_scratch SEC(".maps");
 
 /*
- * Copies the frame, as it leaves port_id, into the ring. `fate` is MRC_PC_TX_PACKETS, or the
+ * Copies the frame, as it leaves port_id, into the ring. `verdict` is MRC_PC_TX_PACKETS, or the
  * MRC_PC_DROP_* counter that it was counted in. Global, so that the verifier looks at it once.
  */
-__noinline int capture_frame(struct xdp_md *ctx, __u32 port_id, __u64 time_ns, __u32 fate)
+__noinline int capture_frame(struct xdp_md *ctx, __u32 port_id, __u64 time_ns, __u32 verdict)
 {
 	__u32 zero = 0;
 	void *ring = bpf_map_lookup_elem(&capture_rings, &zero);
@@ -62,7 +62,7 @@ __noinline int capture_frame(struct xdp_md *ctx, __u32 port_id, __u64 time_ns, _
 		return 0;
 	record->time_ns = time_ns;
 	record->port_id = port_id;
-	record->fate = fate;
+	record->verdict = verdict;
 	record->frame_bytes = ctx->data_end - ctx->data;
 	kept_bytes = port->capture_bytes;
 	if (kept_bytes > record->frame_bytes)

@@ -7,7 +7,7 @@
 
 /*
  * The sequence-th 32-bit number of a seed (the finaliser of SplitMix64): the n-th packet of a port
- * meets the same fate in every run with the same seed.
+ * has the same verdict in every run with the same seed.
  */
 static __always_inline __u32 seeded_draw(__u32 seed, __u64 sequence)
 {

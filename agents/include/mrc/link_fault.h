@@ -4,7 +4,7 @@
  * by emit.h (unshaped) and drain.h (shaped), and only for ports with mrc_port.is_faulted.
  *
  * Every rule looks at every frame it is about, whatever the others do to it: so the n-th frame
- * meets the same fate under a rule in every run with the same seed, alone or among other faults.
+ * has the same verdict under a rule in every run with the same seed, alone or among other faults.
  */
 #ifndef MRC_LINK_FAULT_H
 #define MRC_LINK_FAULT_H
@@ -33,7 +33,7 @@ struct {
 } fault_locks SEC(".maps");
 
 /* What becomes of one frame. */
-struct fault_fate {
+struct fault_verdict {
 	__u32 drop; /* enum mrc_port_counter; 0: it is not lost */
 	__u32 is_altered;
 	__u32 is_duplicated;
@@ -49,8 +49,8 @@ struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct fault_fate);
-} fault_fates SEC(".maps");
+	__type(value, struct fault_verdict);
+} fault_verdicts SEC(".maps");
 
 /* What rules ask of a frame. */
 struct fault_view {
@@ -111,8 +111,8 @@ static __always_inline int fault_hits(const struct mrc_fault_rule *rule,
 	return 1;
 }
 
-/* Writes what a rule that hit does into the fate. Under the lock. */
-static __always_inline void fault_decree(struct fault_fate *fate, const struct mrc_fault_rule *rule,
+/* Writes what a rule that hit does into the verdict. Under the lock. */
+static __always_inline void fault_apply(struct fault_verdict *verdict, const struct mrc_fault_rule *rule,
 					 __u32 index, __u64 sequence)
 {
 	__u64 jitter_ns;
@@ -120,39 +120,39 @@ static __always_inline void fault_decree(struct fault_fate *fate, const struct m
 
 	switch (rule->action) {
 	case MRC_FAULT_DOWN:
-		fate->drop = MRC_PC_DROP_LINK_DOWN;
+		verdict->drop = MRC_PC_DROP_LINK_DOWN;
 		return;
 	case MRC_FAULT_LOSE:
-		if (!fate->drop)
-			fate->drop = MRC_PC_DROP_LOSS;
+		if (!verdict->drop)
+			verdict->drop = MRC_PC_DROP_LOSS;
 		return;
 	case MRC_FAULT_CORRUPT:
-		fate->flipped_bits[index] = rule->flipped_bits;
-		fate->flip_draw[index] = seeded_draw(rule->seed, sequence + 2);
+		verdict->flipped_bits[index] = rule->flipped_bits;
+		verdict->flip_draw[index] = seeded_draw(rule->seed, sequence + 2);
 		break;
 	case MRC_FAULT_DUPLICATE:
-		fate->is_duplicated = 1;
+		verdict->is_duplicated = 1;
 		break;
 	case MRC_FAULT_DELAY:
 		draw = seeded_draw(rule->seed, sequence + 2);
 		/* from -jitter to +jitter; scaled down first, or two seconds of it overflow */
 		jitter_ns = (rule->jitter_ns >> 8) * 2 * draw >> 24;
-		fate->delay_ns += rule->time_ns + jitter_ns - rule->jitter_ns;
+		verdict->delay_ns += rule->time_ns + jitter_ns - rule->jitter_ns;
 		break;
 	case MRC_FAULT_REORDER:
-		if (rule->time_ns > fate->reorder_ns) {
-			fate->reorder_ns = rule->time_ns;
-			fate->is_reordered_by = index + 1;
+		if (rule->time_ns > verdict->reorder_ns) {
+			verdict->reorder_ns = rule->time_ns;
+			verdict->is_reordered_by = index + 1;
 		}
 		break;
 	default:
 		return;
 	}
-	fate->is_altered = 1;
+	verdict->is_altered = 1;
 }
 
 /*
- * Decides what the faults of a port do to a frame, and counts it. The fate is in fault_fates[0].
+ * Decides what the faults of a port do to a frame, and counts it. The verdict is in fault_verdicts[0].
  * Returns the reason of a drop, or 0.
  */
 static __noinline __u32 fault_decide(__u32 port_id, __u32 traffic_class, __u32 entropy,
@@ -162,12 +162,12 @@ static __noinline __u32 fault_decide(__u32 port_id, __u32 traffic_class, __u32 e
 	struct mrc_port_fault *fault = bpf_map_lookup_elem(&port_fault, &port_id);
 	struct mrc_fault_accounts *accounts = bpf_map_lookup_elem(&fault_accounts, &port_id);
 	struct fault_lock *guard = bpf_map_lookup_elem(&fault_locks, &port_id);
-	struct fault_fate *fate = bpf_map_lookup_elem(&fault_fates, &zero);
+	struct fault_verdict *verdict = bpf_map_lookup_elem(&fault_verdicts, &zero);
 	__u64 now_ns = bpf_ktime_get_ns();
 
-	if (!fault || !accounts || !guard || !fate)
+	if (!fault || !accounts || !guard || !verdict)
 		return 0;
-	__builtin_memset(fate, 0, sizeof(*fate));
+	__builtin_memset(verdict, 0, sizeof(*verdict));
 	bpf_spin_lock(&guard->lock);
 	for (__u32 i = 0; i < MRC_FAULT_RULES; i++) {
 		const struct mrc_fault_rule *rule = &fault->rule[i];
@@ -180,12 +180,12 @@ static __noinline __u32 fault_decide(__u32 port_id, __u32 traffic_class, __u32 e
 		if (rule->ev_mask && (!is_mrc || (entropy & rule->ev_mask) != rule->ev_value))
 			continue;
 		if (fault_hits(rule, &accounts->rule[i], traffic_class, now_ns, &sequence))
-			fault_decree(fate, rule, i, sequence);
+			fault_apply(verdict, rule, i, sequence);
 	}
 	bpf_spin_unlock(&guard->lock);
-	if (fate->drop)
-		port_count(port_id, fate->drop, 1);
-	return fate->drop;
+	if (verdict->drop)
+		port_count(port_id, verdict->drop, 1);
+	return verdict->drop;
 }
 
 /*
@@ -225,16 +225,16 @@ struct fault_flip {
 };
 
 /* The index-th byte that rule flips in a frame with room_bytes from `begin` on. */
-static __always_inline struct fault_flip fault_flip_at(const struct fault_fate *fate, __u32 rule,
+static __always_inline struct fault_flip fault_flip_at(const struct fault_verdict *verdict, __u32 rule,
 						       __u32 index, __u32 begin, __u32 room_bytes)
 {
-	__u32 bits = fate->flipped_bits[rule];
+	__u32 bits = verdict->flipped_bits[rule];
 	struct fault_flip flip = {};
 	__u64 first;
 
 	if (!bits || bits > MRC_FAULT_FLIPPED_MAX)
 		return flip;
-	first = (__u64)fate->flip_draw[rule] * (room_bytes * 8 - bits + 1) >> 32;
+	first = (__u64)verdict->flip_draw[rule] * (room_bytes * 8 - bits + 1) >> 32;
 	flip.offset = begin + first / 8 + index;
 	flip.mask = ((1ULL << bits) - 1) << (first & 7) >> (8 * index);
 	return flip;
@@ -251,21 +251,21 @@ static __always_inline __u32 fault_room_bytes(__u32 bth_bytes, __u32 length_byte
 	return room_bytes;
 }
 
-/* Flips what the fate says in a frame that is about to leave. */
+/* Flips what the verdict says in a frame that is about to leave. */
 static __noinline int fault_corrupt(struct xdp_md *ctx, __u32 bth_bytes)
 {
-	struct fault_fate *fate;
+	struct fault_verdict *verdict;
 	__u64 frame_bytes = ctx->data_end - ctx->data;
 	__u32 zero = 0, room_bytes;
 
 	barrier_var(frame_bytes); /* or clang subtracts one pointer at a time */
 	room_bytes = fault_room_bytes(bth_bytes, frame_bytes);
-	fate = bpf_map_lookup_elem(&fault_fates, &zero);
-	if (!fate || !room_bytes)
+	verdict = bpf_map_lookup_elem(&fault_verdicts, &zero);
+	if (!verdict || !room_bytes)
 		return 0;
 	for (__u32 i = 0; i < MRC_FAULT_RULES * FAULT_FLIP_SLOTS; i++) {
 		struct fault_flip flip =
-		    fault_flip_at(fate, i / FAULT_FLIP_SLOTS, i % FAULT_FLIP_SLOTS,
+		    fault_flip_at(verdict, i / FAULT_FLIP_SLOTS, i % FAULT_FLIP_SLOTS,
 				  bth_bytes + sizeof(struct wire_bth), room_bytes);
 		__u8 byte;
 
@@ -284,15 +284,15 @@ static __noinline int fault_corrupt(struct xdp_md *ctx, __u32 bth_bytes)
 static __always_inline __u32 link_fault_meet(struct xdp_md *ctx, __u32 port_id, __u32 traffic_class)
 {
 	__u32 zero = 0, drop;
-	struct fault_fate *fate;
+	struct fault_verdict *verdict;
 	struct fault_view view;
 
 	fault_see(&view, (void *)(long)ctx->data, (void *)(long)ctx->data_end);
 	drop = fault_decide(port_id, traffic_class, view.entropy, view.is_mrc);
 	if (drop)
 		return drop;
-	fate = bpf_map_lookup_elem(&fault_fates, &zero);
-	if (fate && fate->is_altered)
+	verdict = bpf_map_lookup_elem(&fault_verdicts, &zero);
+	if (verdict && verdict->is_altered)
 		fault_corrupt(ctx, view.bth_bytes);
 	return 0;
 }

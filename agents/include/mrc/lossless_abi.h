@@ -19,7 +19,7 @@ enum mrc_flow_control {
 };
 
 enum mrc_lossless_limit {
-	MRC_LOSSLESS_NEWS_MAX = 16,	  /* under way to the sender at once; a power of two */
+	MRC_LOSSLESS_UPDATES_MAX = 16,	  /* under way to the sender at once; a power of two */
 	MRC_LOSSLESS_TRANSIT_MAX = 16,	  /* frames sent that the far end has not looked at yet */
 	MRC_LOSSLESS_REFRESH_NS = 100000, /* a forced pause is repeated that often */
 	MRC_LOSSLESS_TRANSIT_NS = 1000000000, /* frames unseen for so long are lost */
@@ -37,8 +37,8 @@ struct mrc_lossless_settings {
 	__u32 pad0;
 };
 
-/* What the far end told its sender: it holds from time_ns on. */
-struct mrc_lossless_news {
+/* What the far end signalled to its sender: it holds from time_ns on. */
+struct mrc_lossless_update {
 	__u64 time_ns;
 	__u32 value; /* PFC: 1 pause, 0 go on; credits: bytes given back */
 	__u32 pad0;
@@ -54,13 +54,13 @@ struct mrc_lossless_link {
 	__u64 pause_frames;
 	__u64 resume_frames;
 	/* on its way back */
-	__u32 news_head; /* number of the next one to take effect */
-	__u32 news_tail;
-	struct mrc_lossless_news news[MRC_LOSSLESS_NEWS_MAX];
+	__u32 update_head; /* number of the next one to take effect */
+	__u32 update_tail;
+	struct mrc_lossless_update updates[MRC_LOSSLESS_UPDATES_MAX];
 	/* the sender */
 	__u32 is_paused;
 	__u32 used_bytes;      /* credits: of the far end's buffer, in flight or not given back */
-	__u64 open_ns;	       /* no data frame begins before: when the last news took effect */
+	__u64 open_ns;	       /* no data frame begins before: when the last update took effect */
 	__u64 refresh_ns;      /* when a forced pause was repeated last */
 	__u64 paused_since_ns; /* 0: it is not */
 	__u64 paused_ns;       /* altogether, pauses that are over */

@@ -61,7 +61,7 @@ struct mrc_port_counters {
 struct mrc_capture_record {
 	__u64 time_ns; /* when it arrived in the model, on a shaped port; else when it was sent */
 	__u32 port_id;
-	__u32 fate; /* enum mrc_port_counter: MRC_PC_TX_PACKETS, or the drop */
+	__u32 verdict; /* enum mrc_port_counter: MRC_PC_TX_PACKETS, or the drop */
 	__u32 frame_bytes;
 	__u32 kept_bytes;
 	__u8 octets[MRC_FRAME_BYTES_MAX];

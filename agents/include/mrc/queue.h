@@ -29,9 +29,9 @@ enum {
 };
 
 /* The counter of what became of a frame: a drop, a mark or a trim; 0 when it was taken as it is. */
-static __always_inline int fate_counter(enum queue_fate fate)
+static __always_inline int verdict_counter(enum queue_verdict verdict)
 {
-	switch (fate) {
+	switch (verdict) {
 	case QUEUE_WAITS_MARKED:
 		return MRC_PC_ECN_MARKS;
 	case QUEUE_WAITS_TRIMMED:
@@ -57,12 +57,12 @@ static __always_inline void arrival_describe(struct queue_arrival *arrival,
 
 /*
  * Admits frame `id` to a port and sees that the drainer looks at the port in time. Returns
- * fate_counter(), or QUEUE_BEHIND when more transmissions were to begin before its arrival than one
+ * verdict_counter(), or QUEUE_BEHIND when more transmissions were to begin before its arrival than one
  * call can begin: call again. Global, so that the verifier looks at it once.
  */
 __noinline int queue_admit(struct queue_arrival *arrival)
 {
-	enum queue_fate fate = QUEUE_WAITS;
+	enum queue_verdict verdict = QUEUE_WAITS;
 	struct mrc_queue_frame *frame;
 	struct port_events events;
 	struct port_view view;
@@ -79,11 +79,11 @@ __noinline int queue_admit(struct queue_arrival *arrival)
 	bpf_spin_lock(&view.queue->lock);
 	is_behind = port_serve(&view, arrival->time_ns);
 	if (!is_behind)
-		fate = port_admit(&view, arrival->id, frame, arrival);
+		verdict = port_admit(&view, arrival->id, frame, arrival);
 	port_plan(&view, arrival->time_ns, &events);
 	bpf_spin_unlock(&view.queue->lock);
 	port_schedule(&view, arrival->port_id, &events);
-	return is_behind ? QUEUE_BEHIND : fate_counter(fate);
+	return is_behind ? QUEUE_BEHIND : verdict_counter(verdict);
 }
 
 /* Asks until the port has caught up with the frame's arrival. */
@@ -142,7 +142,7 @@ __noinline int queue_admit_lossless(struct xdp_md *ctx, __u32 port_id, __u32 id,
 	};
 	struct port_events events;
 	struct port_view view;
-	enum queue_fate fate;
+	enum queue_verdict verdict;
 
 	if (!frame || !port_find(port_id, &view, 1))
 		return MRC_PC_DROP_POOL_EMPTY;
@@ -153,15 +153,15 @@ __noinline int queue_admit_lossless(struct xdp_md *ctx, __u32 port_id, __u32 id,
 		arrival.has_room = upstream_has_room(upstream, length_bytes);
 	descriptor_of(view.descriptors, id)->upstream = upstream;
 	bpf_spin_lock(&view.queue->lock);
-	fate = port_admit(&view, id, frame, &arrival);
+	verdict = port_admit(&view, id, frame, &arrival);
 	port_plan(&view, arrival.time_ns, &events);
 	bpf_spin_unlock(&view.queue->lock);
 	port_schedule(&view, port_id, &events);
-	if (time && upstream && (fate == QUEUE_WAITS || fate == QUEUE_WAITS_MARKED)) {
+	if (time && upstream && (verdict == QUEUE_WAITS || verdict == QUEUE_WAITS_MARKED)) {
 		upstream_occupy(upstream, length_bytes, arrival.time_ns);
 		time->credit_bytes = 0;
 	}
-	return fate_counter(fate);
+	return verdict_counter(verdict);
 }
 
 struct lossless_catching_up {

@@ -11,7 +11,7 @@
 #include <mrc/port_abi.h>
 #include <mrc/queue_abi.h>
 
-enum queue_fate {
+enum queue_verdict {
 	QUEUE_SENT, /* at once */
 	QUEUE_WAITS,
 	QUEUE_WAITS_MARKED,
@@ -56,20 +56,20 @@ static __always_inline int queue_trims(const struct mrc_queue_settings *settings
 }
 
 /* Decides on a frame by the true backlog of both classes at its arrival. Under the port's lock. */
-static __always_inline enum queue_fate queue_decide(const struct mrc_queue_settings *settings,
+static __always_inline enum queue_verdict queue_decide(const struct mrc_queue_settings *settings,
 						    const struct mrc_queue_state *state,
 						    const struct queue_arrival *arrival,
 						    __u32 *draws)
 {
 	__u32 data_bytes = state->depth_bytes[MRC_CLASS_DATA] + arrival->length_bytes;
 	__u32 control_bytes = state->depth_bytes[MRC_CLASS_CONTROL];
-	enum queue_fate fate = QUEUE_WAITS;
+	enum queue_verdict verdict = QUEUE_WAITS;
 
 	if (!arrival->is_data) {
 		control_bytes += arrival->length_bytes;
 	} else if (arrival->trimmed_bytes && queue_trims(settings, data_bytes)) {
 		control_bytes += arrival->trimmed_bytes;
-		fate = QUEUE_WAITS_TRIMMED;
+		verdict = QUEUE_WAITS_TRIMMED;
 	} else {
 		if (data_bytes > settings->data_buffer_bytes)
 			return QUEUE_DROPS_DATA;
@@ -77,7 +77,7 @@ static __always_inline enum queue_fate queue_decide(const struct mrc_queue_setti
 			   ? QUEUE_WAITS_MARKED
 			   : QUEUE_WAITS;
 	}
-	return control_bytes <= settings->control_buffer_bytes ? fate : QUEUE_DROPS_CONTROL;
+	return control_bytes <= settings->control_buffer_bytes ? verdict : QUEUE_DROPS_CONTROL;
 }
 
 #endif

@@ -9,7 +9,7 @@
 #define MRC_QUEUE_CREDIT_H
 
 #include <linux/types.h>
-#include <mrc/queue_news.h>
+#include <mrc/queue_update.h>
 
 static __always_inline int credit_is_short(const struct mrc_lossless_settings *settings,
 					   const struct mrc_lossless_link *link, __u32 bytes)
@@ -18,18 +18,18 @@ static __always_inline int credit_is_short(const struct mrc_lossless_settings *s
 }
 
 static __always_inline void credit_release(struct mrc_lossless_link *link, __u32 bytes,
-					   __u64 news_ns)
+					   __u64 update_ns)
 {
-	struct mrc_lossless_news *last;
+	struct mrc_lossless_update *last;
 
-	if (news_free(link)) {
-		news_append(link, news_ns, bytes);
+	if (update_free(link)) {
+		update_append(link, update_ns, bytes);
 		return;
 	}
 	/* so much is under way that the latest takes this along */
-	last = news_at(link, link->news_tail - 1);
-	if (news_ns > last->time_ns)
-		last->time_ns = news_ns;
+	last = update_at(link, link->update_tail - 1);
+	if (update_ns > last->time_ns)
+		last->time_ns = update_ns;
 	last->value += bytes;
 }
 

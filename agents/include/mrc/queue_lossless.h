@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Service of a port whose data class flow control may hold (docs/explanation/queue-engine.md,
- * "Lossless modes"): as port_serve() does it, but nothing begins early, and news of the far end
+ * "Lossless modes"): as port_serve() does it, but nothing begins early, and updates of the far end
  * take effect in between, each at its time.
  *
  * What else has to happen at an exact time is the start of a transmission: it frees the buffer that
@@ -18,7 +18,7 @@
 #include <mrc/queue_view.h>
 
 enum {
-	LOSSLESS_STEPS_MAX = 4, /* transmissions begun and news heard per look */
+	LOSSLESS_STEPS_MAX = 4, /* transmissions begun and updates applied per look */
 };
 
 #define NEVER_NS (~0ULL)
@@ -77,16 +77,16 @@ static __always_inline int lossless_is_ahead(const struct port_view *view, __u64
 	return id && descriptor_of(view->descriptors, id)->time_ns < time_ns;
 }
 
-static __always_inline void lossless_hear(const struct port_view *view)
+static __always_inline void lossless_update(const struct port_view *view)
 {
 	struct mrc_lossless_link *link = view->link;
-	const struct mrc_lossless_news *news = news_at(link, link->news_head++);
+	const struct mrc_lossless_update *update = update_at(link, link->update_head++);
 
 	if (view->flow->flow_control == MRC_FLOW_PFC)
-		link->is_paused = news->value;
+		link->is_paused = update->value;
 	else /* a frame that a fault duplicated brings its credit back twice */
-		link->used_bytes -= news->value < link->used_bytes ? news->value : link->used_bytes;
-	link->open_ns = news->time_ns;
+		link->used_bytes -= update->value < link->used_bytes ? update->value : link->used_bytes;
+	link->open_ns = update->time_ns;
 }
 
 /* Sees whether the far end is forced to hold this port; a change takes effect now. */
@@ -167,7 +167,7 @@ static __always_inline __u64 lossless_ready_ns(const struct port_view *view, __u
 
 /*
  * When the next transmission begins or, of a port that is held, what may change that takes effect;
- * NEVER_NS when nothing waits, or until there are news. Under the lock.
+ * NEVER_NS when nothing waits, or until there are updates. Under the lock.
  */
 static __always_inline __u64 lossless_next_ns(const struct port_view *view, __u64 now_ns)
 {
@@ -176,7 +176,7 @@ static __always_inline __u64 lossless_next_ns(const struct port_view *view, __u6
 	__u64 refresh_ns = view->link->refresh_ns + MRC_LOSSLESS_REFRESH_NS;
 
 	if (next_ns <= now_ns && lossless_holds(view)) {
-		next_ns = news_time_ns(view->link);
+		next_ns = update_time_ns(view->link);
 		if (view->link->is_forced && refresh_ns < next_ns)
 			next_ns = refresh_ns;
 	}
@@ -195,19 +195,19 @@ static __always_inline int lossless_serve(const struct port_view *view,
 		__u64 control_ns = lossless_ready_ns(view, MRC_CLASS_CONTROL);
 		__u64 data_ns = lossless_ready_ns(view, MRC_CLASS_DATA);
 		__u64 first_ns = control_ns < data_ns ? control_ns : data_ns;
-		__u64 news_ns = news_time_ns(view->link);
+		__u64 update_ns = update_time_ns(view->link);
 		struct mrc_queue_descriptor *frame;
 
-		if (news_ns > until_ns)
-			news_ns = NEVER_NS;
-		if (data_ns < control_ns && data_ns < news_ns && data_ns <= until_ns &&
+		if (update_ns > until_ns)
+			update_ns = NEVER_NS;
+		if (data_ns < control_ns && data_ns < update_ns && data_ns <= until_ns &&
 		    lossless_holds(view)) {
 			lossless_note_blocked(view->link, data_ns);
 			first_ns = control_ns;
 			data_ns = NEVER_NS;
 		}
-		if (news_ns <= first_ns && news_ns != NEVER_NS) {
-			lossless_hear(view);
+		if (update_ns <= first_ns && update_ns != NEVER_NS) {
+			lossless_update(view);
 			continue;
 		}
 		if (first_ns > until_ns)

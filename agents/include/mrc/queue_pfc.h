@@ -11,7 +11,7 @@
 #define MRC_QUEUE_PFC_H
 
 #include <linux/types.h>
-#include <mrc/queue_news.h>
+#include <mrc/queue_update.h>
 
 static __always_inline void pfc_note_paused(struct mrc_lossless_link *link, __u64 time_ns)
 {
@@ -36,9 +36,9 @@ static __always_inline int pfc_has_room(const struct mrc_lossless_settings *sett
 	return link->buffered_bytes + (__s32)bytes <= (__s32)settings->buffer_bytes;
 }
 
-/* A frame has come to wait at the far end; what it says to that is heard at news_ns. */
+/* A frame has come to wait at the far end; what it says to that arrives at update_ns. */
 static __always_inline void pfc_charge(const struct mrc_lossless_settings *settings,
-				       struct mrc_lossless_link *link, __u32 bytes, __u64 news_ns)
+				       struct mrc_lossless_link *link, __u32 bytes, __u64 update_ns)
 {
 	link->buffered_bytes += bytes;
 	if (link->buffered_bytes > (__s32)link->buffered_peak_bytes)
@@ -49,24 +49,24 @@ static __always_inline void pfc_charge(const struct mrc_lossless_settings *setti
 	link->pause_frames++;
 	/* room is left for what ends the pause; without it the last of these is taken back, and the
 	 * pause before it goes on */
-	if (news_free(link) >= 2)
-		news_append(link, news_ns, 1);
+	if (update_free(link) >= 2)
+		update_append(link, update_ns, 1);
 	else
-		link->news_tail--;
-	pfc_note_paused(link, news_ns);
+		link->update_tail--;
+	pfc_note_paused(link, update_ns);
 }
 
 /* A frame that waited there has begun to leave. */
 static __always_inline void pfc_release(const struct mrc_lossless_settings *settings,
-					struct mrc_lossless_link *link, __u32 bytes, __u64 news_ns)
+					struct mrc_lossless_link *link, __u32 bytes, __u64 update_ns)
 {
 	link->buffered_bytes -= bytes;
 	if (!link->is_pause_sent || link->buffered_bytes > (__s32)settings->xon_bytes)
 		return;
 	link->is_pause_sent = 0;
 	link->resume_frames++;
-	news_append(link, news_ns, 0);
-	pfc_note_resumed(link, news_ns);
+	update_append(link, update_ns, 0);
+	pfc_note_resumed(link, update_ns);
 }
 
 #endif

@@ -88,12 +88,12 @@ static __always_inline int port_is_idle(const struct port_view *view,
  * port idle needs no buffer, and queue_decide() decides on any other. A mark or a trim is written
  * into the frame, so that it lies in the pool as the far end will get it. Under the lock.
  */
-static __always_inline enum queue_fate port_admit(const struct port_view *view, __u32 id,
+static __always_inline enum queue_verdict port_admit(const struct port_view *view, __u32 id,
 						  struct mrc_queue_frame *bytes,
 						  const struct queue_arrival *arrival)
 {
 	struct mrc_queue_descriptor *frame = descriptor_of(view->descriptors, id);
-	enum queue_fate fate;
+	enum queue_verdict verdict;
 
 	frame->length_bytes = arrival->length_bytes;
 	frame->traffic_class = arrival->is_data ? MRC_CLASS_DATA : MRC_CLASS_CONTROL;
@@ -106,12 +106,12 @@ static __always_inline enum queue_fate port_admit(const struct port_view *view, 
 	}
 	if (!arrival->has_room)
 		return QUEUE_DROPS_DATA;
-	fate = queue_decide(view->settings, view->state, arrival, &view->queue->draws);
-	if (fate == QUEUE_DROPS_DATA || fate == QUEUE_DROPS_CONTROL)
-		return fate;
-	if (fate == QUEUE_WAITS_MARKED)
+	verdict = queue_decide(view->settings, view->state, arrival, &view->queue->draws);
+	if (verdict == QUEUE_DROPS_DATA || verdict == QUEUE_DROPS_CONTROL)
+		return verdict;
+	if (verdict == QUEUE_WAITS_MARKED)
 		frame_mark(bytes);
-	if (fate == QUEUE_WAITS_TRIMMED) {
+	if (verdict == QUEUE_WAITS_TRIMMED) {
 		frame_set_dscp(bytes, view->port->kind == MRC_PORT_T0_DOWN
 					  ? MRC_DSCP_TRIMMED_LASTHOP
 					  : MRC_DSCP_TRIMMED);
@@ -127,7 +127,7 @@ static __always_inline enum queue_fate port_admit(const struct port_view *view, 
 		port_begin(view, frame->traffic_class & 1,
 			   view->queue->free_at_ns > arrival->time_ns ? view->queue->free_at_ns
 								      : arrival->time_ns);
-	return fate;
+	return verdict;
 }
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * The ingress buffer of a switch under flow control, and what it tells the port that fills it,
- * which is called upstream here. News reach it one propagation delay later.
+ * which is called upstream here. Updates reach it one propagation delay later.
  */
 #ifndef MRC_QUEUE_UPSTREAM_H
 #define MRC_QUEUE_UPSTREAM_H
@@ -41,8 +41,8 @@ static __always_inline int upstream_has_room(__u32 upstream, __u32 bytes)
 	       pfc_has_room(flow, link, bytes);
 }
 
-/* What the far end of a sender's link says at time_ns is heard by the sender then. */
-static __always_inline __u64 upstream_news_ns(const struct port_view *sender, __u64 time_ns)
+/* What the far end of a sender's link says at time_ns arrives at the sender then. */
+static __always_inline __u64 upstream_update_ns(const struct port_view *sender, __u64 time_ns)
 {
 	__u32 far_id = sender->port->peer_port;
 	struct mrc_port *far = bpf_map_lookup_elem(&port_table, &far_id);
@@ -57,13 +57,13 @@ static __always_inline __u64 upstream_news_ns(const struct port_view *sender, __
 __noinline int upstream_occupy(__u32 upstream, __u32 bytes, __u64 time_ns)
 {
 	struct port_view sender;
-	__u64 news_ns;
+	__u64 update_ns;
 
 	if (!port_find(upstream - 1, &sender, 1) || sender.flow->flow_control != MRC_FLOW_PFC)
 		return 0;
-	news_ns = upstream_news_ns(&sender, time_ns);
+	update_ns = upstream_update_ns(&sender, time_ns);
 	bpf_spin_lock(&sender.queue->lock);
-	pfc_charge(sender.flow, sender.link, bytes, news_ns);
+	pfc_charge(sender.flow, sender.link, bytes, update_ns);
 	bpf_spin_unlock(&sender.queue->lock);
 	return 0;
 }
@@ -73,16 +73,16 @@ __noinline int upstream_release(__u32 upstream, __u32 bytes, __u64 time_ns)
 {
 	struct port_events events;
 	struct port_view sender;
-	__u64 news_ns;
+	__u64 update_ns;
 
 	if (!port_find(upstream - 1, &sender, 1))
 		return 0;
-	news_ns = upstream_news_ns(&sender, time_ns);
+	update_ns = upstream_update_ns(&sender, time_ns);
 	bpf_spin_lock(&sender.queue->lock);
 	if (sender.flow->flow_control == MRC_FLOW_PFC)
-		pfc_release(sender.flow, sender.link, bytes, news_ns);
+		pfc_release(sender.flow, sender.link, bytes, update_ns);
 	else
-		credit_release(sender.link, bytes, news_ns);
+		credit_release(sender.link, bytes, update_ns);
 	port_plan(&sender, time_ns, &events);
 	bpf_spin_unlock(&sender.queue->lock);
 	port_schedule(&sender, upstream - 1, &events);

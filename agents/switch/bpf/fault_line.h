@@ -114,18 +114,18 @@ static __noinline __u32 line_take_due(__u32 line_id, __u64 limit_ns)
 	return id;
 }
 
-/* Flips what the fate says in frame `id`. */
+/* Flips what the verdict says in frame `id`. */
 static __noinline int fault_corrupt_pooled(__u32 id, __u32 bth_bytes, __u32 length_bytes)
 {
 	__u32 zero = 0, index = id - 1, room_bytes = fault_room_bytes(bth_bytes, length_bytes);
 	struct mrc_queue_frame *frame = bpf_map_lookup_elem(&queue_frames, &index);
-	struct fault_fate *fate = bpf_map_lookup_elem(&fault_fates, &zero);
+	struct fault_verdict *verdict = bpf_map_lookup_elem(&fault_verdicts, &zero);
 
-	if (!frame || !fate || !room_bytes)
+	if (!frame || !verdict || !room_bytes)
 		return 0;
 	for (__u32 i = 0; i < MRC_FAULT_RULES * FAULT_FLIP_SLOTS; i++) {
 		struct fault_flip flip =
-		    fault_flip_at(fate, i / FAULT_FLIP_SLOTS, i % FAULT_FLIP_SLOTS,
+		    fault_flip_at(verdict, i / FAULT_FLIP_SLOTS, i % FAULT_FLIP_SLOTS,
 				  bth_bytes + sizeof(struct wire_bth), room_bytes);
 
 		if (flip.mask && flip.offset < MRC_QUEUE_FRAME_BYTES)
@@ -143,14 +143,14 @@ static __noinline __u32 fault_meet_pooled(__u32 port_id, __u32 id, __u32 length_
 {
 	__u32 zero = 0, index = id - 1, drop;
 	struct mrc_queue_frame *frame = bpf_map_lookup_elem(&queue_frames, &index);
-	struct fault_fate *fate = bpf_map_lookup_elem(&fault_fates, &zero);
+	struct fault_verdict *verdict = bpf_map_lookup_elem(&fault_verdicts, &zero);
 	struct fault_view view;
 
-	if (!frame || !fate)
+	if (!frame || !verdict)
 		return 0;
 	fault_see(&view, frame->bytes, frame->bytes + length_bytes);
 	drop = fault_decide(port_id, traffic_class, view.entropy, view.is_mrc);
-	if (!drop && fate->is_altered)
+	if (!drop && verdict->is_altered)
 		fault_corrupt_pooled(id, view.bth_bytes, length_bytes);
 	return drop;
 }
@@ -163,17 +163,17 @@ static __noinline int line_hold(__u32 port_id, __u32 id, __u64 arrival_ns)
 {
 	__u32 zero = 0, line_id = port_id * MRC_FAULT_LINES;
 	struct mrc_queue_descriptors *descriptors = bpf_map_lookup_elem(&queue_descriptors, &zero);
-	struct fault_fate *fate = bpf_map_lookup_elem(&fault_fates, &zero);
+	struct fault_verdict *verdict = bpf_map_lookup_elem(&fault_verdicts, &zero);
 
-	if (!descriptors || !fate || !fate->is_altered)
+	if (!descriptors || !verdict || !verdict->is_altered)
 		return 0;
-	if (fate->is_duplicated)
+	if (verdict->is_duplicated)
 		descriptor_of(descriptors, id)->traffic_class |= FAULT_SENT_AGAIN;
-	if (!fate->delay_ns && !fate->reorder_ns)
+	if (!verdict->delay_ns && !verdict->reorder_ns)
 		return 0;
-	if (fate->reorder_ns)
-		line_id += fate->is_reordered_by;
-	return line_put(line_id, id, arrival_ns + fate->delay_ns + fate->reorder_ns);
+	if (verdict->reorder_ns)
+		line_id += verdict->is_reordered_by;
+	return line_put(line_id, id, arrival_ns + verdict->delay_ns + verdict->reorder_ns);
 }
 
 /* Keeps a frame that has just left, so that it leaves once more. */

@@ -105,7 +105,7 @@ packets = st.builds(
     st.dictionaries(st.integers(0, FaultLimit.RULES - 1), st.tuples(rules, st.sampled_from(EVS)), max_size=4),
     st.lists(packets, max_size=40),
 )
-def test_frames_meet_the_fate_of_the_reference_under_any_rules(bench, chosen, sent) -> None:  # type: ignore[no-untyped-def]
+def test_frames_get_the_verdict_of_the_reference_under_any_rules(bench, chosen, sent) -> None:  # type: ignore[no-untyped-def]
     reference = ReferenceFaults()
     for index in range(FaultLimit.RULES):
         clear_rule(bench, OUT, index)

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from reference.frame import trim_frame, trimmed_bytes
 from reference.layout import WireError
-from reference.port import DROPS, Arrival, Delivery, Fate, Marking, ReferencePort
+from reference.port import DROPS, Arrival, Delivery, Verdict, Marking, ReferencePort
 from switch_bench import SwitchBench, frame_for, label_of, now_ns
 
 from agents.abi import Dscp, PortCounter, PortKind, TrafficClass
@@ -25,10 +25,10 @@ SECOND = 10**9
 ECT0, CE = 2, 3
 TUNNEL, OTHER = 41, 0xFD
 COUNTERS = {
-    Fate.MARKED: PortCounter.ECN_MARKS,
-    Fate.TRIMMED: PortCounter.TRIMS,
-    Fate.DROPPED_DATA: PortCounter.DROP_QUEUE_FULL,
-    Fate.DROPPED_CONTROL: PortCounter.DROP_CONTROL_FULL,
+    Verdict.MARKED: PortCounter.ECN_MARKS,
+    Verdict.TRIMMED: PortCounter.TRIMS,
+    Verdict.DROPPED_DATA: PortCounter.DROP_QUEUE_FULL,
+    Verdict.DROPPED_CONTROL: PortCounter.DROP_CONTROL_FULL,
 }
 
 
@@ -94,12 +94,12 @@ def frames(draw: st.DrawFn) -> list[Sent]:
     return [sent(time, label, *row[1:]) for label, (time, row) in enumerate(zip(times, rows, strict=True))]
 
 
-def expected_frame(sent_frame: bytes, fate: Fate | None, *, is_last_hop: bool) -> bytes:
+def expected_frame(sent_frame: bytes, verdict: Verdict | None, *, is_last_hop: bool) -> bytes:
     """What the far end gets, from the traffic class on but for the hop limit."""
     octets = sent_frame
-    if fate is Fate.TRIMMED:
+    if verdict is Verdict.TRIMMED:
         octets = trim_frame(octets, is_last_hop=is_last_hop)
-    if fate is Fate.MARKED:
+    if verdict is Verdict.MARKED:
         octets = octets[:15] + bytes([octets[15] | CE << 4]) + octets[16:]
     return octets[12:21] + octets[22:]
 
@@ -159,9 +159,9 @@ def test_any_sequence_of_arrivals_is_served_as_the_reference_says(
     )
     port = ReferencePort(rate_bps, delay_ns, buffer_bytes, trim_bytes, marking)
     carried = port.carry((row.arrival for row in rows), bench.ports.read(1).draws)
-    fates = carried.fates
+    verdicts = carried.verdicts
     bench.forget_delays(1)
-    before = {fate: bench.counter(1, which) for fate, which in COUNTERS.items()}
+    before = {verdict: bench.counter(1, which) for verdict, which in COUNTERS.items()}
     for row in rows:
         bench.receive(row.frame, start_ns + row.arrival.time_ns)
     left = bench.drain()
@@ -169,11 +169,11 @@ def test_any_sequence_of_arrivals_is_served_as_the_reference_says(
     assert [Delivery(each.arrival_ns - start_ns, label_of(each.frame)) for each in left] == carried.deliveries
     for each in left:
         label = label_of(each.frame)
-        wanted = expected_frame(rows[label].frame, fates.get(label), is_last_hop=is_last_hop)
+        wanted = expected_frame(rows[label].frame, verdicts.get(label), is_last_hop=is_last_hop)
         assert each.frame[12:21] + each.frame[22:] == wanted
-    happened = Counter(fates.values())
-    for fate, which in COUNTERS.items():
-        assert bench.counter(1, which) - before[fate] == happened[fate], fate
+    happened = Counter(verdicts.values())
+    for verdict, which in COUNTERS.items():
+        assert bench.counter(1, which) - before[verdict] == happened[verdict], verdict
     assert len(left) + sum(happened[drop] for drop in DROPS) == len(rows)
     assert list(bench.state[1].depth_bytes) == [0, 0]
     for delays_ns, counted in zip(carried.delays_ns, bench.delays[1].of_class, strict=True):
