@@ -217,7 +217,7 @@ class Loss(IntEnum):
 class LosslessLimit(IntEnum):
     """enum mrc_lossless_limit."""
 
-    NEWS_MAX = 16
+    UPDATES_MAX = 16
     TRANSIT_MAX = 16
     REFRESH_NS = 100000
     TRANSIT_NS = 1000000000
@@ -467,7 +467,7 @@ class CaptureRecord(Structure):
 
     time_ns: int
     port_id: int
-    fate: int
+    verdict: int
     frame_bytes: int
     kept_bytes: int
     octets: "Array[c_uint8]"
@@ -475,7 +475,7 @@ class CaptureRecord(Structure):
     _fields_ = (
         ("time_ns", c_uint64),
         ("port_id", c_uint32),
-        ("fate", c_uint32),
+        ("verdict", c_uint32),
         ("frame_bytes", c_uint32),
         ("kept_bytes", c_uint32),
         ("octets", (c_uint8 * 2304)),
@@ -876,8 +876,8 @@ class LinkProbing(Structure):
     )
 
 
-class LosslessNews(Structure):
-    """struct mrc_lossless_news, 16 bytes."""
+class LosslessUpdate(Structure):
+    """struct mrc_lossless_update, 16 bytes."""
 
     time_ns: int
     value: int
@@ -899,9 +899,9 @@ class LosslessLink(Structure):
     is_forced: int
     pause_frames: int
     resume_frames: int
-    news_head: int
-    news_tail: int
-    news: "Array[LosslessNews]"
+    update_head: int
+    update_tail: int
+    updates: "Array[LosslessUpdate]"
     is_paused: int
     used_bytes: int
     open_ns: int
@@ -925,9 +925,9 @@ class LosslessLink(Structure):
         ("is_forced", c_uint32),
         ("pause_frames", c_uint64),
         ("resume_frames", c_uint64),
-        ("news_head", c_uint32),
-        ("news_tail", c_uint32),
-        ("news", (LosslessNews * 16)),
+        ("update_head", c_uint32),
+        ("update_tail", c_uint32),
+        ("updates", (LosslessUpdate * 16)),
         ("is_paused", c_uint32),
         ("used_bytes", c_uint32),
         ("open_ns", c_uint64),

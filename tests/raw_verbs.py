@@ -4,6 +4,6 @@ from agents.nic.connection import Connection
 
 
 def connect_pair(near: Connection, qpn: int, far: Connection, peer_qpn: int) -> None:
-    """Brings two QPs in INIT to RTS towards one another: each is told the other's number and first PSN."""
+    """Brings two QPs in INIT to RTS towards one another: each gets the other's number and first PSN."""
     far.connect_qp(peer_qpn, qpn, near.query_qp(qpn)["first_psn"])
     near.connect_qp(qpn, peer_qpn, far.query_qp(peer_qpn)["first_psn"])

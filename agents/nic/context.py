@@ -160,7 +160,7 @@ class QueuePair:
         for name, at, region in (("local", local_at, local), ("remote", remote_at, remote)):
             if not 0 <= at <= at + size <= region.length:
                 raise UsageError(f"{name}_at: {at}; {size} bytes do not fit a region of {region.length}")
-        self.context.tell_completions()
+        self.context.subscribe_completions()
         work = _work(local, remote, size, local_at, remote_at)
         work_id = self.context.verbs.post_write(self.qpn, **work, immediate=immediate, **repeated)
         self.outstanding.add(work_id)
@@ -283,8 +283,8 @@ class CompletionQueue:
 
     def poll(self) -> list[QueueEntry]:
         """Those that wait, without waiting."""
-        for told in self.context.verbs.drain_events():
-            self._take(told)
+        for fields in self.context.verbs.drain_events():
+            self._take(fields)
         found = list(self._found)
         self._found.clear()
         return found
@@ -311,32 +311,34 @@ class CompletionQueue:
         self._found.extend(found[count:])
         return found[:count]
 
-    def _take(self, told: Mapping[str, Any]) -> None:
-        qp = self.context.qps.get(told.get("qpn", 0))
+    def _take(self, fields: Mapping[str, Any]) -> None:
+        qp = self.context.qps.get(fields.get("qpn", 0))
         if qp is None:
             return
-        match told["event"]:
+        match fields["event"]:
             case "receive":
                 qp.tally()
-                entry = Arrival(qp, told["number"], told["immediate"], told["length"], told["time_ns"])
+                entry = Arrival(
+                    qp, fields["number"], fields["immediate"], fields["length"], fields["time_ns"]
+                )
                 self._found.append(entry)
             case "completion":
                 qp.tally()
-                self._complete(qp, told)
-            case "qp_state" if told["to"] == "ERROR":
-                self._found.append(QpError(qp, _failure(qp, told["status"])))
+                self._complete(qp, fields)
+            case "qp_state" if fields["to"] == "ERROR":
+                self._found.append(QpError(qp, _failure(qp, fields["status"])))
                 if qp.outstanding:  # work that it flushes has no events of its own
                     for flushed in self.context.verbs.poll(qp.qpn):
                         self._complete(qp, flushed)
             case "refused":
-                reason = f"the NIC of {qp.host} refused a {told['verb']}: {told['error']}"
+                reason = f"the NIC of {qp.host} refused a {fields['verb']}: {fields['error']}"
                 self._found.append(QpError(qp, reason))
 
-    def _complete(self, qp: QueuePair, told: Mapping[str, Any]) -> None:
-        work_id = told["work_id"]
+    def _complete(self, qp: QueuePair, fields: Mapping[str, Any]) -> None:
+        work_id = fields["work_id"]
         if work_id in qp.outstanding:
             qp.outstanding.remove(work_id)
-            entry = Completion(qp, work_id, told["iterations"], told["status"], told["time_ns"])
+            entry = Completion(qp, work_id, fields["iterations"], fields["status"], fields["time_ns"])
             self._found.append(entry)
 
 
@@ -372,7 +374,7 @@ class Context:
         self.memory_bytes = int(answer["memory_bytes"])
         self.qps: dict[int, QueuePair] = {}
         self.completions = CompletionQueue(self)
-        self._tells_completions = False
+        self._has_completions = False
         self._ev_profile: int | None = None
         connection.subscribe("receive", "qp_state")
 
@@ -426,10 +428,10 @@ class Context:
         """Events of a QP are dropped from now on."""
         self.qps.pop(qp.qpn, None)
 
-    def tell_completions(self) -> None:
+    def subscribe_completions(self) -> None:
         """Asks for events of completions; a program that only sends is spared one per message."""
-        if not self._tells_completions:
-            self._tells_completions = True
+        if not self._has_completions:
+            self._has_completions = True
             self.verbs.subscribe("completion", "receive", "qp_state")
 
     def _opened(self, qpn: int) -> QueuePair:

@@ -155,7 +155,7 @@ class Tap:
         return TappedFrame(
             record.time_ns + self.epoch_ns,
             record.port_id,
-            PortCounter(record.fate),
+            PortCounter(record.verdict),
             record.frame_bytes,
             octets[_HEADER_BYTES : _HEADER_BYTES + record.kept_bytes],
         )

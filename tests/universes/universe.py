@@ -224,7 +224,9 @@ def _leftovers(lab: VirtualLab) -> list[str]:
         failures.append(f"{pool.used} frames did not come back to the pool")
     for port_id, link in enumerate(MappedArray(lab.fabric_pins.map_fd("lossless_links"), LosslessLink)):
         # an idle sender takes note of credit that has come back when it sends again
-        updates = (link.updates[place % len(link.updates)] for place in range(link.update_head, link.update_tail))
+        updates = (
+            link.updates[place % len(link.updates)] for place in range(link.update_head, link.update_tail)
+        )
         given_back = sum(each.value for each in updates) if lab.clos.spec.flow_control == "credits" else 0
         if link.used_bytes != given_back or link.buffered_bytes:
             name = lab.clos.port(port_id).name

@@ -112,8 +112,9 @@ static __always_inline int fault_hits(const struct mrc_fault_rule *rule,
 }
 
 /* Writes what a rule that hit does into the verdict. Under the lock. */
-static __always_inline void fault_apply(struct fault_verdict *verdict, const struct mrc_fault_rule *rule,
-					 __u32 index, __u64 sequence)
+static __always_inline void fault_apply(struct fault_verdict *verdict,
+					const struct mrc_fault_rule *rule, __u32 index,
+					__u64 sequence)
 {
 	__u64 jitter_ns;
 	__u32 draw;
@@ -152,8 +153,8 @@ static __always_inline void fault_apply(struct fault_verdict *verdict, const str
 }
 
 /*
- * Decides what the faults of a port do to a frame, and counts it. The verdict is in fault_verdicts[0].
- * Returns the reason of a drop, or 0.
+ * Decides what the faults of a port do to a frame, and counts it. The verdict is in
+ * fault_verdicts[0]. Returns the reason of a drop, or 0.
  */
 static __noinline __u32 fault_decide(__u32 port_id, __u32 traffic_class, __u32 entropy,
 				     __u32 is_mrc)
@@ -225,8 +226,9 @@ struct fault_flip {
 };
 
 /* The index-th byte that rule flips in a frame with room_bytes from `begin` on. */
-static __always_inline struct fault_flip fault_flip_at(const struct fault_verdict *verdict, __u32 rule,
-						       __u32 index, __u32 begin, __u32 room_bytes)
+static __always_inline struct fault_flip fault_flip_at(const struct fault_verdict *verdict,
+						       __u32 rule, __u32 index, __u32 begin,
+						       __u32 room_bytes)
 {
 	__u32 bits = verdict->flipped_bits[rule];
 	struct fault_flip flip = {};

@@ -57,8 +57,8 @@ static __always_inline void arrival_describe(struct queue_arrival *arrival,
 
 /*
  * Admits frame `id` to a port and sees that the drainer looks at the port in time. Returns
- * verdict_counter(), or QUEUE_BEHIND when more transmissions were to begin before its arrival than one
- * call can begin: call again. Global, so that the verifier looks at it once.
+ * verdict_counter(), or QUEUE_BEHIND when more transmissions were to begin before its arrival than
+ * one call can begin: call again. Global, so that the verifier looks at it once.
  */
 __noinline int queue_admit(struct queue_arrival *arrival)
 {

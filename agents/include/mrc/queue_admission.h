@@ -57,9 +57,9 @@ static __always_inline int queue_trims(const struct mrc_queue_settings *settings
 
 /* Decides on a frame by the true backlog of both classes at its arrival. Under the port's lock. */
 static __always_inline enum queue_verdict queue_decide(const struct mrc_queue_settings *settings,
-						    const struct mrc_queue_state *state,
-						    const struct queue_arrival *arrival,
-						    __u32 *draws)
+						       const struct mrc_queue_state *state,
+						       const struct queue_arrival *arrival,
+						       __u32 *draws)
 {
 	__u32 data_bytes = state->depth_bytes[MRC_CLASS_DATA] + arrival->length_bytes;
 	__u32 control_bytes = state->depth_bytes[MRC_CLASS_CONTROL];

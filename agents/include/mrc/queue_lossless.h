@@ -85,7 +85,8 @@ static __always_inline void lossless_update(const struct port_view *view)
 	if (view->flow->flow_control == MRC_FLOW_PFC)
 		link->is_paused = update->value;
 	else /* a frame that a fault duplicated brings its credit back twice */
-		link->used_bytes -= update->value < link->used_bytes ? update->value : link->used_bytes;
+		link->used_bytes -=
+		    update->value < link->used_bytes ? update->value : link->used_bytes;
 	link->open_ns = update->time_ns;
 }
 

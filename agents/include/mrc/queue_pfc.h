@@ -58,7 +58,8 @@ static __always_inline void pfc_charge(const struct mrc_lossless_settings *setti
 
 /* A frame that waited there has begun to leave. */
 static __always_inline void pfc_release(const struct mrc_lossless_settings *settings,
-					struct mrc_lossless_link *link, __u32 bytes, __u64 update_ns)
+					struct mrc_lossless_link *link, __u32 bytes,
+					__u64 update_ns)
 {
 	link->buffered_bytes -= bytes;
 	if (!link->is_pause_sent || link->buffered_bytes > (__s32)settings->xon_bytes)

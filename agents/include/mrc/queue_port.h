@@ -89,8 +89,8 @@ static __always_inline int port_is_idle(const struct port_view *view,
  * into the frame, so that it lies in the pool as the far end will get it. Under the lock.
  */
 static __always_inline enum queue_verdict port_admit(const struct port_view *view, __u32 id,
-						  struct mrc_queue_frame *bytes,
-						  const struct queue_arrival *arrival)
+						     struct mrc_queue_frame *bytes,
+						     const struct queue_arrival *arrival)
 {
 	struct mrc_queue_descriptor *frame = descriptor_of(view->descriptors, id);
 	enum queue_verdict verdict;

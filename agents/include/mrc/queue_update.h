@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What the far end of a link has signalled to its sender and what is still on its way back. Updates take
- * effect in the order in which they were sent, each at its own time. Under the lock of the sending
- * port.
+ * What the far end of a link has signalled to its sender and what is still on its way back. Updates
+ * take effect in the order in which they were sent, each at its own time. Under the lock of the
+ * sending port.
  */
 #ifndef MRC_QUEUE_UPDATE_H
 #define MRC_QUEUE_UPDATE_H
@@ -11,7 +11,7 @@
 #include <mrc/lossless_abi.h>
 
 static __always_inline struct mrc_lossless_update *update_at(struct mrc_lossless_link *link,
-							 __u32 number)
+							     __u32 number)
 {
 	return &link->updates[number & (MRC_LOSSLESS_UPDATES_MAX - 1)];
 }
@@ -22,7 +22,8 @@ static __always_inline __u32 update_free(const struct mrc_lossless_link *link)
 }
 
 /* There is room. */
-static __always_inline void update_append(struct mrc_lossless_link *link, __u64 time_ns, __u32 value)
+static __always_inline void update_append(struct mrc_lossless_link *link, __u64 time_ns,
+					  __u32 value)
 {
 	struct mrc_lossless_update *entry = update_at(link, link->update_tail);
 
@@ -40,7 +41,8 @@ static __always_inline void update_append(struct mrc_lossless_link *link, __u64 
 /* When the next ones take effect, ~0 when none are under way. */
 static __always_inline __u64 update_time_ns(struct mrc_lossless_link *link)
 {
-	return link->update_tail == link->update_head ? ~0ULL : update_at(link, link->update_head)->time_ns;
+	return link->update_tail == link->update_head ? ~0ULL
+						      : update_at(link, link->update_head)->time_ns;
 }
 
 #endif

@@ -72,7 +72,7 @@ class LosslessBench:
         return self._senders + port_id
 
     def shape(self, shapes: Mapping[int, PortShape]) -> None:
-        """Sets up all ports of a network that is quiet; updates that are under way and counts are forgotten."""
+        """Sets up all ports of a network that is quiet; updates under way and counts are forgotten."""
         for port_id, shape in shapes.items():
             far_id = self.far_end(port_id)
             self._bench.shape(port_id, rate_bps=shape.rate_bps, delay_ns=shape.delay_ns)

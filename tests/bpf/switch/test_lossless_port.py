@@ -137,7 +137,8 @@ def test_with_credits_no_more_is_under_way_than_the_buffer_holds(
     assert [label for _, label in deliveries] == list(range(5))
     assert bench.account(3).blocks >= 1
     assert bench.links[3].used_bytes == sum(
-        updates.value for updates in bench.links[3].updates[: bench.links[3].update_tail - bench.links[3].update_head]
+        updates.value
+        for updates in bench.links[3].updates[: bench.links[3].update_tail - bench.links[3].update_head]
     )
 
 

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from reference.frame import trim_frame, trimmed_bytes
 from reference.layout import WireError
-from reference.port import DROPS, Arrival, Delivery, Verdict, Marking, ReferencePort
+from reference.port import DROPS, Arrival, Delivery, Marking, ReferencePort, Verdict
 from switch_bench import SwitchBench, frame_for, label_of, now_ns
 
 from agents.abi import Dscp, PortCounter, PortKind, TrafficClass

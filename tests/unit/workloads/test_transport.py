@@ -41,7 +41,7 @@ def send(near, source, target, length, local_at=0, remote_at=0, immediate=0):
     )
 
 
-def test_a_write_moves_bytes_between_regions_and_its_immediate_tells_of_it(transport, pair):
+def test_a_write_moves_bytes_between_regions_and_its_immediate_reports_it(transport, pair):
     near, far, source, target = pair
     far.post_receive(1)
     source.view[100:104] = b"mrc!"
@@ -99,7 +99,7 @@ def test_a_write_that_is_refused_fails_its_qp(transport, pair, nics, monkeypatch
     assert event == QpError(near, "the NIC of h0 refused a post_write: refused")
 
 
-def test_an_agent_that_dies_is_told_of_once(transport, nics):
+def test_an_agent_that_dies_is_reported_once(transport, nics):
     nics[1].die()
     assert transport.events() == [
         HostLost("h1", "the NIC agent of h1 is lost: the NIC agent of h1 died"),
