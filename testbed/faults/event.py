@@ -40,7 +40,7 @@ class FaultEvent:
         links: names of those concerned.
         before_ns: just before the first place changed.
         after_ns: just after the last place changed.
-        detail: what tells it from others of its kind; may be empty.
+        detail: what distinguishes it from others of its kind; may be empty.
         nodes: names of those it was selected by, if it was.
         is_losing: whether a frame that it hits is lost.
         is_outage: whether its links are down, rather than impaired.

@@ -225,7 +225,7 @@ def serve(
         port: TCP port; 0: any free one.
         attend: as of Exporter.
         fault_kinds: as of Exporter.
-        on_ready: is told the URL once it answers.
+        on_ready: called with the URL once it answers.
         until: ends the service; None: it does not end by itself.
 
     Raises:
