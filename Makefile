@@ -221,7 +221,7 @@ $(VIRTUAL): $(VIRTUAL_SOURCES) agents/virtual/maps.def Makefile
 	@mkdir -p $(@D)
 	@echo "compiling $(@F)"
 	@$(CC) $(VIRTUAL_FLAGS) $(VIRTUAL_CFLAGS) -shared -Wl,-z,defs -o $@ $(VIRTUAL_SOURCES)
-	@$(CC) $(VIRTUAL_FLAGS) -MM -MP -MT $@ -MF $@.d $(VIRTUAL_SOURCES)
+	@$(CC) $(VIRTUAL_FLAGS) -MM -MP -MT $@ $(VIRTUAL_SOURCES) > $@.d
 	@diff <(sed -n 's/^[A-Z]*(\(.*\))$$/\1/p' agents/virtual/maps.def | sort) \
 		<(objdump -t $@ | awk '$$4 == ".maps" && $$NF !~ /^[._]/ {print $$NF}' | sort) >&2 \
 		|| { rm $@; echo "agents/virtual/maps.def and the maps of the programs differ" >&2; exit 1; }

@@ -201,6 +201,8 @@ static __always_inline int settle(const struct tx_plan *plan)
 	}
 	if (plan->cause == PLAN_CAUSE_ACK)
 		congestion_acknowledged(qp_index, plan->model_ns, plan->ack_rtt_ns);
+	if (plan->cause != PLAN_CAUSE_NACK && heard->is_tail_answer)
+		tail_answered(qp_index, now_ns);
 	is_due |= is_passed; /* a loss changes which path has its turn */
 	for (__u32 i = 0; is_passed && i < LOSSES_PER_SACK; i++)
 		is_passed = declare_passed(qp_index, i, now_ns);

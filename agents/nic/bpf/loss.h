@@ -159,6 +159,27 @@ __noinline int declare_loss(__u32 qp_index, __u32 reason, __u64 now_ns)
 }
 
 /*
+ * A tail probe has been answered: the packet that it repeats was lost, or its answer was. The EV
+ * that the packet had been sent on before leaves, and is probed.
+ */
+__noinline int tail_answered(__u32 qp_index, __u64 now_ns)
+{
+	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
+	struct loss_news news = {};
+
+	if (!qp)
+		return 0;
+	bpf_spin_lock(&qp->lock);
+	news.ev = qp->tail_ev;
+	qp->tail_ev = TAIL_EV_NONE;
+	if (news.ev != TAIL_EV_NONE)
+		news.left = ev_leave(qp, news.ev, MRC_REASON_LOSS, now_ns);
+	bpf_spin_unlock(&qp->lock);
+	loss_report(qp, qp_index, &news, MRC_REASON_LOSS);
+	return 0;
+}
+
+/*
  * Declares at most one packet lost that the SACK being heard has passed by; a tail probe has passed
  * what was sent before it on every path. Returns 1 when there may be more.
  */
@@ -172,25 +193,16 @@ __noinline int declare_passed(__u32 qp_index, __u32 step, __u64 now_ns)
 	if (!qp || !heard)
 		return 0;
 	bpf_spin_lock(&qp->lock);
-	if (heard->is_tail_answer && !step) {
-		/* The packet that the probe repeats was lost, or its SACK was: its EV is probed. */
-		news.ev = qp->tail_ev;
-		if (news.ev != TAIL_EV_NONE)
-			news.left = ev_leave(qp, news.ev, MRC_REASON_LOSS, now_ns);
-		is_more = 1;
-		goto unlock;
-	}
 	index = heard->is_tail_answer ? qp->path_oldest : heard->passed_path;
 	is_lost = qp->busy_paths && (heard->is_tail_answer ? path_is_tail(qp, heard, index)
 							   : path_is_passed(qp, heard, index));
-	is_more = is_lost || (heard->is_tail_answer && step <= qp->busy_paths);
+	is_more = is_lost || (heard->is_tail_answer && step < qp->busy_paths);
 	if (is_lost) {
 		lose_head(qp, index, MRC_LOSS_SACK, MRC_REASON_LOSS, 0, now_ns, &news);
 	} else if (is_more) {
 		path_dequeue(qp, index);
 		path_enqueue(qp, index);
 	}
-unlock:
 	bpf_spin_unlock(&qp->lock);
 	loss_report(qp, qp_index, &news, MRC_REASON_LOSS);
 	return is_more;

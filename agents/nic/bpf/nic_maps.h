@@ -198,7 +198,7 @@ struct heard_sack {
 	__u32 is_passed;   /* it passed packets by: this and all below */
 	__u32 passed_path; /* the path of the packet that caused it */
 	__u16 passing_order;
-	__u16 is_tail_answer; /* it was a tail probe */
+	__u16 is_tail_answer; /* it was a tail probe; of an ACK, too */
 };
 
 struct {

@@ -35,6 +35,7 @@ static __always_inline int notice_passing(struct mrc_qp *qp, struct heard_sack *
 	const struct mrc_tx_slot *slot = TX_SLOT(qp, heard->ack);
 	const struct mrc_ev *ev = &qp->evs[EV_INDEX(slot->ev_index)];
 
+	heard->is_tail_answer = 0;
 	/* Which copy it was must be certain. */
 	if (heard->is_probe || qp->next_psn - heard->ack - 1 >= MRC_PSN_RING ||
 	    ev->entropy != heard->entropy || slot->retransmissions != heard->is_retransmission)

@@ -47,12 +47,13 @@ __noinline int on_acknowledge(struct xdp_md *ctx)
 {
 	struct wire_acknowledge *head = frame_exactly(ctx, sizeof(*head));
 	__u32 qp_index, syndrome, psn, msn, is_retransmission, plane = 0, is_stale, is_due = 0;
+	struct heard_sack *heard = lookup0(&heard_sacks);
 	struct tx_plan *plan = lookup0(&tx_plans);
 	__u64 now_ns, rtt_ns = 0;
 	struct mrc_histogram *histogram;
 	struct mrc_qp *qp;
 
-	if (!head || !plan)
+	if (!head || !plan || !heard)
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	qp_index = stack_qp_index(&head->stack);
 	qp = bpf_map_lookup_elem(&qps, &qp_index);
@@ -71,6 +72,7 @@ __noinline int on_acknowledge(struct xdp_md *ctx)
 	plan->now_ns = now_ns;
 	plan->model_ns = frame_model_ns(ctx) ?: now_ns;
 	plan->ack_rtt_ns = 0;
+	heard->is_tail_answer = 0;
 
 	bpf_spin_lock(&qp->lock);
 	psn = psn_expand(qp->una_psn, psn);
@@ -91,6 +93,9 @@ __noinline int on_acknowledge(struct xdp_md *ctx)
 				rtt_update(qp, rtt_ns);
 				plane = ev->plane;
 			}
+			if (slot->retransmissions && !is_retransmission)
+				rack_on_spurious(qp);
+			heard->is_tail_answer = is_retransmission && slot->loss == MRC_LOSS_TAIL;
 		}
 		if (psn_distance(psn + 1, qp->peer_cack_next) > 0)
 			qp->peer_cack_next = psn + 1;

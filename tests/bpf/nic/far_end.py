@@ -148,9 +148,10 @@ class FarEnd:
         bth = Bth(Opcode.SACK, self.qpn, wire_psn(seth.cack_psn), is_retransmission=is_retransmission)
         return Sack(bth, seth, state or CcState(0))
 
-    def ack(self, psn: int, count: int) -> Acknowledge:
+    def ack(self, psn: int, count: int, *, is_retransmission: bool = False) -> Acknowledge:
         """A transport ACK for the NIC's QP: *count* messages are complete, the last one ends with *psn*."""
-        return Acknowledge(Bth(Opcode.ACKNOWLEDGE, self.qpn, wire_psn(psn)), Aeth.ack(count % (1 << 24)))
+        bth = Bth(Opcode.ACKNOWLEDGE, self.qpn, wire_psn(psn), is_retransmission=is_retransmission)
+        return Acknowledge(bth, Aeth.ack(count % (1 << 24)))
 
     def nak(self, code: NakCode, psn: int = 0, msn: int = 0) -> Acknowledge:
         """A transport NAK for the NIC's QP."""

@@ -233,6 +233,38 @@ def test_silent_tail_is_probed_and_the_answer_tells_what_is_lost(nic: NicBench, 
     assert changed[NicCounter.MESSAGES] == 1
 
 
+def probed_message(nic: NicBench, timed: FarEnd) -> tuple[WriteSource, Sent, Sent]:
+    """The second message of one packet, and the tail loss probe that repeats it."""
+    source = WriteSource(nic, timed, timed.attributes(pto_min_ns=TAIL_NS))
+    source.post(100)
+    source.deliver(*source.send())
+    source.post(100)
+    (packet,) = source.send()
+    probe: list[Sent] = []
+    while not probe:
+        nic.await_events()
+        probe = source.send()
+    assert [(each.psn, each.write.bth.is_retransmission) for each in probe] == [(packet.psn, True)]
+    return source, packet, probe[0]
+
+
+def test_ev_of_a_message_that_a_tail_probe_completes_leaves(nic: NicBench, timed: FarEnd) -> None:
+    """Its answer is an ACK, which says no less than a SACK."""
+    source, packet, probe = probed_message(nic, timed)
+    source.deliver(probe)
+    qp = nic.qp(source.index)
+    assert qp.evs[packet.ev].state == EvState.ASSUMED_BAD
+    assert qp.evs[probe.ev].state == EvState.GOOD
+
+
+def test_ev_of_a_message_that_had_only_been_late_stays(nic: NicBench, timed: FarEnd) -> None:
+    source, packet, _ = probed_message(nic, timed)
+    source.acknowledge(packet.psn, 2, plane=packet.plane, entropy=source.attributes.evs[packet.ev])
+    qp = nic.qp(source.index)
+    assert qp.evs[packet.ev].state == EvState.GOOD
+    assert qp.reo_wnd_steps == 1
+
+
 def test_silence_is_probed_once(nic: NicBench, timed: FarEnd) -> None:
     source = WriteSource(nic, timed, timed.attributes(pto_min_ns=TAIL_NS, rto_ns=4 * TAIL_NS, retry_limit=0))
     source.post(2048 * 3)

@@ -133,7 +133,13 @@ class WriteSource:
         )
         through = packet.plane if plane is None else plane
         if isinstance(said, MessagesDone):
-            return self.acknowledge(said.psn, said.count, plane=through, entropy=entropy)
+            return self.acknowledge(
+                said.psn,
+                said.count,
+                plane=through,
+                entropy=entropy,
+                is_retransmission=packet.write.bth.is_retransmission,
+            )
         return self.feed(
             said[0],
             said[1],
@@ -141,9 +147,12 @@ class WriteSource:
             is_retransmission=packet.write.bth.is_retransmission,
         )
 
-    def acknowledge(self, psn: int, count: int, *, plane: int, entropy: int) -> Sent | None:
+    def acknowledge(
+        self, psn: int, count: int, *, plane: int, entropy: int, is_retransmission: bool = False
+    ) -> Sent | None:
         """Lets a transport ACK come in that the NIC accepts; what its frame turned into."""
-        outcome, sent = self.try_packet(self.far.ack(psn, count), plane=plane, entropy=entropy)
+        ack = self.far.ack(psn, count, is_retransmission=is_retransmission)
+        outcome, sent = self.try_packet(ack, plane=plane, entropy=entropy)
         assert outcome.counters[NicCounter.RX_ACK] == 1
         return sent
 
