@@ -1035,12 +1035,16 @@ class NicPath(Structure):
 
 
 class NicPaths(Structure):
-    """struct mrc_nic_paths, 65536 bytes."""
+    """struct mrc_nic_paths, 65544 bytes."""
 
     path: "Array[NicPath]"
+    next_plane: int
+    pad0: int
 
     _fields_ = (
         ("path", (NicPath * 4096)),
+        ("next_plane", c_uint32),
+        ("pad0", c_uint32),
     )
 
 

@@ -65,6 +65,8 @@ struct mrc_nic_path {
 /* nic_paths[0], mmapable array; the place of a path is nic_path()'s. */
 struct mrc_nic_paths {
 	struct mrc_nic_path path[MRC_NIC_PATHS];
+	__u32 next_plane; /* where a QP that had nothing under way begins */
+	__u32 pad0;
 };
 
 enum mrc_probe_kind {

@@ -115,12 +115,6 @@ struct mrc_tx_slot {
 	__u16 order;	      /* of all packets sent, modulo 2^16 */
 };
 
-enum mrc_tail_probe {
-	MRC_TAIL_NONE = 0,
-	MRC_TAIL_ASKED = 1, /* the clock has asked for a frame */
-	MRC_TAIL_SENT = 2,
-};
-
 /* Why a packet is sent again. */
 enum mrc_loss {
 	MRC_LOSS_NONE = 0,
@@ -235,8 +229,9 @@ struct mrc_qp {
 	__u16 path_oldest;
 	__u16 path_newest;
 	__u32 sent_order;    /* packets sent, retransmissions among them; free-running */
-	__u32 tail_probe;    /* enum mrc_tail_probe, since something was last acknowledged */
-	__u32 tail_ev;	     /* that the packet which the probe repeats was sent on before */
+	__u16 is_tail_due;   /* the clock has asked for a frame for a tail loss probe */
+	__u16 tail_probes;   /* sent since something was last acknowledged */
+	__u32 tail_ev;	     /* that the packet which the last one repeats was sent on before */
 	__u16 rack_order;    /* of the packet acknowledged that was sent last, and only once */
 	__u16 reo_wnd_steps; /* by which its reordering window has grown */
 	struct mrc_path paths[MRC_EV_MAX];

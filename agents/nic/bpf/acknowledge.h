@@ -53,7 +53,8 @@ static __always_inline void account_ack(struct mrc_qp *qp, __u32 psn, __u64 now_
 		path_unlink(qp, slot->path, psn);
 	}
 	path_heard(qp, slot->path);
-	qp->tail_probe = MRC_TAIL_NONE;
+	qp->is_tail_due = 0;
+	qp->tail_probes = 0;
 	qp->overdue = 0;
 	qp->progress_ns = now_ns;
 	qp->retries = 0;

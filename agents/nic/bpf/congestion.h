@@ -10,10 +10,7 @@
 #include <mrc/wire.h>
 #include "frame.h"
 #include "nic_maps.h"
-
-enum {
-	PS_PER_NS = 1000,
-};
+#include "rtt.h"
 
 /* What a data packet with a timestamp counts for; what the responder adds to CC_STATE. */
 static __always_inline __u32 nominal_bytes(__u32 payload_bytes, __u32 opcode)
@@ -36,10 +33,9 @@ static __always_inline __s64 full_packet_rtt_ns(const struct mrc_qp *qp,
 						const struct mrc_tx_slot *slot, __u32 answer_bytes,
 						__s64 rtt_ns)
 {
-	__u32 missing_bytes =
-	    qp->pmtu_bytes - slot->length + sizeof(struct wire_sack) - answer_bytes;
+	__u64 answer_ns = (sizeof(struct wire_sack) - answer_bytes) * qp->byte_time_ps / PS_PER_NS;
 
-	return rtt_ns > 0 ? rtt_ns + (__u64)missing_bytes * qp->byte_time_ps / PS_PER_NS : rtt_ns;
+	return rtt_ns > 0 ? rtt_ns + rtt_to_full_ns(qp, slot) + answer_ns : rtt_ns;
 }
 
 /* Frames worth lending to a QP for so much credit: full packets. */

@@ -104,12 +104,12 @@ static __always_inline void ev_set_state(struct mrc_ev *ev, __u32 state, __u32 r
 }
 
 /*
- * The EV of the next packet, not `avoid` where that can be helped (-1: none to avoid). Returns -1
- * when no plane of port_mask has an active EV.
+ * The EV of the next packet, not on path `avoid` where that can be helped (-1: none to avoid).
+ * Returns -1 when no plane of port_mask has an active EV.
  *
  * An EV in SKIP loses its turn and is GOOD again, but only one for each packet; it is left in
  * *restored. When nothing better comes along, the last one carries the packet all the same, one on
- * a dead path only if there was no other.
+ * a dead path, or on that to be avoided, only if there was no other.
  */
 static __always_inline int ev_select(struct mrc_qp *qp, const struct mrc_nic_paths *paths,
 				     __u32 port_mask, int avoid, __u64 now_ns, int *restored)
@@ -125,7 +125,7 @@ static __always_inline int ev_select(struct mrc_qp *qp, const struct mrc_nic_pat
 		int ev = ev_turn(qp, usable_planes, back);
 		struct mrc_ev *candidate = &qp->evs[EV_INDEX(ev)];
 
-		int is_dead = PATH(qp, candidate->path)->is_dead ||
+		int is_dead = (int)candidate->path == avoid || PATH(qp, candidate->path)->is_dead ||
 			      is_suspected(qp, paths, candidate->entropy, now_ns);
 
 		if (chosen < 0 || !is_dead)
@@ -135,10 +135,13 @@ static __always_inline int ev_select(struct mrc_qp *qp, const struct mrc_nic_pat
 				ev_set_state(candidate, MRC_EV_GOOD, MRC_REASON_TURN, now_ns);
 				*restored = ev;
 			}
-		} else if (ev != avoid && !is_dead && !path_is_late(qp, candidate->path) &&
+		} else if (!is_dead && !path_is_late(qp, candidate->path) &&
 			   qp->planes[PLANE_INDEX(candidate->plane)].outstanding <= limit) {
 			break;
 		}
+		/* Its port is not to blame: another path of the plane, if there is one. */
+		if (is_dead && i < EV_ATTEMPTS / 2)
+			qp->next_plane = candidate->plane;
 		LOOP_ENDS(i);
 	}
 	return chosen;

@@ -63,9 +63,10 @@ static __always_inline int path_is_tail(const struct mrc_qp *qp, const struct he
 					__u32 index)
 {
 	const struct mrc_path *path = PATH(qp, index);
-	__u64 sent_ns = TX_SLOT(qp, path->head)->sent_ns;
+	const struct mrc_tx_slot *slot = TX_SLOT(qp, path->head);
 
-	return path->outstanding && (__s64)(heard->passing_ns - sent_ns) > (__s64)rtt_pto_ns(qp) &&
+	return path->outstanding &&
+	       (__s64)(heard->passing_ns - slot->sent_ns) > (__s64)rtt_pto_ns(qp, slot) &&
 	       is_hole(heard, slot_psn(qp, path->head));
 }
 
@@ -209,26 +210,35 @@ __noinline int declare_passed(__u32 qp_index, __u32 step, __u64 now_ns)
 }
 
 /*
- * Nothing was acknowledged for some round trips though packets are under way, and nothing has been
- * since the clock found that out: the oldest of the path that has been silent for longest is sent
+ * Nothing was acknowledged for a PTO though packets are under way, and nothing has been since the
+ * clock found that out: the oldest of the path that has been silent for longest is sent
  * once more, on another path. Its answer tells what arrived of all that was sent long before it.
  */
-__noinline int declare_tail(__u32 qp_index)
+__noinline int declare_tail(__u32 qp_index, __u64 now_ns)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
+	__u32 left_ev = 0, left = 0;
 	struct loss_news news = {};
 
 	if (!qp)
 		return 0;
 	bpf_spin_lock(&qp->lock);
-	if (qp->tail_probe == MRC_TAIL_ASKED && qp->busy_paths) {
-		qp->tail_probe = MRC_TAIL_SENT;
+	if (qp->is_tail_due && qp->busy_paths) {
+		/* The probe before this one was not answered: nor was the packet that it repeats.
+		 */
+		if (qp->tail_probes && qp->tail_ev != TAIL_EV_NONE)
+			left = ev_leave(qp, qp->tail_ev, MRC_REASON_LOSS, now_ns);
+		left_ev = qp->tail_ev;
+		qp->is_tail_due = 0;
+		qp->tail_probes++;
 		qp->tail_ev = TX_SLOT(qp, PATH(qp, qp->path_oldest)->head)->ev_index;
 		qp->overdue = 1;
-		lose_head(qp, qp->path_oldest, MRC_LOSS_TAIL, MRC_REASON_NONE, 0, 0, &news);
+		lose_head(qp, qp->path_oldest, MRC_LOSS_TAIL, MRC_REASON_NONE, 0, now_ns, &news);
+		news.ev = left_ev;
+		news.left = left;
 	}
 	bpf_spin_unlock(&qp->lock);
-	loss_report(qp, qp_index, &news, MRC_REASON_NONE);
+	loss_report(qp, qp_index, &news, MRC_REASON_LOSS);
 	return 0;
 }
 

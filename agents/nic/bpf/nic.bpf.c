@@ -69,8 +69,8 @@ static __always_inline int on_kick(struct xdp_md *ctx)
 		clock_check(qp_index);
 	plan->now_ns = bpf_ktime_get_ns();
 	plan->model_ns = plan->now_ns;
-	if (qp->tail_probe == MRC_TAIL_ASKED)
-		declare_tail(qp_index);
+	if (qp->is_tail_due)
+		declare_tail(qp_index, plan->now_ns);
 	if (!plan_next(qp_index)) {
 		qp->kick_asked = 0;
 		return XDP_DROP;

@@ -117,7 +117,7 @@ static __always_inline int is_credit_idle(struct mrc_qp *qp, struct mrc_work_rin
  */
 static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *ring,
 				       const struct mrc_nic_control *control,
-				       const struct mrc_nic_paths *paths, struct tx_plan *plan)
+				       struct mrc_nic_paths *paths, struct tx_plan *plan)
 {
 	int is_planned = 0, is_ready, is_asking, ev;
 
@@ -135,13 +135,18 @@ static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *
 		struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
 		struct mrc_work *work;
 
+		/* One packet each of many QPs is not to leave on one plane. */
+		if (!qp->inflight)
+			qp->next_plane = paths->next_plane;
 		ev = ev_select(qp, paths, usable_planes(control, qp),
-			       qp->lost_count ? slot->ev_index : -1, plan->now_ns,
+			       qp->lost_count ? slot->path : -1, plan->now_ns,
 			       &plan->news.restored_ev);
 		if (ev < 0) {
 			plan->news.is_blocked = 1;
 			goto unsent;
 		}
+		if (!qp->inflight)
+			paths->next_plane = qp->next_plane;
 		if (is_asking) {
 			slot->loss = MRC_LOSS_ACK;
 			qp->is_ack_asked = 1;

@@ -5,7 +5,7 @@
  *
  *    srtt, rttvar     RFC 6298, section 2, of every valid sample
  *    RTO              RFC 6298: srtt + 4 rttvar, at least rto_min_ns and RTO_MIN_RTTS srtt
- *    PTO              RFC 8985, section 7.2: 2 srtt, or the RTO's variance term if that is more
+ *    PTO              RFC 9002, section 6.2: srtt + 4 rttvar, at least srtt and a half
  *    reo_wnd          RFC 8985, section 6.2: a quarter of srtt, or the same
  */
 #ifndef MRC_RTT_H
@@ -19,17 +19,27 @@ enum {
 	RTTVAR_DECAY_SHIFT = 6, /* so slowly that the next burst finds what the last one had */
 	RTO_RTTVARS = 4,	/* K */
 	RTO_MIN_RTTS = 8,
+	PTO_RTT_SHARE = 2,
 	REO_WND_RTT_SHARE = 4,
 	REO_WND_STEPS_MAX = 8,
 	TAIL_EV_NONE = 0xffffffff,
+	PS_PER_NS = 1000,
 };
 
 #define RTT_MAX_NS 0x3fffffff
 
-/* A valid sample: of a packet that was sent once. */
-static __always_inline void rtt_update(struct mrc_qp *qp, __u64 rtt_ns)
+/* By how much the RTT of a full packet is longer: each link takes longer to pass it on. */
+static __always_inline __u64 rtt_to_full_ns(const struct mrc_qp *qp, const struct mrc_tx_slot *slot)
 {
-	__s64 rtt = rtt_ns < RTT_MAX_NS ? rtt_ns : RTT_MAX_NS, srtt = qp->srtt_ns;
+	return (__u64)(qp->pmtu_bytes - slot->length) * qp->byte_time_ps / PS_PER_NS;
+}
+
+/* A valid sample: of a packet that was sent once. */
+static __always_inline void rtt_update(struct mrc_qp *qp, const struct mrc_tx_slot *slot,
+				       __u64 rtt_ns)
+{
+	__u64 full_rtt_ns = rtt_ns + rtt_to_full_ns(qp, slot);
+	__s64 rtt = full_rtt_ns < RTT_MAX_NS ? full_rtt_ns : RTT_MAX_NS, srtt = qp->srtt_ns;
 	__s64 deviation = rtt > srtt ? rtt - srtt : srtt - rtt;
 
 	if (!srtt) {
@@ -57,13 +67,25 @@ static __always_inline __u64 rtt_rto_ns(const struct mrc_qp *qp)
 	return qp->srtt_ns && rto_ns < qp->rto_ns ? rto_ns : qp->rto_ns;
 }
 
-/* Silence after which a tail loss probe is sent; half the RTO without a sample. */
-static __always_inline __u64 rtt_pto_ns(const struct mrc_qp *qp)
+/* That of a packet, as far as is known. */
+static __always_inline __u64 rtt_expected_ns(const struct mrc_qp *qp,
+					     const struct mrc_tx_slot *slot)
 {
-	__u64 variance_ns = (__u64)RTO_RTTVARS * qp->rttvar_ns;
-	__u64 pto_ns = qp->srtt_ns + rtt_larger(qp->srtt_ns, variance_ns);
+	__u64 shorter_ns = rtt_to_full_ns(qp, slot);
 
-	return qp->srtt_ns ? rtt_larger(pto_ns, qp->pto_min_ns) : qp->rto_ns / 2;
+	return qp->srtt_ns > shorter_ns ? qp->srtt_ns - shorter_ns : 0;
+}
+
+/* Silence after which a packet is sent again as a tail loss probe; half the RTO without a sample.
+ */
+static __always_inline __u64 rtt_pto_ns(const struct mrc_qp *qp, const struct mrc_tx_slot *slot)
+{
+	__u64 rtt_ns = rtt_expected_ns(qp, slot);
+
+	if (!qp->srtt_ns)
+		return qp->rto_ns / 2;
+	rtt_ns += rtt_larger(rtt_ns / PTO_RTT_SHARE, (__u64)RTO_RTTVARS * qp->rttvar_ns);
+	return rtt_larger(rtt_ns, qp->pto_min_ns);
 }
 
 /*
@@ -98,7 +120,8 @@ static __always_inline __u64 rack_deadline_ns(const struct mrc_qp *qp,
 {
 	__u32 ev_rtt_ns = qp->evs[slot->ev_index & (MRC_EV_MAX - 1)].rtt_ns;
 
-	return slot->sent_ns + rtt_larger(qp->srtt_ns, ev_rtt_ns) + rtt_reo_wnd_ns(qp);
+	return slot->sent_ns + rtt_larger(qp->srtt_ns, ev_rtt_ns) - rtt_to_full_ns(qp, slot) +
+	       rtt_reo_wnd_ns(qp);
 }
 
 #endif

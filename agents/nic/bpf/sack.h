@@ -64,9 +64,9 @@ static __always_inline void account_cause(struct mrc_qp *qp, struct heard_sack *
 		heard->congestion.rtt_ns = full_packet_rtt_ns(qp, slot, sizeof(struct wire_sack),
 							      plan->model_ns - slot->sent_ns);
 		heard->plane = ev->plane;
-		ev->rtt_ns = heard->rtt_ns;
+		ev->rtt_ns = heard->rtt_ns + rtt_to_full_ns(qp, slot);
 		qp->rtt_ns = heard->rtt_ns;
-		rtt_update(qp, heard->rtt_ns);
+		rtt_update(qp, slot, heard->rtt_ns);
 	}
 	if (slot->retransmissions && !heard->is_retransmission)
 		rack_on_spurious(qp);

@@ -89,8 +89,8 @@ __noinline int on_acknowledge(struct xdp_md *ctx)
 				plan->ack_rtt_ns =
 				    full_packet_rtt_ns(qp, slot, sizeof(struct wire_acknowledge),
 						       plan->model_ns - slot->sent_ns);
-				ev->rtt_ns = rtt_ns;
-				rtt_update(qp, rtt_ns);
+				ev->rtt_ns = rtt_ns + rtt_to_full_ns(qp, slot);
+				rtt_update(qp, slot, rtt_ns);
 				plane = ev->plane;
 			}
 			if (slot->retransmissions && !is_retransmission)

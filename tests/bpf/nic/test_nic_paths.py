@@ -265,6 +265,33 @@ def test_ev_of_a_message_that_had_only_been_late_stays(nic: NicBench, timed: Far
     assert qp.reo_wnd_steps == 1
 
 
+def test_probe_that_is_not_answered_is_followed_by_another(nic: NicBench, timed: FarEnd) -> None:
+    source, packet, probe = probed_message(nic, timed)
+    again: list[Sent] = []
+    while not again:
+        nic.await_events()
+        again = source.send()
+    assert [each.psn for each in again] == [packet.psn]
+    assert len({path_of(source, each) for each in (packet, probe)}) == 2
+    qp = nic.qp(source.index)
+    assert qp.evs[packet.ev].state == EvState.ASSUMED_BAD
+    assert qp.retries == 0
+
+
+def test_lost_packet_is_sent_again_on_another_path(nic: NicBench, distant: FarEnd) -> None:
+    """Not on another EV of the same, as one NIC port and two uplinks invite to."""
+    for seed in range(8):
+        nic.reset()
+        nic.control.port_up_mask = 1
+        attributes = distant.attributes(evs=on_uplinks(distant, 0, 1, 0, 1), backup_per_plane=0, seed=seed)
+        source = WriteSource(nic, distant, attributes)
+        source.post(2048 * 8)
+        lost, later = share_a_path(source, source.send(), 2)
+        again = source.deliver(later) or source.send()[0]
+        assert again.psn == lost.psn
+        assert path_of(source, again) != path_of(source, lost)
+
+
 def test_silence_is_probed_once(nic: NicBench, timed: FarEnd) -> None:
     source = WriteSource(nic, timed, timed.attributes(pto_min_ns=TAIL_NS, rto_ns=4 * TAIL_NS, retry_limit=0))
     source.post(2048 * 3)

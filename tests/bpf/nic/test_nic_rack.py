@@ -39,6 +39,16 @@ def test_first_sample_is_the_estimate_and_later_ones_move_it(nic: NicBench, time
     assert qp.srtt_ns == srtt_ns + ((qp.rtt_ns - srtt_ns) >> 3)
 
 
+def test_sample_of_a_short_packet_counts_as_that_of_a_full_one(nic: NicBench, timed: FarEnd) -> None:
+    """Else a full packet would be late beside a short one that was sent behind it."""
+    source = WriteSource(nic, timed, timed.attributes(byte_time_ps=100_000_000))
+    source.post(100)
+    (packet,) = source.send()
+    source.deliver(packet)
+    qp = nic.qp(source.index)
+    assert qp.srtt_ns == qp.evs[packet.ev].rtt_ns > (2048 - 100) * 100_000
+
+
 def test_packet_that_others_have_passed_is_lost_after_the_reordering_window(
     nic: NicBench, timed: FarEnd
 ) -> None:

@@ -1,5 +1,7 @@
 """QPs of a NIC to hosts of one T0 share their paths: what one finds out, the others use."""
 
+from collections import Counter
+
 import pytest
 from far_end import FarEnd, packet_of
 from nic_bench import NicBench
@@ -66,6 +68,32 @@ def test_path_on_which_one_qp_lost_a_packet_is_left_alone_by_another(
     assert len(packets) > 4 * len(UPLINKS)
     assert avoided not in {path_of(second, packet.ev) for packet in packets}
     assert all(ev.state == EvState.GOOD for ev in nic.qp(second.index).evs[: len(second.attributes.evs)])
+
+
+def test_turn_of_a_path_that_is_left_alone_goes_to_another_of_its_plane(
+    nic: NicBench, first: WriteSource, timed: FarEnd
+) -> None:
+    """Its port is not to blame: planes go on carrying the same."""
+    second = one_of_two(nic, timed)
+    lose_one(first)
+    counts = Counter(packet.plane for packet in second.send())
+    assert counts.keys() == set(range(timed.clos.spec.planes))
+    assert max(counts.values()) - min(counts.values()) <= 1
+
+
+def test_qps_that_had_nothing_under_way_begin_on_planes_in_turn(
+    nic: NicBench, distant: FarEnd, timed: FarEnd
+) -> None:
+    sources = [WriteSource(nic, far, attributes(far, *UPLINKS)) for far in (distant, timed)]
+    planes: list[int] = []
+    for _ in range(4):
+        for source in sources:
+            source.post(100)
+            (packet,) = source.send()
+            planes.append(packet.plane)
+            source.deliver(packet)
+    count = timed.clos.spec.planes
+    assert planes == [(planes[0] + i) % count for i in range(len(planes))]
 
 
 def test_qp_that_shares_nothing_does_not_use_it(nic: NicBench, first: WriteSource, timed: FarEnd) -> None:
