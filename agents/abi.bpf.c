@@ -48,7 +48,6 @@ KEEP(struct, mrc_ev_transitions);
 KEEP(struct, mrc_path);
 KEEP(struct, mrc_tx_slot);
 KEEP(enum, mrc_loss);
-KEEP(enum, mrc_tail_probe);
 KEEP(struct, mrc_immediate);
 KEEP(struct, mrc_qp);
 KEEP(struct, mrc_work);

@@ -405,14 +405,6 @@ class Status(IntEnum):
     REMOTE_INVALID_REQUEST = 5
 
 
-class TailProbe(IntEnum):
-    """enum mrc_tail_probe."""
-
-    NONE = 0
-    ASKED = 1
-    SENT = 2
-
-
 class TrafficClass(IntEnum):
     """enum mrc_traffic_class."""
 
@@ -1327,7 +1319,7 @@ class TxSlot(Structure):
 
 
 class Qp(Structure):
-    """struct mrc_qp, 70584 bytes."""
+    """struct mrc_qp, 70592 bytes."""
 
     lock: "object"
     state: int
@@ -1386,6 +1378,7 @@ class Qp(Structure):
     timer_armed: int
     acked_bytes: int
     progress_ns: int
+    last_sent_ns: int
     clock_ns: int
     clock_kick_ns: int
     idle_since_ns: int
@@ -1406,10 +1399,12 @@ class Qp(Structure):
     path_oldest: int
     path_newest: int
     sent_order: int
-    tail_probe: int
+    is_tail_due: int
+    tail_probes: int
     tail_ev: int
     rack_order: int
     reo_wnd_steps: int
+    reo_wnd_losses: int
     paths: "Array[Path]"
     planes: "Array[EvPlane]"
     order: "Array[c_uint8]"
@@ -1502,6 +1497,7 @@ class Qp(Structure):
         ("timer_armed", c_uint32),
         ("acked_bytes", c_uint64),
         ("progress_ns", c_uint64),
+        ("last_sent_ns", c_uint64),
         ("clock_ns", c_uint64),
         ("clock_kick_ns", c_uint64),
         ("idle_since_ns", c_uint64),
@@ -1522,10 +1518,12 @@ class Qp(Structure):
         ("path_oldest", c_uint16),
         ("path_newest", c_uint16),
         ("sent_order", c_uint32),
-        ("tail_probe", c_uint32),
+        ("is_tail_due", c_uint16),
+        ("tail_probes", c_uint16),
         ("tail_ev", c_uint32),
         ("rack_order", c_uint16),
-        ("reo_wnd_steps", c_uint16),
+        ("reo_wnd_steps", c_uint8),
+        ("reo_wnd_losses", c_uint8),
         ("paths", (Path * 256)),
         ("planes", (EvPlane * 16)),
         ("order", (c_uint8 * 256)),

@@ -207,6 +207,7 @@ struct mrc_qp {
 	__u32 timer_armed;
 	__u64 acked_bytes;   /* payload */
 	__u64 progress_ns;   /* last acknowledgement of something new */
+	__u64 last_sent_ns;  /* when a packet last left */
 	__u64 clock_ns;	     /* when the clock last ticked or was started */
 	__u64 clock_kick_ns; /* when it last asked for frames */
 	__u64 idle_since_ns; /* since when much of the window lies idle; 0: it does not */
@@ -233,7 +234,8 @@ struct mrc_qp {
 	__u16 tail_probes;   /* sent since something was last acknowledged */
 	__u32 tail_ev;	     /* that the packet which the last one repeats was sent on before */
 	__u16 rack_order;    /* of the packet acknowledged that was sent last, and only once */
-	__u16 reo_wnd_steps; /* by which its reordering window has grown */
+	__u8 reo_wnd_steps;  /* by which its reordering window has grown */
+	__u8 reo_wnd_losses; /* that RACK has to find before it shrinks again */
 	struct mrc_path paths[MRC_EV_MAX];
 
 	/* EVs */

@@ -54,19 +54,23 @@ static __always_inline __u64 clock_tick_ns(const struct mrc_qp *qp)
 	return qp->pto_min_ns && qp->pto_min_ns < tick_ns ? qp->pto_min_ns : tick_ns;
 }
 
-/* Under the lock, with packets under way: the silence after which the next tail probe is sent. */
-static __always_inline __u64 clock_pto_ns(const struct mrc_qp *qp)
+/*
+ * Under the lock, with packets under way: when the next tail probe is due: a PTO after the last
+ * packet left, and when acknowledgements that were still coming then have ceased.
+ */
+static __always_inline __u64 clock_probe_ns(const struct mrc_qp *qp)
 {
 	const struct mrc_tx_slot *slot = TX_SLOT(qp, PATH(qp, qp->path_oldest)->head);
 
-	return rtt_pto_ns(qp, slot) * (1 + qp->tail_probes);
+	return rtt_larger(qp->last_sent_ns + rtt_pto_ns(qp, slot),
+			  qp->progress_ns + qp->srtt_ns / PTO_RTT_SHARE);
 }
 
 /* Under the lock, with packets under way: whether it is time for a tail probe. */
 static __always_inline int is_tail_due(const struct mrc_qp *qp, __u64 now_ns)
 {
 	return qp->pto_min_ns && !qp->is_tail_due && !qp->lost_count &&
-	       (__s64)(now_ns - qp->progress_ns) > (__s64)clock_pto_ns(qp);
+	       (__s64)(now_ns - clock_probe_ns(qp)) > 0;
 }
 
 /*
@@ -97,16 +101,14 @@ static __always_inline __u64 clock_delay_ns(struct mrc_qp *qp, __u64 now_ns)
 {
 	__u64 delay_ns = clock_tick_ns(qp), least_ns = delay_ns / CLOCK_TICK_SHARE;
 	__u32 index = qp->path_oldest;
-	__u64 silence_ns, pto_ns;
-	__s64 left_ns;
+	__s64 left_ns, probe_ns;
 
 	if (!qp->inflight)
 		return delay_ns;
-	silence_ns = clock_rto_ns(qp);
-	pto_ns = clock_pto_ns(qp);
-	if (qp->pto_min_ns && !qp->is_tail_due && pto_ns < silence_ns)
-		silence_ns = pto_ns;
-	left_ns = qp->progress_ns + silence_ns - now_ns;
+	left_ns = qp->progress_ns + clock_rto_ns(qp) - now_ns;
+	probe_ns = clock_probe_ns(qp) - now_ns;
+	if (qp->pto_min_ns && !qp->is_tail_due && probe_ns < left_ns)
+		left_ns = probe_ns;
 	if (left_ns < (__s64)delay_ns)
 		delay_ns = left_ns < (__s64)least_ns ? least_ns : left_ns;
 	for (__u32 i = 0; qp->reo_wnd_min_ns && i < LOSS_PATHS && i < qp->busy_paths; i++) {

@@ -153,6 +153,8 @@ __noinline int declare_loss(__u32 qp_index, __u32 reason, __u64 now_ns)
 	if (is_lost) {
 		lose_head(qp, index, loss, reason, is_silent, now_ns, &news);
 		qp->overdue += loss == MRC_LOSS_TIMEOUT;
+		if (!is_silent)
+			rack_on_loss(qp);
 	}
 	bpf_spin_unlock(&qp->lock);
 	loss_report(qp, qp_index, &news, reason);

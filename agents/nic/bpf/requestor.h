@@ -167,6 +167,7 @@ static __always_inline int plan_locked(struct mrc_qp *qp, struct mrc_work_ring *
 			qp->inflight++;
 			nscc_on_send(&qp->nscc, slot_nominal_bytes(slot));
 			slot->sent_ns = plan->model_ns;
+			qp->last_sent_ns = plan->now_ns;
 			slot->acked_at_send = qp->acked_total;
 			slot->window_packets = window_packets(qp);
 			slot->order = qp->sent_order++;

@@ -22,6 +22,7 @@ enum {
 	PTO_RTT_SHARE = 2,
 	REO_WND_RTT_SHARE = 4,
 	REO_WND_STEPS_MAX = 8,
+	REO_WND_PERSIST = 16, /* losses */
 	TAIL_EV_NONE = 0xffffffff,
 	PS_PER_NS = 1000,
 };
@@ -105,7 +106,16 @@ static __always_inline void rack_on_spurious(struct mrc_qp *qp)
 {
 	if (qp->reo_wnd_steps < REO_WND_STEPS_MAX)
 		qp->reo_wnd_steps++;
+	qp->reo_wnd_losses = REO_WND_PERSIST;
 	qp->tail_ev = TAIL_EV_NONE;
+}
+
+/* A packet that has been passed is lost: so many in a row that had not been late, and delays of
+ * paths are again what they were. */
+static __always_inline void rack_on_loss(struct mrc_qp *qp)
+{
+	if (qp->reo_wnd_losses && !--qp->reo_wnd_losses)
+		qp->reo_wnd_steps = 0;
 }
 
 /* Whether a packet that was sent later, and once, has been acknowledged. */

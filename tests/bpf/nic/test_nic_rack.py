@@ -95,3 +95,18 @@ def test_packet_that_had_only_been_late_makes_the_window_grow(nic: NicBench, tim
         plane=late.plane,
     )
     assert nic.qp(source.index).reo_wnd_steps == 1
+
+
+def test_window_shrinks_again_after_losses_that_had_not_been_late(nic: NicBench, timed: FarEnd) -> None:
+    source = racked_source(nic, timed)
+    with nic.editing_qp(source.index) as qp:
+        qp.reo_wnd_steps, qp.reo_wnd_losses = 1, 2
+    for left, steps in ((1, 1), (0, 0)):
+        source.post(2048 * 4)
+        _, *others = source.send()
+        for packet in others:
+            source.deliver(packet)
+        (again,) = sent_when_asked(source)
+        qp = nic.qp(source.index)
+        assert (qp.reo_wnd_losses, qp.reo_wnd_steps) == (left, steps)
+        source.deliver(again)
