@@ -211,7 +211,7 @@ class Loss(IntEnum):
     TIMEOUT = 2
     NACK = 3
     ACK = 4
-    TAIL = 5
+    TLP = 5
 
 
 class LosslessLimit(IntEnum):
@@ -1144,7 +1144,7 @@ class Path(Structure):
     older: int
     newer: int
     outstanding: int
-    heard_acks: int
+    last_ack: int
     passed: int
     is_dead: int
 
@@ -1154,7 +1154,7 @@ class Path(Structure):
         ("older", c_uint16),
         ("newer", c_uint16),
         ("outstanding", c_uint32),
-        ("heard_acks", c_uint32),
+        ("last_ack", c_uint32),
         ("passed", c_uint16),
         ("is_dead", c_uint16),
     )
@@ -1357,7 +1357,7 @@ class Qp(Structure):
     linear_count: int
     exponential_count: int
     sack_every: int
-    asks_sack: int
+    requests_sack: int
     peer_port_mask: int
     peer_sack_down: int
     peer_port_update: int
@@ -1370,26 +1370,26 @@ class Qp(Structure):
     inflight: int
     lost_count: int
     acked_total: int
-    is_ack_asked: int
+    is_ack_requested: int
     peer_cack_next: int
     next_plane: int
     retries: int
-    kick_asked: int
-    timer_armed: int
+    is_kick_pending: int
+    is_timer_armed: int
     acked_bytes: int
     progress_ns: int
     last_sent_ns: int
-    clock_ns: int
-    clock_kick_ns: int
+    timer_expired_ns: int
+    timer_kick_ns: int
     idle_since_ns: int
     rtt_ns: int
     srtt_ns: int
     rttvar_ns: int
-    idle_least_bytes: int
+    idle_min_bytes: int
     acked_msn: int
     next_rqmsn: int
     outstanding_wimm: int
-    overdue: int
+    rto_retx_left: int
     work: WorkCursor
     wimm_messages: int
     acked_bits: "Array[c_uint64]"
@@ -1399,9 +1399,9 @@ class Qp(Structure):
     path_oldest: int
     path_newest: int
     sent_order: int
-    is_tail_due: int
-    tail_probes: int
-    tail_ev: int
+    is_tlp_due: int
+    tlp_count: int
+    tlp_ev: int
     rack_order: int
     reo_wnd_steps: int
     reo_wnd_losses: int
@@ -1476,7 +1476,7 @@ class Qp(Structure):
         ("linear_count", c_uint32),
         ("exponential_count", c_uint32),
         ("sack_every", c_uint32),
-        ("asks_sack", c_uint32),
+        ("requests_sack", c_uint32),
         ("peer_port_mask", c_uint32),
         ("peer_sack_down", c_uint32),
         ("peer_port_update", c_uint32),
@@ -1489,26 +1489,26 @@ class Qp(Structure):
         ("inflight", c_uint32),
         ("lost_count", c_uint32),
         ("acked_total", c_uint32),
-        ("is_ack_asked", c_uint32),
+        ("is_ack_requested", c_uint32),
         ("peer_cack_next", c_uint32),
         ("next_plane", c_uint32),
         ("retries", c_uint32),
-        ("kick_asked", c_uint32),
-        ("timer_armed", c_uint32),
+        ("is_kick_pending", c_uint32),
+        ("is_timer_armed", c_uint32),
         ("acked_bytes", c_uint64),
         ("progress_ns", c_uint64),
         ("last_sent_ns", c_uint64),
-        ("clock_ns", c_uint64),
-        ("clock_kick_ns", c_uint64),
+        ("timer_expired_ns", c_uint64),
+        ("timer_kick_ns", c_uint64),
         ("idle_since_ns", c_uint64),
         ("rtt_ns", c_uint64),
         ("srtt_ns", c_uint32),
         ("rttvar_ns", c_uint32),
-        ("idle_least_bytes", c_int64),
+        ("idle_min_bytes", c_int64),
         ("acked_msn", c_uint32),
         ("next_rqmsn", c_uint32),
         ("outstanding_wimm", c_uint32),
-        ("overdue", c_uint32),
+        ("rto_retx_left", c_uint32),
         ("work", WorkCursor),
         ("wimm_messages", c_uint64),
         ("acked_bits", (c_uint64 * 16)),
@@ -1518,9 +1518,9 @@ class Qp(Structure):
         ("path_oldest", c_uint16),
         ("path_newest", c_uint16),
         ("sent_order", c_uint32),
-        ("is_tail_due", c_uint16),
-        ("tail_probes", c_uint16),
-        ("tail_ev", c_uint32),
+        ("is_tlp_due", c_uint16),
+        ("tlp_count", c_uint16),
+        ("tlp_ev", c_uint32),
         ("rack_order", c_uint16),
         ("reo_wnd_steps", c_uint8),
         ("reo_wnd_losses", c_uint8),
@@ -1783,12 +1783,12 @@ class RcQp(Structure):
     acked_psn: int
     next_ev: int
     retries: int
-    kick_asked: int
-    timer_armed: int
+    is_kick_pending: int
+    is_timer_armed: int
     loss: int
-    is_held: int
+    is_rnr_wait: int
     progress_ns: int
-    clock_ns: int
+    timer_expired_ns: int
     acked_bytes: int
     work: WorkCursor
     evs: "Array[c_uint32]"
@@ -1802,7 +1802,7 @@ class RcQp(Structure):
     is_nak_sent: int
     completed_messages: int
     delivered: int
-    told_psn: int
+    delivered_psn: int
     waiting_immediates: int
     first_expected: int
     placings: "Array[c_uint32]"
@@ -1835,12 +1835,12 @@ class RcQp(Structure):
         ("acked_psn", c_uint32),
         ("next_ev", c_uint32),
         ("retries", c_uint32),
-        ("kick_asked", c_uint32),
-        ("timer_armed", c_uint32),
+        ("is_kick_pending", c_uint32),
+        ("is_timer_armed", c_uint32),
         ("loss", c_uint32),
-        ("is_held", c_uint32),
+        ("is_rnr_wait", c_uint32),
         ("progress_ns", c_uint64),
-        ("clock_ns", c_uint64),
+        ("timer_expired_ns", c_uint64),
         ("acked_bytes", c_uint64),
         ("work", WorkCursor),
         ("evs", (c_uint32 * 256)),
@@ -1854,7 +1854,7 @@ class RcQp(Structure):
         ("is_nak_sent", c_uint32),
         ("completed_messages", c_uint32),
         ("delivered", c_uint32),
-        ("told_psn", c_uint32),
+        ("delivered_psn", c_uint32),
         ("waiting_immediates", c_uint32),
         ("first_expected", c_uint32),
         ("placings", (c_uint32 * 1024)),

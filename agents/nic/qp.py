@@ -303,7 +303,7 @@ def build_qp(qp: QueuePair, config: NicConfig) -> Qp:
         linear_count=attributes.linear_count,
         exponential_count=attributes.exponential_count,
         sack_every=attributes.sack_every,
-        asks_sack=attributes.peer_sack_every > 1,
+        requests_sack=attributes.peer_sack_every > 1,
         peer_port_mask=0xFFFFFFFF,
         cc=NsccParameters(**asdict(congestion)),
         nscc=Nscc(

@@ -111,7 +111,7 @@ def build_rc_qp(qp: RcQueuePair, config: NicConfig, now_ns: int) -> RcQp:
         acked_psn=attributes.first_psn,
         expected_psn=peer_first_psn,
         first_expected=peer_first_psn,
-        told_psn=peer_first_psn,
+        delivered_psn=peer_first_psn,
         is_any_order=attributes.any_order,
     )
     value.dcqcn = Dcqcn(

@@ -74,8 +74,8 @@ PRIVATE_MAPS = {
     "lossless_scratch",
     "rc_responses",
     "rx_responses",
-    "heard_sacks",
-    "tx_plans",
+    "sack_ctxs",
+    "tx_descs",
 }
 """Never read from outside the kernel."""
 

@@ -130,7 +130,7 @@ class Nscc:
         """How many packets of *nominal_bytes* may leave before the next feedback."""
         return max(0, -(-(self.cwnd_bytes - self.inflight_bytes) // nominal_bytes))
 
-    def asks_sack(self) -> bool:
+    def requests_sack(self) -> bool:
         """Whether the packet just counted by `on_send` is to carry BTH.a."""
         room_bytes = self.cwnd_bytes - self.inflight_bytes
         parameters = self.parameters

@@ -83,7 +83,7 @@ class ReferenceRequestor:
         nscc: congestion control.
         path_of: the path of each EV.
         busy_paths: those with packets under way, the one not heard of for longest first.
-        heard_acks: acknowledgements when a path was last heard of, or first used since.
+        last_ack: acknowledgements when a path was last heard of, or first used since.
         passed: packets that have passed the oldest one of a path.
         sent_order: copies sent.
         acked_nominal_bytes: of packets acknowledged.
@@ -108,7 +108,7 @@ class ReferenceRequestor:
     successes: dict[int, int] = field(default_factory=dict)
     path_of: list[int] = field(init=False)
     busy_paths: list[int] = field(default_factory=list)
-    heard_acks: dict[int, int] = field(default_factory=dict)
+    last_ack: dict[int, int] = field(default_factory=dict)
     passed: Counter[int] = field(default_factory=Counter)
     sent_order: int = 0
     acked_nominal_bytes: int = 0
@@ -167,7 +167,7 @@ class ReferenceRequestor:
         path = self.path_of[ev]
         if path not in self.busy_paths:
             self.busy_paths.append(path)
-            self.heard_acks[path] = self.acked_total
+            self.last_ack[path] = self.acked_total
             self.passed[path] = 0
         self.history[psn] = self.packets[psn] = Packet(
             ev, path, self.acked_total, window, self.sent_order, size, sent_ns, payload_bytes, copies + 1
@@ -282,10 +282,7 @@ class ReferenceRequestor:
             assert psn is not None
             packet = self.packets[psn]
             limit = min(3 * packet.window_packets + 8, self.attributes.loss_threshold_acks)
-            if (
-                min(self.acked_total - packet.acked_at_send, self.acked_total - self.heard_acks[path])
-                <= limit
-            ):
+            if min(self.acked_total - packet.acked_at_send, self.acked_total - self.last_ack[path]) <= limit:
                 return
             self._lose(path)
 
@@ -310,7 +307,7 @@ class ReferenceRequestor:
             self.busy_paths.remove(path)
 
     def _hear_of(self, path: int) -> None:
-        self.heard_acks[path] = self.acked_total
+        self.last_ack[path] = self.acked_total
         if path in self.busy_paths:
             self.busy_paths.append(self.busy_paths.pop(self.busy_paths.index(path)))
 

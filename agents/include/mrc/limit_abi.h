@@ -11,14 +11,14 @@ enum mrc_limit {
 	MRC_MPR_MAX = 8,	      /* MRC_PSN_RING / MRC_MPR_UNIT */
 	MRC_WIMM_MAX = 128,	      /* WRITEs with immediate a responder can hold back */
 	MRC_PSN_WORDS = 16,	      /* MRC_PSN_RING / 64 */
-	MRC_ACK_PATH_SPACING = 64,    /* packets a responder takes between two reverse probes */
+	MRC_ACK_PATH_SPACING = 64,    /* packets a responder takes between two ACK-path probes */
 	MRC_RESTORE_SACKS = 64,	      /* SACKs that say that a receiver penalty has ended */
 	MRC_PENALTY_MAX = 127,	      /* receiver penalty, in 1/128 of the bytes received */
 	MRC_WORK_RING = 64,	      /* work requests a QP can hold */
 	MRC_PROBE_RING = 1024,	      /* outstanding EV probes per NIC */
-	MRC_NIC_PATHS = 4096,	      /* paths a NIC tells apart; a power of two */
+	MRC_NIC_PATHS = 4096,	      /* paths a NIC distinguishes; a power of two */
 	MRC_KICK_PROBES = 64,	      /* EV probes one kick can send */
-	MRC_LINK_PROBE_ROUNDS = 64,   /* whose answers are remembered; one bit each */
+	MRC_LINK_PROBE_ROUNDS = 64,   /* whose responses are remembered; one bit each */
 	MRC_MEMORY_SEGMENT = 1048576, /* bytes per element of the memory map */
 	MRC_PMTU_MAX = 2048,	      /* payload bytes per packet */
 	MRC_HEADER_BYTES =

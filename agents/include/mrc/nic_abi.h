@@ -71,10 +71,10 @@ struct mrc_nic_paths {
 
 enum mrc_probe_kind {
 	MRC_PROBE_EV = 0,	   /* EV probe: endpoint request, any EV */
-	MRC_PROBE_RELIABILITY = 1, /* asks the peer's QP for a SACK */
-	MRC_PROBE_PORT_STATUS = 2, /* endpoint request that tells which ports work */
+	MRC_PROBE_RELIABILITY = 1, /* requests a SACK of the peer's QP */
+	MRC_PROBE_PORT_STATUS = 2, /* endpoint request that reports which ports work */
 	MRC_PROBE_PATH = 3,	   /* EV probe of no QP: kick names host and EV themselves */
-	MRC_PROBE_ACK_PATH = 4,	   /* EV probe that a responder sends to find out where to answer */
+	MRC_PROBE_ACK_PATH = 4,	   /* EV probe of a responder, for the path of its ACKs */
 };
 
 /* probes[probe id % MRC_PROBE_RING] */
@@ -86,9 +86,9 @@ struct mrc_probe {
 	__u32 ev_index;
 	__u32 kind; /* enum mrc_probe_kind */
 	__u32 port_status_mask;
-	__u32 entropy; /* this and peer_host: of the answer, exactly */
+	__u32 entropy; /* this and peer_host: of the response, exactly */
 	__u32 peer_host;
-	__u32 qpn; /* of the QP; its index may be another's by the time of the answer */
+	__u32 qpn; /* of the QP; its index may be another's when the response comes */
 };
 
 enum mrc_kick_mode {
@@ -139,7 +139,7 @@ enum mrc_event_kind {
 	MRC_EVENT_PORT_STATUS = 6, /* a = mask, which the peer of the QP now knows */
 	MRC_EVENT_PEER_PORTS = 7,  /* a = peer host, b = its mask; of no QP */
 	MRC_EVENT_PROBE =
-	    8, /* a = request id, b = RTT in ns, c = EV, d = host that answered; of no QP */
+	    8, /* a = request id, b = RTT in ns, c = EV, d = host that responded; of no QP */
 	MRC_EVENT_RECEIVE = 5, /* a = its number, from 1, b = immediate, d = bytes */
 };
 
@@ -167,8 +167,8 @@ enum mrc_nic_counter {
 	MRC_NC_TX_RETRANSMIT_SACK,
 	MRC_NC_TX_RETRANSMIT_TIMEOUT,
 	MRC_NC_TX_RETRANSMIT_NACK,
-	MRC_NC_TX_RETRANSMIT_ACK,  /* to ask for a transport ACK */
-	MRC_NC_TX_RETRANSMIT_TAIL, /* to hear what arrived, after a silence */
+	MRC_NC_TX_RETRANSMIT_ACK,  /* to request a transport ACK */
+	MRC_NC_TX_RETRANSMIT_TAIL, /* tail loss probe */
 	MRC_NC_TX_SACK,
 	MRC_NC_TX_ACK,
 	MRC_NC_TX_NAK,
@@ -205,7 +205,7 @@ enum mrc_nic_counter {
 	MRC_NC_CC_DRIFT, /* bytes counted as under way where nothing was */
 	MRC_NC_ACKED_PACKETS,
 	MRC_NC_ACKED_BYTES, /* payload acknowledged for the first time: goodput of the sender */
-	MRC_NC_MESSAGES,    /* messages completed by this requestor */
+	MRC_NC_MESSAGES,    /* messages completed by this requester */
 	MRC_NC_QP_ERRORS,
 	MRC_NC_KICK_PACKETS,
 	MRC_NC_CLOCK_RESTARTS, /* clocks found to have stopped with packets under way */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* A QP of a NIC, requestor and responder, with its EVs. */
+/* A QP of a NIC, requester and responder, with its EVs. */
 #ifndef MRC_QP_ABI_H
 #define MRC_QP_ABI_H
 
@@ -30,7 +30,7 @@ enum mrc_ev_reason {
 	MRC_REASON_NONE = 0,
 	MRC_REASON_LOSS = 1,	/* later acknowledgements passed a packet on it */
 	MRC_REASON_TIMEOUT = 2, /* retransmission time-out */
-	MRC_REASON_PROBE = 3,	/* enough EV probes answered in a row */
+	MRC_REASON_PROBE = 3,	/* enough EV probes acknowledged in a row */
 	MRC_REASON_ECN = 4,
 	MRC_REASON_TRIM = 5,
 	MRC_REASON_ADMIN = 6,
@@ -52,7 +52,7 @@ struct mrc_ev {
 	__u64 lost_packets;
 	__u64 marks;
 	__u32 rtt_ns;		/* last sample */
-	__u32 is_probe_pending; /* the last EV probe on it has not been answered */
+	__u32 is_probe_pending; /* the last EV probe on it has no response yet */
 	__u32 outstanding;	/* packets on it neither acknowledged nor declared lost */
 	__u32 path;		/* that it names, paths[]; several EVs may name one */
 };
@@ -86,12 +86,12 @@ struct mrc_ev_plane {
 struct mrc_path {
 	__u16 head;  /* sent first */
 	__u16 tail;  /* sent last */
-	__u16 older; /* neighbours in the list of paths in use, by when they were heard of */
+	__u16 older; /* neighbours in the list of paths in use, by last acknowledgement */
 	__u16 newer;
 	__u32 outstanding;
-	__u32 heard_acks; /* qp.acked_total when it was last heard of, or first used since */
-	__u16 passed;	  /* packets sent after the head that arrived while the head is missing */
-	__u16 is_dead;	  /* found silent, and nothing heard of it since */
+	__u32 last_ack; /* qp.acked_total at its last acknowledgement, or first use since */
+	__u16 passed;	/* packets sent after the head that arrived while the head is missing */
+	__u16 is_dead;	/* found idle, and nothing acknowledged on it since */
 };
 
 /* One outstanding packet, tx[psn % MRC_PSN_RING]. */
@@ -121,8 +121,8 @@ enum mrc_loss {
 	MRC_LOSS_SACK,	  /* later acknowledgements passed it */
 	MRC_LOSS_TIMEOUT, /* nothing was acknowledged for too long */
 	MRC_LOSS_NACK,	  /* the responder refused it */
-	MRC_LOSS_ACK,	  /* not lost: it is sent again to ask for a transport ACK */
-	MRC_LOSS_TAIL,	  /* perhaps lost: it is sent again to hear what arrived */
+	MRC_LOSS_ACK,	  /* not lost: retransmitted to request a transport ACK */
+	MRC_LOSS_TLP,	  /* perhaps lost: retransmitted as a tail loss probe */
 };
 
 /* A WRITE with immediate that has arrived whole, by its number % MRC_WIMM_MAX. */
@@ -140,7 +140,7 @@ struct mrc_ack_path_ev {
 };
 
 /*
- * A QP, requestor and responder. Everything below `lock` changes only while it is held, but for the
+ * A QP, requester and responder. Everything below `lock` changes only while it is held, but for the
  * fields that say otherwise; user space writes a QP only in RESET.
  */
 struct mrc_qp {
@@ -174,15 +174,15 @@ struct mrc_qp {
 	__u32 min_active; /* EVs never fall below this many active ones */
 	__u32 active_total;
 	__u32 active_planes;	 /* bit i: plane i has active EVs */
-	__u32 mpr_psns;		 /* requestor: PSNs above the left edge that may be used */
+	__u32 mpr_psns;		 /* requester: PSNs above the left edge that may be used */
 	__u32 mpr_dest_psns;	 /* responder: PSNs above cack_psn that are tracked */
-	__u32 dynamic_mpr;	 /* SACKs tell mpr_dest, and change mpr */
-	__u32 max_wimm;		 /* requestor: WRITEs with immediate that may be outstanding */
+	__u32 dynamic_mpr;	 /* SACKs carry mpr_dest, and change mpr */
+	__u32 max_wimm;		 /* requester: WRITEs with immediate that may be outstanding */
 	__u32 max_wimm_dest;	 /* responder: WRITEs with immediate that are held back */
 	__u32 linear_count;	 /* time-outs in a row before the time-out doubles */
 	__u32 exponential_count; /* times it doubles at most */
 	__u32 sack_every;	 /* responder: packets per SACK */
-	__u32 asks_sack;	 /* requestor: set BTH.a where it would run dry */
+	__u32 requests_sack;	 /* requester: set BTH.a where it would run dry */
 	__u32 peer_port_mask;	 /* bit i: the peer says that its port to plane i works */
 	__u32 peer_sack_down;	 /* bit i: its newest SACK says that its port to plane i does not */
 	__u32 peer_port_update;	 /* request id of the update that said so, + 1 << 16; 0: none */
@@ -193,32 +193,32 @@ struct mrc_qp {
 	struct mrc_nscc nscc;
 	__u64 acked_nominal_bytes; /* what CC_STATE would count of the packets known to be there */
 
-	/* requestor */
+	/* requester */
 	__u32 next_psn; /* free-running; the wire carries the low 24 bits */
 	__u32 una_psn;	/* oldest unacknowledged */
 	__u32 inflight; /* packets sent, neither acknowledged nor declared lost */
 	__u32 lost_count;
 	__u32 acked_total;
-	__u32 is_ack_asked;   /* a packet was sent again to ask for the ACK that is missing */
-	__u32 peer_cack_next; /* one above the highest cumulative acknowledgement seen */
-	__u32 next_plane;     /* may equal plane_count or more: wraps */
+	__u32 is_ack_requested; /* a packet was retransmitted to request the missing ACK */
+	__u32 peer_cack_next;	/* one above the highest cumulative acknowledgement seen */
+	__u32 next_plane;	/* may equal plane_count or more: wraps */
 	__u32 retries;
-	__u32 kick_asked; /* frames have been asked for, or are being lent right now */
-	__u32 timer_armed;
-	__u64 acked_bytes;   /* payload */
-	__u64 progress_ns;   /* last acknowledgement of something new */
-	__u64 last_sent_ns;  /* when a packet last left */
-	__u64 clock_ns;	     /* when the clock last ticked or was started */
-	__u64 clock_kick_ns; /* when it last asked for frames */
-	__u64 idle_since_ns; /* since when much of the window lies idle; 0: it does not */
-	__u64 rtt_ns;	     /* the last measured */
-	__u32 srtt_ns;	     /* 0: there has been no sample */
+	__u32 is_kick_pending; /* a TX kick was requested, or is running */
+	__u32 is_timer_armed;
+	__u64 acked_bytes;	/* payload */
+	__u64 progress_ns;	/* last acknowledgement of something new */
+	__u64 last_sent_ns;	/* when a packet last left */
+	__u64 timer_expired_ns; /* when the timer last expired or was started */
+	__u64 timer_kick_ns;	/* when it last requested a TX kick */
+	__u64 idle_since_ns;	/* since when much of the window lies idle; 0: it does not */
+	__u64 rtt_ns;		/* the last measured */
+	__u32 srtt_ns;		/* 0: there has been no sample */
 	__u32 rttvar_ns;
-	__s64 idle_least_bytes; /* credit that nothing spent since the clock last asked */
+	__s64 idle_min_bytes;	/* window unused since the timer's last TX kick */
 	__u32 acked_msn;	/* messages acknowledged by a transport ACK, 16 bits */
 	__u32 next_rqmsn;	/* WRITEs with immediate begun; free-running */
 	__u32 outstanding_wimm; /* of them, not yet acknowledged */
-	__u32 overdue;		/* lost packets that may leave though the window is full */
+	__u32 rto_retx_left;	/* retransmissions that may leave though the window is full */
 	struct mrc_work_cursor work;
 	__u64 wimm_messages;		 /* bit msn % 64: the message has an immediate */
 	__u64 acked_bits[MRC_PSN_WORDS]; /* by psn % ring: acknowledged */
@@ -230,9 +230,9 @@ struct mrc_qp {
 	__u16 path_oldest;
 	__u16 path_newest;
 	__u32 sent_order;    /* packets sent, retransmissions among them; free-running */
-	__u16 is_tail_due;   /* the clock has asked for a frame for a tail loss probe */
-	__u16 tail_probes;   /* sent since something was last acknowledged */
-	__u32 tail_ev;	     /* that the packet which the last one repeats was sent on before */
+	__u16 is_tlp_due;    /* the timer has requested a TX kick for a tail loss probe */
+	__u16 tlp_count;     /* sent since something was last acknowledged */
+	__u32 tlp_ev;	     /* that the packet which the last one repeats was sent on before */
 	__u16 rack_order;    /* of the packet acknowledged that was sent last, and only once */
 	__u8 reo_wnd_steps;  /* by which its reordering window has grown */
 	__u8 reo_wnd_losses; /* that RACK has to find before it shrinks again */
@@ -250,19 +250,19 @@ struct mrc_qp {
 	__u32 received_above; /* packets received above cack_psn */
 	__u32 sack_count;
 	__u32 unsacked;		    /* packets received since the last SACK */
-	__u32 is_ack_owed;	    /* messages completed that no ACK has told of */
+	__u32 is_ack_owed;	    /* messages completed, but not yet acknowledged */
 	__u32 completed_messages;   /* in order, free-running */
 	__u32 completed_psn;	    /* last PSN of the last of them */
 	__u32 completed_wimm;	    /* of them, those with immediate; free-running */
-	__u32 delivered_wimm;	    /* of those, told to the agent */
+	__u32 delivered_wimm;	    /* of those, reported to the agent */
 	__u64 nak_ns;		    /* when a packet was last refused as not expected */
 	__u64 ack_path_probe_ns;    /* when MRC_ACK_PATH_SPACING packets had come last */
-	__u32 ack_path_rtt_ns;	    /* of the last reverse probe; 0: none was answered */
+	__u32 ack_path_rtt_ns;	    /* of the last ACK-path probe; 0: none was acknowledged */
 	__u32 ack_path_next_plane;  /* plane of the next one; may be one too high: wraps */
 	__u32 since_ack_path_probe; /* packets */
 	__u32 tracked_psns;	/* above cack_psn: what bitmap there is, at most mpr_dest_psns */
 	__u32 tracked_from_psn; /* cack_next from which on no more are tracked */
-	__u32 penalty;		/* that SACKs ask for, in 1/128 of the bytes received */
+	__u32 penalty;		/* that SACKs request, in 1/128 of the bytes received */
 	__u32 restores_left;	/* SACKs that are still to say that a penalty has ended */
 	__u32 is_mpr_dynamic;	/* both ends change the PSN range by SACK.mpr */
 	struct mrc_ack_path_ev ack_path[MRC_PLANE_MAX];

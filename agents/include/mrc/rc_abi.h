@@ -33,7 +33,7 @@ struct mrc_rc_slot {
 };
 
 /*
- * A QP, requestor and responder. Everything below `lock` changes only while it is held, but for the
+ * A QP, requester and responder. Everything below `lock` changes only while it is held, but for the
  * parameters; user space writes a QP only in RESET.
  */
 struct mrc_rc_qp {
@@ -57,7 +57,7 @@ struct mrc_rc_qp {
 	struct mrc_dcqcn_parameters cc;
 	__u32 is_any_order; /* packets may overtake one another: each says where it goes */
 
-	/* requestor; PSNs are free-running, the wire carries the low 24 bits */
+	/* requester; PSNs are free-running, the wire carries the low 24 bits */
 	struct mrc_dcqcn dcqcn;
 	__u32 next_psn;	 /* to be sent next: below max_psn, again */
 	__u32 max_psn;	 /* one above the highest ever sent */
@@ -65,13 +65,13 @@ struct mrc_rc_qp {
 	__u32 acked_psn; /* one above the highest acknowledged */
 	__u32 next_ev;
 	__u32 retries;
-	__u32 kick_asked; /* frames have been asked for, or are being lent right now */
-	__u32 timer_armed;
-	__u32 loss;	   /* enum mrc_loss: why packets below max_psn are sent again */
-	__u32 is_held;	   /* the responder has no receive: nothing leaves until the clock ticks */
-	__u64 progress_ns; /* last acknowledgement of something new */
-	__u64 clock_ns;	   /* when the clock last ticked or was started */
-	__u64 acked_bytes; /* payload */
+	__u32 is_kick_pending; /* a TX kick was requested, or is running */
+	__u32 is_timer_armed;
+	__u32 loss;		/* enum mrc_loss: why packets below max_psn are sent again */
+	__u32 is_rnr_wait;	/* RNR: nothing leaves until the timer expires */
+	__u64 progress_ns;	/* last acknowledgement of something new */
+	__u64 timer_expired_ns; /* when the timer last expired or was started */
+	__u64 acked_bytes;	/* payload */
 	struct mrc_work_cursor work;
 	__u32 evs[MRC_EV_MAX];
 	struct mrc_rc_slot tx[MRC_PSN_RING];
@@ -85,14 +85,14 @@ struct mrc_rc_qp {
 	__u32 expected_psn;
 	__u32 is_nak_sent; /* and nothing in order has come since */
 	__u32 completed_messages;
-	__u32 delivered; /* WRITEs with immediate told to the agent; free-running */
+	__u32 delivered; /* WRITEs with immediate reported to the agent; free-running */
 	/* responder, is_any_order: of the PSNs from expected_psn on */
-	__u32 told_psn;		      /* immediates below have been told */
-	__u32 waiting_immediates;     /* taken, not yet told */
+	__u32 delivered_psn;	      /* immediates below have been reported */
+	__u32 waiting_immediates;     /* taken, not yet reported */
 	__u32 first_expected;	      /* the first PSN ever */
 	__u32 placings[MRC_PSN_RING]; /* see placing_begins() */
 	__u64 received_bits[MRC_PSN_WORDS];
-	__u64 immediate_bits[MRC_PSN_WORDS]; /* from told_psn on */
+	__u64 immediate_bits[MRC_PSN_WORDS]; /* from delivered_psn on */
 	struct mrc_immediate immediates[MRC_PSN_RING];
 };
 

@@ -9,7 +9,7 @@
 /*
  * A work request: an RDMA WRITE carried out `iterations` times. Iteration i reads local_offset +
  * (i % local_slots) * length and writes remote_offset + (i % remote_slots) * length, so that
- * coprime slot counts give each lap over the target other bytes. At most `depth` iterations are
+ * coprime slot counts give each pass over the target other bytes. At most `depth` iterations are
  * outstanding at once.
  */
 struct mrc_work {

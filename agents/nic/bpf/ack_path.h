@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The reverse EVs of a QP: for each plane one on which a packet of ours is known to have reached
- * the peer lately, so that answers take it (docs/protocol.md, "Reverse EVs"). A QP that sends
+ * The ACK-path EVs of a QP: for each plane one on which a packet of ours is known to have reached
+ * the peer lately, so that responses take it (docs/protocol.md, "ACK-path EVs"). A QP that sends
  * learns them from the SACKs for its own data. One that only receives turns one frame in so many
- * into an EV probe instead of a SACK, and the probe's answer into the SACK that was left out.
+ * into an EV probe instead of a SACK, and the probe's response into the SACK that was left out.
  */
 #ifndef MRC_ACK_PATH_H
 #define MRC_ACK_PATH_H
 
 #include <mrc/psn.h>
-#include "ev_set.h"
-#include "frame.h"
+#include "ev.h"
 #include "nic_maps.h"
+#include "packet.h"
 
 enum {
 	ACK_PATH_PROBE_OUTSTANDING = 1 << 16, /* in mrc_ack_path_ev.probe, beside the id */
 };
 
 /*
- * Where the answer to a packet goes: on the plane it came by, unless that has lost a port, and
- * there on the reverse EV. As long as none is known, on the packet's own EV, whose path works at
+ * Where the response to a packet goes: on the plane it came by, unless that has lost a port, and
+ * there on the ACK-path EV. As long as none is known, on the packet's own EV, whose path works at
  * least in the other direction.
  */
 static __always_inline void ack_path_av(const struct mrc_nic_config *config,
 					const struct mrc_nic_control *control, struct mrc_qp *qp,
-					__u32 rx_plane, __u32 entropy, struct frame_target *to)
+					__u32 rx_plane, __u32 entropy, struct packet_av *to)
 {
 	__u32 usable = usable_planes(control, qp), plane = PLANE_INDEX(rx_plane);
 	const struct mrc_ack_path_ev *known;
@@ -62,8 +62,8 @@ static __always_inline void ack_path_forget(struct mrc_qp *qp)
 }
 
 /*
- * Under the lock: a packet on `plane` was sent again, so answers may have been lost on that plane's
- * reverse EV. It is not left to the next probe: a sender whose answers are all lost sends too
+ * Under the lock: a packet on `plane` was retransmitted, so responses may be lost on that plane's
+ * ACK-path EV. It is not left to the next probe: a sender whose ACKs are all lost sends too
  * little for one.
  */
 static __always_inline void ack_path_invalidate(struct mrc_qp *qp, __u32 plane)
@@ -75,8 +75,8 @@ static __always_inline void ack_path_invalidate(struct mrc_qp *qp, __u32 plane)
  * Under the lock: whether a probe is to take the place of a SACK that may wait. `now_ns` is 0 until
  * the packets since the last probe are MRC_ACK_PATH_SPACING.
  *
- * A sender that has only a packet or two under way would wait for that very SACK: it is recognised
- * by how long so many packets took, and gets its answers on the EVs that its packets came by.
+ * A sender that has only a packet or two in flight would wait for that very SACK: it is recognised
+ * by how long so many packets took, and gets its responses on the EVs that its packets came by.
  */
 static __always_inline int is_ack_path_probe_due(struct mrc_qp *qp, __u64 now_ns)
 {
@@ -97,7 +97,7 @@ static __always_inline int is_ack_path_probe_due(struct mrc_qp *qp, __u64 now_ns
 /*
  * Under the lock: the EV to be probed next, of the plane whose turn it is; the planes of `usable`,
  * which is not 0, take turns. Any EV in use or in reserve, at random; but if the last one did not
- * answer, the reverse EV itself, which then stands or falls.
+ * respond, the ACK-path EV itself, which then stands or falls.
  */
 static __always_inline __u32 ack_path_probe_ev(struct mrc_qp *qp, __u32 usable, __u32 random)
 {
@@ -126,7 +126,7 @@ static __always_inline void ack_path_probe_sent(struct mrc_qp *qp, __u32 entropy
 	known->probed = entropy;
 }
 
-/* Under the lock: the probe `id` has been answered; only the last one of a plane counts. */
+/* Under the lock: the response to probe `id` has come; only the last one of a plane counts. */
 static __always_inline void ack_path_probe_acked(struct mrc_qp *qp, __u32 entropy, __u32 id,
 						 __u64 rtt_ns)
 {

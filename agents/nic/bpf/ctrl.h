@@ -6,8 +6,7 @@
 #ifndef MRC_CTRL_H
 #define MRC_CTRL_H
 
-#include "ev_report.h"
-#include "ev_set.h"
+#include "ev.h"
 #include "nic_maps.h"
 #include "qp.h"
 #include "resp_state.h"
@@ -24,7 +23,7 @@ static __always_inline int set_ev_state_locked(struct mrc_qp *qp, __u32 index, _
 		if (from != MRC_EV_DENIED && command == MRC_COMMAND_ALLOW)
 			return 0;
 		return from > MRC_EV_SKIP &&
-		       ev_return(qp, index, from, MRC_EV_GOOD, MRC_REASON_ADMIN, now_ns);
+		       ev_restore(qp, index, from, MRC_EV_GOOD, MRC_REASON_ADMIN, now_ns);
 	}
 	if (from == to || from == MRC_EV_UNUSED)
 		return 0;
@@ -60,7 +59,7 @@ __noinline int ctrl_set_ev_state(__u32 qp_index, __u32 index, __u32 command)
 	if (is_changed && to == MRC_EV_GOOD)
 		path_trust(qp, ev->entropy);
 	if (is_changed)
-		ev_changed(qp_index, index, from, to, MRC_REASON_ADMIN);
+		ev_report_transition(qp_index, index, from, to, MRC_REASON_ADMIN);
 	if (command == MRC_COMMAND_DENY)
 		return to == MRC_EV_DENIED;
 	return command == MRC_COMMAND_ASSUMED_BAD ? to == MRC_EV_ASSUMED_BAD : to <= MRC_EV_SKIP;
@@ -68,7 +67,7 @@ __noinline int ctrl_set_ev_state(__u32 qp_index, __u32 index, __u32 command)
 
 /*
  * Another EV takes a place, as good as new. What is said of the old one from now on names an EV
- * that is not known; packets under way on it are accounted for by their PSN.
+ * that is not known; packets in flight on it are accounted for by their PSN.
  */
 __noinline int ctrl_replace_ev(__u32 qp_index, __u32 index, __u32 entropy, __u32 path)
 {
@@ -92,17 +91,17 @@ __noinline int ctrl_replace_ev(__u32 qp_index, __u32 index, __u32 entropy, __u32
 		ev->rtt_ns = 0;
 		ev->is_probe_pending = 0;
 		if (from == MRC_EV_ASSUMED_BAD || from == MRC_EV_DENIED)
-			ev_return(qp, index, from, MRC_EV_GOOD, MRC_REASON_ADMIN, now_ns);
+			ev_restore(qp, index, from, MRC_EV_GOOD, MRC_REASON_ADMIN, now_ns);
 		else
 			ev_set_state(ev, MRC_EV_GOOD, MRC_REASON_ADMIN, now_ns);
 	}
 	bpf_spin_unlock(&qp->lock);
 	if (from == MRC_EV_ASSUMED_BAD || from == MRC_EV_DENIED)
-		ev_changed(qp_index, index, from, MRC_EV_GOOD, MRC_REASON_ADMIN);
+		ev_report_transition(qp_index, index, from, MRC_EV_GOOD, MRC_REASON_ADMIN);
 	return from != MRC_EV_UNUSED;
 }
 
-/* Fewer or more PSNs are tracked from now on; fewer only once all that may be under way has come.
+/* Fewer or more PSNs are tracked from now on; fewer only once all that may be in flight has come.
  */
 __noinline int ctrl_set_psn_range(__u32 qp_index, __u32 psns)
 {
@@ -121,7 +120,7 @@ __noinline int ctrl_set_psn_range(__u32 qp_index, __u32 psns)
 	return is_changed;
 }
 
-/* SACKs ask for a receiver penalty from now on, or say for a while that it has ended. */
+/* SACKs request a receiver penalty from now on, or say for a while that it has ended. */
 __noinline int ctrl_set_penalty(__u32 qp_index, __u32 penalty)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);

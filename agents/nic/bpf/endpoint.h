@@ -6,9 +6,9 @@
 #ifndef MRC_ENDPOINT_H
 #define MRC_ENDPOINT_H
 
-#include "frame.h"
 #include "nic_action.h"
 #include "nic_maps.h"
+#include "packet.h"
 #include "probe.h"
 
 enum {
@@ -40,13 +40,13 @@ static long apply_port_status(void *map, __u32 *key, struct mrc_qp *qp,
 	return 0;
 }
 
-/* Answers a peer's request on the path it came by. */
+/* Responds to a peer's request on the path it came by. */
 __noinline int on_endpoint_request(struct xdp_md *ctx, __u32 plane)
 {
 	struct wire_endpoint_request *request = frame_exactly(ctx, sizeof(*request));
 	struct mrc_nic_config *config = lookup0(&nic_config);
 	struct wire_endpoint_response *head;
-	struct frame_target to;
+	struct packet_av to;
 	struct mrc_port *port;
 	__u64 source;
 	struct port_status_update update;

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <mrc/crc32.h>
 #include <mrc/verifier.h>
-#include "frame.h"
 #include "nic_maps.h"
+#include "packet.h"
 
 enum {
 	ICRC_START = offsetof(struct wire_stack, inner),

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Link probes (docs/protocol.md, "Link probes"): the agent lends frames, each of which becomes the
- * next path's probe; what the fabric brings back is matched and counted here.
+ * Link probes (docs/protocol.md, "Link probes"): the agent provides frames, each of which becomes
+ * the next path's probe; what the fabric brings back is matched and counted here.
  */
 #ifndef MRC_LINK_PROBE_H
 #define MRC_LINK_PROBE_H
 
 #include <mrc/link_probe_abi.h>
 #include "nic_action.h"
-#include "frame.h"
 #include "nic_maps.h"
+#include "packet.h"
 
 enum {
 	LINK_PROBE_AFTER_BTH =
@@ -46,7 +46,7 @@ __noinline int send_link_probe(struct xdp_md *ctx)
 	struct mrc_kick *request = lookup0(&kick);
 	struct mrc_link_probe_path *path;
 	struct wire_link_probe *head;
-	struct frame_target to = {};
+	struct packet_av to = {};
 	struct mrc_port *port;
 	__u32 index, round, port_id;
 	__u64 now_ns = bpf_ktime_get_ns();

@@ -109,7 +109,7 @@ static __always_inline int place_begin(__u32 *placings, __u32 ordinal)
 	return __sync_val_compare_and_swap(entry, turn, (turn + 1) & PLACE_TURN_MASK) == turn;
 }
 
-/* No answer: the packet has not been received until the CPU that places it says so. */
+/* No response: the packet is received once the CPU that places it says so. */
 static __always_inline int drop_concurrent_copy(void)
 {
 	nic_count(MRC_NC_RX_DATA, 1);

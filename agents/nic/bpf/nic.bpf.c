@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * A NIC in XDP: requestor and responder of Multipath Reliable Connection (docs/protocol.md).
+ * A NIC in XDP: requester and responder of Multipath Reliable Connection (docs/protocol.md).
  *
  * Two things run this program. A frame that arrives on a port is data to place, feedback that
  * becomes the next data packet, or a probe. A live-frame run of BPF_PROG_TEST_RUN (a "kick", whose
- * frames come from loopback) is the agent lending frames: for the first window of a QP, for credit
- * that no SACK will spend, for probes. Nothing else ever sends.
+ * frames come from loopback) is a TX kick: the agent provides frames for the first window of a QP,
+ * for window that no ACK will clock out, for probes. There is no other way to start a send.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -17,23 +17,21 @@
 #include <mrc/histogram.h>
 #include <mrc/fabric_maps.h>
 #include <mrc/emit.h>
-#include "clock.h"
+#include "comp.h"
 #include "ctrl.h"
 #include "endpoint.h"
-#include "frame.h"
 #include "icrc.h"
 #include "link_probe.h"
-#include "loss.h"
-#include "nack.h"
 #include "nic_action.h"
 #include "nic_maps.h"
+#include "packet.h"
 #include "probe.h"
 #include "rc/wire.h"
-#include "requestor.h"
+#include "recovery.h"
+#include "req.h"
 #include "resp.h"
+#include "rto_timer.h"
 #include "sack.h"
-#include "transport_ack.h"
-#include "tunnel.h"
 #include "xmit.h"
 
 /* Indices of nic_transports. */
@@ -44,11 +42,11 @@ enum nic_transport {
 static __always_inline int on_kick(struct xdp_md *ctx)
 {
 	struct mrc_kick *request = lookup0(&kick);
-	struct tx_plan *plan = lookup0(&tx_plans);
+	struct tx_desc *desc = lookup0(&tx_descs);
 	struct mrc_qp *qp;
 	__u32 qp_index;
 
-	if (!request || !plan)
+	if (!request || !desc)
 		return XDP_DROP;
 	if (request->mode == MRC_KICK_PROBE)
 		return send_probe(ctx);
@@ -62,17 +60,17 @@ static __always_inline int on_kick(struct xdp_md *ctx)
 	qp = bpf_map_lookup_elem(&qps, &qp_index);
 	if (!qp)
 		return XDP_DROP;
-	/* More frames of this call follow, unless this is the last: no need to ask for them. */
+	/* More frames of this call follow, unless this is the last: no kick is needed. */
 	request->frames_left--;
-	qp->kick_asked = request->frames_left != 0;
+	qp->is_kick_pending = request->frames_left != 0;
 	if (!request->frames_left)
-		clock_check(qp_index);
-	plan->now_ns = bpf_ktime_get_ns();
-	plan->model_ns = plan->now_ns;
-	if (qp->is_tail_due)
-		declare_tail(qp_index, plan->now_ns);
-	if (!plan_next(qp_index)) {
-		qp->kick_asked = 0;
+		rto_timer_check(qp_index);
+	desc->now_ns = bpf_ktime_get_ns();
+	desc->model_ns = desc->now_ns;
+	if (qp->is_tlp_due)
+		tlp_retransmit(qp_index, desc->now_ns);
+	if (!build_next_packet(qp_index)) {
+		qp->is_kick_pending = 0;
 		return XDP_DROP;
 	}
 	nic_count(MRC_NC_KICK_PACKETS, 1);
@@ -131,7 +129,7 @@ static __always_inline int on_frame(struct xdp_md *ctx)
 	case WIRE_SACK:
 		return on_sack(ctx);
 	case WIRE_ACKNOWLEDGE:
-		return on_acknowledge(ctx);
+		return on_ack(ctx);
 	case WIRE_NACK:
 		return on_nack(ctx);
 	case WIRE_PROBE:
@@ -151,17 +149,17 @@ SEC("xdp")
 int nic(struct xdp_md *ctx)
 {
 	int verdict = ctx->ingress_ifindex == NIC_KICK_IFINDEX ? on_kick(ctx) : on_frame(ctx);
-	struct tx_plan *plan;
+	struct tx_desc *desc;
 
 	if (verdict == NIC_CALL_RC) {
 		bpf_tail_call_static(ctx, &nic_transports, NIC_TRANSPORT_RC);
 		return nic_drop(MRC_NC_DROP_OPCODE); /* the lab has no such program */
 	}
 	if (verdict == NIC_POST_PROCESS) {
-		plan = lookup0(&tx_plans);
-		if (plan && sack_has_report(plan))
-			sack_report(plan->qp_index);
-		verdict = plan && settle(plan) ? NIC_TX_DATA : XDP_DROP;
+		desc = lookup0(&tx_descs);
+		if (desc && sack_has_report(desc))
+			sack_report(desc->qp_index);
+		verdict = desc && post_process(desc) ? NIC_TX_DATA : XDP_DROP;
 	}
 	if (verdict == NIC_TX_RESPONSE)
 		verdict = xmit_response(ctx);

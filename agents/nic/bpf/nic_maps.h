@@ -105,34 +105,34 @@ struct {
 } message_histogram SEC(".maps");
 
 /* A work request that has nothing left to wait for. */
-struct finished_work {
+struct reaped_work {
 	__u32 is_finished;
 	__u32 index;
 	__u32 iterations;
 };
 
-/* What deciding a packet leaves to be done once the lock is released. */
-struct plan_news {
-	__u32 frames_wanted;
-	__u32 is_clock_due;
-	__u32 is_blocked; /* no EV on a port that is up: only the clock will try again */
+/* What is deferred until the lock is released. */
+struct tx_deferred {
+	__u32 tx_budget;
+	__u32 is_timer_due;
+	__u32 is_blocked; /* no EV on a port that is up: only the timer will retry */
 	__u32 is_drifted;
 	int restored_ev; /* that lost a turn; -1: none */
-	struct finished_work finished;
+	struct reaped_work reaped;
 };
 
-/* What settle() follows on. */
-enum plan_cause {
-	PLAN_CAUSE_SACK,
-	PLAN_CAUSE_ACK,
-	PLAN_CAUSE_NACK,
+/* What post_process() follows. */
+enum ack_kind {
+	ACK_KIND_SACK,
+	ACK_KIND_ACK,
+	ACK_KIND_NACK,
 };
 
 /*
- * What the functions of one program run tell each other about the packet to build; too large for
+ * The packet to build, and what is to be done besides. Functions of one run share it: too large for
  * the stack that they share.
  */
-struct tx_plan {
+struct tx_desc {
 	__u64 now_ns;
 	__u64 model_ns; /* the same in the time of a shaped fabric, which lags when its drainer is
 			 * late; a packet leaves in it, but an RTT ends by the clock: lateness shows
@@ -155,12 +155,12 @@ struct tx_plan {
 	__u32 rqmsn;
 	__u32 immediate; /* of a packet whose opcode has one */
 	__u32 loss;	 /* enum mrc_loss: why it is sent again, if it is */
-	__u32 asks_sack;
-	struct plan_news news;
-	__u32 qp_index;	  /* that settle() is to look at: this and all below */
-	__u32 cause;	  /* enum plan_cause */
-	__u32 is_settled; /* there was nothing to do, and the next packet has been decided */
-	__u32 is_planned; /* if it is settled: whether there is one */
+	__u32 requests_sack;
+	struct tx_deferred deferred;
+	__u32 qp_index;		 /* this and all below: of post_process() */
+	__u32 cause;		 /* enum ack_kind */
+	__u32 is_packet_decided; /* nothing to post-process, and the next packet has been decided */
+	__u32 has_packet;	 /* if is_packet_decided: whether there is one */
 	__u32 is_loss_due;
 	__s64 ack_rtt_ns; /* sampled by an ACK, in model time; 0 or less: no valid sample */
 };
@@ -169,11 +169,11 @@ struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct tx_plan);
-} tx_plans SEC(".maps");
+	__type(value, struct tx_desc);
+} tx_descs SEC(".maps");
 
-/* The SACK that is being heard: what it says, and what has become of that. */
-struct heard_sack {
+/* The SACK that is being processed: what it says, and what has become of that. */
+struct sack_ctx {
 	struct nscc_sack congestion; /* what it says to congestion control */
 	__u64 bitmap;
 	__u32 cack;
@@ -189,24 +189,24 @@ struct heard_sack {
 	__u32 packets;	  /* newly acknowledged, and their payload */
 	__u32 plane;	  /* of the sample */
 	__u64 bytes;
-	__u64 rtt_ns;	  /* 0: no sample */
-	__u64 passing_ns; /* when the packet that caused it left, in model time */
-	__u64 news;	  /* bits of the bitmap, arrivals whose own SACK has not come */
+	__u64 rtt_ns;	       /* 0: no sample */
+	__u64 trigger_sent_ns; /* when the packet that caused it left, in model time */
+	__u64 new_bits;	       /* bits of the bitmap, arrivals whose own SACK has not come */
 	__u32 marked_ev;
 	__u32 is_marked;
 	__u32 cwnd_change;
-	__u32 is_passed;   /* it passed packets by: this and all below */
-	__u32 passed_path; /* the path of the packet that caused it */
-	__u16 passing_order;
-	__u16 is_tail_answer; /* it was a tail probe; of an ACK, too */
+	__u32 is_overtaken;   /* it overtook packets: this and all below */
+	__u32 overtaken_path; /* the path of the packet that caused it */
+	__u16 trigger_order;
+	__u16 is_tlp_ack; /* of an ACK, too: its packet was a tail loss probe */
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct heard_sack);
-} heard_sacks SEC(".maps");
+	__type(value, struct sack_ctx);
+} sack_ctxs SEC(".maps");
 
 static __always_inline void *lookup0(void *map)
 {

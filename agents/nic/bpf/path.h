@@ -3,8 +3,8 @@
  * The paths of a QP (docs/protocol.md, "Loss"). Several EVs may name one; packets on it stay in the
  * order they were sent in, which those on different paths do not. All under the QP's lock.
  *
- * A path chains its packets under way through tx[], the oldest at its head. Paths that have any
- * form a list by when they were last heard of:
+ * A path chains its packets in flight through tx[], the oldest at its head. Paths that have any
+ * form a list by their last acknowledgement:
  *
  *    path_oldest --newer--> ... --newer--> path_newest
  */
@@ -13,6 +13,9 @@
 
 #include <mrc/abi.h>
 #include <mrc/psn.h>
+#include <mrc/verifier.h>
+#include "nic_maps.h"
+#include "packet.h"
 
 #define PATH(qp, i)    (&(qp)->paths[(i) & (MRC_EV_MAX - 1)])
 #define TX_SLOT(qp, i) (&(qp)->tx[(i) & (MRC_PSN_RING - 1)])
@@ -61,7 +64,7 @@ static __always_inline void path_sent(struct mrc_qp *qp, __u32 index, __u32 psn)
 		TX_SLOT(qp, slot)->path_prev = path->tail;
 	} else {
 		path->head = slot;
-		path->heard_acks = qp->acked_total;
+		path->last_ack = qp->acked_total;
 		path->passed = 0;
 		path_enqueue(qp, index);
 	}
@@ -69,7 +72,7 @@ static __always_inline void path_sent(struct mrc_qp *qp, __u32 index, __u32 psn)
 	path->outstanding++;
 }
 
-/* A packet is no longer under way on its path: acknowledged, refused, or given up. */
+/* A packet is no longer in flight on its path: acknowledged, refused, or given up. */
 static __always_inline void path_unlink(struct mrc_qp *qp, __u32 index, __u32 psn)
 {
 	struct mrc_path *path = PATH(qp, index);
@@ -90,12 +93,12 @@ static __always_inline void path_unlink(struct mrc_qp *qp, __u32 index, __u32 ps
 		path_dequeue(qp, index);
 }
 
-/* Something that was sent on a path has been answered. */
-static __always_inline void path_heard(struct mrc_qp *qp, __u32 index)
+/* Something that was sent on a path has been acknowledged. */
+static __always_inline void path_acked(struct mrc_qp *qp, __u32 index)
 {
 	struct mrc_path *path = PATH(qp, index);
 
-	path->heard_acks = qp->acked_total;
+	path->last_ack = qp->acked_total;
 	path->is_dead = 0;
 	if (!path->outstanding || qp->path_newest == index)
 		return;
@@ -103,7 +106,7 @@ static __always_inline void path_heard(struct mrc_qp *qp, __u32 index)
 	path_enqueue(qp, index);
 }
 
-/* The PSN in a slot that is under way. */
+/* The PSN in a slot that is in flight. */
 static __always_inline __u32 slot_psn(const struct mrc_qp *qp, __u32 slot)
 {
 	return qp->una_psn + ((slot - qp->una_psn) & (MRC_PSN_RING - 1));
@@ -127,9 +130,9 @@ static __always_inline int path_is_late(const struct mrc_qp *qp, __u32 index)
 
 /*
  * Whether a path is dead: so many acknowledgements have come that not only its oldest packet is
- * long due, but nothing at all was heard of the path for as long.
+ * long due, but nothing at all was acknowledged on the path for as long.
  */
-static __always_inline int path_is_silent(const struct mrc_qp *qp, __u32 index)
+static __always_inline int path_is_idle(const struct mrc_qp *qp, __u32 index)
 {
 	const struct mrc_path *path = PATH(qp, index);
 	const struct mrc_tx_slot *slot = TX_SLOT(qp, path->head);
@@ -138,7 +141,60 @@ static __always_inline int path_is_silent(const struct mrc_qp *qp, __u32 index)
 	if (limit > qp->loss_threshold_acks)
 		limit = qp->loss_threshold_acks;
 	return (__s32)(qp->acked_total - slot->acked_at_send) > (__s32)limit &&
-	       (__s32)(qp->acked_total - path->heard_acks) > (__s32)limit;
+	       (__s32)(qp->acked_total - path->last_ack) > (__s32)limit;
+}
+
+/*
+ * The paths of the NIC, which QPs to hosts of the same T0 share: when one of them loses a packet on
+ * a path, the others avoid it too, until enough probes have been acknowledged (docs/protocol.md,
+ * "Shared paths").
+ */
+
+/* A suspicion that nothing has confirmed for so long ends: the QP that would probe is gone. */
+#define SUSPICION_NS 2000000000ULL
+
+static __always_inline __u32 nic_path(const struct mrc_qp *qp, __u32 entropy)
+{
+	__u32 place = qp->nic_path_base + (entropy >> MRC_EV_PLANE_SHIFT) * qp->uplink_count +
+		      (qp->is_local ? 0 : entropy_uplink(entropy));
+
+	return index_within(place, MRC_NIC_PATHS);
+}
+
+/* Whether another path is to be taken if there is one. */
+static __always_inline int is_suspected(const struct mrc_qp *qp, const struct mrc_nic_paths *paths,
+					__u32 entropy, __u64 now_ns)
+{
+	__u64 since_ns;
+
+	if (!qp->shares_paths)
+		return 0;
+	since_ns = paths->path[nic_path(qp, entropy)].suspected_ns;
+	return since_ns && now_ns - since_ns < SUSPICION_NS;
+}
+
+/* An EV has become ASSUMED_BAD, or a probe on it gets no response. */
+static __always_inline void path_suspect(const struct mrc_qp *qp, __u32 entropy)
+{
+	struct mrc_nic_paths *paths = lookup0(&nic_paths);
+	__u64 now_ns = bpf_ktime_get_ns();
+	struct mrc_nic_path *path;
+
+	if (!paths || !qp->shares_paths)
+		return;
+	path = &paths->path[nic_path(qp, entropy)];
+	if (!path->suspected_ns || now_ns - path->suspected_ns >= SUSPICION_NS)
+		path->falls++;
+	path->suspected_ns = now_ns;
+}
+
+/* An EV on it has come back. */
+static __always_inline void path_trust(const struct mrc_qp *qp, __u32 entropy)
+{
+	struct mrc_nic_paths *paths = lookup0(&nic_paths);
+
+	if (paths && qp->shares_paths)
+		paths->path[nic_path(qp, entropy)].suspected_ns = 0;
 }
 
 #endif

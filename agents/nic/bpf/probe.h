@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * EV probes: connectionless requests to the peer's endpoint QP over one EV, answered without any
- * state there (docs/protocol.md, "EV probes").
+ * EV probes: connectionless requests to the peer's endpoint QP over one EV, acknowledged without
+ * any state there (docs/protocol.md, "EV probes").
  */
 #ifndef MRC_PROBE_H
 #define MRC_PROBE_H
 
 #include "ack_path.h"
-#include "ev_report.h"
-#include "ev_set.h"
-#include "frame.h"
+#include "ev.h"
 #include "nic_action.h"
 #include "nic_maps.h"
+#include "packet.h"
 #include "resp_state.h"
 
 enum {
@@ -20,9 +19,9 @@ enum {
 	    sizeof(struct wire_endpoint_request) - sizeof(struct wire_stack) + WIRE_ICRC_BYTES,
 };
 
-/* A probe that is to leave: what its answer must match, and which way it goes. */
+/* A probe to send: what its response must match, and which way it goes. */
 struct probe_desc {
-	struct frame_target to;
+	struct packet_av to;
 	__u32 kind; /* enum mrc_probe_kind */
 	__u32 qp_index;
 	__u32 ev_index;
@@ -30,7 +29,7 @@ struct probe_desc {
 	__u32 qpn;
 };
 
-/* Enters a probe among those under way; returns its id, or a negative number. */
+/* Enters a probe among those in flight; returns its id, or a negative number. */
 static __always_inline __s32 probe_register(const struct probe_desc *desc, __u64 now_ns)
 {
 	struct mrc_kick *request = lookup0(&kick);
@@ -58,7 +57,7 @@ static __always_inline __s32 probe_register(const struct probe_desc *desc, __u64
 	return id;
 }
 
-/* Makes the frame, whatever it held, the probe `id`; returns a departure or a verdict. */
+/* Makes the frame, whatever it held, the probe `id`; returns an action. */
 static __always_inline int xmit_probe(struct xdp_md *ctx, const struct mrc_nic_config *config,
 				      const struct probe_desc *desc, __u32 id, __u64 now_ns)
 {
@@ -165,7 +164,7 @@ __noinline int send_probe(struct xdp_md *ctx)
 }
 
 /*
- * The frame of a packet whose SACK can wait becomes a reverse probe (reverse_ev.h). Called by the
+ * The frame of a packet whose SACK can wait becomes an ACK-path probe (ack_path.h). Called by the
  * program itself, as xmit_response() is.
  */
 __noinline int xmit_ack_path_probe(struct xdp_md *ctx)
@@ -208,7 +207,7 @@ __noinline int xmit_ack_path_probe(struct xdp_md *ctx)
 }
 
 /*
- * Whether an answer is exactly that to a probe under way: its id, from the host that was asked, on
+ * Whether a response is exactly that to an outstanding probe: its id, from the host probed, on
  * the EV that was probed.
  */
 static __always_inline int response_matches(const struct mrc_probe *probe,
@@ -219,7 +218,7 @@ static __always_inline int response_matches(const struct mrc_probe *probe,
 }
 
 /*
- * An answer to a probe. An EV probe is one success of several that an EV needs to return; a
+ * A response to a probe. An EV probe is one success of several that an EV needs to return; a
  * reliability probe, which went the way of data, brings it back at once, to SKIP if it was marked.
  * Returns 0 when there is no such probe; `entropy` is that of a SACK alone.
  */
@@ -257,14 +256,14 @@ __noinline int probe_acked(__u32 id, __u32 kind, __u32 qp_index, __u32 entropy, 
 			ev->probe_successes++;
 		if (kind == MRC_PROBE_RELIABILITY ||
 		    ev->probe_successes >= qp->probe_success_target)
-			has_returned = ev_return(qp, ev_index, MRC_EV_ASSUMED_BAD, to,
-						 MRC_REASON_PROBE, now_ns);
+			has_returned = ev_restore(qp, ev_index, MRC_EV_ASSUMED_BAD, to,
+						  MRC_REASON_PROBE, now_ns);
 	}
 	bpf_spin_unlock(&qp->lock);
 	nic_count(MRC_NC_RX_PROBE_ANSWER, 1);
 	if (has_returned) {
 		path_trust(qp, qp->evs[ev_index].entropy);
-		ev_changed(qp_index, ev_index, MRC_EV_ASSUMED_BAD, to, MRC_REASON_PROBE);
+		ev_report_transition(qp_index, ev_index, MRC_EV_ASSUMED_BAD, to, MRC_REASON_PROBE);
 	}
 	if (kind == MRC_PROBE_PORT_STATUS)
 		nic_event(MRC_EVENT_PORT_STATUS, qp_index, mask, 0, 0);
@@ -272,7 +271,7 @@ __noinline int probe_acked(__u32 id, __u32 kind, __u32 qp_index, __u32 entropy, 
 }
 
 /*
- * The answer to a reverse probe: its EV is where answers of that plane go from now on, and its
+ * The response to an ACK-path probe: responses of that plane take its EV from now on, and its
  * frame becomes the SACK that the probe took the place of. Returns a verdict or NIC_TX_RESPONSE.
  */
 static __always_inline int on_ack_path_response(struct mrc_probe *probe, __u32 id, __u32 plane,
@@ -302,7 +301,7 @@ static __always_inline int on_ack_path_response(struct mrc_probe *probe, __u32 i
 	return is_alive ? NIC_TX_RESPONSE : XDP_DROP;
 }
 
-/* The peer's answer to an endpoint request. Returns a verdict or NIC_TX_RESPONSE. */
+/* The peer's response to an endpoint request. Returns a verdict or NIC_TX_RESPONSE. */
 __noinline int on_endpoint_response(struct xdp_md *ctx, __u32 plane)
 {
 	struct wire_endpoint_response *head = frame_exactly(ctx, sizeof(*head));

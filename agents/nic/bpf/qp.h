@@ -56,4 +56,14 @@ static __always_inline int qp_timer_has_stopped(__u64 fired_ns, __u64 rto_ns)
 	return silence_ns >= (__s64)(QP_TIMER_SILENCE_S * 1000000000ULL + 2 * rto_ns);
 }
 
+enum {
+	HEARTBEAT_PSN_MASK = 255, /* a responder has no clock: it looks once in so many PSNs */
+};
+
+static __always_inline int is_agent_dead(const struct mrc_nic_control *control, __u64 now_ns)
+{
+	return control->heartbeat_limit_ns && control->heartbeat_ns &&
+	       (__s64)(now_ns - control->heartbeat_ns) > (__s64)control->heartbeat_limit_ns;
+}
+
 #endif

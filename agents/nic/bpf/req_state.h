@@ -8,7 +8,7 @@
 #include "work.h"
 
 /* Whether a new packet could be sent now, credit and EVs apart. */
-static __always_inline int packet_ready(struct mrc_qp *qp, struct mrc_work_ring *ring)
+static __always_inline int has_packet_to_send(struct mrc_qp *qp, struct mrc_work_ring *ring)
 {
 	if (qp->next_psn - qp->una_psn >= qp->mpr_psns || !work_ready(&qp->work, ring))
 		return 0;
@@ -27,13 +27,13 @@ static __always_inline int is_ack_missing(struct mrc_qp *qp)
 }
 
 /*
- * Under the lock: whether congestion control lets a packet go. What a time-out or a tail probe
- * sends again goes in any case: nothing is heard of what fills the window, so nothing else would
+ * Under the lock: whether congestion control lets a packet go. What a time-out or a tail loss probe
+ * retransmits goes in any case: no ACK comes for what fills the window, so nothing else would
  * open it.
  */
 static __always_inline int window_is_open(const struct mrc_qp *qp)
 {
-	return nscc_may_send(&qp->nscc) || (qp->overdue && qp->lost_count);
+	return nscc_may_send(&qp->nscc) || (qp->rto_retx_left && qp->lost_count);
 }
 
 #endif

@@ -10,11 +10,10 @@
 #include <mrc/nscc_inflight.h>
 #include <mrc/psn.h>
 #include "ack_path.h"
-#include "frame.h"
-#include "heartbeat.h"
 #include "mr.h"
 #include "nic_action.h"
 #include "nic_maps.h"
+#include "packet.h"
 #include "qp.h"
 #include "resp_state.h"
 
@@ -52,7 +51,7 @@ static __always_inline int may_nak(struct mrc_qp *qp)
 }
 
 /*
- * Whether a packet that resp_find_qp() did not let in is for a QP in ERROR: then its peer is told,
+ * Whether a packet that resp_find_qp() did not let in is for a QP in ERROR: its peer gets a NACK,
  * as nothing that it sends will ever be received.
  */
 static __always_inline int is_qp_in_error(__u32 qp_index, const struct wire_stack *stack)
@@ -69,7 +68,7 @@ static __always_inline int fail_orphan(struct mrc_qp *qp, __u32 qp_index)
 	struct mrc_nic_control *control = lookup0(&nic_control);
 	__u32 from;
 
-	if (!control || !is_agent_gone(control, bpf_ktime_get_ns()))
+	if (!control || !is_agent_dead(control, bpf_ktime_get_ns()))
 		return 0;
 	bpf_spin_lock(&qp->lock);
 	from = qp_to_error(qp);
@@ -169,7 +168,7 @@ __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 	packet->plane = plane;
 	packet->entropy = stack_entropy(&head->stack);
 	packet->is_retransmission = !!(flags_psn >> 24 & WIRE_BTH_RETRANSMISSION);
-	packet->asks_sack = flags_psn >> 31;
+	packet->requests_sack = flags_psn >> 31;
 	packet->is_marked =
 	    (bpf_ntohl(head->stack.outer.version_class_flow) >> 20 & WIRE_CE) == WIRE_CE;
 	packet->tx_timestamp = head->tx_timestamp;
@@ -285,7 +284,7 @@ static __always_inline void write_nack(struct wire_nack *head, const struct mrc_
 }
 
 /*
- * Turns the frame, whatever it held, into the answer that was decided, and sends it. Called by the
+ * Turns the frame, whatever it held, into the response that was decided. Called by the
  * program itself, as xmit_data() is.
  */
 __noinline int xmit_response(struct xdp_md *ctx)
@@ -295,7 +294,7 @@ __noinline int xmit_response(struct xdp_md *ctx)
 	struct rx_response *response = lookup0(&rx_responses);
 	__u32 opcode = WIRE_ACKNOWLEDGE, bytes = sizeof(struct wire_acknowledge);
 	__u32 port_id, flags_psn, qp_index;
-	struct frame_target to;
+	struct packet_av to;
 	struct mrc_port *port;
 	struct mrc_qp *qp;
 	union {

@@ -17,7 +17,7 @@ enum {
 	PENALTY_ENDS = 1 << 7, /* r_c, above rcv_cwnd_pen */
 };
 
-/* What the answer needs to know of the packet that is answered. */
+/* What a response needs to know of the packet that caused it. */
 struct rx_packet {
 	__u32 qp_index;
 	__u32 plane;
@@ -27,7 +27,7 @@ struct rx_packet {
 	__u16 msn;
 	__u8 is_retransmission;
 	__u8 is_marked;
-	__u8 asks_sack;
+	__u8 requests_sack;
 	__u8 is_end;   /* the last packet of its message */
 	__u8 is_probe; /* a reliability probe */
 	__u32 wimm;    /* number of the message among those with immediate; 0: it has none */
@@ -35,9 +35,6 @@ struct rx_packet {
 	__u32 message_bytes;
 	__u32 pad0;
 };
-
-/* What a handler returns when the frame is to become a reverse probe of the QP in rx_responses. */
-#define NIC_TX_ACK_PATH_PROBE (-5)
 
 enum response_kind {
 	RESPONSE_NONE = 0, /* SACKs are coalesced, and nothing makes this one due */
@@ -47,14 +44,14 @@ enum response_kind {
 	RESPONSE_ACK_PATH_PROBE, /* an EV probe instead of a SACK */
 };
 
-/* What is answered, and to which packet; too large for the stack that functions share. */
+/* A response, and to which packet; too large for the stack that functions share. */
 struct rx_response {
 	struct rx_packet packet;
 	__u32 kind;	  /* enum response_kind */
 	__u32 code;	  /* AETH: syndrome; NACK: reason */
 	__u32 psn;	  /* BTH.psn */
 	__u32 msn;	  /* AETH */
-	__u32 receives;	  /* WRITEs with immediate that can be told to the agent */
+	__u32 receives;	  /* WRITEs with immediate that can be reported */
 	__u32 ack_offset; /* this and all below: SACK */
 	__u32 base_offset;
 	__u32 above;
@@ -71,7 +68,7 @@ struct {
 	__type(value, struct rx_response);
 } rx_responses SEC(".maps");
 
-/* The packet is answered with its own PSN and MSN: refused. */
+/* A NAK or NACK: it carries the packet's own PSN and MSN. */
 static __always_inline int respond_nak(struct rx_response *response, __u32 kind, __u32 code)
 {
 	response->kind = kind;
@@ -162,7 +159,7 @@ static __always_inline void sack_compose(struct mrc_qp *qp, struct rx_response *
 
 /*
  * PSNs from the first one not received on that are tracked. A range that was made smaller retracts
- * nothing: what lies below its old end may be under way.
+ * nothing: what lies below its old end may be in flight.
  */
 static __always_inline __s32 tracked_range(const struct mrc_qp *qp)
 {
@@ -173,10 +170,10 @@ static __always_inline __s32 tracked_range(const struct mrc_qp *qp)
 }
 
 /*
- * Which answer a packet gets. A completed message is acknowledged by the packet that completed it;
- * a marked packet gets its SACK first, and the ACK is left to the next one. A duplicate of a
- * completed message asks for an ACK that was lost. An ACK that stands for another packet than the
- * first transmission of the one it names says so by rtx: it tells no round-trip time. `now_ns`: see
+ * Which response a packet gets. A completed message is acknowledged by the packet that completed
+ * it; a marked packet gets its SACK first, and the ACK is left to the next one. A duplicate of a
+ * completed message means that its ACK was lost. An ACK that stands for another packet than the
+ * first transmission of the one it names says so by rtx: it gives no RTT sample. `now_ns`: see
  * is_ack_path_probe_due().
  */
 static __always_inline void resp_choose(struct mrc_qp *qp, struct rx_response *response, int is_new,
@@ -199,7 +196,8 @@ static __always_inline void resp_choose(struct mrc_qp *qp, struct rx_response *r
 		packet->is_retransmission |= !is_new || packet->psn != qp->completed_psn;
 		return;
 	}
-	is_urgent = !is_new || packet->is_marked || packet->asks_sack || packet->is_retransmission;
+	is_urgent =
+	    !is_new || packet->is_marked || packet->requests_sack || packet->is_retransmission;
 	qp->unsacked++;
 	if (!is_urgent && is_ack_path_probe_due(qp, now_ns)) {
 		response->kind = RESPONSE_ACK_PATH_PROBE;
@@ -213,7 +211,7 @@ static __always_inline void resp_choose(struct mrc_qp *qp, struct rx_response *r
 	sack_compose(qp, response);
 }
 
-/* Tells the agent of the next WRITE with immediate, in order; returns whether there was one. */
+/* Reports the next WRITE with immediate, in order; returns whether there was one. */
 __noinline int deliver_immediate(__u32 qp_index)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
@@ -236,7 +234,7 @@ __noinline int deliver_immediate(__u32 qp_index)
 
 /*
  * The number of a WRITE with immediate whose last packet this is, from its METH.rqmsn; 0 when the
- * requestor had no right to send it, or a negative number when nobody waits for it yet.
+ * requester had no right to send it, or a negative number when nobody waits for it yet.
  */
 static __always_inline __s64 wimm_number(const struct mrc_qp *qp, __u32 qp_index, __u32 rqmsn)
 {

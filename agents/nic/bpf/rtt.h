@@ -23,7 +23,7 @@ enum {
 	REO_WND_RTT_SHARE = 4,
 	REO_WND_STEPS_MAX = 8,
 	REO_WND_PERSIST = 16, /* losses */
-	TAIL_EV_NONE = 0xffffffff,
+	TLP_EV_NONE = 0xffffffff,
 	PS_PER_NS = 1000,
 };
 
@@ -107,7 +107,7 @@ static __always_inline void rack_on_spurious(struct mrc_qp *qp)
 	if (qp->reo_wnd_steps < REO_WND_STEPS_MAX)
 		qp->reo_wnd_steps++;
 	qp->reo_wnd_losses = REO_WND_PERSIST;
-	qp->tail_ev = TAIL_EV_NONE;
+	qp->tlp_ev = TLP_EV_NONE;
 }
 
 /* A packet that has been passed is lost: so many in a row that had not been late, and delays of
@@ -119,7 +119,7 @@ static __always_inline void rack_on_loss(struct mrc_qp *qp)
 }
 
 /* Whether a packet that was sent later, and once, has been acknowledged. */
-static __always_inline int rack_is_passed(const struct mrc_qp *qp, const struct mrc_tx_slot *slot)
+static __always_inline int rack_sent_after(const struct mrc_qp *qp, const struct mrc_tx_slot *slot)
 {
 	return (__s16)(qp->rack_order - slot->order) > 0;
 }

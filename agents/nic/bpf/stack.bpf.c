@@ -11,9 +11,9 @@
 #include <mrc/wire.h>
 #include <mrc/fabric_maps.h>
 #include <mrc/emit.h>
-#include "nic_maps.h"
-#include "frame.h"
 #include "../../switch/bpf/forward_ecmp.h"
+#include "nic_maps.h"
+#include "packet.h"
 
 enum {
 	STACK_OUTER = sizeof(struct wire_eth),

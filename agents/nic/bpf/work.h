@@ -31,7 +31,7 @@ static __always_inline int work_ready(const struct mrc_work_cursor *cursor,
 }
 
 /* What one packet carries. */
-struct work_piece {
+struct work_segment {
 	__u32 local_offset;
 	__u32 remote_offset;
 	__u32 length;
@@ -41,13 +41,14 @@ struct work_piece {
 	__u32 is_last;
 };
 
-/* The next packet's piece of the current work request. */
-static __always_inline struct work_piece
-work_next_piece(const struct mrc_work_cursor *cursor, const struct mrc_work *work, __u32 pmtu_bytes)
+/* The next packet's segment of the current work request. */
+static __always_inline struct work_segment work_next_segment(const struct mrc_work_cursor *cursor,
+							     const struct mrc_work *work,
+							     __u32 pmtu_bytes)
 {
 	__u32 offset = cursor->sent_bytes, rest = work->length - offset;
 
-	return (struct work_piece){
+	return (struct work_segment){
 	    .local_offset = work->local_offset + cursor->local_slot * work->length + offset,
 	    .remote_offset = work->remote_offset + cursor->remote_slot * work->length + offset,
 	    .length = rest < pmtu_bytes ? rest : pmtu_bytes,
@@ -58,17 +59,17 @@ work_next_piece(const struct mrc_work_cursor *cursor, const struct mrc_work *wor
 	};
 }
 
-/* Moves on behind a piece that is on its way. */
+/* Moves on behind a segment that is on its way. */
 static __always_inline void work_advance(struct mrc_work_cursor *cursor,
 					 const struct mrc_work *work,
-					 const struct work_piece *piece, __u64 now_ns)
+					 const struct work_segment *segment, __u64 now_ns)
 {
-	if (piece->is_first) {
-		cursor->message_start_ns[piece->msn & (MRC_WORK_RING - 1)] = now_ns;
+	if (segment->is_first) {
+		cursor->message_start_ns[segment->msn & (MRC_WORK_RING - 1)] = now_ns;
 		cursor->outstanding_messages++;
 	}
-	cursor->sent_bytes += piece->length;
-	if (piece->is_last) {
+	cursor->sent_bytes += segment->length;
+	if (segment->is_last) {
 		cursor->sent_bytes = 0;
 		cursor->next_msn++;
 		cursor->iteration++;
@@ -79,8 +80,8 @@ static __always_inline void work_advance(struct mrc_work_cursor *cursor,
 	}
 }
 
-/* Moves on to the next work request when the current one is sent whole, or told to stop. */
-static __always_inline void work_settle(struct mrc_work_cursor *cursor, struct mrc_work_ring *ring)
+/* Moves on to the next work request when the current one is sent whole, or stopped. */
+static __always_inline void work_next(struct mrc_work_cursor *cursor, struct mrc_work_ring *ring)
 {
 	struct mrc_work *work = work_current(cursor, ring);
 
@@ -106,20 +107,19 @@ static __always_inline __u64 work_complete(struct mrc_work_cursor *cursor)
 }
 
 /* Takes the oldest work request off the ring if it has nothing left to wait for. */
-static __always_inline void work_finish(struct mrc_work_cursor *cursor,
-					struct finished_work *finished)
+static __always_inline void work_reap(struct mrc_work_cursor *cursor, struct reaped_work *reaped)
 {
-	finished->index = cursor->head & (MRC_WORK_RING - 1);
-	finished->is_finished = cursor->head != cursor->next &&
-				cursor->completed_iterations == cursor->started[finished->index];
-	finished->iterations = cursor->completed_iterations;
-	if (!finished->is_finished)
+	reaped->index = cursor->head & (MRC_WORK_RING - 1);
+	reaped->is_finished = cursor->head != cursor->next &&
+			      cursor->completed_iterations == cursor->started[reaped->index];
+	reaped->iterations = cursor->completed_iterations;
+	if (!reaped->is_finished)
 		return;
 	cursor->completed_iterations = 0;
 	cursor->head++;
 }
 
-/* Tells the agent of a work request that has been carried out. */
+/* Reports a completed work request to the agent. */
 static __noinline int report_completion(__u32 qp_index, __u32 index, __u32 iterations)
 {
 	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Transmission: the data packet of a tx_plan, whatever the transport, and the last step of every
+ * Transmission: the data packet of a tx_desc, whatever the transport, and the last step of every
  * frame that leaves the NIC. Programs call both themselves, so that no handler's stack is below.
  */
 #ifndef MRC_XMIT_H
 #define MRC_XMIT_H
 
 #include <mrc/emit.h>
-#include "frame.h"
 #include "icrc.h"
 #include "mr.h"
 #include "nic_action.h"
 #include "nic_maps.h"
-#include "tunnel.h"
+#include "packet.h"
 
-/* How a transport writes its data packets. */
+/* How a transport formats its data packets. */
 struct tx_format {
 	__u32 head_bytes;  /* in front of the payload */
 	__u32 stack_bytes; /* of these, that the caller writes in place: the result has so many */
@@ -26,12 +25,12 @@ struct tx_format {
  * Gives the frame, whatever it held, the size of the packet and its headers up to the BTH. Returns
  * its start, or NULL when that is not possible.
  */
-static __always_inline void *tx_data_begin(struct xdp_md *ctx, const struct tx_plan *desc,
+static __always_inline void *tx_data_begin(struct xdp_md *ctx, const struct tx_desc *desc,
 					   __u32 plane, const struct tx_format *format)
 {
 	struct mrc_nic_config *config = lookup0(&nic_config);
 	__u32 pad = -desc->length & 3, port_id;
-	struct frame_target to;
+	struct packet_av to;
 	struct wire_stack *stack;
 	struct mrc_port *port;
 
@@ -57,7 +56,7 @@ static __always_inline void *tx_data_begin(struct xdp_md *ctx, const struct tx_p
 }
 
 /* Puts immediate, payload and padding behind the headers, and counts the packet. */
-static __always_inline int tx_data_end(struct xdp_md *ctx, const struct tx_plan *desc, __u32 plane,
+static __always_inline int tx_data_end(struct xdp_md *ctx, const struct tx_desc *desc, __u32 plane,
 				       __u32 head_bytes, int has_immediate)
 {
 	__be32 immediate = bpf_htonl(desc->immediate), zeros = 0;

@@ -106,8 +106,8 @@ def test_a_clock_that_has_stopped_is_started_again(nic: NicBench, timed: FarEnd)
     source.post(2048)
     source.send()
     with nic.editing_qp(source.index) as qp:  # a store ends the element's timer, and says that it runs
-        qp.timer_armed = 1
-        qp.clock_ns = 1
+        qp.is_timer_armed = 1
+        qp.timer_expired_ns = 1
     before = nic.counters()[NicCounter.CLOCK_RESTARTS]
     nic.kick(source.index)
     assert nic.counters()[NicCounter.CLOCK_RESTARTS] == before + 1
@@ -134,7 +134,7 @@ def test_a_little_credit_is_asked_for_when_nothing_has_spent_it_from_one_look_to
     asked: list[Event] = []
     for cack in count(3):  # the first SACK frees four packets, and each one carries one
         assert source.feed(Seth(cack_psn=cack, entropy=source.attributes.evs[0])) is not None
-        looks.add(nic.qp(source.index).clock_kick_ns)
+        looks.add(nic.qp(source.index).timer_kick_ns)
         asked = [event for event in nic.events_within(PACE_S) if event.kind == EventKind.KICK]
         if asked:
             break

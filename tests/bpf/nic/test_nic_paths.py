@@ -323,7 +323,7 @@ def test_a_tail_probe_leaves_though_the_window_is_full(nic: NicBench, timed: Far
         nic.await_events()
         probe = source.send()
     assert [(packet.psn, packet.write.bth.is_retransmission) for packet in probe] == [(0, True)]
-    assert nic.qp(source.index).overdue == 0
+    assert nic.qp(source.index).rto_retx_left == 0
 
 
 def test_what_a_time_out_finds_lost_leaves_though_the_window_is_full(nic: NicBench, timed: FarEnd) -> None:
@@ -333,7 +333,7 @@ def test_what_a_time_out_finds_lost_leaves_though_the_window_is_full(nic: NicBen
         nic.await_events()
         again = source.send()
     assert all(packet.write.bth.is_retransmission for packet in again)
-    assert nic.qp(source.index).overdue == 0
+    assert nic.qp(source.index).rto_retx_left == 0
     source.deliver(again[0])
     assert nic.qp(source.index).retries == 0
 

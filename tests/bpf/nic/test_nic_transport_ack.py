@@ -205,7 +205,7 @@ def test_missing_ack_is_asked_for_again_by_the_clock_until_the_retry_limit(
     # only now, so that no pause of the machine expires before the SACK; a store from outside stops the clock
     with nic.editing_qp(source.index) as qp:
         qp.rto_ns = 2_000_000
-        qp.timer_armed = 0
+        qp.is_timer_armed = 0
     nic.kick(source.index)
     kinds: list[int] = []
     while EventKind.QP_STATE not in kinds:

@@ -153,7 +153,7 @@ def test_nothing_leaves_while_the_peer_has_no_receive(source: RcSource) -> None:
     _, packet = source.hear(nak(source, 0, 0x0E, AckKind.RNR_NAK), 0, PATH)
     assert packet is None
     assert source.send() == []
-    assert source.nic.rc_qp().is_held
+    assert source.nic.rc_qp().is_rnr_wait
 
 
 def test_a_time_out_goes_back_and_too_many_end_the_connection(rc_nic: RcBench, distant: FarEnd) -> None:

@@ -36,7 +36,7 @@ def live(
         reason = life.apply(event.kind, step)
         reasons[NsccReason(reason)] += 1
         packets = life.nscc.packets_allowed(parameters.mtu_bytes + 88) & PACKETS_MASK
-        expected = reason | life.nscc.may_send() << 8 | life.nscc.asks_sack() << 9 | packets << 10
+        expected = reason | life.nscc.may_send() << 8 | life.nscc.requests_sack() << 9 | packets << 10
         for twin in twins:
             answer = twin.step(step | {"kind": types.StepKind[event.kind]})
             assert twin.state() == state_fields(life.nscc), event

@@ -220,12 +220,12 @@ def test_one_packet_may_overshoot_the_window(inflight: int, packets: int, asks: 
     nscc = make(cwnd_bytes=16_384, inflight_bytes=inflight)
     assert nscc.packets_allowed(4096) == packets
     assert nscc.may_send() == (packets > 0)
-    assert nscc.asks_sack() == asks
+    assert nscc.requests_sack() == asks
 
 
 def test_small_window_always_asks_a_responder_that_coalesces() -> None:
-    assert make({"sack_threshold": 16_384}, cwnd_bytes=16_383).asks_sack()
-    assert not make({"sack_threshold": 16_384}, cwnd_bytes=16_384 + 4_096).asks_sack()
+    assert make({"sack_threshold": 16_384}, cwnd_bytes=16_383).requests_sack()
+    assert not make({"sack_threshold": 16_384}, cwnd_bytes=16_384 + 4_096).requests_sack()
 
 
 # ---- against the text ---------------------------------------------------------------------------

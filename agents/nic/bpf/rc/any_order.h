@@ -43,7 +43,7 @@ static __always_inline void rc_receive_any_order(struct mrc_rc_qp *qp, __u32 psn
 	}
 }
 
-/* Tells the agent of the next immediate below which nothing is missing; whether there was one. */
+/* Reports the next immediate below which nothing is missing; whether there was one. */
 __noinline int rc_deliver_immediate(__u32 qp_index)
 {
 	struct mrc_rc_qp *qp = rc_find(qp_index);
@@ -54,19 +54,19 @@ __noinline int rc_deliver_immediate(__u32 qp_index)
 		return 0;
 	bpf_spin_lock(&qp->lock);
 	for (int i = 0; i <= MRC_PSN_WORDS && !number; i++) {
-		__s32 left = psn_distance(qp->expected_psn, qp->told_psn);
-		__u32 step = trailing_zeros(ring_window(qp->immediate_bits, qp->told_psn));
+		__s32 left = psn_distance(qp->expected_psn, qp->delivered_psn);
+		__u32 step = trailing_zeros(ring_window(qp->immediate_bits, qp->delivered_psn));
 
 		if (left <= 0)
 			break;
 		if (step >= 64 || (__s32)step >= left) {
-			qp->told_psn += left < 64 ? left : 64;
+			qp->delivered_psn += left < 64 ? left : 64;
 			continue;
 		}
-		qp->told_psn += step;
-		ring_clear(qp->immediate_bits, qp->told_psn);
-		entry = qp->immediates[qp->told_psn & (MRC_PSN_RING - 1)];
-		qp->told_psn++;
+		qp->delivered_psn += step;
+		ring_clear(qp->immediate_bits, qp->delivered_psn);
+		entry = qp->immediates[qp->delivered_psn & (MRC_PSN_RING - 1)];
+		qp->delivered_psn++;
 		qp->waiting_immediates--;
 		number = ++qp->delivered;
 	}
@@ -77,8 +77,8 @@ __noinline int rc_deliver_immediate(__u32 qp_index)
 }
 
 /*
- * A data packet for the QP that the answer names, its PSN expanded and its length checked. Returns
- * a verdict or NIC_TX_RESPONSE.
+ * A data packet for the QP that the response names, its PSN expanded and its length checked.
+ * Returns a verdict or NIC_TX_RESPONSE.
  */
 __noinline int rc_on_write_any_order(struct xdp_md *ctx, __u32 psn, __u32 length)
 {
@@ -103,7 +103,7 @@ __noinline int rc_on_write_any_order(struct xdp_md *ctx, __u32 psn, __u32 length
 	has_immediate = rc_has_immediate(stack->bth.opcode);
 	if (!rc_has_reth(stack->bth.opcode) || !rc_ends_message(stack->bth.opcode))
 		return rc_respond(response, RC_NAK_INVALID_REQUEST, psn, qp->completed_messages);
-	if (psn_distance(psn, qp->told_psn) >= MRC_PSN_RING)
+	if (psn_distance(psn, qp->delivered_psn) >= MRC_PSN_RING)
 		return nic_drop(MRC_NC_DROP_OUT_OF_ORDER);
 	if (psn_distance(psn, qp->expected_psn) < 0 || ring_test(qp->received_bits, psn)) {
 		nic_count(MRC_NC_RX_DATA, 1);

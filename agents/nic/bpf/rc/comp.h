@@ -9,7 +9,7 @@
 
 enum {
 	RC_PSNS_PER_STEP = 64,
-	RC_STEPS_PER_ACK = 96, /* more than messages and packets outstanding can ask for */
+	RC_STEPS_PER_ACK = 96, /* more than messages and packets outstanding need */
 };
 
 /*
@@ -21,7 +21,7 @@ __noinline int rc_complete_acked(__u32 qp_index, __u64 now_ns, __u64 model_ns, _
 	struct mrc_rc_qp *qp = rc_find(qp_index);
 	struct mrc_histogram *histogram = lookup0(&message_histogram);
 	__u32 packets = 0, bytes = 0, is_end = 0, is_more;
-	struct finished_work finished = {};
+	struct reaped_work reaped = {};
 	__u64 start_ns = 0;
 
 	if (!qp)
@@ -41,7 +41,7 @@ __noinline int rc_complete_acked(__u32 qp_index, __u64 now_ns, __u64 model_ns, _
 	dcqcn_on_ack(&qp->dcqcn, &qp->cc, model_ns, bytes, rtt_ns);
 	if (is_end) {
 		start_ns = work_complete(&qp->work);
-		work_finish(&qp->work, &finished);
+		work_reap(&qp->work, &reaped);
 	}
 	is_more = qp->una_psn != qp->acked_psn;
 	bpf_spin_unlock(&qp->lock);
@@ -52,8 +52,8 @@ __noinline int rc_complete_acked(__u32 qp_index, __u64 now_ns, __u64 model_ns, _
 		if (histogram)
 			histogram_add(histogram, now_ns - start_ns);
 	}
-	if (finished.is_finished)
-		report_completion(qp_index, finished.index, finished.iterations);
+	if (reaped.is_finished)
+		report_completion(qp_index, reaped.index, reaped.iterations);
 	return is_more;
 }
 
@@ -74,13 +74,13 @@ __noinline int rc_on_ack(struct xdp_md *ctx, __u32 is_cnp)
 {
 	struct rc_cnp *head = frame_head(ctx, sizeof(struct wire_acknowledge));
 	__u32 expected = is_cnp ? sizeof(struct rc_cnp) : sizeof(struct wire_acknowledge);
-	struct tx_plan *plan = lookup0(&tx_plans);
+	struct tx_desc *desc = lookup0(&tx_descs);
 	__u32 qp_index, psn, syndrome, kind, is_stale, from = MRC_QP_ERROR, plane = 0;
 	__u64 now_ns, model_ns, rtt_ns = 0, model_rtt_ns = 0;
 	struct mrc_histogram *histogram;
 	struct mrc_rc_qp *qp;
 
-	if (!head || !plan || frame_bytes(ctx) != expected + WIRE_ICRC_BYTES)
+	if (!head || !desc || frame_bytes(ctx) != expected + WIRE_ICRC_BYTES)
 		return nic_drop(MRC_NC_DROP_LENGTH);
 	qp_index = stack_qp_index(&head->stack);
 	qp = rc_find(qp_index);
@@ -93,8 +93,8 @@ __noinline int rc_on_ack(struct xdp_md *ctx, __u32 is_cnp)
 		return nic_drop(MRC_NC_DROP_OPCODE);
 	now_ns = bpf_ktime_get_ns();
 	model_ns = frame_model_ns(ctx) ?: now_ns;
-	plan->now_ns = now_ns;
-	plan->model_ns = model_ns;
+	desc->now_ns = now_ns;
+	desc->model_ns = model_ns;
 
 	bpf_spin_lock(&qp->lock);
 	psn = psn_expand(qp->acked_psn, psn);
@@ -123,7 +123,7 @@ __noinline int rc_on_ack(struct xdp_md *ctx, __u32 is_cnp)
 			dcqcn_on_cnp(&qp->dcqcn, &qp->cc, model_ns);
 		if (kind == RC_AETH_RNR_NAK) {
 			rc_go_back_n(qp, MRC_LOSS_NACK);
-			qp->is_held = 1;
+			qp->is_rnr_wait = 1;
 		} else if (kind == RC_AETH_NAK && syndrome == RC_NAK_SEQUENCE) {
 			rc_go_back_n(qp, MRC_LOSS_NACK);
 		} else if (kind != RC_AETH_ACK) {

@@ -2,7 +2,7 @@
 /*
  * A reliable connection in XDP, as RoCEv2 has it: one path per QP, in order, go-back-N, DCQCN; with
  * several EVs the same over sprayed packets (docs/transports.md). The NIC's program calls this one
- * for packets with opcodes of the reliable connection, and for frames that the agent lends to such
+ * for packets with opcodes of the reliable connection, and for TX kicks of such
  * a QP.
  */
 #include <linux/bpf.h>
@@ -22,22 +22,22 @@
 static __always_inline int rc_on_kick(void)
 {
 	struct mrc_kick *request = lookup0(&kick);
-	struct tx_plan *plan = lookup0(&tx_plans);
+	struct tx_desc *desc = lookup0(&tx_descs);
 	struct mrc_rc_qp *qp;
 
-	if (!request || !plan)
+	if (!request || !desc)
 		return XDP_DROP;
 	qp = rc_find(request->qp_index);
 	if (!qp)
 		return XDP_DROP;
 	request->frames_left--;
-	qp->kick_asked = request->frames_left != 0;
+	qp->is_kick_pending = request->frames_left != 0;
 	if (!request->frames_left)
 		rc_rto_timer_check(request->qp_index);
-	plan->now_ns = bpf_ktime_get_ns();
-	plan->model_ns = plan->now_ns;
+	desc->now_ns = bpf_ktime_get_ns();
+	desc->model_ns = desc->now_ns;
 	if (!rc_next_packet(request->qp_index)) {
-		qp->kick_asked = 0;
+		qp->is_kick_pending = 0;
 		return XDP_DROP;
 	}
 	nic_count(MRC_NC_KICK_PACKETS, 1);

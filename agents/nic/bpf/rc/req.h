@@ -22,20 +22,20 @@ enum {
 static __always_inline void rc_fill_slot(struct mrc_rc_qp *qp, const struct mrc_work *work,
 					 struct mrc_rc_slot *slot, __u64 now_ns)
 {
-	struct work_piece piece = work_next_piece(&qp->work, work, qp->pmtu_bytes);
+	struct work_segment segment = work_next_segment(&qp->work, work, qp->pmtu_bytes);
 
-	slot->local_offset = piece.local_offset;
-	slot->remote_offset = piece.remote_offset;
+	slot->local_offset = segment.local_offset;
+	slot->remote_offset = segment.remote_offset;
 	slot->message_bytes = work->length;
-	slot->length = piece.length;
-	slot->work_index = piece.work_index;
+	slot->length = segment.length;
+	slot->work_index = segment.work_index;
 	slot->is_resent = 0;
-	if (piece.is_last)
+	if (segment.is_last)
 		slot->opcode =
-		    (piece.is_first ? RC_WRITE_ONLY : RC_WRITE_LAST) + !!work->has_immediate;
+		    (segment.is_first ? RC_WRITE_ONLY : RC_WRITE_LAST) + !!work->has_immediate;
 	else
-		slot->opcode = piece.is_first ? RC_WRITE_FIRST : RC_WRITE_MIDDLE;
-	work_advance(&qp->work, work, &piece, now_ns);
+		slot->opcode = segment.is_first ? RC_WRITE_FIRST : RC_WRITE_MIDDLE;
+	work_advance(&qp->work, work, &segment, now_ns);
 }
 
 /* The EV of the next packet: the only one, or the next in turn whose port works. */
@@ -56,71 +56,71 @@ static __always_inline __u32 rc_next_ev(struct mrc_rc_qp *qp, __u32 port_up_mask
 }
 
 struct rc_deferred {
-	__u32 frames_wanted;
-	__u32 is_clock_due;
-	struct finished_work finished;
+	__u32 tx_budget;
+	__u32 is_timer_due;
+	struct reaped_work reaped;
 };
 
 /* Under the lock: decides the next packet and writes it into `plan`; whether there is one. */
 static __always_inline int rc_next_packet_locked(struct mrc_rc_qp *qp, struct mrc_work_ring *ring,
-						 __u32 port_up_mask, struct tx_plan *plan,
+						 __u32 port_up_mask, struct tx_desc *desc,
 						 struct rc_deferred *deferred)
 {
-	__u32 room, window, is_again, is_planned = 0;
+	__u32 room, window, is_again, has_packet = 0;
 
 	if (qp->state != MRC_QP_RTS)
 		return 0;
-	work_settle(&qp->work, ring);
+	work_next(&qp->work, ring);
 	is_again = qp->next_psn != qp->max_psn;
 	room = rc_packets_allowed(qp);
 	if (room && (is_again || work_ready(&qp->work, ring))) {
 		struct mrc_rc_slot *slot = RC_SLOT(qp, qp->next_psn);
 		struct mrc_work *work = work_current(&qp->work, ring);
 
-		plan->loss = is_again ? qp->loss : MRC_LOSS_NONE;
+		desc->loss = is_again ? qp->loss : MRC_LOSS_NONE;
 		if (is_again)
 			slot->is_resent = 1;
 		else
-			rc_fill_slot(qp, work, slot, plan->now_ns);
+			rc_fill_slot(qp, work, slot, desc->now_ns);
 		if (qp->acked_psn == qp->max_psn)
-			qp->progress_ns = plan->now_ns;
-		plan->psn = qp->next_psn++;
+			qp->progress_ns = desc->now_ns;
+		desc->psn = qp->next_psn++;
 		if (!is_again)
 			qp->max_psn = qp->next_psn;
-		plan->entropy = rc_next_ev(qp, port_up_mask);
-		plan->plane = plan->entropy >> MRC_EV_PLANE_SHIFT;
-		slot->sent_ns = plan->model_ns;
-		slot->plane = plan->plane;
+		desc->entropy = rc_next_ev(qp, port_up_mask);
+		desc->plane = desc->entropy >> MRC_EV_PLANE_SHIFT;
+		slot->sent_ns = desc->model_ns;
+		slot->plane = desc->plane;
 		work = &ring->entries[slot->work_index & (MRC_WORK_RING - 1)];
-		plan->local_offset = slot->local_offset;
-		plan->remote_offset = slot->remote_offset;
-		plan->dmalen = slot->message_bytes;
-		plan->length = slot->length;
-		plan->opcode = qp->is_any_order ? rc_only_opcode(slot->opcode) : slot->opcode;
-		plan->r_key = work->r_key;
-		plan->immediate = work->immediate;
-		plan->template_hi = qp->template_hi;
-		plan->template_lo = qp->template_lo;
-		plan->is_local = qp->is_local;
-		plan->peer_host = qp->peer_host;
-		plan->peer_qpn = qp->peer_qpn;
-		is_planned = 1;
+		desc->local_offset = slot->local_offset;
+		desc->remote_offset = slot->remote_offset;
+		desc->dmalen = slot->message_bytes;
+		desc->length = slot->length;
+		desc->opcode = qp->is_any_order ? rc_only_opcode(slot->opcode) : slot->opcode;
+		desc->r_key = work->r_key;
+		desc->immediate = work->immediate;
+		desc->template_hi = qp->template_hi;
+		desc->template_lo = qp->template_lo;
+		desc->is_local = qp->is_local;
+		desc->peer_host = qp->peer_host;
+		desc->peer_qpn = qp->peer_qpn;
+		has_packet = 1;
 		room--;
 	}
-	work_settle(&qp->work, ring);
-	work_finish(&qp->work, &deferred->finished);
+	work_next(&qp->work, ring);
+	work_reap(&qp->work, &deferred->reaped);
 	/* A little credit is only an acknowledgement overtaken by a later one. */
 	window = qp->next_psn - qp->acked_psn + room;
-	if (room > window / RC_IDLE_SHARE && !qp->kick_asked &&
+	if (room > window / RC_IDLE_SHARE && !qp->is_kick_pending &&
 	    (qp->next_psn != qp->max_psn || work_ready(&qp->work, ring))) {
-		qp->kick_asked = 1;
-		deferred->frames_wanted = room;
+		qp->is_kick_pending = 1;
+		deferred->tx_budget = room;
 	}
-	if (!qp->timer_armed && qp->acked_psn != qp->max_psn) {
-		qp->timer_armed = 1;
-		deferred->is_clock_due = 1;
+	if (!qp->is_timer_armed && qp->acked_psn != qp->max_psn) {
+		qp->is_timer_armed = 1;
+		deferred->is_timer_due = 1;
 	}
-	return is_planned;
+	return has_packet;
 }
 
 __noinline int rc_next_packet(__u32 qp_index)
@@ -128,46 +128,46 @@ __noinline int rc_next_packet(__u32 qp_index)
 	struct mrc_rc_qp *qp = rc_find(qp_index);
 	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);
 	struct mrc_nic_control *control = lookup0(&nic_control);
-	struct tx_plan *plan = lookup0(&tx_plans);
+	struct tx_desc *desc = lookup0(&tx_descs);
 	struct rc_deferred deferred = {};
-	int is_planned;
+	int has_packet;
 
-	if (!qp || !ring || !control || !plan)
+	if (!qp || !ring || !control || !desc)
 		return 0;
 	bpf_spin_lock(&qp->lock);
-	is_planned = rc_next_packet_locked(qp, ring, control->port_up_mask, plan, &deferred);
+	has_packet = rc_next_packet_locked(qp, ring, control->port_up_mask, desc, &deferred);
 	bpf_spin_unlock(&qp->lock);
-	if (deferred.is_clock_due)
+	if (deferred.is_timer_due)
 		rc_rto_timer_start(qp_index);
-	if (deferred.frames_wanted)
-		nic_event(MRC_EVENT_KICK, qp_index, deferred.frames_wanted, 0, 0);
-	if (deferred.finished.is_finished)
-		report_completion(qp_index, deferred.finished.index, deferred.finished.iterations);
-	return is_planned;
+	if (deferred.tx_budget)
+		nic_event(MRC_EVENT_KICK, qp_index, deferred.tx_budget, 0, 0);
+	if (deferred.reaped.is_finished)
+		report_completion(qp_index, deferred.reaped.index, deferred.reaped.iterations);
+	return has_packet;
 }
 
 /* Makes the frame, whatever it held, the packet that was decided. */
 __noinline int rc_xmit_data(struct xdp_md *ctx)
 {
-	struct tx_plan *plan = lookup0(&tx_plans);
+	struct tx_desc *desc = lookup0(&tx_descs);
 	struct tx_format format = {.stack_bytes = sizeof(struct wire_stack), .dscp = MRC_DSCP_RC};
 	struct rc_reth reth;
 
-	if (!plan)
+	if (!desc)
 		return XDP_DROP;
-	format.head_bytes = rc_header_bytes(plan->opcode);
-	format.flags_psn = (__u32)WIRE_BTH_ACK_REQUEST << 24 | (plan->psn & WIRE_PSN_MASK);
-	if (!tx_data_begin(ctx, plan, plan->plane, &format))
+	format.head_bytes = rc_header_bytes(desc->opcode);
+	format.flags_psn = (__u32)WIRE_BTH_ACK_REQUEST << 24 | (desc->psn & WIRE_PSN_MASK);
+	if (!tx_data_begin(ctx, desc, desc->plane, &format))
 		return nic_drop(MRC_NC_DROP_LENGTH);
-	if (rc_has_reth(plan->opcode)) {
-		reth.va = bpf_cpu_to_be64(plan->remote_offset);
-		reth.r_key = bpf_htonl(plan->r_key);
-		reth.dmalen = bpf_htonl(plan->dmalen);
+	if (rc_has_reth(desc->opcode)) {
+		reth.va = bpf_cpu_to_be64(desc->remote_offset);
+		reth.r_key = bpf_htonl(desc->r_key);
+		reth.dmalen = bpf_htonl(desc->dmalen);
 		if (bpf_xdp_store_bytes(ctx, sizeof(struct wire_stack), &reth, sizeof(reth)))
 			return nic_drop(MRC_NC_DROP_BOUNDS);
 	}
-	return tx_data_end(ctx, plan, plan->plane, format.head_bytes,
-			   rc_has_immediate(plan->opcode));
+	return tx_data_end(ctx, desc, desc->plane, format.head_bytes,
+			   rc_has_immediate(desc->opcode));
 }
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * The responder of a reliable connection: takes packets in order only. The first one out of order
- * is answered by a NAK for the one that is missing, those that follow are dropped in silence. Where
+ * gets a NAK for the one that is missing, those that follow are dropped in silence. Where
  * packets may overtake one another it is any_order.h instead.
  */
 #ifndef MRC_RC_RESP_H
@@ -150,14 +150,14 @@ __noinline int rc_on_write(struct xdp_md *ctx, __u32 plane)
 	return NIC_TX_RESPONSE;
 }
 
-/* Makes the frame the answer that was decided: it goes back on the path of its packet. */
+/* Makes the frame the response that was decided: it goes back on the path of its packet. */
 __noinline int rc_xmit_response(struct xdp_md *ctx)
 {
 	struct mrc_nic_config *config = lookup0(&nic_config);
 	struct rc_response *response = lookup0(&rc_responses);
 	__u32 port_id, bytes, opcode = RC_ACKNOWLEDGE, dscp = MRC_DSCP_RC;
 	__u32 traffic_class = MRC_CLASS_DATA;
-	struct frame_target to;
+	struct packet_av to;
 	struct mrc_port *port;
 	struct mrc_rc_qp *qp;
 	struct rc_cnp *head;

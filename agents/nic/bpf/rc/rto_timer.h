@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The retransmission timer of a reliable connection. It also ends an RNR wait, and asks the agent
- * for frames when rate and window leave room that no ACK will use.
+ * The retransmission timer of a reliable connection. It also ends an RNR wait, and requests TX
+ * kicks when rate and window leave room that no ACK will use.
  */
 #ifndef MRC_RC_RTO_TIMER_H
 #define MRC_RC_RTO_TIMER_H
@@ -13,7 +13,7 @@
 #include "maps.h"
 
 enum {
-	RC_TIMER_FIRINGS_PER_RTO = 4,
+	RC_TIMER_EXPIRIES_PER_RTO = 4,
 };
 
 /* Packets that rate and window let leave now; 0: none. */
@@ -24,7 +24,7 @@ static __always_inline __u32 rc_packets_allowed(const struct mrc_rc_qp *qp)
 
 	if (window > qp->window_packets)
 		window = qp->window_packets;
-	return !qp->is_held && inflight < window ? window - inflight : 0;
+	return !qp->is_rnr_wait && inflight < window ? window - inflight : 0;
 }
 
 /* Goes back to the oldest packet that has not been acknowledged. */
@@ -34,7 +34,7 @@ static __always_inline void rc_go_back_n(struct mrc_rc_qp *qp, __u32 loss)
 	qp->loss = loss;
 }
 
-static int rc_rto_timer_fired(void *map, __u32 *key, struct mrc_rc_qp *given)
+static int rc_rto_timer_expired(void *map, __u32 *key, struct mrc_rc_qp *given)
 {
 	struct mrc_rc_qp *qp = TIMER_ELEMENT(&rc_qps, key);
 	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, key);
@@ -47,8 +47,8 @@ static int rc_rto_timer_fired(void *map, __u32 *key, struct mrc_rc_qp *given)
 		return 0;
 	rto_ns = qp->rto_ns;
 	bpf_spin_lock(&qp->lock);
-	qp->clock_ns = now_ns;
-	qp->is_held = 0;
+	qp->timer_expired_ns = now_ns;
+	qp->is_rnr_wait = 0;
 	if (qp->state != MRC_QP_RTS) {
 		is_idle = 1;
 	} else if (qp->acked_psn != qp->max_psn) {
@@ -65,11 +65,11 @@ static int rc_rto_timer_fired(void *map, __u32 *key, struct mrc_rc_qp *given)
 		is_idle = !work_ready(&qp->work, ring);
 	}
 	if (is_idle || is_failed)
-		qp->timer_armed = 0;
+		qp->is_timer_armed = 0;
 	if (!is_idle && !is_failed && (qp->next_psn != qp->max_psn || work_ready(&qp->work, ring)))
 		wanted = rc_packets_allowed(qp);
 	if (wanted)
-		qp->kick_asked = 1;
+		qp->is_kick_pending = 1;
 	bpf_spin_unlock(&qp->lock);
 	if (is_failed)
 		qp_fail(qp_index, MRC_QP_RTS, MRC_STATUS_RETRY_EXCEEDED);
@@ -77,20 +77,20 @@ static int rc_rto_timer_fired(void *map, __u32 *key, struct mrc_rc_qp *given)
 		return 0;
 	if (wanted)
 		nic_event(MRC_EVENT_KICK, qp_index, wanted, 0, 0);
-	bpf_timer_start(&qp->timer, rto_ns / RC_TIMER_FIRINGS_PER_RTO, 0);
+	bpf_timer_start(&qp->timer, rto_ns / RC_TIMER_EXPIRIES_PER_RTO, 0);
 	return 0;
 }
 
-/* Starts the timer of a QP whose timer_armed the caller has just set. */
+/* Starts the timer of a QP whose is_timer_armed the caller has just set. */
 static __noinline int rc_rto_timer_start(__u32 qp_index)
 {
 	struct mrc_rc_qp *qp = rc_find(qp_index);
 
 	if (!qp)
 		return 0;
-	qp->clock_ns = bpf_ktime_get_ns();
-	qp_timer_start(&qp->timer, &rc_qps, rc_rto_timer_fired,
-		       qp->rto_ns / RC_TIMER_FIRINGS_PER_RTO);
+	qp->timer_expired_ns = bpf_ktime_get_ns();
+	qp_timer_start(&qp->timer, &rc_qps, rc_rto_timer_expired,
+		       qp->rto_ns / RC_TIMER_EXPIRIES_PER_RTO);
 	return 0;
 }
 
@@ -99,7 +99,7 @@ static __noinline int rc_rto_timer_check(__u32 qp_index)
 {
 	struct mrc_rc_qp *qp = rc_find(qp_index);
 
-	if (!qp || !qp->timer_armed || !qp_timer_has_stopped(qp->clock_ns, qp->rto_ns))
+	if (!qp || !qp->is_timer_armed || !qp_timer_has_stopped(qp->timer_expired_ns, qp->rto_ns))
 		return 0;
 	nic_count(MRC_NC_CLOCK_RESTARTS, 1);
 	return rc_rto_timer_start(qp_index);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Frames of the endpoint: one cursor check in, one complete header stack out. */
-#ifndef MRC_FRAME_H
-#define MRC_FRAME_H
+/* Packets: their headers, their address, and the outer IPv6 header of the source route. */
+#ifndef MRC_PACKET_H
+#define MRC_PACKET_H
 
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -61,8 +61,8 @@ static __always_inline int frame_resize(struct xdp_md *ctx, __u32 bytes)
 	return bpf_xdp_adjust_head(ctx, -gain);
 }
 
-/* Whom a packet is for, and on which path. */
-struct frame_target {
+/* The address vector of a packet: its destination and its path. */
+struct packet_av {
 	struct carrier to;
 	__u32 peer_host;
 	__u32 peer_qpn;
@@ -124,7 +124,7 @@ static __always_inline void write_ipv6(struct wire_ipv6 *ip, __u32 class_flow, _
  */
 static __always_inline void write_stack(struct wire_stack *stack,
 					const struct mrc_nic_config *config,
-					const struct mrc_port *port, const struct frame_target *to,
+					const struct mrc_port *port, const struct packet_av *to,
 					__u32 dscp_ecn, __u32 opcode, __u32 pad, __u32 flags_psn,
 					__u32 after_bth)
 {
@@ -240,6 +240,85 @@ static __always_inline __u32 stack_qp_index(const struct wire_stack *stack)
 static __always_inline int stack_is_for(const struct wire_stack *stack, __u32 qpn, __u32 peer_host)
 {
 	return stack_qpn(stack) == qpn && stack_is_from(stack, peer_host);
+}
+
+/*
+ * Leaves a TCP packet of the far host's kernel to this one's, without the outer header that brought
+ * it here. What switches marked there is copied (RFC 6040).
+ */
+static __always_inline int tunnel_pass_tcp(struct xdp_md *ctx, struct wire_stack *head)
+{
+	const __be32 ecn = bpf_htonl((__u32)WIRE_CE << 20);
+	struct wire_eth *eth = (void *)&head->inner - sizeof(*eth);
+
+	if ((head->outer.version_class_flow & ecn) == ecn && head->inner.version_class_flow & ecn)
+		head->inner.version_class_flow |= ecn;
+	*eth = head->eth;
+	return bpf_xdp_adjust_head(ctx, sizeof(struct wire_ipv6)) ? XDP_DROP : XDP_PASS;
+}
+
+/*
+ * A frame that has come in. Returns 0 when it is one for this port, with two IPv6 headers whatever
+ * it came with; else a verdict, which for a frame that is not MRC is XDP_PASS. Lengths and what
+ * follows the IPv6 headers are for the caller to check.
+ */
+static __always_inline int tunnel_rx(struct xdp_md *ctx, const struct mrc_nic_config *config,
+				     __u64 plane)
+{
+	struct wire_stack *head = frame_head(ctx, sizeof(head->eth) + sizeof(head->outer));
+	__u64 own_sid = usid(MRC_USID_DOWNLINK, plane, config->downlink) << 16, hi;
+	struct wire_ipv6 *outer, *inner;
+
+	if (!head || head->eth.ethertype != bpf_htons(WIRE_ETH_P_IPV6))
+		return XDP_PASS;
+	hi = bpf_be64_to_cpu(head->outer.destination[0]);
+	if (fabric_is_tunnelled()) {
+		if (hi >> 32 != config->srv6_block)
+			return XDP_PASS;
+		head = frame_head(ctx, sizeof(*head));
+		if (!head)
+			return nic_drop(MRC_NC_DROP_MALFORMED);
+		if (head->inner.next_header == WIRE_NEXT_HEADER_TCP &&
+		    (hi & 0xffffffff) == own_sid && !head->outer.destination[1] &&
+		    head->outer.next_header == WIRE_NEXT_HEADER_IPV6)
+			return tunnel_pass_tcp(ctx, head);
+		return (hi & 0xffffffff) != own_sid || head->outer.destination[1] ||
+			       head->outer.next_header != WIRE_NEXT_HEADER_IPV6
+			   ? nic_drop(MRC_NC_DROP_NOT_OURS)
+			   : 0;
+	}
+	if (hi >> 16 != config->inner_prefix >> 16 ||
+	    head->outer.next_header == WIRE_NEXT_HEADER_TCP)
+		return XDP_PASS;
+	if (bpf_xdp_adjust_head(ctx, -(int)sizeof(*outer)))
+		return nic_drop(MRC_NC_DROP_MALFORMED);
+	head = frame_head(ctx, sizeof(*head));
+	if (!head)
+		return nic_drop(MRC_NC_DROP_MALFORMED);
+	outer = (void *)&head->outer;
+	inner = (void *)&head->inner;
+	*outer = *inner;
+	outer->payload_length =
+	    bpf_htons(bpf_ntohs(inner->payload_length) + sizeof(struct wire_ipv6));
+	outer->next_header = WIRE_NEXT_HEADER_IPV6;
+	return 0;
+}
+
+/* Makes the frame, a whole stack, what goes on the wire of that port. Returns 0 on success. */
+static __always_inline int tunnel_tx(struct xdp_md *ctx, const struct mrc_port *port)
+{
+	struct wire_stack *head;
+	struct wire_eth *eth;
+
+	if (fabric_is_tunnelled())
+		return 0;
+	head = frame_head(ctx, sizeof(*head));
+	if (!head)
+		return -1;
+	eth = (void *)&head->inner - sizeof(*eth);
+	write_macs(eth, port);
+	eth->ethertype = bpf_htons(WIRE_ETH_P_IPV6);
+	return bpf_xdp_adjust_head(ctx, sizeof(struct wire_ipv6));
 }
 
 #endif

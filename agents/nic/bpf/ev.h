@@ -11,15 +11,15 @@
  *
  * Every change is a swap with an element at the border of a stretch.
  */
-#ifndef MRC_EV_SET_H
-#define MRC_EV_SET_H
+#ifndef MRC_EV_H
+#define MRC_EV_H
 
 #include <linux/types.h>
 #include <mrc/abi.h>
 #include <mrc/fabric_config.h>
 #include <mrc/psn.h>
 #include <mrc/verifier.h>
-#include "nic_path.h"
+#include "nic_maps.h"
 #include "path.h"
 
 #define EV_INDEX(i)    index_within(i, MRC_EV_MAX)
@@ -50,11 +50,11 @@ static __always_inline __u32 ev_shuffle(__u64 now_ns)
 
 /*
  * The EV whose turn it is: planes take turns, so that they carry equal load whatever their number
- * of EVs; within a plane the active EVs are walked in an order that each lap shuffles a little (an
- * EV just used changes places with one of the few used before it, so each is used once per lap, and
- * never waits for much more than a lap). `back`: with which of those few.
+ * of EVs; within a plane the active EVs are walked in an order that each pass shuffles a little (an
+ * EV just used changes places with one of the few used before it, so each is used once per pass,
+ * and never waits for much more than a pass). `back`: with which of those few.
  */
-static __always_inline __u32 ev_turn(struct mrc_qp *qp, __u32 usable_planes, __u32 back)
+static __always_inline __u32 ev_round_robin(struct mrc_qp *qp, __u32 usable_planes, __u32 back)
 {
 	__u32 from_next = usable_planes & ~0U << PLANE_INDEX(qp->next_plane);
 	__u32 plane = PLANE_INDEX(trailing_zeros(from_next ? from_next : usable_planes));
@@ -70,22 +70,22 @@ static __always_inline __u32 ev_turn(struct mrc_qp *qp, __u32 usable_planes, __u
 }
 
 /* A packet leaves on an EV. */
-static __always_inline void ev_on(struct mrc_qp *qp, struct mrc_ev *ev)
+static __always_inline void ev_packet_sent(struct mrc_qp *qp, struct mrc_ev *ev)
 {
 	ev->outstanding++;
 	ev->tx_packets++;
 	qp->planes[PLANE_INDEX(ev->plane)].outstanding++;
 }
 
-/* A packet is no longer under way on its EV: acknowledged, refused, or given up. */
-static __always_inline void ev_off(struct mrc_qp *qp, struct mrc_ev *ev)
+/* A packet is no longer in flight on its EV: acknowledged, refused, or given up. */
+static __always_inline void ev_packet_done(struct mrc_qp *qp, struct mrc_ev *ev)
 {
 	ev->outstanding--;
 	qp->planes[PLANE_INDEX(ev->plane)].outstanding--;
 }
 
 /*
- * Packets under way that a plane may have before it loses its turns: its share of all, and a
+ * Packets in flight that a plane may have before it loses its turns: its share of all, and a
  * quarter. Turns alone would keep what a plane has more or less than others, for as many
  * acknowledgements come back from each: one that has just come up would never fill.
  */
@@ -122,7 +122,7 @@ static __always_inline int ev_select(struct mrc_qp *qp, const struct mrc_nic_pat
 		return -1;
 	limit = plane_limit(qp, usable_planes);
 	for (int i = 0; i < EV_ATTEMPTS; i++) {
-		int ev = ev_turn(qp, usable_planes, back);
+		int ev = ev_round_robin(qp, usable_planes, back);
 		struct mrc_ev *candidate = &qp->evs[EV_INDEX(ev)];
 
 		int is_dead = (int)candidate->path == avoid || PATH(qp, candidate->path)->is_dead ||
@@ -179,7 +179,7 @@ static __always_inline int ev_find_backup(struct mrc_qp *qp, const struct mrc_ev
 	return 0;
 }
 
-/* Feedback marks an EV: it loses its next turn. Returns whether that is news. */
+/* Feedback marks an EV: it loses its next turn. Returns whether it was GOOD. */
 static __always_inline int ev_skip(struct mrc_ev *ev, __u32 reason, __u64 now_ns)
 {
 	if (ev->state != MRC_EV_GOOD)
@@ -231,7 +231,7 @@ static __always_inline int ev_remove(struct mrc_qp *qp, __u32 index, __u32 floor
 }
 
 /* A packet on an EV was lost, or the peer advises against it: ev_remove() to ASSUMED_BAD. */
-static __always_inline int ev_leave(struct mrc_qp *qp, __u32 index, __u32 reason, __u64 now_ns)
+static __always_inline int ev_mark_bad(struct mrc_qp *qp, __u32 index, __u32 reason, __u64 now_ns)
 {
 	int from = ev_remove(qp, index, qp->min_active, MRC_EV_ASSUMED_BAD, reason, now_ns);
 
@@ -241,8 +241,8 @@ static __always_inline int ev_leave(struct mrc_qp *qp, __u32 index, __u32 reason
 }
 
 /* Puts an EV that was out of use back into it: active when its plane is short, else a backup. */
-static __always_inline int ev_return(struct mrc_qp *qp, __u32 index, __u32 from, __u32 to,
-				     __u32 reason, __u64 now_ns)
+static __always_inline int ev_restore(struct mrc_qp *qp, __u32 index, __u32 from, __u32 to,
+				      __u32 reason, __u64 now_ns)
 {
 	struct mrc_ev *ev = &qp->evs[EV_INDEX(index)];
 	struct mrc_ev_plane *set = &qp->planes[PLANE_INDEX(ev->plane)];
@@ -263,6 +263,32 @@ static __always_inline int ev_return(struct mrc_qp *qp, __u32 index, __u32 from,
 	}
 	ev_set_state(ev, to, reason, now_ns);
 	return 1;
+}
+
+/* Counts a change of an EV's state. Called without the QP's lock, as is ev_report_transition(). */
+static __noinline int ev_count_transition(__u32 qp_index, __u32 ev_index, __u32 from, __u32 to,
+					  __u32 reason)
+{
+	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
+	struct mrc_ev_transitions *counts;
+	__u32 plane, place;
+
+	if (!qp)
+		return 0;
+	plane = qp->evs[EV_INDEX(ev_index)].plane;
+	counts = bpf_map_lookup_elem(&ev_transitions, &plane);
+	place = (from * MRC_EV_STATE_COUNT + to) * MRC_REASON_COUNT + reason;
+	if (counts && place < sizeof(*counts) / sizeof(counts->value[0]))
+		counts->value[place]++;
+	return 0;
+}
+
+/* Counts a change for the controller, and reports it to the agent: all but those of SKIP. */
+static __noinline int ev_report_transition(__u32 qp_index, __u32 ev_index, __u32 from, __u32 to,
+					   __u32 reason)
+{
+	ev_count_transition(qp_index, ev_index, from, to, reason);
+	return nic_event(MRC_EVENT_EV_STATE, qp_index, ev_index, from, (__u64)to << 32 | reason);
 }
 
 #endif

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What nscc.h is fed with: nominal sizes of packets, and what a transport ACK tells, which has no
+ * What nscc.h is fed with: nominal sizes of packets, and what a transport ACK implies, which has no
  * CC_STATE (docs/protocol.md, "Congestion control").
  */
-#ifndef MRC_CONGESTION_H
-#define MRC_CONGESTION_H
+#ifndef MRC_CC_H
+#define MRC_CC_H
 
 #include <mrc/nscc.h>
 #include <mrc/wire.h>
-#include "frame.h"
 #include "nic_maps.h"
+#include "packet.h"
 #include "rtt.h"
 
 /* What a data packet with a timestamp counts for; what the responder adds to CC_STATE. */
@@ -25,21 +25,22 @@ static __always_inline __u32 slot_nominal_bytes(const struct mrc_tx_slot *slot)
 }
 
 /*
- * What the RTT of a full packet and its SACK would have been, from that of a packet and its answer:
- * shorter frames pass each link in less time, and base RTT is that of full ones. Not positive:
- * still no sample.
+ * What the RTT of a full packet and its SACK would have been, from that of a packet and its
+ * response: shorter frames pass each link in less time, and base RTT is that of full ones. Not
+ * positive: still no sample.
  */
 static __always_inline __s64 full_packet_rtt_ns(const struct mrc_qp *qp,
-						const struct mrc_tx_slot *slot, __u32 answer_bytes,
-						__s64 rtt_ns)
+						const struct mrc_tx_slot *slot,
+						__u32 response_bytes, __s64 rtt_ns)
 {
-	__u64 answer_ns = (sizeof(struct wire_sack) - answer_bytes) * qp->byte_time_ps / PS_PER_NS;
+	__u64 answer_ns =
+	    (sizeof(struct wire_sack) - response_bytes) * qp->byte_time_ps / PS_PER_NS;
 
 	return rtt_ns > 0 ? rtt_ns + rtt_to_full_ns(qp, slot) + answer_ns : rtt_ns;
 }
 
-/* Frames worth lending to a QP for so much credit: full packets. */
-static __always_inline __u32 frames_for(const struct mrc_qp *qp, __s64 credit_bytes)
+/* Full packets that so much credit of the congestion window allows. */
+static __always_inline __u32 packets_for_credit(const struct mrc_qp *qp, __s64 credit_bytes)
 {
 	__u32 packets =
 	    nscc_packets_allowed(credit_bytes, nominal_bytes(qp->pmtu_bytes, WIRE_WRITE_MIDDLE));
@@ -47,14 +48,14 @@ static __always_inline __u32 frames_for(const struct mrc_qp *qp, __s64 credit_by
 	return packets < MRC_PSN_RING ? packets : MRC_PSN_RING;
 }
 
-/* Frames worth lending to a QP: full packets that its window lets go. */
-static __always_inline __u32 frames_allowed(const struct mrc_qp *qp)
+/* Full packets that the congestion window allows. */
+static __always_inline __u32 packets_allowed(const struct mrc_qp *qp)
 {
-	return frames_for(qp, nscc_credit_bytes(&qp->nscc));
+	return packets_for_credit(qp, nscc_credit_bytes(&qp->nscc));
 }
 
 /* Counts a change of a window. Called without the lock; 0 is none. */
-static __always_inline void cwnd_changed(__u32 reason)
+static __always_inline void cwnd_count_change(__u32 reason)
 {
 	if (reason)
 		nic_count(MRC_NC_CWND_PERIODIC_INCREASE + reason - MRC_NSCC_PERIODIC_INCREASE, 1);
@@ -68,11 +69,11 @@ static __always_inline __u32 acknowledged_units(const struct mrc_qp *qp)
 }
 
 /*
- * Under the lock, with no packet under way: what was counted as such goes. Returns whether that was
+ * Under the lock, with no packet in flight: what was counted as such goes. Returns whether that was
  * more than rounding, which it never is unless something has been counted wrongly. Bytes of a
  * transport ACK that another CPU is still busy with are taken here, and not by it once more.
  */
-static __always_inline int congestion_drained(struct mrc_qp *qp)
+static __always_inline int cc_on_drained(struct mrc_qp *qp)
 {
 	const __s64 rounding = 1 << MRC_NSCC_UNIT_SHIFT;
 	__s64 left =
@@ -87,21 +88,21 @@ static __always_inline int congestion_drained(struct mrc_qp *qp)
 
 /*
  * A transport ACK, once all that it acknowledges is accounted for. The responder had received at
- * least that; whatever more it had, the next SACK tells.
+ * least that; whatever more it had, the next SACK counts.
  */
-static __noinline int congestion_acknowledged(__u32 qp_index, __u64 now_ns, __s64 rtt_ns)
+static __noinline int cc_on_ack(__u32 qp_index, __u64 now_ns, __s64 rtt_ns)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
-	struct nscc_sack news = {.now_ns = now_ns, .rtt_ns = rtt_ns};
+	struct nscc_sack sack = {.now_ns = now_ns, .rtt_ns = rtt_ns};
 	__u32 reason;
 
 	if (!qp)
 		return 0;
 	bpf_spin_lock(&qp->lock);
-	news.received_units = acknowledged_units(qp);
-	reason = nscc_on_sack(&qp->nscc, &qp->cc, &news);
+	sack.received_units = acknowledged_units(qp);
+	reason = nscc_on_sack(&qp->nscc, &qp->cc, &sack);
 	bpf_spin_unlock(&qp->lock);
-	cwnd_changed(reason);
+	cwnd_count_change(reason);
 	return 0;
 }
 

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The completer: what acknowledgements do to a QP, whichever packet brings them: the left edge,
+ * messages completed, and the next packet (docs/protocol.md, "SACK processing").
+ */
+#ifndef MRC_COMP_H
+#define MRC_COMP_H
+
+#include <mrc/psn.h>
+#include "cc.h"
+#include "ev.h"
+#include "nic_maps.h"
+#include "packet.h"
+#include "qp.h"
+#include "recovery.h"
+#include "req.h"
+#include "work.h"
+
+enum {
+	UNA_STEPS = 4,
+	COMPLETE_STEPS = 16,
+};
+
+enum complete_result {
+	COMPLETE_MORE = 1,     /* the edge may move further */
+	COMPLETE_LOSS_DUE = 2, /* what was acknowledged may prove packets lost */
+};
+
+/* Under the lock: whether PSN `psn` has been sent, and not yet been acknowledged. */
+static __always_inline int is_outstanding(const struct mrc_qp *qp, __u32 psn)
+{
+	return psn_distance(psn, qp->una_psn) >= 0 && psn_distance(psn, qp->next_psn) < 0 &&
+	       !ring_test(qp->acked_bits, psn);
+}
+
+/* Under the lock: PSN `psn`, which is in flight, has arrived. */
+static __always_inline void on_packet_acked(struct mrc_qp *qp, __u32 psn, __u64 now_ns)
+{
+	struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
+	struct mrc_ev *ev = &qp->evs[EV_INDEX(slot->ev_index)];
+
+	ring_set(qp->acked_bits, psn);
+	if ((__s16)(slot->order - qp->rack_order) > 0 && !slot->retransmissions)
+		qp->rack_order = slot->order;
+	qp->acked_total++;
+	qp->acked_bytes += slot->length;
+	qp->acked_nominal_bytes += slot_nominal_bytes(slot);
+	if (ring_test(qp->lost_bits, psn)) {
+		ring_clear(qp->lost_bits, psn);
+		qp->lost_count--;
+		nscc_on_false_loss(&qp->nscc, slot_nominal_bytes(slot));
+	} else {
+		qp->inflight--;
+		ev_packet_done(qp, ev);
+		path_unlink(qp, slot->path, psn);
+	}
+	path_acked(qp, slot->path);
+	qp->is_tlp_due = 0;
+	qp->tlp_count = 0;
+	qp->rto_retx_left = 0;
+	qp->progress_ns = now_ns;
+	qp->retries = 0;
+}
+
+/* Messages that a transport ACK covers and that are not complete yet. */
+static __always_inline __u32 messages_to_complete(const struct mrc_qp *qp)
+{
+	return (__u16)(qp->acked_msn - qp->work.done_msn);
+}
+
+/*
+ * Moves the left edge over what has arrived, and completes one message that has been acknowledged.
+ * Returns complete_result bits.
+ */
+__noinline int complete_acked(__u32 qp_index, __u64 now_ns)
+{
+	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
+	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);
+	__u32 is_complete = 0, packets, result = COMPLETE_MORE;
+	struct reaped_work reaped;
+	struct mrc_histogram *histogram;
+	__u64 start_ns = 0, bytes;
+
+	if (!qp || !ring)
+		return 0;
+	bpf_spin_lock(&qp->lock);
+	packets = qp->acked_total;
+	bytes = qp->acked_bytes;
+	for (int i = 0; i < COMPLETE_STEPS; i++) {
+		__u32 una = qp->una_psn;
+
+		if (una == qp->next_psn) {
+			result = 0;
+			break;
+		}
+		if (!ring_test(qp->acked_bits, una)) {
+			if (psn_distance(qp->peer_cack_next, una) <= 0) {
+				result = 0;
+				break;
+			}
+			on_packet_acked(qp, una, now_ns);
+		}
+		ring_clear(qp->acked_bits, una);
+		qp->una_psn = una + 1;
+	}
+	if (messages_to_complete(qp)) {
+		__u32 msn = qp->work.done_msn;
+
+		start_ns = work_complete(&qp->work);
+		qp->retries = 0;
+		qp->is_ack_requested = 0;
+		qp->progress_ns = now_ns;
+		qp->outstanding_wimm -= qp->wimm_messages >> (msn & 63) & 1;
+		qp->wimm_messages &= ~(1ULL << (msn & 63));
+		is_complete = 1;
+		if (messages_to_complete(qp))
+			result |= COMPLETE_MORE;
+	}
+	work_reap(&qp->work, &reaped);
+	packets = qp->acked_total - packets;
+	bytes = qp->acked_bytes - bytes;
+	if (is_loss_due(qp, now_ns))
+		result |= COMPLETE_LOSS_DUE;
+	bpf_spin_unlock(&qp->lock);
+	nic_count(MRC_NC_ACKED_PACKETS, packets);
+	nic_count(MRC_NC_ACKED_BYTES, bytes);
+	if (is_complete) {
+		nic_count(MRC_NC_MESSAGES, 1);
+		histogram = lookup0(&message_histogram);
+		if (histogram)
+			histogram_add(histogram, now_ns - start_ns);
+	}
+	if (reaped.is_finished)
+		report_completion(qp_index, reaped.index, reaped.iterations);
+	return result;
+}
+
+/* Under the lock: the common part of complete_acked(): moves the left edge over what is known to be
+ * there.
+ */
+static __always_inline void advance_una(struct mrc_qp *qp)
+{
+	for (int i = 0; i < UNA_STEPS; i++) {
+		__u32 una = qp->una_psn;
+
+		if (una == qp->next_psn || !ring_test(qp->acked_bits, una))
+			break;
+		ring_clear(qp->acked_bits, una);
+		qp->una_psn = una + 1;
+	}
+}
+
+/* Accounts for arrivals in a SACK's bitmap whose own SACK has not come. */
+__noinline int process_sack_bitmap(__u32 qp_index, __u64 now_ns)
+{
+	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
+	struct sack_ctx *sack = lookup0(&sack_ctxs);
+	__u64 bytes;
+	__u32 packets;
+
+	if (!qp || !sack)
+		return 0;
+	bpf_spin_lock(&qp->lock);
+	packets = qp->acked_total;
+	bytes = qp->acked_bytes;
+	for (int i = 0; i < NEW_BITS_PER_SACK && sack->new_bits; i++) {
+		__u32 psn = sack->base + trailing_zeros(sack->new_bits);
+
+		sack->new_bits &= sack->new_bits - 1;
+		/* Another CPU may have processed it in the meantime. */
+		if (is_outstanding(qp, psn))
+			on_packet_acked(qp, psn, now_ns);
+	}
+	packets = qp->acked_total - packets;
+	bytes = qp->acked_bytes - bytes;
+	bpf_spin_unlock(&qp->lock);
+	nic_count(MRC_NC_ACKED_PACKETS, packets);
+	nic_count(MRC_NC_ACKED_BYTES, bytes);
+	return 0;
+}
+
+/*
+ * What a handler that returned NIC_POST_PROCESS leaves to be done, each step in a lock section of
+ * its own; then whether a packet is planned.
+ */
+static __always_inline int post_process(const struct tx_desc *desc)
+{
+	__u32 qp_index = desc->qp_index, result = COMPLETE_MORE, is_due = desc->is_loss_due;
+	struct sack_ctx *sack = lookup0(&sack_ctxs);
+	__u64 now_ns = desc->now_ns;
+	__u32 is_overtaken;
+
+	if (!sack)
+		return 0;
+	if (desc->is_packet_decided) {
+		run_deferred(qp_index, &desc->deferred);
+		return desc->has_packet;
+	}
+	is_overtaken = desc->cause == ACK_KIND_SACK && sack->is_overtaken;
+	if (desc->cause == ACK_KIND_SACK && sack->new_bits)
+		process_sack_bitmap(qp_index, now_ns);
+	for (int i = 0; result & COMPLETE_MORE && i < COMPLETIONS_PER_SACK; i++) {
+		result = complete_acked(qp_index, now_ns);
+		is_due = result & COMPLETE_LOSS_DUE;
+	}
+	if (desc->cause == ACK_KIND_ACK)
+		cc_on_ack(qp_index, desc->model_ns, desc->ack_rtt_ns);
+	if (desc->cause != ACK_KIND_NACK && sack->is_tlp_ack)
+		tlp_acked(qp_index, now_ns);
+	is_due |= is_overtaken; /* a loss changes which path has its turn */
+	for (__u32 i = 0; is_overtaken && i < LOSSES_PER_SACK; i++)
+		is_overtaken = detect_overtaken(qp_index, i, now_ns);
+	for (int i = 0; is_due && i < LOSSES_PER_SACK; i++)
+		is_due = detect_lost(qp_index, MRC_REASON_LOSS, now_ns);
+	return build_next_packet(qp_index);
+}
+
+/*
+ * The responder refuses a message: the QP's work fails (docs/protocol.md, "AETH"). Only the packet
+ * that is refused can say so: one of that PSN and message is in flight.
+ */
+static __noinline int on_nak(__u32 qp_index, __u32 psn, __u32 syndrome, __u32 msn)
+{
+	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
+	__u32 from = MRC_QP_ERROR, status = MRC_STATUS_REMOTE_OPERATION, is_stale;
+
+	if (!qp)
+		return XDP_DROP;
+	bpf_spin_lock(&qp->lock);
+	psn = psn_expand(qp->una_psn, psn);
+	is_stale = qp->state != MRC_QP_RTS || !is_outstanding(qp, psn) ||
+		   TX_SLOT(qp, psn)->msn != (__u16)msn;
+	if (!is_stale)
+		from = qp_to_error(qp);
+	bpf_spin_unlock(&qp->lock);
+	if (is_stale)
+		return nic_drop(MRC_NC_DROP_STALE_ACK);
+	nic_count(MRC_NC_RX_NAK, 1);
+	if (syndrome == WIRE_AETH_NAK_INVALID_REQUEST)
+		status = MRC_STATUS_REMOTE_INVALID_REQUEST;
+	else if (syndrome == WIRE_AETH_NAK_REMOTE_ACCESS)
+		status = MRC_STATUS_REMOTE_ACCESS;
+	if (from != MRC_QP_ERROR)
+		qp_fail(qp_index, from, status);
+	return XDP_DROP;
+}
+
+/*
+ * A transport ACK: completes messages. It stands for the SACK of the packet that completed the last
+ * of them, so it acknowledges everything up to that message's end, and its own EV is the one that
+ * packet came by (docs/protocol.md, "Transport acknowledgement"). Returns a verdict or
+ * NIC_POST_PROCESS.
+ */
+__noinline int on_ack(struct xdp_md *ctx)
+{
+	struct wire_acknowledge *head = frame_exactly(ctx, sizeof(*head));
+	__u32 qp_index, syndrome, psn, msn, is_retransmission, plane = 0, is_stale, is_due = 0;
+	struct sack_ctx *sack = lookup0(&sack_ctxs);
+	struct tx_desc *desc = lookup0(&tx_descs);
+	__u64 now_ns, rtt_ns = 0;
+	struct mrc_histogram *histogram;
+	struct mrc_qp *qp;
+
+	if (!head || !desc || !sack)
+		return nic_drop(MRC_NC_DROP_LENGTH);
+	qp_index = stack_qp_index(&head->stack);
+	qp = bpf_map_lookup_elem(&qps, &qp_index);
+	if (!qp || !stack_is_for(&head->stack, qp->qpn, qp->peer_host))
+		return nic_drop(MRC_NC_DROP_UNKNOWN_QP);
+	psn = bpf_ntohl(head->stack.bth.flags_psn) & WIRE_PSN_MASK;
+	msn = bpf_ntohl(head->syndrome_msn);
+	syndrome = msn >> 24;
+	if (syndrome >= WIRE_AETH_NAK_INVALID_REQUEST && syndrome <= WIRE_AETH_NAK_REMOTE_OPERATION)
+		return on_nak(qp_index, psn, syndrome, msn);
+	if (syndrome & WIRE_AETH_KIND_MASK)
+		return nic_drop(MRC_NC_DROP_OPCODE);
+	is_retransmission = bpf_ntohl(head->stack.bth.flags_psn) & (__u32)WIRE_BTH_RETRANSMISSION
+								       << 24;
+	now_ns = bpf_ktime_get_ns();
+	desc->now_ns = now_ns;
+	desc->model_ns = frame_model_ns(ctx) ?: now_ns;
+	desc->ack_rtt_ns = 0;
+	sack->is_tlp_ack = 0;
+
+	bpf_spin_lock(&qp->lock);
+	psn = psn_expand(qp->una_psn, psn);
+	is_stale = qp->state != MRC_QP_RTS || psn_distance(psn, qp->next_psn) >= 0 ||
+		   qp->next_psn - psn > MRC_PSN_RING ||
+		   (__u16)(TX_SLOT(qp, psn)->msn + 1) != (__u16)msn;
+	if (!is_stale) {
+		if (psn_distance(psn, qp->una_psn) >= 0 && !ring_test(qp->acked_bits, psn)) {
+			struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
+			struct mrc_ev *ev = &qp->evs[EV_INDEX(slot->ev_index)];
+
+			if (!slot->retransmissions && !is_retransmission) {
+				rtt_ns = now_ns - slot->sent_ns;
+				desc->ack_rtt_ns =
+				    full_packet_rtt_ns(qp, slot, sizeof(struct wire_acknowledge),
+						       desc->model_ns - slot->sent_ns);
+				ev->rtt_ns = rtt_ns + rtt_to_full_ns(qp, slot);
+				rtt_update(qp, slot, rtt_ns);
+				plane = ev->plane;
+			}
+			if (slot->retransmissions && !is_retransmission)
+				rack_on_spurious(qp);
+			sack->is_tlp_ack = is_retransmission && slot->loss == MRC_LOSS_TLP;
+		}
+		if (psn_distance(psn + 1, qp->peer_cack_next) > 0)
+			qp->peer_cack_next = psn + 1;
+		if ((__s16)(msn - qp->acked_msn) > 0)
+			qp->acked_msn = msn & 0xffff;
+		is_due = is_loss_due(qp, now_ns);
+	}
+	bpf_spin_unlock(&qp->lock);
+	if (is_stale)
+		return nic_drop(MRC_NC_DROP_STALE_ACK);
+	nic_count(MRC_NC_RX_ACK, 1);
+	if (rtt_ns) {
+		histogram = bpf_map_lookup_elem(&rtt_histogram, &plane);
+		if (histogram)
+			histogram_add(histogram, rtt_ns);
+	}
+	desc->qp_index = qp_index;
+	desc->is_loss_due = is_due;
+	desc->cause = ACK_KIND_ACK;
+	desc->is_packet_decided = 0;
+	return NIC_POST_PROCESS;
+}
+
+/*
+ * The responder refuses one packet: it is sent again at once, on another EV (docs/protocol.md,
+ * "NETH"). Returns a verdict or NIC_POST_PROCESS.
+ */
+__noinline int on_nack(struct xdp_md *ctx)
+{
+	struct wire_nack *head = frame_exactly(ctx, sizeof(*head));
+	__u32 qp_index, psn, entropy, reason, ev_index = 0, status = MRC_STATUS_RETRY_EXCEEDED;
+	__u32 is_stale = 1, is_skipped = 0, from = MRC_QP_ERROR, is_trim;
+	__u32 cwnd_change = MRC_NSCC_NONE;
+	struct tx_desc *desc = lookup0(&tx_descs);
+	struct mrc_qp *qp;
+	__u64 now_ns;
+
+	if (!head || !desc)
+		return nic_drop(MRC_NC_DROP_LENGTH);
+	qp_index = stack_qp_index(&head->stack);
+	qp = bpf_map_lookup_elem(&qps, &qp_index);
+	if (!qp || !stack_is_for(&head->stack, qp->qpn, qp->peer_host))
+		return nic_drop(MRC_NC_DROP_UNKNOWN_QP);
+	psn = bpf_ntohl(head->psn) & WIRE_PSN_MASK;
+	entropy = bpf_ntohl(head->entropy);
+	reason = head->reason;
+	is_trim = reason == WIRE_NACK_TRIMMED || reason == WIRE_NACK_TRIMMED_LASTHOP;
+	now_ns = bpf_ktime_get_ns();
+	desc->now_ns = now_ns;
+	desc->model_ns = frame_model_ns(ctx) ?: now_ns;
+	desc->qp_index = qp_index;
+	desc->cause = ACK_KIND_NACK;
+	desc->is_packet_decided = 0;
+
+	bpf_spin_lock(&qp->lock);
+	psn = psn_expand(qp->una_psn, psn);
+	if (qp->state == MRC_QP_RTS && is_outstanding(qp, psn) && !ring_test(qp->lost_bits, psn)) {
+		struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
+		struct mrc_ev *ev = &qp->evs[EV_INDEX(slot->ev_index)];
+
+		/* Unless it is about an earlier transmission of the packet. */
+		is_stale = ev->entropy != entropy;
+		if (!is_stale) {
+			ev_index = slot->ev_index;
+			slot->loss = MRC_LOSS_NACK;
+			ring_set(qp->lost_bits, psn);
+			qp->lost_count++;
+			qp->inflight--;
+			cwnd_change = nscc_on_nack(&qp->nscc, &qp->cc, desc->model_ns,
+						   slot_nominal_bytes(slot), is_trim);
+			ev_packet_done(qp, ev);
+			path_unlink(qp, slot->path, psn);
+			path_acked(qp, slot->path);
+			if (reason == WIRE_NACK_TRIMMED)
+				is_skipped = ev_skip(ev, MRC_REASON_TRIM, now_ns);
+		}
+		if (reason == WIRE_NACK_NO_BITMAP || reason == WIRE_NACK_NO_PKT_BUFFER ||
+		    reason == WIRE_NACK_NO_RESOURCE) {
+			qp->retries += !is_stale;
+			if (qp->retries > qp->retry_limit)
+				from = qp_to_error(qp);
+		} else if (!is_trim && reason != WIRE_NACK_PSN_OOR_WINDOW) {
+			status = MRC_STATUS_REMOTE_OPERATION;
+			from = qp_to_error(qp);
+		}
+	}
+	desc->is_loss_due = is_loss_due(qp, now_ns);
+	bpf_spin_unlock(&qp->lock);
+	if (from != MRC_QP_ERROR)
+		qp_fail(qp_index, from, status);
+	if (is_stale)
+		return nic_drop(MRC_NC_DROP_STALE_NACK);
+	nic_count(MRC_NC_RX_NACK, 1);
+	cwnd_count_change(cwnd_change);
+	if (is_skipped)
+		ev_count_transition(qp_index, ev_index, MRC_EV_GOOD, MRC_EV_SKIP, MRC_REASON_TRIM);
+	return NIC_POST_PROCESS;
+}
+
+#endif

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Loss detection: RACK and TLP (RFC 8985), RTO (docs/protocol.md, "Loss"). */
+#ifndef MRC_RECOVERY_H
+#define MRC_RECOVERY_H
+
+#include <mrc/psn.h>
+#include "cc.h"
+#include "ev.h"
+#include "nic_maps.h"
+#include "path.h"
+#include "rtt.h"
+
+/*
+ * Under the lock: whether the oldest packet on a path is lost by RACK: one that was sent after it
+ * has arrived, and it has not, a reordering window after it should have. Delays of paths differ by
+ * what queues on them; rttvar measures how much.
+ */
+static __always_inline int is_lost_by_rack(const struct mrc_qp *qp, __u32 index, __u64 now_ns)
+{
+	const struct mrc_tx_slot *slot = TX_SLOT(qp, PATH(qp, index)->head);
+
+	return qp->reo_wnd_min_ns && rack_sent_after(qp, slot) &&
+	       (__s64)(now_ns - rack_deadline_ns(qp, slot)) > 0;
+}
+
+/* Under the lock: whether detect_lost() would find a packet. */
+static __always_inline int is_loss_due(const struct mrc_qp *qp, __u64 now_ns)
+{
+	return qp->busy_paths &&
+	       (path_is_idle(qp, qp->path_oldest) || is_lost_by_rack(qp, qp->path_oldest, now_ns));
+}
+
+/* Under the lock: whether a SACK covers a PSN and says nothing of it. */
+static __always_inline int is_hole(const struct sack_ctx *sack, __u32 psn)
+{
+	__u32 bit = psn - sack->base;
+
+	return bit < 64 && !(sack->bitmap >> bit & 1);
+}
+
+/*
+ * Under the lock: whether the oldest packet on a path is missing from a SACK though the packet that
+ * caused the SACK left after it: by the number of both, and by model time, which is what a shaped
+ * port goes by. A frame of a TX kick is ahead of one that a late drainer delivers.
+ */
+static __always_inline int is_overtaken_on_path(const struct mrc_qp *qp,
+						const struct sack_ctx *sack, __u32 index)
+{
+	const struct mrc_path *path = PATH(qp, index);
+	const struct mrc_tx_slot *slot = TX_SLOT(qp, path->head);
+
+	return path->outstanding && (__s16)(sack->trigger_order - slot->order) > 0 &&
+	       (__s64)(sack->trigger_sent_ns - slot->sent_ns) >= 0 &&
+	       is_hole(sack, slot_psn(qp, path->head));
+}
+
+/*
+ * Under the lock: whether the oldest packet on a path is missing from the ACK of a tail loss probe
+ * that left so long after it that the delays of their paths do not matter.
+ */
+static __always_inline int is_lost_by_tlp(const struct mrc_qp *qp, const struct sack_ctx *sack,
+					  __u32 index)
+{
+	const struct mrc_path *path = PATH(qp, index);
+	const struct mrc_tx_slot *slot = TX_SLOT(qp, path->head);
+
+	return path->outstanding &&
+	       (__s64)(sack->trigger_sent_ns - slot->sent_ns) > (__s64)rtt_pto_ns(qp, slot) &&
+	       is_hole(sack, slot_psn(qp, path->head));
+}
+
+/* What declare_head_lost() defers until the lock is released. */
+struct loss_deferred {
+	__u32 ev;
+	__u32 left; /* state that the EV left; 0: it stays */
+	__u32 cwnd_change;
+};
+
+/*
+ * Under the lock: gives up the oldest packet on a path; its EV leaves, unless nothing is proven,
+ * and a silent path is dead.
+ */
+static __always_inline void declare_head_lost(struct mrc_qp *qp, __u32 index, __u32 loss,
+					      __u32 reason, int is_idle_path, __u64 now_ns,
+					      struct loss_deferred *deferred)
+{
+	struct mrc_path *path = PATH(qp, index);
+	__u32 psn = slot_psn(qp, path->head);
+	struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
+
+	path_unlink(qp, index, psn);
+	if (path->outstanding) {
+		/* Others have their turn before its next packet is looked at. */
+		path_dequeue(qp, index);
+		path_enqueue(qp, index);
+	}
+	slot->loss = loss;
+	ring_set(qp->lost_bits, psn);
+	qp->lost_count++;
+	qp->inflight--;
+	deferred->cwnd_change = nscc_on_inferred_loss(&qp->nscc, &qp->cc, slot_nominal_bytes(slot));
+	deferred->ev = slot->ev_index;
+	ev_packet_done(qp, &qp->evs[EV_INDEX(deferred->ev)]);
+	if (loss == MRC_LOSS_TLP)
+		return;
+	qp->evs[EV_INDEX(deferred->ev)].lost_packets++;
+	deferred->left = ev_mark_bad(qp, deferred->ev, reason, now_ns);
+	/* Only with an EV that will be probed: its return is what ends that. */
+	path->is_dead |= is_idle_path && deferred->left;
+}
+
+static __always_inline void run_loss_deferred(const struct mrc_qp *qp, __u32 qp_index,
+					      const struct loss_deferred *deferred, __u32 reason)
+{
+	cwnd_count_change(deferred->cwnd_change);
+	if (!deferred->left)
+		return;
+	path_suspect(qp, qp->evs[EV_INDEX(deferred->ev)].entropy);
+	ev_report_transition(qp_index, deferred->ev, deferred->left, MRC_EV_ASSUMED_BAD, reason);
+}
+
+/*
+ * Declares at most one packet lost: of the path that has been silent for longest, or at a time-out
+ * of any path. Returns 1 when there may be more.
+ */
+__noinline int detect_lost(__u32 qp_index, __u32 reason, __u64 now_ns)
+{
+	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
+	__u32 index, is_lost = 0, is_idle_path = 0, loss = MRC_LOSS_SACK;
+	struct loss_deferred deferred = {};
+
+	if (!qp)
+		return 0;
+	bpf_spin_lock(&qp->lock);
+	index = qp->path_oldest;
+	if (reason == MRC_REASON_LOSS && qp->busy_paths && path_is_idle(qp, index)) {
+		is_lost = is_idle_path = 1;
+	} else {
+		if (reason == MRC_REASON_TIMEOUT)
+			loss = MRC_LOSS_TIMEOUT;
+		for (__u32 i = 0; i < LOSS_PATHS && i < qp->busy_paths; i++) {
+			__u64 sent_ns = TX_SLOT(qp, PATH(qp, index)->head)->sent_ns;
+
+			is_lost = reason == MRC_REASON_LOSS
+				      ? is_lost_by_rack(qp, index, now_ns)
+				      : (__s64)(now_ns - sent_ns) > (__s64)rtt_rto_ns(qp);
+			if (is_lost)
+				break;
+			index = PATH(qp, index)->newer;
+		}
+		is_idle_path = reason == MRC_REASON_TIMEOUT;
+	}
+	if (is_lost) {
+		declare_head_lost(qp, index, loss, reason, is_idle_path, now_ns, &deferred);
+		qp->rto_retx_left += loss == MRC_LOSS_TIMEOUT;
+		if (!is_idle_path)
+			rack_on_loss(qp);
+	}
+	bpf_spin_unlock(&qp->lock);
+	run_loss_deferred(qp, qp_index, &deferred, reason);
+	return is_lost;
+}
+
+/*
+ * A tail loss probe is acknowledged: the packet that it repeats was lost, or its ACK was. The EV
+ * that the packet had been sent on before leaves, and is probed.
+ */
+__noinline int tlp_acked(__u32 qp_index, __u64 now_ns)
+{
+	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
+	struct loss_deferred deferred = {};
+
+	if (!qp)
+		return 0;
+	bpf_spin_lock(&qp->lock);
+	deferred.ev = qp->tlp_ev;
+	qp->tlp_ev = TLP_EV_NONE;
+	if (deferred.ev != TLP_EV_NONE)
+		deferred.left = ev_mark_bad(qp, deferred.ev, MRC_REASON_LOSS, now_ns);
+	bpf_spin_unlock(&qp->lock);
+	run_loss_deferred(qp, qp_index, &deferred, MRC_REASON_LOSS);
+	return 0;
+}
+
+/*
+ * Declares at most one packet lost that the packet of the SACK has overtaken; a TLP has overtaken
+ * what was sent before it on every path. Returns 1 when there may be more.
+ */
+__noinline int detect_overtaken(__u32 qp_index, __u32 step, __u64 now_ns)
+{
+	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
+	struct sack_ctx *sack = lookup0(&sack_ctxs);
+	__u32 index, is_lost, is_more;
+	struct loss_deferred deferred = {};
+
+	if (!qp || !sack)
+		return 0;
+	bpf_spin_lock(&qp->lock);
+	index = sack->is_tlp_ack ? qp->path_oldest : sack->overtaken_path;
+	is_lost = qp->busy_paths && (sack->is_tlp_ack ? is_lost_by_tlp(qp, sack, index)
+						      : is_overtaken_on_path(qp, sack, index));
+	is_more = is_lost || (sack->is_tlp_ack && step < qp->busy_paths);
+	if (is_lost) {
+		declare_head_lost(qp, index, MRC_LOSS_SACK, MRC_REASON_LOSS, 0, now_ns, &deferred);
+	} else if (is_more) {
+		path_dequeue(qp, index);
+		path_enqueue(qp, index);
+	}
+	bpf_spin_unlock(&qp->lock);
+	run_loss_deferred(qp, qp_index, &deferred, MRC_REASON_LOSS);
+	return is_more;
+}
+
+/*
+ * Nothing was acknowledged for a PTO though packets are in flight, and nothing has been since the
+ * clock found that out: the oldest of the path that has been silent for longest is sent
+ * once more, on another path. Its SACK shows what arrived of all that was sent long before it.
+ */
+__noinline int tlp_retransmit(__u32 qp_index, __u64 now_ns)
+{
+	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
+	__u32 left_ev = 0, left = 0;
+	struct loss_deferred deferred = {};
+
+	if (!qp)
+		return 0;
+	bpf_spin_lock(&qp->lock);
+	if (qp->is_tlp_due && qp->busy_paths) {
+		/* The probe before this one was not answered: nor was the packet that it repeats.
+		 */
+		if (qp->tlp_count && qp->tlp_ev != TLP_EV_NONE)
+			left = ev_mark_bad(qp, qp->tlp_ev, MRC_REASON_LOSS, now_ns);
+		left_ev = qp->tlp_ev;
+		qp->is_tlp_due = 0;
+		qp->tlp_count++;
+		qp->tlp_ev = TX_SLOT(qp, PATH(qp, qp->path_oldest)->head)->ev_index;
+		qp->rto_retx_left = 1;
+		declare_head_lost(qp, qp->path_oldest, MRC_LOSS_TLP, MRC_REASON_NONE, 0, now_ns,
+				  &deferred);
+		deferred.ev = left_ev;
+		deferred.left = left;
+	}
+	bpf_spin_unlock(&qp->lock);
+	run_loss_deferred(qp, qp_index, &deferred, MRC_REASON_LOSS);
+	return 0;
+}
+
+#endif

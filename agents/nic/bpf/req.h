@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The requester: turns work requests into packets and feedback into the next packet
+ * (docs/protocol.md, "Requester").
+ *
+ * Everything about a packet that is in flight is in tx[psn % MRC_PSN_RING]; two rings of bits say
+ * whether it has been acknowledged or declared lost.
+ */
+#ifndef MRC_REQ_H
+#define MRC_REQ_H
+
+#include <mrc/psn.h>
+#include "cc.h"
+#include "ev.h"
+#include "nic_maps.h"
+#include "packet.h"
+#include "qp.h"
+#include "req_state.h"
+#include "rto_timer.h"
+#include "work.h"
+#include "xmit.h"
+
+enum {
+	COMPLETIONS_PER_SACK = 64, /* message ends one SACK can uncover */
+	LOSSES_PER_SACK = 16,
+	IDLE_WINDOW_SHARE = 8,	 /* part of the window that may lie idle until the timer expires */
+	IDLE_WINDOW_NS = 100000, /* more than that too for so long, while nothing is lost ... */
+	IDLE_WINDOW_RTT_SHARE = 2, /* ... and, unshaped, for that part of a round trip */
+	NEW_BITS_PER_SACK = 16,	   /* the rest is in the next SACK's bitmap as well */
+};
+
+/* Fills the slot of a new packet, and moves on in the work request. */
+static __always_inline void fill_tx_slot(struct mrc_qp *qp, const struct mrc_work *work,
+					 struct mrc_tx_slot *slot, __u64 now_ns)
+{
+	struct work_segment segment = work_next_segment(&qp->work, work, qp->pmtu_bytes);
+
+	if (segment.is_first && work->has_immediate) {
+		qp->next_rqmsn++;
+		qp->outstanding_wimm++;
+		qp->wimm_messages |= 1ULL << (segment.msn & 63);
+	}
+	slot->local_offset = segment.local_offset;
+	slot->remote_offset = segment.remote_offset;
+	slot->length = segment.length;
+	slot->msn = segment.msn;
+	slot->rqmsn = qp->next_rqmsn;
+	slot->work_index = segment.work_index;
+	slot->retransmissions = 0;
+	slot->loss = MRC_LOSS_NONE;
+	if (segment.is_last)
+		slot->opcode =
+		    (segment.is_first ? WIRE_WRITE_ONLY : WIRE_WRITE_LAST) + !!work->has_immediate;
+	else
+		slot->opcode = segment.is_first ? WIRE_WRITE_FIRST : WIRE_WRITE_MIDDLE;
+	work_advance(&qp->work, work, &segment, now_ns);
+}
+
+/* PSN of the oldest packet that waits for retransmission; only with lost_count > 0. */
+static __always_inline __u32 oldest_lost(struct mrc_qp *qp)
+{
+	__u32 una = qp->una_psn;
+
+	for (__u32 i = 0; i < MRC_PSN_WORDS; i++) {
+		__u64 bits = ring_window(qp->lost_bits, una + i * 64);
+
+		if (bits)
+			return una + i * 64 + trailing_zeros(bits);
+	}
+	return una;
+}
+
+/* Full packets that the window lets go, about. */
+static __always_inline __u16 window_packets(const struct mrc_qp *qp)
+{
+	__u32 packets = qp->nscc.cwnd_bytes >> (qp->pmtu_shift & 31);
+
+	return packets < MRC_PSN_RING ? packets : MRC_PSN_RING;
+}
+
+/*
+ * Under the lock, after a frame that could be used was: whether there is credit beyond it that no
+ * frame will come for. A little is that of a SACK overtaken by a later one, and much of it, for a
+ * moment, that of a burst of them on another plane: their own frames come at once, and every one
+ * of a TX kick costs a system call and a pool of pages. It is the credit that has to lie
+ * idle for a while, whether there was anything to send or not: as a PSN window opens again, little
+ * is in flight that could bring frames. What does stay unused the timer will notice.
+ *
+ * An unshaped lab is as fast as its CPUs, so a round trip is what they make it, and what they spend
+ * on kicks is taken from the traffic. In a shaped one they have time, and a small window that
+ * grows must not wait: its rivals would not.
+ */
+static __always_inline int is_window_idle(struct mrc_qp *qp, struct mrc_work_ring *ring,
+					  __u64 now_ns)
+{
+	__s64 idle_bytes = nscc_credit_bytes(&qp->nscc);
+	__u64 wait_ns = IDLE_WINDOW_NS;
+
+	if (idle_bytes < qp->idle_min_bytes)
+		qp->idle_min_bytes = idle_bytes;
+	if (idle_bytes <= (__s64)(qp->nscc.cwnd_bytes / IDLE_WINDOW_SHARE)) {
+		qp->idle_since_ns = 0;
+		return 0;
+	}
+	if (!qp->idle_since_ns)
+		qp->idle_since_ns = now_ns;
+	if (!fabric_config.is_shaped && qp->rtt_ns / IDLE_WINDOW_RTT_SHARE > wait_ns)
+		wait_ns = qp->rtt_ns / IDLE_WINDOW_RTT_SHARE;
+	return qp->lost_count ||
+	       (has_packet_to_send(qp, ring) && now_ns - qp->idle_since_ns > wait_ns);
+}
+
+/*
+ * Under the lock: decides the next packet of a QP, a retransmission first, and writes it into
+ * `plan`, whose times the caller has set. Returns whether there is one. Also decides whether more
+ * packets could leave than this one, and whether the QP's timer must be started.
+ */
+static __always_inline int build_next_packet_locked(struct mrc_qp *qp, struct mrc_work_ring *ring,
+						    const struct mrc_nic_control *control,
+						    struct mrc_nic_paths *paths,
+						    struct tx_desc *desc)
+{
+	int has_packet = 0, is_ready, is_ack_request, ev;
+
+	__builtin_memset(&desc->deferred, 0, sizeof(desc->deferred));
+	desc->deferred.restored_ev = -1;
+	if (qp->state != MRC_QP_RTS)
+		return 0;
+	if (!qp->inflight)
+		desc->deferred.is_drifted = cc_on_drained(qp);
+	work_next(&qp->work, ring); /* a request that was stopped makes way for the next */
+	is_ready = qp->lost_count || has_packet_to_send(qp, ring);
+	is_ack_request = !is_ready && !qp->is_ack_requested && is_ack_missing(qp);
+	if (is_ack_request || (is_ready && window_is_open(qp))) {
+		__u32 psn = qp->lost_count ? oldest_lost(qp) : qp->next_psn - is_ack_request;
+		struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
+		struct mrc_work *work;
+
+		/* One packet each of many QPs is not to leave on one plane. */
+		if (!qp->inflight)
+			qp->next_plane = paths->next_plane;
+		ev = ev_select(qp, paths, usable_planes(control, qp),
+			       qp->lost_count ? slot->path : -1, desc->now_ns,
+			       &desc->deferred.restored_ev);
+		if (ev < 0) {
+			desc->deferred.is_blocked = 1;
+			goto unsent;
+		}
+		if (!qp->inflight)
+			paths->next_plane = qp->next_plane;
+		if (is_ack_request) {
+			slot->loss = MRC_LOSS_ACK;
+			qp->is_ack_requested = 1;
+		} else if (qp->lost_count) {
+			ring_clear(qp->lost_bits, psn);
+			qp->lost_count--;
+			qp->rto_retx_left -= !!qp->rto_retx_left;
+			if (slot->retransmissions < 255)
+				slot->retransmissions++;
+		} else {
+			fill_tx_slot(qp, work_current(&qp->work, ring), slot, desc->now_ns);
+			qp->next_psn++;
+			qp->is_ack_requested = 0;
+		}
+		if (!qp->inflight)
+			qp->progress_ns = desc->now_ns;
+		if (!is_ack_request) {
+			qp->inflight++;
+			nscc_on_send(&qp->nscc, slot_nominal_bytes(slot));
+			slot->sent_ns = desc->model_ns;
+			qp->last_sent_ns = desc->now_ns;
+			slot->acked_at_send = qp->acked_total;
+			slot->window_packets = window_packets(qp);
+			slot->order = qp->sent_order++;
+			slot->ev_index = ev;
+			ev_packet_sent(qp, &qp->evs[EV_INDEX(ev)]);
+			slot->path = qp->evs[EV_INDEX(ev)].path;
+			path_sent(qp, slot->path, psn);
+		}
+
+		work = &ring->entries[slot->work_index & (MRC_WORK_RING - 1)];
+		desc->psn = psn;
+		desc->entropy = qp->evs[EV_INDEX(ev)].entropy;
+		desc->plane = qp->evs[EV_INDEX(ev)].plane;
+		desc->local_offset = slot->local_offset;
+		desc->remote_offset = slot->remote_offset;
+		desc->length = slot->length;
+		desc->msn = slot->msn;
+		desc->rqmsn = slot->rqmsn;
+		desc->opcode = slot->opcode;
+		desc->loss = slot->loss;
+		desc->immediate = work->immediate;
+		desc->requests_sack = qp->requests_sack && (nscc_asks_sack(&qp->nscc, &qp->cc) ||
+							    slot->opcode >= WIRE_WRITE_LAST);
+		desc->r_key = work->r_key;
+		desc->dmalen = work->length;
+		desc->template_hi = qp->template_hi;
+		desc->template_lo = qp->template_lo;
+		desc->is_local = qp->is_local;
+		desc->peer_host = qp->peer_host;
+		desc->peer_qpn = qp->peer_qpn;
+		has_packet = 1;
+	}
+unsent:
+	work_next(&qp->work, ring);
+	work_reap(&qp->work, &desc->deferred.reaped);
+	if (is_window_idle(qp, ring, desc->now_ns) && !desc->deferred.is_blocked &&
+	    !qp->is_kick_pending) {
+		qp->is_kick_pending = 1;
+		desc->deferred.tx_budget = packets_allowed(qp);
+	}
+	if (!qp->is_timer_armed &&
+	    (qp->inflight || qp->is_ack_requested || desc->deferred.is_blocked)) {
+		qp->is_timer_armed = 1;
+		desc->deferred.is_timer_due = 1;
+	}
+	return has_packet;
+}
+
+static __always_inline void run_deferred(__u32 qp_index, const struct tx_deferred *deferred)
+{
+	if (deferred->is_blocked)
+		nic_count(MRC_NC_DROP_NO_EV, 1);
+	if (deferred->is_drifted)
+		nic_count(MRC_NC_CC_DRIFT, 1);
+	if (deferred->is_timer_due)
+		rto_timer_start(qp_index);
+	if (deferred->restored_ev >= 0)
+		ev_count_transition(qp_index, deferred->restored_ev, MRC_EV_SKIP, MRC_EV_GOOD,
+				    MRC_REASON_TURN);
+	if (deferred->tx_budget)
+		nic_event(MRC_EVENT_KICK, qp_index, deferred->tx_budget, 0, 0);
+	if (deferred->reaped.is_finished)
+		report_completion(qp_index, deferred->reaped.index, deferred->reaped.iterations);
+}
+
+/* build_next_packet_locked() for a caller that does not hold the lock. */
+__noinline int build_next_packet(__u32 qp_index)
+{
+	struct mrc_qp *qp = qp_find(qp_index);
+	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);
+	struct mrc_nic_control *control = lookup0(&nic_control);
+	struct mrc_nic_paths *paths = lookup0(&nic_paths);
+	struct tx_desc *desc = lookup0(&tx_descs);
+	int has_packet;
+
+	if (!qp || !ring || !control || !paths || !desc)
+		return 0;
+	bpf_spin_lock(&qp->lock);
+	has_packet = build_next_packet_locked(qp, ring, control, paths, desc);
+	bpf_spin_unlock(&qp->lock);
+	run_deferred(qp_index, &desc->deferred);
+	return has_packet;
+}
+
+/*
+ * Makes the frame, whatever it held, the packet that was decided. Called by the program itself and
+ * not by the handlers, whose stack it would share.
+ */
+__noinline int xmit_data(struct xdp_md *ctx)
+{
+	struct tx_desc *desc = lookup0(&tx_descs);
+	struct tx_format format = {.stack_bytes = sizeof(struct wire_write)};
+	struct wire_write *head;
+
+	if (!desc)
+		return XDP_DROP;
+	format.head_bytes = write_header_bytes(desc->opcode);
+	format.dscp = desc->loss ? MRC_DSCP_TRIMMABLE_RETX : MRC_DSCP_TRIMMABLE;
+	format.flags_psn = (__u32)WIRE_BTH_TIMESTAMP << 24 | (desc->psn & WIRE_PSN_MASK);
+	if (desc->loss)
+		format.flags_psn |= (__u32)WIRE_BTH_RETRANSMISSION << 24;
+	if (desc->requests_sack)
+		format.flags_psn |= (__u32)WIRE_BTH_ACK_REQUEST << 24;
+	head = tx_data_begin(ctx, desc, desc->plane, &format);
+	if (!head)
+		return nic_drop(MRC_NC_DROP_LENGTH);
+	head->rqmsn = bpf_htons(desc->rqmsn);
+	head->msn = bpf_htons(desc->msn);
+	head->tx_timestamp = bpf_htons(desc->now_ns >> 7);
+	head->timestamp_type = bpf_htons(WIRE_TIMESTAMP_128NS);
+	head->va = bpf_cpu_to_be64(desc->remote_offset);
+	head->r_key = bpf_htonl(desc->r_key);
+	head->dmalen = bpf_htonl(desc->dmalen);
+	return tx_data_end(ctx, desc, desc->plane, format.head_bytes,
+			   format.head_bytes > sizeof(*head));
+}
+
+#endif

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The retransmission timer of a QP. It also detects congestion window that nothing uses. A timer
+ * cannot send, so it decides and requests a TX kick.
+ */
+#ifndef MRC_RTO_TIMER_H
+#define MRC_RTO_TIMER_H
+
+#include <mrc/verifier.h>
+#include "cc.h"
+#include "nic_maps.h"
+#include "path.h"
+#include "qp.h"
+#include "recovery.h"
+#include "req_state.h"
+#include "rtt.h"
+
+enum {
+	RTO_TIMER_EXPIRIES_PER_RTO = 4,
+	RTO_TIMER_MIN_SHARE = 16, /* of an interval: no two are closer */
+	RTO_BACKOFF_SHIFT_MAX = 25,
+	RTO_MAX_S = 3600, /* no time-out grows beyond this */
+	/*
+	 * Packets one time-out declares lost. A few restart the acknowledgements, which then show
+	 * what else is lost; all of them would condemn every EV in use whenever the machine pauses.
+	 */
+	LOSSES_PER_RTO = 8,
+};
+
+#define RTO_MAX_NS (RTO_MAX_S * 1000000000ULL)
+
+/*
+ * The time-out in force: the base one for the first linear_count in a row, then twice as long each
+ * time, exponential_count times.
+ */
+static __always_inline __u64 rto_backoff_ns(const struct mrc_qp *qp)
+{
+	__u32 shift = qp->retries < qp->linear_count ? 0 : qp->retries - qp->linear_count;
+	__u64 rto_ns;
+
+	if (shift > qp->exponential_count)
+		shift = qp->exponential_count;
+	if (shift > RTO_BACKOFF_SHIFT_MAX)
+		shift = RTO_BACKOFF_SHIFT_MAX;
+	rto_ns = rtt_rto_ns(qp) << shift;
+	return rto_ns < RTO_MAX_NS ? rto_ns : RTO_MAX_NS;
+}
+
+static __always_inline __u64 rto_timer_interval_ns(const struct mrc_qp *qp)
+{
+	__u64 interval_ns = qp->rto_ns / RTO_TIMER_EXPIRIES_PER_RTO;
+
+	return qp->pto_min_ns && qp->pto_min_ns < interval_ns ? qp->pto_min_ns : interval_ns;
+}
+
+/*
+ * Under the lock, with packets in flight: when the next tail loss probe is due: a PTO after the
+ * last packet left, and when acknowledgements that were still coming then have ceased.
+ */
+static __always_inline __u64 tlp_deadline_ns(const struct mrc_qp *qp)
+{
+	const struct mrc_tx_slot *slot = TX_SLOT(qp, PATH(qp, qp->path_oldest)->head);
+
+	return rtt_larger(qp->last_sent_ns + rtt_pto_ns(qp, slot),
+			  qp->progress_ns + qp->srtt_ns / PTO_RTT_SHARE);
+}
+
+/* Under the lock, with packets in flight: whether a tail loss probe is due. */
+static __always_inline int is_tlp_due(const struct mrc_qp *qp, __u64 now_ns)
+{
+	return qp->pto_min_ns && !qp->is_tlp_due && !qp->lost_count &&
+	       (__s64)(now_ns - tlp_deadline_ns(qp)) > 0;
+}
+
+/*
+ * Under the lock, with window and something to send: packets worth a TX kick. While
+ * acknowledgements come they carry what there is to send, and a little credit is always on its way:
+ * then a look now and then will do, in an unshaped lab for what nothing has spent since the last.
+ */
+static __always_inline __u32 tx_budget_of_timer(struct mrc_qp *qp, __u64 now_ns)
+{
+	int is_idle_path = (__s64)(now_ns - qp->progress_ns) >= (__s64)rto_timer_interval_ns(qp);
+	__u32 frames;
+
+	if (!is_idle_path &&
+	    (__s64)(now_ns - qp->timer_kick_ns) < (__s64)(qp->rto_ns / RTO_TIMER_EXPIRIES_PER_RTO))
+		return qp->rto_retx_left;
+	frames = is_idle_path || fabric_config.is_shaped
+		     ? packets_allowed(qp)
+		     : packets_for_credit(qp, qp->idle_min_bytes);
+	qp->timer_kick_ns = now_ns;
+	qp->idle_min_bytes = nscc_credit_bytes(&qp->nscc);
+	return frames < qp->rto_retx_left ? qp->rto_retx_left : frames;
+}
+
+/*
+ * Under the lock: when the timer is to expire next: as the first packet is lost by RACK, a tail
+ * loss probe or the RTO is due, and after an interval at the latest, for window that nothing uses.
+ */
+static __always_inline __u64 rto_timer_delay_ns(struct mrc_qp *qp, __u64 now_ns)
+{
+	__u64 delay_ns = rto_timer_interval_ns(qp), least_ns = delay_ns / RTO_TIMER_MIN_SHARE;
+	__u32 index = qp->path_oldest;
+	__s64 left_ns, probe_ns;
+
+	if (!qp->inflight)
+		return delay_ns;
+	left_ns = qp->progress_ns + rto_backoff_ns(qp) - now_ns;
+	probe_ns = tlp_deadline_ns(qp) - now_ns;
+	if (qp->pto_min_ns && !qp->is_tlp_due && probe_ns < left_ns)
+		left_ns = probe_ns;
+	if (left_ns < (__s64)delay_ns)
+		delay_ns = left_ns < (__s64)least_ns ? least_ns : left_ns;
+	for (__u32 i = 0; qp->reo_wnd_min_ns && i < LOSS_PATHS && i < qp->busy_paths; i++) {
+		const struct mrc_path *path = PATH(qp, index);
+		const struct mrc_tx_slot *slot = TX_SLOT(qp, path->head);
+
+		left_ns = rack_deadline_ns(qp, slot) - now_ns;
+		if (rack_sent_after(qp, slot) && left_ns < (__s64)delay_ns)
+			delay_ns = left_ns < (__s64)least_ns ? least_ns : left_ns;
+		index = path->newer;
+		LOOP_ENDS(i);
+	}
+	return delay_ns;
+}
+
+static int rto_timer_expired(void *map, __u32 *key, struct mrc_qp *given)
+{
+	struct mrc_qp *qp = TIMER_ELEMENT(&qps, key);
+	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, key);
+	__u32 qp_index = *key, wanted = 0, is_failed = 0, is_expired = 0, is_idle = 0, is_orphan,
+	      is_tlp = 0, losses = 0;
+	struct mrc_nic_control *control = lookup0(&nic_control);
+	__u64 now_ns = bpf_ktime_get_ns(), delay_ns;
+
+	(void)map;
+	(void)given;
+	if (!qp || !ring || !control)
+		return 0;
+	is_orphan = is_agent_dead(control, now_ns);
+	bpf_spin_lock(&qp->lock);
+	qp->timer_expired_ns = now_ns;
+	if (qp->state != MRC_QP_RTS) {
+		is_idle = 1;
+	} else if (is_orphan) {
+		is_failed = 1;
+		qp->state = MRC_QP_ERROR;
+	} else if (qp->inflight || (is_ack_missing(qp) && !has_packet_to_send(qp, ring))) {
+		is_expired = (__s64)(now_ns - qp->progress_ns) > (__s64)rto_backoff_ns(qp);
+		if (is_expired) {
+			qp->progress_ns = now_ns;
+			qp->retries++;
+			qp->is_ack_requested = 0;
+			is_failed = qp->retries > qp->retry_limit;
+			if (is_failed)
+				qp->state = MRC_QP_ERROR;
+		}
+	} else {
+		is_idle = !qp->lost_count && !has_packet_to_send(qp, ring);
+	}
+	if (is_idle || is_failed)
+		qp->is_timer_armed = 0;
+	bpf_spin_unlock(&qp->lock);
+
+	if (is_failed) {
+		qp_fail(qp_index, MRC_QP_RTS,
+			is_orphan ? MRC_STATUS_FLUSHED : MRC_STATUS_RETRY_EXCEEDED);
+		return 0;
+	}
+	if (is_idle)
+		return 0;
+	for (; losses < LOSSES_PER_RTO; losses++) {
+		if (!detect_lost(qp_index, is_expired ? MRC_REASON_TIMEOUT : MRC_REASON_LOSS,
+				 now_ns))
+			break;
+	}
+	bpf_spin_lock(&qp->lock);
+	is_tlp = !is_expired && qp->inflight && is_tlp_due(qp, now_ns);
+	if (is_tlp)
+		qp->is_tlp_due = 1;
+	delay_ns = rto_timer_delay_ns(qp, now_ns);
+	if (window_is_open(qp) && (qp->lost_count || has_packet_to_send(qp, ring))) {
+		wanted = tx_budget_of_timer(qp, now_ns);
+		wanted = wanted < losses ? losses : wanted;
+		qp->is_kick_pending |= !!wanted;
+	} else if (is_ack_missing(qp) && !qp->is_ack_requested) {
+		wanted = 1;
+	}
+	bpf_spin_unlock(&qp->lock);
+	if (is_tlp && !wanted)
+		wanted = 1;
+	if (wanted)
+		nic_event(MRC_EVENT_KICK, qp_index, wanted, 0, 0);
+	bpf_timer_start(&qp->timer, delay_ns, 0);
+	return 0;
+}
+
+/* Starts the timer of a QP whose is_timer_armed the caller has just set. */
+static __noinline int rto_timer_start(__u32 qp_index)
+{
+	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
+
+	if (!qp)
+		return 0;
+	qp->timer_expired_ns = bpf_ktime_get_ns();
+	qp_timer_start(&qp->timer, &qps, rto_timer_expired, rto_timer_interval_ns(qp));
+	return 0;
+}
+
+/* Starts a timer that should fire and does not: see qp_timer_has_stopped(). */
+static __noinline int rto_timer_check(__u32 qp_index)
+{
+	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
+
+	if (!qp || !qp->is_timer_armed || !qp_timer_has_stopped(qp->timer_expired_ns, qp->rto_ns))
+		return 0;
+	nic_count(MRC_NC_CLOCK_RESTARTS, 1);
+	return rto_timer_start(qp_index);
+}
+
+#endif
