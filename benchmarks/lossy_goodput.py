@@ -1,7 +1,7 @@
 """Goodput of 4 MiB messages with loss on every link, as a share of the goodput without.
 
 Each link loses 0.1 % of all frames in each direction, SACKs among them: a packet crosses four links and its
-SACK four more. What is sent again must be about what was lost: a requestor that takes delay for loss would
+SACK four more. What is sent again must be about what was lost: a requester that takes delay for loss would
 show by many more.
 """
 

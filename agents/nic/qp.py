@@ -49,7 +49,7 @@ class QpAttributes:
         seed: of the order in which EVs are first used.
         first_psn: PSN of the first packet sent; drawn at random where it is left out.
         peer_first_psn: PSN of the first packet expected; needed on the way to RTR at the latest.
-        mpr: maximum PSN range as requestor, in units of 128 PSNs; at most the peer's mpr_dest.
+        mpr: maximum PSN range as requester, in units of 128 PSNs; at most the peer's mpr_dest.
         mpr_dest: the same as responder: what this side tracks.
         dynamic_mpr: 1 where both sides let the responder change the range by its SACKs.
         max_wimm: WRITEs with immediate that may be outstanding; at most the peer's max_wimm_dest.

@@ -14,7 +14,7 @@ MESSAGE_COMPLETION_SECONDS: Final = Metric(
     MetricType.HISTOGRAM,
     "seconds",
     _NODE,
-    "Time from the first packet of a message to the acknowledgement of its last, at the requestor.",
+    "Time from the first packet of a message to the acknowledgement of its last, at the requester.",
     MESSAGE_COMPLETION,
 )
 PACKET_RTT_SECONDS: Final = Metric(

@@ -14,7 +14,7 @@
     traffic_class            DSCP classes, ECN, tunnel rules
     timestamp received_bytes the clock and the byte count that SACKs reflect and carry
     nscc dcqcn               arithmetic of congestion control
-    requestor responder      both ends of a QP; ev_partition: the states of its EVs
+    requester responder      both ends of a QP; ev_partition: the states of its EVs
     port lossless            a shaped port; a network of them under PFC or credits
     fault_rules              what link faults do to frames
 

@@ -153,7 +153,7 @@ class Peth(Header):
 
     Args:
         probe_id: comes back in Seth.ack_psn_offset.
-        tx_timestamp: the requestor's clock, modulo 2^16.
+        tx_timestamp: the requester's clock, modulo 2^16.
         vendor_info: 0.
         source_qpn_low: low 16 bits of the sender's QPN, informational.
         destination_qpn_low: low 16 bits of the receiver's QPN, informational.

@@ -51,7 +51,7 @@ class ReferenceResponder:
         done: messages complete, with all before them.
         done_psn: counter of the last packet of the last of them.
         owes_ack: messages are done that no ACK has told of.
-        probes_reverse: every so many packets that no answer hurries for, a reverse probe is sent.
+        probes_reverse: every so many packets that no answer hurries for, a ACK-path probe is sent.
         since_probe: such packets since the last one.
     """
 

@@ -1,4 +1,4 @@
-"""The SACK bitmap: how a responder builds it, what a requestor may read from it.
+"""The SACK bitmap: how a responder builds it, what a requester may read from it.
 
     cack_psn                base = cack_psn + sack_offset
        |                    |

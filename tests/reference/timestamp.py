@@ -1,4 +1,4 @@
-"""The 16-bit clock that a requestor writes into TSETH, PETH and ERTH and gets back.
+"""The 16-bit clock that a requester writes into TSETH, PETH and ERTH and gets back.
 
     unit       fine, 128 ns     coarse, 8192 ns (ours; the bit only says "the deployment's")
     wraps at   8.39 ms          537 ms

@@ -87,7 +87,7 @@ class Tseth(Header):
     """Timestamp header, 4 bytes; the responder reflects it and never interprets it.
 
     Args:
-        tx_timestamp: the requestor's clock when the packet left, modulo 2^16.
+        tx_timestamp: the requester's clock when the packet left, modulo 2^16.
         is_coarse: the unit is the deployment's; else 128 ns.
         format_type: FormatType.TIMESTAMP.
     """

@@ -16,7 +16,7 @@ class EvTransition:
 
     Attributes:
         time_ns: when the kernel saw it.
-        host, peer: names of the requestor and the responder of the QP.
+        host, peer: names of the requester and the responder of the QP.
         qpn: QP number at *host*.
         entropy: the EV, 32 bits.
         before, after: states.

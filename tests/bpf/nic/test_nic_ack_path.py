@@ -1,4 +1,4 @@
-"""Reverse EVs: where a responder answers, and how it finds out where answers arrive."""
+"""ACK-path EVs: where a responder answers, and how it finds out where answers arrive."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -153,7 +153,7 @@ def test_probe_without_an_answer_sends_answers_back_to_the_packets_own_evs(recei
         receiver.until_probe()  # not answered, like all that follow
     assert len(receiver.known) == PLANES
     for _ in range(2 * PLANES):
-        receiver.until_probe()  # a probe of the reverse EV itself, then the turn that gives it up
+        receiver.until_probe()  # a probe of the ACK-path EV itself, then the turn that gives it up
     assert not receiver.known
     for plane in range(PLANES):
         receiver.deliver(plane)
@@ -223,7 +223,7 @@ def test_sender_with_little_under_way_is_not_kept_waiting(receiver: Receiver) ->
 
 @pytest.mark.parametrize("is_duplicate", [True, False], ids=["duplicate", "retransmission"])
 def test_what_is_sent_again_is_answered_on_its_own_ev(receiver: Receiver, is_duplicate: bool) -> None:
-    """Answers before it may have been lost on the reverse EV, and a silent sender asks in no other way."""
+    """Answers before it may have been lost on the ACK-path EV, and a silent sender asks in no other way."""
     for _ in range(PLANES):
         receiver.answer_pending(receiver.until_probe())
     psn = receiver.psn - 1 if is_duplicate else receiver.psn

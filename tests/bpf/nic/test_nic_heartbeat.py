@@ -32,7 +32,7 @@ def let_agent_live(nic: NicBench) -> None:
     nic.control.heartbeat_ns = time.monotonic_ns()
 
 
-def test_requestor_stops_at_the_next_tick_of_its_clock(nic: NicBench, timed: FarEnd) -> None:
+def test_requester_stops_at_the_next_tick_of_its_clock(nic: NicBench, timed: FarEnd) -> None:
     source = WriteSource(nic, timed, timed.attributes(rto_ns=RTO_NS, retry_limit=1000))
     source.post(2048, iterations=1000)
     assert len(source.send(1)) == 1

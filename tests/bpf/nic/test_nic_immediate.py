@@ -115,7 +115,7 @@ def test_number_wraps_at_16_bits(nic: NicBench, distant: FarEnd) -> None:
     assert [row[0] for row in receives(nic)] == [0xFFFF, 0x10000, 0x10001, 0x10002]
 
 
-# -- the requestor -------------------------------------------------------------------------------------------
+# -- the requester -------------------------------------------------------------------------------------------
 
 
 def work(length: int, immediate: int, iterations: int, work_id: int = 1) -> Work:

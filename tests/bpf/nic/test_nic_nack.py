@@ -1,4 +1,4 @@
-"""Refusals of single packets: trimmed, beyond the window; and what the requestor does about each."""
+"""Refusals of single packets: trimmed, beyond the window; and what the requester does about each."""
 
 from collections.abc import Mapping
 
@@ -97,7 +97,7 @@ def test_negotiated_range_bounds_the_window(nic: NicBench, distant: FarEnd) -> N
     target.deliver(target.packet(127, b"last"), 127)
 
 
-# -- the requestor -------------------------------------------------------------------------------------------
+# -- the requester -------------------------------------------------------------------------------------------
 
 
 def refuse(

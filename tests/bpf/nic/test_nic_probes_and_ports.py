@@ -191,7 +191,7 @@ def hear(source: WriteSource, cack: int, ports_down: int) -> None:
     source.try_feed(Seth(cack_psn=cack, entropy=ev, ack_psn_offset=0, ports_down=ports_down))
 
 
-def test_requestor_leaves_a_plane_with_the_first_sack_and_returns_with_the_next(
+def test_requester_leaves_a_plane_with_the_first_sack_and_returns_with_the_next(
     nic: NicBench, distant: FarEnd
 ) -> None:
     source = WriteSource(nic, distant)

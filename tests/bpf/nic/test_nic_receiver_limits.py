@@ -80,12 +80,12 @@ def test_range_is_told_where_both_sides_want_it(target: WriteTarget) -> None:
 
 
 def told(source: WriteSource, cack: int, mpr: int) -> int:
-    """The PSN range of the requestor after a SACK with *mpr*."""
+    """The PSN range of the requester after a SACK with *mpr*."""
     source.try_feed(Seth(cack_psn=cack, entropy=0, ack_psn_offset=0, mpr=mpr))
     return source.nic.qp(source.index).mpr_psns
 
 
-def test_requestor_takes_the_range_of_the_newest_sack(nic: NicBench, distant: FarEnd) -> None:
+def test_requester_takes_the_range_of_the_newest_sack(nic: NicBench, distant: FarEnd) -> None:
     source = WriteSource(nic, distant)
     source.post(2048 * 40)
     source.send(20)
@@ -99,7 +99,7 @@ def test_requestor_takes_the_range_of_the_newest_sack(nic: NicBench, distant: Fa
     assert told(source, 8, 8) == WHOLE
 
 
-def test_requestor_keeps_within_the_range_it_was_told(nic: NicBench, distant: FarEnd) -> None:
+def test_requester_keeps_within_the_range_it_was_told(nic: NicBench, distant: FarEnd) -> None:
     source = WriteSource(nic, distant, distant.attributes(window_packets=1024))
     with nic.editing_qp() as qp:
         qp.is_mpr_dynamic = 1

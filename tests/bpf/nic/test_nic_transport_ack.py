@@ -119,7 +119,7 @@ def test_messages_in_any_order_of_packets(target: WriteTarget, seed: int) -> Non
     assert target.reference.done == 40
 
 
-# -- the requestor -------------------------------------------------------------------------------------------
+# -- the requester -------------------------------------------------------------------------------------------
 
 
 def test_sack_alone_completes_nothing_and_makes_the_nic_ask(source: WriteSource) -> None:

@@ -83,7 +83,7 @@ class WriteTarget:
     def deliver(
         self, packet: Write, psn: int, *, plane: int = 0, ev: int | None = None, is_marked: bool = False
     ) -> Sack | Acknowledge | EndpointRequest:
-        """The SACK or ACK for *packet*, or a reverse probe instead, once all else is as it should be.
+        """The SACK or ACK for *packet*, or a ACK-path probe instead, once all else is as it should be.
 
         Args:
             packet: comes in.
@@ -125,7 +125,7 @@ class WriteTarget:
     def _expected_reply(
         self, packet: Write, psn: int, entropy: int, *, is_marked: bool
     ) -> Sack | Acknowledge | None:
-        """None where a reverse probe takes its place."""
+        """None where a ACK-path probe takes its place."""
         assert packet.tseth is not None
         udp_bytes = UDP_OVERHEAD_BYTES + len(packet.payload) + packet.bth.pad_bytes
         timestamp = packet.tseth.tx_timestamp

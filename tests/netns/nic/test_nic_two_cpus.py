@@ -81,7 +81,7 @@ def test_two_cpus_keep_one_qp_whole(live: Lab, loss: float) -> None:
         (row,) = [row for row in pair.source.list_qps() if row["qpn"] == pair.qpn]
         assert (row["inflight"], row["lost_waiting"]) == (0, 0)
         assert row["una_psn"] == row["next_psn"]
-    # both CPUs worked on the responder's QP, and both on the requestor's
+    # both CPUs worked on the responder's QP, and both on the requester's
     data = counted_by_cpu(live, DISTANT[1], NicCounter.RX_DATA)
     sacks = counted_by_cpu(live, DISTANT[0], NicCounter.RX_SACK)
     for now, then in ((data, data_before), (sacks, sacks_before)):

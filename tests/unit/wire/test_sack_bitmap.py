@@ -1,4 +1,4 @@
-"""What a responder puts into a SACK, and what a requestor reads out of it."""
+"""What a responder puts into a SACK, and what a requester reads out of it."""
 
 import pytest
 from hypothesis import given

@@ -1,10 +1,10 @@
-"""The requestor's bookkeeping in plain Python: packets under way, loss, EVs set aside, EVs that return.
+"""The requester's bookkeeping in plain Python: packets under way, loss, EVs set aside, EVs that return.
 
 Which EV carries a packet, and which backup stands in for one that fell, are free choices within rules: they
 are taken over from the NIC once they obey the rules. All else must be equal. There is no clock, every port is
 up, and no two EVs of a plane share a path.
 
-Source: docs/reference/protocol.md, "Requestor", "SACK processing", "Loss", "EV states".
+Source: docs/reference/protocol.md, "Requester", "SACK processing", "Loss", "EV states".
 """
 
 from collections import Counter
@@ -61,7 +61,7 @@ class Packet:
 
 
 @dataclass(slots=True)
-class ReferenceRequestor:
+class ReferenceRequester:
     """One QP that sends.
 
     Attributes:

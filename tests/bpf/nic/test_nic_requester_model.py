@@ -1,4 +1,4 @@
-"""The requestor against its reference, over a network that loses, delays, doubles and reorders in any way."""
+"""The requester against its reference, over a network that loses, delays, doubles and reorders in any way."""
 
 import time
 from collections import Counter
@@ -16,7 +16,7 @@ from reference.nscc import Nscc, NsccReason
 from reference.packet import EndpointRequest, Packet
 from reference.psn import wire_psn
 from reference.reliability_header import CcState, NackReason, PathAdvice, Seth
-from reference.requestor import ReferenceRequestor
+from reference.requester import ReferenceRequester
 from reference.responder import MessagesDone
 from write_source import Sent, WriteSource
 from write_target import MESSAGE_ENDS
@@ -88,7 +88,7 @@ class Network:
     def __init__(self, source: WriteSource, first_psn: int) -> None:
         self.source = source
         partition = ev_partition(source.nic.qp())
-        self.reference = ReferenceRequestor(
+        self.reference = ReferenceRequester(
             source.attributes,
             list(partition),
             Nscc.start(source.attributes.congestion),
