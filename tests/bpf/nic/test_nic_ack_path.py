@@ -193,7 +193,7 @@ def test_answer_to_a_probe_of_an_earlier_qp_is_stale(receiver: Receiver) -> None
     with receiver.nic.editing_qp() as qp:
         qp.qpn += 1 << Limit.QP_INDEX_BITS
     assert receiver.answer(request_id, ev).counters == {NicCounter.DROP_STALE_PROBE: 1}
-    assert not any(known.is_good for known in receiver.nic.qp().reverse)
+    assert not any(known.is_good for known in receiver.nic.qp().ack_path)
 
 
 def test_packet_whose_answer_is_urgent_gets_it(receiver: Receiver) -> None:
