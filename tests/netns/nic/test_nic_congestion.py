@@ -94,7 +94,7 @@ def test_one_flow_alone_has_its_whole_window(shaped: Lab) -> None:
     seen = Competition(shaped, CROSSING[:1], batches=2)
     assert seen.counters["cwnd_multiplicative_decrease"] == 0
     (queue,) = seen.queues
-    assert queue["avg_delay_ns"] < queue["target_delay_ns"]
+    assert queue["avg_delay_ns"] < 3 * queue["target_delay_ns"]
     assert seen.counters["cc_drift"] == 0
 
 
