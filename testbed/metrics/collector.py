@@ -10,16 +10,7 @@ from testbed.fabric.link_probes import LinkProbeCounts
 from testbed.fabric.lossless import LosslessReader
 from testbed.fabric.paths import LabPaths
 from testbed.metrics import endpoint_metrics, fabric_metrics, testbed_metrics
-from testbed.metrics.counters import (
-    CWND_REASONS,
-    LINK_DROPS,
-    NIC_DROPS,
-    RETRANSMIT_REASONS,
-    RX_KINDS,
-    SWITCH_DROPS,
-    TX_KINDS,
-    reason_label,
-)
+from testbed.metrics.catalogue import METRICS
 from testbed.metrics.exposition import Samples, Value
 from testbed.metrics.fault_record import FaultRecord
 from testbed.metrics.histogram import merge
@@ -45,20 +36,8 @@ _USUAL_TRANSITIONS: Final = {
 }
 """Shown from the start, at zero, so that the first one is a rate; others from when they first occur."""
 
-_NIC_METRICS: Final = (
-    (endpoint_metrics.GOODPUT_BYTES, NicCounter.RX_PLACED_BYTES),
-    (endpoint_metrics.ACKNOWLEDGED_BYTES, NicCounter.ACKED_BYTES),
-    (endpoint_metrics.MESSAGES_COMPLETED, NicCounter.MESSAGES),
-    (endpoint_metrics.QP_ERRORS, NicCounter.QP_ERRORS),
-    (endpoint_metrics.EVENTS_LOST, NicCounter.EVENT_LOST),
-    (endpoint_metrics.CONGESTION_DRIFTS, NicCounter.CC_DRIFT),
-)
-_NIC_METRICS_BY_LABEL: Final = (
-    (endpoint_metrics.TX_PACKETS, tuple(TX_KINDS.items())),
-    (endpoint_metrics.RX_PACKETS, tuple(RX_KINDS.items())),
-    (endpoint_metrics.RETRANSMITS, tuple(RETRANSMIT_REASONS.items())),
-    (endpoint_metrics.CWND_CHANGES, tuple(CWND_REASONS.items())),
-    (endpoint_metrics.NIC_DROPS, tuple((drop, reason_label(drop)) for drop in NIC_DROPS)),
+_NIC_METRICS: Final = tuple(
+    metric for metric in METRICS if any(isinstance(counter, NicCounter) for counter in metric.counters)
 )
 
 
@@ -119,11 +98,9 @@ class LabCollector:
         lab = self._reader.name
         for host, nic in self._reader.nics.items():
             counters = nic.counters()
-            for metric, counter in _NIC_METRICS:
-                add(metric, (lab, host), counters[counter])
-            for metric, parts in _NIC_METRICS_BY_LABEL:
-                for counter, label in parts:
-                    add(metric, (lab, host, label), counters[counter])
+            for metric in _NIC_METRICS:
+                for counter, label in metric.counters.items():
+                    add(metric, (lab, host) if label is None else (lab, host, label), counters[counter])
             add(endpoint_metrics.MESSAGE_COMPLETION_SECONDS, (lab, host), nic.message_completion())
             self._collect_qps(add, host, nic)
         self._collect_transitions(add)
@@ -160,22 +137,21 @@ class LabCollector:
     def _collect_ports(self, add: Add) -> None:
         counters = self._reader.port_counters()
         packets, sent_bytes = counters[PortCounter.TX_PACKETS], counters[PortCounter.TX_BYTES]
-        link_drops = [(reason_label(drop), counters[drop]) for drop in LINK_DROPS]
         for port_id, (labels, is_up) in enumerate(zip(self._ports, self._reader.ports_up(), strict=True)):
             add(fabric_metrics.PORT_TX_PACKETS, labels, packets[port_id])
             add(fabric_metrics.PORT_TX_BYTES, labels, sent_bytes[port_id])
             add(fabric_metrics.LINK_UP, labels, int(is_up))
-            for reason, drops in link_drops:
-                add(fabric_metrics.LINK_DROPS, (*labels, reason), drops[port_id])
+            for drop, reason in fabric_metrics.LINK_DROPS.counters.items():
+                add(fabric_metrics.LINK_DROPS, (*labels, str(reason)), counters[drop][port_id])
         if self._reader.clos.spec.is_shaped:
             self._collect_queues(add, counters)
         if self._reader.lossless is not None:
             self._collect_flow_control(add, self._reader.lossless)
         for labels, port_ids in self._switches:
-            for drop in SWITCH_DROPS:
+            for drop, reason in fabric_metrics.SWITCH_DROPS.counters.items():
                 add(
                     fabric_metrics.SWITCH_DROPS,
-                    (*labels, reason_label(drop)),
+                    (*labels, str(reason)),
                     _pick_sum(counters[drop], port_ids),
                 )
         for labels, port_ids in self._nodes:

@@ -4,6 +4,7 @@ A counter added to agents/include/mrc/abi.h finds its place here by its name: DR
 and RX_* a kind of packet, CWND_* a reason to change a window. A test fails for a counter that fits nowhere.
 """
 
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Final
 
@@ -29,7 +30,7 @@ LINK_DROPS: Final = (
 SWITCH_DROPS: Final = tuple(counter for counter in PORT_DROPS if counter not in LINK_DROPS)
 """Frames that came in by the port and could not be forwarded."""
 
-TX_KINDS: Final = {
+TX_KINDS: Final[Mapping[IntEnum, str]] = {
     NicCounter.TX_DATA: "data",
     NicCounter.TX_SACK: "sack",
     NicCounter.TX_ACK: "ack",
@@ -43,7 +44,7 @@ TX_KINDS: Final = {
 }
 """Packets a NIC sends; `data` contains the retransmissions."""
 
-RX_KINDS: Final = {
+RX_KINDS: Final[Mapping[IntEnum, str]] = {
     NicCounter.RX_DATA: "data",
     NicCounter.RX_SACK: "sack",
     NicCounter.RX_ACK: "ack",
@@ -58,7 +59,7 @@ RX_KINDS: Final = {
 }
 """Packets a NIC accepts; `data` contains the duplicates."""
 
-RETRANSMIT_REASONS: Final = {
+RETRANSMIT_REASONS: Final[Mapping[IntEnum, str]] = {
     NicCounter.TX_RETRANSMIT_SACK: "sack",
     NicCounter.TX_RETRANSMIT_TIMEOUT: "timeout",
     NicCounter.TX_RETRANSMIT_NACK: "nack",
@@ -70,7 +71,7 @@ RETRANSMIT_REASONS: Final = {
 
 _CWND: Final = "CWND_"
 
-CWND_REASONS: Final = {
+CWND_REASONS: Final[Mapping[IntEnum, str]] = {
     counter: counter.name.removeprefix(_CWND).lower()
     for counter in NicCounter
     if counter.name.startswith(_CWND)
@@ -81,3 +82,8 @@ CWND_REASONS: Final = {
 def reason_label(drop: IntEnum) -> str:
     """Value of the label `reason` for a counter of drops, such as `link_down`."""
     return drop.name.removeprefix(_DROP).lower()
+
+
+def by_reason(drops: Iterable[IntEnum]) -> dict[IntEnum, str]:
+    """Counters of drops with their value of the label `reason`."""
+    return {drop: reason_label(drop) for drop in drops}

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from agents.abi import NicCounter
+from testbed.metrics import counters
 from testbed.metrics.buckets import COLLECTIVE, MESSAGE_COMPLETION, PACKET_RTT
 from testbed.metrics.metric import Metric, MetricType
 
@@ -54,6 +56,7 @@ GOODPUT_BYTES: Final = Metric(
     "bytes",
     _NODE,
     "Payload placed for the first time in the memory of the node.",
+    counters={NicCounter.RX_PLACED_BYTES: None},
 )
 ACKNOWLEDGED_BYTES: Final = Metric(
     "mrc_acknowledged_bytes_total",
@@ -61,6 +64,7 @@ ACKNOWLEDGED_BYTES: Final = Metric(
     "bytes",
     _NODE,
     "Payload that the node sent, acknowledged for the first time: goodput as the sender sees it.",
+    counters={NicCounter.ACKED_BYTES: None},
 )
 MESSAGES_COMPLETED: Final = Metric(
     "mrc_messages_completed_total",
@@ -68,6 +72,7 @@ MESSAGES_COMPLETED: Final = Metric(
     "messages",
     _NODE,
     "Messages that the node sent and that were acknowledged whole.",
+    counters={NicCounter.MESSAGES: None},
 )
 TX_PACKETS: Final = Metric(
     "mrc_tx_packets_total",
@@ -75,6 +80,7 @@ TX_PACKETS: Final = Metric(
     "packets",
     (*_NODE, "kind"),
     "Packets that the NIC sent, by kind.",
+    counters=counters.TX_KINDS,
 )
 RX_PACKETS: Final = Metric(
     "mrc_rx_packets_total",
@@ -82,6 +88,7 @@ RX_PACKETS: Final = Metric(
     "packets",
     (*_NODE, "kind"),
     "Packets that the NIC received and accepted, by kind.",
+    counters=counters.RX_KINDS,
 )
 RETRANSMITS: Final = Metric(
     "mrc_retransmits_total",
@@ -89,12 +96,23 @@ RETRANSMITS: Final = Metric(
     "packets",
     (*_NODE, "reason"),
     "Retransmitted data packets by loss-detection method.",
+    counters=counters.RETRANSMIT_REASONS,
 )
 QP_ERRORS: Final = Metric(
-    "mrc_qp_errors_total", _COUNTER, "QPs", _NODE, "QPs that went into the ERROR state."
+    "mrc_qp_errors_total",
+    _COUNTER,
+    "QPs",
+    _NODE,
+    "QPs that went into the ERROR state.",
+    counters={NicCounter.QP_ERRORS: None},
 )
 EVENTS_LOST: Final = Metric(
-    "mrc_events_lost_total", _COUNTER, "events", _NODE, "Events that found the NIC's event ring full."
+    "mrc_events_lost_total",
+    _COUNTER,
+    "events",
+    _NODE,
+    "Events that found the NIC's event ring full.",
+    counters={NicCounter.EVENT_LOST: None},
 )
 NIC_DROPS: Final = Metric(
     "mrc_nic_drops_total",
@@ -102,6 +120,7 @@ NIC_DROPS: Final = Metric(
     "packets",
     (*_NODE, "reason"),
     "Packets that the NIC received and refused, by reason.",
+    counters=counters.by_reason(counters.NIC_DROPS),
 )
 EV_STATE: Final = Metric(
     "mrc_ev_state",
@@ -154,6 +173,7 @@ CWND_CHANGES: Final = Metric(
     "changes",
     (*_NODE, "reason"),
     "Changes of a congestion window, by what made them.",
+    counters=counters.CWND_REASONS,
 )
 CONGESTION_DRIFTS: Final = Metric(
     "mrc_congestion_drifts_total",
@@ -161,6 +181,7 @@ CONGESTION_DRIFTS: Final = Metric(
     "times",
     _NODE,
     "Times that bytes were counted as under way when nothing was: a fault of the testbed if it is not 0.",
+    counters={NicCounter.CC_DRIFT: None},
 )
 REORDER_DEPTH: Final = Metric(
     "mrc_reorder_depth_packets",

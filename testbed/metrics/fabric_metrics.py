@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from agents.abi import PortCounter
+from testbed.metrics import counters
 from testbed.metrics.buckets import QUEUE_DELAY
 from testbed.metrics.metric import Metric, MetricType
 
@@ -10,7 +12,12 @@ _GAUGE: Final = MetricType.GAUGE
 _PORT: Final = ("lab", "plane", "tier", "node", "link")
 
 PORT_TX_PACKETS: Final = Metric(
-    "mrc_port_tx_packets_total", _COUNTER, "packets", _PORT, "Frames that the node sent over the link."
+    "mrc_port_tx_packets_total",
+    _COUNTER,
+    "packets",
+    _PORT,
+    "Frames that the node sent over the link.",
+    counters={PortCounter.TX_PACKETS: None},
 )
 PORT_TX_BYTES: Final = Metric(
     "mrc_port_tx_bytes_total",
@@ -18,6 +25,7 @@ PORT_TX_BYTES: Final = Metric(
     "bytes",
     _PORT,
     "Bytes of the frames that the node sent over the link, headers included.",
+    counters={PortCounter.TX_BYTES: None},
 )
 LINK_DROPS: Final = Metric(
     "mrc_link_drops_total",
@@ -25,6 +33,7 @@ LINK_DROPS: Final = Metric(
     "packets",
     (*_PORT, "reason"),
     "Frames lost on their way from the node into the link, by reason.",
+    counters=counters.by_reason(counters.LINK_DROPS),
 )
 QUEUE_BYTES: Final = Metric(
     "mrc_switch_queue_bytes",
@@ -54,6 +63,7 @@ ECN_MARKS: Final = Metric(
     "packets",
     _PORT,
     "Data packets that the node marked as having met congestion, queueing them for the link.",
+    counters={PortCounter.ECN_MARKS: None},
 )
 TRIMS: Final = Metric(
     "mrc_trims_total",
@@ -61,6 +71,7 @@ TRIMS: Final = Metric(
     "packets",
     _PORT,
     "Data packets that the node cut to their headers, queueing them for the link.",
+    counters={PortCounter.TRIMS: None},
 )
 PAUSE_FRAMES: Final = Metric(
     "mrc_pause_frames_total",
@@ -110,6 +121,7 @@ SWITCH_DROPS: Final = Metric(
     "packets",
     ("lab", "plane", "tier", "node", "reason"),
     "Frames that the switch received and could not forward, by reason.",
+    counters=counters.by_reason(counters.SWITCH_DROPS),
 )
 PASSED_TO_STACK: Final = Metric(
     "mrc_passed_to_stack_packets_total",
@@ -117,6 +129,7 @@ PASSED_TO_STACK: Final = Metric(
     "packets",
     ("lab", "tier", "node"),
     "Frames that are not MRC and went to the node's own network stack.",
+    counters={PortCounter.PASSED_TO_STACK: None},
 )
 LINK_UP: Final = Metric(
     "mrc_link_up", _GAUGE, "", _PORT, "1 when the node can send over the link, 0 when it is down."

@@ -1,7 +1,8 @@
 """What a metric family is. Pure."""
 
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
 
 from testbed.metrics.buckets import ClassicBuckets
 
@@ -25,6 +26,8 @@ class Metric:
         labels: names of its labels.
         help: what it counts or shows.
         buckets: bounds of a histogram.
+        counters: counters of the data plane that it shows, each with the value of its last label; None where
+            its labels only say where.
     """
 
     name: str
@@ -33,3 +36,4 @@ class Metric:
     labels: tuple[str, ...]
     help: str
     buckets: ClassicBuckets | None = None
+    counters: Mapping[IntEnum, str | None] = field(default_factory=dict, hash=False)

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final, Self
 
-from agents.abi import EvState, NicCounter, PortCounter, TrafficClass
+from agents.abi import EvState, PortCounter, TrafficClass
 from agents.clock import monotonic_ns
-from testbed.metrics.counters import NIC_DROPS, PORT_DROPS, reason_label
+from testbed.metrics.counters import PORT_DROPS, reason_label
 from testbed.metrics.cpu_use import CpuReading, read_cpus
 from testbed.metrics.histogram import merge
 from testbed.metrics.reader import LabReader
@@ -33,7 +33,7 @@ def take_reading(lab: LabReader, read_cpus: Callable[[int], CpuReading] = read_c
         FabricError: a map could not be read.
     """
     time_ns = monotonic_ns()
-    hosts = {name: _host_counts(nic.counters()) for name, nic in lab.nics.items()}
+    hosts = {name: HostCounts.of(nic.counters()) for name, nic in lab.nics.items()}
     ports = lab.port_counters()
     rtts = [nic.packet_rtt() for nic in lab.nics.values()]
     ev_states: Counter[tuple[int, EvState]] = Counter()
@@ -153,24 +153,6 @@ def _flow_counts(lab: LabReader) -> FlowCounts:
         paused_ns=sum(link.paused_ns for link in links),
         stalls=sum(link.stalls for link in links),
         stalled_ns=sum(link.stalled_ns for link in links),
-    )
-
-
-def _host_counts(counters: Sequence[int]) -> HostCounts:
-    return HostCounts(
-        goodput_bytes=counters[NicCounter.RX_PLACED_BYTES],
-        acknowledged_bytes=counters[NicCounter.ACKED_BYTES],
-        messages=counters[NicCounter.MESSAGES],
-        tx_data_packets=counters[NicCounter.TX_DATA],
-        rx_data_packets=counters[NicCounter.RX_DATA],
-        retransmits_sack=counters[NicCounter.TX_RETRANSMIT_SACK],
-        retransmits_timeout=counters[NicCounter.TX_RETRANSMIT_TIMEOUT],
-        qp_errors=counters[NicCounter.QP_ERRORS],
-        events_lost=counters[NicCounter.EVENT_LOST],
-        refused_packets=sum(counters[drop] for drop in NIC_DROPS),
-        retransmits_nack=counters[NicCounter.TX_RETRANSMIT_NACK],
-        retransmits_ack=counters[NicCounter.TX_RETRANSMIT_ACK],
-        retransmits_tail=counters[NicCounter.TX_RETRANSMIT_TAIL],
     )
 
 

@@ -4,14 +4,16 @@ Readings are cumulative, so one that comes late or is missing costs resolution, 
 of any two readings, neighbours or the ends of a run, is exact.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Final, Literal, Self, get_args
+from typing import Any, Final, Literal, Self, get_args
 
 from agents.abi import EvState
 from testbed.fabric.deadlock import Deadlock
+from testbed.metrics import endpoint_metrics
 from testbed.metrics.cpu_use import CpuReading, CpuUse
 from testbed.metrics.histogram import Histogram, merge
+from testbed.metrics.metric import Metric
 
 EvStates = Mapping[tuple[int, EvState], int]
 """(plane, state) -> EVs of connected QPs in it."""
@@ -25,6 +27,12 @@ QueueGroup = Literal["nic", "t0_down", "t0_up", "t1"]
 QUEUE_GROUPS: Final[tuple[QueueGroup, ...]] = get_args(QueueGroup)
 
 _RATIOS: Final = (0.5, 0.9, 0.99, 0.999)
+
+
+def _shown_by(metric: Metric, label: str | None = None) -> Any:
+    """A field that is the sum of a metric's counters, or of those with one value of its last label."""
+    counters = [counter for counter, each in metric.counters.items() if label in {None, each}]
+    return field(default=0, metadata={"counters": counters})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +54,24 @@ class HostCounts:
         refused_packets: packets received and refused, for whatever reason.
     """
 
-    goodput_bytes: int = 0
-    acknowledged_bytes: int = 0
-    messages: int = 0
-    tx_data_packets: int = 0
-    rx_data_packets: int = 0
-    retransmits_sack: int = 0
-    retransmits_timeout: int = 0
-    qp_errors: int = 0
-    events_lost: int = 0
-    refused_packets: int = 0
-    retransmits_nack: int = 0
-    retransmits_ack: int = 0
-    retransmits_tail: int = 0
+    goodput_bytes: int = _shown_by(endpoint_metrics.GOODPUT_BYTES)
+    acknowledged_bytes: int = _shown_by(endpoint_metrics.ACKNOWLEDGED_BYTES)
+    messages: int = _shown_by(endpoint_metrics.MESSAGES_COMPLETED)
+    tx_data_packets: int = _shown_by(endpoint_metrics.TX_PACKETS, "data")
+    rx_data_packets: int = _shown_by(endpoint_metrics.RX_PACKETS, "data")
+    retransmits_sack: int = _shown_by(endpoint_metrics.RETRANSMITS, "sack")
+    retransmits_timeout: int = _shown_by(endpoint_metrics.RETRANSMITS, "timeout")
+    qp_errors: int = _shown_by(endpoint_metrics.QP_ERRORS)
+    events_lost: int = _shown_by(endpoint_metrics.EVENTS_LOST)
+    refused_packets: int = _shown_by(endpoint_metrics.NIC_DROPS)
+    retransmits_nack: int = _shown_by(endpoint_metrics.RETRANSMITS, "nack")
+    retransmits_ack: int = _shown_by(endpoint_metrics.RETRANSMITS, "ack")
+    retransmits_tail: int = _shown_by(endpoint_metrics.RETRANSMITS, "tail")
+
+    @classmethod
+    def of(cls, counters: Sequence[int]) -> Self:
+        """The counts of a NIC's counters, which are indexed by NicCounter."""
+        return cls(*(sum(counters[counter] for counter in sources) for sources in _HOST_SOURCES))
 
     @property
     def retransmits(self) -> int:
@@ -77,6 +90,7 @@ class HostCounts:
 
 
 _HOST_FIELDS: Final = tuple(each.name for each in fields(HostCounts))
+_HOST_SOURCES: Final = tuple(each.metadata["counters"] for each in fields(HostCounts))
 
 
 def add_hosts(hosts: Iterable[HostCounts]) -> HostCounts:
