@@ -1,12 +1,16 @@
 """The log of an agent stays small."""
 
+import json
 import logging
 import stat
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from agents.nic.config import AgentConfig, config_document
 from agents.nic.log import BoundedLog
 
 
@@ -49,3 +53,21 @@ def test_link_is_not_followed(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="symbolic"):
         BoundedLog(tmp_path / "agent.log")
     assert [entry.name for entry in tmp_path.iterdir()] == ["agent.log"]
+
+
+def test_agent_that_breaks_leaves_its_trace_in_the_log(tmp_path: Path) -> None:
+    """Where the agent is a container's first process, nobody reads what it says on standard error."""
+    file, log = tmp_path / "agent.json", tmp_path / "agent.log"
+    config = AgentConfig("h7", pins=tmp_path, socket=tmp_path / "agent.sock", log=log)
+    file.write_text(json.dumps(config_document(config)))
+    code = (
+        "import agents.nic.__main__ as program\n"
+        "class Broken:\n"
+        "    def __init__(self, config): raise IndexError('scribbled')\n"
+        "program.NicAgent = Broken\n"
+        "raise SystemExit(program.main())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, "--config", str(file)], check=False)
+    assert done.returncode == 1
+    assert "the agent of h7 ends" in log.read_text()
+    assert "IndexError: scribbled" in log.read_text()
