@@ -53,6 +53,7 @@ JOURNAL = "campaigns/walked/latest/journal.jsonl"
 TURNED_DOWN = ("fault", "add", "link-down", "--link", LINK, "--for", "10m")
 TOP = ("top", "--once", "-i", "100ms")
 CLEARED = ("fault", "clear", "--all")
+DENIED = ("ev", "deny", "h0", "all", "0:0")
 ALLOWED = ("ev", "allow", "h0", "all", "0:0")
 
 
@@ -97,7 +98,7 @@ CASES = {
     ),
     "fault add, then clear": Case(TURNED_DOWN, (CLEARED,), is_on_lab=True),
     "fault clear, then clear": Case(CLEARED, (CLEARED,), is_on_lab=True, before=(TURNED_DOWN,)),
-    "ev deny, then allow": Case(("ev", "deny", *ALLOWED[2:]), (ALLOWED,), is_on_lab=True),
+    "ev deny, then deny and allow": Case(DENIED, (DENIED, ALLOWED), is_on_lab=True),
     "restart, then restart": Case(("restart", "h0"), (("restart",),), is_on_lab=True),
     "bench, then bench": Case(BENCH, (BENCH,), is_on_lab=True),
     "probe, then probe": Case(("probe", "links"), (("probe", "links"),), is_on_lab=True),
