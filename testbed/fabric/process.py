@@ -84,6 +84,15 @@ def observe_process(pid: int) -> ProcessIdentity | None:
     return ProcessIdentity(pid, int(fields[_STAT_START]))
 
 
+def command_line(pid: int) -> list[str]:
+    """The words a process was started with; none when it is gone."""
+    try:
+        words = (_PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return [os.fsdecode(word) for word in words]
+
+
 def session(pid: int) -> int | None:
     """The session of a process, named by its first; None when the process is gone."""
     try:

@@ -9,10 +9,18 @@ from typing import Final
 from agents.nic.client import AgentClient
 from testbed.errors import AgentError, UsageError
 from testbed.fabric.agent_process import start_agents
-from testbed.fabric.drainer import start_drainer
+from testbed.fabric.drainer import DRAINER, start_drainer
 from testbed.fabric.nic_data_plane import restore_nic
 from testbed.fabric.paths import LabPaths
-from testbed.fabric.process import is_alive, is_stopped, kill_processes, signal_process, stop_processes
+from testbed.fabric.process import (
+    command_line,
+    find_marked,
+    is_alive,
+    is_stopped,
+    kill_processes,
+    signal_process,
+    stop_processes,
+)
 from testbed.fabric.runtime import Runtime
 from testbed.fabric.state import LabState, ProcessRecord, write_state
 from testbed.topology.resolve import resolve_topology
@@ -78,6 +86,7 @@ def repair(
     Raises:
         FabricError: an agent does not start; the end of its log is quoted.
     """
+    _end_strays(paths, state)
     resumed = [process for process in state.processes if process.node not in spared and _resume(process)]
     lost = {process.node for process in state.processes if not is_alive(process.identity)}
     lost |= silent_agents(paths, state, answer_ns, spared)
@@ -102,7 +111,20 @@ def restart_agents(paths: LabPaths, state: LabState, runtime: Runtime, hosts: Se
     for host in hosts:
         if clos.node(host).is_switch:
             raise UsageError(f"{host} is a switch: only hosts have a NIC agent")
+    _end_strays(paths, state)
     _start_agents(paths, state, runtime, tuple(dict.fromkeys(hosts)))
+
+
+def _end_strays(paths: LabPaths, state: LabState) -> None:
+    """Ends agents and drainers that a killed command has started and not recorded: a NIC or queue has one."""
+    recorded = {process.identity for process in state.processes}
+    strays = [each for each in find_marked(paths.lab) if each not in recorded and _serves_lab(each.pid)]
+    stop_processes(strays, _GRACE_NS)
+
+
+def _serves_lab(pid: int) -> bool:
+    words = command_line(pid)
+    return "agents.nic" in words or str(DRAINER) in words[:1]
 
 
 def _start_agents(paths: LabPaths, state: LabState, runtime: Runtime, hosts: Sequence[str]) -> LabState:

@@ -23,7 +23,14 @@ from testbed.errors import FaultError
 from testbed.fabric.data_plane import fabric_rodata, load_object
 from testbed.fabric.folder_watch import FolderWatch
 from testbed.fabric.paths import LabPaths, lab_paths
-from testbed.fabric.process import ProcessIdentity, find_marked, is_alive, kill_processes, start_detached
+from testbed.fabric.process import (
+    ProcessIdentity,
+    command_line,
+    find_marked,
+    is_alive,
+    kill_processes,
+    start_detached,
+)
 from testbed.fabric.state import read_state
 from testbed.fabric.state_file import PRIVATE_FILE, PRIVATE_FOLDER, write_private
 from testbed.faults.fault import ScheduledFault
@@ -116,15 +123,8 @@ def stop_load(lab: str, fault_id: str, *, at_once: bool = False) -> dict[int, in
 
 
 def _processes(lab: str, fault_id: str) -> list[ProcessIdentity]:
-    found = []
-    for process in find_marked(lab):
-        try:
-            arguments = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue  # gone
-        if arguments[1:5] == [b"-m", _MODULE.encode(), lab.encode(), fault_id.encode()]:
-            found.append(process)
-    return found
+    words = ["-m", _MODULE, lab, fault_id]
+    return [process for process in find_marked(lab) if command_line(process.pid)[1:5] == words]
 
 
 def _file(paths: LabPaths, fault_id: str) -> Path:

@@ -20,6 +20,7 @@ from testbed.fabric import data_plane, lab
 from testbed.fabric.build import Progress
 from testbed.fabric.known_labs import labs_elsewhere, names, orphans
 from testbed.fabric.paths import lab_paths
+from testbed.fabric.process import find_marked, kill_processes
 from testbed.fabric.state import Phase, read_state
 from testbed.scenario.run.stage import lab_for_run
 
@@ -49,6 +50,18 @@ def die(progress):
 
 spec = TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1, port_rate=100_000_000)
 lab.up(spec, name=sys.argv[1], runtime="netns", progress=die)
+"""
+
+
+KILLED_RESTART = """
+import os, signal, sys
+from testbed.fabric import lab, repair
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+repair._recorded = die
+lab.restart(sys.argv[1], sys.argv[2:])
 """
 
 
@@ -222,6 +235,28 @@ def test_a_dead_agent_and_a_missing_node_are_reported(small_lab: str) -> None:
     problems = lab.status(small_lab).problems
     assert "node p1-t1-0 is gone" in problems
     assert f"the agent of h0 (pid {agent.pid}) is dead" in problems
+
+
+@pytest.mark.parametrize("victim", ["h0", None], ids=["agent", "drainer"])
+def test_restart_ends_what_a_killed_restart_has_started_and_not_recorded(
+    lab_name: str, state_dir: Path, victim: str | None
+) -> None:
+    lab.up(SHAPED, name=lab_name, runtime="netns")
+    state = read_state(lab_paths(lab_name))
+    assert state is not None
+    [old] = [process.identity for process in state.processes if process.node == victim]
+    kill_processes([old])
+    killed = subprocess.run([sys.executable, "-c", KILLED_RESTART, lab_name], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    strays = set(find_marked(lab_name)) - {process.identity for process in state.processes}
+    assert len(strays) == 1
+    lab.restart(lab_name)
+    state = read_state(lab_paths(lab_name))
+    assert state is not None
+    assert set(find_marked(lab_name)) == {process.identity for process in state.processes}
+    assert lab.status(lab_name).is_healthy
+    lab.down(lab_name)
+    assert observe_leftovers([lab_name], state_dir) == []
 
 
 def test_two_commands_do_not_race(lab_name: str) -> None:
