@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * The ACK-path EVs of a QP: for each plane one on which a packet of ours is known to have reached
- * the peer lately, so that responses take it (docs/protocol.md, "ACK-path EVs"). A QP that sends
- * learns them from the SACKs for its own data. One that only receives turns one frame in so many
- * into an EV probe instead of a SACK, and the probe's response into the SACK that was left out.
+ * the peer lately, so that responses take it (docs/reference/protocol.md, "ACK-path EVs"). A QP
+ * that sends learns them from the SACKs for its own data. One that only receives turns one frame in
+ * so many into an EV probe instead of a SACK, and the probe's response into the SACK that was left
+ * out.
  */
 #ifndef MRC_ACK_PATH_H
 #define MRC_ACK_PATH_H

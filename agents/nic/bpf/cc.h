@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * What nscc.h is fed with: nominal sizes of packets, and what a transport ACK implies, which has no
- * CC_STATE (docs/protocol.md, "Congestion control").
+ * CC_STATE (docs/reference/protocol.md, "Congestion control").
  */
 #ifndef MRC_CC_H
 #define MRC_CC_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * The completer: what acknowledgements do to a QP, whichever packet brings them: the left edge,
- * messages completed, and the next packet (docs/protocol.md, "SACK processing").
+ * messages completed, and the next packet (docs/reference/protocol.md, "SACK processing").
  */
 #ifndef MRC_COMP_H
 #define MRC_COMP_H
@@ -216,8 +216,8 @@ static __always_inline int post_process(const struct tx_desc *desc)
 }
 
 /*
- * The responder refuses a message: the QP's work fails (docs/protocol.md, "AETH"). Only the packet
- * that is refused can say so: one of that PSN and message is in flight.
+ * The responder refuses a message: the QP's work fails (docs/reference/protocol.md, "AETH"). Only
+ * the packet that is refused can say so: one of that PSN and message is in flight.
  */
 static __noinline int on_nak(__u32 qp_index, __u32 psn, __u32 syndrome, __u32 msn)
 {
@@ -248,7 +248,7 @@ static __noinline int on_nak(__u32 qp_index, __u32 psn, __u32 syndrome, __u32 ms
 /*
  * A transport ACK: completes messages. It stands for the SACK of the packet that completed the last
  * of them, so it acknowledges everything up to that message's end, and its own EV is the one that
- * packet came by (docs/protocol.md, "Transport acknowledgement"). Returns a verdict or
+ * packet came by (docs/reference/protocol.md, "Transport acknowledgement"). Returns a verdict or
  * NIC_POST_PROCESS.
  */
 __noinline int on_ack(struct xdp_md *ctx)
@@ -328,8 +328,8 @@ __noinline int on_ack(struct xdp_md *ctx)
 }
 
 /*
- * The responder refuses one packet: it is sent again at once, on another EV (docs/protocol.md,
- * "NETH"). Returns a verdict or NIC_POST_PROCESS.
+ * The responder refuses one packet: it is sent again at once, on another EV
+ * (docs/reference/protocol.md, "NETH"). Returns a verdict or NIC_POST_PROCESS.
  */
 __noinline int on_nack(struct xdp_md *ctx)
 {

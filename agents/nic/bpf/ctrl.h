@@ -38,8 +38,8 @@ static __always_inline int set_ev_state_locked(struct mrc_qp *qp, __u32 index, _
 }
 
 /*
- * An EV is taken out of use, or given back (docs/protocol.md, "EV states"). Returns whether it is
- * as the command wants it.
+ * An EV is taken out of use, or given back (docs/reference/protocol.md, "EV states"). Returns
+ * whether it is as the command wants it.
  */
 __noinline int ctrl_set_ev_state(__u32 qp_index, __u32 index, __u32 command)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * The endpoint QP: requests of peers without a connection, EV probes and port status updates
- * (docs/protocol.md, "EV probes" and "Port status").
+ * (docs/reference/protocol.md, "EV probes" and "Port status").
  */
 #ifndef MRC_ENDPOINT_H
 #define MRC_ENDPOINT_H

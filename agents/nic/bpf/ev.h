@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The EV set of a QP: which EV carries the next packet, and which EVs may (docs/protocol.md, "EV
- * states"). All functions run under the QP's lock.
+ * The EV set of a QP: which EV carries the next packet, and which EVs may
+ * (docs/reference/protocol.md, "EV states"). All functions run under the QP's lock.
  *
  * The EVs of plane p occupy one slice of order[], in three stretches; an EV's own `position` says
  * where it stands, counted from the start of the slice:

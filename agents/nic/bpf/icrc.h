@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* The invariant CRC at the end of every frame (docs/protocol.md, "iCRC"). */
+/* The invariant CRC at the end of every frame (docs/reference/protocol.md, "iCRC"). */
 #ifndef MRC_ICRC_H
 #define MRC_ICRC_H
 

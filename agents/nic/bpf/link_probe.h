@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Link probes (docs/protocol.md, "Link probes"): the agent provides frames, each of which becomes
- * the next path's probe; what the fabric brings back is matched and counted here.
+ * Link probes (docs/reference/protocol.md, "Link probes"): the agent provides frames, each of which
+ * becomes the next path's probe; what the fabric brings back is matched and counted here.
  */
 #ifndef MRC_LINK_PROBE_H
 #define MRC_LINK_PROBE_H

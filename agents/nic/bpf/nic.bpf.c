@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * A NIC in XDP: requester and responder of Multipath Reliable Connection (docs/protocol.md).
+ * A NIC in XDP: requester and responder of Multipath Reliable Connection
+ * (docs/reference/protocol.md).
  *
  * Two things run this program. A frame that arrives on a port is data to place, feedback that
  * becomes the next data packet, or a probe. A live-frame run of BPF_PROG_TEST_RUN (a "kick", whose

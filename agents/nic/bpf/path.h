@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The paths of a QP (docs/protocol.md, "Loss"). Several EVs may name one; packets on it stay in the
- * order they were sent in, which those on different paths do not. All under the QP's lock.
+ * The paths of a QP (docs/reference/protocol.md, "Loss"). Several EVs may name one; packets on it
+ * stay in the order they were sent in, which those on different paths do not. All under the QP's
+ * lock.
  *
  * A path chains its packets in flight through tx[], the oldest at its head. Paths that have any
  * form a list by their last acknowledgement:
@@ -146,8 +147,8 @@ static __always_inline int path_is_idle(const struct mrc_qp *qp, __u32 index)
 
 /*
  * The paths of the NIC, which QPs to hosts of the same T0 share: when one of them loses a packet on
- * a path, the others avoid it too, until enough probes have been acknowledged (docs/protocol.md,
- * "Shared paths").
+ * a path, the others avoid it too, until enough probes have been acknowledged
+ * (docs/reference/protocol.md, "Shared paths").
  */
 
 /* A suspicion that nothing has confirmed for so long ends: the QP that would probe is gone. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * EV probes: connectionless requests to the peer's endpoint QP over one EV, acknowledged without
- * any state there (docs/protocol.md, "EV probes").
+ * any state there (docs/reference/protocol.md, "EV probes").
  */
 #ifndef MRC_PROBE_H
 #define MRC_PROBE_H

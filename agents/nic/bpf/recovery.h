@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Loss detection: RACK and TLP (RFC 8985), RTO (docs/protocol.md, "Loss"). */
+/* Loss detection: RACK and TLP (RFC 8985), RTO (docs/reference/protocol.md, "Loss"). */
 #ifndef MRC_RECOVERY_H
 #define MRC_RECOVERY_H
 

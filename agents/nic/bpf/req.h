@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * The requester: turns work requests into packets and feedback into the next packet
- * (docs/protocol.md, "Requester").
+ * (docs/reference/protocol.md, "Requester").
  *
  * Everything about a packet that is in flight is in tx[psn % MRC_PSN_RING]; two rings of bits say
  * whether it has been acknowledged or declared lost.

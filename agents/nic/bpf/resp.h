@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * The responder: checks a data packet, places its payload where RETH says, in whatever order it
- * comes, and turns the frame into the SACK (docs/protocol.md, "Responder").
+ * comes, and turns the frame into the SACK (docs/reference/protocol.md, "Responder").
  */
 #ifndef MRC_RESP_H
 #define MRC_RESP_H

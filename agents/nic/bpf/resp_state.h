@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * State of the responder: which packets of a QP have been received, which messages that completes,
- * and which response is due (docs/protocol.md, "Responder" and "SACK bitmap"). All functions run
- * under the QP's lock but deliver_immediate().
+ * and which response is due (docs/reference/protocol.md, "Responder" and "SACK bitmap"). All
+ * functions run under the QP's lock but deliver_immediate().
  */
 #ifndef MRC_RESP_STATE_H
 #define MRC_RESP_STATE_H

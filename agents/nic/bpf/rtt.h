@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The RTT estimate of a QP and the times that follow from it (docs/protocol.md, "Timers"). All
- * under the QP's lock, all times by the clock: a late machine shows in them.
+ * The RTT estimate of a QP and the times that follow from it (docs/reference/protocol.md,
+ * "Timers"). All under the QP's lock, all times by the clock: a late machine shows in them.
  *
  *    srtt, rttvar     RFC 6298, section 2, of every valid sample
  *    RTO              RFC 6298: srtt + 4 rttvar, at least rto_min_ns and RTO_MIN_RTTS srtt

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* SACKs (docs/protocol.md, "SACK processing"). */
+/* SACKs (docs/reference/protocol.md, "SACK processing"). */
 #ifndef MRC_SACK_H
 #define MRC_SACK_H
 

@@ -32,7 +32,7 @@ def citations() -> list[tuple[str, str]]:
             if path.suffix not in {".py", ".h", ".c"}:
                 continue
             text = re.sub(r"\s*\n[ \t]*(?:\*|//)?[ \t]*", " ", path.read_text())
-            for listed in re.findall(r'docs/(?:reference/)?protocol\.md,((?:,?(?: and)? "[^"]+")+)', text):
+            for listed in re.findall(r'docs/reference/protocol\.md,((?:,?(?: and)? "[^"]+")+)', text):
                 found += [(str(path.relative_to(ROOT)), name) for name in re.findall(r'"([^"]+)"', listed)]
     return found
 

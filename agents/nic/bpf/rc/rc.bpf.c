@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
  * A reliable connection in XDP, as RoCEv2 has it: one path per QP, in order, go-back-N, DCQCN; with
- * several EVs the same over sprayed packets (docs/transports.md). The NIC's program calls this one
- * for packets with opcodes of the reliable connection, and for TX kicks of such
- * a QP.
+ * several EVs the same over sprayed packets (docs/explanation/transports.md). The NIC's program
+ * calls this one for packets with opcodes of the reliable connection, and for TX kicks of such a
+ * QP.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>

@@ -37,7 +37,7 @@ struct rc_reth {
 	__be32 dmalen;
 } __attribute__((packed, aligned(2)));
 
-/* A CNP; BTH.psn and AETH acknowledge as well, see docs/transports.md. */
+/* A CNP; BTH.psn and AETH acknowledge as well, see docs/explanation/transports.md. */
 struct rc_cnp {
 	struct wire_stack stack;
 	__be32 syndrome_msn;
