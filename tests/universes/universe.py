@@ -9,8 +9,6 @@ import random
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from raw_verbs import connect_pair
-
 from agents.abi import LosslessLink, PortCounters, QueuePool, VirtualPayload
 from agents.bpf.maps import ArrayMap, MappedArray, PerCpuArray
 from agents.nic.device import NicDevice
@@ -28,6 +26,7 @@ from testbed.virtual.connection import VirtualConnection
 from testbed.virtual.lab import VirtualLab, virtual_lab
 from testbed.virtual.ledger import MemoryLedger
 from testbed.virtual.target import VirtualTarget
+from tests.raw_verbs import connect_pair
 
 MS: Final = 1_000_000
 WAIT_NS: Final = 60_000 * MS
