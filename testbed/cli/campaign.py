@@ -33,6 +33,7 @@ from testbed.cli.render import plain_table, show
 from testbed.cli.where import JobsOption, RetryOption, RuntimeOption, VirtualOption, Where
 from testbed.errors import UsageError
 from testbed.scenario.report.result_folder import LATEST
+from testbed.scenario.run.stage import remove_orphans
 
 SCHEMA_VERSION: Final = 1
 
@@ -255,6 +256,8 @@ def run_campaign(settings: Settings, folder: CampaignFolder, where: Where, retry
         status = execute_in_parallel(folder, where.jobs, progress=settings.progress, retry=retry)
         show_summary(settings, folder, summarize_campaign(folder))
         return status
+    if not where.is_virtual and not folder.pending(retry):
+        remove_orphans(settings.progress)  # a campaign that was killed at its end has left its lab
     stage = (
         virtual_stage(force_end)
         if where.is_virtual

@@ -40,7 +40,7 @@ def lab_for_run(
     Raises:
         TestbedError: the lab could not be made, attached to or removed.
     """
-    _remove_orphans(name, progress)
+    remove_orphans(progress, spared=name)
     if is_in_use(name) and lab_status(name).spec != topology:
         own = f"run-{os.getpid()}"
         logger.warning("lab %s is up with another topology: this run gets a lab of its own, %s", name, own)
@@ -64,7 +64,7 @@ def lab_for_run(
             lab.down(name)
 
 
-def _remove_orphans(spared: str, progress: Callable[[str], None]) -> None:
+def remove_orphans(progress: Callable[[str], None], *, spared: str | None = None) -> None:
     """Removes labs of runs that were killed, but for the one called *spared*."""
     for name in orphans():
         if name == spared:

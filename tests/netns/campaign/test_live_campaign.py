@@ -99,6 +99,22 @@ def labs_there() -> set[str]:
     return {owned.lab for name in namespace_names() if (owned := parse_owned_name(name)) is not None}
 
 
+def test_a_resume_with_nothing_to_run_removes_the_lab_of_a_campaign_killed_at_its_end(place: Path) -> None:
+    before = labs_there()
+    running = begin(place, "run", "campaign.yaml", "--runtime", "netns", "-v", lab=None)
+    assert running.stderr is not None
+    removals = (line for line in running.stderr if "removing lab campaign-tiny" in line)
+    assert len([next(removals, None), next(removals, None)]) == 2  # after the last run of each topology
+    running.kill()
+    running.communicate()
+    assert statuses(place).count("passed") == 4
+    resumed = begin(place, "resume", "tiny", "--runtime", "netns", "-o", "json", lab=None)
+    out, errors = resumed.communicate(timeout=TIMEOUT_S)
+    assert resumed.returncode == 0, errors
+    assert json.loads(out)["counts"] == {"passed": 4}
+    assert labs_there() == before
+
+
 @pytest.mark.parametrize("moment", ["NIC agents", "run 2 of 4"])
 def test_a_campaign_that_is_killed_is_resumed_in_its_own_lab_and_leaves_nothing(
     place: Path, moment: str
