@@ -160,3 +160,20 @@ def test_up_restarts_what_died_of_a_lab_that_is_up(healed: Lab) -> None:
 def test_a_switch_has_no_agent_to_restart(healed: Lab) -> None:
     with pytest.raises(UsageError, match="p0-t0-0 is a switch"):
         lab.restart(healed.name, ["p0-t0-0"])
+
+
+def test_work_completes_though_all_agents_stand_still_for_a_while(healed: Lab) -> None:
+    agents = [process.identity for process in healed.state.processes if process.node is not None]
+    with WritePair(healed, DISTANT) as pair:
+        work_id = pair.post(BURST)
+        try:
+            for agent in agents:
+                os.kill(agent.pid, signal.SIGSTOP)
+            told = " ".join(lab.status(healed.name).problems)
+            assert all(f"(pid {agent.pid}) is stopped by a signal" in told for agent in agents)
+        finally:
+            for agent in agents:
+                os.kill(agent.pid, signal.SIGCONT)
+        assert pair.complete(work_id)["status"] == "success"
+        assert pair.wrong_bytes() == 0
+    assert not lab.status(healed.name).problems
