@@ -3,14 +3,21 @@
 import contextlib
 import fcntl
 import os
+import re
 import stat
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from agents.clock import monotonic_ns
 from testbed.errors import FabricError
 from testbed.fabric.state_file import PRIVATE_FOLDER, private_descriptor
+
+_HOLDER: Final = re.compile(r".+ \(pid (\d+)\)")
+_EXEC_NS: Final = 5_000_000_000
+"""In which a program that a killed holder was just starting gets to run, on a busy machine too."""
 
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
@@ -65,17 +72,44 @@ def _lock(lock_file: Path, subject: str, *, wait: bool) -> int:
         except FileNotFoundError:
             continue  # `down` removed the folder between the two calls
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            holder = os.pread(descriptor, 200, 0).decode(errors="replace") or "another command"
+            _flock(descriptor, subject, wait=wait)
+        except FabricError:
             os.close(descriptor)
-            raise FabricError(
-                f"{subject} is being changed by {holder}",
-                hint="wait for it to end",
-            ) from error
+            raise
         if _is_still_at(descriptor, lock_file):
             return descriptor
         os.close(descriptor)  # its former holder was `down`, which deleted the file: lock the new one
+
+
+def _flock(descriptor: int, subject: str, *, wait: bool) -> None:
+    """Takes the lock on *descriptor*.
+
+    Raises:
+        FabricError: another process holds it, and *wait* is false.
+    """
+    if wait:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        return
+    deadline_ns = monotonic_ns() + _EXEC_NS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.pread(descriptor, 200, 0).decode(errors="replace") or "another command"
+            # A child between fork and exec still holds what its parent, killed meanwhile, had locked.
+            if not _is_dead(holder) or monotonic_ns() > deadline_ns:
+                raise FabricError(
+                    f"{subject} is being changed by {holder}", hint="wait for it to end"
+                ) from error
+            threading.Event().wait(0.01)
+        else:
+            return
+
+
+def _is_dead(holder: str) -> bool:
+    """Whether the process that wrote its pid into a lock file is there no longer."""
+    found = _HOLDER.fullmatch(holder)
+    return found is not None and not Path(f"/proc/{found[1]}").exists()
 
 
 def _require_own_folder(folder: Path) -> None:
