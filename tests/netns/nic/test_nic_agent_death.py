@@ -169,8 +169,8 @@ def test_work_completes_though_all_agents_stand_still_for_a_while(healed: Lab) -
         try:
             for agent in agents:
                 os.kill(agent.pid, signal.SIGSTOP)
-            told = " ".join(lab.status(healed.name).problems)
-            assert all(f"(pid {agent.pid}) is stopped by a signal" in told for agent in agents)
+            problems = " ".join(lab.status(healed.name).problems)
+            assert all(f"(pid {agent.pid}) is stopped by a signal" in problems for agent in agents)
         finally:
             for agent in agents:
                 os.kill(agent.pid, signal.SIGCONT)

@@ -31,7 +31,7 @@ def test_the_holder_and_its_work_are_named(tmp_path: Path) -> None:
 def held_by_a_child(tmp_path: Path) -> Iterator[tuple[Path, int, Callable[[], None]]]:
     """A lock whose holder is dead and whose holder's child keeps it; the holder's pid; ends the child."""
     lock = tmp_path / "lab" / "lock"
-    told, tell = os.pipe()
+    ready, tell = os.pipe()
     until, end = os.pipe()
 
     def hold_and_die() -> None:
@@ -45,12 +45,12 @@ def held_by_a_child(tmp_path: Path) -> Iterator[tuple[Path, int, Callable[[], No
 
     holder = FORK.Process(target=hold_and_die)
     holder.start()
-    os.read(told, 1)
+    os.read(ready, 1)
     holder.join()
     with contextlib.ExitStack() as ended:
         ended.callback(os.close, end)
         yield lock, holder.pid or 0, ended.close
-    for descriptor in (told, tell, until):
+    for descriptor in (ready, tell, until):
         os.close(descriptor)
 
 
