@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from testbed.campaign.cell import Cell, CellFigure
-from testbed.campaign.statistics import Effect, estimate, judge, rank_test
+from testbed.campaign.statistics import Effect, judge, rank_test
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,8 @@ class CellComparison:
 
 def median_ratio(values: Sequence[float], others: Sequence[float]) -> float | None:
     """Median of *values* by the median of *others*; None where that is 0."""
-    other = estimate(others).median
-    return None if other == 0 else estimate(values).median / other
+    other = median(others)
+    return None if other == 0 else median(values) / other
 
 
 def verdict(effect: Effect, better: str | None) -> str:

@@ -5,13 +5,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from testbed.campaign.cell import Cell, CellFigure
 from testbed.campaign.cell_comparison import median_ratio, verdict
-from testbed.campaign.statistics import Effect, estimate, judge, rank_test
+from testbed.campaign.statistics import Effect, judge, rank_test
 from testbed.errors import UsageError
 from testbed.scenario.measure.verdict import Status
 from testbed.scenario.spec.quantity import Better, Dimension
@@ -221,7 +222,7 @@ def _finding(
 
 def _change(values: Sequence[float], expected: BaselineFigure) -> float:
     """By which share of the median then the median now is worse; infinite from 0 to anything else."""
-    now, then = estimate(values).median, estimate(expected.values).median
+    now, then = median(values), median(expected.values)
     worse = then - now if expected.better == "more" else now - then
     if worse == 0:
         return 0.0

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 from typing import Annotated, Any, Final, Literal
 
 import typer
@@ -204,8 +205,8 @@ def _tables(
             table.add_row(*head, "-", f"0 of {sum(cell.statuses.values())}", "-", "-")
         for name, figure in cell.figures.items():
             found = estimate(figure.values)
-            median = format_figure(found.median, figure.dimension)
-            table.add_row(*head, name, str(found.runs), median, _interval(found, figure.dimension))
+            shown = format_figure(found.median, figure.dimension)
+            table.add_row(*head, name, str(found.runs), shown, _interval(found, figure.dimension))
     parts: list[RenderableType] = [Text(folder.plan.name, style="bold"), Text(), table]
     if folder.plan.baseline:
         named = ", ".join(f"{key}={value}" for key, value in folder.plan.baseline.items())
@@ -216,7 +217,7 @@ def _tables(
                 each.cell,
                 each.name,
                 *(
-                    format_figure(estimate(figure.values).median, figure.dimension)
+                    format_figure(median(figure.values), figure.dimension)
                     for figure in (each.figure, each.reference)
                 ),
                 "-" if each.ratio is None else f"{each.ratio:.3f}",
@@ -248,7 +249,7 @@ def _gate_table(findings: Sequence[GateFinding], share: float) -> RenderableType
             finding.cell,
             finding.name,
             *(
-                "-" if figure is None else format_figure(estimate(figure.values).median, figure.dimension)
+                "-" if figure is None else format_figure(median(figure.values), figure.dimension)
                 for figure in (finding.figure, finding.reference)
             ),
             "-" if finding.ratio is None else f"{finding.ratio:.3f}",
