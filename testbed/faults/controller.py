@@ -33,6 +33,10 @@ CHANGE_TIMEOUT_NS: Final = 10_000_000_000
 """Longer than a process asks hosts on behalf of a fault."""
 
 
+class _BeingChangedError(FaultError):
+    """Another process asks hosts on behalf of the fault."""
+
+
 class FaultController:
     """Injects into one lab.
 
@@ -96,17 +100,17 @@ class FaultController:
             FaultError: no such fault is active, or another process is still changing it.
             CleanupError: the lab could not be restored; the entry stays and is tried again later.
         """
-        self._ledger.wait_while_changed(fault_id, self._clock_ns() + wait_ns)
-        entries = self._ledger.entries()
-        entry = entries.get(fault_id)
-        if entry is None:
-            known = ", ".join(entries) or "none is active"
-            raise FaultError(f"no fault {fault_id!r} is active (known: {known})")
-        if entry.is_being_changed:
-            raise FaultError(f"fault {fault_id!r} is being changed by another process", hint="try again")
-        event = self._take_back(fault_id)
-        self.ask_again()
-        return event
+        deadline_ns = self._clock_ns() + wait_ns
+        while True:
+            self._ledger.wait_while_changed(fault_id, deadline_ns)
+            try:
+                event = self._take_back(fault_id)
+            except _BeingChangedError:
+                if self._clock_ns() < deadline_ns:
+                    continue
+                raise
+            self.ask_again()
+            return event
 
     def clear_all(self) -> list[FaultEvent]:
         """Events of all faults having ended, newest first.
@@ -155,9 +159,15 @@ class FaultController:
     def ask_again(self) -> None:
         """Asks hosts that stood still when a fault began and run again."""
         for entry in self.entries_to_ask_again():
+            fault_id = entry.fault.fault_id
+            with self._ledger.locked():
+                now = self._ledger.entries().get(fault_id)
+                if now is None or now.is_being_changed or now.phase is not Phase.ON:
+                    continue  # another process has come first
+                self._update(fault_id, changed_by=self._process)
             self._ask_hosts(entry.fault)
             with self._ledger.locked():
-                self._update(entry.fault.fault_id, changed_by=None)
+                self._update(fault_id, changed_by=None)
 
     def require_new(self, fault: ScheduledFault) -> None:
         """Returns when no fault has its id, or does what it does.
@@ -275,7 +285,7 @@ class FaultController:
             except CleanupError as error:
                 failures.append(error)
             except FaultError:
-                continue  # another process has just cleared it
+                continue  # another process has just cleared it, or does so
         if events:
             self.ask_again()
         if failures:
@@ -284,9 +294,15 @@ class FaultController:
 
     def _take_back(self, fault_id: str) -> FaultEvent:
         with self._ledger.locked():
-            found = self._ledger.entries().get(fault_id)
+            entries = self._ledger.entries()
+            found = entries.get(fault_id)
             if found is None:
-                raise FaultError(f"no fault {fault_id!r} is active")
+                known = ", ".join(entries) or "none is active"
+                raise FaultError(f"no fault {fault_id!r} is active (known: {known})")
+            if found.is_being_changed and found.changed_by != self._process:
+                raise _BeingChangedError(
+                    f"fault {fault_id!r} is being changed by another process", hint="try again"
+                )
             fault = found.fault
             entry = dataclasses.replace(found, phase=Phase.CLEARING, changed_by=None)
             self._ledger.write(entry)

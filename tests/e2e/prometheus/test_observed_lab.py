@@ -62,7 +62,7 @@ def observed() -> Iterator[ObservedLab]:
 @pytest.fixture(scope="module")
 def flap(observed: ObservedLab) -> Run:
     """A link flaps under a flow that meets no congestion."""
-    fault = {"id": "flap1", "at": "3s", "for": "3s", "kind": "link-flap", "every": "1s", "down": "300ms"}
+    fault = {"id": "flap1", "at": "3s", "for": "4s", "kind": "link-flap", "every": "2s", "down": "300ms"}
     scenario = observed.command.write_scenario(
         "flap", [write("h0", "h3", "9s")], [{**fault, "select": {"links": LINK}}]
     )

@@ -1,5 +1,6 @@
 """Ledger before the change, composition across faults, and complete removal."""
 
+import contextlib
 import dataclasses
 import json
 import threading
@@ -322,6 +323,46 @@ def test_a_fault_that_another_process_is_changing_is_left_to_it(controller, targ
     runner.kill()
     runner.wait()
     assert [event.fault_id for event in controller.clear_stale()] == ["a"]
+
+
+def test_a_fault_that_another_process_began_to_clear_a_moment_ago_is_left_to_it(
+    controller, target, ledger, runner, monkeypatch
+):
+    """As a reaper that reads the ledger just before another process takes its lock."""
+    controller.apply(loss("a", 1))
+    entry = dataclasses.replace(ledger.entries()["a"], phase=Phase.CLEARING)
+    ledger.write(entry)
+    lock = ledger.locked
+
+    @contextlib.contextmanager
+    def locked_late():
+        with lock():
+            ledger.write(dataclasses.replace(entry, changed_by=observe_process(runner.pid)))
+            yield
+
+    monkeypatch.setattr(ledger, "locked", locked_late)
+    assert controller.clear_stale() == []
+    assert target.rules == {(1, 0): lossy(0.5)}
+    assert ledger.entries()["a"].is_being_changed
+
+
+def test_a_host_that_another_process_has_begun_to_ask_is_not_asked_twice(
+    controller, target, ledger, runner, monkeypatch
+):
+    controller.apply(pause("p", "h2"))
+    controller.apply(drain("d", 3))
+    entry = ledger.entries()["d"]
+    entries_to_ask = controller.entries_to_ask_again
+
+    def ask_elsewhere_next():
+        found = entries_to_ask()
+        ledger.write(dataclasses.replace(entry, changed_by=observe_process(runner.pid)))
+        return found
+
+    monkeypatch.setattr(controller, "entries_to_ask_again", ask_elsewhere_next)
+    controller.clear("p")
+    assert target.denied == {"h1": {3}}
+    assert ledger.entries()["d"].unreached == ("h2",)
 
 
 def test_events_are_recorded_with_times_around_the_change(controller, ledger):
