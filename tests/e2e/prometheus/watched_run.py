@@ -15,6 +15,11 @@ from observed_lab import DEADLINE_S, Command, ObservedLab, Run, write
 
 FLAP = "flap-of-cable-7"
 INTERRUPTED = 130
+_KEEP_EVENTS = """(() => {
+    window.seenEvents = [];  // the list itself drops its oldest lines
+    new MutationObserver(() => seenEvents.push(...[...document.querySelectorAll("#tail li")].map(
+        each => each.textContent))).observe(document.querySelector("#tail"), { childList: true });
+})()"""
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,7 @@ class WatchedRun:
         run: what it left.
         page_faults: ids in the page's list of faults.
         page_windows: ids of the windows in the page's plot of goodput.
-        page_events: lines of the page's list of events.
+        page_events: lines that the page's list of events had, some of them several times.
         top: the picture of `top --once -o json`.
         windows: dashboard -> id and kind of the fault whose window it draws.
         report: of the run.
@@ -75,6 +80,7 @@ def watch(observed: ObservedLab, link: str) -> WatchedRun:
     with browsing() as browser, _serving(command) as url:
         browser.open(url)
         browser.wait_for("document.querySelector('#status').textContent === 'live'")
+        browser.value(_KEEP_EVENTS)
         with command.running(scenario) as running:
             browser.wait_for("document.querySelector('#faults b')")
             top = command.succeeds("top", "--once", "-i", "100ms", "-n", command.lab, "-o", "json")
@@ -82,7 +88,8 @@ def watch(observed: ObservedLab, link: str) -> WatchedRun:
             browser.wait_for("document.querySelector('#goodput-plot .window')")
             faults = _texts(browser, "#faults b")
             plotted = _texts(browser, "#goodput-plot .window title")
-            events = _texts(browser, "#tail li")
+            browser.wait_for(f"seenEvents.some(text => text.includes({json.dumps(FLAP)}))")
+            events = browser.value("seenEvents")
             running.process.send_signal(signal.SIGINT)
             assert running.process.wait(DEADLINE_S) == INTERRUPTED
         browser.wait_for("!document.querySelector('#faults b')")
