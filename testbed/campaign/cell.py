@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from testbed.campaign.figures import run_figures
 from testbed.campaign.plan import PlannedRun
+from testbed.metrics.histogram import Histogram, merge
 from testbed.scenario.spec.quantity import Better, Dimension
 
 _COUNTED: Final = frozenset({"passed", "failed"})
@@ -38,6 +39,7 @@ class Cell:
         statuses: of its runs -> how many; `not run` is one.
         is_exact: whether all its runs took place in virtual time, where the same seed gives the same figures.
         figures: name -> what the runs that count measured.
+        times: name -> all times of the runs that count, together; empty for runs that kept none.
     """
 
     scenario: str
@@ -45,6 +47,7 @@ class Cell:
     statuses: Mapping[str, int]
     is_exact: bool
     figures: Mapping[str, CellFigure]
+    times: Mapping[str, Histogram] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
@@ -57,31 +60,52 @@ class Cell:
         return sum(self.statuses.get(status, 0) for status in _COUNTED)
 
 
-def build_cells(runs: Iterable[tuple[PlannedRun, str, Mapping[str, Any] | None]]) -> tuple[Cell, ...]:
-    """The cells of a campaign, in the order in which they first occur.
+@dataclass(frozen=True, slots=True)
+class MeasuredRun:
+    """A run of a campaign and what it left.
 
-    Args:
-        runs: each with its status and its manifest, None without one.
+    Attributes:
+        run: as planned.
+        status: `not run` before its end.
+        manifest: None without one.
+        times: name -> times; empty when none were kept.
     """
-    grouped: dict[tuple[str, tuple[tuple[str, str], ...]], list[tuple[str, Mapping[str, Any] | None]]] = {}
-    for run, status, manifest in runs:
-        grouped.setdefault((run.scenario, tuple(run.place.items())), []).append((status, manifest))
+
+    run: PlannedRun
+    status: str
+    manifest: Mapping[str, Any] | None
+    times: Mapping[str, Histogram] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> bool:
+        """Whether it came to its end and is trusted."""
+        return self.status in _COUNTED and self.manifest is not None
+
+
+def build_cells(runs: Iterable[MeasuredRun]) -> tuple[Cell, ...]:
+    """The cells of a campaign, in the order in which they first occur."""
+    grouped: dict[tuple[str, tuple[tuple[str, str], ...]], list[MeasuredRun]] = {}
+    for each in runs:
+        grouped.setdefault((each.run.scenario, tuple(each.run.place.items())), []).append(each)
     return tuple(_cell(scenario, dict(place), found) for (scenario, place), found in grouped.items())
 
 
-def _cell(scenario: str, place: Mapping[str, str], runs: list[tuple[str, Mapping[str, Any] | None]]) -> Cell:
-    counted = [manifest for status, manifest in runs if status in _COUNTED and manifest is not None]
+def _cell(scenario: str, place: Mapping[str, str], runs: list[MeasuredRun]) -> Cell:
+    counted = [each for each in runs if each.counts]
+    manifests = [each.manifest for each in counted if each.manifest is not None]
     shapes: dict[str, tuple[Dimension, Better | None]] = {}
     values: dict[str, list[float]] = {}
-    for manifest in counted:
+    for manifest in manifests:
         for name, figure in run_figures(manifest).items():
             if figure.value is not None:
                 shapes[name] = (figure.dimension, figure.better)
                 values.setdefault(name, []).append(float(figure.value))
+    names = dict.fromkeys(name for each in counted for name in each.times)
     return Cell(
         scenario,
         place,
-        dict(Counter(status for status, _ in runs)),
-        bool(counted) and all(manifest["provenance"]["runtime"] == "virtual" for manifest in counted),
+        dict(Counter(each.status for each in runs)),
+        bool(manifests) and all(manifest["provenance"]["runtime"] == "virtual" for manifest in manifests),
         {name: CellFigure(*shapes[name], tuple(found)) for name, found in values.items()},
+        {name: merge(each.times[name] for each in counted if name in each.times) for name in names},
     )

@@ -25,6 +25,9 @@ from testbed.document import Metadata
 from testbed.document.one_step import write_in_one_step
 from testbed.errors import TestbedError, UsageError
 from testbed.fabric.paths import LAB_NAME_LENGTH_MAX
+from testbed.metrics.histogram import Histogram
+from testbed.scenario.report.kept_times import FILE_NAME as HISTOGRAMS
+from testbed.scenario.report.kept_times import load_histograms
 from testbed.scenario.spec.plan import dump_plan, load_plan
 
 SCHEMA_VERSION: Final = 2
@@ -182,6 +185,23 @@ class CampaignFolder:
         except (OSError, ValueError):
             return None  # somebody removed it: the journal still has the status
         return found
+
+    def histograms(self, run: PlannedRun) -> dict[str, Histogram]:
+        """Times of a run that ended; empty when it has none, or was run before they were kept.
+
+        Raises:
+            UsageError: the file is damaged.
+        """
+        entry = self.entry(run)
+        if entry is None or entry.folder is None:
+            return {}
+        path = self.path / entry.folder / HISTOGRAMS
+        try:
+            return load_histograms(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{path}: {error}") from error
 
     def flows(self, run: PlannedRun) -> dict[str, float]:
         """Goodput (bit/s) of each flow of a run that ended, all its QPs together; empty when it has none."""

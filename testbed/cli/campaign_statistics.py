@@ -1,6 +1,7 @@
 """campaign stats | baseline | check | export: what the runs of a campaign say together."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any, Final, Literal
@@ -9,7 +10,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from testbed.campaign.cell import Cell, build_cells
+from testbed.campaign.cell import Cell
 from testbed.campaign.cell_comparison import CellComparison, compare_cells
 from testbed.campaign.figures import format_figure
 from testbed.campaign.folder import CampaignFolder, find_campaign
@@ -21,7 +22,7 @@ from testbed.campaign.gate import (
     gate_status,
     load_baseline,
 )
-from testbed.campaign.row import NOT_RUN
+from testbed.campaign.measured import cells_of
 from testbed.campaign.statistics import Estimate, estimate
 from testbed.campaign.tables import TABLES, RunFolder, finished_runs, rows_of, write_csv
 from testbed.cli.campaign_options import CAMPAIGNS, CampaignName, CampaignsFolder
@@ -29,6 +30,7 @@ from testbed.cli.options import Settings, command
 from testbed.cli.render import plain_table, show
 from testbed.document.one_step import write_in_one_step
 from testbed.errors import PreflightError, TestbedError, UsageError
+from testbed.metrics.series import summarize
 from testbed.scenario.spec.quantity import Dimension
 from testbed.units import parse_ratio
 
@@ -48,8 +50,9 @@ def stats(settings: Settings, what: CampaignName, campaigns: CampaignsFolder = C
     """Medians over seeds with 95 % intervals, and each cell against the campaign's baseline cell.
 
     A cell is all runs that differ in their seed alone; UNTRUSTED runs do not
-    count. Cells are compared by the Mann-Whitney U test, corrected for the
-    number of comparisons (Holm); delta is Cliff's.
+    count. Percentiles are those of the times of all its runs together. Cells are
+    compared by the Mann-Whitney U test, corrected for the number of comparisons
+    (Holm); delta is Cliff's.
 
     [bold]Examples[/bold]
 
@@ -185,14 +188,6 @@ def _write_parquet(path: Path, table: str, runs: list[RunFolder]) -> None:
         ) from error
 
 
-def cells_of(folder: CampaignFolder) -> tuple[Cell, ...]:
-    """The cells of a campaign as its journal has them now."""
-    return build_cells(
-        (run, NOT_RUN if (entry := folder.entry(run)) is None else entry.status, folder.manifest(run))
-        for run in sorted(folder.plan.runs, key=lambda run: run.index)
-    )
-
-
 def _tables(
     folder: CampaignFolder, cells: Sequence[Cell], comparisons: Sequence[CellComparison]
 ) -> RenderableType:
@@ -208,6 +203,8 @@ def _tables(
             shown = format_figure(found.median, figure.dimension)
             table.add_row(*head, name, str(found.runs), shown, _interval(found, figure.dimension))
     parts: list[RenderableType] = [Text(folder.plan.name, style="bold"), Text(), table]
+    if any(cell.times for cell in cells):
+        parts += [Text(), Text("times of all runs together", style="bold"), Text(), _times(cells, keys)]
     if folder.plan.baseline:
         named = ", ".join(f"{key}={value}" for key, value in folder.plan.baseline.items())
         numbers = ("median", "baseline", "ratio", "delta", "p")
@@ -227,6 +224,23 @@ def _tables(
             )
         parts += [Text(), Text(f"against {named}", style="bold"), Text(), against]
     return Group(*parts)
+
+
+def _times(cells: Sequence[Cell], keys: Sequence[str]) -> RenderableType:
+    right = ("count", "p50", "p90", "p99", "p99.9", "max")
+    table = plain_table("scenario", *keys, "times", *right, right=right)
+    for cell in cells:
+        for name, histogram in cell.times.items():
+            if (found := summarize(histogram)) is not None:
+                shown = (found.p50_ns, found.p90_ns, found.p99_ns, found.p999_ns, found.max_ns)
+                table.add_row(
+                    cell.scenario,
+                    *(cell.place.get(key, "") for key in keys),
+                    name,
+                    str(found.count),
+                    *(format_figure(time_ns, Dimension.TIME) for time_ns in shown),
+                )
+    return table
 
 
 def _interval(found: Estimate, dimension: Dimension) -> str:
@@ -274,6 +288,11 @@ def _cell_document(cell: Cell) -> dict[str, Any]:
                 "high": found.high,
             }
             for name, figure in cell.figures.items()
+        },
+        "times": {
+            name: asdict(latency)
+            for name, histogram in cell.times.items()
+            if (latency := summarize(histogram)) is not None
         },
     }
 

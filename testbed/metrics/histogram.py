@@ -15,6 +15,7 @@ borrows, because counts only grow; `since` checks that.
 
 from array import array
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -23,7 +24,7 @@ from operator import add
 from typing import Final, Self
 
 from agents.abi import Limit
-from agents.nic.histogram import LINEAR_BITS
+from agents.nic.histogram import LINEAR_BITS, bucket_index
 
 BUCKET_COUNT: Final = int(Limit.HISTOGRAM_BUCKETS)
 _LANE_BITS: Final = 64
@@ -80,6 +81,31 @@ class Histogram:
                 return cls()
             lanes += cpu_lanes
         return cls(lanes, sum_ns, max_ns)
+
+    @classmethod
+    def of_counts(cls, counts: Iterable[tuple[int, int]], sum_ns: int, max_ns: int) -> Self:
+        """A histogram that was kept.
+
+        Args:
+            counts: (bucket, count) of those that have times.
+            sum_ns: sum of the times.
+            max_ns: the largest.
+
+        Raises:
+            ValueError: there is no such bucket, or no such count.
+        """
+        lanes = 0
+        for index, count in counts:
+            if not (0 <= index < BUCKET_COUNT and 0 <= count < 1 << (_LANE_BITS - 8)):
+                raise ValueError(f"no histogram has {count} times in bucket {index}")
+            lanes += count << (_LANE_BITS * index)
+        return cls(lanes, sum_ns, max_ns)
+
+    @classmethod
+    def of_times(cls, times_ns: Sequence[int]) -> Self:
+        """The histogram of given times."""
+        counts = Counter(bucket_index(time_ns) for time_ns in times_ns)
+        return cls.of_counts(counts.items(), sum(times_ns), max(times_ns, default=0))
 
     def __add__(self, other: Self) -> Self:
         """Both histograms' times together."""

@@ -272,7 +272,14 @@ class Measurement(Measures):
             with_overlapping=with_overlapping,
         )
 
-    def _histogram(self, quantity: Quantity) -> Histogram:
+    def times(self, quantity: Quantity) -> Histogram:
+        """All times that a percentile, mean or maximum is of.
+
+        Raises:
+            NotMeasured: there are none.
+        """
+        if quantity.workload is not None:
+            return Histogram.of_times(self._times_ns(quantity))
         interval = self._interval(self._span(quantity))
         histogram = (
             merge(interval.packet_rtt) if quantity.argument == "packet_rtt" else interval.message_completion
@@ -285,7 +292,7 @@ class Measurement(Measures):
         ratio = percentile_ratio(quantity.name)
         if quantity.workload is not None:
             return percentile_ns(self._times_ns(quantity), ratio or 0.0)
-        values_ns = self._histogram(quantity).percentiles_ns([ratio or 0.0])
+        values_ns = self.times(quantity).percentiles_ns([ratio or 0.0])
         if values_ns is None:
             raise NotMeasured("no time was recorded in it")
         return values_ns[0]
@@ -294,7 +301,7 @@ class Measurement(Measures):
         if quantity.workload is not None:
             times_ns = self._times_ns(quantity)
             return sum(times_ns) / len(times_ns)
-        mean_ns = self._histogram(quantity).mean_ns()
+        mean_ns = self.times(quantity).mean_ns()
         if mean_ns is None:
             raise NotMeasured("no time was recorded in it")
         return mean_ns
@@ -302,7 +309,7 @@ class Measurement(Measures):
     def _maximum(self, quantity: Quantity) -> float:
         if quantity.workload is not None:
             return float(max(self._times_ns(quantity)))
-        return float(self._histogram(quantity).max_ns)
+        return float(self.times(quantity).max_ns)
 
     def _times_ns(self, quantity: Quantity) -> list[int]:
         operations = self._operations(quantity)

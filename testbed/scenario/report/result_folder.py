@@ -3,7 +3,8 @@
     manifest.json  status, expectations, recovery, provenance     events.jsonl  what happened, in ns
     plan.json      the resolved plan, for `replay`                series.csv    one row per 100 ms
     scenario.yaml  the file as it was                             flows.csv     one row per QP
-    summary.md  junit.xml  report.html  figure.svg where the scenario asks for one
+    histograms.json  all times by bucket          figure.svg    where the scenario asks for one
+    summary.md  junit.xml  report.html
 
 While a run goes on, its manifest says `running`, and events.jsonl and series.csv grow line by line: a killed
 run leaves what it had measured. Everything else, and at the end these two as well, is written beside its
@@ -33,6 +34,8 @@ from testbed.scenario.measure.provenance import Provenance
 from testbed.scenario.measure.recording import Recording
 from testbed.scenario.measure.series import format_row, intervals, series_columns, series_row
 from testbed.scenario.report.figure import draw_run
+from testbed.scenario.report.kept_times import FILE_NAME as HISTOGRAMS
+from testbed.scenario.report.kept_times import build_histograms, dump_histograms
 from testbed.scenario.report.manifest import Json, build_manifest, opening_manifest
 from testbed.scenario.report.page import build_report
 from testbed.scenario.report.result import RunResult
@@ -117,6 +120,7 @@ class ResultFolder:
             self._write("events.jsonl", "".join(_line(record) + "\n" for record in all_records(recording)))
             self._write("series.csv", self._series_text(recording))
             self._write("flows.csv", build_flows(result))
+            self._write(HISTOGRAMS, dump_histograms(build_histograms(recording)))
             if result.collectives:
                 self._write("operations.csv", build_operations(result))
             self._write("summary.md", build_summary(result))

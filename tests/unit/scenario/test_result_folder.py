@@ -27,6 +27,7 @@ GOLDEN = Path(__file__).parent / "golden"
 FILES = [
     "events.jsonl",
     "flows.csv",
+    "histograms.json",
     "junit.xml",
     "manifest.json",
     "plan.json",

@@ -1,0 +1,83 @@
+"""histograms.json: all times of a run by bucket, so that runs can be taken together by their sum. Pure.
+
+A name is `times(packet_rtt)`, `times(collective_time(job))` or, where an expectation asks for a percentile,
+mean or maximum of a window, `times(packet_rtt) during flap1`. Buckets without times are left out.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from testbed.metrics.histogram import Histogram
+from testbed.scenario.measure.measurement import Measurement
+from testbed.scenario.measure.recording import NotMeasured, Recording
+from testbed.scenario.spec.expression import parse_expectation, parse_quantity
+from testbed.scenario.spec.expression_tree import Quantity
+from testbed.scenario.spec.plan import Plan
+from testbed.scenario.spec.quantity import LATENCIES
+
+SCHEMA_VERSION: Final = 1
+FILE_NAME: Final = "histograms.json"
+
+
+def build_histograms(recording: Recording) -> dict[str, Histogram]:
+    """Name -> times; what was not measured is left out."""
+    measurement = Measurement(recording)
+    found = {}
+    for quantity in _quantities(recording.plan):
+        try:
+            found[_name(quantity)] = measurement.times(quantity)
+        except NotMeasured:
+            continue
+    return found
+
+
+def dump_histograms(histograms: Mapping[str, Histogram]) -> str:
+    """The file's text: a line per name, a pair of bucket and count for each bucket that has times."""
+    lines = []
+    for name, histogram in histograms.items():
+        counted = {index: count for index, count in enumerate(histogram.counts()) if count}
+        kept = {
+            "sum_ns": histogram.sum_ns,
+            "max_ns": histogram.max_ns,
+            "buckets": [list(pair) for pair in counted.items()],
+        }
+        lines.append(f" {json.dumps(name)}: {json.dumps(kept, separators=(',', ':'))}")
+    body = ",\n".join(lines)
+    return f'{{"schema_version": {SCHEMA_VERSION}, "histograms": {{\n{body}\n}}}}\n'
+
+
+def load_histograms(text: str) -> dict[str, Histogram]:
+    """What `dump_histograms` wrote.
+
+    Raises:
+        ValueError: it is not such a text, or of another version.
+    """
+    found = json.loads(text)
+    try:
+        if found["schema_version"] != SCHEMA_VERSION:
+            raise ValueError(f"histograms of schema version {found['schema_version']}")
+        return {name: _load(each) for name, each in found["histograms"].items()}
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"not histograms of a run: {error}") from error
+
+
+def _load(found: Mapping[str, Any]) -> Histogram:
+    return Histogram.of_counts(found["buckets"], found["sum_ns"], found["max_ns"])
+
+
+def _quantities(plan: Plan) -> Iterable[Quantity]:
+    texts = [f"max({name})" for name in LATENCIES]
+    for workload in plan.workloads:
+        if workload.collective is not None:
+            texts.append(f"max(collective_time({workload.name}))")
+            texts += [f"max(step_time({workload.name}))"] if workload.kind == "training" else []
+    wanted = [parse_quantity(text) for text in (*texts, *plan.measures)]
+    wanted += [each for text in plan.expect for each in parse_expectation(text).quantities()]
+    of_times = {_name(each): each for each in wanted if each.kind.argument == "latency"}
+    return of_times.values()
+
+
+def _name(quantity: Quantity) -> str:
+    return str(replace(quantity, name="times", variant=None))
