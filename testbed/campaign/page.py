@@ -1,49 +1,47 @@
-"""report.html of a campaign: one file that opens offline, a row per run, linked to its own report. Pure."""
+"""report.html of a campaign, which opens offline: what cells measured, and a row per run. Pure."""
 
 from collections.abc import Sequence
 from html import escape
+from importlib import resources
 from typing import Final
 
-from testbed.campaign.row import SummaryRow
+from testbed.campaign.cell_page import STYLE, Comparisons, build_cells_section
+from testbed.campaign.row import Summary, SummaryRow
 
-_STYLE: Final = """
-body { font: 15px/1.45 system-ui, sans-serif; color: #1c2530 }
-body { margin: 2rem auto; max-width: 78rem; padding: 0 1rem }
-table { border-collapse: collapse; width: 100% }
-th, td { text-align: left; padding: .35rem .7rem .35rem 0; vertical-align: top }
-th, td { border-bottom: 1px solid #d9dee4 }
-.passed { color: #18794e } .failed, .error, .aborted { color: #c62a2f }
-.untrusted, .interrupted { color: #a15c07 }
-.status { font-weight: 600 } .quiet { color: #6a7683 }
-ul { margin: .2rem 0 0; padding-left: 1.1rem }
-@media (prefers-color-scheme: dark) {
-  body { background: #14181d; color: #dfe5ec } th, td { border-color: #2c343d } a { color: #7cb3f5 }
-  .passed { color: #4cc38a } .failed, .error, .aborted { color: #ff8589 }
-  .untrusted, .interrupted { color: #f1a10d }
-}
+_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+_STYLES: Final = {"passed": "good", "failed": "bad", "error": "bad", "aborted": "bad"}
+_RUNS_STYLE: Final = """
+td ul { margin: .2rem 0 0; padding-left: 1.1rem } td details > summary { padding: 0; color: var(--ink) }
+@media (max-width: 600px) { main { padding: 16px 10px 40px } .card { padding: 10px } }
 """
 
 
-def build_page(name: str, description: str, headline: str, rows: Sequence[SummaryRow]) -> str:
+def build_page(summary: Summary, compared: Comparisons) -> str:
     """The page."""
-    varied = list(dict.fromkeys(key for row in rows for key in row.varied))
+    varied = list(dict.fromkeys(key for row in summary.rows for key in row.varied))
     heads = ["scenario", *varied, "seed", "figure", "claim", "verdict", "measured", "fidelity"]
-    return (
-        "\n".join(
-            [
-                "<!doctype html>",
-                '<html lang="en"><head><meta charset="utf-8">',
-                f"<title>{escape(name)}</title><style>{_STYLE}</style></head><body>",
-                f"<h1>{escape(name)}</h1><p>{escape(description)}</p><p><b>{escape(headline)}</b></p>",
-                "<table><thead><tr>",
-                *(f"<th>{escape(head)}</th>" for head in heads),
-                "</tr></thead><tbody>",
-                *(_row(row, varied) for row in rows),
-                "</tbody></table></body></html>",
-            ]
-        )
-        + "\n"
-    )
+    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
+    rows = "\n".join(_row(row, varied) for row in summary.rows)
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<title>{escape(summary.name)}</title>
+<style>
+{_style_sheet()}{STYLE}{_RUNS_STYLE}</style></head><body><main>
+<header><h1>{escape(summary.name)}</h1><p>{escape(summary.description)}</p>
+<p><b>{escape(summary.headline)}</b></p></header>
+{build_cells_section(compared, summary.varied)}
+<section><h2>Runs</h2>
+<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>
+{rows}
+</tbody></table></div></section>
+</main></body></html>
+"""
+
+
+def _style_sheet() -> str:
+    return resources.files("testbed.scenario.report").joinpath("assets", "report.css").read_text("utf-8")
 
 
 def _row(row: SummaryRow, varied: Sequence[str]) -> str:
@@ -52,20 +50,20 @@ def _row(row: SummaryRow, varied: Sequence[str]) -> str:
         scenario = f'<a href="{escape(row.page)}">{scenario}</a>'
     cells = [scenario, *(escape(row.varied.get(key, "")) for key in varied), str(row.seed)]
     cells += [escape(row.figure), escape(row.claim)]
-    cells.append(f'<span class="status {escape(row.status.split()[0])}">{escape(row.status)}</span>')
+    cells.append(f'<span class="{_STYLES.get(row.status, "warn")}"><b>{escape(row.status)}</b></span>')
     cells += [_measured(row), row.fidelity]
     return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
 
 
 def _measured(row: SummaryRow) -> str:
     if not row.expectations:
-        return f'<span class="quiet">{escape(row.reason)}</span>'
+        return f'<span class="muted">{escape(row.reason)}</span>'
     items = "".join(
-        f'<li class="{"passed" if each["passed"] else "failed"}">{escape(str(each["reason"]))}</li>'
+        f'<li class="{"good" if each["passed"] else "bad"}">{escape(str(each["reason"]))}</li>'
         for each in row.expectations
     )
     is_judged = row.status in ("passed", "failed")
-    why = "" if is_judged else f'<div class="quiet">{escape(row.reason)}</div>'
+    why = "" if is_judged else f'<div class="muted">{escape(row.reason)}</div>'
     opened = " open" if row.status == "failed" else ""
     shown = escape(row.measured)
     return f"{why}<details{opened}><summary>{shown}</summary><ul>{items}</ul></details>"

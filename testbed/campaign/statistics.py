@@ -50,11 +50,13 @@ class RankTest:
         delta: Cliff's delta, -1 to 1: how much more often a run of the first is above one of the second
             than below it.
         least_p: the least p that so many runs can reach.
+        is_equal: whether all runs of both are equal.
     """
 
     p: float
     delta: float
     least_p: float
+    is_equal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ def rank_test(values: Sequence[float], others: Sequence[float]) -> RankTest:
     """*values* against *others*, at least one each."""
     least_p = _least_p(len(values), len(others))
     if min(*values, *others) == max(*values, *others):
-        return RankTest(1.0, 0.0, least_p)
+        return RankTest(1.0, 0.0, least_p, is_equal=True)
     from scipy import stats  # noqa: PLC0415
 
     is_small = max(len(values), len(others)) <= _EXACT_RUNS_MAX
@@ -136,7 +138,7 @@ def judge(tests: Sequence[RankTest], runs: Sequence[tuple[int, int]]) -> list[Ef
 def _effect(test: RankTest, p: float, runs: tuple[int, int], comparisons: int) -> Effect:
     if p <= SIGNIFICANCE:
         return Effect(test, p, "more" if test.delta > 0 else "less", None)
-    if test.delta == 0 and test.p == 1:
+    if test.is_equal:
         return Effect(test, p, "equal", None)
     level = SIGNIFICANCE / comparisons
     if test.least_p > level:

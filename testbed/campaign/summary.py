@@ -4,8 +4,11 @@ import json
 from typing import Any, Final
 from xml.etree import ElementTree as ET
 
+from testbed.campaign.cell_comparison import compare_cells
+from testbed.campaign.cell_page import Comparisons
 from testbed.campaign.folder import SCHEMA_VERSION, CampaignFolder
 from testbed.campaign.markdown import build_markdown
+from testbed.campaign.measured import cells_of
 from testbed.campaign.page import build_page
 from testbed.campaign.plan import PlannedRun
 from testbed.campaign.row import NOT_RUN, Summary, SummaryRow
@@ -59,7 +62,9 @@ def _write_pages(folder: CampaignFolder, summary: Summary) -> None:
     if len(summary.rows) == 1 and summary.rows[0].variants:
         report = build_variant_page(summary.rows[0], summary.description, base="")
     else:
-        report = build_page(summary.name, summary.description, summary.headline, summary.rows)
+        cells = cells_of(folder)
+        baseline = folder.plan.baseline
+        report = build_page(summary, Comparisons(cells, baseline, compare_cells(cells, baseline)))
     folder.write("report.html", report)
 
 

@@ -65,6 +65,11 @@ def test_equal_runs_are_equal():
     assert (effect.finding, effect.p, effect.more_runs) == ("equal", 1.0, None)
 
 
+def test_runs_that_lie_between_each_other_are_not_equal():
+    effect = judged([1.0, 4.0], [2.0, 3.0])
+    assert (effect.test.delta, effect.finding, effect.more_runs) == (0, "too few runs", 3)
+
+
 def test_an_interval_needs_enough_runs():
     few = estimate([1.0, 2.0, 4.0])
     assert (few.runs, few.median, few.low, few.high) == (3, 2.0, None, None)

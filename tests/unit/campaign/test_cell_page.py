@@ -1,0 +1,132 @@
+"""Plots of a campaign's cells: what is drawn, what is said of too few runs, and what is left out."""
+
+import re
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from testbed.campaign.cell import Cell, CellFigure
+from testbed.campaign.cell_comparison import compare_cells
+from testbed.campaign.cell_page import Comparisons, build_cells_section
+from testbed.campaign.execution import execute_campaign
+from testbed.campaign.folder import CampaignFolder
+from testbed.campaign.plan import plan_campaign
+from testbed.metrics.histogram import Histogram
+from testbed.scenario.spec.quantity import Dimension
+
+KEY = "transport.window"
+BASELINE = {KEY: "16"}
+
+
+def cell(window, goodput, scenario="flap", **figures):
+    return Cell(
+        scenario,
+        {KEY: window},
+        {"passed": len(goodput)},
+        is_exact=False,
+        figures={"goodput(main)": CellFigure(Dimension.RATE, "more", tuple(goodput)), **figures},
+    )
+
+
+def section(*cells, baseline=BASELINE, varied=(KEY,)):
+    return build_cells_section(Comparisons(cells, baseline, compare_cells(cells, baseline)), varied)
+
+
+def drawings(html):
+    return [ET.fromstring(text) for text in re.findall(r"<svg.*?</svg>", html, re.DOTALL)]  # noqa: S314 - ours
+
+
+def drawn(svg, style):
+    return [each for each in svg.iter() if style in (each.get("class") or "").split()]
+
+
+def runs(middle, count):
+    return [middle + 1e5 * index for index in range(count)]
+
+
+def test_each_run_is_a_dot_and_each_cell_a_median():
+    (svg,) = drawings(section(cell("16", runs(1e8, 8)), cell("32", runs(2e8, 6))))
+    assert len(drawn(svg, "dot")) == 8 + 6
+    assert len(drawn(svg, "median")) == 2
+    assert len(drawn(svg, "interval")) == 2
+    assert len(drawn(svg, "ground")) == 1
+
+
+def test_what_is_more_is_drawn_higher():
+    (svg,) = drawings(section(cell("16", [1e8]), cell("32", [3e8]), cell("64", [2e8])))
+    low, high, middle = (float(dot.get("cy")) for dot in drawn(svg, "dot"))
+    assert high < middle < low
+
+
+def test_a_shown_difference_is_said_below_the_plot():
+    html = section(cell("16", runs(1e8, 8)), cell("32", runs(2e8, 8)), cell("64", runs(5e7, 8)))
+    assert '<span class="better">cell 2: better</span>' in html
+    assert '<span class="worse">cell 3: worse</span>' in html
+
+
+def test_too_few_runs_have_no_interval_and_say_how_many_more_would_do():
+    html = section(
+        *(cell(window, runs(1e8 * place, 2)) for place, window in enumerate(("16", "32", "64"), 1))
+    )
+    assert "interval, 4 more would do" in html
+    assert "cells 2 to 3: too few runs to tell, 4 more would do" in html
+    assert not drawn(drawings(html)[0], "interval")
+
+
+def test_a_figure_that_never_differs_is_left_out():
+    same = {"wrong_bytes": CellFigure(Dimension.COUNT, "less", (0.0, 0.0))}
+    html = section(cell("16", [1e8, 2e8], **same), cell("32", [3e8, 4e8], **same))
+    assert len(drawings(html)) == 1
+
+
+def test_scenarios_have_plots_of_their_own():
+    html = section(*(cell(w, runs(1e8, 2), scenario) for scenario in ("a", "b") for w in ("16", "32")))
+    assert len(drawings(html)) == 2
+    assert "Figures of b" in html
+    assert "cell 4: too few runs to tell" in html.partition("Figures of b")[2]
+
+
+def test_variants_that_are_run_once_have_their_own_page_only():
+    assert not section(cell("16", [1e8]), cell("32", [2e8]), baseline={}, varied=())
+
+
+def test_a_run_that_measured_nothing_is_a_cell_without_dots():
+    empty = Cell("flap", {KEY: "64"}, {"untrusted": 2}, is_exact=False, figures={})
+    html = section(cell("16", runs(1e8, 2)), empty)
+    assert len(drawn(drawings(html)[0], "dot")) == 2
+    assert "2 untrusted" in html
+
+
+def test_times_are_listed_by_cell():
+    kept = {"times(packet_rtt)": Histogram.of_times([10] * 99 + [40]), "times(none)": Histogram()}
+    timed = Cell("flap", {KEY: "16"}, {"passed": 2}, is_exact=False, figures={}, times=kept)
+    html = section(timed, cell("32", [1e8, 2e8]))
+    assert '<td>times(packet_rtt)</td><td class="number">100</td>' in html
+    assert '<td class="number">40ns</td></tr>' in html
+    assert "times(none)" not in html
+
+
+@pytest.mark.parametrize("count", [1, 3, 40])
+def test_nothing_is_drawn_outside(count):
+    html = section(*(cell(str(place), runs(1e8 * (1 + place), 7)) for place in range(count)), baseline={})
+    (svg,) = drawings(html)
+    width, height = (float(number) for number in svg.get("viewBox").split()[2:])
+    for dot in drawn(svg, "dot"):
+        assert 0 <= float(dot.get("cx")) <= width
+        assert 0 <= float(dot.get("cy")) <= height
+
+
+def test_what_a_file_says_is_text_in_the_page():
+    html = section(cell("<b>", runs(1e8, 2)), cell("&", runs(2e8, 2)), baseline={KEY: "<b>"})
+    assert "<b>" not in html.replace("<b></b>", "")
+    assert "&lt;b&gt;" in html
+
+
+def test_the_report_of_a_campaign_has_them(files, stage):
+    folder = CampaignFolder.create(files / "campaigns", plan_campaign(files / "both.yaml"))
+    execute_campaign(folder, stage, progress=lambda _: None)
+    page = (folder.path / "report.html").read_text()
+    assert "<h2>Cells</h2>" in page
+    assert "times(message_completion)" in page
+    assert 'name="viewport"' in page
+    assert "<script" not in page
