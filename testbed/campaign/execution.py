@@ -5,13 +5,16 @@ import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Protocol
 
 from testbed.campaign.folder import CampaignFolder, RunEntry, runs_of
 from testbed.campaign.plan import PlannedRun
+from testbed.campaign.repetition import Choice
 from testbed.campaign.row import NOT_RUN
+from testbed.campaign.run_queue import RunQueue
 from testbed.campaign.summary import summarize_campaign, write_summary
 from testbed.errors import CleanupError, FabricError, TestbedError
 from testbed.scenario.execution import FinishedRun, execute
@@ -51,6 +54,7 @@ def execute_campaign(
     retry: frozenset[str] = frozenset(),
     retries: int = 0,
     is_out_of_time: Callable[[], bool] = lambda: False,
+    budget_ns: int | None = None,
 ) -> int:
     """The exit code of the campaign; runs that are finished are skipped, the summary is written in any case.
 
@@ -61,24 +65,30 @@ def execute_campaign(
         retry: statuses of finished runs that are done again.
         retries: how often a run that is UNTRUSTED is repeated at once; each keeps its line and its folder.
         is_out_of_time: asked after each run; once it is so, none is begun any more.
+        budget_ns: time for all runs together; none is begun that would take it up. None for no limit.
 
     Raises:
         TestbedError: the machine cannot do it, a lab could not be removed, or results cannot be written.
     """
-    return _finished(
-        folder, lambda: _carry_out(folder, stage, folder.pending(retry), progress, retries, is_out_of_time)
-    )
+    queue = RunQueue(folder, retry, budget_ns=budget_ns)
+    return _finished(folder, lambda: _carry_out(folder, stage, queue, progress, retries, is_out_of_time))
 
 
 def execute_in_parallel(
-    folder: CampaignFolder, jobs: int, *, progress: Progress, retry: frozenset[str] = frozenset()
+    folder: CampaignFolder,
+    jobs: int,
+    *,
+    progress: Progress,
+    retry: frozenset[str] = frozenset(),
+    budget_ns: int | None = None,
 ) -> int:
     """The same in virtual time, in so many processes: runs share nothing.
 
     Raises:
         TestbedError: results cannot be written.
     """
-    return _finished(folder, lambda: _carry_out_in_parallel(folder, jobs, folder.pending(retry), progress))
+    queue = RunQueue(folder, retry, budget_ns=budget_ns, jobs=jobs)
+    return _finished(folder, lambda: _carry_out_in_parallel(folder, jobs, queue, progress))
 
 
 def _finished(folder: CampaignFolder, carry_out: Callable[[], bool]) -> int:
@@ -102,66 +112,71 @@ def exit_code(folder: CampaignFolder) -> int:
 def _carry_out(
     folder: CampaignFolder,
     stage: Stage,
-    pending: list[PlannedRun],
+    queue: RunQueue,
     progress: Progress,
     retries: int,
     is_out_of_time: Callable[[], bool],
 ) -> bool:
     """Whether it went through to the end, or was interrupted."""
-    total = len(folder.plan.runs)
-    while pending:
-        topology = pending[0].plan.topology
+    while (choice := queue.next()) is not None:
+        topology = choice.run.plan.topology
         try:
             with stage(topology) as run_on_lab:
-                while pending and pending[0].plan.topology == topology:
-                    run = pending.pop(0)
-                    progress(f"run {run.index} of {total}: {run.key}")
-                    for _ in range(retries + 1):
+                while choice is not None and choice.run.plan.topology == topology:
+                    run = choice.run
+                    progress(queue.begin(choice))
+                    for attempt in range(retries + 1):
                         entry = carry_out_run(run, folder.path, run_on_lab, progress)
-                        folder.note(entry)
+                        again = f"it was UNTRUSTED before, {attempt} of {retries} times" if attempt else ""
+                        queue.note(run, replace(entry, why=again or choice.why))
                         progress(f"{run.key}: {entry.status}")
                         if entry.status != Status.UNTRUSTED.value or is_out_of_time():
                             break
-                    if entry.status == Status.INTERRUPTED.value or (pending and is_out_of_time()):
+                    queue.end(run)
+                    if entry.status == Status.INTERRUPTED.value or (queue.has_pending and is_out_of_time()):
                         return False
-                    if entry.status == Status.ERROR.value:
+                    if entry.status == Status.ERROR.value or is_out_of_time():
                         break  # whatever broke, the next run gets a lab of its own
+                    choice = queue.next()
         except CleanupError:
             raise
         except FabricError as error:
             # Every run of this topology would end the same way.
-            while pending and pending[0].plan.topology == topology:
-                folder.note(_error_entry(pending.pop(0), error))
-    return True
+            queue.give_up(topology)
+            while choice is not None and choice.run.plan.topology == topology:
+                queue.begin(choice)
+                queue.note(choice.run, replace(_error_entry(choice.run, error), why=choice.why))
+                choice = queue.next()
+        if is_out_of_time():
+            break
+    return not queue.has_pending
 
 
-def _carry_out_in_parallel(
-    folder: CampaignFolder, jobs: int, pending: list[PlannedRun], progress: Progress
-) -> bool:
+def _carry_out_in_parallel(folder: CampaignFolder, jobs: int, queue: RunQueue, progress: Progress) -> bool:
     """Whether it went through to the end, or was interrupted: then runs that have begun end as partial."""
-    total = len(folder.plan.runs)
     is_interrupted = False
     # not by fork: the library keeps its lab in globals, and threads of this process may hold locks
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, max(1, len(pending))), context, ignore_signals) as pool:
-        begun: dict[Future[RunEntry], PlannedRun] = {}
-        while (pending and not is_interrupted) or begun:
+    with ProcessPoolExecutor(jobs, context, ignore_signals) as pool:
+        begun: dict[Future[RunEntry], Choice] = {}
+        while True:
             try:
-                while pending and not is_interrupted and len(begun) < jobs:
-                    run = pending.pop(0)
-                    progress(f"run {run.index} of {total}: {run.key}")
-                    begun[pool.submit(carry_out_virtually, run, folder.path)] = run
+                while not is_interrupted and len(begun) < jobs and (choice := queue.next()) is not None:
+                    progress(queue.begin(choice))
+                    begun[pool.submit(carry_out_virtually, choice.run, folder.path)] = choice
+                if not begun:
+                    return not is_interrupted and not queue.has_pending
                 done, _ = wait(begun, return_when=FIRST_COMPLETED)
             except KeyboardInterrupt:
                 is_interrupted = True
                 continue
             for future in done:
-                del begun[future]
+                choice = begun.pop(future)
                 entry = future.result()
-                folder.note(entry)
+                queue.note(choice.run, replace(entry, why=choice.why))
+                queue.end(choice.run)
                 progress(f"{entry.key}: {entry.status}")
                 is_interrupted |= entry.status == Status.INTERRUPTED.value
-    return not is_interrupted
 
 
 def ignore_signals() -> None:

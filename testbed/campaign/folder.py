@@ -14,18 +14,20 @@ import json
 import os
 import re
 import secrets
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Self, TextIO
 
-from testbed.campaign.plan import CampaignPlan, PlannedRun
+from testbed.campaign.plan import CampaignPlan, PlannedRun, Repeat
 from testbed.document import Metadata
 from testbed.document.one_step import write_in_one_step
 from testbed.errors import TestbedError, UsageError
 from testbed.fabric.paths import LAB_NAME_LENGTH_MAX
 from testbed.metrics.histogram import Histogram
+from testbed.scenario.measure.verdict import Status
 from testbed.scenario.report.kept_times import FILE_NAME as HISTOGRAMS
 from testbed.scenario.report.kept_times import load_histograms
 from testbed.scenario.spec.plan import dump_plan, load_plan
@@ -49,6 +51,7 @@ class RunEntry:
         reason: one sentence.
         folder: its result folder, from the campaign's own; None when it did not get that far.
         ended_utc: when.
+        why: of a run that the repetition asked for, or that follows an UNTRUSTED one; else empty.
     """
 
     key: str
@@ -57,6 +60,7 @@ class RunEntry:
     reason: str
     folder: str | None
     ended_utc: str
+    why: str = ""
 
 
 def runs_of(campaign: Path) -> Path:
@@ -76,8 +80,9 @@ class CampaignFolder:
         self.path = path
         self.plan = plan
         self._entries: dict[str, RunEntry] = {}
+        self._untrusted: Counter[str] = Counter()
         for entry in _read_journal(path / "journal.jsonl"):
-            self._entries[entry.key] = entry
+            self._take(entry)
 
     @classmethod
     def create(cls, campaigns: Path, plan: CampaignPlan) -> Self:
@@ -118,7 +123,14 @@ class CampaignFolder:
             if found["schema_version"] != SCHEMA_VERSION:
                 raise UsageError(f"{path}: a campaign of schema version {found['schema_version']}")
             runs = tuple(_load_run(path, each) for each in found["runs"])
-            source = (path / "campaign.yaml").read_text(encoding="utf-8")
+            plan = CampaignPlan(
+                found["name"],
+                found["description"],
+                (path / "campaign.yaml").read_text(encoding="utf-8"),
+                runs,
+                found.get("baseline", {}),
+                _load_repeat(found.get("repeat")),
+            )
         except OSError as error:
             raise UsageError(
                 f"there is no campaign at {path}: {error.strerror}",
@@ -128,7 +140,6 @@ class CampaignFolder:
             if isinstance(error, UsageError):
                 raise
             raise UsageError(f"{path / 'plan.json'}: not the plan of a campaign: {error}") from error
-        plan = CampaignPlan(found["name"], found["description"], source, runs, found.get("baseline", {}))
         return cls(path, plan)
 
     @property
@@ -148,11 +159,26 @@ class CampaignFolder:
         """The journal's last word on a run; None before its first end."""
         return self._entries.get(run.key)
 
+    def untrusted_before(self, run: PlannedRun) -> int:
+        """How often a run was UNTRUSTED before its last end."""
+        entry = self.entry(run)
+        is_last = entry is not None and entry.status == Status.UNTRUSTED.value
+        return self._untrusted[run.key] - is_last
+
+    @property
+    def wanted(self) -> list[PlannedRun]:
+        """Runs that are done in any case, and those that the repetition has asked for; in order."""
+        return [run for run in self.plan.runs if not run.is_extra or self.entry(run) is not None]
+
+    def _take(self, entry: RunEntry) -> None:
+        self._entries[entry.key] = entry
+        self._untrusted[entry.key] += entry.status == Status.UNTRUSTED.value
+
     def pending(self, retry: frozenset[str] = frozenset()) -> list[PlannedRun]:
         """Runs that are not finished, in order; those that ended with a status of *retry* are not either."""
         return [
             run
-            for run in self.plan.runs
+            for run in self.wanted
             if (entry := self.entry(run)) is None or entry.status not in FINISHED - retry
         ]
 
@@ -162,7 +188,7 @@ class CampaignFolder:
         Raises:
             TestbedError: it cannot be written.
         """
-        self._entries[entry.key] = entry
+        self._take(entry)
         try:
             with (self.path / "journal.jsonl").open("a+", encoding="utf-8") as journal:
                 # an entry that a full disk or a crash cut short must not take this one with it
@@ -282,6 +308,7 @@ def _dump(plan: CampaignPlan) -> str:
             "expect": list(run.expect),
             "compare": list(run.compare),
             "metadata": run.metadata.model_dump(mode="json"),
+            "extra": run.is_extra,
             "plan": _plan_name(run.index),
         }
         for run in plan.runs
@@ -291,9 +318,14 @@ def _dump(plan: CampaignPlan) -> str:
         "name": plan.name,
         "description": plan.description,
         "baseline": dict(plan.baseline),
+        "repeat": None if plan.repeat is None else asdict(plan.repeat),
         "runs": runs,
     }
     return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+
+
+def _load_repeat(found: Mapping[str, Any] | None) -> Repeat | None:
+    return None if found is None else Repeat(found["until"], found["at_most"], tuple(found["of"]))
 
 
 def _load_run(path: Path, found: Mapping[str, Any]) -> PlannedRun:
@@ -306,5 +338,6 @@ def _load_run(path: Path, found: Mapping[str, Any]) -> PlannedRun:
         compare=tuple(found["compare"]),
         metadata=Metadata.model_validate_json(json.dumps(found["metadata"])),
         plan=load_plan(path / found["plan"]),
+        is_extra=found.get("extra", False),
         source=(path / _source_name(found["index"])).read_text(encoding="utf-8"),
     )

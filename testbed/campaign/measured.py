@@ -23,5 +23,5 @@ def cells_of(folder: CampaignFolder) -> tuple[Cell, ...]:
     Raises:
         UsageError: a file of a run is damaged.
     """
-    runs = sorted(folder.plan.runs, key=lambda run: run.index)
+    runs = sorted(folder.wanted, key=lambda run: run.index)
     return build_cells(measured_run(folder, run) for run in runs)

@@ -1,23 +1,27 @@
 """From a Campaign file to the runs it stands for, in the order in which they are done.
 
-Runs on the same topology come one after the other, so that they can share a lab; otherwise the order is that
-of the file: scenarios, then combinations of the matrix with its first key varying slowest, then seeds.
+Runs on the same topology come one after the other, so that they can share a lab. Among them a seed shuffles,
+or the order is that of the file: scenarios, then combinations of the matrix with its first key varying
+slowest, then seeds.
 """
 
 import itertools
 import math
+import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from testbed import document
+from testbed.campaign.quantities import check_quantities
 from testbed.campaign.spec import RUNS_MAX, CampaignSpec, ScenarioEntry, seed_list
 from testbed.document import Document, Kind, Location, Metadata, Problem, Tree
 from testbed.errors import UsageError
+from testbed.scenario.spec.expression import parse_quantity
 from testbed.scenario.spec.load import Scenario, build_scenario, scenario_variants
 from testbed.scenario.spec.plan import Plan
 from testbed.scenario.spec.resolve import resolve
-from testbed.scenario.spec.scenario_spec import compared_quantities
+from testbed.scenario.spec.scenario_spec import SEED_MAX, compared_quantities
 from testbed.scenario.spec.variation import vary
 
 Admit = Callable[[Scenario, Plan], None]
@@ -38,6 +42,7 @@ class PlannedRun:
         source: text of the scenario file.
         expect: all expectations of the scenario, those across variants too; empty without variants.
         compare: quantities that its variants are compared by.
+        is_extra: whether it is run only if the repetition asks for it.
     """
 
     index: int
@@ -49,6 +54,7 @@ class PlannedRun:
     source: str
     expect: tuple[str, ...]
     compare: tuple[str, ...]
+    is_extra: bool = False
 
     @property
     def key(self) -> str:
@@ -74,6 +80,21 @@ class PlannedRun:
 
 
 @dataclass(frozen=True, slots=True)
+class Repeat:
+    """When cells have been run often enough.
+
+    Attributes:
+        until: share of the median that its 95 % interval is to be no wider than.
+        at_most: runs of a cell.
+        of: quantities whose intervals count; empty for the goodput of each workload.
+    """
+
+    until: float
+    at_most: int
+    of: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class CampaignPlan:
     """All runs of a campaign.
 
@@ -82,6 +103,7 @@ class CampaignPlan:
         source: text of the file.
         runs: in the order in which they are done.
         baseline: what is varied -> its value in the cells that others are compared with; empty for none.
+        repeat: when cells have been run often enough; None where each seed is run once.
     """
 
     name: str
@@ -89,16 +111,27 @@ class CampaignPlan:
     source: str
     runs: tuple[PlannedRun, ...]
     baseline: Mapping[str, str] = field(default_factory=dict)
+    repeat: Repeat | None = None
+
+    @property
+    def first_runs(self) -> tuple[PlannedRun, ...]:
+        """Those that are run in any case."""
+        return tuple(run for run in self.runs if not run.is_extra)
 
 
 def plan_campaign(
-    path: Path, *, seed: int | None = None, admit: Admit = lambda _scenario, _plan: None
+    path: Path,
+    *,
+    seed: int | None = None,
+    repeat: Repeat | None = None,
+    admit: Admit = lambda _scenario, _plan: None,
 ) -> CampaignPlan:
     """The plan of the Campaign file at *path*.
 
     Args:
         path: the file.
         seed: in place of all seeds that the file gives.
+        repeat: for a file that does not say how often.
         admit: called with each scenario as it is varied, and its plan.
 
     Raises:
@@ -107,6 +140,10 @@ def plan_campaign(
     """
     loaded = document.load(path, Kind.CAMPAIGN)
     spec = document.validate(loaded, CampaignSpec)
+    if spec.repeat is not None:
+        of = tuple(str(parse_quantity(text)) for text in spec.repeat.of)
+        repeat = Repeat(spec.repeat.until, spec.repeat.at_most, of)
+    at_most = 0 if repeat is None else repeat.at_most
     runs: list[PlannedRun] = []
     problems: list[Problem] = []
     for place, entry in enumerate(spec.entries()):
@@ -116,9 +153,10 @@ def plan_campaign(
         except UsageError as error:
             problems.append(Problem(location, error.message))
             continue
-        wanted = len(runs) + _count(spec, entry, seed)
+        wanted = len(runs) + _count(spec, entry, seed, at_most)
         if wanted <= RUNS_MAX:
-            runs += _runs_of(scenario, spec, entry, seed, admit, len(runs), location, problems)
+            settings = _Settings(spec, seed, repeat, admit)
+            runs += _runs_of(scenario, settings, entry, len(runs), location, problems)
             wanted = len(runs)
         if wanted > RUNS_MAX:
             problems.append(Problem(location, f"makes more than {RUNS_MAX} runs of the campaign: {wanted}"))
@@ -129,7 +167,9 @@ def plan_campaign(
     if problems:
         raise loaded.usage_error(problems)
     metadata = loaded.metadata
-    return CampaignPlan(metadata.name, metadata.description, loaded.text, _grouped(runs), baseline)
+    shuffle = None if isinstance(spec.order, str) else spec.order.shuffle
+    ordered = _in_order(runs, shuffle)
+    return CampaignPlan(metadata.name, metadata.description, loaded.text, ordered, baseline, repeat)
 
 
 def plan_variants(
@@ -151,28 +191,61 @@ def plan_variants(
         for number, variant in enumerate(scenario_variants(scenario), start=1)
     ]
     metadata = scenario.metadata
-    return CampaignPlan(metadata.name, metadata.description, source, _grouped(runs))
+    return CampaignPlan(metadata.name, metadata.description, source, _in_order(runs, None))
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """What holds for all scenarios of a campaign."""
+
+    spec: CampaignSpec
+    seed: int | None
+    repeat: Repeat | None
+    admit: Admit
+
+    def seeds(self, entry: ScenarioEntry) -> Sequence[int | None]:
+        return _seeds(self.spec, entry, self.seed)
+
+    def more_seeds(self, own: int, seeds: Sequence[int | None]) -> Sequence[int]:
+        """Seeds of runs that the repetition may ask for: those that follow the greatest of *seeds*.
+
+        Args:
+            own: of the scenario, for None.
+            seeds: of the runs that are done in any case.
+        """
+        wanted = 0 if self.repeat is None else max(0, self.repeat.at_most - len(seeds))
+        last = max(own if seed is None else seed for seed in seeds)
+        return [(last + 1 + number) % (SEED_MAX + 1) for number in range(wanted)]
+
+    def compared(self, plan: Plan) -> Plan:
+        """The plan, with everything measured that the campaign asks for.
+
+        Raises:
+            UsageError: it cannot be measured there.
+        """
+        asked = [parse_quantity(text) for text in (() if self.repeat is None else self.repeat.of)]
+        check_quantities(asked, plan)
+        return replace(plan, measures=tuple(dict.fromkeys((*plan.measures, *map(str, asked)))))
 
 
 def _runs_of(
     scenario: Document,
-    spec: CampaignSpec,
+    settings: _Settings,
     entry: ScenarioEntry,
-    seed: int | None,
-    admit: Admit,
     done: int,
     location: Location,
     problems: list[Problem],
 ) -> list[PlannedRun]:
-    seeds = _seeds(spec, entry, seed)
+    seeds = settings.seeds(entry)
     runs: list[PlannedRun] = []
-    for values in _combinations({**spec.matrix, **entry.matrix}):
+    for values in _combinations({**settings.spec.matrix, **entry.matrix}):
         try:
             varied = build_scenario(vary(scenario, values))
+            variants = scenario_variants(varied)
             plans = [
-                (variant, _admitted(variant, each, admit))
-                for each in seeds
-                for variant in scenario_variants(varied)
+                (variant, settings.compared(_admitted(variant, each, settings.admit)), place >= len(seeds))
+                for place, each in enumerate((*seeds, *settings.more_seeds(varied.spec.seed, seeds)))
+                for variant in variants
             ]
         except UsageError as error:
             shown = ", ".join(f"{key}={_text(value)}" for key, value in values.items())
@@ -180,8 +253,8 @@ def _runs_of(
             problems.append(Problem(location, f"{where}{error.message}"))
             continue
         runs += [
-            _planned(done + len(runs) + number, variant, values, plan, scenario.text)
-            for number, (variant, plan) in enumerate(plans, start=1)
+            _planned(done + len(runs) + number, variant, values, plan, scenario.text, is_extra=is_extra)
+            for number, (variant, plan, is_extra) in enumerate(plans, start=1)
         ]
     return runs
 
@@ -193,10 +266,10 @@ def _seeds(spec: CampaignSpec, entry: ScenarioEntry, seed: int | None) -> Sequen
     return (None,) if seeds is None else seed_list(seeds)
 
 
-def _count(spec: CampaignSpec, entry: ScenarioEntry, seed: int | None) -> int:
+def _count(spec: CampaignSpec, entry: ScenarioEntry, seed: int | None, at_most: int) -> int:
     """Runs of a scenario, without its variants: to refuse a matrix before each of its values is tried."""
     combinations = math.prod(len(values) for values in {**spec.matrix, **entry.matrix}.values())
-    return combinations * len(_seeds(spec, entry, seed))
+    return combinations * max(at_most, len(_seeds(spec, entry, seed)))
 
 
 def _admitted(scenario: Scenario, seed: int | None, admit: Admit) -> Plan:
@@ -206,7 +279,13 @@ def _admitted(scenario: Scenario, seed: int | None, admit: Admit) -> Plan:
 
 
 def _planned(
-    index: int, scenario: Scenario, values: Mapping[str, Tree], plan: Plan, source: str
+    index: int,
+    scenario: Scenario,
+    values: Mapping[str, Tree],
+    plan: Plan,
+    source: str,
+    *,
+    is_extra: bool = False,
 ) -> PlannedRun:
     return PlannedRun(
         index=index,
@@ -218,6 +297,7 @@ def _planned(
         source=source,
         expect=() if scenario.variant is None else tuple(scenario.spec.expect),
         compare=compared_quantities(scenario.spec),
+        is_extra=is_extra,
     )
 
 
@@ -265,10 +345,19 @@ def _unknown_baseline(runs: list[PlannedRun], baseline: Mapping[str, str]) -> li
     return problems
 
 
-def _grouped(runs: list[PlannedRun]) -> tuple[PlannedRun, ...]:
-    """Runs of one topology side by side, topologies in the order in which they first occur."""
+def _in_order(runs: Sequence[PlannedRun], shuffle: int | None) -> tuple[PlannedRun, ...]:
+    """Runs of one topology side by side, topologies in the order in which they first occur; extra runs last.
+
+    Args:
+        runs: in the order of the file.
+        shuffle: the seed that decides the order among runs of a topology; None for that of the file.
+    """
     topologies = []
     for run in runs:
         if run.plan.topology not in topologies:
             topologies.append(run.plan.topology)
-    return tuple(sorted(runs, key=lambda run: topologies.index(run.plan.topology)))
+    first = [run for run in runs if not run.is_extra]
+    if shuffle is not None:
+        random.Random(shuffle).shuffle(first)
+    first.sort(key=lambda run: topologies.index(run.plan.topology))
+    return (*first, *(run for run in runs if run.is_extra))

@@ -32,6 +32,7 @@ class SummaryRow:
         expectations: as in its manifest; of variants, as judged across them.
         variants: the runs of a scenario with variants; empty for one without.
         compare: quantities that they are compared by.
+        untrusted_before: how often it was UNTRUSTED before.
     """
 
     index: int
@@ -47,6 +48,7 @@ class SummaryRow:
     expectations: tuple[Mapping[str, Any], ...]
     variants: tuple[VariantRun, ...] = ()
     compare: tuple[str, ...] = ()
+    untrusted_before: int = 0
 
     @property
     def page(self) -> str | None:
@@ -59,7 +61,7 @@ class SummaryRow:
     def fidelity(self) -> str:
         """Whether the testbed kept within its limits: `trusted`, `UNTRUSTED`, or a dash before the end."""
         if self.status in ("passed", "failed"):
-            return "trusted"
+            return f"trusted, after {self.untrusted_before} UNTRUSTED" if self.untrusted_before else "trusted"
         return "UNTRUSTED" if self.status == "untrusted" else "-"
 
     @property

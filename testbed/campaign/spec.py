@@ -1,10 +1,12 @@
 """Campaigns as a user writes them. Pure; `testbed.campaign.plan` reads the scenarios, lays out the runs."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag
 
 from testbed.document import Kind, json_schema
+from testbed.document.fields import Ratio
+from testbed.scenario.spec.expression import parse_quantity
 from testbed.scenario.spec.scenario_spec import SEED_MAX
 from testbed.scenario.spec.variant import VariedKey
 
@@ -31,6 +33,42 @@ def _seeds_form(value: object) -> str:
     return "list" if isinstance(value, list | tuple) else "range"
 
 
+def _check_quantity(text: str) -> str:
+    parse_quantity(text)
+    return text
+
+
+class RepeatSpec(BaseModel):
+    """When cells have been run often enough."""
+
+    model_config = _STRICT
+
+    until: Ratio = Field(
+        description="Width of a median's 95 % interval, as a share of the median, that is narrow enough."
+    )
+    at_most: int = Field(ge=2, le=RUNS_MAX, description="Runs of a cell, those with `seeds` among them.")
+    of: list[Annotated[str, AfterValidator(_check_quantity)]] = Field(
+        default=[],
+        description="Quantities whose intervals count; left out, the goodput of each workload.",
+    )
+
+
+class ShuffledOrder(BaseModel):
+    """An order that a seed decides."""
+
+    model_config = _STRICT
+
+    shuffle: int = Field(ge=0, le=SEED_MAX, description="The seed.")
+
+
+def _order_form(value: object) -> str:
+    return "file" if isinstance(value, str) else "shuffled"
+
+
+Order = Annotated[
+    Annotated[Literal["file"], Tag("file")] | Annotated[ShuffledOrder, Tag("shuffled")],
+    Discriminator(_order_form),
+]
 Matrix = dict[VariedKey, Annotated[list[JsonValue], Field(min_length=1)]]
 SeedList = Annotated[list[Annotated[int, Field(ge=0, le=SEED_MAX)]], Field(min_length=1)]
 Seeds = Annotated[
@@ -71,6 +109,16 @@ class CampaignSpec(BaseModel):
         default=None, description="Each combination is run with each of them; left out, with the scenario's."
     )
 
+    repeat: RepeatSpec | None = Field(
+        default=None,
+        description="Further runs, with seeds that follow those given, each of the cell whose interval is "
+        "widest.",
+    )
+    order: Order = Field(
+        default=ShuffledOrder(shuffle=0),
+        description="Order of the runs of a topology: shuffled, so that a machine that slows down does so "
+        "for all cells, or that of the `file`.",
+    )
     baseline: dict[str, str | int | float] = Field(
         default={},
         description="Dotted key of the matrix, or axis of a scenario's variants, to one of its values: each "

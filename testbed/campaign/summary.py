@@ -23,7 +23,7 @@ _SKIPPED: Final = {NOT_RUN: "the campaign ended before it", Status.UNTRUSTED.val
 
 def summarize_campaign(folder: CampaignFolder) -> Summary:
     """The summary of a campaign as its journal has it now."""
-    runs = sorted(folder.plan.runs, key=lambda run: run.index)
+    runs = sorted(folder.wanted, key=lambda run: run.index)
     keys = dict.fromkeys(key for run in runs for key in run.varied)
     groups: dict[str, list[PlannedRun]] = {}
     for run in runs:
@@ -88,6 +88,7 @@ def summary_document(summary: Summary) -> dict[str, Any]:
                 "reason": row.reason,
                 "folder": row.folder,
                 "fidelity": row.fidelity,
+                "untrusted_before": row.untrusted_before,
                 "expectations": [dict(each) for each in row.expectations],
                 "variants": [
                     {
@@ -152,13 +153,16 @@ def _row(folder: CampaignFolder, run: PlannedRun) -> SummaryRow:
         reason="" if entry is None else entry.reason,
         folder=None if entry is None else entry.folder,
         expectations=() if manifest is None else tuple(manifest.get("expectations", ())),
+        untrusted_before=folder.untrusted_before(run),
     )
 
 
 def _row_of_variants(folder: CampaignFolder, group: list[PlannedRun]) -> SummaryRow:
     first = group[0]
     runs = tuple(_variant_run(folder, run) for run in group)
-    expectations = judge_across(first.expect, runs) if all(run.measures for run in runs) else ()
+    planned = sum(each.group == first.group for each in folder.plan.runs)
+    is_whole = len(group) == planned and all(run.measures for run in runs)
+    expectations = judge_across(first.expect, runs) if is_whole else ()
     status = worst_status(runs, expectations)
     return SummaryRow(
         index=first.index,

@@ -51,7 +51,7 @@ def finished_runs(path: Path) -> list[RunFolder]:
     if (path / "plan.json").is_file() and (path / "journal.jsonl").is_file():
         folder = CampaignFolder.open(path)
         found = []
-        for run in sorted(folder.plan.runs, key=lambda run: run.index):
+        for run in sorted(folder.wanted, key=lambda run: run.index):
             entry, manifest = folder.entry(run), folder.manifest(run)
             if entry is not None and entry.folder is not None and manifest is not None:
                 found.append(RunFolder(path / entry.folder, manifest, run.place))

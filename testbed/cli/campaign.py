@@ -20,7 +20,7 @@ from testbed.campaign.execution import (
 )
 from testbed.campaign.folder import FINISHED, CampaignFolder, all_campaigns, find_campaign
 from testbed.campaign.markdown import put_into
-from testbed.campaign.plan import CampaignPlan, plan_campaign
+from testbed.campaign.plan import CampaignPlan, Repeat, plan_campaign
 from testbed.campaign.row import Summary
 from testbed.campaign.summary import summarize_campaign, summary_document, write_summary
 from testbed.cli import campaign_statistics
@@ -30,12 +30,14 @@ from testbed.cli.interruption import force_end
 from testbed.cli.options import Settings, command
 from testbed.cli.overload import OverloadGate, OverloadOption
 from testbed.cli.render import plain_table, show
-from testbed.cli.where import JobsOption, RetryOption, RuntimeOption, VirtualOption, Where
+from testbed.cli.where import BudgetOption, JobsOption, RetryOption, RuntimeOption, VirtualOption, Where
 from testbed.errors import UsageError
 from testbed.scenario.report.result_folder import LATEST
 from testbed.scenario.run.stage import remove_orphans
 
 SCHEMA_VERSION: Final = 1
+_BUDGET_RUNS_MAX: Final = 20
+"""Of a cell, where the file does not say."""
 
 app = typer.Typer(no_args_is_help=True, help="Many runs: scenarios x matrix x seeds, resumed, summed up.")
 campaign_statistics.register(app)
@@ -58,6 +60,7 @@ def run(
     virtual: VirtualOption = False,
     jobs: JobsOption = 1,
     retry_untrusted: RetryOption = 0,
+    budget: BudgetOption = None,
     campaigns: CampaignsFolder = CAMPAIGNS,
 ) -> int:
     """Run every combination of a Campaign file, one after the other, and sum them up.
@@ -72,10 +75,12 @@ def run(
       mrc-testbed campaign run scenarios/campaigns/port-rate.yaml --dry-run
       mrc-testbed campaign run scenarios/campaigns/port-rate.yaml
       mrc-testbed campaign run scenarios/paper/all.yaml --virtual --jobs 2
+      mrc-testbed campaign run scenarios/campaigns/loss-ratio.yaml --budget 30m
     """
-    where = Where(runtime, is_virtual=virtual, jobs=jobs, retries=retry_untrusted)
+    where = Where(runtime, is_virtual=virtual, jobs=jobs, retries=retry_untrusted, budget_ns=budget)
     gate = OverloadGate(insists=overload or virtual)
-    plan = plan_campaign(path, seed=settings.seed, admit=gate.plan)
+    repeat = None if budget is None else Repeat(until=0.0, at_most=_BUDGET_RUNS_MAX)
+    plan = plan_campaign(path, seed=settings.seed, repeat=repeat, admit=gate.plan)
     if not virtual:
         gate.say_warnings(settings)
     if settings.is_dry_run:
@@ -100,6 +105,7 @@ def resume(
     virtual: VirtualOption = False,
     jobs: JobsOption = 1,
     retry_untrusted: RetryOption = 0,
+    budget: BudgetOption = None,
     campaigns: CampaignsFolder = CAMPAIGNS,
 ) -> int:
     """Go on with a campaign: runs that finished are skipped, those in error or interrupted are repeated.
@@ -111,7 +117,7 @@ def resume(
       mrc-testbed campaign resume port-rate
       mrc-testbed campaign resume port-rate --retry untrusted
     """
-    where = Where(runtime, is_virtual=virtual, jobs=jobs, retries=retry_untrusted)
+    where = Where(runtime, is_virtual=virtual, jobs=jobs, retries=retry_untrusted, budget_ns=budget)
     chosen = frozenset(retry or ())
     if unknown := sorted(chosen - FINISHED):
         raise UsageError(f"--retry {unknown[0]}: {', '.join(sorted(FINISHED))} are accepted")
@@ -253,7 +259,9 @@ def _manifest(runs: Path, what: str) -> Mapping[str, Any]:
 def run_campaign(settings: Settings, folder: CampaignFolder, where: Where, retry: frozenset[str]) -> int:
     """Carries out what is pending in *folder* and shows the summary; the exit status of the campaign."""
     if where.jobs > 1:
-        status = execute_in_parallel(folder, where.jobs, progress=settings.progress, retry=retry)
+        status = execute_in_parallel(
+            folder, where.jobs, progress=settings.progress, retry=retry, budget_ns=where.budget_ns
+        )
         show_summary(settings, folder, summarize_campaign(folder))
         return status
     if not where.is_virtual and not folder.pending(retry):
@@ -277,6 +285,7 @@ def run_campaign(settings: Settings, folder: CampaignFolder, where: Where, retry
         retries=where.retries,
         # --timeout ends the run that is under way when it rings, and rings once
         is_out_of_time=lambda: has_limit and signal.getitimer(signal.ITIMER_REAL)[0] == 0,
+        budget_ns=where.budget_ns,
     )
     show_summary(settings, folder, summarize_campaign(folder))
     return status

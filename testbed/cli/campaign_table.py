@@ -9,7 +9,7 @@ from rich.text import Text
 from testbed.campaign.plan import CampaignPlan
 from testbed.campaign.row import Summary, SummaryRow
 from testbed.cli.render import plain_table
-from testbed.units import format_duration_ns
+from testbed.units import format_duration_ns, format_ratio
 
 _STYLES: Final = {"passed": "green", "failed": "bold red", "error": "bold red"}
 
@@ -81,6 +81,7 @@ def plan_document(plan: CampaignPlan) -> dict[str, Any]:
                 "varied": dict(run.varied),
                 "variant": run.plan.variant,
                 "seed": run.plan.seed,
+                "extra": run.is_extra,
                 "length_ns": None if run.plan.end_ns is None else run.plan.end_ns - run.plan.start_ns,
             }
             for run in plan.runs
@@ -96,7 +97,7 @@ def plan_table(plan: CampaignPlan) -> RenderableType:
         "lab", "scenario", *variants, *keys, "seed", "length", right=("lab", "seed", "length")
     )
     labs, before, total_ns, is_open = 0, None, 0, False
-    for run in plan.runs:
+    for run in plan.first_runs:
         labs += run.plan.topology != before
         before = run.plan.topology
         length_ns = None if run.plan.end_ns is None else run.plan.end_ns - run.plan.start_ns
@@ -112,5 +113,10 @@ def plan_table(plan: CampaignPlan) -> RenderableType:
         )
     more = ", and those by iterations" if is_open else ""
     plural = "" if labs == 1 else "s"
-    total = f"{len(plan.runs)} runs on {labs} lab{plural}; sending takes {format_duration_ns(total_ns)}{more}"
+    sending = f"sending takes {format_duration_ns(total_ns)}{more}"
+    total = f"{len(plan.first_runs)} runs on {labs} lab{plural}; {sending}"
+    if (repeat := plan.repeat) is not None:
+        extra = len(plan.runs) - len(plan.first_runs)
+        wider = f"intervals are wider than {format_ratio(repeat.until)} of their medians"
+        total += f"\nup to {extra} more where {wider}, at most {repeat.at_most} runs of a cell"
     return Group(Text(plan.name, style="bold"), Text(), table, Text(), Text(total))

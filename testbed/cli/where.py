@@ -7,6 +7,7 @@ import typer
 
 from testbed.errors import UsageError
 from testbed.fabric.state import RuntimeName
+from testbed.units import parse_duration_ns
 
 RuntimeOption = Annotated[
     RuntimeName | None,
@@ -34,6 +35,17 @@ RetryOption = Annotated[
     ),
 ]
 
+BudgetOption = Annotated[
+    int | None,
+    typer.Option(
+        "--budget",
+        parser=parse_duration_ns,
+        metavar="TIME",
+        help="Time for all runs, such as 30m: after the planned ones, those of the cells that are least "
+        "certain. Up to 20 of a cell where the file has no `repeat`.",
+    ),
+]
+
 
 @dataclass(frozen=True, slots=True)
 class Where:
@@ -44,6 +56,7 @@ class Where:
         is_virtual: in virtual time instead.
         jobs: how many at a time, in virtual time.
         retries: how often a run that is UNTRUSTED is repeated.
+        budget_ns: time for all runs together; None for no limit.
 
     Raises:
         UsageError: the options do not go together.
@@ -53,6 +66,7 @@ class Where:
     is_virtual: bool = False
     jobs: int = 1
     retries: int = 0
+    budget_ns: int | None = None
 
     def __post_init__(self) -> None:
         if self.is_virtual and self.runtime is not None:

@@ -58,6 +58,7 @@ spec:
   matrix:
     transport.window: [16, 64]
   seeds: [1, 2]
+  order: file
 """
 
 

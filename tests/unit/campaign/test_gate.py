@@ -184,7 +184,8 @@ def planned(tmp_path, more):
 
 def test_a_range_of_seeds(tmp_path):
     plan = planned(tmp_path, "seeds: {from: 5, count: 3}")
-    assert [run.plan.seed for run in plan.runs] == [5, 6, 7, 5, 6, 7]
+    runs = sorted(plan.runs, key=lambda run: run.index)
+    assert [run.plan.seed for run in runs] == [5, 6, 7, 5, 6, 7]
 
 
 def test_a_baseline_is_planned(tmp_path):

@@ -1,0 +1,132 @@
+"""What a campaign does next, and how long that takes: planned runs first, then those of uncertain cells."""
+
+from collections.abc import Callable
+from typing import Final
+
+from agents.clock import monotonic_ns
+from testbed.campaign.figures import run_figures
+from testbed.campaign.folder import CampaignFolder, RunEntry
+from testbed.campaign.measured import measured_run
+from testbed.campaign.plan import PlannedRun
+from testbed.campaign.repetition import CellKey, CellRuns, Choice, cell_key, choose, figures_of
+from testbed.topology.spec import TopologySpec
+from testbed.units import format_duration_ns
+
+_DIGITS: Final = 2
+
+
+class RunQueue:
+    """The runs of a campaign's folder that are still to be done.
+
+    Args:
+        folder: of the campaign; entries are noted through `note`.
+        retry: statuses of finished runs that are done again.
+        budget_ns: for all of them together; None for no limit.
+        jobs: how many are done at a time.
+        now_ns: a clock that only goes forward.
+    """
+
+    def __init__(
+        self,
+        folder: CampaignFolder,
+        retry: frozenset[str] = frozenset(),
+        *,
+        budget_ns: int | None = None,
+        jobs: int = 1,
+        now_ns: Callable[[], int] = monotonic_ns,
+    ) -> None:
+        self._folder = folder
+        self._pending = folder.pending(retry)
+        self._total = len(folder.wanted)
+        self._jobs = jobs
+        self._now_ns = now_ns
+        self._start_ns = now_ns()
+        self._budget_ns = budget_ns
+        self._begun_ns: dict[str, int] = {}
+        self._took_ns: list[int] = []
+        self._cells: dict[CellKey, CellRuns] = {}
+        if folder.plan.repeat is not None:
+            for run in folder.plan.runs:
+                known = self._cells.setdefault(cell_key(run), CellRuns(figures_of(run, folder.plan.repeat)))
+                if folder.entry(run) is None and run.is_extra:
+                    known.extras.append(run)
+                else:
+                    known.done += 1
+                    self._count(run)
+
+    def next(self) -> Choice | None:
+        """The run to begin now; None when there is none, or no time for one."""
+        if self._is_spent():
+            return None
+        if self._pending:
+            return Choice(self._pending[0])
+        repeat = self._folder.plan.repeat
+        return None if repeat is None else choose(self._cells, repeat)
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether runs are left that are done in any case."""
+        return bool(self._pending)
+
+    def begin(self, choice: Choice) -> str:
+        """Takes a run out of the queue; returns what to say of it, with the time that the rest takes."""
+        run = choice.run
+        if choice.why:
+            cell = self._cells[cell_key(run)]
+            cell.extras.remove(run)
+            cell.done += 1
+            self._total += 1
+        else:
+            self._pending.remove(run)
+        self._begun_ns[run.key] = self._now_ns()
+        number = self._total - len(self._pending)
+        more = "" if self._folder.plan.repeat is None else " or more"
+        why = f" ({choice.why})" if choice.why else ""
+        return f"run {number} of {self._total}{more}{self._eta()}: {run.key}{why}"
+
+    def note(self, run: PlannedRun, entry: RunEntry) -> None:
+        """Writes the end of a run to the journal.
+
+        Raises:
+            TestbedError: it cannot be written.
+        """
+        self._folder.note(entry)
+        if run.key in self._begun_ns:
+            self._took_ns.append(self._now_ns() - self._begun_ns.pop(run.key))
+
+    def end(self, run: PlannedRun) -> None:
+        """Counts what a run has measured; it is not repeated any more."""
+        if self._cells:
+            self._count(run)
+
+    def give_up(self, topology: TopologySpec) -> None:
+        """No cell of a topology is run any more than planned."""
+        for cell in self._cells.values():
+            cell.extras = [run for run in cell.extras if run.plan.topology != topology]
+
+    def _count(self, run: PlannedRun) -> None:
+        measured = measured_run(self._folder, run)
+        if measured.manifest is None or not measured.counts:
+            return
+        cell = self._cells[cell_key(run)]
+        for name, figure in run_figures(measured.manifest).items():
+            if name in cell.names and figure.value is not None:
+                cell.values.setdefault(name, []).append(float(figure.value))
+
+    def _mean_ns(self) -> float | None:
+        return sum(self._took_ns) / len(self._took_ns) if self._took_ns else None
+
+    def _is_spent(self) -> bool:
+        """Whether the budget leaves no time for another run as long as the mean of those done."""
+        if self._budget_ns is None:
+            return False
+        return self._now_ns() - self._start_ns + (self._mean_ns() or 0) >= self._budget_ns
+
+    def _eta(self) -> str:
+        mean_ns = self._mean_ns()
+        if mean_ns is None:
+            return ""
+        left_ns = mean_ns * (len(self._pending) + 1) / self._jobs
+        if self._budget_ns is not None and self._folder.plan.repeat is not None:
+            left_ns = self._budget_ns - (self._now_ns() - self._start_ns)
+        return f", {format_duration_ns(round(left_ns / 1e9) * 10**9, _DIGITS)} left"
