@@ -102,8 +102,8 @@ def _finished(folder: CampaignFolder, carry_out: Callable[[], bool]) -> int:
 
 
 def exit_code(folder: CampaignFolder) -> int:
-    """What all rows of the summary come to: the worst of them; 0 when all have passed."""
-    statuses = {row.status for row in summarize_campaign(folder).rows}
+    """What the rows of the summary and the campaign's expectations come to: the worst; 0 when all held."""
+    statuses = summarize_campaign(folder).statuses
     if statuses & {Status.INTERRUPTED.value, NOT_RUN}:
         return Status.INTERRUPTED.exit_code
     return next((code for status, code in _CODES if status in statuses), 0)

@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Self, TextIO
 
+from testbed.campaign.expectation import CampaignExpectation
 from testbed.campaign.plan import CampaignPlan, PlannedRun, Repeat
 from testbed.document import Metadata
 from testbed.document.one_step import write_in_one_step
@@ -130,6 +131,7 @@ class CampaignFolder:
                 runs,
                 found.get("baseline", {}),
                 _load_repeat(found.get("repeat")),
+                tuple(CampaignExpectation(**each) for each in found.get("expect", ())),
             )
         except OSError as error:
             raise UsageError(
@@ -318,6 +320,7 @@ def _dump(plan: CampaignPlan) -> str:
         "name": plan.name,
         "description": plan.description,
         "baseline": dict(plan.baseline),
+        "expect": [asdict(each) for each in plan.expect],
         "repeat": None if plan.repeat is None else asdict(plan.repeat),
         "runs": runs,
     }

@@ -38,6 +38,12 @@ def _body(summary: Summary, level: int) -> Iterator[str]:
     yield f"{summary.headline}."
     yield ""
     yield from _table(summary)
+    if summary.expectations:
+        yield from ("", f"{'#' * level} Expectations of cells", "")
+        yield from _head(["", "expectation", "cell", "because"])
+        for found in summary.expectations:
+            outcome = found.outcome if found.outcome == "held" else f"**{found.outcome}**"
+            yield _line([outcome, f"`{found.text}`", found.cell, found.reason])
     for row in summary.rows:
         if row.variants:
             yield from ("", f"{'#' * level} {row.key}", "")

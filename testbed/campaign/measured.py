@@ -1,6 +1,7 @@
 """What the runs of a campaign's folder have measured, as cells."""
 
 from testbed.campaign.cell import Cell, MeasuredRun, build_cells
+from testbed.campaign.cell_expectation import CellOutcome, judge_cells
 from testbed.campaign.folder import CampaignFolder
 from testbed.campaign.plan import PlannedRun
 from testbed.campaign.row import NOT_RUN
@@ -17,11 +18,32 @@ def measured_run(folder: CampaignFolder, run: PlannedRun) -> MeasuredRun:
     return MeasuredRun(run, status, folder.manifest(run), folder.histograms(run))
 
 
+def measured_runs(folder: CampaignFolder) -> tuple[MeasuredRun, ...]:
+    """All runs that are wanted, done or not, in the order of the file.
+
+    Raises:
+        UsageError: a file of a run is damaged.
+    """
+    runs = sorted(folder.wanted, key=lambda run: run.index)
+    return tuple(measured_run(folder, run) for run in runs)
+
+
 def cells_of(folder: CampaignFolder) -> tuple[Cell, ...]:
     """The cells of a campaign as its journal has them now.
 
     Raises:
         UsageError: a file of a run is damaged.
     """
-    runs = sorted(folder.wanted, key=lambda run: run.index)
-    return build_cells(measured_run(folder, run) for run in runs)
+    return build_cells(measured_runs(folder))
+
+
+def outcomes_of(folder: CampaignFolder) -> tuple[CellOutcome, ...]:
+    """What became of the campaign's expectations; empty before its first run.
+
+    Raises:
+        UsageError: a file of a run is damaged.
+    """
+    plan = folder.plan
+    if not plan.expect or not any(folder.entry(run) for run in plan.runs):
+        return ()
+    return judge_cells(plan.expect, measured_runs(folder), plan.baseline)

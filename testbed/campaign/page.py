@@ -5,11 +5,13 @@ from html import escape
 from importlib import resources
 from typing import Final
 
+from testbed.campaign.cell_expectation import CellOutcome
 from testbed.campaign.cell_page import STYLE, Comparisons, build_cells_section
 from testbed.campaign.row import Summary, SummaryRow
 
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _STYLES: Final = {"passed": "good", "failed": "bad", "error": "bad", "aborted": "bad"}
+_OUTCOMES: Final = {"held": "good", "failed": "bad", "cannot tell": "warn"}
 _RUNS_STYLE: Final = """
 td ul { margin: .2rem 0 0; padding-left: 1.1rem } td details > summary { padding: 0; color: var(--ink) }
 @media (max-width: 600px) { main { padding: 16px 10px 40px } .card { padding: 10px } }
@@ -31,6 +33,7 @@ def build_page(summary: Summary, compared: Comparisons) -> str:
 {_style_sheet()}{STYLE}{_RUNS_STYLE}</style></head><body><main>
 <header><h1>{escape(summary.name)}</h1><p>{escape(summary.description)}</p>
 <p><b>{escape(summary.headline)}</b></p></header>
+{_expectations(summary)}
 {build_cells_section(compared, summary.varied)}
 <section><h2>Runs</h2>
 <div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>
@@ -38,6 +41,23 @@ def build_page(summary: Summary, compared: Comparisons) -> str:
 </tbody></table></div></section>
 </main></body></html>
 """
+
+
+def _expectations(summary: Summary) -> str:
+    if not summary.expectations:
+        return ""
+    rows = "\n".join(_outcome(each) for each in summary.expectations)
+    head = "<tr><th></th><th>expectation</th><th>cell</th><th>because</th></tr>"
+    return (
+        '<section><h2>Expectations</h2>\n<div class="scroll"><table>'
+        f"<thead>{head}</thead><tbody>\n{rows}\n</tbody></table></div></section>"
+    )
+
+
+def _outcome(each: CellOutcome) -> str:
+    mark = f'<td class="mark {_OUTCOMES[each.outcome]}">{each.outcome}</td>'
+    text, cell, reason = (escape(said) for said in (each.text, each.cell, each.reason))
+    return f"<tr>{mark}<td><code>{text}</code></td><td>{cell}</td><td>{reason}</td></tr>"
 
 
 def _style_sheet() -> str:

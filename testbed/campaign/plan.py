@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from testbed import document
+from testbed.campaign.expectation import SCENARIO, CampaignExpectation
 from testbed.campaign.quantities import check_quantities
 from testbed.campaign.spec import RUNS_MAX, CampaignSpec, ScenarioEntry, seed_list
 from testbed.document import Document, Kind, Location, Metadata, Problem, Tree
@@ -104,6 +105,7 @@ class CampaignPlan:
         runs: in the order in which they are done.
         baseline: what is varied -> its value in the cells that others are compared with; empty for none.
         repeat: when cells have been run often enough; None where each seed is run once.
+        expect: what must hold of its cells.
     """
 
     name: str
@@ -112,6 +114,7 @@ class CampaignPlan:
     runs: tuple[PlannedRun, ...]
     baseline: Mapping[str, str] = field(default_factory=dict)
     repeat: Repeat | None = None
+    expect: tuple[CampaignExpectation, ...] = ()
 
     @property
     def first_runs(self) -> tuple[PlannedRun, ...]:
@@ -144,6 +147,10 @@ def plan_campaign(
         of = tuple(str(parse_quantity(text)) for text in spec.repeat.of)
         repeat = Repeat(spec.repeat.until, spec.repeat.at_most, of)
     at_most = 0 if repeat is None else repeat.at_most
+    expect = tuple(
+        CampaignExpectation(each.that, {key: _text(value) for key, value in each.cells.items()})
+        for each in spec.expectations()
+    )
     runs: list[PlannedRun] = []
     problems: list[Problem] = []
     for place, entry in enumerate(spec.entries()):
@@ -155,7 +162,7 @@ def plan_campaign(
             continue
         wanted = len(runs) + _count(spec, entry, seed, at_most)
         if wanted <= RUNS_MAX:
-            settings = _Settings(spec, seed, repeat, admit)
+            settings = _Settings(spec, seed, repeat, expect, admit)
             runs += _runs_of(scenario, settings, entry, len(runs), location, problems)
             wanted = len(runs)
         if wanted > RUNS_MAX:
@@ -163,13 +170,19 @@ def plan_campaign(
             break
     problems += _same_keys(runs)
     baseline = {key: _text(value) for key, value in spec.baseline.items()}
-    problems += _unknown_baseline(runs, baseline) if not problems else []
+    if not problems:
+        problems += _unknown_values(runs, baseline, ("spec", "baseline"))
+        for place, each in enumerate(expect):
+            location = ("spec", "expect", place)
+            problems += _unknown_values(runs, each.cells, location)
+            if each.parsed.needs_baseline and not baseline:
+                problems.append(Problem(location, "speaks of a baseline, and the campaign has none"))
     if problems:
         raise loaded.usage_error(problems)
     metadata = loaded.metadata
     shuffle = None if isinstance(spec.order, str) else spec.order.shuffle
     ordered = _in_order(runs, shuffle)
-    return CampaignPlan(metadata.name, metadata.description, loaded.text, ordered, baseline, repeat)
+    return CampaignPlan(metadata.name, metadata.description, loaded.text, ordered, baseline, repeat, expect)
 
 
 def plan_variants(
@@ -201,6 +214,7 @@ class _Settings:
     spec: CampaignSpec
     seed: int | None
     repeat: Repeat | None
+    expect: tuple[CampaignExpectation, ...]
     admit: Admit
 
     def seeds(self, entry: ScenarioEntry) -> Sequence[int | None]:
@@ -217,7 +231,7 @@ class _Settings:
         last = max(own if seed is None else seed for seed in seeds)
         return [(last + 1 + number) % (SEED_MAX + 1) for number in range(wanted)]
 
-    def compared(self, plan: Plan) -> Plan:
+    def compared(self, scenario: Scenario, values: Mapping[str, Tree], plan: Plan) -> Plan:
         """The plan, with everything measured that the campaign asks for.
 
         Raises:
@@ -225,7 +239,18 @@ class _Settings:
         """
         asked = [parse_quantity(text) for text in (() if self.repeat is None else self.repeat.of)]
         check_quantities(asked, plan)
-        return replace(plan, measures=tuple(dict.fromkeys((*plan.measures, *map(str, asked)))))
+        for each in self.expect:
+            quantities = list(each.parsed.that.quantities())
+            place = {**{key: _text(value) for key, value in values.items()}, **_axes(scenario)}
+            try:
+                check_quantities(quantities, plan)
+            except UsageError:
+                if each.is_of(scenario.metadata.name, place):
+                    raise
+                continue  # it is of other cells
+            asked += quantities
+        named = dict.fromkeys((*plan.measures, *(each.within_run for each in asked)))
+        return replace(plan, measures=tuple(named))
 
 
 def _runs_of(
@@ -243,7 +268,11 @@ def _runs_of(
             varied = build_scenario(vary(scenario, values))
             variants = scenario_variants(varied)
             plans = [
-                (variant, settings.compared(_admitted(variant, each, settings.admit)), place >= len(seeds))
+                (
+                    variant,
+                    settings.compared(variant, values, _admitted(variant, each, settings.admit)),
+                    place >= len(seeds),
+                )
                 for place, each in enumerate((*seeds, *settings.more_seeds(varied.spec.seed, seeds)))
                 for variant in variants
             ]
@@ -291,7 +320,7 @@ def _planned(
         index=index,
         scenario=scenario.metadata.name,
         varied={key: _text(value) for key, value in values.items()},
-        axes={} if scenario.variant is None else scenario.variant.values,
+        axes=_axes(scenario),
         metadata=scenario.metadata,
         plan=plan,
         source=source,
@@ -299,6 +328,10 @@ def _planned(
         compare=compared_quantities(scenario.spec),
         is_extra=is_extra,
     )
+
+
+def _axes(scenario: Scenario) -> Mapping[str, str]:
+    return {} if scenario.variant is None else scenario.variant.values
 
 
 def _combinations(matrix: Mapping[str, list[Tree]]) -> Iterator[dict[str, Tree]]:
@@ -328,17 +361,18 @@ def _same_keys(runs: list[PlannedRun]) -> list[Problem]:
     return problems
 
 
-def _unknown_baseline(runs: list[PlannedRun], baseline: Mapping[str, str]) -> list[Problem]:
-    """Keys and values of a baseline that no run has."""
+def _unknown_values(runs: Sequence[PlannedRun], chosen: Mapping[str, str], within: Location) -> list[Problem]:
+    """Keys and values of a baseline or a selection of cells that no run has."""
     values: dict[str, dict[str, None]] = {}
+    is_selection = "expect" in within
     for run in runs:
-        for key, value in run.place.items():
+        for key, value in {**run.place, **({SCENARIO: run.scenario} if is_selection else {})}.items():
             values.setdefault(key, {})[value] = None
     problems = []
-    for key, value in baseline.items():
-        location: Location = ("spec", "baseline", key)
+    for key, value in chosen.items():
+        location: Location = (*within, key)
         if key not in values:
-            known = ", ".join(values) or "nothing"
+            known = ", ".join(each for each in values if each != SCENARIO) or "nothing"
             problems.append(Problem(location, f"is not varied by this campaign (varied: {known})"))
         elif value not in values[key]:
             problems.append(Problem(location, f"{value!r} is none of its values: {', '.join(values[key])}"))

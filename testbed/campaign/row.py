@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from testbed.campaign.cell_expectation import CellOutcome
 from testbed.campaign.side_by_side import VariantRun
 from testbed.scenario.measure.expectation import format_value
 from testbed.scenario.spec.quantity import Dimension
@@ -90,12 +91,24 @@ class Summary:
         name, description: of the campaign.
         varied: dotted keys that are varied, in the order in which they first occur.
         rows: one per run, or per scenario with variants, in the order of the file.
+        expectations: of the campaign, cell by cell.
     """
 
     name: str
     description: str
     varied: tuple[str, ...]
     rows: tuple[SummaryRow, ...]
+    expectations: tuple[CellOutcome, ...] = ()
+
+    @property
+    def is_of_variants(self) -> bool:
+        """Whether it is of the variants of one scenario alone, which are best shown side by side."""
+        return len(self.rows) == 1 and bool(self.rows[0].variants) and not self.expectations
+
+    @property
+    def statuses(self) -> frozenset[str]:
+        """Every status that a run has, or that an expectation of the campaign comes to."""
+        return frozenset((*(row.status for row in self.rows), *(each.status for each in self.expectations)))
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -106,4 +119,8 @@ class Summary:
     def headline(self) -> str:
         """Such as `12 runs: 11 passed, 1 failed`."""
         counted = ", ".join(f"{count} {status}" for status, count in self.counts.items())
-        return f"{len(self.rows)} run{'' if len(self.rows) == 1 else 's'}: {counted}"
+        runs = f"{len(self.rows)} run{'' if len(self.rows) == 1 else 's'}: {counted}"
+        if not self.expectations:
+            return runs
+        held = sum(each.outcome == "held" for each in self.expectations)
+        return f"{runs}; {held} of {len(self.expectations)} expectations of cells held"

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag
 
+from testbed.campaign.expectation import parse_campaign_expectation
 from testbed.document import Kind, json_schema
 from testbed.document.fields import Ratio
 from testbed.scenario.spec.expression import parse_quantity
@@ -51,6 +52,32 @@ class RepeatSpec(BaseModel):
         default=[],
         description="Quantities whose intervals count; left out, the goodput of each workload.",
     )
+
+
+def _check_campaign_expectation(text: str) -> str:
+    parse_campaign_expectation(text)
+    return text
+
+
+ExpectationText = Annotated[str, AfterValidator(_check_campaign_expectation)]
+
+
+class ExpectationEntry(BaseModel):
+    """An expectation of some cells."""
+
+    model_config = _STRICT
+
+    that: ExpectationText = Field(description="What must hold.")
+    cells: dict[str, str | int | float] = Field(
+        description="Dotted key of the matrix, axis of a scenario's variants, or `scenario`, to the value "
+        "that the cells have."
+    )
+
+
+ExpectationOrText = Annotated[
+    Annotated[ExpectationText, Tag("path")] | Annotated[ExpectationEntry, Tag("mapping")],
+    Discriminator(_form),
+]
 
 
 class ShuffledOrder(BaseModel):
@@ -124,6 +151,20 @@ class CampaignSpec(BaseModel):
         description="Dotted key of the matrix, or axis of a scenario's variants, to one of its values: each "
         "cell is compared with the one that has these values and is the same otherwise.",
     )
+
+    expect: list[ExpectationOrText] = Field(
+        default=[],
+        description="What must hold of each cell, as in scenarios: of the median of its runs (of a "
+        "percentile, of all their times together), or of runs, with `for all seeds` or `in 19 of 20 runs` at "
+        "the end. `in baseline` after a quantity means the baseline's cell.",
+    )
+
+    def expectations(self) -> list[ExpectationEntry]:
+        """The expectations, each as a mapping."""
+        return [
+            ExpectationEntry(that=entry, cells={}) if isinstance(entry, str) else entry
+            for entry in self.expect
+        ]
 
     def entries(self) -> list[ScenarioEntry]:
         """The scenarios, each as a mapping."""

@@ -1,6 +1,7 @@
 """What a campaign came to: one row per run, as Markdown, JSON, JUnit and HTML."""
 
 import json
+from dataclasses import asdict
 from typing import Any, Final
 from xml.etree import ElementTree as ET
 
@@ -8,7 +9,7 @@ from testbed.campaign.cell_comparison import compare_cells
 from testbed.campaign.cell_page import Comparisons
 from testbed.campaign.folder import SCHEMA_VERSION, CampaignFolder
 from testbed.campaign.markdown import build_markdown
-from testbed.campaign.measured import cells_of
+from testbed.campaign.measured import cells_of, outcomes_of
 from testbed.campaign.page import build_page
 from testbed.campaign.plan import PlannedRun
 from testbed.campaign.row import NOT_RUN, Summary, SummaryRow
@@ -32,7 +33,8 @@ def summarize_campaign(folder: CampaignFolder) -> Summary:
         _row(folder, group[0]) if group[0].plan.variant is None else _row_of_variants(folder, group)
         for group in groups.values()
     )
-    return Summary(folder.plan.name, folder.plan.description, tuple(keys), tuple(rows))
+    plan = folder.plan
+    return Summary(plan.name, plan.description, tuple(keys), tuple(rows), outcomes_of(folder))
 
 
 def write_summary(folder: CampaignFolder) -> Summary:
@@ -59,7 +61,7 @@ def _write_pages(folder: CampaignFolder, summary: Summary) -> None:
             figure = build_variant_figure(row)
             if figure is not None:
                 folder.write(row.page.removesuffix(".html") + ".svg", figure)
-    if len(summary.rows) == 1 and summary.rows[0].variants:
+    if summary.is_of_variants:
         report = build_variant_page(summary.rows[0], summary.description, base="")
     else:
         cells = cells_of(folder)
@@ -75,6 +77,7 @@ def summary_document(summary: Summary) -> dict[str, Any]:
         "campaign": summary.name,
         "description": summary.description,
         "counts": dict(summary.counts),
+        "expectations": [asdict(each) for each in summary.expectations],
         "runs": [
             {
                 "index": row.index,
@@ -135,8 +138,32 @@ def build_junit(summary: Summary) -> str:
                 ET.SubElement(case, "skipped", message=printable(f"{skipped}{row.reason}"))
             elif not each["passed"]:
                 ET.SubElement(case, "failure", type="expectation", message=printable(each["reason"]))
+    _add_expectations(suites, summary)
     ET.indent(suites)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(suites, encoding="unicode") + "\n"
+
+
+def _add_expectations(suites: ET.Element, summary: Summary) -> None:
+    """A suite of the campaign's own expectations, a case per cell."""
+    if not summary.expectations:
+        return
+    outcomes = [each.outcome for each in summary.expectations]
+    suite = ET.SubElement(
+        suites,
+        "testsuite",
+        name=printable(summary.name),
+        tests=str(len(outcomes)),
+        failures=str(outcomes.count("failed")),
+        errors="0",
+        skipped=str(outcomes.count("cannot tell")),
+    )
+    for each in summary.expectations:
+        name = printable(f"{each.text}: {each.cell}")
+        case = ET.SubElement(suite, "testcase", classname=summary.name, name=name)
+        if each.outcome == "failed":
+            ET.SubElement(case, "failure", type="expectation", message=printable(each.reason))
+        elif each.outcome == "cannot tell":
+            ET.SubElement(case, "skipped", message=printable(each.reason))
 
 
 def _row(folder: CampaignFolder, run: PlannedRun) -> SummaryRow:

@@ -1,6 +1,6 @@
 """campaign stats | baseline | check | export: what the runs of a campaign say together."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
@@ -22,15 +22,17 @@ from testbed.campaign.gate import (
     gate_status,
     load_baseline,
 )
-from testbed.campaign.measured import cells_of
+from testbed.campaign.measured import cells_of, outcomes_of
 from testbed.campaign.statistics import Estimate, estimate
 from testbed.campaign.tables import TABLES, RunFolder, finished_runs, rows_of, write_csv
 from testbed.cli.campaign_options import CAMPAIGNS, CampaignName, CampaignsFolder
+from testbed.cli.campaign_table import outcome_table
 from testbed.cli.options import Settings, command
 from testbed.cli.render import plain_table, show
 from testbed.document.one_step import write_in_one_step
 from testbed.errors import PreflightError, TestbedError, UsageError
 from testbed.metrics.series import summarize
+from testbed.scenario.measure.verdict import Status
 from testbed.scenario.spec.quantity import Dimension
 from testbed.units import parse_ratio
 
@@ -104,18 +106,18 @@ def check_campaign(
     settings: Settings,
     what: CampaignName,
     baseline_file: Annotated[
-        Path, typer.Option("--baseline", metavar="FILE", help="File of `campaign baseline`.")
-    ],
+        Path | None, typer.Option("--baseline", metavar="FILE", help="File of `campaign baseline`.")
+    ] = None,
     tolerance: Annotated[
         str, typer.Option("--tolerance", metavar="SHARE", help="Share by which a median may be worse.")
     ] = "5%",
     campaigns: CampaignsFolder = CAMPAIGNS,
 ) -> int:
-    """Hold a campaign against the figures of an earlier one: for CI.
+    """Hold a campaign against its expectations and the figures of an earlier one: for CI.
 
-    The exit status is 4 when a cell got worse by more than the tolerance or
-    is gone, 7 when one seems worse but its runs are too few to show it, else
-    0. Runs in virtual time are exact: one of each is enough.
+    The exit status is 4 when an expectation of the campaign did not hold, or a
+    cell got worse by more than the tolerance or is gone; 7 when runs are too few
+    to tell; else 0. Runs in virtual time are exact: one of each is enough.
 
     [bold]Examples[/bold]
 
@@ -123,28 +125,43 @@ def check_campaign(
       mrc-testbed campaign check loss-ratio --baseline old.json --tolerance 2%
     """
     share = parse_ratio(tolerance)
-    reference = load_baseline(baseline_file)
+    reference = None if baseline_file is None else load_baseline(baseline_file)
     folder = CampaignFolder.open(find_campaign(campaigns, what))
-    if reference.campaign != folder.plan.name:
+    name = folder.plan.name
+    if reference is None and not folder.plan.expect:
         raise UsageError(
-            f"{baseline_file} is of the campaign {reference.campaign!r}, not of {folder.plan.name!r}"
+            f"nothing to hold {name!r} against: it has no `expect`",
+            hint="--baseline FILE names figures that `campaign baseline` wrote",
         )
-    findings = check(cells_of(folder), reference, share)
-    status = gate_status(findings)
+    if reference is not None and reference.campaign != name:
+        raise UsageError(f"{baseline_file} is of the campaign {reference.campaign!r}, not of {name!r}")
+    findings = () if reference is None else check(cells_of(folder), reference, share)
+    outcomes = outcomes_of(folder)
+    status = _worst(gate_status(findings), {each.status for each in outcomes})
     show(
         settings,
         "CampaignCheck",
         SCHEMA_VERSION,
         {
-            "campaign": folder.plan.name,
+            "campaign": name,
             "tolerance": share,
             "exit_code": status,
             "findings": [_finding_document(finding) for finding in findings],
+            "expectations": [asdict(each) for each in outcomes],
         },
-        lambda: _gate_table(findings, share),
+        lambda: Group(
+            *((outcome_table(outcomes), Text()) if outcomes else ()),
+            *((_gate_table(findings, share),) if reference is not None else ()),
+        ),
         lines="findings",
     )
     return status
+
+
+def _worst(status: int, statuses: Collection[str]) -> int:
+    """The worse of an exit status of the gate and those of expectations."""
+    codes = {status, *(Status(each).exit_code for each in statuses)}
+    return next((code for code in (Status.FAILED.exit_code, Status.UNTRUSTED.exit_code) if code in codes), 0)
 
 
 def export(

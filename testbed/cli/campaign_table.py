@@ -1,16 +1,19 @@
 """Tables of campaigns for people: the plan, the summary, the variants of a scenario side by side."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from testbed.campaign.cell_expectation import CellOutcome
 from testbed.campaign.plan import CampaignPlan
 from testbed.campaign.row import Summary, SummaryRow
 from testbed.cli.render import plain_table
 from testbed.units import format_duration_ns, format_ratio
 
+_OUTCOMES: Final = {"held": "green", "failed": "bold red", "cannot tell": "yellow"}
 _STYLES: Final = {"passed": "green", "failed": "bold red", "error": "bold red"}
 
 
@@ -21,7 +24,7 @@ def summary_table(summary: Summary, path: Path) -> RenderableType:
         summary: of the campaign.
         path: its folder.
     """
-    if len(summary.rows) == 1 and summary.rows[0].variants:
+    if summary.is_of_variants:
         return _variants(summary.rows[0], path)
     figures = ("figure",) if any(row.figure for row in summary.rows) else ()
     table = plain_table(
@@ -42,9 +45,19 @@ def summary_table(summary: Summary, path: Path) -> RenderableType:
         Text(),
         table,
         Text(),
+        *((outcome_table(summary.expectations), Text()) if summary.expectations else ()),
         Text(f"report   {path / 'report.html'}"),
         Text(f"results  {path}"),
     )
+
+
+def outcome_table(outcomes: Sequence[CellOutcome]) -> RenderableType:
+    """A row per expectation of a campaign and cell."""
+    table = plain_table("", "expectation", "cell", "because")
+    for each in outcomes:
+        style = _OUTCOMES[each.outcome]
+        table.add_row(Text(each.outcome, style=style), Text(each.text), each.cell, Text(each.reason))
+    return table
 
 
 def _variants(row: SummaryRow, path: Path) -> RenderableType:

@@ -27,7 +27,7 @@ def build_histograms(recording: Recording) -> dict[str, Histogram]:
     found = {}
     for quantity in _quantities(recording.plan):
         try:
-            found[_name(quantity)] = measurement.times(quantity)
+            found[times_name(quantity)] = measurement.times(quantity)
         except NotMeasured:
             continue
     return found
@@ -63,6 +63,11 @@ def load_histograms(text: str) -> dict[str, Histogram]:
         raise ValueError(f"not histograms of a run: {error}") from error
 
 
+def times_name(quantity: Quantity) -> str:
+    """The name of the times that a percentile, mean or maximum is of."""
+    return str(replace(quantity, name="times", variant=None))
+
+
 def _load(found: Mapping[str, Any]) -> Histogram:
     return Histogram.of_counts(found["buckets"], found["sum_ns"], found["max_ns"])
 
@@ -75,9 +80,5 @@ def _quantities(plan: Plan) -> Iterable[Quantity]:
             texts += [f"max(step_time({workload.name}))"] if workload.kind == "training" else []
     wanted = [parse_quantity(text) for text in (*texts, *plan.measures)]
     wanted += [each for text in plan.expect for each in parse_expectation(text).quantities()]
-    of_times = {_name(each): each for each in wanted if each.kind.argument == "latency"}
+    of_times = {times_name(each): each for each in wanted if each.kind.argument == "latency"}
     return of_times.values()
-
-
-def _name(quantity: Quantity) -> str:
-    return str(replace(quantity, name="times", variant=None))

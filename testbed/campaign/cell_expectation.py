@@ -1,0 +1,172 @@
+"""Whether the expectations of a campaign held, cell by cell, with the numbers. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Final, Literal
+
+from testbed.campaign.cell import MeasuredRun
+from testbed.campaign.expectation import CampaignExpectation, ParsedExpectation, Quota
+from testbed.campaign.figures import run_figures
+from testbed.metrics.histogram import merge
+from testbed.scenario.measure.expectation import evaluate
+from testbed.scenario.measure.measurement import Measures
+from testbed.scenario.measure.recording import NotMeasured
+from testbed.scenario.measure.verdict import Status
+from testbed.scenario.report.kept_times import times_name
+from testbed.scenario.spec.expression_tree import Comparison, Quantity
+from testbed.scenario.spec.quantity import percentile_ratio
+
+Held = Literal["held", "failed", "cannot tell"]
+
+_SHOWN_MAX: Final = 3
+_STATUS: Final = {"failed": Status.FAILED.value, "cannot tell": Status.UNTRUSTED.value}
+
+
+@dataclass(frozen=True, slots=True)
+class CellOutcome:
+    """What became of an expectation in a cell.
+
+    Attributes:
+        text: as written.
+        cell: its key.
+        outcome: `cannot tell` where too few runs count.
+        reason: one sentence with the numbers.
+    """
+
+    text: str
+    cell: str
+    outcome: Held
+    reason: str
+
+    @property
+    def status(self) -> str:
+        """The status of a run that would count as much for the campaign."""
+        return _STATUS.get(self.outcome, Status.PASSED.value)
+
+
+@dataclass(frozen=True, slots=True)
+class _CellRuns:
+    scenario: str
+    place: Mapping[str, str]
+    runs: tuple[MeasuredRun, ...]
+
+    @property
+    def key(self) -> str:
+        return " ".join((self.scenario, *(f"{name}={value}" for name, value in self.place.items())))
+
+    @property
+    def counted(self) -> tuple[MeasuredRun, ...]:
+        """Those that came to a trusted end."""
+        return tuple(each for each in self.runs if each.counts)
+
+
+class _OfRun(Measures):
+    """Values in one run, and in the one of the baseline with the same seed."""
+
+    def __init__(self, own: MeasuredRun, baseline: MeasuredRun | None) -> None:
+        self._own = _figures(own)
+        self._baseline = {} if baseline is None else _figures(baseline)
+
+    def measure(self, quantity: Quantity) -> float:
+        found = (self._own if quantity.variant is None else self._baseline).get(quantity.within_run)
+        if found is None:
+            raise NotMeasured(f"{quantity} has no value in this run")
+        return found
+
+
+class _OfCell(Measures):
+    """Medians over the runs of a cell and of the baseline's; percentiles of all their times together."""
+
+    def __init__(self, own: Sequence[MeasuredRun], baseline: Sequence[MeasuredRun]) -> None:
+        self._own, self._baseline = own, baseline
+
+    def measure(self, quantity: Quantity) -> float:
+        runs = self._own if quantity.variant is None else self._baseline
+        ratio = percentile_ratio(quantity.name)
+        times = merge(each.times[name] for each in runs if (name := times_name(quantity)) in each.times)
+        if ratio is not None and (found := times.percentiles_ns([ratio])) is not None:
+            return found[0]
+        values = [value for each in runs if (value := _figures(each).get(quantity.within_run)) is not None]
+        if not values:
+            raise NotMeasured(f"{quantity} has no value in any run")
+        return median(values)
+
+
+def judge_cells(
+    expectations: Sequence[CampaignExpectation], runs: Sequence[MeasuredRun], baseline: Mapping[str, str]
+) -> tuple[CellOutcome, ...]:
+    """Outcome of each expectation in each cell that it is of, in order.
+
+    Args:
+        expectations: of the campaign.
+        runs: all that are wanted, done or not.
+        baseline: what is varied -> value of the cells that others are compared with.
+    """
+    grouped: dict[tuple[str, tuple[tuple[str, str], ...]], list[MeasuredRun]] = {}
+    for each in runs:
+        grouped.setdefault((each.run.scenario, tuple(each.run.place.items())), []).append(each)
+    cells = [_CellRuns(scenario, dict(place), tuple(found)) for (scenario, place), found in grouped.items()]
+    return tuple(outcome for expectation in expectations for outcome in _judge(expectation, cells, baseline))
+
+
+def _judge(
+    expectation: CampaignExpectation, cells: Sequence[_CellRuns], baseline: Mapping[str, str]
+) -> Iterator[CellOutcome]:
+    parsed = expectation.parsed
+    by_key = {cell.key: cell for cell in cells}
+    for cell in cells:
+        if not expectation.is_of(cell.scenario, cell.place):
+            continue
+        fixed = {name: value for name, value in baseline.items() if name in cell.place}
+        other = by_key.get(_CellRuns(cell.scenario, {**cell.place, **fixed}, ()).key)
+        if parsed.needs_baseline and other is cell:
+            continue
+        of_baseline = other if parsed.needs_baseline else None
+        outcome, reason = (
+            _of_medians(parsed.that, cell, of_baseline)
+            if parsed.quota is None
+            else _of_runs(parsed, parsed.quota, cell, of_baseline)
+        )
+        yield CellOutcome(expectation.text, cell.key, outcome, reason)
+
+
+def _of_medians(that: Comparison, cell: _CellRuns, baseline: _CellRuns | None) -> tuple[Held, str]:
+    own, other = cell.counted, () if baseline is None else baseline.counted
+    for each, runs in ((cell, own), (baseline, other)):
+        if each is not None and not runs:
+            return "cannot tell", f"no run of {each.key} counts"
+    outcome = evaluate(that, _OfCell(own, other))
+    return "held" if outcome.has_passed else "failed", outcome.reason
+
+
+def _of_runs(
+    parsed: ParsedExpectation, quota: Quota, cell: _CellRuns, baseline: _CellRuns | None
+) -> tuple[Held, str]:
+    others = {} if baseline is None else {run.run.plan.seed: run for run in baseline.runs if run.counts}
+    held, counted, failed = 0, 0, []
+    for each in cell.runs:
+        other = others.get(each.run.plan.seed)
+        if not each.counts or (baseline is not None and other is None):
+            continue
+        counted += 1
+        outcome = evaluate(parsed.that, _OfRun(each, other))
+        held += outcome.has_passed
+        if not outcome.has_passed:
+            failed.append(f"seed {each.run.plan.seed}: {outcome.reason}")
+    wanted = len(cell.runs) if quota.of == 1 else quota.of
+    needed = wanted if quota.of == 1 else quota.held
+    said = f"held in {held} of {counted} runs"
+    if failed:
+        more = f"; {len(failed) - _SHOWN_MAX} more" if len(failed) > _SHOWN_MAX else ""
+        said += f"; {'; '.join(failed[:_SHOWN_MAX])}{more}"
+    if counted >= wanted:
+        return ("held" if held * wanted >= needed * counted else "failed"), said
+    if len(failed) > wanted - needed:
+        return "failed", said
+    return "cannot tell", f"{said}; only {counted} of {wanted} runs count"
+
+
+def _figures(each: MeasuredRun) -> dict[str, float]:
+    figures = {} if each.manifest is None else run_figures(each.manifest)
+    return {name: float(figure.value) for name, figure in figures.items() if figure.value is not None}
