@@ -266,24 +266,32 @@ QueueEntry = Completion | Arrival | QpError
 
 
 class CompletionQueue:
-    """What became of the work of all QPs of a context, in the order it is reported."""
+    """What became of the work of all QPs of a context, in the order it is reported.
 
-    def __init__(self, context: "Context") -> None:
-        self.context = context
+    It does not hold the context, so that the NIC's memory is unmapped as soon as nobody else does.
+
+    Args:
+        connection: to the agent.
+        host: name of the host.
+        qps: of the context, by number.
+    """
+
+    def __init__(self, connection: Connection, host: str, qps: Mapping[int, QueuePair]) -> None:
+        self._verbs, self._host, self._qps = connection, host, qps
         self._found: deque[QueueEntry] = deque()
 
     def fileno(self) -> int:
         """For select(): readable when there may be entries, or the agent has died."""
-        return self.context.verbs.fileno()
+        return self._verbs.fileno()
 
     @property
     def has_entries(self) -> bool:
         """Whether entries may wait although `fileno` is not readable."""
-        return bool(self._found) or self.context.verbs.has_events
+        return bool(self._found) or self._verbs.has_events
 
     def poll(self) -> list[QueueEntry]:
         """Those that wait, without waiting."""
-        for fields in self.context.verbs.drain_events():
+        for fields in self._verbs.drain_events():
             self._take(fields)
         found = list(self._found)
         self._found.clear()
@@ -302,17 +310,21 @@ class CompletionQueue:
         while len(found) < count:
             found += self.poll()
             left_ns = deadline_ns - monotonic_ns()
-            if len(found) < count and not self.context.verbs.has_events:
+            if len(found) < count and not self._verbs.has_events:
                 if left_ns <= 0:
                     self._found.extendleft(reversed(found))
-                    host = self.context.host
+                    host = self._host
                     raise AgentError(f"the NIC of {host} reported {len(found)} of {count} entries in time")
                 readable.poll(max(1, left_ns // 1_000_000))
         self._found.extend(found[count:])
         return found[:count]
 
+    def discard(self) -> None:
+        """Forgets entries that nobody has asked for."""
+        self._found.clear()
+
     def _take(self, fields: Mapping[str, Any]) -> None:
-        qp = self.context.qps.get(fields.get("qpn", 0))
+        qp = self._qps.get(fields.get("qpn", 0))
         if qp is None:
             return
         match fields["event"]:
@@ -328,7 +340,7 @@ class CompletionQueue:
             case "qp_state" if fields["to"] == "ERROR":
                 self._found.append(QpError(qp, _failure(qp, fields["status"])))
                 if qp.outstanding:  # work that it flushes has no events of its own
-                    for flushed in self.context.verbs.poll(qp.qpn):
+                    for flushed in self._verbs.poll(qp.qpn):
                         self._complete(qp, flushed)
             case "refused":
                 reason = f"the NIC of {qp.host} refused a {fields['verb']}: {fields['error']}"
@@ -373,7 +385,7 @@ class Context:
         self.host, self.host_index = str(answer["host"]), int(answer["host_index"])
         self.memory_bytes = int(answer["memory_bytes"])
         self.qps: dict[int, QueuePair] = {}
-        self.completions = CompletionQueue(self)
+        self.completions = CompletionQueue(connection, self.host, self.qps)
         self._has_completions = False
         self._ev_profile: int | None = None
         connection.subscribe("receive", "qp_state")
@@ -387,9 +399,14 @@ class Context:
         self.close()
 
     def close(self) -> None:
-        """Ends the connection, and with it QPs and regions."""
+        """Ends the connection, and with it QPs and regions.
+
+        The NIC's memory stays mapped until the context and its QPs and regions are let go.
+        """
         self.verbs.close()
         self.maps.close()
+        self.qps.clear()
+        self.completions.discard()
 
     def register_memory(self, length: int) -> MemoryRegion:
         """A new zeroed region of *length* bytes.

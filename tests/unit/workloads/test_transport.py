@@ -1,9 +1,12 @@
 """NICs as a transport: QPs that connect, completions and arrivals, hosts that are lost."""
 
+import gc
+import weakref
+
 import pytest
 from fake_nic import FakeNic, fake_transport
 
-from agents.nic.context import Arrival, Completion, QpError
+from agents.nic.context import Arrival, Completion, Context, QpError
 from testbed.errors import AgentError
 from testbed.topology.clos import Clos
 from testbed.topology.spec import TopologySpec
@@ -139,3 +142,21 @@ def test_the_queue_waits_for_entries_and_gives_up(transport, pair, nics):
     assert [entry.status for entry in queue.wait(1)] == ["success"]
     with pytest.raises(AgentError, match="reported 0 of 1 entries in time"):
         queue.wait(1, timeout_ns=1)
+
+
+def test_a_context_that_is_closed_goes_with_its_last_user(nics):
+    """It maps the memory of its NIC: in a long campaign nobody may have to wait for the garbage collector."""
+    opened = Context(nics[0], nics[0])
+    region = opened.register_memory(4096)
+    qp = opened.create_qp(1, [1])
+    for _ in range(2):
+        nics[0].publish(event="qp_state", qpn=qp.qpn, to="ERROR", status="flushed")
+    assert len(opened.completions.wait(1)) == 1  # the other entry waits, and knows the QP
+    opened.close()
+    left = weakref.ref(opened)
+    gc.disable()
+    try:
+        del opened, region, qp
+        assert left() is None
+    finally:
+        gc.enable()
