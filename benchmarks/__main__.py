@@ -24,6 +24,7 @@ NAMES = (
     "bring_up",
     "footprint",
     "startup",
+    "campaign_journal",
     "scapy_sender",
     "shaped_queue",
     "incast_pfc",

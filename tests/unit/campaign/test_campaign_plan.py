@@ -1,5 +1,6 @@
 """From a Campaign file to its runs."""
 
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from testbed.campaign.plan import plan_campaign
 from testbed.errors import UsageError
 
 ROOT = Path(__file__).parents[3]
+GUIDE = ROOT / "docs" / "guide" / "campaigns.md"
 READY = sorted((ROOT / "scenarios" / "campaigns").glob("*.yaml"))
 
 
@@ -112,10 +114,14 @@ def test_what_is_wrong_is_reported_with_its_line(files, old, new, message):
 
 
 @pytest.mark.parametrize("path", READY, ids=lambda path: path.stem)
-def test_ready_campaign_is_planned(path):
+def test_ready_campaign_is_planned_says_what_it_shows_and_is_listed(path):
     plan = plan_campaign(path)
     assert plan.name == path.stem
     assert len(plan.runs) > 1
+    heading = list(takewhile(lambda line: line.startswith("#"), path.read_text().splitlines()))
+    assert len(heading) >= 3
+    assert any("campaign run" in line for line in heading)
+    assert f"](../../scenarios/campaigns/{path.name})" in GUIDE.read_text()
 
 
 def test_the_campaign_of_the_paper_runs_every_result_in_the_order_of_the_document():
