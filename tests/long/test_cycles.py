@@ -11,11 +11,11 @@ from waiting import poll_until
 from testbed.fabric import lab
 from testbed.fabric.paths import lab_paths
 from testbed.fabric.state import RuntimeName
+from testbed.hostprep.image import build_image
 from testbed.topology.spec import TopologySpec
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(3600)]
 
-CYCLES = 40
 SHAPED = TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1, port_rate=100_000_000)
 
 
@@ -23,13 +23,24 @@ def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_labs_one_after_the_other_leave_nothing() -> None:
+@pytest.mark.parametrize(
+    ("runtime", "cycles"),
+    [(RuntimeName.NETNS, 40), pytest.param(RuntimeName.DOCKER, 8, marks=pytest.mark.docker)],
+)
+def test_labs_one_after_the_other_leave_nothing(
+    runtime: RuntimeName, cycles: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if runtime is RuntimeName.DOCKER:
+        build_image()
     name = f"cycle{os.getpid()}"
+    engine = os.environ.get("DOCKER_HOST")
     made: BpfObjects = frozenset()
     open_after: list[int] = []
     with own_state_dir() as state:
-        for _ in range(CYCLES):
-            assert lab.up(SHAPED, name=name, runtime=RuntimeName.NETNS).is_healthy
+        if runtime is RuntimeName.DOCKER and engine is not None:
+            monkeypatch.setenv("DOCKER_HOST", engine)
+        for _ in range(cycles):
+            assert lab.up(SHAPED, name=name, runtime=runtime).is_healthy
             made |= objects_of(lab_paths(name).pins)
             lab.down(name)
             assert_nothing_left(name)
