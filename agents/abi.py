@@ -1027,16 +1027,18 @@ class NicPath(Structure):
 
 
 class NicPaths(Structure):
-    """struct mrc_nic_paths, 65544 bytes."""
+    """struct mrc_nic_paths, 65672 bytes."""
 
     path: "Array[NicPath]"
     next_plane: int
     pad0: int
+    port_idle_ns: "Array[c_uint64]"
 
     _fields_ = (
         ("path", (NicPath * 4096)),
         ("next_plane", c_uint32),
         ("pad0", c_uint32),
+        ("port_idle_ns", (c_uint64 * 16)),
     )
 
 
@@ -1277,9 +1279,10 @@ class WorkCursor(Structure):
 
 
 class TxSlot(Structure):
-    """struct mrc_tx_slot, 40 bytes."""
+    """struct mrc_tx_slot, 48 bytes."""
 
     sent_ns: int
+    port_wait_ns: int
     acked_at_send: int
     local_offset: int
     remote_offset: int
@@ -1296,9 +1299,11 @@ class TxSlot(Structure):
     path_next: int
     window_packets: int
     order: int
+    pad0: int
 
     _fields_ = (
         ("sent_ns", c_uint64),
+        ("port_wait_ns", c_uint32),
         ("acked_at_send", c_uint32),
         ("local_offset", c_uint32),
         ("remote_offset", c_uint32),
@@ -1315,11 +1320,12 @@ class TxSlot(Structure):
         ("path_next", c_uint16),
         ("window_packets", c_uint16),
         ("order", c_uint16),
+        ("pad0", c_uint32),
     )
 
 
 class Qp(Structure):
-    """struct mrc_qp, 70592 bytes."""
+    """struct mrc_qp, 78784 bytes."""
 
     lock: "object"
     state: int

@@ -54,7 +54,7 @@ int mrc_virtual_set_entries(const char *map, __u32 count)
 	return 0;
 }
 
-static __u64 bytes_of(const struct virtual_map_entry *entry)
+__u64 virtual_bytes_of(const struct virtual_map_entry *entry)
 {
 	return entry->instance_bytes * (entry->kind == VIRTUAL_NIC ? nic_count : 1);
 }
@@ -73,7 +73,7 @@ static void make_maps(const struct mrc_virtual_lab *lab)
 			map->stride = virtual_frame_stride(map->stride, lab->payload);
 		entry->instance_bytes =
 		    ((__u64)map->count * map->stride + PAGE_BYTES - 1) & ~(__u64)(PAGE_BYTES - 1);
-		entry->base = virtual_allocate(bytes_of(entry));
+		entry->base = virtual_allocate(virtual_bytes_of(entry));
 		map->base = entry->base;
 		if (entry->kind == VIRTUAL_NIC)
 			nic_maps[nic_map_count++] = entry;
@@ -101,7 +101,7 @@ void mrc_virtual_end(void)
 	for (__u32 i = 0; i < virtual_map_count; i++) {
 		struct virtual_map_entry *entry = &virtual_maps[i];
 
-		virtual_release(entry->base, bytes_of(entry));
+		virtual_release(entry->base, virtual_bytes_of(entry));
 		memset(entry->map, 0, sizeof(*entry->map));
 		entry->base = 0;
 		entry->count = 0;

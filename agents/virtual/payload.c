@@ -19,51 +19,54 @@ struct reference {
 };
 
 static struct reference *references; /* by frame of the pool; none: payload is copied */
-static const struct virtual_map *pool;
+
+struct virtual_range virtual_memory, virtual_pool;
 
 __u32 virtual_frame_stride(__u32 stride, enum mrc_virtual_payload mode)
 {
 	return mode == MRC_VIRTUAL_PAYLOAD_REFERENCE ? HEAD_STRIDE : stride;
 }
 
+static struct virtual_range range_of(const char *map)
+{
+	const struct virtual_map_entry *entry = virtual_find_map(map);
+
+	return (struct virtual_range){entry->base, virtual_bytes_of(entry)};
+}
+
 void virtual_begin_payload(enum mrc_virtual_payload mode)
 {
-	references = 0;
-	pool = virtual_find_map("queue_frames")->map;
-	if (mode == MRC_VIRTUAL_PAYLOAD_REFERENCE)
-		references = virtual_allocate((__u64)pool->count * sizeof(*references));
+	if (mode != MRC_VIRTUAL_PAYLOAD_REFERENCE)
+		return;
+	virtual_memory = range_of("memory");
+	virtual_pool = range_of("queue_frames");
+	references = virtual_allocate(virtual_pool.bytes / HEAD_STRIDE * sizeof(*references));
 }
 
 void virtual_end_payload(void)
 {
 	if (references)
-		virtual_release(references, (__u64)pool->count * sizeof(*references));
+		virtual_release(references, virtual_pool.bytes / HEAD_STRIDE * sizeof(*references));
 	references = 0;
+	virtual_memory.bytes = virtual_pool.bytes = 0;
 }
 
 static struct reference *reference_of(const void *frame)
 {
-	__u64 offset = (const __u8 *)frame - pool->base;
-
-	return (const __u8 *)frame >= pool->base && offset < (__u64)pool->count * HEAD_STRIDE
-		   ? &references[offset / HEAD_STRIDE]
-		   : 0;
+	return &references[((const __u8 *)frame - virtual_pool.base) / HEAD_STRIDE];
 }
 
-void virtual_store_large(struct xdp_md *ctx, __u32 offset, const void *from, __u32 bytes)
+static __u32 head_bytes(__u32 frame_bytes)
 {
-	const struct reference *kept;
+	return frame_bytes < HEAD_BYTES ? frame_bytes : HEAD_BYTES;
+}
 
-	if (!references) {
-		memcpy((void *)(ctx->data + offset), from, bytes);
-		return;
-	}
-	kept = reference_of(from);
-	if (kept) {
-		memcpy((void *)(ctx->data + offset), from, HEAD_BYTES);
-		ctx->payload = kept->payload;
-		ctx->payload_at = ctx->data + kept->offset;
-		ctx->payload_bytes = kept->bytes;
+/* A packet comes in several pieces where a segment of the memory ends: they lie side by side. */
+void virtual_store_payload(struct xdp_md *ctx, __u32 offset, const void *from, __u32 bytes)
+{
+	if (ctx->payload_bytes && ctx->payload + ctx->payload_bytes == from &&
+	    ctx->payload_at + ctx->payload_bytes == ctx->data + offset) {
+		ctx->payload_bytes += bytes;
 		return;
 	}
 	ctx->payload = from;
@@ -71,26 +74,32 @@ void virtual_store_large(struct xdp_md *ctx, __u32 offset, const void *from, __u
 	ctx->payload_bytes = bytes;
 }
 
-void virtual_load_large(struct xdp_md *ctx, __u32 offset, void *to, __u32 bytes)
+void virtual_load_payload(struct xdp_md *ctx, __u32 offset, void *to, __u32 bytes)
 {
-	__u64 from = ctx->data + offset, end = from + bytes;
-	struct reference *kept;
+	__u64 from = ctx->data + offset;
 
-	if (!references) {
-		memcpy(to, (void *)from, bytes);
-		return;
-	}
-	kept = reference_of(to);
-	if (kept) {
-		memcpy(to, (void *)from, HEAD_BYTES);
-		kept->payload = ctx->payload;
-		kept->offset = ctx->payload_at - ctx->data;
-		kept->bytes = ctx->payload_bytes;
-		return;
-	}
-	if (ctx->payload_bytes && from >= ctx->payload_at &&
-	    end <= ctx->payload_at + ctx->payload_bytes)
+	if (from >= ctx->payload_at && from + bytes <= ctx->payload_at + ctx->payload_bytes)
 		memcpy(to, ctx->payload + (from - ctx->payload_at), bytes);
 	else
-		memcpy(to, (void *)from, bytes);
+		memcpy(to, (void *)from, bytes); /* of a frame that no NIC sent */
+}
+
+void virtual_store_frame(struct xdp_md *ctx, __u32 offset, const void *from, __u32 bytes)
+{
+	const struct reference *kept = reference_of(from);
+
+	memcpy((void *)(ctx->data + offset), from, head_bytes(bytes));
+	ctx->payload = kept->payload;
+	ctx->payload_at = ctx->data + kept->offset;
+	ctx->payload_bytes = kept->bytes;
+}
+
+void virtual_load_frame(struct xdp_md *ctx, __u32 offset, void *to, __u32 bytes)
+{
+	struct reference *kept = reference_of(to);
+
+	memcpy(to, (void *)(ctx->data + offset), head_bytes(bytes));
+	kept->payload = ctx->payload;
+	kept->offset = ctx->payload_at - ctx->data;
+	kept->bytes = ctx->payload_bytes;
 }

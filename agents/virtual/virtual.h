@@ -93,6 +93,7 @@ void virtual_run_port(__u32 entry);
 void virtual_run_frames(__u32 nic, __u32 frames);
 
 /* ---- payload.c */
+__u64 virtual_bytes_of(const struct virtual_map_entry *entry); /* of all NICs */
 void virtual_begin_payload(enum mrc_virtual_payload mode);
 void virtual_end_payload(void);
 __u32 virtual_frame_stride(__u32 stride, enum mrc_virtual_payload mode);

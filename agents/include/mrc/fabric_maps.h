@@ -79,4 +79,13 @@ static __always_inline void port_count(__u32 port_id, __u32 counter, __u64 amoun
 		counters->value[index] += amount;
 }
 
+/* Nanoseconds that a frame occupies the transmitter; rate 0 is a port that was unshaped meanwhile.
+ */
+static __always_inline __u64 serialisation_ns(const struct mrc_port *port, __u64 length_bytes)
+{
+	__u64 rate_bps = port->rate_bps;
+
+	return rate_bps ? length_bytes * 8000000000ULL / rate_bps : 0;
+}
+
 #endif

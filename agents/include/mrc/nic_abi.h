@@ -67,6 +67,9 @@ struct mrc_nic_paths {
 	struct mrc_nic_path path[MRC_NIC_PATHS];
 	__u32 next_plane; /* where a QP that had nothing under way begins */
 	__u32 pad0;
+	/* By plane, in model time: when the NIC's port has sent the data packets that it was given.
+	 * Estimated: CPUs write it without a lock. */
+	__u64 port_idle_ns[MRC_PLANE_MAX];
 };
 
 enum mrc_probe_kind {

@@ -96,7 +96,8 @@ struct mrc_path {
 
 /* One outstanding packet, tx[psn % MRC_PSN_RING]. */
 struct mrc_tx_slot {
-	__u64 sent_ns;
+	__u64 sent_ns;	     /* when the NIC's port was given it */
+	__u32 port_wait_ns;  /* from then on until the port began to send it */
 	__u32 acked_at_send; /* qp.acked_total when it left */
 	__u32 local_offset;  /* in the NIC's memory */
 	__u32 remote_offset; /* RETH.va */
@@ -113,6 +114,7 @@ struct mrc_tx_slot {
 	__u16 path_next;
 	__u16 window_packets; /* that the window let go when it left */
 	__u16 order;	      /* of all packets sent, modulo 2^16 */
+	__u32 pad0;
 };
 
 /* Why a packet is sent again. */
@@ -207,7 +209,7 @@ struct mrc_qp {
 	__u32 is_timer_armed;
 	__u64 acked_bytes;	/* payload */
 	__u64 progress_ns;	/* last acknowledgement of something new */
-	__u64 last_sent_ns;	/* when a packet last left */
+	__u64 last_sent_ns;	/* when the last packet leaves the NIC's port */
 	__u64 timer_expired_ns; /* when the timer last expired or was started */
 	__u64 timer_kick_ns;	/* when it last requested a TX kick */
 	__u64 idle_since_ns;	/* since when much of the window lies idle; 0: it does not */

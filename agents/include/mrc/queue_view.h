@@ -77,15 +77,6 @@ static __always_inline void list_append(struct mrc_queue_descriptors *descriptor
 	*tail = id;
 }
 
-/* Nanoseconds that a frame occupies the transmitter; rate 0 is a port that was unshaped meanwhile.
- */
-static __always_inline __u64 serialisation_ns(struct mrc_port *port, __u64 length_bytes)
-{
-	__u64 rate_bps = port->rate_bps;
-
-	return rate_bps ? length_bytes * 8000000000ULL / rate_bps : 0;
-}
-
 /* Puts a frame, whose time_ns is its arrival here, on the wire at start_ns. Under the lock. */
 static __always_inline void port_transmit(const struct port_view *view, __u32 id, __u64 start_ns)
 {

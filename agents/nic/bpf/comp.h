@@ -297,8 +297,7 @@ __noinline int on_ack(struct xdp_md *ctx)
 				desc->ack_rtt_ns =
 				    full_packet_rtt_ns(qp, slot, sizeof(struct wire_acknowledge),
 						       desc->model_ns - slot->sent_ns);
-				ev->rtt_ns = rtt_ns + rtt_to_full_ns(qp, slot);
-				rtt_update(qp, slot, rtt_ns);
+				rtt_update(qp, slot, now_ns);
 				plane = ev->plane;
 			}
 			if (slot->retransmissions && !is_retransmission)

@@ -65,7 +65,8 @@ static __always_inline int is_lost_by_tlp(const struct mrc_qp *qp, const struct 
 	const struct mrc_tx_slot *slot = TX_SLOT(qp, path->head);
 
 	return path->outstanding &&
-	       (__s64)(sack->trigger_sent_ns - slot->sent_ns) > (__s64)rtt_pto_ns(qp, slot) &&
+	       (__s64)(sack->trigger_sent_ns - slot_departed_ns(slot)) >
+		   (__s64)rtt_pto_ns(qp, slot) &&
 	       is_hole(sack, slot_psn(qp, path->head));
 }
 
@@ -139,11 +140,11 @@ __noinline int detect_lost(__u32 qp_index, __u32 reason, __u64 now_ns)
 		if (reason == MRC_REASON_TIMEOUT)
 			loss = MRC_LOSS_TIMEOUT;
 		for (__u32 i = 0; i < LOSS_PATHS && i < qp->busy_paths; i++) {
-			__u64 sent_ns = TX_SLOT(qp, PATH(qp, index)->head)->sent_ns;
+			__u64 departed_ns = slot_departed_ns(TX_SLOT(qp, PATH(qp, index)->head));
 
 			is_lost = reason == MRC_REASON_LOSS
 				      ? is_lost_by_rack(qp, index, now_ns)
-				      : (__s64)(now_ns - sent_ns) > (__s64)rtt_rto_ns(qp);
+				      : (__s64)(now_ns - departed_ns) > (__s64)rtt_rto_ns(qp);
 			if (is_lost)
 				break;
 			index = PATH(qp, index)->newer;

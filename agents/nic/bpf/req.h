@@ -168,7 +168,10 @@ static __always_inline int build_next_packet_locked(struct mrc_qp *qp, struct mr
 			qp->inflight++;
 			nscc_on_send(&qp->nscc, slot_nominal_bytes(slot));
 			slot->sent_ns = desc->model_ns;
-			qp->last_sent_ns = desc->now_ns;
+			slot->port_wait_ns =
+			    port_wait_ns(paths, qp->evs[EV_INDEX(ev)].plane, desc->model_ns);
+			qp->last_sent_ns =
+			    rtt_larger(qp->last_sent_ns, desc->now_ns + slot->port_wait_ns);
 			slot->acked_at_send = qp->acked_total;
 			slot->window_packets = window_packets(qp);
 			slot->order = qp->sent_order++;

@@ -46,6 +46,18 @@ static __always_inline __u64 rto_backoff_ns(const struct mrc_qp *qp)
 	return rto_ns < RTO_MAX_NS ? rto_ns : RTO_MAX_NS;
 }
 
+/*
+ * Under the lock: since when nothing has been acknowledged: not before what the peer is to answer
+ * has left the NIC's port.
+ */
+static __always_inline __u64 rto_start_ns(const struct mrc_qp *qp)
+{
+	const struct mrc_tx_slot *slot = TX_SLOT(qp, PATH(qp, qp->path_oldest)->head);
+
+	return qp->busy_paths ? rtt_larger(qp->progress_ns, slot_departed_ns(slot))
+			      : qp->progress_ns;
+}
+
 static __always_inline __u64 rto_timer_interval_ns(const struct mrc_qp *qp)
 {
 	__u64 interval_ns = qp->rto_ns / RTO_TIMER_EXPIRIES_PER_RTO;
@@ -105,7 +117,7 @@ static __always_inline __u64 rto_timer_delay_ns(struct mrc_qp *qp, __u64 now_ns)
 
 	if (!qp->inflight)
 		return delay_ns;
-	left_ns = qp->progress_ns + rto_backoff_ns(qp) - now_ns;
+	left_ns = rto_start_ns(qp) + rto_backoff_ns(qp) - now_ns;
 	probe_ns = tlp_deadline_ns(qp) - now_ns;
 	if (qp->pto_min_ns && !qp->is_tlp_due && probe_ns < left_ns)
 		left_ns = probe_ns;
@@ -115,6 +127,7 @@ static __always_inline __u64 rto_timer_delay_ns(struct mrc_qp *qp, __u64 now_ns)
 		const struct mrc_path *path = PATH(qp, index);
 		const struct mrc_tx_slot *slot = TX_SLOT(qp, path->head);
 
+		barrier_var(index); /* else 6.1 refuses the loop: see LOOP_ENDS() */
 		left_ns = rack_deadline_ns(qp, slot) - now_ns;
 		if (rack_sent_after(qp, slot) && left_ns < (__s64)delay_ns)
 			delay_ns = left_ns < (__s64)least_ns ? least_ns : left_ns;
@@ -146,7 +159,7 @@ static int rto_timer_expired(void *map, __u32 *key, struct mrc_qp *given)
 		is_failed = 1;
 		qp->state = MRC_QP_ERROR;
 	} else if (qp->inflight || (is_ack_missing(qp) && !has_packet_to_send(qp, ring))) {
-		is_expired = (__s64)(now_ns - qp->progress_ns) > (__s64)rto_backoff_ns(qp);
+		is_expired = (__s64)(now_ns - rto_start_ns(qp)) > (__s64)rto_backoff_ns(qp);
 		if (is_expired) {
 			qp->progress_ns = now_ns;
 			qp->retries++;

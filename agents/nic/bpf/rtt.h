@@ -29,20 +29,28 @@ enum {
 
 #define RTT_MAX_NS 0x3fffffff
 
+/* When a packet left the NIC's own port: RTTs are those of the fabric. */
+static __always_inline __u64 slot_departed_ns(const struct mrc_tx_slot *slot)
+{
+	return slot->sent_ns + slot->port_wait_ns;
+}
+
 /* By how much the RTT of a full packet is longer: each link takes longer to pass it on. */
 static __always_inline __u64 rtt_to_full_ns(const struct mrc_qp *qp, const struct mrc_tx_slot *slot)
 {
 	return (__u64)(qp->pmtu_bytes - slot->length) * qp->byte_time_ps / PS_PER_NS;
 }
 
-/* A valid sample: of a packet that was sent once. */
+/* A valid sample: of a packet that was sent once, and acknowledged now. */
 static __always_inline void rtt_update(struct mrc_qp *qp, const struct mrc_tx_slot *slot,
-				       __u64 rtt_ns)
+				       __u64 now_ns)
 {
-	__u64 full_rtt_ns = rtt_ns + rtt_to_full_ns(qp, slot);
+	__s64 rtt_ns = now_ns - slot_departed_ns(slot);
+	__u64 full_rtt_ns = (rtt_ns > 0 ? rtt_ns : 1) + rtt_to_full_ns(qp, slot);
 	__s64 rtt = full_rtt_ns < RTT_MAX_NS ? full_rtt_ns : RTT_MAX_NS, srtt = qp->srtt_ns;
 	__s64 deviation = rtt > srtt ? rtt - srtt : srtt - rtt;
 
+	qp->evs[slot->ev_index & (MRC_EV_MAX - 1)].rtt_ns = full_rtt_ns;
 	if (!srtt) {
 		qp->srtt_ns = rtt;
 		qp->rttvar_ns = rtt / 2;
@@ -130,8 +138,8 @@ static __always_inline __u64 rack_deadline_ns(const struct mrc_qp *qp,
 {
 	__u32 ev_rtt_ns = qp->evs[slot->ev_index & (MRC_EV_MAX - 1)].rtt_ns;
 
-	return slot->sent_ns + rtt_larger(qp->srtt_ns, ev_rtt_ns) - rtt_to_full_ns(qp, slot) +
-	       rtt_reo_wnd_ns(qp);
+	return slot_departed_ns(slot) + rtt_larger(qp->srtt_ns, ev_rtt_ns) -
+	       rtt_to_full_ns(qp, slot) + rtt_reo_wnd_ns(qp);
 }
 
 #endif

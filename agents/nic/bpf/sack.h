@@ -64,9 +64,8 @@ static __always_inline void process_sack_trigger(struct mrc_qp *qp, struct sack_
 		sack->congestion.rtt_ns = full_packet_rtt_ns(qp, slot, sizeof(struct wire_sack),
 							     desc->model_ns - slot->sent_ns);
 		sack->plane = ev->plane;
-		ev->rtt_ns = sack->rtt_ns + rtt_to_full_ns(qp, slot);
 		qp->rtt_ns = sack->rtt_ns;
-		rtt_update(qp, slot, sack->rtt_ns);
+		rtt_update(qp, slot, desc->now_ns);
 	}
 	if (slot->retransmissions && !sack->is_retransmission)
 		rack_on_spurious(qp);

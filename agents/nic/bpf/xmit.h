@@ -13,6 +13,8 @@
 #include "nic_maps.h"
 #include "packet.h"
 
+#define PORT_WAIT_MAX_NS 1000000000ULL
+
 /* How a transport formats its data packets. */
 struct tx_format {
 	__u32 head_bytes;  /* in front of the payload */
@@ -22,6 +24,36 @@ struct tx_format {
 };
 
 /*
+ * The data packets of a NIC wait for each other in the queue of its port, which is no delay of a
+ * path: a NIC that has its port to itself knows how long. Control packets have priority and are
+ * short; pauses, credits and the fabric's own load of the port are not foreseen.
+ */
+static __always_inline void port_occupy(__u32 plane, const struct mrc_port *port, __u64 now_ns,
+					__u32 length_bytes)
+{
+	struct mrc_nic_paths *paths = lookup0(&nic_paths);
+	__u64 *idle_ns;
+
+	if (!paths || !port->rate_bps)
+		return;
+	idle_ns = &paths->port_idle_ns[plane & (MRC_PLANE_MAX - 1)];
+	if (*idle_ns < now_ns)
+		*idle_ns = now_ns;
+	*idle_ns += serialisation_ns(port, length_bytes);
+}
+
+/* How long a data packet for the plane would wait before the port begins to send it. */
+static __always_inline __u32 port_wait_ns(const struct mrc_nic_paths *paths, __u32 plane,
+					  __u64 now_ns)
+{
+	__u64 idle_ns = paths->port_idle_ns[plane & (MRC_PLANE_MAX - 1)];
+
+	if (idle_ns <= now_ns)
+		return 0;
+	return idle_ns - now_ns < PORT_WAIT_MAX_NS ? idle_ns - now_ns : PORT_WAIT_MAX_NS;
+}
+
+/*
  * Gives the frame, whatever it held, the size of the packet and its headers up to the BTH. Returns
  * its start, or NULL when that is not possible.
  */
@@ -29,7 +61,7 @@ static __always_inline void *tx_data_begin(struct xdp_md *ctx, const struct tx_d
 					   __u32 plane, const struct tx_format *format)
 {
 	struct mrc_nic_config *config = lookup0(&nic_config);
-	__u32 pad = -desc->length & 3, port_id;
+	__u32 pad = -desc->length & 3, length_bytes, port_id;
 	struct packet_av to;
 	struct wire_stack *stack;
 	struct mrc_port *port;
@@ -38,8 +70,10 @@ static __always_inline void *tx_data_begin(struct xdp_md *ctx, const struct tx_d
 		return (void *)0;
 	port_id = nic_port_id(config, plane);
 	port = bpf_map_lookup_elem(&port_table, &port_id);
-	if (!port || frame_resize(ctx, format->head_bytes + desc->length + pad + WIRE_ICRC_BYTES))
+	length_bytes = format->head_bytes + desc->length + pad + WIRE_ICRC_BYTES;
+	if (!port || frame_resize(ctx, length_bytes))
 		return (void *)0;
+	port_occupy(plane, port, desc->model_ns, length_bytes);
 	stack = frame_head(ctx, format->stack_bytes);
 	if (!stack)
 		return (void *)0;
@@ -50,8 +84,7 @@ static __always_inline void *tx_data_begin(struct xdp_md *ctx, const struct tx_d
 	to.plane = plane;
 	to.entropy = desc->entropy;
 	write_stack(stack, config, port, &to, format->dscp << 2 | WIRE_ECT0, desc->opcode, pad,
-		    format->flags_psn,
-		    format->head_bytes - sizeof(*stack) + desc->length + pad + WIRE_ICRC_BYTES);
+		    format->flags_psn, length_bytes - sizeof(*stack));
 	return stack;
 }
 

@@ -97,7 +97,6 @@ long virtual_timer_set_callback(struct bpf_timer *timer, virtual_timer_callback 
 
 enum {
 	VIRTUAL_ETHERNET_BYTES = 14, /* what the kernel leaves of a frame at least */
-	VIRTUAL_LARGE_BYTES = 256,   /* copies of so many may be of payload: payload.c */
 };
 
 static __always_inline long bpf_xdp_adjust_head(struct xdp_md *ctx, int delta)
@@ -136,16 +135,33 @@ static __always_inline __u64 bpf_xdp_get_buff_len(struct xdp_md *ctx)
 	return ctx->data_end - ctx->data;
 }
 
-void virtual_load_large(struct xdp_md *ctx, __u32 offset, void *to, __u32 bytes);
-void virtual_store_large(struct xdp_md *ctx, __u32 offset, const void *from, __u32 bytes);
+/* Where payload is by reference, the NICs' memory and the pool of frames; else nothing: payload.c
+ */
+struct virtual_range {
+	const __u8 *base;
+	__u64 bytes;
+};
+extern struct virtual_range virtual_memory, virtual_pool;
+
+void virtual_load_payload(struct xdp_md *ctx, __u32 offset, void *to, __u32 bytes);
+void virtual_store_payload(struct xdp_md *ctx, __u32 offset, const void *from, __u32 bytes);
+void virtual_load_frame(struct xdp_md *ctx, __u32 offset, void *to, __u32 bytes);
+void virtual_store_frame(struct xdp_md *ctx, __u32 offset, const void *from, __u32 bytes);
+
+static __always_inline int virtual_is_within(const struct virtual_range *range, const void *where)
+{
+	return (__u64)((const __u8 *)where - range->base) < range->bytes;
+}
 
 static __always_inline long bpf_xdp_load_bytes(struct xdp_md *ctx, __u32 offset, void *to,
 					       __u32 bytes)
 {
 	if (ctx->data + offset + bytes > ctx->data_end)
 		return -1;
-	if (bytes >= VIRTUAL_LARGE_BYTES)
-		virtual_load_large(ctx, offset, to, bytes);
+	if (virtual_is_within(&virtual_memory, to))
+		virtual_load_payload(ctx, offset, to, bytes);
+	else if (virtual_is_within(&virtual_pool, to))
+		virtual_load_frame(ctx, offset, to, bytes);
 	else
 		memcpy(to, (void *)(ctx->data + offset), bytes);
 	return 0;
@@ -156,8 +172,10 @@ static __always_inline long bpf_xdp_store_bytes(struct xdp_md *ctx, __u32 offset
 {
 	if (ctx->data + offset + bytes > ctx->data_end)
 		return -1;
-	if (bytes >= VIRTUAL_LARGE_BYTES)
-		virtual_store_large(ctx, offset, from, bytes);
+	if (virtual_is_within(&virtual_memory, from))
+		virtual_store_payload(ctx, offset, from, bytes);
+	else if (virtual_is_within(&virtual_pool, from))
+		virtual_store_frame(ctx, offset, from, bytes);
 	else
 		memcpy((void *)(ctx->data + offset), from, bytes);
 	return 0;

@@ -1,0 +1,28 @@
+"""Payload by reference: messages of every length arrive as they are, wherever they lie in memory."""
+
+import pytest
+from runs import run
+
+from testbed.scenario.measure.verdict import Status
+from testbed.scenario.spec.load import load_scenario
+from testbed.scenario.spec.resolve import resolve
+
+SCENARIO = """\
+apiVersion: mrc-testbed/v1
+kind: Scenario
+metadata: {{name: lengths}}
+spec:
+  topology: {{planes: 2, t0: 2, t1: 2, hosts_per_t0: 2, port_rate: 40Mbit}}
+  workloads: [{{name: main, kind: {kind}, size: {size}, duration: 30ms}}]
+  expect: [wrong_bytes == 0, qp_errors == 0]
+"""
+
+
+@pytest.mark.parametrize("kind", ["all-to-all", "sendrecv"])
+@pytest.mark.parametrize("size", [16, 64, 128, 192, 252, 256, 260, 2052, 3_000_000])
+def test_an_operation_of_any_size_moves_the_right_bytes(kind, size, tmp_path):
+    """With 3 MB, packets lie across the borders of the NIC's memory segments, which take 1 MiB each."""
+    file = tmp_path / "lengths.yaml"
+    file.write_text(SCENARIO.format(kind=kind, size=f"{size}B"))
+    done = run(resolve(load_scenario(file)), tmp_path)
+    assert done.result.verdict.status is Status.PASSED, done.result.verdict.reason
