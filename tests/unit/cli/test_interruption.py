@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from testbed.cli.interruption import CommandTimeoutError, deadline
+from testbed.errors import TestbedError
 
 DEADLINE_S = 120
 
@@ -98,6 +99,40 @@ def test_work_that_took_the_first_signal_itself_is_forced_by_the_second(start):
     assert process.returncode == 130
     assert "clean" not in out
     assert "forced" in err
+
+
+SIGNALLED_MESSAGE = """
+import signal, sys
+from testbed.cli.exit_codes import run_to_exit_code
+from testbed.cli.interruption import signals_interrupt
+from testbed.errors import TestbedError
+
+def notes():
+    signal.raise_signal(signal.SIGTERM)
+    yield "said to its end"
+
+def command():
+    error = TestbedError("no host h9")
+    error.__notes__ = notes()
+    raise error
+
+with signals_interrupt():
+    status = run_to_exit_code(command, [])
+sys.exit(status)
+"""
+
+
+def test_a_signal_while_an_error_is_being_said_lets_it_be_said():
+    """As `timeout 8 mrc-testbed logs h9`, whose time is over just then."""
+    finished = subprocess.run(
+        [sys.executable, "-c", SIGNALLED_MESSAGE],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert finished.returncode == TestbedError.exit_code
+    assert finished.stderr == "error: no host h9\n  said to its end\n"
 
 
 def test_a_command_over_its_time_says_what_it_was_at():
