@@ -162,7 +162,8 @@ static __always_inline int build_next_packet_locked(struct mrc_qp *qp, struct mr
 			qp->next_psn++;
 			qp->is_ack_requested = 0;
 		}
-		if (!qp->inflight)
+		/* A tail loss probe does not begin the RTO again, or it would never end. */
+		if (!qp->inflight && slot->loss != MRC_LOSS_TLP)
 			qp->progress_ns = desc->now_ns;
 		if (!is_ack_request) {
 			qp->inflight++;

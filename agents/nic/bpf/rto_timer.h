@@ -47,15 +47,14 @@ static __always_inline __u64 rto_backoff_ns(const struct mrc_qp *qp)
 }
 
 /*
- * Under the lock: since when nothing has been acknowledged: not before what the peer is to answer
- * has left the NIC's port.
+ * Under the lock: when the RTO begins: with the last acknowledgement, and later by what the oldest
+ * packet waited in the queue of the NIC's own port. A retransmission does not begin it again.
  */
 static __always_inline __u64 rto_start_ns(const struct mrc_qp *qp)
 {
 	const struct mrc_tx_slot *slot = TX_SLOT(qp, PATH(qp, qp->path_oldest)->head);
 
-	return qp->busy_paths ? rtt_larger(qp->progress_ns, slot_departed_ns(slot))
-			      : qp->progress_ns;
+	return qp->progress_ns + (qp->busy_paths ? slot->port_wait_ns : 0);
 }
 
 static __always_inline __u64 rto_timer_interval_ns(const struct mrc_qp *qp)

@@ -304,6 +304,20 @@ def test_silence_is_probed_once(nic: NicBench, timed: FarEnd) -> None:
     assert [packet.psn for packet in probes] == [0]
 
 
+def test_a_qp_of_one_packet_fails_though_it_is_probed(nic: NicBench, timed: FarEnd) -> None:
+    """A probe leaves nothing else in flight, and still the RTO goes on."""
+    source = WriteSource(nic, timed, timed.attributes(pto_min_ns=TAIL_NS, rto_ns=4 * TAIL_NS, retry_limit=0))
+    source.post(2048)
+    source.send()
+    probes: list[Sent] = []
+    while nic.qp(source.index).state == QpState.RTS:
+        kinds = {event.kind for event in nic.await_events()}
+        if EventKind.KICK in kinds:
+            probes += source.send()
+        assert len(probes) < 20
+    assert probes
+
+
 def full_window(nic: NicBench, timed: FarEnd, **changes: int) -> WriteSource:
     """A QP whose congestion window is full: nothing more leaves until something is heard."""
     cc = NsccParameters.from_profile(derive_profile(CcLink(5 * 10**8, 750_000, 2048), {}))
