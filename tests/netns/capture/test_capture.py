@@ -43,6 +43,9 @@ FIELDS = (
 )
 
 
+DATA_FRAMES = 40  # half of a path's share of write_bw(), more than probes of a path come to
+
+
 def write_bw(live: Lab, messages: int = 20) -> None:
     values = {"name": "bench", "kind": "write-bw", "from": "h0", "to": "h2", "size": 64 << 10}
     workload = WriteBw.model_validate({**values, "iterations": messages})
@@ -107,10 +110,12 @@ def link_frames(live: Lab) -> int:
 
 
 def write_until_used(live: Lab) -> None:
-    """Returns when packets take LINK: a NIC avoids it for a while after a fault, whatever QP it is."""
-    sent = link_frames(live)
-    while link_frames(live) == sent:
+    """Returns when data take LINK: a NIC avoids it for a while after a fault, and probes it meanwhile."""
+    used = 0
+    while used < DATA_FRAMES:
+        before = link_frames(live)
         write_bw(live)
+        used = link_frames(live) - before
 
 
 def test_capture_of_all_ports_agrees_with_their_counters(live: Lab, tmp_path: Path) -> None:
