@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from testbed.campaign.cell_id import CellId
 from testbed.campaign.figures import run_figures
 from testbed.campaign.plan import PlannedRun
 from testbed.metrics.histogram import Histogram, merge
@@ -52,7 +53,12 @@ class Cell:
     @property
     def key(self) -> str:
         """What distinguishes it from the other cells, such as `flap transport.window=32`."""
-        return " ".join((self.scenario, *(f"{name}={value}" for name, value in self.place.items())))
+        return str(self.cell_id)
+
+    @property
+    def cell_id(self) -> CellId:
+        """The same for all its runs."""
+        return CellId.of(self.scenario, self.place)
 
     @property
     def counted(self) -> int:
@@ -82,15 +88,20 @@ class MeasuredRun:
         return self.status in _COUNTED and self.manifest is not None
 
 
+def group_by_cell(runs: Iterable[MeasuredRun]) -> dict[CellId, list[MeasuredRun]]:
+    """Runs by cell, in the order in which cells first occur."""
+    grouped: dict[CellId, list[MeasuredRun]] = {}
+    for each in runs:
+        grouped.setdefault(each.run.cell, []).append(each)
+    return grouped
+
+
 def build_cells(runs: Iterable[MeasuredRun]) -> tuple[Cell, ...]:
     """The cells of a campaign, in the order in which they first occur."""
-    grouped: dict[tuple[str, tuple[tuple[str, str], ...]], list[MeasuredRun]] = {}
-    for each in runs:
-        grouped.setdefault((each.run.scenario, tuple(each.run.place.items())), []).append(each)
-    return tuple(_cell(scenario, dict(place), found) for (scenario, place), found in grouped.items())
+    return tuple(_cell(cell_id, found) for cell_id, found in group_by_cell(runs).items())
 
 
-def _cell(scenario: str, place: Mapping[str, str], runs: list[MeasuredRun]) -> Cell:
+def _cell(cell_id: CellId, runs: list[MeasuredRun]) -> Cell:
     counted = [each for each in runs if each.counts]
     manifests = [each.manifest for each in counted if each.manifest is not None]
     shapes: dict[str, tuple[Dimension, Better | None]] = {}
@@ -102,8 +113,8 @@ def _cell(scenario: str, place: Mapping[str, str], runs: list[MeasuredRun]) -> C
                 values.setdefault(name, []).append(float(figure.value))
     names = dict.fromkeys(name for each in counted for name in each.times)
     return Cell(
-        scenario,
-        place,
+        cell_id.scenario,
+        dict(cell_id.values),
         dict(Counter(each.status for each in runs)),
         bool(manifests) and all(manifest["provenance"]["runtime"] == "virtual" for manifest in manifests),
         {name: CellFigure(*shapes[name], tuple(found)) for name, found in values.items()},

@@ -80,12 +80,10 @@ def compare_cells(cells: Sequence[Cell], baseline: Mapping[str, str]) -> tuple[C
 def _pairs(
     cells: Sequence[Cell], baseline: Mapping[str, str]
 ) -> Iterator[tuple[Cell, Cell, str, CellFigure, CellFigure]]:
-    by_key = {cell.key: cell for cell in cells}
+    by_id = {cell.cell_id: cell for cell in cells}
     for cell in cells:
-        fixed = {name: value for name, value in baseline.items() if name in cell.place}
-        key = Cell(cell.scenario, {**cell.place, **fixed}, {}, is_exact=False, figures={}).key
-        other = by_key.get(key)
-        if not fixed or other is None or other is cell:
+        other = by_id.get(cell.cell_id.with_values(baseline))
+        if other is None or other is cell:
             continue
         for name, figure in cell.figures.items():
             reference = other.figures.get(name)

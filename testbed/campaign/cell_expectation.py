@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final, Literal
 
-from testbed.campaign.cell import MeasuredRun
+from testbed.campaign.cell import MeasuredRun, group_by_cell
+from testbed.campaign.cell_id import CellId
 from testbed.campaign.expectation import CampaignExpectation, ParsedExpectation, Quota
 from testbed.campaign.figures import run_figures
 from testbed.metrics.histogram import merge
@@ -43,22 +44,6 @@ class CellOutcome:
     def status(self) -> str:
         """The status of a run that would count as much for the campaign."""
         return _STATUS.get(self.outcome, Status.PASSED.value)
-
-
-@dataclass(frozen=True, slots=True)
-class _CellRuns:
-    scenario: str
-    place: Mapping[str, str]
-    runs: tuple[MeasuredRun, ...]
-
-    @property
-    def key(self) -> str:
-        return " ".join((self.scenario, *(f"{name}={value}" for name, value in self.place.items())))
-
-    @property
-    def counted(self) -> tuple[MeasuredRun, ...]:
-        """Those that came to a trusted end."""
-        return tuple(each for each in self.runs if each.counts)
 
 
 class _OfRun(Measures):
@@ -103,49 +88,51 @@ def judge_cells(
         runs: all that are wanted, done or not.
         baseline: what is varied -> value of the cells that others are compared with.
     """
-    grouped: dict[tuple[str, tuple[tuple[str, str], ...]], list[MeasuredRun]] = {}
-    for each in runs:
-        grouped.setdefault((each.run.scenario, tuple(each.run.place.items())), []).append(each)
-    cells = [_CellRuns(scenario, dict(place), tuple(found)) for (scenario, place), found in grouped.items()]
+    cells = group_by_cell(runs)
     return tuple(outcome for expectation in expectations for outcome in _judge(expectation, cells, baseline))
 
 
 def _judge(
-    expectation: CampaignExpectation, cells: Sequence[_CellRuns], baseline: Mapping[str, str]
+    expectation: CampaignExpectation,
+    cells: Mapping[CellId, Sequence[MeasuredRun]],
+    baseline: Mapping[str, str],
 ) -> Iterator[CellOutcome]:
     parsed = expectation.parsed
-    by_key = {cell.key: cell for cell in cells}
-    for cell in cells:
-        if not expectation.is_of(cell.scenario, cell.place):
+    for cell, runs in cells.items():
+        if not expectation.is_of(cell.scenario, dict(cell.values)):
             continue
-        fixed = {name: value for name, value in baseline.items() if name in cell.place}
-        other = by_key.get(_CellRuns(cell.scenario, {**cell.place, **fixed}, ()).key)
-        if parsed.needs_baseline and other is cell:
+        reference = cell.with_values(baseline) if parsed.needs_baseline else None
+        if reference == cell:
             continue
-        of_baseline = other if parsed.needs_baseline else None
-        outcome, reason = (
-            _of_medians(parsed.that, cell, of_baseline)
-            if parsed.quota is None
-            else _of_runs(parsed, parsed.quota, cell, of_baseline)
-        )
-        yield CellOutcome(expectation.text, cell.key, outcome, reason)
+        others = None if reference is None else cells.get(reference)
+        if parsed.quota is not None:
+            outcome, reason = _of_runs(parsed, parsed.quota, runs, others)
+        else:
+            sides = {cell: runs} | ({} if reference is None or others is None else {reference: others})
+            outcome, reason = _of_medians(parsed.that, sides)
+        yield CellOutcome(expectation.text, str(cell), outcome, reason)
 
 
-def _of_medians(that: Comparison, cell: _CellRuns, baseline: _CellRuns | None) -> tuple[Held, str]:
-    own, other = cell.counted, () if baseline is None else baseline.counted
-    for each, runs in ((cell, own), (baseline, other)):
-        if each is not None and not runs:
-            return "cannot tell", f"no run of {each.key} counts"
-    outcome = evaluate(that, _OfCell(own, other))
+def _of_medians(that: Comparison, sides: Mapping[CellId, Sequence[MeasuredRun]]) -> tuple[Held, str]:
+    """Of a cell, and of the baseline's if there is one."""
+    counted = {cell: [each for each in runs if each.counts] for cell, runs in sides.items()}
+    for cell, runs in counted.items():
+        if not runs:
+            return "cannot tell", f"no run of {cell} counts"
+    own, *others = counted.values()
+    outcome = evaluate(that, _OfCell(own, others[0] if others else ()))
     return "held" if outcome.has_passed else "failed", outcome.reason
 
 
 def _of_runs(
-    parsed: ParsedExpectation, quota: Quota, cell: _CellRuns, baseline: _CellRuns | None
+    parsed: ParsedExpectation,
+    quota: Quota,
+    runs: Sequence[MeasuredRun],
+    baseline: Sequence[MeasuredRun] | None,
 ) -> tuple[Held, str]:
-    others = {} if baseline is None else {run.run.plan.seed: run for run in baseline.runs if run.counts}
+    others = {run.run.plan.seed: run for run in baseline or () if run.counts}
     held, counted, failed = 0, 0, []
-    for each in cell.runs:
+    for each in runs:
         other = others.get(each.run.plan.seed)
         if not each.counts or (baseline is not None and other is None):
             continue
@@ -154,7 +141,7 @@ def _of_runs(
         held += outcome.has_passed
         if not outcome.has_passed:
             failed.append(f"seed {each.run.plan.seed}: {outcome.reason}")
-    wanted = len(cell.runs) if quota.of == 1 else quota.of
+    wanted = len(runs) if quota.of == 1 else quota.of
     needed = wanted if quota.of == 1 else quota.held
     said = f"held in {held} of {counted} runs"
     if failed:

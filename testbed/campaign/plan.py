@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from testbed import document
+from testbed.campaign.cell_id import CellId
 from testbed.campaign.expectation import SCENARIO, CampaignExpectation
 from testbed.campaign.quantities import check_quantities
 from testbed.campaign.spec import RUNS_MAX, CampaignSpec, ScenarioEntry, seed_list
@@ -74,6 +75,11 @@ class PlannedRun:
     def place(self) -> dict[str, str]:
         """What is varied: dotted key, or axis of a variant -> value; the same for all seeds of a cell."""
         return {**self.varied, **self.axes}
+
+    @property
+    def cell(self) -> CellId:
+        """The cell that it is a run of."""
+        return CellId.of(self.scenario, self.place)
 
     @property
     def _varied(self) -> str:

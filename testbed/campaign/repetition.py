@@ -5,18 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from testbed.campaign.cell_id import CellId
 from testbed.campaign.plan import PlannedRun, Repeat
 from testbed.campaign.statistics import INTERVAL_RUNS_MIN, estimate
 from testbed.units import format_ratio
 
-CellKey = tuple[str, tuple[tuple[str, str], ...]]
-
 _DIGITS = 2
-
-
-def cell_key(run: PlannedRun) -> CellKey:
-    """The same for all runs of a cell."""
-    return run.scenario, tuple(run.place.items())
 
 
 @dataclass(slots=True)
@@ -58,7 +52,7 @@ def figures_of(run: PlannedRun, repeat: Repeat) -> tuple[str, ...]:
     return repeat.of or tuple(f"goodput({workload.name})" for workload in run.plan.workloads)
 
 
-def choose(cells: Mapping[CellKey, CellRuns], repeat: Repeat) -> Choice | None:
+def choose(cells: Mapping[CellId, CellRuns], repeat: Repeat) -> Choice | None:
     """The run to do next; None when every cell is certain enough or has no run left.
 
     Of cells that are equally uncertain, the one with the fewest runs.

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from typing import Final
 
 from agents.clock import monotonic_ns
+from testbed.campaign.cell_id import CellId
 from testbed.campaign.figures import run_figures
 from testbed.campaign.folder import CampaignFolder, RunEntry
 from testbed.campaign.measured import measured_run
 from testbed.campaign.plan import PlannedRun
-from testbed.campaign.repetition import CellKey, CellRuns, Choice, cell_key, choose, figures_of
+from testbed.campaign.repetition import CellRuns, Choice, choose, figures_of
 from testbed.topology.spec import TopologySpec
 from testbed.units import format_duration_ns
 
@@ -44,10 +45,10 @@ class RunQueue:
         self._budget_ns = budget_ns
         self._begun_ns: dict[str, int] = {}
         self._took_ns: list[int] = []
-        self._cells: dict[CellKey, CellRuns] = {}
+        self._cells: dict[CellId, CellRuns] = {}
         if folder.plan.repeat is not None:
             for run in folder.plan.runs:
-                known = self._cells.setdefault(cell_key(run), CellRuns(figures_of(run, folder.plan.repeat)))
+                known = self._cells.setdefault(run.cell, CellRuns(figures_of(run, folder.plan.repeat)))
                 if folder.entry(run) is None and run.is_extra:
                     known.extras.append(run)
                 else:
@@ -72,7 +73,7 @@ class RunQueue:
         """Takes a run out of the queue; returns what to say of it, with the time that the rest takes."""
         run = choice.run
         if choice.why:
-            cell = self._cells[cell_key(run)]
+            cell = self._cells[run.cell]
             cell.extras.remove(run)
             cell.done += 1
             self._total += 1
@@ -108,7 +109,7 @@ class RunQueue:
         measured = measured_run(self._folder, run)
         if measured.manifest is None or not measured.counts:
             return
-        cell = self._cells[cell_key(run)]
+        cell = self._cells[run.cell]
         for name, figure in run_figures(measured.manifest).items():
             if name in cell.names and figure.value is not None:
                 cell.values.setdefault(name, []).append(float(figure.value))

@@ -5,6 +5,9 @@ from pathlib import Path
 from typing import Final
 
 from agents.bpf.virtual import LIBRARY, VirtualRuntime
+from testbed.campaign.execution import execute_campaign, virtual_stage
+from testbed.campaign.folder import CampaignFolder
+from testbed.campaign.plan import CampaignPlan
 from testbed.scenario.execution import FinishedRun, execute
 from testbed.scenario.spec.load import load_scenario
 from testbed.scenario.spec.plan import Plan
@@ -47,3 +50,9 @@ def contents(done: FinishedRun) -> dict[str, str]:
         path.name: path.read_text(encoding="utf-8").replace(run_id, "RUN")
         for path in sorted(done.folder.iterdir())
     }
+
+
+def run_campaign(plan: CampaignPlan, runs: Path) -> tuple[int, CampaignFolder]:
+    """The exit status and the folder of a campaign, or of the variants of a scenario."""
+    folder = CampaignFolder.create(runs, plan)
+    return execute_campaign(folder, virtual_stage(lambda: None), progress=lambda _: None), folder

@@ -1,15 +1,12 @@
 """Ready campaigns in virtual time: one seed of each cell comes to what the campaign expects of it."""
 
-from pathlib import Path
-
 import pytest
+from runs import SCENARIOS, run_campaign
 
-from testbed.campaign.execution import execute_campaign, virtual_stage
-from testbed.campaign.folder import CampaignFolder
 from testbed.campaign.measured import outcomes_of
 from testbed.campaign.plan import plan_campaign
 
-FOLDER = Path(__file__).parents[2] / "scenarios" / "campaigns"
+FOLDER = SCENARIOS / "campaigns"
 HELD = sorted(path.stem for path in FOLDER.glob("*.yaml") if plan_campaign(path).expect)
 
 
@@ -19,8 +16,7 @@ def test_campaigns_are_found():
 
 @pytest.mark.parametrize("name", HELD)
 def test_a_campaign_holds_what_it_expects(name, tmp_path):
-    folder = CampaignFolder.create(tmp_path, plan_campaign(FOLDER / f"{name}.yaml", seed=1))
-    execute_campaign(folder, virtual_stage(lambda: None), progress=lambda _: None)
+    _, folder = run_campaign(plan_campaign(FOLDER / f"{name}.yaml", seed=1), tmp_path)
     assert {folder.entry(run).status for run in folder.plan.runs} == {"passed"}
     failed = [each for each in outcomes_of(folder) if each.outcome == "failed"]
     assert not failed

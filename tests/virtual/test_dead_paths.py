@@ -2,10 +2,8 @@
 
 from pathlib import Path
 
-from runs import SCENARIOS
+from runs import SCENARIOS, run_campaign
 
-from testbed.campaign.execution import execute_campaign, virtual_stage
-from testbed.campaign.folder import CampaignFolder
 from testbed.campaign.plan import plan_variants
 from testbed.campaign.summary import summarize_campaign
 from testbed.scenario.spec.load import load_scenario
@@ -18,6 +16,5 @@ def test_a_burst_that_fills_the_port_of_a_nic_does_not_delay_a_tail_loss_probe(t
     assert changed != text
     file = tmp_path / "dead-path.yaml"
     file.write_text(changed, encoding="utf-8")
-    folder = CampaignFolder.create(tmp_path, plan_variants(load_scenario(file), seed=None))
-    code = execute_campaign(folder, virtual_stage(lambda: None), progress=lambda _: None)
+    code, folder = run_campaign(plan_variants(load_scenario(file), seed=None), tmp_path)
     assert code == 0, summarize_campaign(folder)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from runs import SCENARIOS, plan_of, run
+from runs import SCENARIOS, plan_of, run, run_campaign
 
 from testbed.campaign.execution import execute_campaign, execute_in_parallel, virtual_stage
 from testbed.campaign.folder import CampaignFolder
@@ -33,8 +33,7 @@ def test_scenario_passes(file: str, tmp_path: Path) -> None:
         verdict = run(plan_of(file), tmp_path).result.verdict
         assert verdict.status is Status.PASSED, [each.reason for each in verdict.outcomes]
         return
-    folder = CampaignFolder.create(tmp_path, plan_variants(loaded, seed=None))
-    code = execute_campaign(folder, virtual_stage(lambda: None), progress=lambda _: None)
+    code, folder = run_campaign(plan_variants(loaded, seed=None), tmp_path)
     assert code == 0, summarize_campaign(folder)
 
 
