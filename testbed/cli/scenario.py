@@ -30,7 +30,7 @@ from testbed.metrics.exporter import exporter_running
 from testbed.scenario.execution import FinishedRun, execute
 from testbed.scenario.measure.verdict import Status
 from testbed.scenario.report.result_folder import LATEST
-from testbed.scenario.report.result_text import format_link_finding, format_phase
+from testbed.scenario.report.result_text import format_link_finding, format_phase, job_figures
 from testbed.scenario.run.live import LiveLab, live_world
 from testbed.scenario.run.signal_clock import catching_signals
 from testbed.scenario.run.stage import lab_for_run
@@ -278,6 +278,10 @@ def _finished(finished: FinishedRun, more: list[str]) -> RenderableType:
         f"  {verdict.reason}",
     )
     parts: list[RenderableType] = [head, Text()]
+    for job in result.jobs:
+        figures = plain_table(*(name for name, _ in job_figures(job)))
+        figures.add_row(*(value for _, value in job_figures(job)))
+        parts += [Text.assemble((job.name, "bold"), f"  {job.headline}"), figures, Text()]
     if verdict.outcomes:
         expectations = plain_table("", "expectation", "because")
         for outcome in verdict.outcomes:

@@ -31,6 +31,8 @@ def _check_ev(text: str) -> str:
 class LinkDown(LinkFault):
     """A fabric or host link forwards nothing in the chosen direction; carrier stays up at both ends."""
 
+    condition: ClassVar[str] = "was down"
+
     kind: Literal["link-down"]
 
     def rule(self) -> FrameRule:
@@ -40,6 +42,8 @@ class LinkDown(LinkFault):
 
 class LinkFlap(LinkFault):
     """A link goes down and comes back, again and again."""
+
+    condition: ClassVar[str] = "flapped"
 
     kind: Literal["link-flap"]
     every_ns: Duration = Field(alias="every", gt=0, description="Time from one down to the next.")
@@ -70,6 +74,8 @@ class LinkFlap(LinkFault):
 class NicPortDown(BothWaysFault):
     """A NIC port loses its carrier, which its NIC notices; selects host links only, both ways."""
 
+    condition: ClassVar[str] = "was down"
+
     kind: Literal["nic-port-down"]
 
     def choose(self, clos: Clos, pick_seed: int) -> tuple[tuple[Link, ...], tuple[Node, ...]]:
@@ -91,6 +97,8 @@ class NicPortDown(BothWaysFault):
 class Loss(FrameFault):
     """Packets are lost at random on a link, each with the same probability."""
 
+    condition: ClassVar[str] = "lost packets"
+
     kind: Literal["loss"]
     ratio: Ratio = Field(gt=0, description="Probability that a packet is lost.")
 
@@ -101,6 +109,8 @@ class Loss(FrameFault):
 
 class BurstLoss(FrameFault):
     """Packets are lost in bursts: a link changes between a good and a bad state (Gilbert-Elliott)."""
+
+    condition: ClassVar[str] = "lost packets"
 
     kind: Literal["burst-loss"]
     ratio: Ratio = Field(gt=0, lt=1, description="Share of packets lost in the long run.")
@@ -150,6 +160,8 @@ class BurstLoss(FrameFault):
 class EvLoss(FrameFault):
     """Packets of one entropy value, or of all EVs of one path, are lost; others cross unharmed."""
 
+    condition: ClassVar[str] = "lost packets of some EVs"
+
     kind: Literal["ev-loss"]
     ev: Annotated[str, AfterValidator(_check_ev)] = Field(
         description="The EV, such as `0x10020003`: plane 4 bits, uplink 12 bits, copy 16 bits."
@@ -175,6 +187,8 @@ class EvLoss(FrameFault):
 class Corrupt(FrameFault):
     """Bits flip on a link, between BTH and iCRC; who receives the packet finds a bad iCRC and drops it."""
 
+    condition: ClassVar[str] = "corrupted packets"
+
     kind: Literal["corrupt"]
     ratio: Ratio = Field(gt=0, description="Probability that a packet is damaged.")
     bits: Annotated[int, Field(ge=1, le=FaultLimit.FLIPPED_MAX)] = Field(
@@ -194,6 +208,7 @@ class Duplicate(FrameFault):
     """Packets arrive twice, the copy right behind; shaped fabrics only."""
 
     needs_queue: ClassVar[bool] = True
+    condition: ClassVar[str] = "duplicated packets"
 
     kind: Literal["duplicate"]
     ratio: Ratio = Field(gt=0, description="Probability that a packet is doubled.")
@@ -215,6 +230,7 @@ class Delay(FrameFault):
     """Every packet takes longer, in unchanged order; shaped fabrics only."""
 
     needs_queue: ClassVar[bool] = True
+    condition: ClassVar[str] = "was delayed"
 
     kind: Literal["delay"]
     by_ns: Duration = Field(alias="by", gt=0, description="How much later packets arrive.")
@@ -239,6 +255,7 @@ class Reorder(FrameFault):
     """Some packets are held back, and those behind overtake them; shaped fabrics only."""
 
     needs_queue: ClassVar[bool] = True
+    condition: ClassVar[str] = "reordered packets"
 
     kind: Literal["reorder"]
     ratio: Ratio = Field(gt=0, description="Probability that a packet is held back.")
@@ -253,6 +270,7 @@ class SlowLink(LinkFault):
     """A link runs at reduced rate with no signalling; shaped fabrics only."""
 
     needs_queue: ClassVar[bool] = True
+    condition: ClassVar[str] = "was slow"
 
     kind: Literal["slow-link"]
     to_ratio: Ratio = Field(alias="to", gt=0, lt=1, description="Share of the rate that is left.")
@@ -276,6 +294,7 @@ class PauseStorm(LinkFault):
 
     needs_queue: ClassVar[bool] = True
     needs_flow_control: ClassVar[bool] = True
+    condition: ClassVar[str] = "was paused"
 
     kind: Literal["pause-storm"]
 
@@ -290,6 +309,8 @@ class Drain(BothWaysFault):
     Its end allows them again, but for those that another drain still denies. Where EVs name a path:
     forwarding srv6 or stev. The last active EV of a QP stays in use.
     """
+
+    condition: ClassVar[str] = "was drained"
 
     kind: Literal["drain"]
 
@@ -314,6 +335,7 @@ class Congestion(LinkFault):
     """
 
     needs_queue: ClassVar[bool] = True
+    condition: ClassVar[str] = "was congested"
 
     kind: Literal["congestion"]
     rate_bps: Rate = Field(alias="rate", description="Load on each link in each chosen direction.")

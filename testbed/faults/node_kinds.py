@@ -22,6 +22,8 @@ PAUSE_MAX_NS: Final = 8 * 10**9
 class Blackhole(NodeFault):
     """A switch forwards nothing, though its links stay up, with no signalling; selects switches."""
 
+    condition: ClassVar[str] = "forwarded nothing"
+
     kind: Literal["blackhole"]
 
     def effects(self, target: Target) -> tuple[Effect, ...]:
@@ -33,6 +35,8 @@ class Blackhole(NodeFault):
 class SwitchDown(NodeFault):
     """A switch is off: all its links are down, and NICs at it lose their carrier; selects switches."""
 
+    condition: ClassVar[str] = "was away"
+
     kind: Literal["switch-down"]
 
     def effects(self, target: Target) -> tuple[Effect, ...]:
@@ -42,6 +46,8 @@ class SwitchDown(NodeFault):
 
 class SwitchReboot(NodeFault):
     """A switch is off and forgets its forwarding table; back with its links, it gets the table again."""
+
+    condition: ClassVar[str] = "was away"
 
     kind: Literal["switch-reboot"]
 
@@ -54,6 +60,7 @@ class PlaneDown(AnyFault):
     """All links of a plane are down, and every NIC loses the carrier of that port."""
 
     selects: ClassVar = "plane"
+    condition: ClassVar[str] = "was down"
 
     kind: Literal["plane-down"]
     select: PlaneSelector = Field(description="The planes it acts on.")
@@ -76,6 +83,7 @@ class HostPause(NodeFault):
     """
 
     acts_on_hosts: ClassVar[bool] = True
+    condition: ClassVar[str] = "stood still"
 
     kind: Literal["host-pause"]
 
@@ -100,6 +108,7 @@ class NicAgentKill(NodeFault):
     """
 
     acts_on_hosts: ClassVar[bool] = True
+    condition: ClassVar[str] = "had no agent"
 
     kind: Literal["nic-agent-kill"]
 

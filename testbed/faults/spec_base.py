@@ -54,6 +54,9 @@ class AnyFault(BaseModel):
     selects: ClassVar[Literal["link", "node", "plane"]]
     """What its selector chooses from."""
 
+    condition: ClassVar[str]
+    """What its place did or was while it acted, for people: `was down`, `flapped`."""
+
     needs_queue: ClassVar[bool] = False
     """Whether it works in fabrics with port rates only."""
 

@@ -15,6 +15,7 @@ class OperationRecord:
         reaction_ns: mean time from a message's arrival in the kernel until the driver had dealt with it.
         compared_bytes: of the results of all ranks.
         wrong_bytes: of those, how many are not what they must be.
+        last_rank: host at which the last message arrived.
     """
 
     step_begin_ns: int
@@ -23,6 +24,7 @@ class OperationRecord:
     reaction_ns: int
     compared_bytes: int
     wrong_bytes: int
+    last_rank: str
 
     @property
     def duration_ns(self) -> int:

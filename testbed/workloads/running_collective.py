@@ -77,6 +77,7 @@ class RunningCollective:
         self._step_begin_ns = self._begin_ns = self._end_ns = 0
         self._first_begin_ns = 0
         self._reaction_ns = 0
+        self._last_rank = collective.ranks[0]
         self._records: list[OperationRecord] = []
         self._on_operation = on_operation
         count = len(self._schedule.connections)
@@ -291,7 +292,9 @@ class RunningCollective:
         for follower in self._followers[index]:
             self._send(follower)
         self._reaction_ns += monotonic_ns() - event.time_ns
-        self._end_ns = max(self._end_ns, end_ns)
+        if end_ns >= self._end_ns:
+            self._end_ns = end_ns
+            self._last_rank = self._collective.ranks[self._schedule.connections[connection].target]
         self._outstanding -= 1
         if not self._outstanding and self.is_under_way:
             self._finish_operation()
@@ -315,6 +318,7 @@ class RunningCollective:
                 reaction_ns=self._reaction_ns // len(self._schedule.transfers),
                 compared_bytes=compared_bytes,
                 wrong_bytes=wrong_bytes,
+                last_rank=self._last_rank,
             )
         )
         if self._on_operation is not None:

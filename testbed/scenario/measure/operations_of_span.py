@@ -5,6 +5,7 @@ from typing import Self
 
 from testbed.scenario.measure.recording import NotMeasured, Recording, Span
 from testbed.workloads.collective import Collective
+from testbed.workloads.job import Step, steps_per_second
 from testbed.workloads.operation_record import OperationRecord
 
 
@@ -91,11 +92,8 @@ class OperationsOfSpan:
         Raises:
             NotMeasured: there is none.
         """
-        done = sum(
-            (min(each.end_ns, self.span.end_ns) - max(each.step_begin_ns, self.span.start_ns)) / each.step_ns
-            for each in self._some()
-        )
-        return done * 1e9 / self.span.length_ns
+        steps = [Step.of(each) for each in self._some()]
+        return steps_per_second(steps, self.span.start_ns, self.span.end_ns)
 
     def _some(self) -> tuple[OperationRecord, ...]:
         if not self.operations:

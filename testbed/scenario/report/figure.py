@@ -1,6 +1,6 @@
 """The figure of a run: what its scenario's `figure:` asks for, from the recording. Pure."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -15,6 +15,10 @@ from testbed.scenario.report.panel_drawing import Frame
 from testbed.scenario.spec.figure_spec import FigureKind, PlannedFigure
 from testbed.scenario.spec.plan import PlannedWorkload
 from testbed.workloads.flow import Flow
+from testbed.workloads.job import slowest_of_each
+
+_DOTS_MAX: Final = 600
+"""Of more steps of a job, the slowest of each few neighbours is drawn."""
 
 _TITLES: Final[dict[FigureKind, str]] = {
     "goodput-over-time": "Goodput",
@@ -27,17 +31,34 @@ _TITLES: Final[dict[FigureKind, str]] = {
 }
 
 
-def draw_run(recording: Recording, *, is_file: bool) -> str | None:
+def draw_run(recording: Recording, *, is_file: bool, without: Collection[FigureKind] = ()) -> str | None:
     """The figure as SVG text; None when the scenario asks for none, or nothing was read.
 
     Args:
         recording: of the run.
         is_file: it stands alone; else it goes into a report.
+        without: kinds that are left out.
     """
-    if not recording.plan.figure or len(recording.readings) < 2:
+    if len(recording.readings) < 2:
         return None
-    charts = [_chart(figure, recording) for figure in recording.plan.figure]
-    return draw_figure(charts, is_file=is_file)
+    charts = [_chart(figure, recording) for figure in recording.plan.figure if figure.kind not in without]
+    return draw_figure(charts, is_file=is_file) if charts else None
+
+
+def step_chart(recording: Recording, job: str, word: str) -> Chart | None:
+    """How long each step of a job took, over time; None when nothing was read.
+
+    Args:
+        recording: of the run.
+        job: name of its workload.
+        word: for a step.
+    """
+    if len(recording.readings) < 2:
+        return None
+    workloads = [each for each in recording.plan.workloads if each.name == job]
+    frame = build_frame(recording, list(intervals(recording.readings)))
+    title = f"{word.capitalize()} time"
+    return Chart(title, "dots", tuple(_steps(workloads, recording)), format_time, frame)
 
 
 def _chart(figure: PlannedFigure, recording: Recording) -> Chart:
@@ -173,9 +194,10 @@ def _sent_again(each: Interval) -> int:
 
 def _steps(workloads: Sequence[PlannedWorkload], recording: Recording) -> Iterable[Curve]:
     for workload in workloads:
+        operations = recording.operations.get(workload.name, ())
         points = [
             (float(recording.relative_ns(each.end_ns)), float(each.step_ns))
-            for each in recording.operations.get(workload.name, ())
+            for each in slowest_of_each(operations, _DOTS_MAX, lambda each: each.step_ns)
         ]
         yield Curve(workload.name if len(workloads) > 1 else "", points)
 

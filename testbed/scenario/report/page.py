@@ -12,6 +12,7 @@ from testbed.scenario.measure.verdict import Status
 from testbed.scenario.report.distribution import build_distributions, draw_distribution
 from testbed.scenario.report.fabric import fabric_drawing
 from testbed.scenario.report.figure import draw_run
+from testbed.scenario.report.job_strip import job_strips
 from testbed.scenario.report.panel import build_frame, build_panels, shown_intervals
 from testbed.scenario.report.panel_drawing import LEFT, RIGHT, WIDTH, Frame, Panel, Series, draw_panel
 from testbed.scenario.report.result import RunResult
@@ -63,6 +64,7 @@ def build_report(result: RunResult) -> str:
 <main>
 {_head(result)}
 {alerts(result)}
+{job_strips(result)}
 {tiles(result)}
 {_figure(result)}
 {_section("Expectations", expectation_table(result))}
@@ -109,8 +111,8 @@ def _section(title: str, content: str) -> str:
 
 
 def _figure(result: RunResult) -> str:
-    """What the scenario's `figure:` asks for."""
-    drawn = draw_run(result.recording, is_file=False)
+    """What the scenario's `figure:` asks for; step time stands at the head already."""
+    drawn = draw_run(result.recording, is_file=False, without=["step-time"])
     return _section("Figure", f'<div class="card">{drawn}</div>') if drawn else ""
 
 

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from testbed.metrics.fidelity import Finding
 from testbed.scenario.measure.expectation import evaluate_expectations
+from testbed.scenario.measure.job import Job, measure_jobs
 from testbed.scenario.measure.link_finding import LinkFinding, measure_link_finding
 from testbed.scenario.measure.measurement import Measurement
 from testbed.scenario.measure.operations_of_span import OperationsOfSpan
@@ -67,6 +68,7 @@ class RunResult:
         goodput_bps: workload -> over its measured time; None when that was not measured.
         fairness: workload -> Jain's index of its flows' goodputs over the same time; None likewise.
         collectives: workload of collectives -> what they came to over the same time.
+        jobs: the same workloads: pace, slowest rank, and what faults did to them.
         link_finding: what link probes found; None if hosts did not probe.
         provenance: where and with what.
         measures: what variants are compared by; empty for a scenario without.
@@ -85,6 +87,7 @@ class RunResult:
     goodput_bps: dict[str, float | None]
     fairness: dict[str, float | None]
     collectives: dict[str, CollectiveResult]
+    jobs: tuple[Job, ...]
     link_finding: LinkFinding | None
     provenance: Provenance
     measures: tuple[ComparedMeasure, ...] = ()
@@ -142,6 +145,7 @@ def judge_run(
             for workload in plan.workloads
             if workload.collective is not None
         },
+        jobs=measure_jobs(recording),
         link_finding=measure_link_finding(recording),
         provenance=provenance,
         measures=tuple(_compared(measurement, text) for text in plan.measures),

@@ -3,15 +3,17 @@
 import csv
 import io
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from xml.etree import ElementTree as ET
 
+from testbed.scenario.measure.job import Job
 from testbed.scenario.measure.link_finding import LinkFinding
 from testbed.scenario.measure.recovery import Phase
 from testbed.scenario.measure.verdict import Status
 from testbed.scenario.report.result import RunResult
 from testbed.units import format_duration_ns, format_rate_bps, format_size_bytes
+from testbed.workloads.job import format_times
 from testbed.workloads.nccl import CollectiveResult
 
 FLOW_COLUMNS = (
@@ -38,6 +40,7 @@ OPERATION_COLUMNS = (
     "end_ns",
     "reaction_ns",
     "wrong_bytes",
+    "last_rank",
 )
 
 
@@ -62,6 +65,7 @@ def build_summary(result: RunResult) -> str:
     lines = [
         f"# {result.plan.scenario}: {verdict.status.value}",
         "",
+        *_job_lines(result.jobs),
         f"{verdict.reason}.",
         "",
         *(f"Not trusted: {reason}." for reason in verdict.untrusted),
@@ -113,6 +117,28 @@ def build_summary(result: RunResult) -> str:
     return "\n".join(lines) + "\n"
 
 
+def job_figures(job: Job) -> tuple[tuple[str, str], ...]:
+    """The pace of a job for a strip: name and value of each figure."""
+    pace = job.pace
+    if pace is None:
+        return ((f"{job.word}s/s", "-"), ("p50", "-"), ("p99", "-"), ("slowest rank", "-"))
+    return (
+        (f"{job.word}s/s", f"{pace.per_second:.3g}"),
+        ("p50", format_times(pace.p50_ns)),
+        ("p99", format_times(pace.p99_ns)),
+        ("slowest rank", f"{pace.slowest_rank}, last in {pace.slowest_share:.0%}"),
+    )
+
+
+def _job_lines(jobs: Sequence[Job]) -> list[str]:
+    lines = []
+    for job in jobs:
+        figures = job_figures(job)
+        lines += [f"**{job.name}**: {job.headline}.", "", _row("job", *(name for name, _ in figures))]
+        lines += ["| --- | ---: | ---: | ---: | --- |", _row(job.name, *(value for _, value in figures)), ""]
+    return lines
+
+
 def _collective_lines(collectives: Mapping[str, CollectiveResult]) -> list[str]:
     if not collectives:
         return []
@@ -144,7 +170,9 @@ def build_operations(result: RunResult) -> str:
             begin, start, end = (
                 recording.relative_ns(time_ns) for time_ns in (each.step_begin_ns, each.begin_ns, each.end_ns)
             )
-            writer.writerow((name, index, begin, start, end, each.reaction_ns, each.wrong_bytes))
+            writer.writerow(
+                (name, index, begin, start, end, each.reaction_ns, each.wrong_bytes, each.last_rank)
+            )
     return text.getvalue()
 
 

@@ -51,7 +51,7 @@ def run(figure: str) -> Recording:
         end_ns=4 * S,
     )
     made.fault_changes = [applied("cut", S), cleared("cut", 3 * S)]
-    steps = [OperationRecord(ZERO_NS + at * MS, ZERO_NS + at * MS, ZERO_NS + (at + 100) * MS, 0, 1, 0)
+    steps = [OperationRecord(ZERO_NS + at * MS, ZERO_NS + at * MS, ZERO_NS + (at + 100) * MS, 0, 1, 0, "h0")
              for at in range(0, 4000, 100)]  # fmt: skip
     made.operations = {"job": steps}
     return made

@@ -33,7 +33,13 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
     # a step each 100 ms, from well before the run to well after it
     lab.records["job"] = [
         OperationRecord(
-            at, at + 60 * MS, at + 100 * MS, reaction_ns=7000, compared_bytes=4 << 20, wrong_bytes=0
+            at,
+            at + 60 * MS,
+            at + 100 * MS,
+            reaction_ns=7000,
+            compared_bytes=4 << 20,
+            wrong_bytes=0,
+            last_rank="h1",
         )
         for at in range(begun_ns, begun_ns + 3000 * MS, 100 * MS)
     ]

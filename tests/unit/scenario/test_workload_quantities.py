@@ -31,7 +31,7 @@ spec:
 
 def operation(step_begin_ms, begin_ms, end_ms):
     begin, start, end = (ZERO_NS + time * MS for time in (step_begin_ms, begin_ms, end_ms))
-    return OperationRecord(begin, start, end, reaction_ns=0, compared_bytes=1, wrong_bytes=0)
+    return OperationRecord(begin, start, end, reaction_ns=0, compared_bytes=1, wrong_bytes=0, last_rank="h0")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from testbed.workloads.collective import Collective
 from testbed.workloads.operation_record import OperationRecord
 from testbed.workloads.shown_operations import ShownOperations
 
-RECORD = OperationRecord(1_000, 2_000, 5_000, 10, 4096, 0)
+RECORD = OperationRecord(1_000, 2_000, 5_000, 10, 4096, 0, "h0")
 
 
 def collective(compute_ns: int | None) -> Collective:
