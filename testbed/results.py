@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from testbed.bundle.bundle import opened
 from testbed.campaign.tables import finished_runs, rows_of
 
 
@@ -28,10 +29,11 @@ class Results:
 
 
 def load(path: str | os.PathLike[str]) -> Results:
-    """The results in a folder of `run` or `campaign run`.
+    """The results in a folder of `run` or `campaign run`, or in a bundle of one.
 
     Raises:
         UsageError: it is neither, or no run in it has ended.
     """
-    runs = finished_runs(Path(path))
-    return Results(*(pd.DataFrame(rows_of(table, runs)) for table in ("runs", "figures", "samples")))
+    with opened(Path(path)) as folder:
+        runs = finished_runs(folder)
+        return Results(*(pd.DataFrame(rows_of(table, runs)) for table in ("runs", "figures", "samples")))

@@ -36,6 +36,8 @@ from testbed.scenario.spec.plan import dump_plan, load_plan
 SCHEMA_VERSION: Final = 2
 LATEST: Final = "latest"
 _ID_BYTES: Final = 3
+_RUN_FOLDER: Final = re.compile(r"runs/[a-z0-9-]+/\w[\w-]*")
+"""From the campaign's own; it leads nowhere else, whoever wrote the journal."""
 
 FINISHED: Final = frozenset({"passed", "failed", "aborted", "untrusted"})
 """Statuses of runs that a resume does not repeat; `error` and `interrupted` are not among them."""
@@ -138,7 +140,7 @@ class CampaignFolder:
                 f"there is no campaign at {path}: {error.strerror}",
                 hint="`mrc-testbed campaign list` shows those that were begun",
             ) from error
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             if isinstance(error, UsageError):
                 raise
             raise UsageError(f"{path / 'plan.json'}: not the plan of a campaign: {error}") from error
@@ -286,9 +288,12 @@ def _read_journal(path: Path) -> Iterator[RunEntry]:
         return
     for line in path.read_bytes().split(b"\n"):
         try:
-            yield RunEntry(**json.loads(line))
+            entry = RunEntry(**json.loads(line))
         except (ValueError, TypeError):
             continue
+        if entry.folder is not None and not _RUN_FOLDER.fullmatch(entry.folder):
+            raise UsageError(f"{path}: {entry.folder!r} is no folder of a run")
+        yield entry
 
 
 def _plan_name(index: int) -> str:
@@ -332,15 +337,17 @@ def _load_repeat(found: Mapping[str, Any] | None) -> Repeat | None:
 
 
 def _load_run(path: Path, found: Mapping[str, Any]) -> PlannedRun:
+    metadata = Metadata.model_validate_json(json.dumps(found["metadata"]))
+    index = int(found["index"])
     return PlannedRun(
-        index=found["index"],
-        scenario=found["scenario"],
+        index=index,
+        scenario=metadata.name,
         varied=found["varied"],
         axes=found["axes"],
         expect=tuple(found["expect"]),
         compare=tuple(found["compare"]),
-        metadata=Metadata.model_validate_json(json.dumps(found["metadata"])),
-        plan=load_plan(path / found["plan"]),
+        metadata=metadata,
+        plan=load_plan(path / _plan_name(index)),
         is_extra=found.get("extra", False),
-        source=(path / _source_name(found["index"])).read_text(encoding="utf-8"),
+        source=(path / _source_name(index)).read_text(encoding="utf-8"),
     )

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from testbed.campaign.figures import run_figures
 from testbed.campaign.folder import CampaignFolder
+from testbed.campaign.plan import PlannedRun
 from testbed.errors import UsageError
 from testbed.scenario.spec.quantity import Dimension
 
@@ -50,20 +51,25 @@ def finished_runs(path: Path) -> list[RunFolder]:
     """
     if (path / "plan.json").is_file() and (path / "journal.jsonl").is_file():
         folder = CampaignFolder.open(path)
-        found = []
-        for run in sorted(folder.wanted, key=lambda run: run.index):
-            entry, manifest = folder.entry(run), folder.manifest(run)
-            if entry is not None and entry.folder is not None and manifest is not None:
-                found.append(RunFolder(path / entry.folder, manifest, run.place))
+        runs = sorted(folder.wanted, key=lambda run: run.index)
+        found = [each for run in runs if (each := finished_run(folder, run)) is not None]
     else:
         try:
             manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise UsageError(f"{path}: neither a run nor a campaign: {error}") from error
-        found = [RunFolder(path, manifest, {})]
-    if not (ended := [run for run in found if "expectations" in run.manifest]):
+        found = [RunFolder(path, manifest, {})] if "expectations" in manifest else []
+    if not found:
         raise UsageError(f"{path}: no run in it has ended")
-    return ended
+    return found
+
+
+def finished_run(folder: CampaignFolder, run: PlannedRun) -> RunFolder | None:
+    """A run of a campaign; None unless it has ended."""
+    entry, manifest = folder.entry(run), folder.manifest(run)
+    if entry is None or entry.folder is None or manifest is None or "expectations" not in manifest:
+        return None
+    return RunFolder(folder.path / entry.folder, manifest, run.place)
 
 
 def run_row(run: RunFolder) -> Row:

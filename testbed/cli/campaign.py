@@ -10,7 +10,8 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from testbed.campaign.comparison import compare_runs
+from testbed.bundle.bundle import opened
+from testbed.campaign.comparison import ComparedFigure, compare_runs
 from testbed.campaign.execution import (
     execute_campaign,
     execute_in_parallel,
@@ -24,7 +25,13 @@ from testbed.campaign.plan import CampaignPlan, Repeat, plan_campaign
 from testbed.campaign.row import Summary
 from testbed.campaign.summary import summarize_campaign, summary_document, write_summary
 from testbed.cli import campaign_statistics
-from testbed.cli.campaign_options import CAMPAIGNS, CampaignName, CampaignsFolder
+from testbed.cli.campaign_options import (
+    CAMPAIGNS,
+    CampaignName,
+    CampaignsFolder,
+    opened_campaign,
+    place_of,
+)
 from testbed.cli.campaign_table import plan_document, plan_table, summary_table
 from testbed.cli.interruption import force_end
 from testbed.cli.options import Settings, command
@@ -160,9 +167,9 @@ def show_campaign(settings: Settings, what: CampaignName, campaigns: CampaignsFo
 
       mrc-testbed campaign show port-rate
     """
-    folder = CampaignFolder.open(find_campaign(campaigns, what))
-    show_summary(settings, folder, summarize_campaign(folder))
-    return exit_code(folder)
+    with opened_campaign(campaigns, what) as folder:
+        show_summary(settings, place_of(what, folder), summarize_campaign(folder))
+        return exit_code(folder)
 
 
 @command(app, "report")
@@ -185,21 +192,22 @@ def report(
     [bold]Examples[/bold]
 
       mrc-testbed campaign report port-rate
+      mrc-testbed campaign report port-rate.tar.zst
       mrc-testbed campaign report paper --into docs/explanation/paper.md
     """
-    folder = CampaignFolder.open(find_campaign(campaigns, what))
-    summary = write_summary(folder)
-    if into is not None:
-        put_into(into, summary)
-    show_summary(settings, folder, summary)
+    with opened_campaign(campaigns, what) as folder:
+        summary = write_summary(folder)
+        if into is not None:
+            put_into(into, summary)
+        show_summary(settings, place_of(what, folder), summary)
 
 
 def compare(
     settings: Settings,
     before: Annotated[
-        str, typer.Argument(metavar="A", help="Result folder, or a scenario's name for its latest.")
+        str, typer.Argument(metavar="A", help="Result folder, bundle, or a scenario's name for its latest.")
     ],
-    after: Annotated[str, typer.Argument(metavar="B", help="The result folder to compare with.")],
+    after: Annotated[str, typer.Argument(metavar="B", help="The one to compare with.")],
     runs: Annotated[Path, typer.Option("--runs", metavar="FOLDER", help="Folder of result folders.")] = Path(
         "runs"
     ),
@@ -216,16 +224,7 @@ def compare(
     document = {
         "before": manifests[0]["run"],
         "after": manifests[1]["run"],
-        "figures": [
-            {
-                "name": figure.name,
-                "dimension": figure.dimension.value,
-                "before": figure.before,
-                "after": figure.after,
-                "ratio": figure.ratio,
-            }
-            for figure in figures
-        ],
+        "figures": [figure_document(figure) for figure in figures],
     }
 
     def table() -> RenderableType:
@@ -242,15 +241,27 @@ def compare(
     show(settings, "Comparison", SCHEMA_VERSION, document, table, lines="figures")
 
 
+def figure_document(figure: ComparedFigure) -> dict[str, Any]:
+    """A figure of two runs for programs."""
+    return {
+        "name": figure.name,
+        "dimension": figure.dimension.value,
+        "before": figure.before,
+        "after": figure.after,
+        "ratio": figure.ratio,
+    }
+
+
 def _manifest(runs: Path, what: str) -> Mapping[str, Any]:
-    folder = Path(what) if (Path(what) / "manifest.json").is_file() else runs / what / LATEST
-    try:
-        found: Mapping[str, Any] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(
-            f"there is no run at {what} or {folder}: {error.strerror}",
-            hint="name a result folder, or a scenario and the folder of its --runs",
-        ) from error
+    with opened(Path(what), "run") as given:
+        folder = given if (given / "manifest.json").is_file() else runs / what / LATEST
+        try:
+            found: Mapping[str, Any] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        except OSError as error:
+            raise UsageError(
+                f"there is no run at {what} or {folder}: {error.strerror}",
+                hint="name a result folder, a bundle, or a scenario and the folder of its --runs",
+            ) from error
     if "expectations" not in found:
         raise UsageError(f"{folder}: the run has not ended, or was killed")
     return found
@@ -258,12 +269,19 @@ def _manifest(runs: Path, what: str) -> Mapping[str, Any]:
 
 def run_campaign(settings: Settings, folder: CampaignFolder, where: Where, retry: frozenset[str]) -> int:
     """Carries out what is pending in *folder* and shows the summary; the exit status of the campaign."""
+    status = carry_out_campaign(settings, folder, where, retry)
+    show_summary(settings, folder.path, summarize_campaign(folder))
+    return status
+
+
+def carry_out_campaign(
+    settings: Settings, folder: CampaignFolder, where: Where, retry: frozenset[str]
+) -> int:
+    """Carries out what is pending in *folder*; the exit status of the campaign."""
     if where.jobs > 1:
-        status = execute_in_parallel(
+        return execute_in_parallel(
             folder, where.jobs, progress=settings.progress, retry=retry, budget_ns=where.budget_ns
         )
-        show_summary(settings, folder, summarize_campaign(folder))
-        return status
     if not where.is_virtual and not folder.pending(retry):
         remove_orphans(settings.progress)  # a campaign that was killed at its end has left its lab
     stage = (
@@ -277,7 +295,7 @@ def run_campaign(settings: Settings, folder: CampaignFolder, where: Where, retry
         )
     )
     has_limit = signal.getitimer(signal.ITIMER_REAL)[0] > 0
-    status = execute_campaign(
+    return execute_campaign(
         folder,
         stage,
         progress=settings.progress,
@@ -287,8 +305,6 @@ def run_campaign(settings: Settings, folder: CampaignFolder, where: Where, retry
         is_out_of_time=lambda: has_limit and signal.getitimer(signal.ITIMER_REAL)[0] == 0,
         budget_ns=where.budget_ns,
     )
-    show_summary(settings, folder, summarize_campaign(folder))
-    return status
 
 
 def show_plan(settings: Settings, plan: CampaignPlan) -> None:
@@ -298,10 +314,9 @@ def show_plan(settings: Settings, plan: CampaignPlan) -> None:
     )
 
 
-def show_summary(settings: Settings, folder: CampaignFolder, summary: Summary) -> None:
-    """Prints the summary of a campaign."""
-    path = folder.path.resolve()
-    document = summary_document(summary) | {"folder": str(path)}
+def show_summary(settings: Settings, path: Path, summary: Summary) -> None:
+    """Prints the summary of the campaign in the folder or bundle at *path*."""
+    document = summary_document(summary) | {"folder": str(path.resolve())}
     document.pop("schema_version")
     show(
         settings,

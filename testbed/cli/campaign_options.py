@@ -1,12 +1,34 @@
-"""Arguments that the commands about campaigns share."""
+"""Arguments that the commands about campaigns share, and what they mean."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
+from testbed.bundle.bundle import opened
+from testbed.campaign.folder import CampaignFolder, find_campaign
+
 CampaignsFolder = Annotated[Path, typer.Option("--campaigns", metavar="FOLDER", help="Folder of campaigns.")]
 CampaignName = Annotated[
-    str, typer.Argument(metavar="CAMPAIGN", help="Folder of a campaign, or its name for its latest.")
+    str,
+    typer.Argument(metavar="CAMPAIGN", help="Folder or bundle of a campaign, or its name for its latest."),
 ]
 CAMPAIGNS: Final = Path("campaigns")
+
+
+@contextmanager
+def opened_campaign(campaigns: Path, what: str) -> Iterator[CampaignFolder]:
+    """The campaign that *what* means; of a bundle for as long as the context lasts.
+
+    Raises:
+        UsageError: there is none, or not of this version.
+    """
+    with opened(Path(what), "campaign") as given:
+        yield CampaignFolder.open(find_campaign(campaigns, str(given)))
+
+
+def place_of(what: str, folder: CampaignFolder) -> Path:
+    """Where the results are that *what* means: a bundle, or the folder."""
+    return Path(what) if Path(what).is_file() else folder.path

@@ -10,6 +10,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from testbed.bundle.bundle import opened
 from testbed.campaign.cell import Cell
 from testbed.campaign.cell_comparison import CellComparison, compare_cells
 from testbed.campaign.figures import format_figure
@@ -25,7 +26,7 @@ from testbed.campaign.gate import (
 from testbed.campaign.measured import cells_of, outcomes_of
 from testbed.campaign.statistics import Estimate, estimate
 from testbed.campaign.tables import TABLES, RunFolder, finished_runs, rows_of, write_csv
-from testbed.cli.campaign_options import CAMPAIGNS, CampaignName, CampaignsFolder
+from testbed.cli.campaign_options import CAMPAIGNS, CampaignName, CampaignsFolder, opened_campaign
 from testbed.cli.campaign_table import outcome_table
 from testbed.cli.options import Settings, command
 from testbed.cli.render import plain_table, show
@@ -61,8 +62,8 @@ def stats(settings: Settings, what: CampaignName, campaigns: CampaignsFolder = C
       mrc-testbed campaign stats loss-ratio
       mrc-testbed campaign stats loss-ratio -o json
     """
-    folder = CampaignFolder.open(find_campaign(campaigns, what))
-    cells = cells_of(folder)
+    with opened_campaign(campaigns, what) as folder:
+        cells = cells_of(folder)
     comparisons = compare_cells(cells, folder.plan.baseline)
     show(
         settings,
@@ -93,8 +94,8 @@ def baseline(
 
       mrc-testbed campaign baseline loss-ratio --into loss-ratio.json
     """
-    folder = CampaignFolder.open(find_campaign(campaigns, what))
-    found = build_baseline(folder.plan.name, cells_of(folder))
+    with opened_campaign(campaigns, what) as folder:
+        found = build_baseline(folder.plan.name, cells_of(folder))
     try:
         write_in_one_step(into, dump_baseline(found))
     except OSError as error:
@@ -126,7 +127,8 @@ def check_campaign(
     """
     share = parse_ratio(tolerance)
     reference = None if baseline_file is None else load_baseline(baseline_file)
-    folder = CampaignFolder.open(find_campaign(campaigns, what))
+    with opened_campaign(campaigns, what) as folder:
+        cells, outcomes = cells_of(folder), outcomes_of(folder)
     name = folder.plan.name
     if reference is None and not folder.plan.expect:
         raise UsageError(
@@ -135,8 +137,7 @@ def check_campaign(
         )
     if reference is not None and reference.campaign != name:
         raise UsageError(f"{baseline_file} is of the campaign {reference.campaign!r}, not of {name!r}")
-    findings = () if reference is None else check(cells_of(folder), reference, share)
-    outcomes = outcomes_of(folder)
+    findings = () if reference is None else check(cells, reference, share)
     status = _worst(gate_status(findings), {each.status for each in outcomes})
     show(
         settings,
@@ -175,22 +176,23 @@ def export(
 ) -> None:
     """Write tables for pandas, R or a spreadsheet: runs, figures, and samples over time.
 
-    Takes the folder of a campaign or of one run.
+    Takes the folder or bundle of a campaign or of one run.
 
     [bold]Examples[/bold]
 
       mrc-testbed campaign export loss-ratio --into tables
       mrc-testbed campaign export runs/t0-t1-flap/latest --into tables
     """
-    found = Path(what) if (Path(what) / "manifest.json").is_file() else find_campaign(campaigns, what)
-    runs = finished_runs(found)
-    try:
-        into.mkdir(parents=True, exist_ok=True)
-        for table in TABLES:
-            path = into / f"{table}.{file_format}"
-            write_csv(path, table, runs) if file_format == "csv" else _write_parquet(path, table, runs)
-    except OSError as error:
-        raise TestbedError(f"{into} cannot be written: {error.strerror or error}") from error
+    with opened(Path(what)) as given:
+        is_run = (given / "manifest.json").is_file()
+        runs = finished_runs(given if is_run else find_campaign(campaigns, str(given)))
+        try:
+            into.mkdir(parents=True, exist_ok=True)
+            for table in TABLES:
+                path = into / f"{table}.{file_format}"
+                write_csv(path, table, runs) if file_format == "csv" else _write_parquet(path, table, runs)
+        except OSError as error:
+            raise TestbedError(f"{into} cannot be written: {error.strerror or error}") from error
     settings.progress(f"{len(runs)} runs in {into}")
 
 

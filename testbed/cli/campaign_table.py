@@ -10,7 +10,7 @@ from rich.text import Text
 from testbed.campaign.cell_expectation import CellOutcome
 from testbed.campaign.plan import CampaignPlan
 from testbed.campaign.row import Summary, SummaryRow
-from testbed.cli.render import plain_table
+from testbed.cli.render import plain_table, result_lines
 from testbed.units import format_duration_ns, format_ratio
 
 _OUTCOMES: Final = {"held": "green", "failed": "bold red", "cannot tell": "yellow"}
@@ -22,7 +22,7 @@ def summary_table(summary: Summary, path: Path) -> RenderableType:
 
     Args:
         summary: of the campaign.
-        path: its folder.
+        path: its folder, or the bundle that holds it.
     """
     if summary.is_of_variants:
         return _variants(summary.rows[0], path)
@@ -46,8 +46,7 @@ def summary_table(summary: Summary, path: Path) -> RenderableType:
         table,
         Text(),
         *((outcome_table(summary.expectations), Text()) if summary.expectations else ()),
-        Text(f"report   {path / 'report.html'}"),
-        Text(f"results  {path}"),
+        *result_lines(path),
     )
 
 
@@ -77,7 +76,7 @@ def _variants(row: SummaryRow, path: Path) -> RenderableType:
         compared.add_row(run.name, status, *(run.shown(quantity) for quantity in row.compare))
     parts: list[RenderableType] = [head, Text()]
     parts += [expectations, Text()] if row.expectations else []
-    parts += [compared, Text(), Text(f"report   {path / 'report.html'}"), Text(f"results  {path}")]
+    parts += [compared, Text(), *result_lines(path)]
     return Group(*parts)
 
 

@@ -92,6 +92,24 @@ LISTED: Final = (
         "Two runs side by side: everything that both measured, and the ratio of the second to the first.",
     ),
     Listed(
+        "bundle",
+        "bundle",
+        "Scenarios",
+        "Put a run or campaign into one file: report, data, plan, versions, machine.",
+    ),
+    Listed(
+        "unbundle",
+        "bundle",
+        "Scenarios",
+        "Unpack a bundle to FOLDER/NAME/ID, where `run` or `campaign run` would have written it.",
+    ),
+    Listed(
+        "replay",
+        "bundle",
+        "Scenarios",
+        "Repeat a run or campaign as it was planned, and say what differs.",
+    ),
+    Listed(
         "campaign",
         "campaign",
         "Scenarios",

@@ -92,6 +92,16 @@ class OverloadGate:
                 raise
             raise UsageError(f"variant {plan.variant}: {error.message}") from error
 
+    def saved_plan(self, plan: Plan) -> None:
+        """Weighs a plan that was saved with results.
+
+        Raises:
+            UsageError: its workloads ask for more than the machine can carry.
+        """
+        overload = plan_overload(plan, self._known()) if plan.topology.is_shaped else None
+        if overload is not None and not self._lets_through(overload, plan.scenario):
+            raise UsageError(_refusal(overload))
+
     def bench(self, live: Lab, load: Load, kind: str) -> None:
         """Weighs what a lab that is up is about to be loaded with.
 

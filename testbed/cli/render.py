@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console, Group, RenderableType
@@ -110,6 +111,13 @@ def key_values(pairs: Sequence[tuple[str, RenderableType]]) -> Table:
     for key, value in pairs:
         table.add_row(key, value)
     return table
+
+
+def result_lines(path: Path) -> list[Text]:
+    """Where results are, for people: a result folder, or a bundle."""
+    path = path.resolve()
+    report = f"mrc-testbed unbundle {path}" if path.is_file() else path / "report.html"
+    return [Text(f"report   {report}"), Text(f"results  {path}")]
 
 
 def good(text: str) -> Text:

@@ -12,6 +12,7 @@ from rich.console import Group, RenderableType
 from rich.markdown import Markdown
 from rich.text import Text
 
+from testbed.bundle.bundle import opened
 from testbed.campaign.folder import CampaignFolder
 from testbed.campaign.plan import plan_variants
 from testbed.campaign.summary import summarize_campaign
@@ -21,7 +22,7 @@ from testbed.cli.interruption import force_end
 from testbed.cli.machine_watch import MachineWatch
 from testbed.cli.options import OutputFormat, Settings, command
 from testbed.cli.overload import OverloadGate, OverloadOption
-from testbed.cli.render import plain_table, say, show, write_out
+from testbed.cli.render import plain_table, result_lines, say, show, write_out
 from testbed.cli.where import JobsOption, RetryOption, RuntimeOption, VirtualOption, Where
 from testbed.errors import UsageError
 from testbed.faults.spec import KINDS
@@ -104,7 +105,7 @@ def run(
     if settings.is_dry_run:
         _show_plan(settings, resolved)
         return 0
-    finished = _run(settings, loaded, resolved, runs, name=settings.name, where=where, keep=keep)
+    finished = run_plan(settings, resolved, _source(loaded), runs, name=settings.name, where=where, keep=keep)
     _show_finished(settings, finished, [])
     return finished.result.verdict.exit_code
 
@@ -128,7 +129,8 @@ def plan(settings: Settings, path: ScenarioFile) -> None:
 def report(
     settings: Settings,
     what: Annotated[
-        str, typer.Argument(metavar="RUN", help="Result folder, or a scenario's name for its latest run.")
+        str,
+        typer.Argument(metavar="RUN", help="Result folder, bundle, or a scenario's name for its latest run."),
     ],
     runs: RunsFolder = Path("runs"),
 ) -> None:
@@ -138,28 +140,29 @@ def report(
 
       mrc-testbed report t0-t1-flap
       mrc-testbed report runs/t0-t1-flap/latest -o json
+      mrc-testbed report t0-t1-flap.tar.zst
     """
-    folder = Path(what) if (Path(what) / "summary.md").is_file() else runs / what / LATEST
-    if (folder / "journal.jsonl").is_file():
-        variants = CampaignFolder.open(folder)
-        show_summary(settings, variants, summarize_campaign(variants))
-        return
-    try:
-        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-        summary = (folder / "summary.md").read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(
-            f"there is no finished run at {what} or {folder}: {error.strerror}",
-            hint="name a result folder, or a scenario and the folder of its --runs",
-        ) from error
-    folder = folder.resolve()
-    show(
-        settings,
-        "RunReport",
-        SCHEMA_VERSION,
-        {"folder": str(folder), "manifest": manifest},
-        lambda: Group(Markdown(summary), Text(), Text(f"report  {folder / 'report.html'}")),
-    )
+    with opened(Path(what)) as given:
+        folder = given if (given / "summary.md").is_file() else runs / what / LATEST
+        place = Path(what) if Path(what).is_file() else folder
+        if (folder / "journal.jsonl").is_file():
+            show_summary(settings, place, summarize_campaign(CampaignFolder.open(folder)))
+            return
+        try:
+            manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+            summary = (folder / "summary.md").read_text(encoding="utf-8")
+        except OSError as error:
+            raise UsageError(
+                f"there is no finished run at {what} or {folder}: {error.strerror}",
+                hint="name a result folder, a bundle, or a scenario and the folder of its --runs",
+            ) from error
+        show(
+            settings,
+            "RunReport",
+            SCHEMA_VERSION,
+            {"folder": str(place.resolve()), "manifest": manifest},
+            lambda: Group(Markdown(summary), Text(), *result_lines(place)),
+        )
 
 
 def demo(
@@ -183,7 +186,7 @@ def demo(
     resolved = resolve(loaded, seed=settings.seed)
     say(settings.stderr, f"{resolved.scenario}: {resolved.description}")
     if virtual:
-        finished = _run(settings, loaded, resolved, runs, name=settings.name, where=where, keep=False)
+        finished = run_plan(settings, resolved, _source(loaded), runs, name=settings.name, where=where)
         _show_finished(
             settings, finished, ["next     mrc-testbed run scenarios/paper/t1-gray.yaml --virtual"]
         )
@@ -191,7 +194,7 @@ def demo(
     name = f"demo-{os.getpid()}"
     with exporter_running([name], port=0, fault_kinds=KINDS) as url:
         say(settings.stderr, f"metrics are at {url} while it lasts")
-        finished = _run(settings, loaded, resolved, runs, name=name, where=where, keep=False)
+        finished = run_plan(settings, resolved, _source(loaded), runs, name=name, where=where)
     _show_finished(
         settings,
         finished,
@@ -224,19 +227,33 @@ def _run_variants(
     return run_campaign(settings, CampaignFolder.create(runs, planned), where, frozenset())
 
 
-def _run(
+def _source(loaded: Scenario) -> str | None:
+    path = loaded.document.path
+    return None if path is None else path.read_text(encoding="utf-8")
+
+
+def run_plan(
     settings: Settings,
-    loaded: Scenario,
     resolved: Plan,
+    source: str | None,
     runs: Path,
     *,
     name: str,
     where: Where,
-    keep: bool,
+    keep: bool = False,
 ) -> FinishedRun:
+    """The finished run of a plan.
+
+    Args:
+        settings: of the command.
+        resolved: the plan.
+        source: text of the scenario file, kept with the results.
+        runs: folder of result folders.
+        name: of the lab.
+        where: the run takes place.
+        keep: whether a lab that was made for it stays.
+    """
     say_progress: Callable[[str], None] = settings.progress
-    path = loaded.document.path
-    source = None if path is None else path.read_text(encoding="utf-8")
     if where.is_virtual:
         return run_virtually(resolved, source, runs, force=force_end, progress=say_progress)
     with ExitStack() as stack:

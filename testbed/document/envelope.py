@@ -23,6 +23,8 @@ from testbed.errors import UsageError, did_you_mean
 from testbed.printable import printable
 
 API_VERSION: Final = "mrc-testbed/v1"
+NAME_PATTERN: Final = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
+"""Of the name of a file, which names folders too."""
 
 _STRICT: Final = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -43,7 +45,7 @@ class Metadata(BaseModel):
     name: Annotated[
         str,
         Field(
-            pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$",
+            pattern=NAME_PATTERN,
             description="Lower-case letters, digits and hyphens; names the folder of its runs.",
         ),
     ]

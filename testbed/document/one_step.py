@@ -2,30 +2,42 @@
 
 import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 _FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def write_in_one_step(path: Path, text: str, draft: Path | None = None, *, mode: int = 0o666) -> None:
-    """Replaces the content of *path* by *text*.
+@contextlib.contextmanager
+def in_one_step(path: Path, draft: Path | None = None, *, mode: int = 0o666) -> Iterator[BinaryIO]:
+    """A file for the new content of *path*, which it becomes when the context ends.
 
     Args:
         path: what is written.
-        text: as UTF-8.
         draft: where it is written first, on the same file system; None: `.<name>.draft` beside it.
         mode: permissions of a new file, less the umask.
 
     Raises:
-        OSError: it cannot be written; *path* is as before, and the draft is gone.
+        OSError: it cannot be written; *path* is as before, and the draft is gone. So it is after any other
+            exception of the block.
     """
     draft = draft or path.with_name(f".{path.name}.draft")
     try:
-        with os.fdopen(os.open(draft, _FLAGS, mode), "w", encoding="utf-8") as stream:
-            stream.write(text)
+        with os.fdopen(os.open(draft, _FLAGS, mode), "wb") as stream:
+            yield stream
         draft.replace(path)
-    except OSError:
+    except BaseException:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)
         raise
+
+
+def write_in_one_step(path: Path, text: str, draft: Path | None = None, *, mode: int = 0o666) -> None:
+    """Replaces the content of *path* by *text*, as UTF-8; see `in_one_step`.
+
+    Raises:
+        OSError: it cannot be written; *path* is as before, and the draft is gone.
+    """
+    with in_one_step(path, draft, mode=mode) as stream:
+        stream.write(text.encode())

@@ -3,6 +3,7 @@
 import os
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
 from testbed.document.yaml_tree import TEXT_BYTES_MAX
 from testbed.errors import UsageError
@@ -17,10 +18,7 @@ def read_text(path: Path) -> str:
     """
     shown = printable(str(path))
     try:
-        # Without O_NONBLOCK a FIFO would wait for a writer, and a device has no end.
-        with open(path, "rb", opener=_open_without_waiting) as stream:
-            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise UsageError(f"{shown}: not a regular file")
+        with open_regular(path) as stream:
             content = stream.read(TEXT_BYTES_MAX + 1)
     except OSError as error:
         raise UsageError(f"{shown}: cannot be read: {error.strerror}") from error
@@ -31,6 +29,24 @@ def read_text(path: Path) -> str:
             return content[: error.start].decode() + " " * (len(content) - error.start)
         line = content.count(b"\n", 0, error.start) + 1
         raise UsageError(f"{shown}:{line}: not UTF-8 text") from error
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """*path*, to be read.
+
+    Raises:
+        UsageError: it cannot be opened, or is not a regular file.
+    """
+    shown = printable(str(path))
+    try:
+        # Without O_NONBLOCK a FIFO would wait for a writer, and a device has no end.
+        stream = open(path, "rb", opener=_open_without_waiting)  # noqa: SIM115 - the caller closes it
+    except OSError as error:
+        raise UsageError(f"{shown}: cannot be read: {error.strerror}") from error
+    if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+        stream.close()
+        raise UsageError(f"{shown}: not a regular file")
+    return stream
 
 
 def _open_without_waiting(path: str, flags: int) -> int:

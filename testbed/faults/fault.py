@@ -1,6 +1,9 @@
 """A fault with every name bound, every random choice made and every effect known. Pure."""
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
 
 from testbed.faults.effects import (
     AgentDead,
@@ -12,7 +15,7 @@ from testbed.faults.effects import (
     RoutesGone,
     Rule,
 )
-from testbed.faults.spec_base import Direction
+from testbed.faults.spec_base import FAULT_ID_PATTERN, Direction
 from testbed.faults.traffic import RawLoad
 from testbed.topology.clos import Clos
 
@@ -34,7 +37,7 @@ class ScheduledFault:
             has many, other kinds have one; end None: until the run is over. Empty for a fault added by hand.
     """
 
-    fault_id: str
+    fault_id: Annotated[str, Field(pattern=FAULT_ID_PATTERN)]  # the ledger names a file by it
     kind: str
     seed: int
     detail: str = ""

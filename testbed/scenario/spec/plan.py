@@ -6,10 +6,11 @@ with the results, and `replay` runs a saved plan again as it is.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
+from testbed.document.envelope import NAME_PATTERN
 from testbed.errors import UsageError
 from testbed.faults.fault import ScheduledFault
 from testbed.metrics.fidelity import LATE_RATIO
@@ -113,7 +114,9 @@ class Plan:
     """
 
     schema_version: Literal[3]
-    scenario: str
+    scenario: Annotated[
+        str, Field(pattern=NAME_PATTERN)
+    ]  # a folder of results has it, and plans come from anybody
     description: str
     seed: int
     topology: TopologySpec

@@ -1,5 +1,6 @@
 """A campaign of two small scenarios, and a stage that simulates labs."""
 
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,8 +12,9 @@ sys.path.append(str(Path(__file__).parents[1] / "scenario"))
 
 from simulated_lab import SimulatedLab
 
-from testbed.campaign.execution import Progress, RunOnLab
-from testbed.campaign.plan import PlannedRun
+from testbed.campaign.execution import Progress, RunOnLab, execute_campaign
+from testbed.campaign.folder import CampaignFolder
+from testbed.campaign.plan import PlannedRun, plan_campaign
 from testbed.scenario.execution import FinishedRun, execute
 from testbed.topology.spec import TopologySpec
 
@@ -62,12 +64,17 @@ spec:
 """
 
 
+def write_files(folder: Path) -> None:
+    """The campaign's files, into a folder."""
+    (folder / "flap.yaml").write_text(FLAP)
+    (folder / "plain.yaml").write_text(PLAIN.replace("1Tbit", "1000Gbit"))
+    (folder / "lab.yaml").write_text(LAB)
+    (folder / "both.yaml").write_text(CAMPAIGN)
+
+
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
-    (tmp_path / "flap.yaml").write_text(FLAP)
-    (tmp_path / "plain.yaml").write_text(PLAIN.replace("1Tbit", "1000Gbit"))
-    (tmp_path / "lab.yaml").write_text(LAB)
-    (tmp_path / "both.yaml").write_text(CAMPAIGN)
+    write_files(tmp_path)
     return tmp_path
 
 
@@ -106,3 +113,22 @@ class SimulatedStage:
 @pytest.fixture
 def stage() -> SimulatedStage:
     return SimulatedStage()
+
+
+@pytest.fixture(scope="session")
+def finished_campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the campaign, carried out; for whoever only reads it."""
+    folder = tmp_path_factory.mktemp("finished")
+    write_files(folder)
+    campaign = CampaignFolder.create(folder / "campaigns", plan_campaign(folder / "both.yaml"))
+    execute_campaign(campaign, SimulatedStage(), progress=lambda _: None)
+    return campaign.path
+
+
+@pytest.fixture
+def campaign(finished_campaign: Path, tmp_path: Path) -> Path:
+    """A copy of the campaign's folder, carried out."""
+    copied = tmp_path / "campaigns" / "both" / finished_campaign.name
+    shutil.copytree(finished_campaign, copied, symlinks=True)
+    (copied.parent / "latest").symlink_to(copied.name)
+    return copied

@@ -1,0 +1,254 @@
+"""A bundle: the results of a run or campaign in one file, to be looked at on any machine, and run again.
+
+    <id>/bundle.json   the first member: schema version, run or campaign, its name, the version that wrote it
+    <id>/...           the result folder, as `run` and `campaign run` write it; <id> is its name
+
+Only files that these two write are in a bundle, and no others are read from one.
+"""
+
+import json
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from testbed.bundle.archive import read_archive, write_archive
+from testbed.campaign.folder import LATEST
+from testbed.campaign.tables import finished_runs
+from testbed.document.envelope import NAME_PATTERN
+from testbed.document.one_step import in_one_step
+from testbed.document.text_file import read_text
+from testbed.errors import TestbedError, UsageError
+from testbed.printable import printable
+
+BUNDLE_SCHEMA_VERSION: Final = 1
+SUFFIX: Final = ".tar.zst"
+Holds = Literal["run", "campaign"]
+
+_DEFAULTS: Final[dict[Holds, str]] = {"run": "runs", "campaign": "campaigns"}
+_HEADER: Final = "bundle.json"
+_ID: Final = r"\d{8}T\d{6}Z-[0-9a-f]{6}"
+_NAME: Final = r"[a-z0-9][a-z0-9-]{0,62}"
+_RUN: Final = (
+    r"(?:manifest\.json|plan\.json|scenario\.yaml|events\.jsonl|(?:series|flows|operations)\.csv"
+    r"|histograms\.json|figure\.svg|summary\.md|junit\.xml|report\.html)"
+)
+_CAMPAIGN: Final = (
+    r"(?:campaign\.yaml|plan\.json|plans/\d{4}\.(?:json|yaml)|journal\.jsonl|summary\.(?:md|json)|junit\.xml"
+    rf"|report\.html|variants/\d{{4}}-{_NAME}\.(?:html|svg)|runs/{_NAME}/{_ID}/{_RUN})"
+)
+_FILES: Final[dict[Holds, re.Pattern[str]]] = {"run": re.compile(_RUN), "campaign": re.compile(_CAMPAIGN)}
+
+
+class Header(BaseModel):
+    """bundle.json."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    schema_version: Literal[1]
+    holds: Holds
+    name: Annotated[str, Field(pattern=NAME_PATTERN)]
+    mrc_testbed: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unpacked:
+    """What was in a bundle.
+
+    Attributes:
+        header: its bundle.json.
+        folder: the result folder.
+    """
+
+    header: Header
+    folder: Path
+
+
+def find_results(what: str, runs: Path, campaigns: Path) -> Path:
+    """The result folder that *what* means: a path, or the latest of the scenario or campaign of that name.
+
+    Raises:
+        UsageError: there is none, or both a scenario and a campaign have that name.
+    """
+    if (Path(what) / "plan.json").is_file():
+        return Path(what)
+    found = [
+        each for each in (runs / what / LATEST, campaigns / what / LATEST) if (each / "plan.json").is_file()
+    ]
+    if not found:
+        raise UsageError(
+            f"there is no run or campaign at {what}, {runs / what} or {campaigns / what}",
+            hint="name a result folder, or a scenario or campaign and its --runs or --campaigns",
+        )
+    if len(found) > 1:
+        raise UsageError(
+            f"{what!r} is a scenario and a campaign", hint=f"name the folder: {found[0]} or {found[1]}"
+        )
+    return found[0]
+
+
+def write_bundle(folder: Path, path: Path | None = None) -> Path:
+    """The bundle of the result folder *folder*, at *path* or, for None, named after it in the present folder.
+
+    The same folder gives the same bytes.
+
+    Raises:
+        UsageError: it is no result folder, no run in it has ended, or it is larger than a bundle may be.
+        TestbedError: the bundle cannot be written.
+    """
+    folder = folder.resolve()
+    finished_runs(folder)
+    if not re.fullmatch(_ID, folder.name):
+        raise UsageError(
+            f"{folder}: not the name of a result folder",
+            hint="give it back the name that it had, such as 20261121T170000Z-3fa2b1",
+        )
+    holds: Holds = "campaign" if (folder / "journal.jsonl").is_file() else "run"
+    plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+    name = plan["name" if holds == "campaign" else "scenario"]
+    header = {
+        "schema_version": BUNDLE_SCHEMA_VERSION,
+        "holds": holds,
+        "name": name,
+        "mrc_testbed": version("mrc-testbed"),
+    }
+    text = json.dumps(header, indent=2) + "\n"
+    _load_header(printable(str(folder)), text)
+    into = path or Path(f"{name}-{folder.name}{SUFFIX}")
+
+    def members() -> Iterator[tuple[str, bytes]]:
+        yield f"{folder.name}/{_HEADER}", text.encode()
+        for each in sorted(_names(folder, holds)):
+            yield f"{folder.name}/{each}", (folder / each).read_bytes()
+
+    try:
+        with in_one_step(into) as stream:
+            write_archive(stream, members())
+    except OSError as error:
+        raise TestbedError(f"{into} cannot be written: {error.strerror or error}") from error
+    return into
+
+
+def unpack_bundle(path: Path, into: Path | None = None) -> Unpacked:
+    """The result folder that the bundle at *path* holds, now at *into*/<name>/<id>.
+
+    Args:
+        path: of the bundle.
+        into: folder, made if there is none; None: `runs` or `campaigns`, as it holds the one or the other.
+
+    Raises:
+        UsageError: it is no bundle, damaged, cut short, of a newer version, or was unpacked there before.
+            Nothing of it is left.
+        TestbedError: it cannot be written there.
+    """
+    base = Path("." if into is None else into).absolute()
+    nearest = next(each for each in (base, *base.parents) if each.is_dir())
+    try:
+        with _unpacked_within(path, nearest) as found:
+            parent = Path(_DEFAULTS[found.header.holds]) if into is None else into
+            target = parent / found.header.name / found.folder.name
+            if target.exists():
+                raise UsageError(
+                    f"{target} is there already", hint="remove it, or name another folder with --into"
+                )
+            target.parent.mkdir(parents=True, exist_ok=True)
+            found.folder.rename(target)
+            return Unpacked(found.header, target)
+    except OSError as error:
+        raise TestbedError(f"{base} cannot be written: {error.strerror or error}") from error
+
+
+@contextmanager
+def opened(what: Path, holds: Holds | None = None) -> Iterator[Path]:
+    """The result folder that *what* is, or that the bundle *what* holds for as long as the context lasts.
+
+    Args:
+        what: a folder, which is given back as it is, or a file.
+        holds: what the bundle is to hold; None for either.
+
+    Raises:
+        UsageError: it is a file, but no bundle, damaged, cut short, of a newer version, or holds the other.
+    """
+    if not what.is_file():
+        yield what
+        return
+    with _unpacked_within(what, None) as found:
+        if holds not in (None, found.header.holds):
+            raise UsageError(f"{printable(str(what))}: a bundle of a {found.header.holds}, not of a {holds}")
+        yield found.folder
+
+
+@contextmanager
+def _unpacked_within(path: Path, parent: Path | None) -> Iterator[Unpacked]:
+    """What a bundle holds, in a scratch folder of *parent* (None: that of the machine) for the context."""
+    with tempfile.TemporaryDirectory(prefix=".mrc-testbed-", dir=parent) as scratch:
+        yield _read(path, Path(scratch))
+
+
+def _read(path: Path, scratch: Path) -> Unpacked:
+    guard = _Guard(path, scratch)
+    read_archive(path, scratch, guard.accepts)
+    header, folder = guard.header(), scratch / guard.folder
+    wanted = "manifest.json" if header.holds == "run" else "journal.jsonl"
+    if not (folder / wanted).is_file():
+        raise UsageError(f"{printable(str(path))}: the bundle of a {header.holds} without its {wanted}")
+    return Unpacked(header, folder)
+
+
+class _Guard:
+    """Knows which names come next: bundle.json first, then what that says."""
+
+    def __init__(self, path: Path, scratch: Path) -> None:
+        self._path = path
+        self._scratch = scratch
+        self._header: Header | None = None
+        self.folder = ""
+
+    def accepts(self, name: str) -> bool:
+        """Whether a file of that name may come now."""
+        first = re.fullmatch(rf"({_ID})/{re.escape(_HEADER)}", name)
+        if not self.folder and first is not None:
+            self.folder = first[1]
+            return True
+        inner = name.removeprefix(f"{self.folder}/")
+        return bool(self.folder) and inner != name and bool(_FILES[self.header().holds].fullmatch(inner))
+
+    def header(self) -> Header:
+        """bundle.json, once it is there."""
+        if self._header is None:
+            file = self._scratch / self.folder / _HEADER
+            self._header = _load_header(printable(str(self._path)), read_text(file) if self.folder else "")
+        return self._header
+
+
+def _load_header(shown: str, text: str) -> Header:
+    try:
+        found = json.loads(text)
+        newer = found.get("schema_version", 0) > BUNDLE_SCHEMA_VERSION
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
+        raise UsageError(f"{shown}: no bundle of mrc-testbed: {error}") from error
+    if newer:
+        raise UsageError(
+            f"{shown}: a bundle of schema version {found['schema_version']}; this mrc-testbed reads "
+            f"{BUNDLE_SCHEMA_VERSION}",
+            hint="open it with the version that wrote it, or a later one",
+        )
+    try:
+        return Header.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UsageError(f"{shown}: {_HEADER}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+
+
+def _names(folder: Path, holds: Holds) -> Iterator[str]:
+    """The files of a result folder that a bundle holds, from that folder."""
+    for path in folder.rglob("*"):
+        name = path.relative_to(folder).as_posix()
+        if _FILES[holds].fullmatch(name) and path.is_file() and not path.is_symlink():
+            yield name

@@ -1,0 +1,163 @@
+"""What differs between a run and its repetition: verdict, figures, versions and machine, bytes."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, Final
+
+from testbed.campaign.comparison import ComparedFigure, compare_runs
+from testbed.campaign.tables import RunFolder
+from testbed.virtual.world import RUNTIME as VIRTUAL
+
+LIVE_TOLERANCE: Final = 0.05
+
+_MEASURED_FILES: Final = (
+    "events.jsonl",
+    "series.csv",
+    "flows.csv",
+    "operations.csv",
+    "histograms.json",
+    "figure.svg",
+)
+"""Files that hold nothing but what happened: no name of the run, date or machine."""
+_OF_THE_EXECUTION: Final = ("run", "started_utc", "ended_utc", "time_zero_utc", "provenance")
+"""Keys of a manifest that differ between any two runs."""
+_CONDITIONS: Final = (
+    "mrc_testbed",
+    "python",
+    "kernel",
+    "architecture",
+    "cpu",
+    "cpu_count",
+    "memory_bytes",
+    "runtime",
+)
+_SHOWN_CHARACTERS: Final = 60
+_SHOWN_BEFORE: Final = 20
+"""Of a line, before the first character that differs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A version, or something of the machine, that is another one; None where a run does not say."""
+
+    name: str
+    before: str | int | None
+    after: str | int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FileDifference:
+    """A file that is not the same, and the first line where it is not.
+
+    Attributes:
+        name: of the file.
+        line: from 1.
+        before, after: the line where it differs, cut; empty past the end.
+    """
+
+    name: str
+    line: int
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Repetition:
+    """A run and its repetition.
+
+    Attributes:
+        key: what it is called in its campaign; of a run alone, its scenario.
+        folder: result folder of the repetition.
+        before, after: verdicts.
+        conditions: versions, and what of the machine is another.
+        figures: how many were compared.
+        beyond: those that differ by more than the tolerance.
+        files: those that are not the same to the byte; None unless both took place in virtual time.
+        is_exact: whether files have to be the same.
+    """
+
+    key: str
+    folder: Path
+    before: str
+    after: str
+    conditions: tuple[Condition, ...]
+    figures: int
+    beyond: tuple[ComparedFigure, ...]
+    files: tuple[FileDifference, ...] | None
+    is_exact: bool
+
+    @property
+    def is_same(self) -> bool:
+        """Whether it repeated: the same verdict, figures within the tolerance, the same bytes."""
+        return self.before == self.after and not self.beyond and not (self.is_exact and self.files)
+
+
+def compare_repetition(key: str, before: RunFolder, after: RunFolder, tolerance: float | None) -> Repetition:
+    """What differs between a run and its repetition.
+
+    Args:
+        key: what to call it.
+        before: the run.
+        after: its repetition.
+        tolerance: share of its first value by which a figure may differ; None: not at all and to the byte
+            between two runs in virtual time, LIVE_TOLERANCE otherwise.
+    """
+    manifests = before.manifest, after.manifest
+    are_virtual = all(each["provenance"]["runtime"] == VIRTUAL for each in manifests)
+    is_exact = are_virtual and tolerance is None
+    share = (0.0 if is_exact else LIVE_TOLERANCE) if tolerance is None else tolerance
+    figures = compare_runs(*manifests)
+    return Repetition(
+        key=key,
+        folder=after.path,
+        before=before.manifest["status"],
+        after=after.manifest["status"],
+        conditions=tuple(_conditions(*(each["provenance"] for each in manifests))),
+        figures=len(figures),
+        beyond=tuple(figure for figure in figures if _is_beyond(figure, share)),
+        files=tuple(_differences(before, after)) if are_virtual else None,
+        is_exact=is_exact,
+    )
+
+
+def _conditions(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Condition]:
+    for name in _CONDITIONS:
+        if before.get(name) != after.get(name):
+            yield Condition(name, before.get(name), after.get(name))
+
+
+def _is_beyond(figure: ComparedFigure, share: float) -> bool:
+    if figure.before is None or figure.after is None:
+        return figure.before != figure.after
+    return abs(figure.after - figure.before) > share * abs(figure.before)
+
+
+def _differences(before: RunFolder, after: RunFolder) -> Iterator[FileDifference]:
+    for name in ("manifest.json", *_MEASURED_FILES):
+        first, second = (_lines(run, name) for run in (before, after))
+        for number, (one, other) in enumerate(zip_longest(first, second, fillvalue=""), 1):
+            if one != other:
+                same = next(
+                    (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0
+                )
+                start = max(0, same - _SHOWN_BEFORE)
+                yield FileDifference(name, number, *(_cut(line, start) for line in (one, other)))
+                break
+
+
+def _lines(run: RunFolder, name: str) -> list[str]:
+    """What is compared of a file; nothing of one that the run has not."""
+    if name == "manifest.json":
+        kept = {key: value for key, value in run.manifest.items() if key not in _OF_THE_EXECUTION}
+        return json.dumps(kept, indent=1).splitlines(keepends=True)
+    path = run.path / name
+    return path.read_text(encoding="utf-8").splitlines(keepends=True) if path.is_file() else []
+
+
+def _cut(line: str, start: int) -> str:
+    text = line.rstrip("\n")
+    end = start + _SHOWN_CHARACTERS
+    return f"{'...' if start else ''}{text[start:end]}{'...' if text[end:] else ''}"

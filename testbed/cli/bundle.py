@@ -1,0 +1,283 @@
+"""bundle | unbundle | replay: results in one file, elsewhere, and once more."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from testbed.bundle.bundle import find_results, opened, unpack_bundle, write_bundle
+from testbed.bundle.difference import Repetition, compare_repetition
+from testbed.campaign.folder import CampaignFolder
+from testbed.campaign.tables import finished_run, finished_runs
+from testbed.cli.campaign import carry_out_campaign, figure_document
+from testbed.cli.campaign_options import CAMPAIGNS, CampaignsFolder
+from testbed.cli.options import Settings, command
+from testbed.cli.overload import OverloadGate, OverloadOption
+from testbed.cli.render import bad, good, plain_table, result_lines, show
+from testbed.cli.scenario import RunsFolder, run_plan
+from testbed.cli.where import JobsOption, RuntimeOption, VirtualOption, Where
+from testbed.scenario.measure.verdict import Status
+from testbed.scenario.spec.plan import load_plan
+from testbed.units import format_size_bytes, parse_ratio
+
+SCHEMA_VERSION: Final = 1
+
+What = Annotated[
+    str,
+    typer.Argument(metavar="WHAT", help="Result folder, or a scenario's or campaign's name for its latest."),
+]
+BundleFile = Annotated[Path, typer.Argument(metavar="BUNDLE", help="File of `bundle`.")]
+
+_NO_RESULT: Final = (Status.INTERRUPTED, Status.ERROR, Status.UNTRUSTED)
+"""Verdicts that say nothing of whether a run repeats."""
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this module to *app*."""
+    command(app, "bundle")(bundle)
+    command(app, "unbundle")(unbundle)
+    command(app, "replay", flags=("name",), needs_root=True)(replay)
+
+
+def bundle(
+    settings: Settings,
+    what: What,
+    into: Annotated[
+        Path | None,
+        typer.Option("--into", metavar="FILE", help="The bundle (default: NAME-ID.tar.zst); replaced."),
+    ] = None,
+    runs: RunsFolder = Path("runs"),
+    campaigns: CampaignsFolder = CAMPAIGNS,
+) -> None:
+    """Put a run or campaign into one file: report, data, plan, versions, machine.
+
+    Whoever gets it looks at it with `report`, `compare`, `campaign report` and
+    `testbed.results.load`, without root, and repeats it with `replay`. The same
+    results give the same bytes.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed bundle t0-t1-flap
+      mrc-testbed bundle campaigns/loss-ratio/latest --into loss-ratio.tar.zst
+    """
+    path = write_bundle(find_results(what, runs, campaigns), into)
+    size_bytes = path.stat().st_size
+    show(
+        settings,
+        "Bundle",
+        SCHEMA_VERSION,
+        {"bundle": str(path.resolve()), "size_bytes": size_bytes},
+        lambda: Text(f"{path}  {format_size_bytes(size_bytes, 3)}"),
+    )
+
+
+def unbundle(
+    settings: Settings,
+    path: BundleFile,
+    into: Annotated[
+        Path | None,
+        typer.Option("--into", metavar="FOLDER", help="Where to (default: runs, or campaigns); made."),
+    ] = None,
+) -> None:
+    """Unpack a bundle to FOLDER/NAME/ID, where `run` or `campaign run` would have written it.
+
+    A file that is damaged, cut short or no bundle leaves nothing there.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed unbundle loss-ratio.tar.zst
+      mrc-testbed unbundle t0-t1-flap.tar.zst --into theirs
+    """
+    found = unpack_bundle(path, into)
+    header, folder = found.header, found.folder.resolve()
+    show(
+        settings,
+        "UnpackedBundle",
+        SCHEMA_VERSION,
+        {"folder": str(folder), **header.model_dump(exclude={"schema_version"})},
+        lambda: Group(
+            Text(f"{header.holds} of {header.name}, bundled by mrc-testbed {header.mrc_testbed}"),
+            Text(f"report   {folder / 'report.html'}"),
+            Text(f"results  {folder}"),
+        ),
+    )
+
+
+def replay(
+    settings: Settings,
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="WHAT", help="Bundle, result folder, or a scenario's or campaign's name for its latest."
+        ),
+    ],
+    tolerance: Annotated[
+        str | None,
+        typer.Option(
+            "--tolerance",
+            metavar="SHARE",
+            help="Share by which a figure may differ (default: 5%; in virtual time nothing may).",
+        ),
+    ] = None,
+    runtime: RuntimeOption = None,
+    overload: OverloadOption = False,
+    virtual: VirtualOption = False,
+    jobs: JobsOption = 1,
+    runs: RunsFolder = Path("runs"),
+    campaigns: CampaignsFolder = CAMPAIGNS,
+) -> int:
+    """Repeat a run or campaign as it was planned, and say what differs.
+
+    Verdicts, figures beyond the tolerance, versions and machine; for runs that
+    took place in virtual time, and do again, each file that is not the same to
+    the byte. The exit status is 0 when all repeated, 4 when a verdict, a figure
+    or a byte is another, 7 when a repetition is UNTRUSTED.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed replay t0-t1-flap.tar.zst --virtual
+      mrc-testbed replay loss-ratio.tar.zst --virtual --jobs 2
+      mrc-testbed replay runs/t0-t1-flap/latest --tolerance 10%
+    """
+    share = None if tolerance is None else parse_ratio(tolerance)
+    where = Where(runtime, is_virtual=virtual, jobs=jobs)
+    gate = OverloadGate(insists=overload or virtual)
+    with opened(Path(what)) as given:
+        folder = find_results(str(given), runs, campaigns)
+        is_campaign = (folder / "journal.jsonl").is_file()
+        if is_campaign:
+            repetitions, status, results = _replay_campaign(settings, folder, campaigns, gate, where, share)
+        else:
+            repetitions, status, results = _replay_run(settings, folder, runs, gate, where, share)
+    conditions = dict.fromkeys(each for repetition in repetitions for each in repetition.conditions)
+    show(
+        settings,
+        "Replay",
+        SCHEMA_VERSION,
+        {
+            "of": what,
+            "tolerance": share,
+            "exit_code": status,
+            "folder": str(results.resolve()),
+            "conditions": [
+                {"name": each.name, "before": each.before, "after": each.after} for each in conditions
+            ],
+            "runs": [_document(each) for each in repetitions],
+        },
+        lambda: Group(*_tables(repetitions), Text(), *result_lines(results)),
+        lines="runs",
+    )
+    return status
+
+
+def _replay_run(
+    settings: Settings, folder: Path, runs: Path, gate: OverloadGate, where: Where, tolerance: float | None
+) -> tuple[Sequence[Repetition], int, Path]:
+    """The repetition of a run, the exit status, its result folder."""
+    [before] = finished_runs(folder)
+    plan = load_plan(folder / "plan.json")
+    gate.saved_plan(plan)
+    gate.say_warnings(settings)
+    source = folder / "scenario.yaml"
+    text = source.read_text(encoding="utf-8") if source.is_file() else None
+    finished = run_plan(settings, plan, text, runs, name=settings.name, where=where)
+    [after] = finished_runs(finished.folder)
+    repetitions = [compare_repetition(plan.scenario, before, after, tolerance)]
+    return repetitions, _status(repetitions), finished.folder
+
+
+def _replay_campaign(
+    settings: Settings,
+    folder: Path,
+    campaigns: Path,
+    gate: OverloadGate,
+    where: Where,
+    tolerance: float | None,
+) -> tuple[Sequence[Repetition], int, Path]:
+    """The repetitions of a campaign's runs that ended, the exit status, its folder."""
+    old = CampaignFolder.open(folder)
+    for run in old.plan.runs:
+        gate.saved_plan(run.plan)
+    gate.say_warnings(settings)
+    new = CampaignFolder.create(campaigns, old.plan)
+    status = carry_out_campaign(settings, new, where, frozenset())
+    repetitions, is_whole = [], True
+    for run in sorted(old.wanted, key=lambda run: run.index):
+        before, after = finished_run(old, run), finished_run(new, run)
+        if before is not None and after is not None:
+            repetitions.append(compare_repetition(run.key, before, after, tolerance))
+        is_whole = is_whole and (before is None or after is not None)
+    return repetitions, _status(repetitions) if is_whole else status, new.path
+
+
+def _status(repetitions: Sequence[Repetition]) -> int:
+    """The exit status of the worst."""
+    codes = set()
+    for each in repetitions:
+        after = Status(each.after)
+        if after in _NO_RESULT and each.after != each.before:
+            codes.add(after.exit_code)
+        elif not each.is_same:
+            codes.add(Status.FAILED.exit_code)
+    worst_first = (*(each.exit_code for each in _NO_RESULT), Status.FAILED.exit_code)
+    return next((code for code in worst_first if code in codes), 0)
+
+
+def _document(each: Repetition) -> dict[str, Any]:
+    return {
+        "run": each.key,
+        "folder": str(each.folder.resolve()),
+        "same": each.is_same,
+        "before": each.before,
+        "after": each.after,
+        "figures": each.figures,
+        "beyond": [figure_document(figure) for figure in each.beyond],
+        "files": None
+        if each.files is None
+        else [
+            {"name": file.name, "line": file.line, "before": file.before, "after": file.after}
+            for file in each.files
+        ],
+    }
+
+
+def _tables(repetitions: Sequence[Repetition]) -> list[RenderableType]:
+    right = ("figures", "beyond")
+    table = plain_table("", "run", "verdict", *right, "files", right=right)
+    for each in repetitions:
+        verdict = each.after if each.before == each.after else f"{each.before}, now {each.after}"
+        files = "-" if each.files is None else ", ".join(file.name for file in each.files) or "the same"
+        table.add_row(
+            good("same") if each.is_same else bad("differs"),
+            each.key,
+            verdict,
+            str(each.figures),
+            str(len(each.beyond)),
+            files,
+        )
+    parts: list[RenderableType] = [table]
+    conditions = dict.fromkeys(condition for each in repetitions for condition in each.conditions)
+    if conditions:
+        shown = plain_table("condition", "then", "now")
+        for condition in conditions:
+            shown.add_row(
+                condition.name, *("-" if v is None else str(v) for v in (condition.before, condition.after))
+            )
+        parts += [Text(), shown]
+    if any(each.beyond for each in repetitions):
+        numbers = ("then", "now", "ratio")
+        shown = plain_table("figure", *numbers, "run", right=numbers)
+        for each in repetitions:
+            for figure in each.beyond:
+                ratio = "-" if figure.ratio is None else f"{figure.ratio:.3f}"
+                values = (figure.shown(value) for value in (figure.before, figure.after))
+                shown.add_row(figure.name, *values, ratio, each.key)
+        parts += [Text(), shown]
+    for each in repetitions:
+        for file in each.files or ():
+            parts += [Text(), Text(f"{each.key}: {file.name}:{file.line}", style="bold")]
+            parts += [Text(f"  then  {file.before}"), Text(f"  now   {file.after}")]
+    return parts
