@@ -62,14 +62,20 @@ long bpf_redirect_map(void *map, __u32 key, __u64 flags)
 	return XDP_REDIRECT;
 }
 
-/* A frame has crossed the link of a port: the program at its far end runs. */
+/*
+ * A frame has crossed the link of a port: the program at its far end runs. What a dark link loses a
+ * switch will never see, so its credit goes back here.
+ */
 static void arrive(struct xdp_md *ctx, __u32 port_id)
 {
 	__u32 far_id = virtual_port(port_id)->peer_port, nic_index = nic_of_port[far_id];
 
-	if (is_dark[port_id] || is_dark[far_id])
-		return;
 	ctx->ingress_ifindex = MRC_IFINDEX_BASE + far_id;
+	if (is_dark[port_id] || is_dark[far_id]) {
+		if (nic_index == VIRTUAL_NO_NIC)
+			upstream_settle(ctx);
+		return;
+	}
 	if (nic_index == VIRTUAL_NO_NIC) {
 		forward(ctx);
 		return;

@@ -37,6 +37,7 @@ extern const __u32 virtual_map_count;
 int nic(struct xdp_md *ctx);
 int forward(struct xdp_md *ctx);
 int load(struct xdp_md *ctx);
+int upstream_settle(struct xdp_md *ctx);
 void virtual_set_config(const void *config, __u32 bytes);
 const struct mrc_port *virtual_port(__u32 port_id);
 /* What is first on the wire of the port of an entry, or 0. */

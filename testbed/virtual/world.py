@@ -113,18 +113,49 @@ def virtual_world(plan: Plan, machine: Clock, runtime: VirtualRuntime | None = N
         UsageError: virtual time cannot do what the plan asks for.
         PreflightError: the library of virtual time is not built.
     """
+    with planned_lab(plan, machine, runtime) as lab, world_in(lab, plan, machine) as world:
+        yield world
+
+
+@contextmanager
+def planned_lab(
+    plan: Plan, machine: Clock, runtime: VirtualRuntime | None = None, *, shuffles_ties: bool = False
+) -> Iterator[VirtualLab]:
+    """A lab as a plan wants it.
+
+    Args:
+        plan: of the run.
+        machine: source of interruptions.
+        runtime: what runs the programs; None: the library that `make virtual` builds.
+        shuffles_ties: whether events at one time come in an order drawn from the plan's seed.
+
+    Raises:
+        UsageError: virtual time cannot do what the plan asks for.
+        PreflightError: the library of virtual time is not built.
+    """
     check_transport(plan.transport)
-    clos = resolve_topology(plan.topology)
+    with virtual_lab(
+        resolve_topology(plan.topology),
+        seed=plan.seed,
+        payload=payload_of(plan),
+        shuffles_ties=shuffles_ties,
+        runtime=runtime,
+        is_interrupted=lambda: machine.interruption() is not None,
+    ) as lab:
+        yield lab
+
+
+@contextmanager
+def world_in(lab: VirtualLab, plan: Plan, machine: Clock) -> Iterator[World]:
+    """What a run of a plan works on, in its lab.
+
+    Args:
+        lab: made for the plan.
+        plan: of the run.
+        machine: source of dates and interruptions.
+    """
+    clos = lab.clos
     with ExitStack() as stack:
-        lab = stack.enter_context(
-            virtual_lab(
-                clos,
-                seed=plan.seed,
-                payload=payload_of(plan),
-                runtime=runtime,
-                is_interrupted=lambda: machine.interruption() is not None,
-            )
-        )
         reader = LabReader(RUNTIME, clos, lab.fabric_pins, lab.fabric_pins)
         stack.callback(reader.close)
         nics = stack.enter_context(closing(NicListeners(clos, partial(VirtualConnection, lab))))

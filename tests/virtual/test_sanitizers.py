@@ -16,9 +16,10 @@ SCRIPT = """
 import pathlib, sys
 import agents.bpf.virtual
 agents.bpf.virtual.LIBRARY = pathlib.Path(sys.argv[1])
-from tests.universes.universe import run_universe
+from tests.universes.draw import draw_universe
+from tests.universes.universe import run_document
 for seed in range(1, 6):
-    print(run_universe(seed).failures)
+    print(run_document(draw_universe(seed)).failures)
 """
 
 

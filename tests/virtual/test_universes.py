@@ -1,14 +1,188 @@
-"""Small random universes with fixed numbers; `python -m tests.universes --seeds N` makes more."""
+"""Small random universes, and the corpus; `python -m tests.universes --seeds N` makes more."""
+
+import copy
+from pathlib import Path
 
 import pytest
+from runs import StoppedClock
 
-from tests.universes.universe import run_universe
+from agents.abi import Event, EventKind, LosslessLink, QueuePool
+from agents.bpf.maps import ArrayMap, MappedArray
+from agents.nic.context import MemoryRegion
+from agents.nic.kernel_events import KernelEvents
+from testbed.faults.map_target import MapTarget
+from testbed.virtual.connection import VirtualConnection
+from testbed.virtual.world import planned_lab
+from tests.universes.avoided import AVOIDED, Avoided
+from tests.universes.corpus import CORPUS, KNOWN, judge, keep, read_plan
+from tests.universes.document import Values, plan_of
+from tests.universes.draw import draw_universe
+from tests.universes.invariants import judge_fabric
+from tests.universes.shrink import shrink
+from tests.universes.universe import Outcome
+from tests.universes.witness import control_plane
+
+PLANS = sorted(CORPUS.glob("*.yaml"))
 
 
-@pytest.mark.parametrize("seed", range(1, 31))
-def test_every_message_arrives_and_nothing_is_left(seed: int) -> None:
-    assert run_universe(seed).failures == ()
+@pytest.mark.parametrize("seed", range(1, 41))
+def test_a_universe_is_good(seed: int) -> None:
+    assert judge(draw_universe(seed)).failures == ()
+
+
+@pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
+def test_a_plan_of_the_corpus_is_good(path: Path) -> None:
+    assert judge(read_plan(path), is_repeated=True).failures == ()
+
+
+def test_there_is_a_corpus() -> None:
+    assert PLANS
+
+
+@pytest.mark.parametrize("avoided", [each for each in AVOIDED if each.known], ids=lambda each: each.known)
+def test_what_universes_do_without_still_fails(avoided: Avoided) -> None:
+    """When it does not: the plan goes to the corpus, and the entry from the list."""
+    document = read_plan(KNOWN / f"{avoided.known}.yaml")
+    left_out = copy.deepcopy(document)
+    avoided.leave_out(left_out["spec"])
+    assert judge(document).failures
+    assert left_out != document
 
 
 def test_a_universe_repeats() -> None:
-    assert run_universe(3) == run_universe(3)
+    assert judge(draw_universe(3)) == judge(draw_universe(3))
+    assert judge(draw_universe(3)) != judge(draw_universe(4))
+
+
+# ---- each invariant can fail
+
+
+def small(*faults: Values, **topology: object) -> Values:
+    """One flow over two planes."""
+    return {
+        "apiVersion": "mrc-testbed/v1",
+        "kind": "Scenario",
+        "metadata": {"name": "small"},
+        "spec": {
+            "seed": 1,
+            "topology": {"planes": 2, "t0": 1, "t1": 1, "hosts_per_t0": 2, "port_rate": "100Mbit"} | topology,
+            "transport": {"kind": "mrc"},
+            "workloads": [
+                {
+                    "name": "w0",
+                    "kind": "write-bw",
+                    "from": "h0",
+                    "to": "h1",
+                    "size": "5000B",
+                    "duration": "20ms",
+                },
+                {"name": "w1", "kind": "write-bw", "from": "h1", "to": "h0", "size": "100B", "iterations": 5},
+            ],
+            "faults": list(faults),
+        },
+    }
+
+
+HERE: Values = {"select": {"links": "h0:0"}}
+SLOW: Values = {"id": "slow", "at": "5000us", "for": "5000us", "kind": "slow-link", "to": "50%"} | HERE
+
+
+def broken(document: Values) -> set[str]:
+    """Invariants that do not hold."""
+    return {failure.invariant for failure in judge(document).failures}
+
+
+def test_a_small_universe_is_good() -> None:
+    assert broken(small(SLOW)) == set()
+
+
+def test_wrong_bytes_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MemoryRegion, "count_wrong", lambda *_: 1)
+    assert broken(small()) == {"bytes"}
+
+
+def test_a_completion_that_comes_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    notify = VirtualConnection.notify
+    monkeypatch.setattr(VirtualConnection, "notify", lambda *given: (notify(*given), notify(*given)))
+    assert "completion" in broken(small())
+
+
+def test_a_lost_completion_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    take = KernelEvents.take_event
+
+    def take_no_completion(self: KernelEvents, event: Event) -> dict[str, object] | None:
+        return None if event.kind == EventKind.COMPLETION else take(self, event)
+
+    monkeypatch.setattr(KernelEvents, "take_event", take_no_completion)
+    assert "ending" in broken(small())
+
+
+def test_a_qp_that_gives_up_is_found() -> None:
+    down = {"id": "down", "at": "5000us", "for": "10000us", "kind": "plane-down", "select": {"planes": "all"}}
+    assert "qp" in broken(small(down, nic={"retry_limit": 0}))
+
+
+def test_a_fault_that_stays_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_rate = MapTarget.set_rate
+
+    def only_lower(self: MapTarget, port_id: int, ratio: float) -> None:
+        if ratio < 1:
+            set_rate(self, port_id, ratio)
+
+    monkeypatch.setattr(MapTarget, "set_rate", only_lower)
+    assert broken(small(SLOW)) == {"fault"}
+
+
+def test_what_is_left_in_the_fabric_is_found() -> None:
+    plan = plan_of(small(flow_control="credits"))
+    with planned_lab(plan, StoppedClock()) as lab:
+        before = control_plane(lab)
+        assert judge_fabric(lab, before) == []
+        pool = ArrayMap(lab.fabric_pins.map_fd("queue_pool"), QueuePool)
+        pool.write(0, QueuePool(used=1))
+        link = MappedArray(lab.fabric_pins.map_fd("lossless_links"), LosslessLink)[0]
+        link.used_bytes, link.buffered_bytes, link.is_pause_sent = 1, 1, 1
+        lab.carriers[0] = False
+        lab.agent("h0").kill()
+        found = {failure.invariant for failure in judge_fabric(lab, before | {"fib": b""})}
+        assert found == {"frames", "credits", "buffer", "pause", "fault"}
+
+
+def test_an_exception_is_a_failure_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(MemoryRegion, "count_wrong")
+    assert broken(small()) == {"AttributeError"}
+
+
+def test_a_difference_between_two_runs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcomes = iter([Outcome((), "one", 1, 1), Outcome((), "other", 1, 1)])
+    monkeypatch.setattr("tests.universes.corpus.run_document", lambda _: next(outcomes))
+    (failure,) = judge(small(), is_repeated=True).failures
+    assert failure.invariant == "digest"
+
+
+# ---- a failure becomes small
+
+
+def test_what_does_not_matter_is_shrunk_away() -> None:
+    document = draw_universe(133)
+    assert len(document["spec"]["faults"]) == 8
+
+    def fails(candidate: Values) -> bool:
+        return "duplicate" in [fault["kind"] for fault in candidate["spec"]["faults"]]
+
+    found = shrink(copy.deepcopy(document), fails)["spec"]
+    assert [fault["kind"] for fault in found["faults"]] == ["duplicate"]
+    assert len(found["workloads"]) == 1
+    assert [found["topology"][key] for key in ("planes", "t0", "t1", "hosts_per_t0")] == [1, 1, 1, 1]
+
+
+def test_a_failure_is_kept_as_a_small_scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_rate = MapTarget.set_rate
+    monkeypatch.setattr(MapTarget, "set_rate", lambda self, port_id, _: set_rate(self, port_id, 0.5))
+    document = small(
+        SLOW, {"id": "loss", "at": "1000us", "for": "2000us", "kind": "loss", "ratio": "1%"} | HERE
+    )
+    path = keep(document, judge(document).failures, tmp_path)
+    kept = read_plan(path)
+    assert [fault["id"] for fault in kept["spec"]["faults"]] == ["slow"]
+    assert broken(kept) == {"fault"}

@@ -64,7 +64,12 @@ def _periods(
     length_ns = end_ns - fault.at_ns
     if length_ns // flap.every_ns > OCCURRENCES_MAX:
         raise UsageError(f"it would flap {length_ns // flap.every_ns} times; at most {OCCURRENCES_MAX}")
-    return tuple((fault.at_ns + start, fault.at_ns + end) for start, end in flap.outages(length_ns))
+    periods = tuple((fault.at_ns + start, fault.at_ns + end) for start, end in flap.outages(length_ns))
+    if not periods:
+        raise UsageError(
+            "its jitter puts the first outage beyond its end: give a longer `for`, or less jitter"
+        )
+    return periods
 
 
 def _conflicts(planned: dict[int, ScheduledFault]) -> list[Problem]:

@@ -1,0 +1,36 @@
+"""Scenario documents as plain values: to text and back, and what the scenario language refuses of them."""
+
+from typing import Any
+
+import yaml
+
+from testbed.document import Problem
+from testbed.scenario.spec.load import Scenario, load_scenario
+from testbed.scenario.spec.plan import Plan
+from testbed.scenario.spec.resolve import resolve
+from testbed.scenario.spec.resolve_faults import resolve_faults
+from testbed.topology.resolve import resolve_topology
+
+Values = dict[str, Any]
+
+
+def as_text(document: Values) -> str:
+    """The document as YAML, its innermost mappings in one line each."""
+    return yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=110)
+
+
+def plan_of(document: Values) -> Plan:
+    """The plan of a document.
+
+    Raises:
+        UsageError: the scenario language refuses it.
+    """
+    return resolve(load_scenario(as_text(document)))
+
+
+def refused_faults(document: Values) -> frozenset[int]:
+    """Places of the faults that the scenario language refuses beside the others."""
+    scenario: Scenario = load_scenario(as_text(document))
+    problems: list[Problem] = []
+    resolve_faults(scenario.spec, resolve_topology(scenario.topology), scenario.spec.seed, problems)
+    return frozenset(int(problem.location[2]) for problem in problems)

@@ -1,0 +1,62 @@
+"""What is seen of a universe beside its workloads: completions, arrivals, QPs, the control plane's maps."""
+
+from collections import defaultdict
+from typing import Any
+
+from testbed.virtual.connection import VirtualConnection
+from testbed.virtual.lab import VirtualLab
+
+Qp = tuple[str, int]
+"""Host and number."""
+
+_CONTROL_MAPS = ("port_table", "port_fault", "lossless_settings", "fib")
+"""Written by the control plane alone: with the last fault they are as before the first."""
+
+
+class Witness:
+    """A connection to every agent, beside those of the run; to those only that live all the time.
+
+    Attributes:
+        completed: by QP, ids of completed work requests, in the order of their events.
+        arrived: by QP, numbers of WRITEs with immediate that have arrived.
+        qps: rows of `list_qps`, each with its `host`, and in `posted` the work requests that have not
+            completed; none when the run did not get to its end.
+    """
+
+    def __init__(self, lab: VirtualLab) -> None:
+        self._lab = lab
+        self._first = {agent.host: agent._reactions for agent in lab.agents}
+        self._connections = {host: VirtualConnection(lab, host) for host in self._first}
+        for connection in self._connections.values():
+            connection.subscribe("completion", "receive")
+        self.completed: defaultdict[Qp, list[int]] = defaultdict(list)
+        self.arrived: defaultdict[Qp, list[int]] = defaultdict(list)
+        self.qps: list[dict[str, Any]] = []
+
+    def look(self) -> None:
+        """Takes what has happened, and notes QPs as they are now."""
+        for agent in self._lab.agents:
+            host, reactions = agent.host, self._first[agent.host]
+            if reactions is None or agent._reactions is not reactions:
+                continue  # it was killed, and all of its QPs with it
+            for event in self._connections[host].drain_events():
+                if event["event"] == "completion":
+                    self.completed[host, event["qpn"]].append(event["work_id"])
+                elif event["event"] == "receive":
+                    self.arrived[host, event["qpn"]].append(event["number"])
+            for row in self._connections[host].list_qps():
+                posted = list(reactions.verbs._queue(row["qpn"]).posted)
+                self.qps.append(row | {"host": host, "posted": posted})
+
+    def close(self) -> None:
+        """Ends the connections."""
+        for connection in self._connections.values():
+            connection.close()
+
+
+def control_plane(lab: VirtualLab) -> dict[str, bytes]:
+    """What faults change and have to give back, by name."""
+    found = {name: bytes(lab.fabric_pins.map_fd(name).memory) for name in _CONTROL_MAPS}
+    for host in lab.clos.hosts():
+        found[f"nic_config of {host.name}"] = bytes(lab.node_pins(host.name).map_fd("nic_config").memory)
+    return found
