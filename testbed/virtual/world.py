@@ -88,8 +88,10 @@ class VirtualFaults:
         return self._controller.apply(fault)
 
     def clear(self, fault_id: str) -> FaultEvent:
-        """The event of the fault having ended."""
-        return self._controller.clear(fault_id)
+        """The event of the fault having ended; others end that waited for a host which goes on now."""
+        event = self._controller.clear(fault_id)
+        self._controller.clear_stale()
+        return event
 
     def clear_all(self) -> Sequence[FaultEvent]:
         """Events of all of them having ended."""

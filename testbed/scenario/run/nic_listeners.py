@@ -28,6 +28,7 @@ class NicListeners:
         self._clients: dict[str, Connection] = {}
         self._may_go: set[str] = set()
         self._killed: set[str] = set()
+        self._waiting: set[str] = set()
         with ExitStack() as undone:
             undone.callback(self.close)
             self._connect(self._hosts)
@@ -43,16 +44,14 @@ class NicListeners:
         self._killed.update(hosts)
 
     def connect_again(self, hosts: Iterable[str]) -> None:
-        """To the agents of *hosts*, which were restarted.
+        """To the agents of *hosts*, which were restarted, as soon as they are there.
 
-        Raises:
-            AgentError: one does not answer.
+        Another fault may still keep one from coming back.
         """
-        names = tuple(hosts)
-        self._may_go.difference_update(names)
-        for host in names:
+        for host in hosts:
             self._forget(host)
-        self._connect(names)
+            self._waiting.add(host)
+        self._connect_waiting()
 
     def messages(self) -> list[dict[str, Any]]:
         """What agents reported since the last call, host by host.
@@ -60,6 +59,7 @@ class NicListeners:
         Raises:
             AgentError: an agent is gone that no fault has killed.
         """
+        self._connect_waiting()
         return [message for host in self._hosts for message in self._messages_of(host)]
 
     def close(self) -> None:
@@ -79,6 +79,16 @@ class NicListeners:
                 return []
             hint = "mrc-testbed status says which nodes still work"
             raise AgentError(f"the NIC agent of {host} is lost: {error.message}", hint=hint) from error
+
+    def _connect_waiting(self) -> None:
+        for host in sorted(self._waiting):
+            try:
+                self._connect((host,))
+            except AgentError:
+                self._forget(host)
+                continue
+            self._waiting.remove(host)
+            self._may_go.discard(host)
 
     def _connect(self, hosts: Iterable[str]) -> None:
         for host in hosts:
