@@ -28,6 +28,8 @@ DRAINER_SOURCES := $(wildcard agents/switch/drainer/*.c)
 DRAINER := $(if $(DRAINER_SOURCES),agents/_objects/drainer)
 VIRTUAL_SOURCES := $(wildcard agents/virtual/*.c)
 VIRTUAL := agents/_objects/libmrc_virtual.so
+VERBS_SOURCES := $(wildcard agents/verbs/*.c)
+VERBS := agents/_objects/libmrc_verbs.so
 BPF_HEADERS := $(shell find agents/include agents/nic agents/switch/bpf -name '*.h')
 C_FILES := $(shell find agents -name '*.[ch]')
 vpath %.bpf.c $(sort $(dir $(BPF_SOURCES)))
@@ -200,7 +202,7 @@ image: $(VENV)/.synced
 
 # ---- what runs in the kernel ----------------------------------------------------------------
 
-bpf: $(BPF_OBJECTS) $(DRAINER) $(VIRTUAL)
+bpf: $(BPF_OBJECTS) $(DRAINER) $(VIRTUAL) $(VERBS)
 	@:
 
 agents/_objects/%.bpf.o: %.bpf.c Makefile
@@ -212,6 +214,14 @@ agents/_objects/drainer: $(DRAINER_SOURCES) Makefile
 	@mkdir -p $(@D)
 	@echo "compiling $(@F)"
 	@$(CLANG) $(CFLAGS) -MMD -MP -MF $@.d -o $@ $(DRAINER_SOURCES) -lbpf
+
+# Preloaded, so its symbols have no version and stand for those of any.
+$(VERBS): $(VERBS_SOURCES) Makefile
+	@mkdir -p $(@D)
+	@echo "compiling $(@F)"
+	@$(CLANG) $(CFLAGS) -std=gnu11 -fPIC -fvisibility=hidden -pthread -shared -Wl,-z,defs,-soname,$(@F) \
+		-o $@ $(VERBS_SOURCES)
+	@$(CLANG) $(CFLAGS) -MM -MP -MT $@ $(VERBS_SOURCES) > $@.d
 
 virtual: $(VENV)/.synced $(VIRTUAL)
 	@:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /* Compiled for its BTF only, never loaded: the source of agents/abi.py. */
 #include <mrc/abi.h>
+#include <mrc/application_abi.h>
 #include <mrc/lossless_abi.h>
 #include <mrc/queue_abi.h>
 #include <mrc/rc_abi.h>
@@ -51,6 +52,8 @@ KEEP(enum, mrc_loss);
 KEEP(struct, mrc_immediate);
 KEEP(struct, mrc_qp);
 KEEP(struct, mrc_work);
+KEEP(enum, mrc_notify);
+KEEP(struct, mrc_arrival);
 KEEP(struct, mrc_work_ring);
 KEEP(struct, mrc_work_cursor);
 KEEP(struct, mrc_region);
@@ -90,6 +93,10 @@ KEEP(struct, mrc_lossless_settings);
 KEEP(struct, mrc_lossless_link);
 KEEP(struct, mrc_stream);
 KEEP(struct, mrc_stream_account);
+KEEP(enum, mrc_application_limit);
+KEEP(enum, mrc_application_verb);
+KEEP(struct, mrc_application_request);
+KEEP(struct, mrc_application_reply);
 KEEP(struct, mrc_virtual_map);
 KEEP(struct, mrc_virtual_lab);
 KEEP(struct, mrc_virtual_report);

@@ -9,6 +9,25 @@ from enum import IntEnum
 
 
 
+class ApplicationLimit(IntEnum):
+    """enum mrc_application_limit."""
+
+    VERSION = 1
+    TEXT = 160
+
+
+class ApplicationVerb(IntEnum):
+    """enum mrc_application_verb."""
+
+    HELLO = 0
+    REGISTER = 1
+    DEREGISTER = 2
+    CREATE_QP = 3
+    MODIFY_QP = 4
+    DESTROY_QP = 5
+    CREATE_CHANNEL = 6
+
+
 class Command(IntEnum):
     """enum mrc_command."""
 
@@ -294,6 +313,14 @@ class NicCounter(IntEnum):
     COUNT = 64
 
 
+class Notify(IntEnum):
+    """enum mrc_notify."""
+
+    ALWAYS = 0
+    NEVER = 1
+    ARMED = 2
+
+
 class NsccFormat(IntEnum):
     """enum mrc_nscc_format."""
 
@@ -451,6 +478,84 @@ class AckPathEv(Structure):
         ("is_good", c_uint32),
         ("probe", c_uint32),
         ("probed", c_uint32),
+    )
+
+
+class ApplicationReply(Structure):
+    """struct mrc_application_reply, 216 bytes."""
+
+    error: int
+    version: int
+    host_index: int
+    qp_count: int
+    pmtu_bytes: int
+    ring_bytes: int
+    inner_prefix: int
+    memory_bytes: int
+    qpn: int
+    r_key: int
+    offset: int
+    window_packets: int
+    text: "Array[c_uint8]"
+
+    _fields_ = (
+        ("error", c_uint32),
+        ("version", c_uint32),
+        ("host_index", c_uint32),
+        ("qp_count", c_uint32),
+        ("pmtu_bytes", c_uint32),
+        ("ring_bytes", c_uint32),
+        ("inner_prefix", c_uint64),
+        ("memory_bytes", c_uint64),
+        ("qpn", c_uint32),
+        ("r_key", c_uint32),
+        ("offset", c_uint32),
+        ("window_packets", c_uint32),
+        ("text", (c_uint8 * 160)),
+    )
+
+
+class ApplicationRequest(Structure):
+    """struct mrc_application_request, 48 bytes."""
+
+    verb: int
+    qpn: int
+    address: int
+    length: int
+    r_key: int
+    is_remote_writable: int
+    state: int
+    peer_host: int
+    peer_qpn: int
+    psn: int
+
+    _fields_ = (
+        ("verb", c_uint32),
+        ("qpn", c_uint32),
+        ("address", c_uint64),
+        ("length", c_uint64),
+        ("r_key", c_uint32),
+        ("is_remote_writable", c_uint32),
+        ("state", c_uint32),
+        ("peer_host", c_uint32),
+        ("peer_qpn", c_uint32),
+        ("psn", c_uint32),
+    )
+
+
+class Arrival(Structure):
+    """struct mrc_arrival, 16 bytes."""
+
+    number: int
+    immediate: int
+    length: int
+    pad0: int
+
+    _fields_ = (
+        ("number", c_uint32),
+        ("immediate", c_uint32),
+        ("length", c_uint32),
+        ("pad0", c_uint32),
     )
 
 
@@ -1871,18 +1976,22 @@ class RcQp(Structure):
 
 
 class Region(Structure):
-    """struct mrc_region, 16 bytes."""
+    """struct mrc_region, 24 bytes."""
 
     r_key: int
     is_remote_writable: int
     offset: int
     length: int
+    base: int
+    pad0: int
 
     _fields_ = (
         ("r_key", c_uint32),
         ("is_remote_writable", c_uint32),
         ("offset", c_uint32),
         ("length", c_uint32),
+        ("base", c_uint32),
+        ("pad0", c_uint32),
     )
 
 
@@ -1989,7 +2098,7 @@ class VirtualTotals(Structure):
 
 
 class Work(Structure):
-    """struct mrc_work, 48 bytes."""
+    """struct mrc_work, 52 bytes."""
 
     id: int
     length: int
@@ -2003,6 +2112,7 @@ class Work(Structure):
     stop: int
     has_immediate: int
     immediate: int
+    is_completed: int
 
     _fields_ = (
         ("id", c_uint32),
@@ -2017,22 +2127,29 @@ class Work(Structure):
         ("stop", c_uint32),
         ("has_immediate", c_uint32),
         ("immediate", c_uint32),
+        ("is_completed", c_uint32),
     )
 
 
 class WorkRing(Structure):
-    """struct mrc_work_ring, 3088 bytes."""
+    """struct mrc_work_ring, 5400 bytes."""
 
     tail: int
     receive_tail: int
     turn: int
+    notify: int
+    failure: int
     pad0: int
+    arrivals: "Array[Arrival]"
     entries: "Array[Work]"
 
     _fields_ = (
         ("tail", c_uint32),
         ("receive_tail", c_uint32),
         ("turn", c_uint32),
+        ("notify", c_uint32),
+        ("failure", c_uint32),
         ("pad0", c_uint32),
+        ("arrivals", (Arrival * 128)),
         ("entries", (Work * 64)),
     )

@@ -10,6 +10,7 @@ from typing import Any
 from agents.abi import Event
 from agents.clock import monotonic_ns
 from agents.errors import TestbedError, UsageError
+from agents.nic.application_link import ApplicationLink
 from agents.nic.arguments import check_arguments
 from agents.nic.carrier import CarrierWatch
 from agents.nic.config import AgentConfig
@@ -56,6 +57,7 @@ class NicAgent:
         self._path_probes = PathProbes(self._device)
         self._reactions = Reactions(config, self._device, self._publish, self._path_probes.answered)
         self._verbs = self._reactions.verbs
+        self._applications = ApplicationLink(self._reactions, self._device, self._arm)
         self._async_verbs: dict[str, Callable[..., Awaitable[Any]]] = {
             name: each
             for holder in (self, self._verbs)
@@ -83,6 +85,7 @@ class NicAgent:
             self._serve, path=str(self._config.socket), limit=_LINE_BYTES_MAX
         )
         self._config.socket.chmod(0o600)
+        self._applications.start()
         _log.info("%s listens on %s", self._config.host, self._config.socket)
         try:
             on_ready()
@@ -95,6 +98,7 @@ class NicAgent:
             loop.remove_reader(self._carrier.socket.fileno())
             if self._timer is not None:
                 self._timer.cancel()
+            self._applications.close()
             self._verbs.close_streams()
             self._carrier.close()
             self._device.close()
@@ -212,6 +216,7 @@ class NicAgent:
         self._arm()
 
     def _publish(self, fields: dict[str, Any]) -> None:
+        self._applications.on_event(fields)
         listeners = [
             writer for writer, kinds in self._subscribers.items() if kinds is None or fields["event"] in kinds
         ]

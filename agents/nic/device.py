@@ -55,6 +55,7 @@ class NicDevice:
             self.regions = MappedArray(descriptor("regions"), Region)
             self.work = MappedArray(descriptor("work_ring"), WorkRing)
             self.memory = MappedMemory(descriptor("memory"))
+            self._shared = [descriptor("memory"), descriptor("work_ring")]
             qps = descriptor("qps")
             self.qps = ArrayMap(qps, Qp, locked=True)
             self.qp_count = int(map_info(qps).max_entries)
@@ -77,6 +78,17 @@ class NicDevice:
         events = RingBuffer(open_pinned_in(self._opened, self.pins, "nic_events"))
         self._opened.callback(events.close)
         return events
+
+    def application_descriptors(self) -> list[int]:
+        """What a program needs to use this NIC itself: the NIC's program, its memory, its work rings.
+
+        Raises:
+            TypeError: in virtual time, where no program runs.
+        """
+        descriptors = [self._program, *self._shared]
+        if not all(isinstance(each, int) for each in descriptors):
+            raise TypeError("a NIC in virtual time has no descriptors")
+        return [each for each in descriptors if isinstance(each, int)]
 
     def close(self) -> None:
         """Gives the descriptors up; the NIC goes on."""

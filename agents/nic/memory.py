@@ -10,15 +10,21 @@ from agents.nic.device import NicDevice
 
 _PAGE_BYTES = 4096
 _KEY_INDEX_BITS = 6
+_U32_MAX = 0xFFFFFFFF
+_ADDRESS_MAX = 1 << 57
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryRegion:
-    """A registered stretch: where it lies in the NIC's memory, how long it is, and its key."""
+    """A registered stretch: where it lies in the NIC's memory, how long it is, and its key.
+
+    `pages` are those that it holds in the NIC's memory, offset and length; regions may share them.
+    """
 
     offset: int
     length: int
     r_key: int
+    pages: tuple[int, int]
 
 
 class RegionTable:
@@ -33,6 +39,7 @@ class RegionTable:
         self._device = device
         self._lifetime_ns = lifetime_ns
         self._regions: dict[int, MemoryRegion] = {}
+        self._bases: dict[int, int] = {}  # virtual address of the first byte, by key
         self._retired: deque[tuple[int, int]] = deque()  # when, and which key
         self._are_runs_awaited = True
         for entry in device.regions:
@@ -46,23 +53,83 @@ class RegionTable:
         """
         if length < 1:
             raise UsageError(f"length: {length} bytes; at least 1 is accepted")
+        index = self._free_index()
+        offset = self._find_gap(length)
+        self._device.memory.view[offset : offset + length] = bytes(length)
+        return self._enter(index, offset, length, (offset, length))
+
+    def register_at(
+        self, address: int, length: int, *, is_remote_writable: bool, shared: MemoryRegion | None
+    ) -> MemoryRegion:
+        """A region that peers name by a virtual address of its first byte; its bytes stay as they are.
+
+        Args:
+            address: in a process that has mapped the region's pages.
+            length: bytes.
+            is_remote_writable: whether peers may write to it.
+            shared: a region registered likewise whose pages hold all of this one; None: new pages.
+
+        Raises:
+            UsageError: the NIC's memory, or its table of regions, has no room for it.
+        """
+        first = address // _PAGE_BYTES * _PAGE_BYTES
+        if length < 1 or not 0 < address <= _ADDRESS_MAX - length:
+            raise UsageError(f"address, length: {address:#x}, {length}; no such memory")
+        index = self._free_index()
+        if shared is None:
+            pages_bytes = -(-(address + length) // _PAGE_BYTES) * _PAGE_BYTES - first
+            pages = (self._find_gap(pages_bytes), pages_bytes)
+            offset = pages[0] + address - first
+        else:
+            pages = shared.pages
+            offset = shared.offset + address - self._bases[shared.r_key]
+            if not pages[0] <= offset <= offset + length <= pages[0] + pages[1]:
+                raise UsageError(f"address: {address:#x}; the pages of {shared.r_key:#x} do not hold it")
+        region = self._enter(
+            index, offset, length, pages, base=address & _U32_MAX, is_remote_writable=is_remote_writable
+        )
+        self._bases[region.r_key] = address
+        return region
+
+    def _enter(
+        self,
+        index: int,
+        offset: int,
+        length: int,
+        pages: tuple[int, int],
+        *,
+        base: int = 0,
+        is_remote_writable: bool = True,
+    ) -> MemoryRegion:
+        region = MemoryRegion(offset, length, self._draw_key(index), pages)
+        entry = self._device.regions[index]
+        entry.offset = offset
+        entry.length = length
+        entry.base = base
+        entry.is_remote_writable = is_remote_writable
+        entry.r_key = region.r_key
+        self._regions[index] = region
+        return region
+
+    def _free_index(self) -> int:
         index = next((i for i in range(len(self._device.regions)) if i not in self._regions), None)
         if index is None:
             raise UsageError(f"all {len(self._device.regions)} memory regions are in use")
-        offset = self._find_gap(length)
-        r_key = self._draw_key(index)
         if not self._are_runs_awaited:
             # A CPU may still be placing a packet in a region that was here.
             self._device.await_runs()
             self._are_runs_awaited = True
-        region = MemoryRegion(offset, length, r_key)
-        self._device.memory.view[offset : offset + length] = bytes(length)
-        entry = self._device.regions[index]
-        entry.offset = offset
-        entry.length = length
-        entry.is_remote_writable = 1
-        entry.r_key = r_key
-        self._regions[index] = region
+        return index
+
+    def find(self, r_key: int) -> MemoryRegion:
+        """The region with a key.
+
+        Raises:
+            UsageError: there is none.
+        """
+        region = self._regions.get(r_key & (1 << _KEY_INDEX_BITS) - 1)
+        if region is None or region.r_key != r_key:
+            raise UsageError(f"no memory region has the key {r_key:#x}")
         return region
 
     def deregister(self, r_key: int) -> None:
@@ -71,11 +138,11 @@ class RegionTable:
         Raises:
             UsageError: there is no such key.
         """
+        self.find(r_key)
         index = r_key & (1 << _KEY_INDEX_BITS) - 1
-        if index not in self._regions or self._regions[index].r_key != r_key:
-            raise UsageError(f"no memory region has the key {r_key:#x}")
         self._device.regions[index].r_key = 0
         del self._regions[index]
+        self._bases.pop(r_key, None)
         self._retired.append((monotonic_ns(), r_key))
         self._are_runs_awaited = False
 
@@ -122,10 +189,10 @@ class RegionTable:
 
     def _find_gap(self, length: int) -> int:
         start = 0
-        for region in sorted(self._regions.values(), key=lambda region: region.offset):
-            if start + length <= region.offset:
+        for offset, bytes_there in sorted(region.pages for region in self._regions.values()):
+            if start + length <= offset:
                 return start
-            start = -(-(region.offset + region.length) // _PAGE_BYTES) * _PAGE_BYTES
+            start = -(-(offset + bytes_there) // _PAGE_BYTES) * _PAGE_BYTES
         if start + length > self._device.memory.length_bytes:
             free = max(0, self._device.memory.length_bytes - start)
             raise UsageError(

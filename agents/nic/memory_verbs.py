@@ -1,7 +1,5 @@
 """Verbs about memory: regions, and test patterns in them."""
 
-from dataclasses import asdict
-
 from agents.nic.nic_state import NicState
 from agents.nic.pattern import count_wrong, fill
 from agents.nic.verb import verb
@@ -17,7 +15,8 @@ class MemoryVerbs(NicState):
         Args:
             length: bytes, as far as the NIC's memory has room.
         """
-        return asdict(self._regions.register(length))
+        region = self._regions.register(length)
+        return {"offset": region.offset, "length": region.length, "r_key": region.r_key}
 
     @verb
     def deregister_memory(self, r_key: int) -> None:

@@ -1,5 +1,7 @@
 """What all verbs of one NIC work on: its maps, its memory regions, its QPs."""
 
+from ctypes import addressof, memset, sizeof
+
 from agents.abi import Qp, QpState, RcQp
 from agents.errors import UsageError
 from agents.nic.config import NicSettings
@@ -43,7 +45,18 @@ class NicState:
     def sending(self) -> list[int]:
         """Indices of the QPs in the NIC, of any transport, that have work under way."""
         queues = (*self._qps.values(), *self._rc_qps.values())
-        return [qp.index for qp in queues if qp.state == QpState.RTS and qp.posted]
+        return [
+            qp.index
+            for qp in queues
+            if qp.state == QpState.RTS and (qp.posted or self._device.work[qp.index].notify)
+        ]
+
+    def _empty_ring(self, index: int) -> None:
+        """Nothing is posted to a QP, and nothing has been; only its turn goes on."""
+        ring = self._device.work[index]
+        turn = ring.turn
+        memset(addressof(ring), 0, sizeof(ring))
+        ring.turn = turn
 
     def _queue(self, qpn: int) -> WorkQueue:
         """A QP of any transport."""

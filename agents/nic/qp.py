@@ -173,9 +173,9 @@ TRANSITIONS: Final = {
     "INIT": Transition(frozenset({QpState.RESET})),
     "RTR": Transition(
         frozenset({QpState.INIT}),
-        frozenset({"peer_qpn", "peer_first_psn", "mpr_dest", "max_wimm_dest", "dynamic_mpr"}),
+        frozenset({"peer_host", "peer_qpn", "peer_first_psn", "mpr_dest", "max_wimm_dest", "dynamic_mpr"}),
     ),
-    "RTS": Transition(frozenset({QpState.RTR}), frozenset({"mpr", "max_wimm"})),
+    "RTS": Transition(frozenset({QpState.RTR}), frozenset({"mpr", "max_wimm", "first_psn"})),
     "ERROR": Transition(_ALIVE),
 }
 

@@ -115,15 +115,19 @@ class QueuePairVerbs(CcProfileVerbs):
         checked.check(self._device.config)
         qp = QueuePair(self.numbers.take(), checked)
         index = qp.index
-        self._device.work[index].tail = 0
-        self._device.work[index].receive_tail = 0
+        self._empty_ring(index)
         self._device.qps.write(index, build_qp(qp, self._device.config))
         qp.ev_profile = ev_profile
         self._qps[index] = qp
-        for place, ev in enumerate(checked.evs):
-            if self._denylist.covers(ev, peer_host) or (profile is not None and ev in profile.denied):
-                self._device.command(Command.DENY, index, place)
+        self._deny_paths(qp)
         return qp.qpn
+
+    def _deny_paths(self, qp: QueuePair) -> None:
+        """Takes EVs of a QP that the kernel has just been given out of use, as denylist and profile say."""
+        denied = self._profiles[qp.ev_profile].denied if qp.ev_profile is not None else set()
+        for place, ev in enumerate(qp.attributes.evs):
+            if self._denylist.covers(ev, qp.attributes.peer_host) or ev in denied:
+                self._device.command(Command.DENY, qp.index, place)
 
     def _byte_time_ps(self, peer_host: int) -> int:
         hosts_per_t0 = self._device.config.hosts_per_t0
@@ -159,8 +163,8 @@ class QueuePairVerbs(CcProfileVerbs):
                 to do completes as flushed. RESET, from any. INIT, from RESET: as new, with
                 another number and another first PSN, for packets of its last connection may be on their way.
             attributes: to RTR `peer_qpn` and `peer_first_psn`, and where they differ from what the QP was
-                created with `mpr_dest`, `max_wimm_dest` and `dynamic_mpr`; to RTS `mpr` and `max_wimm`
-                likewise.
+                created with `peer_host`, `mpr_dest`, `max_wimm_dest` and `dynamic_mpr`; to RTS `mpr`,
+                `max_wimm` and `first_psn` likewise.
         """
         qp = self._find(qpn)
         self._check_transition(qp, state, attributes)
@@ -170,7 +174,7 @@ class QueuePairVerbs(CcProfileVerbs):
         elif target == QpState.RTS:
             qp.attributes = changed = qp.attributes.changed(attributes)
             changed.check(self._device.config)
-            self._command(Command.RTS, qp, changed.mpr * Limit.MPR_UNIT, changed.max_wimm)
+            self._command(Command.RTS, qp, changed.mpr * Limit.MPR_UNIT, changed.max_wimm, changed.first_psn)
         elif target == QpState.ERROR:
             self._command(Command.ERROR, qp)
         else:
@@ -179,8 +183,7 @@ class QueuePairVerbs(CcProfileVerbs):
                 qp.attributes = qp.attributes.changed({"first_psn": draw_psn(), "peer_first_psn": None})
             value = build_qp(qp, self._device.config)
             value.state = target
-            self._device.work[qp.index].tail = 0
-            self._device.work[qp.index].receive_tail = 0
+            self._empty_ring(qp.index)
             self._device.qps.write(qp.index, value)
             qp.forget_work()
         qp.state = target
@@ -204,11 +207,16 @@ class QueuePairVerbs(CcProfileVerbs):
         changed = qp.attributes.changed(attributes)
         require_peer_first_psn(qp.qpn, changed.peer_first_psn)
         changed.check(self._device.config)
+        is_other_peer = changed.peer_host != qp.attributes.peer_host
+        if is_other_peer:
+            changed = changed.changed({"byte_time_ps": self._byte_time_ps(changed.peer_host)})
         qp.attributes = changed
         value = build_qp(qp, self._device.config)
         value.peer_qpn = peer_qpn
         value.state = QpState.RTR
         self._device.qps.write(qp.index, value)
+        if is_other_peer:
+            self._deny_paths(qp)
 
     def _command(self, command: Command, qp: QueuePair, *arguments: int) -> None:
         if not self._device.command(command, qp.index, *arguments):

@@ -51,8 +51,7 @@ class RcVerbs(QueuePairVerbs):
         )
         checked.check(self._device.config)
         qp = RcQueuePair(self.numbers.take(), checked)
-        ring = self._device.work[qp.index]
-        ring.tail = ring.receive_tail = 0
+        self._empty_ring(qp.index)
         self._device.rc_qps.write(qp.index, build_rc_qp(qp, self._device.config, monotonic_ns()))
         self._device.reliable_connections.add(qp.index)
         self._rc_qps[qp.index] = qp

@@ -7,6 +7,7 @@ no I/O of its own; the daemon does both. docs/reference/verbs.md describes each.
 from collections.abc import Callable
 from typing import Any
 
+from agents.nic.application_verbs import ApplicationVerbs
 from agents.nic.config import NicSettings
 from agents.nic.device import NicDevice
 from agents.nic.ev_verbs import EvVerbs
@@ -17,11 +18,10 @@ from agents.nic.path_watch import PathWatch
 from agents.nic.profile_verbs import ProfileVerbs
 from agents.nic.stream_verbs import StreamVerbs
 from agents.nic.verb import all_verbs, verb
-from agents.nic.work_verbs import WorkVerbs
 
 
 class Verbs(
-    MemoryVerbs, StreamVerbs, WorkVerbs, EvVerbs, LinkProbeVerbs, ProfileVerbs, PathWatch, KernelEvents
+    MemoryVerbs, StreamVerbs, ApplicationVerbs, EvVerbs, LinkProbeVerbs, ProfileVerbs, PathWatch, KernelEvents
 ):
     """All of them, over one state.
 

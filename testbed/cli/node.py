@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -16,6 +17,7 @@ from testbed.fabric.live import Lab
 from testbed.fabric.log_file import log_lines
 from testbed.fabric.node_entry import enter_command
 from testbed.fabric.process import marked_environment
+from testbed.fabric.rdma import rdma_command, rdma_environment
 from testbed.fabric.repair import Repair
 from testbed.faults.attendance import hosts_under_faults, repair_faults
 
@@ -34,6 +36,9 @@ def execute(
     settings: Settings,
     node: Annotated[str, typer.Argument(autocompletion=nodes, help="Name of a switch or host.")],
     arguments: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="Program and arguments.")],
+    rdma: Annotated[
+        bool, typer.Option("--rdma", help="Its RDMA device mrc0 is the host's NIC; hosts have names.")
+    ] = False,
 ) -> int:
     """Run a program inside a node; its exit status becomes ours.
 
@@ -41,12 +46,19 @@ def execute(
 
       mrc-testbed exec h0 -- ip -br link
       mrc-testbed exec p0-t0-0 -- bpftool net
+      mrc-testbed exec h1 --rdma -- ib_write_bw -d mrc0 &
+      mrc-testbed exec h0 --rdma -- ib_write_bw -d mrc0 h1
     """
-    with lab.attach(settings.name) as attached:
-        name = attached.clos.node(node).name
-        container = attached.state.containers.get(name)
-        enter = enter_command(attached.name, name, container.pid if container else None)
-    return subprocess.run([*enter, *arguments], env=marked_environment(settings.name), check=False).returncode
+    environment = marked_environment(settings.name)
+    with ExitStack() as stack:
+        with lab.attach(settings.name) as attached:
+            name = attached.clos.node(node).name
+            container = attached.state.containers.get(name)
+            enter = enter_command(attached.name, name, container.pid if container else None)
+            if rdma:
+                enter += stack.enter_context(rdma_command(attached, name))
+                environment |= rdma_environment()
+        return subprocess.run([*enter, *arguments], env=environment, check=False).returncode
 
 
 def logs(

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from ipaddress import IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from typing import Self
 
 from testbed.errors import FabricError
@@ -49,6 +49,7 @@ class _Link(IntEnum):
     ADDRESS = 1
     IFNAME = 3
     MTU = 4
+    MASTER = 10
     LINKINFO = 18
     NET_NS_FD = 28
     NUM_TX_QUEUES = 31
@@ -226,6 +227,30 @@ def create_veth(what: str, near: VethEnd, far: VethEnd, mtu_bytes: int) -> Reque
     return Request(f"create link {what}", _Message.NEWLINK, _NLM_F_CREATE | _NLM_F_EXCL, body)
 
 
+def create_bridge(interface: str, mac: bytes) -> Request:
+    """A bridge in the socket's namespace, down; one that exists is success.
+
+    Args:
+        interface: its name.
+        mac: its MAC address, 6 bytes.
+    """
+    info_kind = 1
+    body = (
+        _IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
+        + _text(_Link.IFNAME, interface)
+        + attribute(_Link.ADDRESS, mac)
+        + attribute(_Link.LINKINFO, _text(info_kind, "bridge"))
+    )
+    there = frozenset({errno.EEXIST})
+    return Request(f"create bridge {interface}", _Message.NEWLINK, _NLM_F_CREATE | _NLM_F_EXCL, body, there)
+
+
+def set_master(what: str, ifindex: int, bridge_ifindex: int) -> Request:
+    """Makes an interface a port of a bridge."""
+    body = _IFINFO.pack(socket.AF_UNSPEC, 0, ifindex, 0, 0) + _u32(_Link.MASTER, bridge_ifindex)
+    return Request(f"make {what} a port of the bridge", _Message.NEWLINK, 0, body)
+
+
 def set_link_up(what: str, ifindex: int, *, is_up: bool) -> Request:
     """Raises or lowers an interface; the far end of a veth pair sees its carrier come or go."""
     iff_up = 1
@@ -266,10 +291,11 @@ def limit_rate(what: str, ifindex: int, rate_bps: int, *, overhead_bytes: int, b
     return Request(f"limit {what}", _Message.NEWQDISC, _NLM_F_CREATE | _NLM_F_REPLACE, body)
 
 
-def add_address(what: str, ifindex: int, address: IPv6Address, prefix_length: int) -> Request:
-    """Adds an IPv6 address, usable at once: duplicate address detection would hold it back for a second."""
+def add_address(what: str, ifindex: int, address: IPv4Address | IPv6Address, prefix_length: int) -> Request:
+    """Adds an address, usable at once: duplicate address detection would hold it back for a second."""
     ifa_address, ifa_local, ifa_f_nodad = 1, 2, 0x02
-    head = struct.pack("=BBBBI", socket.AF_INET6, prefix_length, ifa_f_nodad, 0, ifindex)
+    family, flags = (socket.AF_INET6, ifa_f_nodad) if address.version == 6 else (socket.AF_INET, 0)
+    head = struct.pack("=BBBBI", family, prefix_length, flags, 0, ifindex)
     body = head + attribute(ifa_local, address.packed) + attribute(ifa_address, address.packed)
     flags = _NLM_F_CREATE | _NLM_F_REPLACE
     return Request(f"add address {address} to {what}", _Message.NEWADDR, flags, body)

@@ -52,6 +52,9 @@ struct mrc_region {
 	__u32 is_remote_writable;
 	__u32 offset; /* in the NIC's memory */
 	__u32 length;
+	__u32 base; /* 0: RETH.va counts from the region's start; else the low half of the virtual
+		       address there, and the low half of RETH.va is one too */
+	__u32 pad0;
 };
 
 /* A path of the NIC: what one QP finds out about it is known to all that share it. */
@@ -103,8 +106,21 @@ enum mrc_kick_mode {
 	MRC_KICK_LINK_PROBE = 4, /* repeat = probe_count: the paths from probe_cursor on */
 };
 
+/*
+ * A frame of a live run that begins so asks for a packet of the QP it names, whatever `kick` says:
+ * applications ring without waiting for each other, or for the agent.
+ */
+enum mrc_doorbell_format {
+	MRC_DOORBELL_MAGIC = 0x6c6c6562, /* "bell": as a MAC address, no port has it */
+};
+
+struct mrc_doorbell {
+	__u32 magic;
+	__u32 qp_index;
+};
+
 enum mrc_command {
-	MRC_COMMAND_RTS = 0,   /* RTR to RTS; argument: mpr_psns, max_wimm */
+	MRC_COMMAND_RTS = 0,   /* RTR to RTS; argument: mpr_psns, max_wimm, first PSN */
 	MRC_COMMAND_ERROR = 1, /* any state to ERROR */
 	MRC_COMMAND_DENY = 2,  /* argument: EV index */
 	MRC_COMMAND_ALLOW = 3, /* argument: EV index */

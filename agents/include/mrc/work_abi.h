@@ -25,6 +25,22 @@ struct mrc_work {
 	__u32 stop; /* user space sets it to end the request before its last iteration */
 	__u32 has_immediate;
 	__u32 immediate;
+	__u32 is_completed; /* set by BPF */
+};
+
+/* Whether events report completions and arrivals of a QP; BPF also writes both into its ring. */
+enum mrc_notify {
+	MRC_NOTIFY_ALWAYS = 0,
+	MRC_NOTIFY_NEVER = 1,
+	MRC_NOTIFY_ARMED = 2, /* the next one only: BPF makes it NEVER */
+};
+
+/* A WRITE with immediate that has been delivered. */
+struct mrc_arrival {
+	__u32 number; /* from 1; stored last */
+	__u32 immediate;
+	__u32 length;
+	__u32 pad0;
 };
 
 /* work_ring[qp index], mmapable array: user space fills entries, then stores the new tail. */
@@ -32,7 +48,10 @@ struct mrc_work_ring {
 	__u32 tail;	    /* free-running */
 	__u32 receive_tail; /* receives posted for WRITEs with immediate; free-running */
 	__u32 turn;	    /* of the last QP here: it outlives the agent, as packets do */
+	__u32 notify;	    /* enum mrc_notify */
+	__u32 failure;	    /* 1 + enum mrc_status of a QP in ERROR, written by the agent; 0 */
 	__u32 pad0;
+	struct mrc_arrival arrivals[MRC_WIMM_MAX]; /* by number % MRC_WIMM_MAX */
 	struct mrc_work entries[MRC_WORK_RING];
 };
 

@@ -135,7 +135,8 @@ __noinline int ctrl_set_penalty(__u32 qp_index, __u32 penalty)
 	return 1;
 }
 
-__noinline int ctrl_set_qp_state(__u32 qp_index, __u32 to, __u32 mpr_psns, __u32 max_wimm)
+__noinline int ctrl_set_qp_state(__u32 qp_index, __u32 to, __u32 mpr_psns, __u32 max_wimm,
+				 __u32 first_psn)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 	__u32 from, is_changed = 0;
@@ -149,6 +150,9 @@ __noinline int ctrl_set_qp_state(__u32 qp_index, __u32 to, __u32 mpr_psns, __u32
 	} else if (from == MRC_QP_RTR && mpr_psns && mpr_psns <= MRC_PSN_RING) {
 		qp->mpr_psns = mpr_psns;
 		qp->max_wimm = max_wimm;
+		qp->next_psn = first_psn;
+		qp->una_psn = first_psn;
+		qp->peer_cack_next = first_psn;
 		is_changed = 1;
 	}
 	if (is_changed)
@@ -165,11 +169,11 @@ static __always_inline int ctrl_run(struct mrc_kick *request)
 
 	switch (request->command) {
 	case MRC_COMMAND_RTS:
-		request->result =
-		    ctrl_set_qp_state(qp_index, MRC_QP_RTS, argument, request->argument[1]);
+		request->result = ctrl_set_qp_state(qp_index, MRC_QP_RTS, argument,
+						    request->argument[1], request->argument[2]);
 		break;
 	case MRC_COMMAND_ERROR:
-		request->result = ctrl_set_qp_state(qp_index, MRC_QP_ERROR, 0, 0);
+		request->result = ctrl_set_qp_state(qp_index, MRC_QP_ERROR, 0, 0, 0);
 		break;
 	case MRC_COMMAND_DENY:
 	case MRC_COMMAND_ALLOW:

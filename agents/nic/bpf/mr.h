@@ -25,6 +25,8 @@ static __always_inline __s64 mr_check(__u32 r_key, __u64 va, __u32 length)
 		nic_count(MRC_NC_DROP_R_KEY, 1);
 		return -1;
 	}
+	if (region->base)
+		va = (__u32)va - region->base;
 	if (va > region->length || length > region->length - va) {
 		nic_count(MRC_NC_DROP_BOUNDS, 1);
 		return -1;

@@ -40,15 +40,37 @@ enum nic_transport {
 	NIC_TRANSPORT_RC = 0,
 };
 
+/* The frame becomes a packet of the QP, if it has one to send. */
+static __always_inline int on_transmit(__u32 qp_index, struct tx_desc *desc)
+{
+	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
+
+	if (!qp)
+		return XDP_DROP;
+	desc->now_ns = bpf_ktime_get_ns();
+	desc->model_ns = desc->now_ns;
+	if (qp->is_tlp_due)
+		tlp_retransmit(qp_index, desc->now_ns);
+	if (!build_next_packet(qp_index)) {
+		qp->is_kick_pending = 0;
+		return XDP_DROP;
+	}
+	nic_count(MRC_NC_KICK_PACKETS, 1);
+	return NIC_TX_DATA;
+}
+
 static __always_inline int on_kick(struct xdp_md *ctx)
 {
 	struct mrc_kick *request = lookup0(&kick);
+	struct mrc_doorbell *doorbell = frame_head(ctx, sizeof(*doorbell));
 	struct tx_desc *desc = lookup0(&tx_descs);
 	struct mrc_qp *qp;
 	__u32 qp_index;
 
 	if (!request || !desc)
 		return XDP_DROP;
+	if (doorbell && doorbell->magic == MRC_DOORBELL_MAGIC)
+		return on_transmit(doorbell->qp_index, desc);
 	if (request->mode == MRC_KICK_PROBE)
 		return send_probe(ctx);
 	if (request->mode == MRC_KICK_COMMAND)
@@ -66,16 +88,7 @@ static __always_inline int on_kick(struct xdp_md *ctx)
 	qp->is_kick_pending = request->frames_left != 0;
 	if (!request->frames_left)
 		rto_timer_check(qp_index);
-	desc->now_ns = bpf_ktime_get_ns();
-	desc->model_ns = desc->now_ns;
-	if (qp->is_tlp_due)
-		tlp_retransmit(qp_index, desc->now_ns);
-	if (!build_next_packet(qp_index)) {
-		qp->is_kick_pending = 0;
-		return XDP_DROP;
-	}
-	nic_count(MRC_NC_KICK_PACKETS, 1);
-	return NIC_TX_DATA;
+	return on_transmit(qp_index, desc);
 }
 
 static __always_inline int on_frame(struct xdp_md *ctx)

@@ -11,6 +11,7 @@
 #include "ack_path.h"
 #include "nic_action.h"
 #include "nic_maps.h"
+#include "work.h"
 
 enum {
 	ACK_OFFSET_MIN = -32768,
@@ -228,7 +229,7 @@ __noinline int deliver_immediate(__u32 qp_index)
 	bpf_spin_unlock(&qp->lock);
 	if (!number)
 		return 0;
-	nic_event(MRC_EVENT_RECEIVE, qp_index, number, entry.immediate, entry.length);
+	report_arrival(qp_index, number, entry.immediate, entry.length);
 	return 1;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * From work requests to what packets carry, and back to completions: the same for the QPs of every
- * transport. All functions run under the QP's lock but report_completion().
+ * transport. All functions run under the QP's lock but those that report.
  */
 #ifndef MRC_WORK_H
 #define MRC_WORK_H
@@ -119,7 +119,21 @@ static __always_inline void work_reap(struct mrc_work_cursor *cursor, struct rea
 	cursor->head++;
 }
 
-/* Reports a completed work request to the agent. */
+/*
+ * Whether an event is to say what the ring says since the last atomic operation, which is a full
+ * barrier: who arms a ring and finds nothing new in it gets an event.
+ */
+static __always_inline int is_event_wanted(struct mrc_work_ring *ring)
+{
+	__u32 notify = ring->notify;
+
+	if (notify == MRC_NOTIFY_ARMED)
+		return __sync_val_compare_and_swap(&ring->notify, notify, MRC_NOTIFY_NEVER) ==
+		       notify;
+	return notify == MRC_NOTIFY_ALWAYS;
+}
+
+/* Reports a completed work request to its poster. */
 static __noinline int report_completion(__u32 qp_index, __u32 index, __u32 iterations)
 {
 	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);
@@ -128,8 +142,29 @@ static __noinline int report_completion(__u32 qp_index, __u32 index, __u32 itera
 	if (!ring)
 		return 0;
 	work = &ring->entries[index & (MRC_WORK_RING - 1)];
+	__sync_lock_test_and_set(&work->is_completed, 1);
+	if (!is_event_wanted(ring))
+		return 0;
 	return nic_event(MRC_EVENT_COMPLETION, qp_index, work->id, iterations,
 			 (__u64)MRC_STATUS_SUCCESS << 32 | work->length);
+}
+
+/* Reports a WRITE with immediate to whoever posted the receive. */
+static __noinline __attribute__((unused)) int report_arrival(__u32 qp_index, __u32 number,
+							     __u32 immediate, __u32 length)
+{
+	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, &qp_index);
+	struct mrc_arrival *arrival;
+
+	if (!ring)
+		return 0;
+	arrival = &ring->arrivals[number & (MRC_WIMM_MAX - 1)];
+	arrival->immediate = immediate;
+	arrival->length = length;
+	__sync_lock_test_and_set(&arrival->number, number);
+	if (!is_event_wanted(ring))
+		return 0;
+	return nic_event(MRC_EVENT_RECEIVE, qp_index, number, immediate, length);
 }
 
 #endif

@@ -122,7 +122,7 @@ class PlainDevice:
             self.qps.write(qp_index, qp)
             return True
         if command == Command.RTS and qp.state == QpState.RTR:
-            qp.state, (qp.mpr_psns, qp.max_wimm) = QpState.RTS, arguments
+            qp.state, (qp.mpr_psns, qp.max_wimm, qp.next_psn) = QpState.RTS, arguments
         elif command == Command.ERROR and qp.state not in {QpState.RESET, QpState.ERROR}:
             qp.state = QpState.ERROR
         else:

@@ -1,0 +1,278 @@
+"""The socket of a NIC agent for applications, and what it answers there.
+
+It has an abstract name, so every process in the host's network namespace can connect, whoever its user is,
+and nobody outside can. What comes in is checked: an application may only reach its own QPs and regions.
+
+Source: agents/include/mrc/application_abi.h.
+"""
+
+import asyncio
+import contextlib
+import errno
+import logging
+import socket
+from collections.abc import Callable
+from ctypes import sizeof
+from typing import Any, Final
+
+from agents.abi import (
+    ApplicationLimit,
+    ApplicationReply,
+    ApplicationRequest,
+    ApplicationVerb,
+    Limit,
+    Notify,
+    QpState,
+    WorkRing,
+)
+from agents.errors import TestbedError, UsageError
+from agents.nic.device import NicDevice
+from agents.nic.reactions import ClientResources, Reactions
+from agents.nic.work_queue import qp_index
+
+_log = logging.getLogger(__name__)
+SOCKET_NAME: Final = b"\0mrc-testbed-nic"
+CONNECTIONS_MAX: Final = 64
+CHANNELS_MAX: Final = 64
+_STATES: Final = (QpState.RTR, QpState.RTS, QpState.ERROR)
+
+
+class _Application:
+    """One connection: what it owns, and the sockets that wake it."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.owned = ClientResources()
+        self.channels: list[socket.socket] = []
+
+    def wake(self) -> None:
+        """A byte to each completion channel; one that is full has enough of them."""
+        for channel in self.channels:
+            with contextlib.suppress(BlockingIOError, ConnectionError):
+                channel.send(b"1")
+
+    def close(self) -> None:
+        """Ends the connection."""
+        for each in (*self.channels, self.connection):
+            each.close()
+
+
+class ApplicationLink:
+    """The agent's end of all applications' connections.
+
+    Args:
+        reactions: of the agent.
+        device: its NIC.
+        arm: called after anything that may change when the agent is next due.
+    """
+
+    def __init__(self, reactions: Reactions, device: NicDevice, arm: Callable[[], None]) -> None:
+        self._reactions = reactions
+        self._device = device
+        self._arm = arm
+        self._applications: dict[int, _Application] = {}
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
+
+    def start(self) -> None:
+        """Listens from now on."""
+        try:
+            self._listener.bind(SOCKET_NAME)
+        except OSError as error:
+            _log.warning("no applications are served: %s", error.strerror)
+            return
+        self._listener.listen()
+        asyncio.get_running_loop().add_reader(self._listener.fileno(), self._on_connection)
+
+    def close(self) -> None:
+        """Ends all connections; the kernel ends their QPs, as it does when an agent is killed."""
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._listener.fileno())
+        self._listener.close()
+        for application in self._applications.values():
+            loop.remove_reader(application.connection.fileno())
+            application.close()
+        self._applications.clear()
+
+    def on_event(self, fields: dict[str, Any]) -> None:
+        """An event of the NIC, as subscribers get it: wakes the application whose QP it is of."""
+        qpn = fields.get("qpn")
+        kind = fields["event"]
+        if qpn is None or kind not in {"completion", "receive", "qp_state"}:
+            return
+        for application in self._applications.values():
+            if qpn in application.owned.qpns:
+                if kind == "qp_state":
+                    self._reactions.verbs.publish_failure(qpn, fields["status"])
+                self._reactions.verbs.forget_reports(qpn)
+                application.wake()
+
+    # -- connections --------------------------------------------------------------------------------
+
+    def _on_connection(self) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except BlockingIOError:
+            return  # it has gone
+        connection.setblocking(False)
+        application = _Application(connection)
+        reply = ApplicationReply(
+            version=ApplicationLimit.VERSION,
+            host_index=self._device.config.host_index,
+            qp_count=self._device.qp_count,
+            pmtu_bytes=Limit.PMTU_MAX,
+            ring_bytes=sizeof(WorkRing),
+            inner_prefix=self._device.config.inner_prefix,
+            memory_bytes=self._device.memory.length_bytes,
+        )
+        if len(self._applications) >= CONNECTIONS_MAX:
+            _refuse(reply, errno.EMFILE, f"{CONNECTIONS_MAX} applications use this NIC already")
+            self._send(application, reply, [])
+            application.close()
+            return
+        if self._send(application, reply, self._device.application_descriptors()):
+            self._applications[connection.fileno()] = application
+            asyncio.get_running_loop().add_reader(connection.fileno(), self._on_request, application)
+        else:
+            application.close()
+
+    def _send(self, application: _Application, reply: ApplicationReply, descriptors: list[int]) -> bool:
+        try:
+            socket.send_fds(application.connection, [bytes(reply)], descriptors)
+        except OSError as error:  # it is gone, or does not read
+            _log.info("an application does not take its reply: %s", error.strerror)
+            return False
+        return True
+
+    def _on_request(self, application: _Application) -> None:
+        try:
+            packet = application.connection.recv(sizeof(ApplicationRequest) + 1)
+        except BlockingIOError:
+            return
+        except OSError:
+            packet = b""
+        descriptors: list[socket.socket] = []
+        if len(packet) == sizeof(ApplicationRequest):
+            reply = self._carry_out(application, ApplicationRequest.from_buffer_copy(packet), descriptors)
+            is_sent = self._send(application, reply, [each.fileno() for each in descriptors])
+        else:
+            is_sent = False
+        for each in descriptors:
+            each.close()
+        if not is_sent:
+            self._end(application)
+        self._arm()
+
+    def _end(self, application: _Application) -> None:
+        asyncio.get_running_loop().remove_reader(application.connection.fileno())
+        del self._applications[application.connection.fileno()]
+        self._reactions.release(application.owned)
+        application.close()
+
+    # -- requests -----------------------------------------------------------------------------------
+
+    def _carry_out(
+        self, application: _Application, request: ApplicationRequest, descriptors: list[socket.socket]
+    ) -> ApplicationReply:
+        reply = ApplicationReply()
+        try:
+            match request.verb:
+                case ApplicationVerb.REGISTER:
+                    self._register(application.owned, request, reply)
+                case ApplicationVerb.DEREGISTER:
+                    self._check_key(application.owned, request.r_key)
+                    self._call("deregister_memory", {"r_key": request.r_key}, application.owned)
+                case ApplicationVerb.CREATE_QP:
+                    self._create_qp(application.owned, reply)
+                case ApplicationVerb.MODIFY_QP:
+                    self._modify_qp(application.owned, request, reply)
+                case ApplicationVerb.DESTROY_QP:
+                    self._check_qpn(application.owned, request.qpn)
+                    self._call("destroy_qp", {"qpn": request.qpn}, application.owned)
+                case ApplicationVerb.CREATE_CHANNEL:
+                    descriptors.append(self._create_channel(application))
+                case _:
+                    raise UsageError(f"verb: {request.verb}; no such verb")
+        except TestbedError as error:
+            _refuse(reply, errno.EINVAL, error.message)
+        except OSError as error:
+            _refuse(reply, error.errno or errno.EIO, str(error.strerror))
+        return reply
+
+    def _call(self, verb: str, arguments: dict[str, Any], owned: ClientResources) -> Any:
+        return self._reactions.call(verb, arguments, owned)
+
+    @staticmethod
+    def _check_qpn(owned: ClientResources, qpn: int) -> None:
+        if qpn not in owned.qpns:
+            raise UsageError(f"qpn: no QP {qpn} of this application")
+
+    @staticmethod
+    def _check_key(owned: ClientResources, r_key: int) -> None:
+        if r_key not in owned.r_keys:
+            raise UsageError(f"r_key: no region {r_key:#x} of this application")
+
+    def _register(self, owned: ClientResources, request: ApplicationRequest, reply: ApplicationReply) -> None:
+        if request.r_key:
+            self._check_key(owned, request.r_key)
+        try:
+            region = self._reactions.verbs.register_at(
+                request.address,
+                request.length,
+                is_remote_writable=bool(request.is_remote_writable),
+                shared_key=request.r_key,
+            )
+        except UsageError as error:
+            _refuse(reply, errno.ENOMEM, error.message)
+            return
+        owned.r_keys.add(region.r_key)
+        reply.r_key = region.r_key
+        reply.offset = region.offset
+
+    def _create_qp(self, owned: ClientResources, reply: ApplicationReply) -> None:
+        verbs = self._reactions.verbs
+        try:
+            # The peer becomes known on the way to RTR.
+            reply.qpn = self._call(
+                "create_qp",
+                {"peer_host": int(self._device.config.host_index), "evs": verbs.automatic_evs()},
+                owned,
+            )
+        except UsageError as error:
+            _refuse(reply, errno.ENOMEM, error.message)
+            return
+        self._device.work[qp_index(reply.qpn)].notify = Notify.NEVER
+
+    def _modify_qp(
+        self, owned: ClientResources, request: ApplicationRequest, reply: ApplicationReply
+    ) -> None:
+        self._check_qpn(owned, request.qpn)
+        if request.state not in _STATES:
+            raise UsageError(f"state: {request.state}; {', '.join(state.name for state in _STATES)}")
+        state = QpState(request.state)
+        arguments: dict[str, Any] = {"qpn": request.qpn, "state": state.name}
+        if state == QpState.RTR:
+            arguments |= {
+                "peer_host": request.peer_host,
+                "peer_qpn": request.peer_qpn,
+                "peer_first_psn": request.psn,
+            }
+        elif state == QpState.RTS:
+            arguments["first_psn"] = request.psn
+        self._call("modify_qp", arguments, owned)
+        reply.qpn = request.qpn
+        reply.window_packets = self._reactions.verbs.window_of(request.qpn)
+
+    @staticmethod
+    def _create_channel(application: _Application) -> socket.socket:
+        if len(application.channels) >= CHANNELS_MAX:
+            raise OSError(errno.EMFILE, f"{CHANNELS_MAX} completion channels are in use")
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        application.channels.append(ours)
+        return theirs
+
+
+def _refuse(reply: ApplicationReply, error: int, text: str) -> None:
+    reply.error = error
+    data = text.encode(errors="replace")[: ApplicationLimit.TEXT - 1]
+    reply.text[: len(data)] = list(data)

@@ -1,0 +1,51 @@
+"""What applications ask of the NIC by way of their verbs library: regions at virtual addresses, QPs without a
+peer.
+
+Source: agents/include/mrc/application_abi.h.
+"""
+
+from agents.abi import Limit, Status
+from agents.nic.ev_profile import EvProfile
+from agents.nic.memory import MemoryRegion
+from agents.nic.work_queue import qp_index
+from agents.nic.work_verbs import WorkVerbs
+
+_EVS_PER_PLANE = 32
+
+
+class ApplicationVerbs(WorkVerbs):
+    """What is not a verb of the agent's socket."""
+
+    def register_at(
+        self, address: int, length: int, *, is_remote_writable: bool, shared_key: int
+    ) -> MemoryRegion:
+        """A region of an application; *shared_key* is of one whose pages hold it, or 0.
+
+        Raises:
+            UsageError: it cannot be.
+        """
+        shared = self._regions.find(shared_key) if shared_key else None
+        return self._regions.register_at(
+            address, length, is_remote_writable=is_remote_writable, shared=shared
+        )
+
+    def automatic_evs(self) -> list[int]:
+        """EVs for a QP to any peer, spread over the uplinks of every plane."""
+        planes = int(self._device.config.plane_count)
+        profile = EvProfile("AUTO", min(_EVS_PER_PLANE, int(Limit.EV_MAX) // planes) * planes, planes)
+        profile.fill_auto(self._device.config.uplink_count)
+        return [ev for ev in profile.evs if ev is not None]
+
+    def window_of(self, qpn: int) -> int:
+        """Packets that a QP may have under way at most."""
+        return self._find(qpn).attributes.window_packets
+
+    def forget_reports(self, qpn: int) -> None:
+        """Drops completions and arrivals of a QP, which its application reads from the ring."""
+        queue = self._queue(qpn)
+        queue.completions.clear()
+        queue.arrivals.clear()
+
+    def publish_failure(self, qpn: int, status: str) -> None:
+        """Lets the application of a QP in ERROR see why it is."""
+        self._device.work[qp_index(qpn)].failure = Status[status.upper()] + 1

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/* The connection to the NIC agent: one packet out, one packet back. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include "verbs.h"
+
+enum {
+	HELLO_DESCRIPTORS = 3,
+	REPLY_TIMEOUT_SECONDS = 10,
+};
+
+void complain(const char *format, ...)
+{
+	va_list arguments;
+
+	fputs("mrc-testbed: ", stderr);
+	va_start(arguments, format);
+	vfprintf(stderr, format, arguments);
+	va_end(arguments);
+	fputc('\n', stderr);
+}
+
+/* Receives one reply and the descriptors that come with it; those that were wanted are there. */
+static int receive_reply(struct agent_link *link, struct mrc_application_reply *reply,
+			 int *descriptors, unsigned int wanted)
+{
+	char control[CMSG_SPACE(HELLO_DESCRIPTORS * sizeof(int))]
+	    __attribute__((aligned(sizeof(struct cmsghdr))));
+	struct iovec part = {reply, sizeof(*reply)};
+	struct msghdr message = {
+	    .msg_iov = &part,
+	    .msg_iovlen = 1,
+	    .msg_control = control,
+	    .msg_controllen = sizeof(control),
+	};
+	struct cmsghdr *header;
+	ssize_t length;
+
+	do
+		length = recvmsg(link->socket, &message, MSG_CMSG_CLOEXEC);
+	while (length < 0 && errno == EINTR);
+	if (length < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+		complain("the NIC agent does not respond within %d s", REPLY_TIMEOUT_SECONDS);
+		return ETIMEDOUT;
+	}
+	if (length <= 0) {
+		link->is_dead = 1;
+		return EIO;
+	}
+	if (length != sizeof(*reply)) {
+		complain("the NIC agent is of another version than this library");
+		return EPROTO;
+	}
+	reply->text[sizeof(reply->text) - 1] = 0;
+	if (reply->error || !wanted)
+		return reply->error;
+	header = CMSG_FIRSTHDR(&message);
+	if (!header || header->cmsg_type != SCM_RIGHTS ||
+	    header->cmsg_len != CMSG_LEN(wanted * sizeof(int)))
+		return EPROTO;
+	memcpy(descriptors, CMSG_DATA(header), wanted * sizeof(int));
+	return 0;
+}
+
+int link_open(struct agent_link *link)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct timeval timeout = {.tv_sec = REPLY_TIMEOUT_SECONDS};
+	const char *name = MRC_APPLICATION_SOCKET;
+	int descriptors[HELLO_DESCRIPTORS], error;
+
+	memset(link, 0, sizeof(*link));
+	pthread_mutex_init(&link->lock, NULL);
+	link->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (link->socket < 0)
+		return errno;
+	setsockopt(link->socket, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+	setsockopt(link->socket, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
+	memcpy(address.sun_path + 1, name, strlen(name)); /* abstract: its first byte is 0 */
+	if (connect(link->socket, (struct sockaddr *)&address,
+		    offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name))) {
+		error = errno;
+		close(link->socket);
+		return error;
+	}
+	error = receive_reply(link, &link->hello, descriptors, HELLO_DESCRIPTORS);
+	if (!error && (link->hello.version != MRC_APPLICATION_VERSION ||
+		       link->hello.ring_bytes != sizeof(struct mrc_work_ring))) {
+		complain("the lab is of another version than this library: restart its agents");
+		for (int i = 0; i < HELLO_DESCRIPTORS; i++)
+			close(descriptors[i]);
+		error = EPROTO;
+	}
+	if (error) {
+		if (link->hello.error)
+			complain("%s", (char *)link->hello.text);
+		close(link->socket);
+		return error;
+	}
+	link->program = descriptors[0];
+	link->memory = descriptors[1];
+	link->work_rings = descriptors[2];
+	return 0;
+}
+
+void link_close(struct agent_link *link)
+{
+	close(link->program);
+	close(link->memory);
+	close(link->work_rings);
+	close(link->socket);
+	pthread_mutex_destroy(&link->lock);
+}
+
+int link_call(struct agent_link *link, const struct mrc_application_request *request,
+	      struct mrc_application_reply *reply, int *descriptor)
+{
+	int error;
+
+	pthread_mutex_lock(&link->lock);
+	if (link->is_dead) {
+		error = EIO;
+	} else if (send(link->socket, request, sizeof(*request), MSG_NOSIGNAL) < 0) {
+		error = errno;
+		link->is_dead = error == EPIPE || error == ECONNRESET;
+	} else {
+		error = receive_reply(link, reply, descriptor, descriptor ? 1 : 0);
+		/* The reply may come later: it would be taken for that of another request. */
+		link->is_dead |= error == ETIMEDOUT || error == EPROTO;
+		if (error && !link->is_dead)
+			complain("%s", (char *)reply->text);
+	}
+	if (error && link->is_dead)
+		complain("the NIC agent is gone");
+	pthread_mutex_unlock(&link->lock);
+	return error;
+}
+
+/* Whether the agent still holds its end; does not block, nor takes a reply that another waits for.
+ */
+int link_is_alive(struct agent_link *link)
+{
+	char byte;
+
+	if (!link->is_dead && recv(link->socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) {
+		link->is_dead = 1;
+		complain("the NIC agent is gone; what was posted is flushed");
+	}
+	return !link->is_dead;
+}

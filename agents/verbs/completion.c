@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/* Completion queues, which are views of the QPs' work rings, and completion channels. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <mrc/nic_abi.h>
+#include "verbs.h"
+
+enum {
+	POLLS_PER_YIELD = 64,	    /* whoever is to complete the work may need this CPU */
+	POLLS_PER_LOOK = 64 * 1024, /* at whether the agent is still there */
+};
+
+static enum ibv_wc_status status_of(uint32_t failure)
+{
+	switch (failure - 1) {
+	case MRC_STATUS_REMOTE_ACCESS:
+		return IBV_WC_REM_ACCESS_ERR;
+	case MRC_STATUS_RETRY_EXCEEDED:
+		return IBV_WC_RETRY_EXC_ERR;
+	case MRC_STATUS_REMOTE_OPERATION:
+		return IBV_WC_REM_OP_ERR;
+	case MRC_STATUS_REMOTE_INVALID_REQUEST:
+		return IBV_WC_REM_INV_REQ_ERR;
+	default:
+		return IBV_WC_WR_FLUSH_ERR;
+	}
+}
+
+/* Whether the oldest request is done, one way or the other: *status says how. */
+static int is_send_due(struct queue_pair *queue_pair, enum ibv_wc_status *status)
+{
+	struct mrc_work *work = &queue_pair->ring->entries[queue_pair->done % MRC_WORK_RING];
+	uint32_t failure;
+
+	if (queue_pair->done == queue_pair->posted)
+		return 0;
+	*status = IBV_WC_SUCCESS;
+	if (queue_pair->done != queue_pair->handed &&
+	    __atomic_load_n(&work->is_completed, __ATOMIC_ACQUIRE))
+		return 1;
+	failure = queue_failure(queue_pair);
+	if (!failure && queue_pair->qp.state != IBV_QPS_ERR)
+		return 0;
+	*status = queue_pair->has_failed ? IBV_WC_WR_FLUSH_ERR : status_of(failure);
+	return 1;
+}
+
+/* Completions of requests, oldest first; returns how many were written. */
+static int take_sends(struct queue_pair *queue_pair, int count, struct ibv_wc *wc)
+{
+	enum ibv_wc_status status;
+	int taken = 0;
+
+	while (taken < count && is_send_due(queue_pair, &status)) {
+		struct request *request =
+		    &queue_pair->requests[queue_pair->done % queue_pair->capacity];
+
+		if (queue_pair->handed == queue_pair->done)
+			queue_pair->handed++; /* it never was in the ring */
+		queue_pair->done++;
+		if (status != IBV_WC_SUCCESS) {
+			queue_pair->has_failed = 1;
+			queue_pair->qp.state = IBV_QPS_ERR;
+		}
+		if (!request->is_signalled && status == IBV_WC_SUCCESS)
+			continue;
+		wc[taken++] = (struct ibv_wc){
+		    .wr_id = request->wr_id,
+		    .status = status,
+		    .opcode = IBV_WC_RDMA_WRITE,
+		    .byte_len = request->work.length,
+		    .qp_num = queue_pair->qp.qp_num,
+		};
+	}
+	if (queue_pair->handed != queue_pair->posted && !queue_failure(queue_pair))
+		queue_hand_over(queue_pair);
+	return taken;
+}
+
+/* The next WRITE with immediate, if it has arrived. */
+static const struct mrc_arrival *next_arrival(struct queue_pair *queue_pair)
+{
+	uint32_t number = queue_pair->received + 1;
+	struct mrc_arrival *arrival = &queue_pair->ring->arrivals[number % MRC_WIMM_MAX];
+
+	return __atomic_load_n(&arrival->number, __ATOMIC_ACQUIRE) == number ? arrival : NULL;
+}
+
+static int is_receive_due(struct queue_pair *queue_pair)
+{
+	return queue_pair->received != queue_pair->receive_posted &&
+	       (next_arrival(queue_pair) || queue_failure(queue_pair) ||
+		queue_pair->qp.state == IBV_QPS_ERR);
+}
+
+/* Completions of receives, oldest first; returns how many were written. */
+static int take_receives(struct queue_pair *queue_pair, int count, struct ibv_wc *wc)
+{
+	const struct mrc_arrival *arrival;
+	uint32_t offered;
+	int taken = 0;
+
+	while (taken < count && is_receive_due(queue_pair)) {
+		arrival = next_arrival(queue_pair);
+		wc[taken] = (struct ibv_wc){
+		    .wr_id =
+			queue_pair->receives[queue_pair->received % queue_pair->receive_capacity],
+		    .status = arrival ? IBV_WC_SUCCESS : IBV_WC_WR_FLUSH_ERR,
+		    .opcode = IBV_WC_RECV_RDMA_WITH_IMM,
+		    .qp_num = queue_pair->qp.qp_num,
+		    .src_qp = queue_pair->attr.dest_qp_num,
+		};
+		if (arrival) {
+			wc[taken].byte_len = arrival->length;
+			wc[taken].imm_data = htonl(arrival->immediate);
+			wc[taken].wc_flags = IBV_WC_WITH_IMM;
+		}
+		queue_pair->received++;
+		taken++;
+	}
+	if (taken) {
+		offered = queue_pair->receive_posted - queue_pair->received;
+		if (offered > MRC_WIMM_MAX)
+			offered = MRC_WIMM_MAX;
+		__atomic_store_n(&queue_pair->ring->receive_tail, queue_pair->received + offered,
+				 __ATOMIC_RELEASE);
+	}
+	return taken;
+}
+
+int poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc)
+{
+	struct completion_queue *queue = container_of(cq, struct completion_queue, cq);
+	struct device_context *device = device_of(cq->context);
+	struct queue_pair *queue_pair;
+	int taken = 0;
+
+	pthread_mutex_lock(&queue->lock);
+	pthread_mutex_lock(&device->lock);
+	for (queue_pair = device->queue_pairs; queue_pair && taken < count;
+	     queue_pair = queue_pair->next) {
+		pthread_mutex_lock(&queue_pair->lock);
+		if (queue_pair->qp.send_cq == cq)
+			taken += take_sends(queue_pair, count - taken, wc + taken);
+		if (queue_pair->qp.recv_cq == cq)
+			taken += take_receives(queue_pair, count - taken, wc + taken);
+		pthread_mutex_unlock(&queue_pair->lock);
+	}
+	pthread_mutex_unlock(&device->lock);
+	queue->empty_polls = taken ? 0 : queue->empty_polls + 1;
+	if (queue->empty_polls % POLLS_PER_LOOK == POLLS_PER_LOOK - 1)
+		link_is_alive(&device->link);
+	pthread_mutex_unlock(&queue->lock);
+	if (!taken && queue->empty_polls % POLLS_PER_YIELD == 0)
+		sched_yield();
+	return taken;
+}
+
+EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+				    struct ibv_comp_channel *channel, int vector)
+{
+	struct completion_queue *queue;
+
+	if (cqe < 1 || cqe > CQE_MAX || vector) {
+		errno = EINVAL;
+		return NULL;
+	}
+	queue = calloc(1, sizeof(*queue));
+	if (!queue)
+		return NULL;
+	pthread_mutex_init(&queue->lock, NULL);
+	queue->cq.context = context;
+	queue->cq.channel = channel;
+	queue->cq.cq_context = cq_context;
+	queue->cq.cqe = cqe;
+	pthread_mutex_init(&queue->cq.mutex, NULL);
+	pthread_cond_init(&queue->cq.cond, NULL);
+	if (channel)
+		channel->refcnt++;
+	return &queue->cq;
+}
+
+EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
+{
+	struct completion_queue *queue = container_of(cq, struct completion_queue, cq);
+
+	if (queue->users)
+		return EBUSY;
+	if (cq->channel)
+		cq->channel->refcnt--;
+	pthread_mutex_destroy(&queue->lock);
+	free(queue);
+	return 0;
+}
+
+/* ---- channels ---------------------------------------------------------------------------------
+ */
+
+EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
+{
+	struct mrc_application_request request = {.verb = MRC_APPLICATION_CREATE_CHANNEL};
+	struct ibv_comp_channel *channel = calloc(1, sizeof(*channel));
+	struct mrc_application_reply reply;
+	int error;
+
+	if (!channel)
+		return NULL;
+	error = link_call(&device_of(context)->link, &request, &reply, &channel->fd);
+	if (error) {
+		free(channel);
+		errno = error;
+		return NULL;
+	}
+	channel->context = context;
+	return channel;
+}
+
+EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+	if (channel->refcnt)
+		return EBUSY;
+	close(channel->fd);
+	free(channel);
+	return 0;
+}
+
+/* Has the NIC report the next completion or arrival of a QP. A full barrier. */
+static void arm(struct queue_pair *queue_pair)
+{
+	__atomic_exchange_n(&queue_pair->ring->notify, MRC_NOTIFY_ARMED, __ATOMIC_SEQ_CST);
+}
+
+/* Every event of the channel wakes it; whoever wants solicited ones alone gets more. */
+int req_notify_cq(struct ibv_cq *cq, int solicited_only __attribute__((unused)))
+{
+	struct completion_queue *queue = container_of(cq, struct completion_queue, cq);
+	struct device_context *device = device_of(cq->context);
+	struct queue_pair *queue_pair;
+
+	pthread_mutex_lock(&device->lock);
+	queue->is_armed = 1;
+	for (queue_pair = device->queue_pairs; queue_pair; queue_pair = queue_pair->next)
+		if (queue_pair->qp.send_cq == cq || queue_pair->qp.recv_cq == cq)
+			arm(queue_pair);
+	pthread_mutex_unlock(&device->lock);
+	return 0;
+}
+
+/* Whether a request that has a completion to come is done. */
+static int has_completion(struct queue_pair *queue_pair)
+{
+	enum ibv_wc_status status;
+
+	while (is_send_due(queue_pair, &status)) {
+		struct request *request =
+		    &queue_pair->requests[queue_pair->done % queue_pair->capacity];
+
+		if (request->is_signalled || status != IBV_WC_SUCCESS)
+			return 1;
+		queue_pair->done++;
+	}
+	if (queue_pair->handed != queue_pair->posted && !queue_failure(queue_pair))
+		queue_hand_over(queue_pair);
+	return 0;
+}
+
+/* An armed CQ of the channel that has something to poll; arms the QPs of the others again. */
+static struct completion_queue *find_ready(struct ibv_comp_channel *channel)
+{
+	struct device_context *device = device_of(channel->context);
+	struct completion_queue *ready = NULL;
+	struct queue_pair *each;
+
+	pthread_mutex_lock(&device->lock);
+	for (each = device->queue_pairs; each && !ready; each = each->next) {
+		struct completion_queue *sends =
+		    container_of(each->qp.send_cq, struct completion_queue, cq);
+		struct completion_queue *receives =
+		    container_of(each->qp.recv_cq, struct completion_queue, cq);
+		int has_sends = sends->cq.channel == channel && sends->is_armed;
+		int has_receives = receives->cq.channel == channel && receives->is_armed;
+
+		if (!has_sends && !has_receives)
+			continue;
+		arm(each);
+		pthread_mutex_lock(&each->lock);
+		if (has_sends && has_completion(each))
+			ready = sends;
+		else if (has_receives && is_receive_due(each))
+			ready = receives;
+		pthread_mutex_unlock(&each->lock);
+	}
+	if (ready)
+		ready->is_armed = 0;
+	pthread_mutex_unlock(&device->lock);
+	return ready;
+}
+
+EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
+{
+	struct completion_queue *ready;
+	ssize_t length;
+	char byte;
+
+	while (!(ready = find_ready(channel))) {
+		length = read(channel->fd, &byte, 1);
+		if (length < 0)
+			return -1;
+		if (!length) {
+			link_is_alive(&device_of(channel->context)->link);
+			ready = find_ready(channel);
+			if (ready)
+				break;
+			errno = EIO; /* nothing was posted, and nothing will come */
+			return -1;
+		}
+	}
+	*cq = &ready->cq;
+	*cq_context = ready->cq.cq_context;
+	return 0;
+}
+
+EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int count)
+{
+	pthread_mutex_lock(&cq->mutex);
+	cq->comp_events_completed += count;
+	pthread_mutex_unlock(&cq->mutex);
+}

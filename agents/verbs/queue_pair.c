@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/* Queue pairs: creating them, changing their state, ending them. */
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <mrc/qp_abi.h>
+#include "verbs.h"
+
+enum {
+	PSN_MASK = 0xffffff,
+	PLANES_MAX = 16, /* a GID may name any plane of the peer */
+};
+
+static uint32_t at_least_one(uint32_t count)
+{
+	return count ? count : 1;
+}
+
+static void free_queue_pair(struct queue_pair *queue_pair)
+{
+	if (queue_pair->inline_data)
+		region_free(queue_pair->inline_data, queue_pair->inline_bytes);
+	pthread_mutex_destroy(&queue_pair->lock);
+	free(queue_pair->requests);
+	free(queue_pair->receives);
+	free(queue_pair);
+}
+
+/* Queues of the size that was asked for, and memory for inline data; an errno value. */
+static int allocate_queues(struct device_context *device, struct queue_pair *queue_pair,
+			   struct ibv_qp_cap *cap)
+{
+	size_t inline_bytes;
+
+	if (cap->max_send_wr > QUEUE_MAX || cap->max_recv_wr > QUEUE_MAX || cap->max_send_sge > 1 ||
+	    cap->max_recv_sge > 1 || cap->max_inline_data > INLINE_MAX)
+		return EINVAL;
+	queue_pair->capacity = at_least_one(cap->max_send_wr);
+	queue_pair->receive_capacity = at_least_one(cap->max_recv_wr);
+	queue_pair->requests = calloc(queue_pair->capacity, sizeof(*queue_pair->requests));
+	queue_pair->receives = calloc(queue_pair->receive_capacity, sizeof(*queue_pair->receives));
+	if (!queue_pair->requests || !queue_pair->receives)
+		return ENOMEM;
+	inline_bytes = (size_t)queue_pair->capacity * cap->max_inline_data;
+	if (inline_bytes) {
+		queue_pair->inline_data =
+		    region_allocate(device, inline_bytes, &queue_pair->inline_bytes);
+		if (!queue_pair->inline_data)
+			return errno;
+	}
+	queue_pair->cap = *cap;
+	queue_pair->cap.max_send_wr = queue_pair->capacity;
+	queue_pair->cap.max_recv_wr = queue_pair->receive_capacity;
+	queue_pair->cap.max_send_sge = queue_pair->cap.max_recv_sge = 1;
+	return 0;
+}
+
+static void use_cq(struct ibv_cq *cq, int change)
+{
+	struct completion_queue *queue = container_of(cq, struct completion_queue, cq);
+
+	queue->users += change;
+}
+
+EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
+{
+	struct mrc_application_request request = {.verb = MRC_APPLICATION_CREATE_QP};
+	struct device_context *device = device_of(pd->context);
+	struct mrc_application_reply reply;
+	struct queue_pair *queue_pair;
+	int error;
+
+	if (init->srq || !init->send_cq || !init->recv_cq ||
+	    (init->qp_type != IBV_QPT_RC && init->qp_type != IBV_QPT_UC)) {
+		errno = init->qp_type == IBV_QPT_UD || init->srq ? EOPNOTSUPP : EINVAL;
+		return NULL;
+	}
+	queue_pair = calloc(1, sizeof(*queue_pair));
+	if (!queue_pair)
+		return NULL;
+	pthread_mutex_init(&queue_pair->lock, NULL);
+	error = allocate_queues(device, queue_pair, &init->cap);
+	if (!error)
+		error = link_call(&device->link, &request, &reply, NULL);
+	if (error) {
+		free_queue_pair(queue_pair);
+		errno = error;
+		return NULL;
+	}
+	init->cap = queue_pair->cap;
+	queue_pair->signals_all = init->sq_sig_all;
+	queue_pair->window_packets = 1;
+	queue_pair->ring =
+	    (struct mrc_work_ring *)(device->rings +
+				     device->ring_stride * (reply.qpn % (1U << MRC_QP_INDEX_BITS)));
+	queue_pair->qp = (struct ibv_qp){
+	    .context = pd->context,
+	    .qp_context = init->qp_context,
+	    .pd = pd,
+	    .send_cq = init->send_cq,
+	    .recv_cq = init->recv_cq,
+	    .qp_num = reply.qpn,
+	    .state = IBV_QPS_RESET,
+	    .qp_type = init->qp_type,
+	};
+	pthread_mutex_init(&queue_pair->qp.mutex, NULL);
+	pthread_cond_init(&queue_pair->qp.cond, NULL);
+	pthread_mutex_lock(&device->lock);
+	use_cq(init->send_cq, 1);
+	use_cq(init->recv_cq, 1);
+	queue_pair->next = device->queue_pairs;
+	device->queue_pairs = queue_pair;
+	pthread_mutex_unlock(&device->lock);
+	return &queue_pair->qp;
+}
+
+EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
+{
+	struct queue_pair *queue_pair = container_of(qp, struct queue_pair, qp), **link;
+	struct mrc_application_request request = {
+	    .verb = MRC_APPLICATION_DESTROY_QP,
+	    .qpn = qp->qp_num,
+	};
+	struct device_context *device = device_of(qp->context);
+	struct mrc_application_reply reply;
+
+	pthread_mutex_lock(&device->lock);
+	for (link = &device->queue_pairs; *link != queue_pair;)
+		link = &(*link)->next;
+	*link = queue_pair->next;
+	use_cq(qp->send_cq, -1);
+	use_cq(qp->recv_cq, -1);
+	pthread_mutex_unlock(&device->lock);
+	/* Of an agent that is gone nothing is left to take back. */
+	link_call(&device->link, &request, &reply, NULL);
+	free_queue_pair(queue_pair);
+	return 0;
+}
+
+/* The peer's host by its GID; -1 if that is no host of a lab. */
+static int64_t host_of(const struct device_context *device, const union ibv_gid *gid)
+{
+	uint64_t plane = be64toh(gid->global.subnet_prefix) - device->link.hello.inner_prefix;
+	uint64_t number = be64toh(gid->global.interface_id);
+
+	return plane < PLANES_MAX && number && number <= UINT32_MAX ? (int64_t)number - 1 : -1;
+}
+
+/* Checks the change of state and translates it; returns an errno value. */
+static int translate(struct queue_pair *queue_pair, const struct ibv_qp_attr *attr, int mask,
+		     struct mrc_application_request *request)
+{
+	int needed = IBV_QP_AV | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+	enum ibv_qp_state from = queue_pair->qp.state;
+	struct device_context *device = device_of(queue_pair->qp.context);
+	int64_t host;
+
+	switch (attr->qp_state) {
+	case IBV_QPS_INIT:
+		return from == IBV_QPS_RESET || from == IBV_QPS_INIT ? 0 : EINVAL;
+	case IBV_QPS_RTR:
+		host = host_of(device, &attr->ah_attr.grh.dgid);
+		if (from != IBV_QPS_INIT || (mask & needed) != needed || !attr->ah_attr.is_global)
+			return EINVAL;
+		if (host < 0) {
+			complain("the peer's GID is that of no host of this lab");
+			return EINVAL;
+		}
+		request->state = MRC_QP_RTR;
+		request->peer_host = host;
+		request->peer_qpn = attr->dest_qp_num;
+		request->psn = attr->rq_psn & PSN_MASK;
+		return 0;
+	case IBV_QPS_RTS:
+		if (from == IBV_QPS_RTS)
+			return 0;
+		if (from != IBV_QPS_RTR || !(mask & IBV_QP_SQ_PSN))
+			return EINVAL;
+		request->state = MRC_QP_RTS;
+		request->psn = attr->sq_psn & PSN_MASK;
+		return 0;
+	case IBV_QPS_ERR:
+		request->state = MRC_QP_ERROR;
+		return 0;
+	case IBV_QPS_RESET:
+		if (from == IBV_QPS_RESET)
+			return 0;
+		complain("a QP cannot return to RESET: destroy it and create another");
+		return EOPNOTSUPP;
+	default:
+		return EOPNOTSUPP;
+	}
+}
+
+static void remember(struct ibv_qp_attr *known, const struct ibv_qp_attr *attr, int mask)
+{
+	if (mask & IBV_QP_AV)
+		known->ah_attr = attr->ah_attr;
+	if (mask & IBV_QP_DEST_QPN)
+		known->dest_qp_num = attr->dest_qp_num;
+	if (mask & IBV_QP_RQ_PSN)
+		known->rq_psn = attr->rq_psn;
+	if (mask & IBV_QP_SQ_PSN)
+		known->sq_psn = attr->sq_psn;
+	if (mask & IBV_QP_PATH_MTU)
+		known->path_mtu = attr->path_mtu;
+	if (mask & IBV_QP_ACCESS_FLAGS)
+		known->qp_access_flags = attr->qp_access_flags;
+	if (mask & IBV_QP_PORT)
+		known->port_num = attr->port_num;
+	if (mask & IBV_QP_TIMEOUT)
+		known->timeout = attr->timeout;
+	if (mask & IBV_QP_RETRY_CNT)
+		known->retry_cnt = attr->retry_cnt;
+}
+
+EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	struct queue_pair *queue_pair = container_of(qp, struct queue_pair, qp);
+	struct mrc_application_request request = {
+	    .verb = MRC_APPLICATION_MODIFY_QP,
+	    .qpn = qp->qp_num,
+	};
+	struct mrc_application_reply reply;
+	int error = 0;
+
+	if (mask & IBV_QP_CUR_STATE && attr->cur_qp_state != qp->state)
+		return EINVAL;
+	if (mask & IBV_QP_STATE) {
+		error = translate(queue_pair, attr, mask, &request);
+		/* In ERROR already, if its work has failed. */
+		if (!error && request.state &&
+		    !(request.state == MRC_QP_ERROR && queue_failure(queue_pair)))
+			error = link_call(&device_of(qp->context)->link, &request, &reply, NULL);
+		if (error)
+			return error;
+	}
+	pthread_mutex_lock(&queue_pair->lock);
+	if (request.state == MRC_QP_RTR)
+		queue_pair->window_packets = reply.window_packets;
+	if (mask & IBV_QP_STATE)
+		qp->state = attr->qp_state;
+	remember(&queue_pair->attr, attr, mask);
+	pthread_mutex_unlock(&queue_pair->lock);
+	return 0;
+}
+
+EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr,
+			int mask __attribute__((unused)), struct ibv_qp_init_attr *init)
+{
+	struct queue_pair *queue_pair = container_of(qp, struct queue_pair, qp);
+
+	pthread_mutex_lock(&queue_pair->lock);
+	if (queue_failure(queue_pair))
+		qp->state = IBV_QPS_ERR;
+	*attr = queue_pair->attr;
+	attr->qp_state = attr->cur_qp_state = qp->state;
+	attr->cap = queue_pair->cap;
+	*init = (struct ibv_qp_init_attr){
+	    .qp_context = qp->qp_context,
+	    .send_cq = qp->send_cq,
+	    .recv_cq = qp->recv_cq,
+	    .cap = queue_pair->cap,
+	    .qp_type = qp->qp_type,
+	    .sq_sig_all = queue_pair->signals_all,
+	};
+	pthread_mutex_unlock(&queue_pair->lock);
+	return 0;
+}

@@ -1,0 +1,102 @@
+"""The management network of a lab: IPv4 between hosts, beside the fabric, for what comes before RDMA.
+
+A bridge in the namespace of the first host, and a veth pair to each host that runs a program; they go with
+the namespaces. Faults do not touch it.
+"""
+
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from errno import EEXIST
+from ipaddress import IPv4Address
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Final
+
+from testbed.fabric.namespace import entered
+from testbed.fabric.netlink import (
+    RouteSocket,
+    VethEnd,
+    add_address,
+    create_bridge,
+    create_veth,
+    set_link_up,
+    set_master,
+)
+from testbed.fabric.runtime import node_namespace
+from testbed.topology.clos import Clos
+
+INTERFACE: Final = "management"
+"""In every host that is connected."""
+
+_FIRST_ADDRESS: Final = IPv4Address("10.77.0.0")
+_PREFIX_LENGTH: Final = 16
+_MTU_BYTES: Final = 1500
+_HOSTS_FILE: Final = Path("/etc/hosts")
+
+
+def management_address(host_index: int) -> IPv4Address:
+    """Address of a host."""
+    return _FIRST_ADDRESS + host_index + 1
+
+
+def _mac(host_index: int, *, is_port: bool) -> bytes:
+    """MAC address of a host's end, or of the bridge's port to it; 4d 47 is "MG"."""
+    return bytes([2, 0x4D, 0x47, is_port]) + host_index.to_bytes(2, "big")
+
+
+def connect(lab: str, clos: Clos, host: str) -> None:
+    """Gives a host an interface on the lab's management network; one that has it keeps it.
+
+    Raises:
+        FabricError: the kernel refuses.
+    """
+    first = next(iter(clos.hosts())).name
+    index = clos.node(host).index
+    with entered(node_namespace(lab, first)), RouteSocket() as route:
+        route.perform([create_bridge(INTERFACE, _mac(0, is_port=False))])
+        bridge = socket.if_nametoindex(INTERFACE)
+        _start(route, first, bridge, management_address(clos.node(first).index))
+    if host == first:
+        return
+    with ExitStack() as stack:
+        near, far = (
+            stack.enter_context(node_namespace(lab, name).open("rb")).fileno() for name in (host, first)
+        )
+        port = f"to-{host}"
+        pair = create_veth(
+            f"{INTERFACE} of {host}",
+            VethEnd(near, INTERFACE, 0, _mac(index, is_port=False)),
+            VethEnd(far, port, 0, _mac(index, is_port=True)),
+            _MTU_BYTES,
+        )
+        with RouteSocket() as route:
+            route.perform([replace(pair, accepted_errno=frozenset({EEXIST}))])
+    with entered(node_namespace(lab, first)), RouteSocket() as route:
+        ifindex = socket.if_nametoindex(port)
+        route.perform([set_master(port, ifindex, bridge), set_link_up(port, ifindex, is_up=True)])
+    with entered(node_namespace(lab, host)), RouteSocket() as route:
+        _start(route, host, socket.if_nametoindex(INTERFACE), management_address(index))
+
+
+def _start(route: RouteSocket, host: str, ifindex: int, address: IPv4Address) -> None:
+    route.perform(
+        [
+            add_address(f"{INTERFACE} of {host}", ifindex, address, _PREFIX_LENGTH),
+            set_link_up(f"{INTERFACE} of {host}", ifindex, is_up=True),
+        ]
+    )
+
+
+@contextmanager
+def hosts_file(clos: Clos) -> Iterator[Path]:
+    """A file that can stand for /etc/hosts meanwhile: the machine's own, and the hosts of the lab by name."""
+    with NamedTemporaryFile("w", prefix="mrc-hosts-") as file:
+        if _HOSTS_FILE.exists():
+            file.write(_HOSTS_FILE.read_text())
+        for host in clos.hosts():
+            file.write(f"{management_address(host.index)} {host.name}\n")
+        file.flush()
+        Path(file.name).chmod(0o644)  # a program may run as anybody
+        yield Path(file.name)

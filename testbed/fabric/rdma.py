@@ -1,0 +1,42 @@
+"""RDMA programs on a host: what stands between entering the host's network and starting the program."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from testbed.errors import UsageError
+from testbed.fabric.data_plane import OBJECTS_DIR
+from testbed.fabric.live import Lab
+from testbed.fabric.management import connect, hosts_file
+
+VERBS_LIBRARY: Final = OBJECTS_DIR / "libmrc_verbs.so"
+_WITH_HOSTS_FILE: Final = 'mount --bind "$0" /etc/hosts && exec "$@"'
+
+
+def rdma_environment() -> dict[str, str]:
+    """Variables that let a program find the verbs library in front of libibverbs."""
+    others = os.environ.get("LD_PRELOAD")
+    return {"LD_PRELOAD": f"{VERBS_LIBRARY}:{others}" if others else str(VERBS_LIBRARY)}
+
+
+@contextmanager
+def rdma_command(attached: Lab, host: str) -> Iterator[tuple[str, ...]]:
+    """The program, with arguments, that runs what follows it with the lab's names, as long as it may.
+
+    Raises:
+        UsageError: the node has no NIC that programs can use, or the library was not built.
+        FabricError: the host cannot be given a management network.
+    """
+    if attached.clos.node(host).is_switch:
+        raise UsageError(f"{host} is a switch: --rdma needs a host, which has a NIC")
+    if host in attached.state.containers:
+        raise UsageError(
+            f"{host} is a container: --rdma needs a lab of network namespaces",
+            hint="mrc-testbed up --runtime netns",
+        )
+    if not VERBS_LIBRARY.exists():
+        raise UsageError(f"{VERBS_LIBRARY} is not there", hint="make setup")
+    connect(attached.name, attached.clos, host)
+    with hosts_file(attached.clos) as file:
+        yield "unshare", "--mount", "sh", "-c", _WITH_HOSTS_FILE, str(file)

@@ -1,0 +1,122 @@
+"""What a hostile program can say to a NIC agent's socket for applications, and what comes of it: nothing."""
+
+import errno
+import socket
+from collections.abc import Callable, Iterator
+from ctypes import sizeof
+
+import pytest
+
+from agents.abi import ApplicationReply, ApplicationRequest, ApplicationVerb, QpState
+from agents.nic.application_link import SOCKET_NAME
+from testbed.fabric.live import Lab
+from testbed.fabric.namespace import entered
+from testbed.fabric.runtime import node_namespace
+
+pytestmark = pytest.mark.root
+
+ADDRESS = 0x7F00_0000_1000
+
+
+class Program:
+    """One connection of an application."""
+
+    def __init__(self, live: Lab, host: str) -> None:
+        with entered(node_namespace(live.name, host)):
+            self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self.socket.connect(SOCKET_NAME)
+        hello, self.descriptors, _, _ = socket.recv_fds(self.socket, sizeof(ApplicationReply), 8)
+        self.hello = ApplicationReply.from_buffer_copy(hello)
+
+    def ask(self, verb: int, **fields: int) -> ApplicationReply:
+        self.socket.send(bytes(ApplicationRequest(verb=verb, **fields)))
+        packet, descriptors, _, _ = socket.recv_fds(self.socket, sizeof(ApplicationReply), 8)
+        self.descriptors += descriptors
+        return ApplicationReply.from_buffer_copy(packet)
+
+    def close(self) -> None:
+        self.socket.close()
+        for each in self.descriptors:
+            socket.close(each)
+        self.descriptors = []
+
+
+@pytest.fixture
+def program(live: Lab) -> Iterator[Callable[[], Program]]:
+    """Connects programs to h0's NIC; their QPs and regions are gone when the test has ended."""
+    opened: list[Program] = []
+
+    def connect() -> Program:
+        opened.append(Program(live, "h0"))
+        return opened[-1]
+
+    yield connect
+    for each in opened:
+        each.close()
+
+
+def test_hello_names_the_host(live: Lab, program: Callable[[], Program]) -> None:
+    hello = program().hello
+    assert (hello.error, hello.host_index) == (0, live.clos.node("h0").index)
+
+
+@pytest.mark.parametrize("packet", [b"x", bytes(sizeof(ApplicationRequest) - 1), bytes(4096)])
+def test_malformed_packet_ends_the_connection(program: Callable[[], Program], packet: bytes) -> None:
+    broken, other = program(), program()
+    broken.socket.send(packet)
+    assert broken.socket.recv(1) == b""
+    assert other.ask(ApplicationVerb.CREATE_QP).error == 0
+
+
+def test_qps_and_regions_of_others_are_out_of_reach(program: Callable[[], Program]) -> None:
+    mine, other = program(), program()
+    qpn = mine.ask(ApplicationVerb.CREATE_QP).qpn
+    key = mine.ask(ApplicationVerb.REGISTER, address=ADDRESS, length=4096).r_key
+    refused = [
+        other.ask(ApplicationVerb.DESTROY_QP, qpn=qpn),
+        other.ask(ApplicationVerb.MODIFY_QP, qpn=qpn, state=QpState.ERROR),
+        other.ask(ApplicationVerb.DEREGISTER, r_key=key),
+        other.ask(ApplicationVerb.REGISTER, address=ADDRESS, length=1, r_key=key),
+    ]
+    assert [reply.error for reply in refused] == [errno.EINVAL] * 4
+    assert mine.ask(ApplicationVerb.DESTROY_QP, qpn=qpn).error == 0
+    assert mine.ask(ApplicationVerb.DEREGISTER, r_key=key).error == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"verb": 99}, errno.EINVAL),
+        ({"verb": ApplicationVerb.REGISTER, "address": ADDRESS, "length": 0}, errno.ENOMEM),
+        ({"verb": ApplicationVerb.REGISTER, "address": 0, "length": 4096}, errno.ENOMEM),
+        ({"verb": ApplicationVerb.REGISTER, "address": 2**64 - 1, "length": 2**64 - 1}, errno.ENOMEM),
+        ({"verb": ApplicationVerb.REGISTER, "address": ADDRESS, "length": 1 << 40}, errno.ENOMEM),
+        ({"verb": ApplicationVerb.MODIFY_QP, "qpn": 0xFFFFFFFF, "state": 2}, errno.EINVAL),
+    ],
+)
+def test_request_that_cannot_be_carried_out(
+    program: Callable[[], Program], fields: dict[str, int], error: int
+) -> None:
+    mine = program()
+    assert mine.ask(**fields).error == error
+    assert mine.ask(ApplicationVerb.CREATE_QP).error == 0
+
+
+def test_region_outside_the_pages_it_is_said_to_share(program: Callable[[], Program]) -> None:
+    mine = program()
+    key = mine.ask(ApplicationVerb.REGISTER, address=ADDRESS + 8, length=4080).r_key
+    inside = mine.ask(ApplicationVerb.REGISTER, address=ADDRESS, length=4096, r_key=key)
+    assert inside.error == 0
+    for address, length in ((ADDRESS - 1, 4), (ADDRESS + 4095, 2), (ADDRESS + 4096, 1)):
+        refused = mine.ask(ApplicationVerb.REGISTER, address=address, length=length, r_key=key)
+        assert refused.error == errno.ENOMEM
+
+
+def test_qp_that_is_pointed_at_no_host(program: Callable[[], Program]) -> None:
+    mine = program()
+    qpn = mine.ask(ApplicationVerb.CREATE_QP).qpn
+    for peer_host in (0xFFFFFFFF, 1 << 20):
+        refused = mine.ask(
+            ApplicationVerb.MODIFY_QP, qpn=qpn, state=QpState.RTR, peer_host=peer_host, peer_qpn=1024
+        )
+        assert refused.error == errno.EINVAL

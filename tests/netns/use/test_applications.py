@@ -1,0 +1,176 @@
+"""Unmodified programs use the NIC of a host by libibverbs: perftest, ibv_devinfo, one of our own."""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from waiting import DEADLINE_S, poll_until
+
+from testbed.fabric.live import Lab
+
+pytestmark = pytest.mark.root
+
+TESTBED = str(Path(sys.executable).with_name("mrc-testbed"))
+SOURCE = Path(__file__).with_name("verbs_pair.c")
+GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "applications.md"
+NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+Started = subprocess.Popen[str]
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder with `verbs_pair` and the guide's `hello`, which everybody may run."""
+    folder = tmp_path_factory.mktemp("programs")
+    for parent in (folder, *folder.parents[:2]):
+        parent.chmod(0o755)
+    (example,) = re.findall(r"```c\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    (folder / "hello.c").write_text(example)
+    for source in (SOURCE, folder / "hello.c"):
+        command = ["clang", "-Wall", "-Wextra", "-Werror", str(source), "-o", str(folder / source.stem)]
+        subprocess.run([*command, "-libverbs"], check=True)
+    return folder
+
+
+def start(live: Lab, host: str, *command: str | Path) -> Started:
+    """A command on a host with its NIC as RDMA device."""
+    return subprocess.Popen(
+        [TESTBED, "-n", live.name, "exec", host, "--rdma", "--", *map(str, command)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(started: Started) -> tuple[int, str, str]:
+    """Exit status and what it said."""
+    said, complained = started.communicate(timeout=DEADLINE_S)
+    return started.returncode, said, complained
+
+
+def kill_program(started: Started) -> None:
+    """Kills what a command runs on a host, if it still does; the command then ends by itself."""
+    try:
+        children = Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split()
+    except FileNotFoundError:
+        return
+    for child in children:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(child), signal.SIGKILL)
+
+
+def next_line(started: Started) -> str:
+    assert started.stdout is not None
+    return started.stdout.readline().strip()
+
+
+@pytest.fixture
+def server(live: Lab, programs: Path) -> Iterator[Started]:
+    """`verbs_pair` on h2, that waits for a peer."""
+    started = start(live, "h2", *NOBODY, programs / "verbs_pair")
+    assert next_line(started) == "listening", finish(started)
+    yield started
+    kill_program(started)
+    finish(started)
+    poll_until(lambda: not live.agent("h2").list_qps(), what="the end of its QP")
+
+
+def test_devices_of_a_host(live: Lab) -> None:
+    status, said, _ = finish(start(live, "h0", "ibv_devices"))
+    assert status == 0
+    assert "mrc0" in said
+    status, said, _ = finish(start(live, "h0", "ibv_devinfo", "-v"))
+    assert status == 0
+    assert "PORT_ACTIVE" in said
+    assert "RoCE v2" in said
+
+
+def test_bytes_immediate_and_event_arrive_for_nobody(live: Lab, programs: Path, server: Started) -> None:
+    status, said, complained = finish(start(live, "h0", *NOBODY, programs / "verbs_pair", "h2", "good"))
+    assert (status, said.splitlines()[-1]) == (0, "success"), complained
+    assert next_line(server) == "connected"
+    assert next_line(server) == "success, 1048576 bytes, immediate 0x1234abcd, wr_id 42, 0 wrong"
+
+
+@pytest.mark.parametrize("case", ["wrong-key", "out-of-bounds"])
+def test_write_that_the_peer_refuses(live: Lab, programs: Path, server: Started, case: str) -> None:
+    status, said, _ = finish(start(live, "h0", programs / "verbs_pair", "h2", case))
+    assert (status, said.splitlines()[-1]) == (1, "remote access error")
+    assert server.poll() is None
+
+
+def test_killed_program_leaves_nothing(live: Lab, programs: Path, server: Started) -> None:
+    client = start(live, "h0", programs / "verbs_pair", "h2", "endless")
+    assert next_line(client) == "connected"
+    agent = live.agent("h0")
+    (qp,) = agent.list_qps()
+    poll_until(lambda: next(iter(agent.list_qps()))["next_psn"] != qp["next_psn"], what="a WRITE")
+    kill_program(client)
+    assert finish(client)[0] != 0
+    poll_until(lambda: not agent.list_qps(), what="the end of its QP")
+
+
+def test_death_of_the_agent_ends_a_program(live: Lab, programs: Path, server: Started) -> None:
+    client = start(live, "h0", programs / "verbs_pair", "h2", "endless")
+    assert next_line(client) == "connected"
+    subprocess.run([TESTBED, "-n", live.name, "restart", "h0"], check=True, capture_output=True)
+    status, said, complained = finish(client)
+    assert (status, said.splitlines()[-1]) == (1, "Work Request Flushed Error")
+    assert "the NIC agent is gone" in complained
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        ("ib_write_bw", "-n", "200"),
+        ("ib_write_lat", "-n", "200"),
+        ("ib_write_bw", "-q", "4", "-b", "-n", "50"),
+    ],
+)
+def test_perftest(live: Lab, test: tuple[str, ...]) -> None:
+    waiting = start(live, "h3", *NOBODY, *test, "-d", "mrc0")
+    poll_until(lambda: listens(live, "h3", 18515), what="the server's socket")
+    status, said, complained = finish(start(live, "h0", *NOBODY, *test, "-d", "mrc0", "h3"))
+    assert status == 0, said + complained
+    assert "#bytes" in said
+    assert finish(waiting)[0] == 0
+
+
+def listens(live: Lab, host: str, port: int) -> bool:
+    """Whether a TCP socket of the host listens on a port."""
+    command = [TESTBED, "-n", live.name, "exec", host, "--", "cat", "/proc/net/tcp", "/proc/net/tcp6"]
+    table = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return re.search(rf":{port:04X} [0-9A-F]+:0000 0A ", table) is not None
+
+
+def test_hello_of_the_guide(live: Lab, programs: Path) -> None:
+    status, said, complained = finish(start(live, "h1", *NOBODY, programs / "hello"))
+    assert (status, said) == (0, "success: hello over MRC\n"), complained
+
+
+def test_what_is_refused(live: Lab) -> None:
+    status, _, complained = finish(start(live, "p0-t0-0", "ibv_devices"))
+    assert status == 2
+    assert "p0-t0-0 is a switch: --rdma needs a host" in complained
+    status, _, complained = finish(start(live, "h0", "ib_write_bw", "-d", "mrc9"))
+    assert status == 1
+    assert "mrc9" in complained
+
+
+def test_without_a_lab_there_is_no_device() -> None:
+    from testbed.fabric.rdma import rdma_environment  # noqa: PLC0415 - nothing else here needs it
+
+    done = subprocess.run(
+        ["ibv_devices"],
+        env=rdma_environment() | {"PATH": "/usr/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "mrc0" not in done.stdout
+    assert "no NIC agent responds in this network namespace" in done.stderr
