@@ -6,9 +6,7 @@ from dataclasses import replace
 from typing import Annotated, Final
 
 import typer
-from rich.console import Group
 from rich.live import Live
-from rich.text import Text
 
 from agents.clock import monotonic_ns
 from testbed.cli.options import AddressOption, PortOption, Settings, command
@@ -19,14 +17,14 @@ from testbed.live.feed import DEFAULT_INTERVAL_NS, Feed, Update
 from testbed.live.keyboard import keyboard
 from testbed.live.page_data import update_document
 from testbed.live.server import live_server
-from testbed.live.terminal import KEYS, SORTS, View, render, sorted_links
+from testbed.live.terminal import SORTS, Screen, View, render, sorted_links
 from testbed.metrics.local_server import DEFAULT_ADDRESS
 from testbed.units import format_duration_ns, parse_duration_ns
 
 SCHEMA_VERSION: Final = 1
 _FLAP_S: Final = 5.0
 _KEY_WAIT_S: Final = 0.25
-_ROWS_BESIDE_LINKS: Final = 26
+_PAGE_LINES: Final = 10
 _WAIT_S: Final = 60.0
 _INTERVAL_MIN_NS: Final = 100_000_000
 _INTERVAL_MAX_NS: Final = 60_000_000_000
@@ -59,8 +57,9 @@ def serve(
     """Show a running lab in a browser, live, until interrupted.
 
     The fabric with the load and state of each link, goodput, RTT percentiles,
-    EV states, faults and events. Choose a link to break it, two hosts to see
-    the paths between them. Needs no Grafana and nothing from the Internet.
+    EV states, faults, events, and the step time of jobs. Choose a link, a node or
+    a plane to break it, two hosts to see the paths between them. Needs no
+    Grafana and nothing from the Internet.
 
     The address is printed on stdout. Behind its # is a token: whoever has it
     may inject faults, everybody else at this machine may only look.
@@ -87,9 +86,10 @@ def top(
 ) -> None:
     """Show a running lab in the terminal, live.
 
-    Links with state and load, goodput of hosts, EV states per plane, RTT,
-    faults and events. Keys: q quits, p pauses, s sorts links, the arrows
-    choose one, f flaps it for 5 s, c clears the faults injected by hand.
+    Jobs with their step time, faults, events, links with state and load, EV
+    states per plane, RTT, goodput of hosts. Keys: q quits, p pauses, s sorts
+    links, the arrows choose one, f flaps it for 5 s, c clears the manual faults,
+    PgUp and PgDn scroll.
 
     Without a terminal, or with --once, one picture is printed.
 
@@ -102,7 +102,6 @@ def top(
     with Feed(settings.name, checked_interval_ns(interval)) as feed:
         if once or not (settings.stdout.is_terminal and sys.stdin.isatty()):
             update = _first_picture(feed)
-            whole = View(links_shown=len(update.snapshot.links) if update.snapshot else 0)
             now_ns = monotonic_ns()
             document = update_document(update, now_ns, with_history=False)
             show(
@@ -110,7 +109,7 @@ def top(
                 "LabPicture",
                 SCHEMA_VERSION,
                 document,
-                lambda: render(settings.name, update, whole, now_ns),
+                lambda: render(settings.name, update, View(), now_ns),
             )
         else:
             _watch(settings, feed)
@@ -138,10 +137,7 @@ def _watch(settings: Settings, feed: Feed) -> None:
         while True:
             if not view.is_paused:
                 shown = feed.latest
-            room = max(3, settings.stdout.height - _ROWS_BESIDE_LINKS - feed.clos.spec.planes * 2)
-            view = replace(view, links_shown=room)
-            picture = Group(render(feed.lab, shown, view, monotonic_ns()), Text(KEYS, style="dim"))
-            screen.update(picture, refresh=True)
+            screen.update(Screen(feed.lab, shown, view, monotonic_ns()), refresh=True)
             key = keys.key(_KEY_WAIT_S)
             if key == "q":
                 return
@@ -158,6 +154,9 @@ def _on_key(key: str, view: View, shown: Update, control: LabControl) -> View:
             return replace(view, sort=SORTS[(SORTS.index(view.sort) + 1) % len(SORTS)])
         case "up" | "down":
             return replace(view, chosen=_neighbour(view, shown, 1 if key == "down" else -1))
+        case "page-up" | "page-down":
+            step = _PAGE_LINES if key == "page-down" else -_PAGE_LINES
+            return replace(view, chosen="", scrolled=max(0, view.scrolled + step))
         case "f" | "c":
             return replace(view, answer=_change(key, view, control))
         case _:
@@ -178,7 +177,7 @@ def _change(key: str, view: View, control: LabControl) -> str:
     try:
         if key == "c":
             cleared = control.clear(ClearRequest())
-            return f"cleared {', '.join(cleared)}" if cleared else "no fault by hand was active"
+            return f"cleared {', '.join(cleared)}" if cleared else "no manual fault was active"
         if not view.chosen:
             return "choose a link with the arrows first"
         wanted = FaultRequest(kind="link-flap", link=view.chosen, seconds=_FLAP_S)

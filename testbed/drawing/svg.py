@@ -166,7 +166,7 @@ def graph_svg(
     spec = clos.spec
     shown = choose_shown(spec.planes, spec.t0, spec.t1, spec.hosts_per_t0, spec.uplinks_per_pair)
     layout = _Layout(clos, shown)
-    note = "the hosts of row i hang on T0 i of every plane"
+    note = "hosts in rack i connect to T0 i of every plane"
     if not shown.is_whole:
         note += "; drawn is a sample of each row, … stands for the rest"
     width = round(layout.width)
@@ -208,8 +208,8 @@ def _draw_planes(layout: _Layout) -> Iterator[str]:
             continue
         left, colour = centre - layout.plane_width / 2, plane_colour(plane)
         yield (
-            f'<rect class="plane" x="{left:.1f}" y="{_PLANE_Y}" width="{layout.plane_width:.1f}" '
-            f'height="{height}" rx="10" fill="{colour}" stroke="{colour}"/>'
+            f'<rect class="plane" data-plane="{plane}" x="{left:.1f}" y="{_PLANE_Y}" '
+            f'width="{layout.plane_width:.1f}" height="{height}" rx="10" fill="{colour}" stroke="{colour}"/>'
         )
         x, y = left + _PLANE_PADDING, _PLANE_Y + 20
         yield f'<circle cx="{x + 5:.1f}" cy="{y - 4}" r="5" fill="{colour}"/>'
@@ -272,7 +272,7 @@ def _draw_hosts(layout: _Layout, remarks: Mapping[str, str]) -> Iterator[str]:
             f'height="{_NODE_HEIGHT + 26}" rx="8"/>'
         )
         y = host_y + _NODE_HEIGHT + 30
-        yield f'<text class="row" x="{centre:.1f}" y="{y}">row {row}</text>'
+        yield f'<text class="row" x="{centre:.1f}" y="{y}">rack {row}</text>'
         for downlink, x in layout.host_rows[row].centres():
             if downlink is GAP:
                 yield f'<text class="row" x="{x:.1f}" y="{host_y + 16}">…</text>'

@@ -20,12 +20,16 @@ class FaultWindow:
         kind: its kind.
         start_ns: CLOCK_MONOTONIC.
         end_ns: None while it acts.
+        links: names of those concerned.
+        nodes: names of those it was selected by, if it was.
     """
 
     fault_id: str
     kind: str
     start_ns: int
     end_ns: int | None = None
+    links: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,8 @@ class FaultLog:
     def _note(self, event: dict[str, Any]) -> FaultLine:
         time_ns, fault_id, kind = int(event["time_ns"]), str(event["fault_id"]), str(event["kind"])
         if event["event"] == _APPLIED:
-            self.windows.append(FaultWindow(fault_id, kind, time_ns))
+            links, nodes = (tuple(map(str, event.get(key) or ())) for key in ("links", "nodes"))
+            self.windows.append(FaultWindow(fault_id, kind, time_ns, links=links, nodes=nodes))
         elif event["event"] == _CLEARED:
             for window in self.windows:
                 if window.fault_id == fault_id and window.end_ns is None:

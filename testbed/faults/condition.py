@@ -28,6 +28,8 @@ def _place(selects: str, links: Sequence[str], nodes: Sequence[str], clos: Clos)
     planes = sorted({link.plane for link in found})
     if selects == "plane":
         return (f"plane {planes[0]}", False) if len(planes) == 1 else (f"{len(planes)} planes", True)
+    if len(planes) == 1 and len(found) == sum(link.plane == planes[0] for link in clos.links()):
+        return f"plane {planes[0]}", False
     if len(found) == 1:
         return f"link {found[0].name}", False
     ends = [{str(link.lower.node.name), str(link.upper.node.name)} for link in found]

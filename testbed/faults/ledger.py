@@ -73,6 +73,10 @@ class Entry:
         """Whether its effects are in force."""
         return self.phase is Phase.ON and self.schedule.is_acting(now_ns)
 
+    def is_on(self, now_ns: int) -> bool:
+        """Whether it is injected, between the outages of a flap too."""
+        return self.phase is Phase.ON and not self.schedule.is_over(now_ns)
+
     def is_stale(self, now_ns: int) -> bool:
         """Whether it is to be reverted: half cleared, over its time, or its lease is."""
         return (

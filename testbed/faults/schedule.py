@@ -77,6 +77,14 @@ class Schedule:
         """Time to its end; None: it has none."""
         return None if self.end_ns is None else max(0, self.end_ns - now_ns)
 
+    def outage_count(self, now_ns: int) -> int:
+        """Outages of a flap that have begun by *now_ns*; 0 without a flap."""
+        if self.flap is None:
+            return 0
+        age_ns = now_ns - self.begin_ns
+        period = age_ns // self.flap.every_ns
+        return period + (self.flap.outage(period)[0] <= age_ns)
+
     def is_acting(self, now_ns: int) -> bool:
         """Whether its effects are in force."""
         if self.is_over(now_ns):

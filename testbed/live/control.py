@@ -1,45 +1,65 @@
-"""What `top` and `serve` may change: faults of one link, for a while, and their end."""
+"""What `top` and `serve` may change: faults of one link, node or plane, for a while, and their end."""
 
 import contextlib
 import threading
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from testbed.errors import UsageError
 from testbed.faults.interactive import LabFaults, parse_fault
+from testbed.topology.clos import Clos
+from testbed.topology.naming import Tier
 
-LinkFaultKind = Literal["link-down", "link-flap", "loss"]
+Place = Literal["link", "switch", "host", "plane"]
 
 _SEED: Final = 1
 _LONGEST_S: Final = 600
-_FIELDS: Final[dict[LinkFaultKind, dict[str, str | int | float]]] = {
-    "link-down": {},
-    "link-flap": {"every": "1s", "down": "300ms"},
-    "loss": {"ratio": "5%"},
+_FIELDS: Final[dict[Place, dict[str, dict[str, str | int | float]]]] = {
+    "link": {
+        "link-down": {},
+        "link-flap": {"every": "1s", "down": "300ms"},
+        "loss": {"ratio": "5%"},
+        "drain": {},
+    },
+    "switch": {"blackhole": {}, "switch-reboot": {}, "drain": {}},
+    "host": {"host-pause": {}},
+    "plane": {"plane-down": {}, "drain": {}},
 }
+"""What may be done to each sort of place, and the fields of the fault."""
 
 
 class FaultRequest(BaseModel):
-    """A fault of one link.
+    """A fault of one link, one node or one plane.
 
     Attributes:
         kind: what breaks; a flap is down for 300 ms every second, loss takes 5 % of packets.
         link: name of the link.
+        node: name of the node.
+        plane: number of the plane.
         seconds: how long it lasts.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    kind: LinkFaultKind
-    link: str
+    kind: str
+    link: str | None = None
+    node: str | None = None
+    plane: Annotated[int, Field(ge=0)] | None = None
     seconds: Annotated[float, Field(gt=0, le=_LONGEST_S)] = 5
+
+    @model_validator(mode="after")
+    def _check_place(self) -> Self:
+        if sum(place is not None for place in (self.link, self.node, self.plane)) != 1:
+            raise ValueError("name one place: a link, a node or a plane")
+        return self
 
 
 class ClearRequest(BaseModel):
     """Which faults to take back.
 
     Attributes:
-        id: of one fault; None: all that were injected by hand.
+        id: of one fault; None: all manual ones.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -62,14 +82,17 @@ class LabControl:
         """The id of the fault that was added.
 
         Raises:
-            UsageError: there is no such link.
+            UsageError: there is no such place, or no such fault of it.
             FaultError: the lab is not up, or could not be changed.
         """
-        fields = {"for": f"{round(wanted.seconds * 1000)}ms", **_FIELDS[wanted.kind]}
         with self._lock, contextlib.closing(LabFaults(self._lab)) as faults:
-            link = faults.clos.link(wanted.link)  # one link, by name: no selector of many
+            place, selector = _select(wanted, faults.clos)
+            ways = _FIELDS[place]
+            if wanted.kind not in ways:
+                raise UsageError(f"kind {wanted.kind!r} is not one of a {place}: {', '.join(ways)}")
+            fields = {"for": f"{round(wanted.seconds * 1000)}ms", **ways[wanted.kind]}
             taken = {entry.fault.fault_id for entry in faults.entries()}
-            fault = parse_fault(wanted.kind, link.name, fields, taken)
+            fault = parse_fault(wanted.kind, selector, fields, taken)
             faults.add(fault, _SEED)
             return fault.id
 
@@ -85,3 +108,17 @@ class LabControl:
             if wanted.id is None:
                 ids = [entry.fault.fault_id for entry in faults.entries() if entry.lease is None]
             return [faults.clear(fault_id).fault_id for fault_id in ids if fault_id is not None]
+
+
+def _select(wanted: FaultRequest, clos: Clos) -> tuple[Place, str]:
+    """What sort of place it is, and the selector of exactly that one: no glob of many."""
+    if wanted.link is not None:
+        return "link", clos.link(wanted.link).name
+    if wanted.node is not None:
+        node = clos.node(wanted.node)
+        if node.tier is Tier.HOST:
+            return "host", str(node.name)
+        return "switch", f"{{links: {{node: {node.name}}}}}" if wanted.kind == "drain" else str(node.name)
+    if wanted.kind == "drain":
+        return "plane", f"{{links: {{plane: {wanted.plane}}}}}"
+    return "plane", str(wanted.plane)

@@ -6,9 +6,10 @@ interval later.
 
 import logging
 import threading
-from collections import deque
+from collections import defaultdict, deque
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import chain
 from typing import Final, Self
 
 from agents.clock import monotonic_ns
@@ -16,18 +17,22 @@ from testbed.errors import TestbedError
 from testbed.fabric.fault_log import FaultLog, FaultWindow
 from testbed.fabric.paths import lab_paths
 from testbed.faults.ledger import Ledger
+from testbed.live.jobs import JobView, build_jobs
 from testbed.live.observation import observe
-from testbed.live.snapshot import Observation, Snapshot, build_snapshot
+from testbed.live.snapshot import Change, EventKind, Observation, Snapshot, build_snapshot
 from testbed.metrics.fault_record import FaultRecord
 from testbed.metrics.lab_watch import StateMark, open_reader, state_mark
 from testbed.metrics.reader import LabReader
 from testbed.metrics.run_info import read_run
 from testbed.topology.clos import Clos
+from testbed.workloads.job_ring import running_jobs
 
 DEFAULT_INTERVAL_NS: Final = 1_000_000_000
 _HISTORY_NS: Final = 300 * 1_000_000_000
 _QP_SEARCH_READINGS: Final = 2
 _TAIL_LINES: Final = 40
+"""Of each kind: EVs that come and go do not push faults out."""
+
 _HISTORY_POINTS: Final = 1200
 _OLD_INTERVALS: Final = 3
 
@@ -55,12 +60,16 @@ class TailLine:
     """An event.
 
     Attributes:
-        clock: local time of day.
+        clock: local time of day, with milliseconds.
         text: what happened.
+        kind: to what.
+        time_ns: CLOCK_MONOTONIC.
     """
 
     clock: str
     text: str
+    kind: EventKind = "lab"
+    time_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +86,7 @@ class Update:
         points: for plots, oldest first.
         windows: of faults, oldest first.
         tail: events, oldest first.
+        jobs: collectives and training that run now.
     """
 
     number: int
@@ -88,6 +98,7 @@ class Update:
     points: tuple[Point, ...]
     windows: tuple[FaultWindow, ...]
     tail: tuple[TailLine, ...]
+    jobs: tuple[JobView, ...] = ()
 
     def age_ns(self, now_ns: int) -> int | None:
         """Time since the lab was read; None if it never was."""
@@ -123,7 +134,7 @@ class Feed:
         self._before: Observation | None = None
         self._read_ns: int | None = None
         self._points: deque[Point] = deque(maxlen=_HISTORY_POINTS)
-        self._tail: deque[TailLine] = deque(maxlen=_TAIL_LINES)
+        self._tail: defaultdict[EventKind, deque[TailLine]] = defaultdict(lambda: deque(maxlen=_TAIL_LINES))
         self._changed = threading.Condition()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="live-feed", daemon=True)
@@ -169,10 +180,11 @@ class Feed:
 
     def _take(self) -> None:
         """Publishes what there is to show now, or why there is nothing."""
-        snapshot, lines, problem = None, [], None
+        snapshot, problem = None, None
+        lines: list[tuple[int, Change]] = []
         try:
             snapshot = self._step()
-            lines = [(line.time_ns, line.text) for line in self._log.new_lines()]
+            lines = [(line.time_ns, Change("fault", line.text)) for line in self._log.new_lines()]
         except TestbedError as error:
             problem = error.message
         except Exception as error:  # noqa: BLE001 - shown to the viewer, and the next step may succeed
@@ -194,21 +206,27 @@ class Feed:
         self._read_ns = seen.reading.time_ns
         return None if before is None else build_snapshot(self.clos, before, seen)
 
-    def _publish(self, snapshot: Snapshot | None, lines: list[tuple[int, str]], problem: str | None) -> None:
+    def _publish(
+        self, snapshot: Snapshot | None, lines: list[tuple[int, Change]], problem: str | None
+    ) -> None:
         now_ns = monotonic_ns()
         self._log.forget_before(now_ns - _HISTORY_NS)
         if snapshot is not None:
-            lines += [(snapshot.time_ns, text) for text in snapshot.changes]
+            lines += [(snapshot.time_ns, change) for change in snapshot.changes]
             rtt = snapshot.rtt
             p50_ns, p99_ns = (None, None) if rtt is None else (rtt.p50_ns, rtt.p99_ns)
             self._points.append(Point(snapshot.time_ns, snapshot.goodput_bps, p50_ns, p99_ns))
         while self._points and self._points[0].time_ns < now_ns - _HISTORY_NS:
             self._points.popleft()
         if problem is not None and problem != self._latest.problem:
-            lines.append((now_ns, problem))
-        for time_ns, text in sorted(lines):
-            moment = datetime.now().astimezone().timestamp() - (now_ns - time_ns) / 1e9
-            self._tail.append(TailLine(datetime.fromtimestamp(moment).astimezone().strftime("%X"), text))
+            lines.append((now_ns, Change("lab", problem)))
+        zero_s = datetime.now().astimezone().timestamp() - now_ns / 1e9
+        for time_ns, change in sorted(lines):
+            moment = datetime.fromtimestamp(zero_s + time_ns / 1e9).astimezone()
+            clock = f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03}"
+            self._tail[change.kind].append(TailLine(clock, change.text, change.kind, time_ns))
+        windows = tuple(replace(window) for window in self._log.windows)
+        jobs = () if problem else build_jobs(running_jobs(self._paths.folder), windows, self.clos, now_ns)
         with self._changed:
             self._latest = Update(
                 number=self._latest.number + 1,
@@ -218,8 +236,9 @@ class Feed:
                 clos=self.clos,
                 snapshot=snapshot,
                 points=tuple(self._points),
-                windows=tuple(replace(window) for window in self._log.windows),
-                tail=tuple(self._tail),
+                windows=windows,
+                tail=tuple(sorted(chain(*self._tail.values()), key=lambda line: line.time_ns)),
+                jobs=jobs,
             )
             self._changed.notify_all()
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-_ARROWS: Final = {b"\x1b[A": "up", b"\x1b[B": "down"}
+_NAMED: Final = {b"\x1b[A": "up", b"\x1b[B": "down", b"\x1b[5~": "page-up", b"\x1b[6~": "page-down"}
 
 
 class Keyboard:
@@ -22,12 +22,12 @@ class Keyboard:
         self._descriptor = descriptor
 
     def key(self, timeout_s: float) -> str | None:
-        """A key, `up` and `down` by name; None when none was pressed in time."""
+        """A key, arrows and page keys by name; None when none was pressed in time."""
         ready, _, _ = select.select([self._descriptor], [], [], timeout_s)
         if not ready:
             return None
         typed = os.read(self._descriptor, 8)
-        return _ARROWS.get(typed) or typed[:1].decode("latin-1") or "q"
+        return _NAMED.get(typed) or typed[:1].decode("latin-1") or "q"
 
 
 @contextmanager

@@ -49,6 +49,7 @@ def observe(lab: LabReader, ledger: Ledger, record: FaultRecord, run: RunInfo | 
         transitions=_transitions(lab),
         faults=entries,
         # an outage may have begun since the entries were read
+        outages=record.outages(run),
         resting={fault: links for fault, links in resting.items() if fault.fault_id not in shown},
     )
 

@@ -7,20 +7,34 @@ from testbed.drawing.graph import headline
 from testbed.drawing.palette import plane_colour, plane_is_dashed
 from testbed.drawing.svg import graph_svg
 from testbed.live.feed import Update
+from testbed.live.jobs import JobView
+from testbed.live.snapshot import Snapshot
 from testbed.topology.clos import Clos
+from testbed.topology.naming import Tier
 from testbed.topology.path import build_path
+from testbed.topology.port_selection import port_rates_bps
+from testbed.topology.timing import base_rtt_ns
+from testbed.workloads.job import slowest_of_each
 
 _PATHS_PER_PLANE: Final = 16
+_OVERLAP_INTERVALS: Final = 3
+_STEPS_SENT_MAX: Final = 600
 
 
 def fabric_document(lab: str, clos: Clos, interval_ns: int) -> dict[str, Any]:
-    """The fabric itself, which does not change while a lab is up."""
+    """The fabric itself, which does not change while a lab is up; rate and RTT are 0 if unshaped."""
+    rates_bps = port_rates_bps(clos)
     return {
         "lab": lab,
         "headline": headline(clos),
         "svg": graph_svg(clos),
         "interval_ns": interval_ns,
         "hosts": [host.name for host in clos.hosts()],
+        "switches": [node.name for node in clos.nodes() if node.tier is not Tier.HOST],
+        "line_rate_bps": sum(
+            rates_bps[port.id] or 0 for host in clos.hosts() for port in clos.ports_of(host)
+        ),
+        "idle_rtt_ns": base_rtt_ns(clos),
         "links": [link.name for link in clos.links()],
         "planes": [
             {"plane": plane, "colour": plane_colour(plane), "dashed": plane_is_dashed(plane)}
@@ -41,11 +55,23 @@ def update_document(update: Update, now_ns: int, *, with_history: bool) -> dict[
         "number": update.number,
         "age_ns": update.age_ns(now_ns),
         "problem": update.problem,
-        "snapshot": None if update.snapshot is None else asdict(update.snapshot),
+        "snapshot": None if update.snapshot is None else _snapshot(update.snapshot),
         "points": [asdict(point) for point in (update.points if with_history else update.points[-1:])],
         "windows": [asdict(window) for window in update.windows],
         "tail": [asdict(line) for line in update.tail],
+        "jobs": [_job(job, update, with_history=with_history) for job in update.jobs],
     }
+
+
+def _snapshot(snapshot: Snapshot) -> dict[str, Any]:
+    return {**asdict(snapshot), "changes": [change.text for change in snapshot.changes]}
+
+
+def _job(job: JobView, update: Update, *, with_history: bool) -> dict[str, Any]:
+    """A job; of its steps those since the update before, or all that were kept, the slowest of each few."""
+    since_ns = 0 if with_history else (update.read_ns or 0) - _OVERLAP_INTERVALS * update.interval_ns
+    steps = [step for step in job.steps if step[0] > since_ns]
+    return {**asdict(job), "steps": slowest_of_each(steps, _STEPS_SENT_MAX, lambda step: step[1])}
 
 
 def paths_document(clos: Clos, source: str, target: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ GET  /               the page; GET /assets/NAME its parts
 GET  /api/fabric     the drawing and what it is of
 GET  /api/paths      ?from=h0&to=h3: the paths between two hosts
 GET  /api/events     server-sent events: an update per interval, the first with the history for plots
-POST /api/fault      {kind, link, seconds}: injects; needs the token
+POST /api/fault      {kind, link | node | plane, seconds}: injects; needs the token
 POST /api/clear      {id}: takes back, all faults by hand without an id; needs the token
 """
 

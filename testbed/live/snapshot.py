@@ -1,11 +1,12 @@
 """What `top` and `serve` show of a lab, built from two observations of it. Pure."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from agents.abi import EvReason, EvState
+from testbed.faults.fault import ScheduledFault
 from testbed.faults.ledger import Entry
 from testbed.metrics.fault_record import ActiveFault
 from testbed.metrics.series import EV_STATES, Interval, Latency, Reading, summarize
@@ -13,6 +14,7 @@ from testbed.topology.clos import Clos
 from testbed.topology.port_selection import port_rates_bps
 
 LinkState = Literal["up", "impaired", "down"]
+EventKind = Literal["fault", "link", "ev", "lab"]
 
 _NS_PER_SECOND: Final = 1e9
 _OUT_OF_USE: Final = (EvState.ASSUMED_BAD, EvState.DENIED)
@@ -33,6 +35,7 @@ class Observation:
         transitions: EVs of all hosts that changed their state: (before, after, reason, plane) -> count.
         faults: what is injected, oldest first.
         resting: flaps of a run between two of their outages -> their links.
+        outages: how often each fault of the run that has outages has begun: id -> count.
     """
 
     reading: Reading
@@ -44,6 +47,7 @@ class Observation:
     faults: tuple[Entry, ...]
     resting: Mapping[ActiveFault, tuple[str, ...]] = field(default_factory=dict)
     held_ns: tuple[int, ...] = ()
+    outages: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +57,15 @@ class LinkView:
     Attributes:
         name: of both ports.
         plane: its plane.
-        state: down when either end cannot send, impaired when a fault acts on it otherwise.
+        state: down when either end cannot send, impaired when it has a fault otherwise, and between the
+            outages of a flap.
         load_ratio: of its busier direction, of its rate; without a rate, of the busiest link now.
         up_bps, down_bps: sent away from the hosts and towards them.
         queue_bytes: data that waits at both ends.
         held_ratio: share of the time in which flow control held data, in the direction where it was longer.
         dropped: frames lost at both ends within the interval.
-        faults: ids of those that act on it.
+        faults: ids of those on it, from beginning to end.
+        outages: how often flaps have taken it down so far.
     """
 
     name: str
@@ -71,6 +77,22 @@ class LinkView:
     queue_bytes: int
     held_ratio: float
     dropped: int
+    faults: tuple[str, ...]
+    outages: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node that a fault was selected by.
+
+    Attributes:
+        name: its name.
+        state: down when its links are, impaired otherwise.
+        faults: ids of its faults.
+    """
+
+    name: str
+    state: LinkState
     faults: tuple[str, ...]
 
 
@@ -100,12 +122,14 @@ class PlaneView:
         ev_states: EVs of connected QPs by name of their state.
         tx_bps: what hosts send into it, headers included.
         rtt: of data packets; None without any.
+        state: down when all its links are, impaired when they have a fault otherwise.
     """
 
     plane: int
     ev_states: Mapping[str, int]
     tx_bps: float
     rtt: Latency | None
+    state: LinkState = "up"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +144,7 @@ class FaultView:
         is_acting: not between two outages of a flap.
         left_ns: until it ends by itself; None: until cleared.
         is_interactive: not part of a run.
+        outages: of a flap, so far; 0 of any other.
     """
 
     id: str
@@ -129,6 +154,14 @@ class FaultView:
     is_acting: bool
     left_ns: int | None
     is_interactive: bool
+    outages: int = 0
+
+
+class Change(NamedTuple):
+    """Something that changed: `link`, `ev` or `lab`, and a line about it."""
+
+    kind: EventKind
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +179,8 @@ class Snapshot:
         hosts, planes: in order.
         links: by link id.
         faults: oldest first.
-        changes: what changed within the interval, a line each.
+        changes: what changed within the interval.
+        broken_nodes: nodes that faults were selected by, in order of names.
     """
 
     time_ns: int
@@ -160,7 +194,8 @@ class Snapshot:
     planes: tuple[PlaneView, ...]
     links: tuple[LinkView, ...]
     faults: tuple[FaultView, ...]
-    changes: tuple[str, ...]
+    changes: tuple[Change, ...]
+    broken_nodes: tuple[NodeView, ...] = ()
 
 
 def build_snapshot(clos: Clos, earlier: Observation, later: Observation) -> Snapshot:
@@ -177,6 +212,8 @@ def build_snapshot(clos: Clos, earlier: Observation, later: Observation) -> Snap
     start, left_out = _comparable(earlier.reading, later.reading)
     interval = later.reading.since(start)
     hosts = _hosts(interval)
+    faults = _faults(later, interval.end_ns)
+    links = _links(clos, earlier, later, faults)
     return Snapshot(
         time_ns=interval.end_ns,
         interval_ns=interval.end_ns - interval.start_ns,
@@ -186,22 +223,25 @@ def build_snapshot(clos: Clos, earlier: Observation, later: Observation) -> Snap
         rtt=interval.packet_rtt_overall(),
         completion=summarize(interval.message_completion),
         hosts=hosts,
-        planes=_planes(interval),
-        links=_links(clos, earlier, later),
-        faults=_faults(later, interval.end_ns),
+        planes=_planes(interval, links),
+        links=links,
+        faults=faults,
         changes=(*_link_changes(clos, earlier, later), *_ev_changes(earlier, later), *left_out),
+        broken_nodes=_broken_nodes(later, interval.end_ns),
     )
 
 
-def _comparable(earlier: Reading, later: Reading) -> tuple[Reading, list[str]]:
+def _comparable(earlier: Reading, later: Reading) -> tuple[Reading, list[Change]]:
     """The earlier reading with histograms that the later ones follow, and a line for each that did not."""
     left_out = [
-        f"plane {plane}: RTTs of this interval are left out, the count of a host went down"
+        Change("lab", f"plane {plane}: RTTs of this interval are left out, the count of a host went down")
         for plane, (then, now) in enumerate(zip(earlier.packet_rtt, later.packet_rtt, strict=True))
         if not now.follows(then)
     ]
     if not later.message_completion.follows(earlier.message_completion):
-        left_out.append("completion times of this interval are left out, the count of a host went down")
+        left_out.append(
+            Change("lab", "completion times of this interval are left out, the count of a host went down")
+        )
     return replace(
         earlier,
         packet_rtt=tuple(
@@ -231,7 +271,7 @@ def _hosts(interval: Interval) -> tuple[HostView, ...]:
     )
 
 
-def _planes(interval: Interval) -> tuple[PlaneView, ...]:
+def _planes(interval: Interval, links: Sequence[LinkView]) -> tuple[PlaneView, ...]:
     duration_ns = interval.end_ns - interval.start_ns
     return tuple(
         PlaneView(
@@ -239,35 +279,46 @@ def _planes(interval: Interval) -> tuple[PlaneView, ...]:
             ev_states={state.name: interval.ev_states.get((plane, state), 0) for state in EV_STATES},
             tx_bps=_bps(tx_bytes, duration_ns),
             rtt=summarize(interval.packet_rtt[plane]),
+            state=_common_state([link.state for link in links if link.plane == plane]),
         )
         for plane, tx_bytes in enumerate(interval.plane_tx_bytes)
     )
 
 
-def _links(clos: Clos, earlier: Observation, later: Observation) -> tuple[LinkView, ...]:
+def _common_state(states: Collection[LinkState]) -> LinkState:
+    """Down if all links are, impaired if none is without a fault."""
+    if "up" in states:
+        return "up"
+    return "impaired" if "impaired" in states else "down"
+
+
+def _links(
+    clos: Clos, earlier: Observation, later: Observation, faults: Iterable[FaultView]
+) -> tuple[LinkView, ...]:
     duration_ns = later.reading.time_ns - earlier.reading.time_ns
     port_bps = [
         _bps(now - then, duration_ns) for now, then in zip(later.tx_bytes, earlier.tx_bytes, strict=True)
     ]
     busiest_bps = max(port_bps) or 1.0
     full_bps = [rate_bps or busiest_bps for rate_bps in port_rates_bps(clos)]
-    acting = _acting_faults(later.faults, later.reading.time_ns)
+    on_link = _faults_by_link(later, faults)
     views = []
     for link in clos.links():
         lower, upper = link.lower.id, link.upper.id
-        faults = tuple(acting.get(link.name, ()))
+        own = on_link[link.name]
         views.append(
             LinkView(
                 name=link.name,
                 plane=link.plane,
-                state=_link_state(later, lower, upper, is_faulted=bool(faults)),
+                state=_link_state(later, lower, upper, is_faulted=bool(own)),
                 load_ratio=min(1.0, max(port_bps[port] / full_bps[port] for port in (lower, upper))),
                 up_bps=port_bps[lower],
                 down_bps=port_bps[upper],
                 queue_bytes=later.queue_bytes[lower] + later.queue_bytes[upper] if later.queue_bytes else 0,
                 held_ratio=max(_held_ratio(earlier, later, port) for port in (lower, upper)),
                 dropped=sum(later.dropped[port] - earlier.dropped[port] for port in (lower, upper)),
-                faults=faults,
+                faults=tuple(fault.id for fault in own),
+                outages=sum(fault.outages for fault in own),
             )
         )
     return tuple(views)
@@ -286,26 +337,55 @@ def _link_state(seen: Observation, lower: int, upper: int, *, is_faulted: bool) 
     return "impaired" if is_faulted else "up"
 
 
-def _acting_faults(entries: Iterable[Entry], now_ns: int) -> dict[str, list[str]]:
-    """Ids of the faults that act on each link."""
-    found: defaultdict[str, list[str]] = defaultdict(list)
-    for entry in entries:
-        if entry.is_acting(now_ns):
-            for link in entry.fault.links:
-                found[link].append(entry.fault.fault_id)
+def _faults_by_link(seen: Observation, faults: Iterable[FaultView]) -> defaultdict[str, list[FaultView]]:
+    """The faults on each link: those that act, and flaps between two outages."""
+    links = {
+        entry.fault.fault_id: entry.fault.links for entry in seen.faults if entry.is_on(seen.reading.time_ns)
+    }
+    links |= {fault.fault_id: names for fault, names in seen.resting.items()}
+    found: defaultdict[str, list[FaultView]] = defaultdict(list)
+    for fault in faults:
+        for link in links.get(fault.id, ()):
+            found[link].append(fault)
     return found
+
+
+def _broken_nodes(seen: Observation, now_ns: int) -> tuple[NodeView, ...]:
+    found: defaultdict[str, list[ScheduledFault]] = defaultdict(list)
+    for entry in seen.faults:
+        if entry.is_on(now_ns):
+            for node in entry.fault.nodes:
+                found[node].append(entry.fault)
+    return tuple(
+        NodeView(
+            name=name,
+            state="down" if any(fault.is_outage for fault in faults) else "impaired",
+            faults=tuple(fault.fault_id for fault in faults),
+        )
+        for name, faults in sorted(found.items())
+    )
 
 
 def _faults(seen: Observation, now_ns: int) -> tuple[FaultView, ...]:
     resting = (
-        FaultView(fault.fault_id, fault.kind, "between outages", links, False, None, False)
+        FaultView(
+            id=fault.fault_id,
+            kind=fault.kind,
+            detail="between outages",
+            places=links,
+            is_acting=False,
+            left_ns=None,
+            is_interactive=False,
+            outages=seen.outages.get(fault.fault_id, 0),
+        )
         for fault, links in seen.resting.items()
     )
-    return (*(_fault(entry, now_ns) for entry in seen.faults), *resting)
+    return (*(_fault(entry, seen, now_ns) for entry in seen.faults), *resting)
 
 
-def _fault(entry: Entry, now_ns: int) -> FaultView:
+def _fault(entry: Entry, seen: Observation, now_ns: int) -> FaultView:
     fault = entry.fault
+    outages = entry.schedule.outage_count(now_ns) or seen.outages.get(fault.fault_id, 0)
     return FaultView(
         id=fault.fault_id,
         kind=fault.kind,
@@ -314,10 +394,11 @@ def _fault(entry: Entry, now_ns: int) -> FaultView:
         is_acting=entry.is_acting(now_ns),
         left_ns=entry.schedule.left_ns(now_ns),
         is_interactive=entry.lease is None,
+        outages=outages,
     )
 
 
-def _link_changes(clos: Clos, earlier: Observation, later: Observation) -> list[str]:
+def _link_changes(clos: Clos, earlier: Observation, later: Observation) -> list[Change]:
     changed: dict[bool, list[str]] = {False: [], True: []}
     for link in clos.links():
         before, after = (
@@ -329,16 +410,17 @@ def _link_changes(clos: Clos, earlier: Observation, later: Observation) -> list[
     for is_up, names in changed.items():
         if names:
             more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            lines.append(f"link {'up' if is_up else 'down'}: {', '.join(names[:3])}{more}")
+            lines.append(Change("link", f"link {'up' if is_up else 'down'}: {', '.join(names[:3])}{more}"))
     return lines
 
 
-def _ev_changes(earlier: Observation, later: Observation) -> list[str]:
+def _ev_changes(earlier: Observation, later: Observation) -> list[Change]:
     lines = []
     for key, count in later.transitions.items():
         before, after, reason, plane = key
         changed = count - earlier.transitions.get(key, 0)
         if changed and (before in _OUT_OF_USE or after in _OUT_OF_USE):
             evs = "1 EV" if changed == 1 else f"{changed:,} EVs"
-            lines.append(f"plane {plane}: {evs} {before.name} to {after.name} ({reason.name.lower()})")
+            text = f"plane {plane}: {evs} {before.name} to {after.name} ({reason.name.lower()})"
+            lines.append(Change("ev", text))
     return lines

@@ -4,24 +4,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from testbed.drawing.graph import headline
 from testbed.live.feed import Update
+from testbed.live.jobs import JobView
 from testbed.live.snapshot import LinkView, Snapshot
 from testbed.metrics.series import Latency
 from testbed.topology.clos import Clos
 from testbed.units import format_duration_ns, format_rate_bps
+from testbed.workloads.job import format_times
 
-KEYS: Final = "q quit  p pause  s sort  ↑↓ choose a link  f flap it  c clear faults by hand"
-SORTS: Final = ("load", "name", "state")
+KEYS: Final = "q quit  p pause  s sort  ↑↓ link  f flap it  c clear  PgUp/PgDn scroll"
+SORTS: Final = ("state", "load", "name")
 
 _LOADS: Final = "·▁▂▃▄▅▆▇█"
 _DOWN: Final = Text("✕", style="bold red")
 _IMPAIRED: Final = Text("!", style="bold yellow")
+_CHOSEN: Final = ">"
 _HOSTS_SHOWN: Final = 12
+_EVENTS_SHOWN: Final = 8
+_EV_EVENTS_SHOWN: Final = 3
+WIDE_COLUMNS: Final = 180
+"""From here on there is room for two columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,32 +41,76 @@ class View:
         chosen: name of the link that `f` flaps.
         is_paused: whether the picture stands still.
         answer: of the last command.
-        links_shown: at most.
-        tail_lines: at most.
+        scrolled: lines of the picture that are above the screen.
     """
 
     sort: str = SORTS[0]
     chosen: str = ""
     is_paused: bool = False
     answer: str = ""
-    links_shown: int = 12
-    tail_lines: int = 6
+    scrolled: int = 0
 
 
 def sorted_links(snapshot: Snapshot, sort: str) -> list[LinkView]:
-    """The links in the order that a user wants: the busiest, or the broken ones, first."""
+    """The links in the order that a user wants: broken ones first, the most lossy of them; or by one."""
+    worst = ("down", "impaired", "up")
     match sort:
         case "load":
             return sorted(snapshot.links, key=lambda link: -link.load_ratio)
         case "state":
-            worst = ("down", "impaired", "up")
-            return sorted(snapshot.links, key=lambda link: worst.index(link.state))
+            return sorted(
+                snapshot.links, key=lambda link: (worst.index(link.state), -link.dropped, -link.load_ratio)
+            )
         case _:
             return sorted(snapshot.links, key=lambda link: link.name)
 
 
 def render(lab: str, update: Update, view: View, now_ns: int) -> RenderableType:
-    """The whole screen at *now_ns* of CLOCK_MONOTONIC."""
+    """The whole picture at *now_ns* of CLOCK_MONOTONIC, as long as it is."""
+    return Group(*_head(lab, update, view, now_ns), *_body(update, view, is_wide=False))
+
+
+class Screen:
+    """The picture as it fits a terminal: head and keys stand, what is between them scrolls.
+
+    Args:
+        lab: name of the lab.
+        update: what there is to show.
+        view: how.
+        now_ns: CLOCK_MONOTONIC.
+    """
+
+    def __init__(self, lab: str, update: Update, view: View, now_ns: int) -> None:
+        self._head = Group(*_head(lab, update, view, now_ns))
+        self._update = update
+        self._view = view
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """As many lines as the terminal has."""
+        height = options.height or console.height
+        whole = options.update(height=None)
+        is_wide = options.max_width >= WIDE_COLUMNS
+        head = console.render_lines(self._head, whole)
+        body = console.render_lines(Group(*_body(self._update, self._view, is_wide=is_wide)), whole)
+        room = max(1, height - len(head) - 1)
+        first = self._view.scrolled
+        chosen = next((at for at, line in enumerate(body) if line and line[0].text.startswith(_CHOSEN)), None)
+        if chosen is not None:
+            first = min(max(first, chosen - room + 1), chosen)
+        first = max(0, min(first, len(body) - room))
+        below = len(body) - first - room
+        keys = Text(KEYS, style="reverse", no_wrap=True, overflow="ellipsis")
+        if first or below > 0:
+            keys = Text(f"{first}↑ {max(0, below)}↓  ", style="reverse bold") + keys
+        shown = [*head, *body[first : first + room]]
+        shown += [[Segment("")] for _ in range(height - 1 - len(shown))]
+        for line in [*shown[: height - 1], *console.render_lines(keys, whole)[:1]]:
+            yield from line
+            yield Segment.line()
+
+
+def _head(lab: str, update: Update, view: View, now_ns: int) -> list[RenderableType]:
+    """What always is in sight: lab, problem, figures, jobs, the answer to the last command."""
     clos, now = update.clos, update.snapshot
     head = Text.assemble((lab, "bold"), "  ", "" if clos is None else headline(clos))
     if view.is_paused:
@@ -68,22 +120,66 @@ def render(lab: str, update: Update, view: View, now_ns: int) -> RenderableType:
     parts: list[RenderableType] = [head]
     if update.problem is not None:
         parts.append(Text(f"! {update.problem}", style="bold red"))
-    if now is not None and clos is not None:
-        parts += [_figures(now), Text(), _map(clos, now), Text(), _planes(now), Text()]
-        parts += [_hosts(now), Text(), _links(clos, now, view), Text(), _faults(now), Text()]
-    parts += [Text(f"{line.clock}  {line.text}") for line in update.tail[-view.tail_lines :]]
+    parts += [_job(job) for job in update.jobs]
+    if now is not None:
+        parts.append(_figures(now))
     if view.answer:
         parts.append(Text(view.answer, style="bold"))
-    return Group(*parts)
+    return parts
+
+
+def _body(update: Update, view: View, *, is_wide: bool) -> list[RenderableType]:
+    """What scrolls, the most urgent first; in two columns where there is room."""
+    clos, now = update.clos, update.snapshot
+    if now is None or clos is None:
+        return [Text(), *_events(update)]
+    urgent: list[RenderableType] = [
+        Text(),
+        _faults(now),
+        Text(),
+        *_events(update),
+        Text(),
+        _links(clos, now, view),
+    ]
+    rest: list[RenderableType] = [Text(), _map(clos, now), Text(), _planes(now), Text(), _hosts(now)]
+    if not is_wide:
+        return [*urgent, *rest]
+    columns = Table.grid(padding=(0, 4, 0, 0))
+    columns.add_row(Group(*urgent), Group(*rest))
+    return [columns]
+
+
+def _events(update: Update) -> list[RenderableType]:
+    """The newest first; of EVs a few, which come and go several times a second."""
+    evs = [line for line in update.tail if line.kind == "ev"][-_EV_EVENTS_SHOWN:]
+    others = [line for line in update.tail if line.kind != "ev"][-(_EVENTS_SHOWN - len(evs)) :]
+    shown = sorted([*evs, *others], key=lambda line: line.time_ns, reverse=True)
+    return [Text(f"{line.clock}  {line.text}", no_wrap=True, overflow="ellipsis") for line in shown]
+
+
+def _job(job: JobView) -> Text:
+    pace = job.pace
+    figures = f"{job.word}s/s -"
+    if pace is not None:
+        figures = (
+            f"{pace.per_second:.3g} {job.word}s/s  p50 {format_times(pace.p50_ns)}  "
+            f"p99 {format_times(pace.p99_ns)}  slowest rank {pace.slowest_rank}, "
+            f"last in {pace.slowest_share:.0%}"
+        )
+    return Text.assemble((f"job {job.name}", "bold"), f"  {figures}\n    {job.headline}")
 
 
 def _figures(now: Snapshot) -> Text:
     rtt = _latency(now.rtt)
-    lost = ", ".join(f"{count:,} {reason}" for reason, count in now.dropped.items()) or "none"
+    lost = ", ".join(f"{_per_second(count, now)} {reason}" for reason, count in now.dropped.items()) or "none"
     return Text(
         f"goodput {_rate(now.goodput_bps)}   RTT p50 {rtt[0]}  p99 {rtt[1]}  p99.9 {rtt[2]}   "
-        f"sent again {now.retransmits:,}   lost {lost}"
+        f"retransmits {_per_second(now.retransmits, now)}   drops {lost}"
     )
+
+
+def _per_second(count: int, now: Snapshot) -> str:
+    return f"{count * 1e9 / now.interval_ns:,.0f}/s"
 
 
 def _map(clos: Clos, now: Snapshot) -> RenderableType:
@@ -100,7 +196,7 @@ def _map(clos: Clos, now: Snapshot) -> RenderableType:
                 cell.append_text(_sign(now.links[port.link_id]))
             cells.append(cell)
         table.add_row(str(plane), *cells)
-    note = Text(f"a cell per link, hosts ┊ T1s: {_LOADS} load, ✕ down, ! a fault acts", style="dim")
+    note = Text(f"a cell per link, hosts ┊ T1s: {_LOADS} load, ✕ down, ! has a fault", style="dim")
     return Group(table, note)
 
 
@@ -126,7 +222,7 @@ def _planes(now: Snapshot) -> Table:
 
 
 def _hosts(now: Snapshot) -> Table:
-    table = _table("host", "receives", "sends", "sent again", right=True)
+    table = _table("host", "receives", "sends", "retransmits", right=True)
     for host in sorted(now.hosts, key=lambda host: -host.goodput_bps)[:_HOSTS_SHOWN]:
         table.add_row(host.name, _rate(host.goodput_bps), _rate(host.sent_bps), f"{host.retransmits:,}")
     return table
@@ -134,14 +230,12 @@ def _hosts(now: Snapshot) -> Table:
 
 def _links(clos: Clos, now: Snapshot, view: View) -> Table:
     held = () if clos.spec.flow_control == "none" else ("held",)
-    table = _table("", f"link (by {view.sort})", "state", "load", "up", "down", *held, "lost", "faults")
-    links = sorted_links(now, view.sort)
-    names = [link.name for link in links]
-    at = names.index(view.chosen) if view.chosen in names else 0
-    first = max(0, min(at - view.links_shown // 2, len(links) - view.links_shown))
-    for link in links[first : first + view.links_shown]:
+    table = _table(
+        "", f"link (by {view.sort})", "state", "load", "up", "down", *held, "drops", "faults", gap=1
+    )
+    for link in sorted_links(now, view.sort):
         table.add_row(
-            ">" if link.name == view.chosen else "",
+            _CHOSEN if link.name == view.chosen else "",
             link.name,
             Text(link.state, style={"down": "red", "impaired": "yellow"}.get(link.state, "green")),
             f"{link.load_ratio:.0%}",
@@ -149,7 +243,7 @@ def _links(clos: Clos, now: Snapshot, view: View) -> Table:
             _rate(link.down_bps),
             *(f"{link.held_ratio:.0%}" for _ in held),
             f"{link.dropped:,}" if link.dropped else "-",
-            ", ".join(link.faults) or "-",
+            (", ".join(link.faults) + (f" ({link.outages}\u00d7)" if link.outages else "")) or "-",
             style="reverse" if link.name == view.chosen else "",
         )
     return table
@@ -158,17 +252,19 @@ def _links(clos: Clos, now: Snapshot, view: View) -> Table:
 def _faults(now: Snapshot) -> RenderableType:
     if not now.faults:
         return Text("no fault is active", style="dim")
-    table = _table("fault", "kind", "left", "by", "where")
+    table = _table("fault", "kind", "left", "source", "where")
     for fault in now.faults:
         left = "until cleared" if fault.left_ns is None else format_duration_ns(fault.left_ns, 2)
-        places = ", ".join(fault.places[:2]) + (" …" if len(fault.places) > 2 else "")
-        kind = f"{fault.kind} {fault.detail}".rstrip()
-        table.add_row(fault.id, kind, left, "hand" if fault.is_interactive else "run", places)
+        more = len(fault.places) - 1
+        places = f"{fault.places[0]}{f' +{more}' if more else ''}" if fault.places else "-"
+        outages = f", {fault.outages} outages" if fault.outages else ""
+        kind = f"{fault.kind} {fault.detail}".rstrip() + outages
+        table.add_row(fault.id, kind, left, "manual" if fault.is_interactive else "run", places)
     return table
 
 
-def _table(*columns: str, right: bool = False) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+def _table(*columns: str, right: bool = False, gap: int = 2) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
     for place, column in enumerate(columns):
         table.add_column(column, justify="right" if right and place else "left", no_wrap=True)
     return table

@@ -89,6 +89,18 @@ class FaultRecord:
         active = set(self.active())
         return {fault: self._links[fault] for fault in self._spanned(run, now_ns) if fault not in active}
 
+    def outages(self, run: RunInfo | None) -> dict[str, int]:
+        """Faults of a run that act several times -> how often they have begun."""
+        if run is None:
+            return {}
+        self.totals()
+        counts = {
+            fault.fault_id: len(begins_ns) - bisect_left(begins_ns, run.begun_ns)
+            for fault, begins_ns in self._begins_ns.items()
+            if fault.fault_id in run.fault_spans_ns
+        }
+        return {fault_id: count for fault_id, count in counts.items() if count}
+
     def _spanned(self, run: RunInfo | None, now_ns: int) -> list[ActiveFault]:
         if run is None:
             return []

@@ -165,20 +165,21 @@ def _back_ns(steps: Sequence[Step], limit_ns: float, last_begin_ns: int) -> int 
     return slow_end_ns - last_begin_ns if settled else None
 
 
-def headline(word: str, impacts: Sequence[Impact], errors: Sequence[str]) -> str:
+def headline(word: str, impacts: Sequence[Impact], errors: Sequence[str], *, is_over: bool = True) -> str:
     """What happened to a job, in one sentence.
 
     Args:
         word: for a step.
         impacts: of the faults, oldest first.
         errors: why ranks were lost, each reason once; empty when none was.
+        is_over: whether the job has ended.
     """
     ranks = f"the job failed: {'; '.join(errors)}" if errors else "no rank lost"
     if not impacts:
         return f"no fault was active; {ranks}"
     worst = max(impacts, key=lambda impact: impact.ratio)
     more = f", the worst of {len(impacts)} faults" if len(impacts) > 1 else ""
-    return f"{_change(word, worst)} while {worst.what}{more}; {_return(word, worst)}{ranks}"
+    return f"{_change(word, worst)} while {worst.what}{more}; {_return(word, worst, is_over=is_over)}{ranks}"
 
 
 def _change(word: str, impact: Impact) -> str:
@@ -189,13 +190,13 @@ def _change(word: str, impact: Impact) -> str:
     return f"{word} p99 {format_times(impact.before_ns, impact.during_ns)}"
 
 
-def _return(word: str, impact: Impact) -> str:
+def _return(word: str, impact: Impact, *, is_over: bool) -> str:
     if impact.before_ns is None or impact.during_ns is None:
         return ""
     if not impact.slow_count:
         return f"no {word} was slow; "
     if impact.back_ns is None:
-        return "not back by the end; "
+        return "not back by the end; " if is_over else "not back yet; "
     if impact.outages == 1:
         return f"back after {format_times(impact.back_ns)}; "
     if impact.back_ns <= 0:

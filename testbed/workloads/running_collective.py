@@ -322,7 +322,7 @@ class RunningCollective:
             )
         )
         if self._on_operation is not None:
-            self._on_operation(self._collective, self._records[-1])
+            self._on_operation(self.load.name, self._collective, self._records[-1])
         self._operation += 1
         self._begin_step()
 

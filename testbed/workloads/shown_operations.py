@@ -1,4 +1,4 @@
-"""Lets metrics show the operations of collectives while they run."""
+"""Lets metrics, and those who watch a lab live, see the operations of collectives while they run."""
 
 import logging
 from collections.abc import Callable
@@ -7,16 +7,17 @@ from typing import Final
 
 from testbed.metrics.measured import COLLECTIVE, STEP, MeasuredTimes
 from testbed.workloads.collective import Collective
+from testbed.workloads.job_ring import JobRing
 from testbed.workloads.operation_record import OperationRecord
 
 _LOG: Final = logging.getLogger(__name__)
 
-OperationListener = Callable[[Collective, OperationRecord], None]
-"""Called with each operation that all ranks have completed."""
+OperationListener = Callable[[str, Collective, OperationRecord], None]
+"""Called with the workload's name and each operation that all ranks have completed."""
 
 
 class ShownOperations:
-    """An OperationListener that counts for the exporter of a lab.
+    """An OperationListener that counts for a lab's exporter, and keeps the latest steps for `top`, `serve`.
 
     Args:
         state_dir: state folder of the lab.
@@ -25,9 +26,10 @@ class ShownOperations:
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir
         self._opened: dict[tuple[str, str], MeasuredTimes] = {}
+        self._rings: dict[str, JobRing] = {}
         self._is_given_up = False
 
-    def __call__(self, collective: Collective, record: OperationRecord) -> None:
+    def __call__(self, name: str, collective: Collective, record: OperationRecord) -> None:
         """Counts an operation, and the step that it was part of; what cannot be shown harms no workload."""
         if self._is_given_up:
             return
@@ -37,15 +39,21 @@ class ShownOperations:
             self._times(COLLECTIVE, kind).add(record.duration_ns, bus_bytes)
             if collective.is_training:
                 self._times(STEP, kind).add(record.step_ns)
+            if name not in self._rings:
+                self._rings[name] = JobRing(self._state_dir, name, collective)
+            self._rings[name].add(record)
         except OSError as error:
             _LOG.warning("metrics will not show collectives any more: %s", error)
             self._is_given_up = True
 
     def close(self) -> None:
-        """Gives its files up; what was counted stays."""
+        """Gives its files up; what was counted stays, jobs are over."""
         for times in self._opened.values():
             times.close()
+        for ring in self._rings.values():
+            ring.close()
         self._opened.clear()
+        self._rings.clear()
 
     def _times(self, what: str, kind: str) -> MeasuredTimes:
         if (what, kind) not in self._opened:

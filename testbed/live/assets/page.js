@@ -2,10 +2,17 @@
 import { Fabric } from "./fabric.js";
 import { drawPlot, svgElement } from "./plot.js";
 
-const SPAN_NS = 120e9, KEPT_NS = 300e9, OLD_INTERVALS = 3;
+const SPAN_NS = 120e9, SPAN_MIN_NS = 15e9, KEPT_NS = 300e9, OLD_INTERVALS = 3, STEPS_KEPT = 4000;
+const KINDS = {
+  link: { "link-down": "cut it", "link-flap": "flap it, 300 ms every second", loss: "lose 5 % of its packets", drain: "drain it" },
+  switch: { blackhole: "gray: it forwards nothing", "switch-reboot": "reboot it", drain: "drain its links" },
+  host: { "host-pause": "pause its processes" },
+  plane: { drain: "drain it", "plane-down": "take it down" },
+};
+const EVENT_KINDS = { fault: "faults", link: "links", ev: "EVs", lab: "lab" };
 const byId = (id) => document.getElementById(id);
 const token = location.hash.slice(1);
-const state = { points: [], paused: false, update: null, picked: [], link: "" };
+const state = { points: [], steps: new Map(), paused: false, update: null, picked: [], target: null, hidden: new Set(), limits: {} };
 
 function rate(bps) {
   for (const [unit, size] of [["G", 1e9], ["M", 1e6], ["k", 1e3]]) {
@@ -61,16 +68,29 @@ async function attempt(work) {
   }
 }
 
-function chooseLink(name) {
-  state.link = name;
-  byId("link").value = name;
-  fabric.choose(name);
-  showLinkFacts();
+// kind: link, node or plane; null chooses nothing
+function choose(kind, name) {
+  const found = kind && state.targets.has(`${kind} ${name}`);
+  state.target = found ? { kind, name } : null;
+  byId("target").value = found ? `${kind} ${name}` : "";
+  const ways = found ? KINDS[state.targets.get(`${kind} ${name}`)] : {};
+  byId("kind").replaceChildren(...Object.entries(ways).map(([value, text]) => element("option", text, { value })));
+  fabric.choose(kind, name);
+  showTargetFacts();
 }
 
-function showLinkFacts() {
-  const link = state.update?.snapshot?.links.find((one) => one.name === state.link);
-  byId("link-facts").textContent = link ? describeLink(link) : "";
+function onDrawing(kind, name) {
+  choose(kind, name);
+  if (state.targets.get(`${kind} ${name}`) === "host") pickHost(name);
+}
+
+function showTargetFacts() {
+  const { kind, name } = state.target ?? {}, now = state.update?.snapshot;
+  if (!kind || !now) return;
+  const link = kind === "link" && now.links.find((one) => one.name === name);
+  const faults = now.broken_nodes.find((one) => one.name === name)?.faults ?? [];
+  const place = kind === "plane" ? `plane ${name}` : name;
+  byId("target-facts").textContent = link ? describeLink(link) : `${place}${faults.length ? `; faults: ${faults.join(", ")}` : ""}`;
 }
 
 function pickHost(name) {
@@ -108,7 +128,7 @@ async function showPaths() {
   });
 }
 
-const fabric = new Fabric(byId("fabric"), chooseLink, pickHost);
+const fabric = new Fabric(byId("fabric"), onDrawing);
 
 async function loadFabric() {
   const found = await ask("/api/fabric");
@@ -120,14 +140,30 @@ async function loadFabric() {
     byId(id).replaceChildren(...found.hosts.map((name) => element("option", name)));
   }
   byId("to").value = found.hosts.at(-1);
-  byId("link").replaceChildren(...found.links.map((name) => element("option", name)));
-  chooseLink(found.links.includes(state.link) ? state.link : found.links.at(-1));
+  state.targets = new Map([
+    ...found.planes.map(({ plane }) => [`plane ${plane}`, "plane"]),
+    ...found.switches.map((name) => [`node ${name}`, "switch"]),
+    ...found.hosts.map((name) => [`node ${name}`, "host"]),
+    ...found.links.map((name) => [`link ${name}`, "link"]),
+  ]);
+  const groups = Object.entries({ plane: "planes", switch: "switches", host: "hosts", link: "links" }).map(([type, label]) => {
+    const group = element("optgroup", "", { label });
+    const own = [...state.targets].filter(([, one]) => one === type).map(([value]) => value);
+    group.append(...own.map((value) => element("option", type === "plane" ? value : value.split(" ")[1], { value })));
+    return group;
+  });
+  byId("target").replaceChildren(element("option", "choose …", { value: "" }), ...groups);
+  choose(state.target?.kind ?? null, state.target?.name);
   state.intervalNs = found.interval_ns;
+  state.limits = { goodput: found.line_rate_bps, rtt: found.idle_rtt_ns };
+  byId("limits").textContent = found.line_rate_bps
+    ? `Striped: a fault. Line rate of all hosts ${rate(found.line_rate_bps)}, idle RTT ${duration(found.idle_rtt_ns)}.`
+    : "Striped: a fault. Ports have no rate.";
 }
 
 function drawLegend() {
   const kinds = [["idle", { "data-load": 0 }], ["some load", { "data-load": 1 }], ["half its rate", { "data-load": 3 }],
-    ["full", { "data-load": 4 }], ["✕ down", { "data-state": "down" }], ["! a fault acts", { "data-state": "impaired" }]];
+    ["full", { "data-load": 4 }], ["✕ down", { "data-state": "down" }], ["! has a fault; n×: outages so far", { "data-state": "impaired" }]];
   byId("legend").replaceChildren(...kinds.map(([text, attributes]) => {
     const item = element("span"), sample = svgElement("svg", { viewBox: "0 0 42 12", "aria-hidden": "true" });
     sample.append(svgElement("path", { class: "link", d: "M1 6H41", fill: "none", ...attributes }));
@@ -168,7 +204,8 @@ function showFaults(faults) {
     const left = fault.left_ns === null ? "until cleared" : `${duration(fault.left_ns)} left`;
     const places = fault.places.slice(0, 3).join(", ") + (fault.places.length > 3 ? " …" : "");
     const owner = fault.is_interactive ? "" : ", of a run";
-    item.append(element("b", fault.id), ` ${fault.kind} ${fault.detail} on ${places}, ${left}${owner} `);
+    const outages = fault.outages ? `, ${fault.outages} outages` : "";
+    item.append(element("b", fault.id), ` ${fault.kind} ${fault.detail} on ${places}${outages}, ${left}${owner} `);
     const button = element("button", "Clear", { type: "button", "aria-label": `clear ${fault.id}` });
     button.addEventListener("click", () => clear({ id: fault.id }));
     item.append(button);
@@ -177,21 +214,72 @@ function showFaults(faults) {
   byId("faults").replaceChildren(...(shown.length ? shown : [element("li", "none", { class: "quiet" })]));
 }
 
+// What all plots share: the time axis begins with the first reading, two minutes ago at most.
+function frameOf(windows) {
+  const endNs = state.points.at(-1)?.time_ns ?? 0, beginNs = state.points[0]?.time_ns ?? 0;
+  const spanNs = Math.min(SPAN_NS, Math.max(SPAN_MIN_NS, endNs - beginNs));
+  return { windows, spanNs, gapNs: 3 * state.intervalNs, endNs };
+}
+
 function showPlots(windows) {
-  const points = state.points, gapNs = 3 * state.intervalNs;
+  const points = state.points, frame = frameOf(windows);
   drawPlot(byId("goodput-plot"), [{ class: "", points: points.map((p) => [p.time_ns, p.goodput_bps]) }],
-    windows, rate, SPAN_NS, gapNs);
+    { ...frame, format: rate, limits: [{ value: state.limits.goodput, name: "line rate" }] });
   drawPlot(byId("rtt-plot"), [
     { class: "", points: points.map((p) => [p.time_ns, p.p50_ns]) },
     { class: "second", points: points.map((p) => [p.time_ns, p.p99_ns]) },
-  ], windows, duration, SPAN_NS, gapNs);
+  ], { ...frame, format: duration, limits: [{ value: state.limits.rtt, name: "idle RTT" }] });
+}
+
+function jobFigures({ pace, word }) {
+  if (!pace) return [[`${word}s/s`, "–"]];
+  return [[`${word}s/s`, pace.per_second >= 1000 ? count(Math.round(pace.per_second)) : pace.per_second.toPrecision(3)], ["p50", duration(pace.p50_ns)], ["p99", duration(pace.p99_ns)],
+    ["slowest rank", `${pace.slowest_rank}, last in ${Math.round(100 * pace.slowest_share)} %`]];
+}
+
+function showJobs(jobs, windows) {
+  byId("jobs").replaceChildren(...jobs.map((job) => {
+    const section = element("section"), figures = element("dl");
+    figures.append(...jobFigures(job).map(([name, value]) => {
+      const one = element("div");
+      one.append(element("dt", name), element("dd", value));
+      return one;
+    }));
+    const plot = svgElement("svg", { class: "plot steps", role: "img", "aria-label": `${job.word} time of ${job.name}` });
+    section.append(element("h2", `Job ${job.name}`), element("p", `${job.headline}.`, { class: "headline" }), figures, plot);
+    return section;
+  }));
+  byId("jobs").querySelectorAll("svg.plot").forEach((plot, at) => drawPlot(plot,
+    [{ class: "", dots: true, points: state.steps.get(jobs[at].name) ?? [] }],
+    { ...frameOf(windows), format: duration }));
+}
+
+function keepSteps(jobs) {
+  for (const { name, steps } of jobs) {
+    const known = state.steps.get(name) ?? [], last = known.at(-1)?.[0] ?? -1;
+    state.steps.set(name, [...known, ...steps.filter(([end]) => end > last)].slice(-STEPS_KEPT));
+  }
+  for (const name of state.steps.keys()) if (!jobs.some((job) => job.name === name)) state.steps.delete(name);
 }
 
 function showTail(lines) {
-  byId("tail").replaceChildren(...lines.toReversed().map((line) => {
-    const item = element("li");
+  byId("tail").replaceChildren(...lines.filter(({ kind }) => !state.hidden.has(kind)).toReversed().map((line) => {
+    const item = element("li", "", { class: line.kind });
     item.append(element("time", line.clock), line.text);
     return item;
+  }));
+}
+
+function drawKinds() {
+  byId("kinds").replaceChildren(...Object.entries(EVENT_KINDS).map(([kind, text]) => {
+    const label = element("label"), box = element("input", "", { type: "checkbox", name: kind });
+    box.checked = true;
+    box.addEventListener("change", () => {
+      state.hidden[box.checked ? "delete" : "add"](kind);
+      if (state.update) showTail(state.update.tail);
+    });
+    label.append(box, text);
+    return label;
   }));
 }
 
@@ -205,11 +293,13 @@ function show(update) {
   byId("p50").textContent = duration(now.rtt?.p50_ns);
   byId("p99").textContent = duration(now.rtt?.p99_ns);
   byId("p999").textContent = duration(now.rtt?.p999_ns);
-  byId("retransmits").textContent = count(now.retransmits);
-  byId("dropped").textContent = count(Object.values(now.dropped).reduce((sum, one) => sum + one, 0));
+  const each = (number) => `${count(Math.round((number * 1e9) / now.interval_ns))} /s`;
+  byId("retransmits").textContent = each(now.retransmits);
+  byId("dropped").textContent = each(Object.values(now.dropped).reduce((sum, one) => sum + one, 0));
   byId("dropped").title = Object.entries(now.dropped).map(([why, times]) => `${why}: ${times}`).join(", ");
-  fabric.show(now.links, describeLink);
-  showLinkFacts();
+  showJobs(update.jobs, update.windows);
+  fabric.show(now, describeLink);
+  showTargetFacts();
   showHosts(now.hosts);
   showPlanes(now.planes);
   // A list that is rebuilt under the keyboard's focus would lose it.
@@ -229,6 +319,7 @@ function take(update) {
   state.taken = performance.now();
   state.points.push(...update.points.filter((point) => point.time_ns > (state.points.at(-1)?.time_ns ?? -1)));
   while (state.points.length && state.points[0].time_ns < state.points.at(-1).time_ns - KEPT_NS) state.points.shift();
+  keepSteps(update.jobs);
   const wasAway = state.update?.problem;
   state.update = update;
   if (wasAway && update.problem === null) loadFabric();
@@ -239,7 +330,7 @@ function take(update) {
 async function clear(what) {
   await attempt(async () => {
     const { ids } = await ask("/api/clear", what);
-    return ids.length ? `cleared ${ids.join(", ")}` : "no fault by hand was active";
+    return ids.length ? `cleared ${ids.join(", ")}` : "no manual fault was active";
   });
   document.activeElement?.blur();
 }
@@ -247,15 +338,16 @@ async function clear(what) {
 byId("act").addEventListener("submit", (event) => {
   event.preventDefault();
   attempt(async () => {
-    const { id } = await ask("/api/fault",
-      { kind: byId("kind").value, link: byId("link").value, seconds: Number(byId("seconds").value) });
+    const { kind, name } = state.target;
+    const place = { [kind]: kind === "plane" ? Number(name) : name };
+    const { id } = await ask("/api/fault", { kind: byId("kind").value, ...place, seconds: Number(byId("seconds").value) });
     return `fault ${id} added`;
   });
 });
 byId("pair").addEventListener("submit", (event) => { event.preventDefault(); showPaths(); });
 byId("unmark").addEventListener("click", hidePaths);
 byId("clear").addEventListener("click", () => clear({}));
-byId("link").addEventListener("change", () => chooseLink(byId("link").value));
+byId("target").addEventListener("change", () => choose(...byId("target").value.split(" ")));
 byId("pause").addEventListener("click", () => {
   state.paused = !state.paused;
   byId("pause").textContent = state.paused ? "Go on" : "Pause";
@@ -264,10 +356,11 @@ byId("pause").addEventListener("click", () => {
 });
 
 drawLegend();
+drawKinds();
 await loadFabric();
 if (!token) byId("answer").textContent = "only looking: the address lacks the token that `serve` has printed";
 const events = new EventSource("/api/events");
-events.onopen = () => { byId("status").textContent = "live"; state.points = []; };
+events.onopen = () => { byId("status").textContent = "live"; state.points = []; state.steps.clear(); };
 events.onerror = () => { byId("status").textContent = "the server does not answer; trying again"; };
 setInterval(showAge, 500);
 events.onmessage = (event) => take(JSON.parse(event.data));

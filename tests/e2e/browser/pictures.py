@@ -1,6 +1,7 @@
 """Makes the pictures of docs/images: the live page, `top`, and a report, light and dark: `make pictures`.
 
-A lab of its own runs a scenario with two faults; the pictures are taken while both act, and of its report.
+A lab of its own runs a scenario with two faults; the pictures are taken while both act. The report is of the
+same scenario in virtual time: it is the same on every machine.
 """
 
 import json
@@ -17,6 +18,7 @@ from chromium import Browser, browsing
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 
+from agents.clock import monotonic_ns
 from testbed.live.feed import Feed, Update
 from testbed.live.server import live_server
 from testbed.live.terminal import View, render
@@ -95,7 +97,8 @@ def _take(browser: Browser, folder: Path, scenario: Path) -> None:
     page.write_text(top)
     browser.open(page.as_uri(), width=980, height=760, scheme="dark")
     browser.picture(FOLDER / "top.png", selector="pre")
-    report = (folder / "runs" / "flap-and-gray-loss" / "latest" / "report.html").as_uri()
+    _command("run", str(scenario), "--virtual", "--runs", str(folder / "virtual"))
+    report = (folder / "virtual" / "flap-and-gray-loss" / "latest" / "report.html").as_uri()
     for scheme in ("light", "dark"):
         browser.open(report, width=1180, height=1500, scheme="light" if scheme == "light" else "dark")
         browser.picture(FOLDER / f"report-{scheme}.png")
@@ -115,7 +118,7 @@ def _with_faults(feed: Feed) -> Update:
 def _terminal(update: Update) -> str:
     """What `top` shows, as HTML."""
     console = Console(record=True, width=TOP_COLUMNS, file=StringIO(), color_system="truecolor")
-    console.print(render(LAB, update, View(sort="state", links_shown=8)))
+    console.print(render(LAB, update, View(), monotonic_ns()))
     return console.export_html(theme=MONOKAI, inline_styles=True, code_format=TERMINAL)
 
 

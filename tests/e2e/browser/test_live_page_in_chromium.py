@@ -1,6 +1,8 @@
 """The live page as people use it: links broken by mouse and keys, paths, colour schemes, no token."""
 
+import contextlib
 import os
+import re
 import threading
 from collections.abc import Iterator
 
@@ -8,11 +10,16 @@ import pytest
 from chromium import Browser, Scheme, browsing
 from own_lab import lab_up
 
-from testbed.live.control import ClearRequest
+from agents.clock import monotonic_ns
+from testbed.fabric.paths import lab_paths
+from testbed.live.control import ClearRequest, FaultRequest
 from testbed.live.feed import Feed
 from testbed.live.server import LiveServer, live_server
 from testbed.topology.path import build_path
 from testbed.topology.spec import TopologySpec
+from testbed.workloads.collective import Collective
+from testbed.workloads.operation_record import OperationRecord
+from testbed.workloads.shown_operations import ShownOperations
 
 pytestmark = pytest.mark.root
 
@@ -85,9 +92,10 @@ def test_a_link_is_cut_by_mouse_and_the_fault_taken_back(browser: Browser, serve
     )
     assert drawn == sorted(link.name for link in served.feed.clos.links())
     wait_for_state(browser, "up")
+    assert browser.value("document.querySelector('#target').value") == ""
     browser.click(ON_LINK)
-    assert browser.value("document.querySelector('#link').value") == LINK
-    assert f"{LINK}: up" in text_of(browser, "#link-facts")
+    assert browser.value("document.querySelector('#target').value") == f"link {LINK}"
+    assert f"{LINK}: up" in text_of(browser, "#target-facts")
     browser.value("document.querySelector('#seconds').value = 300")
     browser.click("#act button")
     wait_for_state(browser, "down")
@@ -108,7 +116,7 @@ def test_a_link_is_cut_with_the_keyboard_alone(browser: Browser, served: LiveSer
     tab_to(browser, ON_LINK)
     assert browser.value("getComputedStyle(document.activeElement).filter") != "none"  # a ring of light
     browser.press("Enter")
-    assert browser.value("document.querySelector('#link').value") == LINK
+    assert browser.value("document.querySelector('#target').value") == f"link {LINK}"
     tab_to(browser, "#act button")
     browser.press("Enter")
     wait_for_state(browser, "down")
@@ -116,6 +124,71 @@ def test_a_link_is_cut_with_the_keyboard_alone(browser: Browser, served: LiveSer
     tab_to(browser, "#clear")
     browser.press(" ")
     wait_for_state(browser, "up")
+
+
+def test_a_gray_switch_and_a_drained_plane_are_marked_until_they_are_cleared(
+    browser: Browser, served: LiveServer
+) -> None:
+    open_page(browser, served)
+    switch, plane = 'g.node[data-name="p0-t1-1"]', 'rect.plane[data-plane="1"]'
+    for element, target, kind in ((switch, "node p0-t1-1", "blackhole"), (plane, "plane 1", "drain")):
+        browser.value(f"document.querySelector('{element}').dispatchEvent(new MouseEvent('click'))")
+        assert browser.value("document.querySelector('#target').value") == target
+        browser.value("document.querySelector('#seconds').value = 300")
+        browser.value(f"document.querySelector('#kind').value = '{kind}'")
+        browser.click("#act button")
+        browser.wait_for(f"document.querySelector('{element}').dataset.state === 'impaired'")
+    assert browser.value("document.querySelectorAll('g.node[data-state=impaired]').length") == 1
+    browser.click("#clear")
+    for element in (switch, plane):
+        browser.wait_for(f"document.querySelector('{element}').dataset.state === 'up'")
+
+
+def test_a_flap_marks_its_link_with_the_number_of_outages(browser: Browser, served: LiveServer) -> None:
+    open_page(browser, served)
+    browser.click(ON_LINK)
+    browser.value("document.querySelector('#seconds').value = 300")
+    browser.value("document.querySelector('#kind').value = 'link-flap'")
+    browser.click("#act button")
+    browser.wait_for("/^. [0-9]+\u00d7$/.test(document.querySelector('text.sign')?.textContent)")
+    wait_for_state(browser, "impaired")
+    assert browser.value(f"document.querySelector('{ON_LINK}').classList.contains('flapping')")
+
+
+def test_events_are_filtered_by_kind(browser: Browser, served: LiveServer) -> None:
+    open_page(browser, served)
+    served.control.inject(FaultRequest(kind="link-down", link=LINK, seconds=300))
+    browser.wait_for("document.querySelector('#tail li.fault') && document.querySelector('#tail li.link')")
+    browser.click("#kinds input[name=link]")
+    assert browser.value("document.querySelectorAll('#tail li.link').length") == 0
+    assert browser.value("document.querySelectorAll('#tail li.fault').length") > 0
+    clock = browser.value("document.querySelector('#tail time').textContent")
+    assert re.fullmatch(r"\d\d:\d\d:\d\d\.\d{3}", clock)
+
+
+def test_a_job_stands_above_all_else(browser: Browser, served: LiveServer) -> None:
+    collective = Collective("all-reduce", ("h0", "h3"), 4096, "float32", "sum", 1, compute_ns=1000)
+    shown = ShownOperations(lab_paths(served.feed.lab).folder)
+    with contextlib.closing(shown):
+        now_ns = monotonic_ns()
+        for begin_ns in range(now_ns - 2 * 10**9, now_ns - 10**8, 10**8):
+            end_ns = begin_ns + 10**8
+            shown("train", collective, OperationRecord(begin_ns, begin_ns, end_ns, 0, 1, 0, "h3"))
+        open_page(browser, served)
+        browser.wait_for("document.querySelector('#jobs h2')?.textContent === 'Job train'")
+        figures = text_of(browser, "#jobs dl")
+        assert "100 ms" in figures
+        assert "h3, last in 100 %" in figures
+        drawn = browser.value("document.querySelector('#jobs path.dots').getAttribute('d')")
+        assert drawn.count("M") == 19
+    browser.wait_for("document.querySelector('#jobs h2') === null")
+
+
+@pytest.mark.parametrize("width", [390, 1280, 1920])
+def test_nothing_is_wider_than_the_window(browser: Browser, served: LiveServer, width: int) -> None:
+    browser.open(served.url, width=width)
+    browser.wait_for("document.querySelectorAll('#fabric path.link[data-state]').length > 0")
+    assert browser.value("document.documentElement.scrollWidth") == width
 
 
 def test_two_hosts_show_the_paths_between_them(browser: Browser, served: LiveServer) -> None:
@@ -139,6 +212,7 @@ def test_two_hosts_show_the_paths_between_them(browser: Browser, served: LiveSer
 def test_without_the_token_the_page_only_shows(browser: Browser, served: LiveServer) -> None:
     open_page(browser, served, token=False)
     assert "lacks the token" in text_of(browser, "#answer")
+    browser.click(ON_LINK)
     browser.click("#act button")
     browser.wait_for("document.querySelector('#answer').className === 'bad'")
     assert "token" in text_of(browser, "#answer")

@@ -117,6 +117,11 @@ def test_wrong_requests_are_explained(server: LiveServer) -> None:
     for body, why in (
         ({"kind": "link-down", "link": "nowhere"}, "nowhere"),
         ({"kind": "host-pause", "link": LINK}, "kind"),
+        ({"kind": "blackhole", "node": "h0"}, "'blackhole' is not one of a host: host-pause"),
+        ({"kind": "blackhole", "node": "p*-t1-0"}, "p*-t1-0"),
+        ({"kind": "plane-down", "plane": 9}, "9"),
+        ({"kind": "link-down"}, "name one place"),
+        ({"kind": "link-down", "link": LINK, "node": "h0"}, "name one place"),
         ({"kind": "link-down", "link": LINK, "seconds": 1e9}, "seconds"),
         ([], "object"),
     ):

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from testbed.fabric.fault_log import FaultLog, FaultWindow
 
+LINKS = ("l1", "l2", "l3")
+
 
 def line(action: str, fault_id: str, time_ns: int) -> str:
     event = {
@@ -12,7 +14,7 @@ def line(action: str, fault_id: str, time_ns: int) -> str:
         "event": f"fault-{action}",
         "fault_id": fault_id,
         "kind": "loss",
-        "links": ["l1", "l2", "l3"],
+        "links": LINKS,
         "nodes": [],
     }
     return json.dumps(event) + "\n"
@@ -29,9 +31,9 @@ def test_windows_open_and_close_as_the_log_grows(tmp_path: Path) -> None:
     ]
     path.write_text(line("applied", "a", 10) + line("applied", "b", 20) + line("cleared", "a", 30))
     assert [each.text for each in log.new_lines()] == ["fault a (loss) ends: l1, l2 and 1 more"]
-    assert log.windows == [FaultWindow("a", "loss", 10, 30), FaultWindow("b", "loss", 20)]
+    assert log.windows == [FaultWindow("a", "loss", 10, 30, LINKS), FaultWindow("b", "loss", 20, links=LINKS)]
     log.forget_before(31)
-    assert log.windows == [FaultWindow("b", "loss", 20)]
+    assert log.windows == [FaultWindow("b", "loss", 20, links=LINKS)]
 
 
 def test_damaged_lines_are_passed_over(tmp_path: Path) -> None:
@@ -47,4 +49,4 @@ def test_a_shorter_log_is_that_of_another_lab(tmp_path: Path) -> None:
     log.new_lines()
     path.write_text(line("applied", "b", 5))
     assert len(log.new_lines()) == 1
-    assert log.windows == [FaultWindow("b", "loss", 5)]
+    assert log.windows == [FaultWindow("b", "loss", 5, links=LINKS)]

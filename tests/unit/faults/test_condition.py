@@ -24,6 +24,7 @@ def links_of(node: str) -> list[str]:
         ("switch-reboot", links_of("p0-t1-0"), ["p0-t1-0"], "p0-t1-0 was away"),
         ("host-pause", [], ["h0", "h1"], "2 nodes stood still"),
         ("plane-down", [link.name for link in CLOS.links() if link.plane == 1], [], "plane 1 was down"),
+        ("drain", [link.name for link in CLOS.links() if link.plane == 1], [], "plane 1 was drained"),
         ("plane-down", [link.name for link in CLOS.links()], [], "2 planes were down"),
     ],
 )

@@ -7,9 +7,11 @@ from histograms import histogram_of
 
 from agents.abi import EvReason, EvState
 from testbed.fabric.process import ProcessIdentity
+from testbed.faults.effects import Effect, Rule
 from testbed.faults.fault import ScheduledFault
 from testbed.faults.ledger import Entry, Phase
-from testbed.faults.schedule import Schedule
+from testbed.faults.rule import FrameRule
+from testbed.faults.schedule import Flap, Schedule
 from testbed.live.snapshot import Observation, build_snapshot
 from testbed.metrics.cpu_use import CpuReading, CpuTimes
 from testbed.metrics.fault_record import ActiveFault
@@ -120,11 +122,13 @@ def test_a_link_that_is_cut_one_way_is_down(port_id: int) -> None:
     states = {link.name: link.state for link in seen.links}
     assert states.pop(LINK.name) == "down"
     assert set(states.values()) == {"up"}
-    assert seen.changes == (f"link down: {LINK.name}",)
-    assert build_snapshot(CLOS, cut, observation(3_000_000_000)).changes == (f"link up: {LINK.name}",)
+    assert seen.changes == (("link", f"link down: {LINK.name}"),)
+    assert build_snapshot(CLOS, cut, observation(3_000_000_000)).changes == (
+        ("link", f"link up: {LINK.name}"),
+    )
 
 
-def test_a_fault_impairs_its_links_only_while_it_acts() -> None:
+def test_a_fault_marks_its_links_until_it_is_being_cleared() -> None:
     faults = (
         entry("a", (LINK.name,)),
         entry("b", (LINK.name,), phase=Phase.CLEARING, lease=ProcessIdentity(1, 2)),
@@ -138,14 +142,48 @@ def test_a_fault_impairs_its_links_only_while_it_acts() -> None:
     ]
 
 
-def test_a_flap_of_a_run_is_there_between_its_outages_and_impairs_nothing() -> None:
-    flap = ActiveFault("flap1", "link-flap")
-    now = build_snapshot(CLOS, EARLY, observation(2_000_000_000, resting={flap: (LINK.name,)}))
+def test_a_flap_of_a_run_marks_its_link_between_its_outages() -> None:
+    resting = {ActiveFault("flap1", "link-flap"): (LINK.name,)}
+    seen = observation(2_000_000_000, resting=resting, outages={"flap1": 3})
+    now = build_snapshot(CLOS, EARLY, seen)
     (shown,) = now.faults
     assert (shown.id, shown.kind, shown.places) == ("flap1", "link-flap", (LINK.name,))
-    assert not shown.is_acting
-    assert not shown.is_interactive
-    assert {link.state for link in now.links} == {"up"}
+    assert (shown.is_acting, shown.is_interactive, shown.outages) == (False, False, 3)
+    [view] = [link for link in now.links if link.state != "up"]
+    assert (view.name, view.state, view.faults, view.outages) == (LINK.name, "impaired", ("flap1",), 3)
+
+
+def test_a_manual_flap_marks_its_link_and_counts_its_outages() -> None:
+    flap = Schedule(0, 60_000_000_000, Flap(1_000_000_000, 300_000_000, 0.0, 1))
+    for now_ns, is_acting, outages in ((2_100_000_000, True, 3), (2_700_000_000, False, 3)):
+        seen = observation(now_ns, faults=(entry("flap", (LINK.name,), schedule=flap),))
+        now = build_snapshot(CLOS, EARLY, seen)
+        assert (now.faults[0].is_acting, now.faults[0].outages) == (is_acting, outages)
+        [view] = [link for link in now.links if link.state == "impaired"]
+        assert (view.name, view.outages) == (LINK.name, outages)
+
+
+def test_a_broken_switch_is_marked_itself() -> None:
+    def on_switch(fault_id: str, *effects: Effect) -> Entry:
+        fault = ScheduledFault(
+            fault_id=fault_id, kind="x", seed=1, links=(LINK.name,), nodes=("p0-t1-0",), effects=effects
+        )
+        return Entry(fault, Schedule(0))
+
+    gray = on_switch("gray", Rule(LINK.upper.id, FrameRule(action="lose")))
+    away = on_switch("away", Rule(LINK.upper.id, FrameRule(action="down")))
+    for faults, state in (((gray,), "impaired"), ((gray, away), "down")):
+        now = build_snapshot(CLOS, EARLY, observation(2_000_000_000, faults=faults))
+        [node] = now.broken_nodes
+        assert (node.name, node.state) == ("p0-t1-0", state)
+        assert node.faults == tuple(each.fault.fault_id for each in faults)
+    assert build_snapshot(CLOS, EARLY, observation(2_000_000_000)).broken_nodes == ()
+
+
+def test_a_plane_is_marked_when_all_its_links_are() -> None:
+    links = tuple(link.name for link in CLOS.links() if link.plane == 1)
+    now = build_snapshot(CLOS, EARLY, observation(2_000_000_000, faults=(entry("drain", links),)))
+    assert [plane.state for plane in now.planes] == ["up", "impaired"]
 
 
 def test_the_time_a_fault_has_left_never_is_negative() -> None:
@@ -163,7 +201,7 @@ def test_only_evs_that_leave_use_or_return_are_changes() -> None:
     skipped = (EvState.GOOD, EvState.SKIP, EvReason.ECN, 0)
     early = observation(1_000_000_000, transitions={bad: 2})
     late = observation(2_000_000_000, transitions={bad: 5, skipped: 900})
-    assert build_snapshot(CLOS, early, late).changes == ("plane 1: 3 EVs GOOD to ASSUMED_BAD (loss)",)
+    assert build_snapshot(CLOS, early, late).changes == (("ev", "plane 1: 3 EVs GOOD to ASSUMED_BAD (loss)"),)
 
 
 def test_times_whose_count_went_down_are_left_out_and_all_else_is_shown() -> None:
@@ -182,7 +220,7 @@ def test_times_whose_count_went_down_are_left_out_and_all_else_is_shown() -> Non
     assert seen.goodput_bps == 8000
     assert [plane.rtt and plane.rtt.count for plane in seen.planes] == [None, 4]
     assert seen.completion is None
-    assert [line.partition(":")[0] for line in seen.changes] == [
+    assert [line.text.partition(":")[0] for line in seen.changes] == [
         "plane 0",
         "completion times of this interval are left out, the count of a host went down",
     ]

@@ -7,11 +7,13 @@ import pytest
 from rich.console import Console
 
 from testbed.live.feed import TailLine, Update
+from testbed.live.jobs import JobView
 from testbed.live.snapshot import FaultView, HostView, LinkView, PlaneView, Snapshot
-from testbed.live.terminal import View, render, sorted_links
+from testbed.live.terminal import Screen, View, render, sorted_links
 from testbed.metrics.series import Latency
 from testbed.topology.clos import Clos
 from testbed.topology.spec import TopologySpec
+from testbed.workloads.job import Pace
 
 CLOS = Clos(TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1, port_rate=10_000_000))
 RTT = Latency(10, 1_500_000, 2_000_000, 3_250_000, 4_000_000, 5_000_000)
@@ -26,7 +28,7 @@ def link_view(link_id: int, name: str) -> LinkView:
 
 SNAPSHOT = Snapshot(
     time_ns=2,
-    interval_ns=1,
+    interval_ns=10**9,
     goodput_bps=12_300_000,
     retransmits=17,
     dropped={"link_down": 3},
@@ -55,8 +57,8 @@ def test_the_picture_reports_figures_faults_and_events() -> None:
     text = text_of(UPDATE, View())
     for part in (
         "goodput 12.3Mbit   RTT p50 1.5ms  p99 3.25ms  p99.9 4ms",
-        "sent again 17   lost 3 link_down",
-        "optic  link-down  1.5s  hand  h0:0~p0-t0-0:0",
+        "retransmits 17/s   drops 3/s link_down",
+        "optic  link-down  1.5s  manual  h0:0~p0-t0-0:0",
         "12:00:01  link down: x",
     ):
         assert part in text
@@ -85,10 +87,57 @@ def test_a_lab_with_flow_control_shows_how_long_links_were_held() -> None:
     assert "held" not in text_of(UPDATE, View())
 
 
+def screen_of(update: Update, view: View, width: int, height: int) -> list[str]:
+    """The lines of a terminal of that size."""
+    console = Console(file=io.StringIO(), width=width, height=height, no_color=True, legacy_windows=False)
+    with console.capture() as capture:
+        console.print(Screen("lab", update, view, 0), height=height, end="")
+    return capture.get().split("\n")
+
+
 def test_the_chosen_link_is_marked_and_in_sight() -> None:
     chosen = sorted_links(SNAPSHOT, "name")[-1].name
-    text = text_of(UPDATE, View(sort="name", chosen=chosen, links_shown=2))
-    assert any(line.startswith(">") and chosen in line for line in text.splitlines())
+    lines = screen_of(UPDATE, View(sort="name", chosen=chosen), 80, 14)
+    assert any(line.startswith(">") and chosen in line for line in lines)
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 50), (40, 10)])
+def test_a_screen_has_as_many_lines_as_the_terminal_and_keys_below(width: int, height: int) -> None:
+    lines = screen_of(UPDATE, View(), width, height)
+    assert len(lines) - 1 == height
+    assert max(map(len, lines)) <= width
+    assert lines[0].startswith("lab")
+    assert "q quit" in lines[height - 1]
+
+
+def test_what_is_broken_is_in_sight_on_a_small_screen() -> None:
+    lines = screen_of(UPDATE, View(), 80, 24)
+    for parts in (("optic", "link-down"), ("link down: x",), ("h0:0~p0-t0-0:0", "down", "optic")):
+        assert any(all(part in line for part in parts) for line in lines)
+
+
+def test_scrolling_shows_the_rest() -> None:
+    assert "receives" not in "\n".join(screen_of(UPDATE, View(), 80, 16))
+    assert "receives" in "\n".join(screen_of(UPDATE, View(scrolled=1000), 80, 16))
+
+
+def test_the_newest_events_are_kept() -> None:
+    evs = (TailLine(f"12:00:{at:02}.000", f"EV event {at}", "ev", at) for at in range(40))
+    tail = (TailLine("11:59:59.000", "fault x begins", "fault", -1), *evs)
+    shown = text_of(replace(UPDATE, tail=tail), View())
+    assert "EV event 39" in shown
+    assert "EV event 36" not in shown
+    assert "fault x begins" in shown
+
+
+def test_a_job_is_at_the_head() -> None:
+    pace = Pace(20, 3.29, 299e6, 849e6, "h3", 0.41)
+    job = JobView("train", "step", pace, "step p99 299 to 849 ms while p0-t1-0 was away; no rank lost", ())
+    lines = text_of(replace(UPDATE, jobs=(job,)), View()).splitlines()
+    assert lines[1].rstrip() == (
+        "job train  3.29 steps/s  p50 299 ms  p99 849 ms  slowest rank h3, last in 41%"
+    )
+    assert lines[2].strip() == job.headline
 
 
 def test_a_problem_is_reported_and_so_is_a_pause() -> None:

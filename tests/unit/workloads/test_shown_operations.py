@@ -22,8 +22,8 @@ def collective(compute_ns: int | None) -> Collective:
 
 def test_operations_and_steps_are_counted_with_the_bytes_of_the_bus(tmp_path: Path) -> None:
     shown = ShownOperations(tmp_path)
-    shown(collective(None), RECORD)
-    shown(collective(1_000), RECORD)
+    shown("job", collective(None), RECORD)
+    shown("job", collective(1_000), RECORD)
     shown.close()
     operations, steps = read_measured(tmp_path)
     assert (operations.what, operations.kind, operations.times.count) == ("collective", "all-reduce", 2)
@@ -40,8 +40,8 @@ def test_a_lab_that_is_gone_or_a_full_disk_harms_no_workload(
     shown = ShownOperations(lab)
     shutil.rmtree(lab)
     with caplog.at_level(logging.WARNING):
-        shown(collective(None), RECORD)
-        shown(collective(None), RECORD)
+        shown("job", collective(None), RECORD)
+        shown("job", collective(None), RECORD)
     shown.close()
     assert len(caplog.records) == 1
     assert "will not show collectives" in caplog.text
