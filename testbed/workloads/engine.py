@@ -37,7 +37,8 @@ COMMAND_TIMEOUT_S: Final = 30
 SWITCH_INTERVAL_S: Final = 0.0005
 """How long another thread of this process, which takes readings, may keep an arrival waiting."""
 
-_NOT_COMPLETED: Final = "messages were still under way when the run ended"
+NOT_COMPLETED: Final = "messages were still under way when the run ended"
+"""Error of a flow that was given up then."""
 
 logger = logging.getLogger(__name__)
 
@@ -166,7 +167,7 @@ class Engine(ABC):
 
     def _give_up(self) -> None:
         for workload in self._workloads.values():
-            workload.give_up(_NOT_COMPLETED)
+            workload.give_up(NOT_COMPLETED)
 
     # ---- for who waits
 

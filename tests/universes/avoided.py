@@ -82,7 +82,7 @@ AVOIDED: Final = (
     ),
     Avoided(
         "corrupt where NICs do not check the iCRC all the time",
-        "what was damaged just before the fault ends arrives unchecked just after",
+        "what left its NIC before the fault, and arrives after it, is damaged and not checked",
         _without_faults(
             lambda spec, fault: fault["kind"] == "corrupt" and spec["topology"]["nic"].get("icrc") != "on"
         ),

@@ -16,6 +16,7 @@ from testbed.topology.clos import Clos
 from testbed.topology.resolve import resolve_topology
 from testbed.virtual.connection import VirtualConnection
 from testbed.virtual.lab import VirtualLab
+from testbed.workloads.engine import NOT_COMPLETED
 from testbed.workloads.flow import Flow
 from tests.universes.witness import Witness, control_plane
 
@@ -116,7 +117,8 @@ def _errors(plan: Plan, recording: Recording, reach: _Reach) -> Iterator[Failure
             flow = outcome.flow
             hosts = ends if workload.collective is not None else {flow.source, flow.target}
             if flow.workload == workload.name and outcome.error and not reach.loses_qp(*hosts):
-                yield Failure("qp", f"{_name(flow)}: {outcome.error}")
+                is_stuck = outcome.error == NOT_COMPLETED
+                yield Failure("stuck" if is_stuck else "qp", f"{_name(flow)}: {outcome.error}")
 
 
 def _counts(plan: Plan, recording: Recording) -> Iterator[Failure]:

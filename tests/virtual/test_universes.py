@@ -1,6 +1,7 @@
 """Small random universes, and the corpus; `python -m tests.universes --seeds N` makes more."""
 
 import copy
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from agents.nic.kernel_events import KernelEvents
 from testbed.faults.map_target import MapTarget
 from testbed.virtual.connection import VirtualConnection
 from testbed.virtual.world import planned_lab
+from testbed.workloads.outcome import FlowOutcome
+from testbed.workloads.sender import FlowSender
 from tests.universes.avoided import AVOIDED, Avoided
 from tests.universes.corpus import CORPUS, KNOWN, judge, keep, read_plan
 from tests.universes.document import Values, plan_of
@@ -20,7 +23,7 @@ from tests.universes.draw import draw_universe
 from tests.universes.invariants import judge_fabric
 from tests.universes.shrink import shrink
 from tests.universes.universe import Outcome
-from tests.universes.witness import control_plane
+from tests.universes.witness import Witness, control_plane
 
 PLANS = sorted(CORPUS.glob("*.yaml"))
 
@@ -120,6 +123,51 @@ def test_a_lost_completion_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_qp_that_gives_up_is_found() -> None:
     down = {"id": "down", "at": "5000us", "for": "10000us", "kind": "plane-down", "select": {"planes": "all"}}
     assert "qp" in broken(small(down, nic={"retry_limit": 0}))
+
+
+def test_a_qp_that_is_stuck_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("testbed.scenario.run.runner.COLLECT_TIMEOUT_NS", 0)
+    document = small()
+    del document["spec"]["workloads"][1]  # with it the run goes on until both are done
+    assert "stuck" in broken(document)
+
+
+def test_a_flow_that_stands_still_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.universes.invariants.STALL_NS", 1)
+    assert broken(small(SLOW)) == {"stall"}
+
+
+def test_a_message_too_many_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = FlowSender.outcome
+
+    def one_more(self: FlowSender) -> FlowOutcome:
+        found = outcome(self)
+        return dataclasses.replace(found, messages=found.messages + 1)
+
+    monkeypatch.setattr(FlowSender, "outcome", one_more)
+    assert broken(small()) == {"count"}
+
+
+def test_an_arrival_that_comes_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    look = Witness.look
+
+    def look_twice(self: Witness) -> None:
+        look(self)
+        self.arrived["h0", 1] = [1, 2, 2]
+
+    monkeypatch.setattr(Witness, "look", look_twice)
+    assert broken(small()) == {"arrival"}
+
+
+def test_a_packet_that_stays_in_flight_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    look = Witness.look
+
+    def look_early(self: Witness) -> None:
+        look(self)
+        self.qps[0]["inflight"] = 1
+
+    monkeypatch.setattr(Witness, "look", look_early)
+    assert broken(small()) == {"window"}
 
 
 def test_a_fault_that_stays_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
