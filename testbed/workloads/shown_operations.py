@@ -26,7 +26,7 @@ class ShownOperations:
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir
         self._opened: dict[tuple[str, str], MeasuredTimes] = {}
-        self._rings: dict[str, JobRing] = {}
+        self._rings: dict[str, tuple[Collective, JobRing]] = {}
         self._is_given_up = False
 
     def __call__(self, name: str, collective: Collective, record: OperationRecord) -> None:
@@ -39,9 +39,7 @@ class ShownOperations:
             self._times(COLLECTIVE, kind).add(record.duration_ns, bus_bytes)
             if collective.is_training:
                 self._times(STEP, kind).add(record.step_ns)
-            if name not in self._rings:
-                self._rings[name] = JobRing(self._state_dir, name, collective)
-            self._rings[name].add(record)
+            self._ring(name, collective).add(record)
         except OSError as error:
             _LOG.warning("metrics will not show collectives any more: %s", error)
             self._is_given_up = True
@@ -50,10 +48,22 @@ class ShownOperations:
         """Gives its files up; what was counted stays, jobs are over."""
         for times in self._opened.values():
             times.close()
-        for ring in self._rings.values():
+        for _, ring in self._rings.values():
             ring.close()
         self._opened.clear()
         self._rings.clear()
+
+    def _ring(self, name: str, collective: Collective) -> JobRing:
+        """That of a job; a later run may have another one of the same name."""
+        known = self._rings.get(name)
+        if known is not None and known[0] == collective:
+            return known[1]
+        if known is not None:
+            known[1].close()
+            del self._rings[name]
+        ring = JobRing(self._state_dir, name, collective)
+        self._rings[name] = collective, ring
+        return ring
 
     def _times(self, what: str, kind: str) -> MeasuredTimes:
         if (what, kind) not in self._opened:

@@ -1,5 +1,6 @@
 """What metrics read from the fault ledger, written by the ledger itself."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,9 @@ def test_a_flap_of_a_run_is_shown_between_its_outages(tmp_path: Path, ledger: Le
     assert record.between_outages(run, 28 * SECOND) == {ActiveFault("f", "link-flap"): (LINK,)}
     assert record.between_outages(run, 31 * SECOND) == {}
     assert record.between_outages(None, 28 * SECOND) == {}
+    assert record.outages(run) == {"f": 2}
+    assert record.outages(replace(run, begun_ns=100 * SECOND)) == {}
+    assert record.outages(None) == {}
 
 
 def test_a_flap_that_acts_is_not_between_its_outages(tmp_path: Path, ledger: Ledger) -> None:

@@ -2,12 +2,14 @@
 
 import logging
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from testbed.metrics.measured import read_measured
 from testbed.workloads.collective import Collective
+from testbed.workloads.job_ring import running_jobs
 from testbed.workloads.operation_record import OperationRecord
 from testbed.workloads.shown_operations import ShownOperations
 
@@ -30,6 +32,17 @@ def test_operations_and_steps_are_counted_with_the_bytes_of_the_bus(tmp_path: Pa
     assert operations.size_bytes == 2 * 6144  # 2 (n - 1) / n of 4096
     assert operations.times.sum_ns == 2 * 3_000
     assert (steps.what, steps.times.sum_ns) == ("step", 4_000)
+
+
+def test_a_later_job_of_the_same_name_may_have_other_ranks(tmp_path: Path) -> None:
+    shown = ShownOperations(tmp_path)
+    shown("job", collective(1_000), RECORD)
+    shown("job", replace(collective(1_000), ranks=("h4", "h5")), replace(RECORD, last_rank="h5"))
+    [job] = running_jobs(tmp_path)
+    assert job.ranks == ("h4", "h5")
+    assert [step.last_rank for step in job.steps] == ["h5"]
+    shown.close()
+    assert running_jobs(tmp_path) == []
 
 
 def test_a_lab_that_is_gone_or_a_full_disk_harms_no_workload(
