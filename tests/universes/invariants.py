@@ -164,17 +164,19 @@ def _nothing_in_flight(witness: Witness, reach: _Reach) -> Iterator[Failure]:
 
 
 def _stalls(plan: Plan, recording: Recording, reach: _Reach) -> Iterator[Failure]:
+    """Until the workload is stopped: then nobody reads how far a flow is."""
     alone = {workload.name for workload in plan.workloads if workload.collective is None}
     for outcome in recording.outcomes:
         flow = outcome.flow
         if flow.workload not in alone or outcome.error or not reach.leaves_path(flow):
             continue
+        end_ns = min(outcome.end_ns, recording.workload_ends[flow.workload])
         moved = [(outcome.start_ns, 0)]
         for reading in recording.flow_readings:
             count = reading.acknowledged_bytes.get(flow, 0)
-            if outcome.start_ns <= reading.time_ns <= outcome.end_ns and count > moved[-1][1]:
+            if outcome.start_ns <= reading.time_ns <= end_ns and count > moved[-1][1]:
                 moved.append((reading.time_ns, count))
-        moved.append((outcome.end_ns, 0))
+        moved.append((end_ns, 0))
         longest_ns = max(after - before for (before, _), (after, _) in pairwise(moved))
         if longest_ns > STALL_NS:
             yield Failure("stall", f"{_name(flow)}: no progress for {longest_ns} ns while a path lives")
