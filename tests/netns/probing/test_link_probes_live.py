@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from golden_documents import check_document
 from waiting import poll_until
 
 from testbed.cli.app import run
@@ -116,6 +117,7 @@ def test_command_says_what_is_broken_and_how_right_it_is(
     status = run(["probe", "links", "-n", live.name, "--duration", "1s", "-o", "json"])
     found = json.loads(capsys.readouterr().out)
     assert status == 0
+    check_document("LinkHealth", found)
     assert [row["link"] for row in found["suspects"]] == [UPLINK]
     assert found["grade"] == {"broken": [UPLINK], "precision": 1.0, "recall": 1.0}
     assert len(found["links"]) == live.clos.numbering.link_count

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from golden_documents import check_document
 
 from testbed.cli.app import run
 
@@ -23,7 +24,7 @@ class Command:
         return out
 
     def json(self, *arguments: str, status: int = 0) -> dict[str, Any]:
-        """The JSON document it prints."""
+        """The JSON document it prints, which has the shape of its golden file."""
         found: dict[str, Any] = json.loads(self("-o", "json", *arguments, status=status))
-        assert found["schema_version"] == 1
+        check_document(found["kind"], found)
         return found
