@@ -1,7 +1,7 @@
 """The reference page of Scenario files, made from the models; run as a module, it prints the page."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any, Final
 
@@ -22,7 +22,10 @@ _STATUS_MEANINGS: Final = {
     Status.ERROR: "something broke (6 when clean-up is incomplete); results so far kept",
 }
 
-_SECTIONS: Final = (
+Sections = Sequence[tuple[str, Sequence[str]]]
+"""Headings of a page, and the models below each."""
+
+_SECTIONS: Final[Sections] = (
     ("## spec", ("ScenarioSpec",)),
     ("## Transport", ("TransportSpec",)),
     ("## Fidelity", ("FidelitySpec",)),
@@ -68,15 +71,16 @@ _PLAIN_TYPES: Final = {
 def reference_page() -> str:
     """The page, in Markdown: the template with its tables filled in."""
     page = resources.files("testbed.scenario").joinpath("reference_template.md").read_text(encoding="utf-8")
-    tables = {"@models": _models(), "@quantities": _quantities(), "@statuses": _statuses()}
+    models = model_sections(scenario_schema()["$defs"], _SECTIONS)
+    tables = {"@models": models, "@quantities": _quantities(), "@statuses": _statuses()}
     for marker, lines in tables.items():
         page = page.replace(f"{marker}\n", "".join(lines))
     return page
 
 
-def _models() -> Iterator[str]:
-    definitions = scenario_schema()["$defs"]
-    for index, (heading, names) in enumerate(_SECTIONS):
+def model_sections(definitions: Mapping[str, _Schema], sections: Sections) -> Iterator[str]:
+    """Markdown: each heading, and a table of the keys of each of its models."""
+    for index, (heading, names) in enumerate(sections):
         yield f"\n{heading}\n" if index else f"{heading}\n"
         yield from (_model(definitions[name]) for name in names)
 

@@ -1,0 +1,27 @@
+"""The reference page of Campaign files, made from the models; run as a module, it prints the page."""
+
+import sys
+from importlib import resources
+from typing import Final
+
+from testbed.campaign.spec import campaign_schema
+from testbed.scenario.reference import Sections, model_sections
+
+SECTIONS: Final[Sections] = (
+    ("## spec", ("CampaignSpec",)),
+    ("## A scenario", ("ScenarioEntry",)),
+    ("## Seeds", ("SeedRange",)),
+    ("## Repetition", ("RepeatSpec",)),
+    ("## Order", ("ShuffledOrder",)),
+    ("## Expectations", ("ExpectationEntry",)),
+)
+
+
+def reference_page() -> str:
+    """The page, in Markdown: the template with its tables filled in."""
+    page = resources.files("testbed.campaign").joinpath("reference_template.md").read_text(encoding="utf-8")
+    return page.replace("@models\n", "".join(model_sections(campaign_schema()["$defs"], SECTIONS)))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(reference_page())
