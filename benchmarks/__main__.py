@@ -15,6 +15,7 @@ from benchmarks.figure import Figure, show, write_json, write_markdown
 
 NAMES = (
     "unshaped",
+    "applications",
     "icrc",
     "shaped",
     "failover",
