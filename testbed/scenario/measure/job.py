@@ -74,13 +74,17 @@ def _episodes(recording: Recording, span: Span) -> list[Episode]:
             continue
         during = recording.window("during", fault.fault_id)
         try:
+            calm_ns = recording.window("before", fault.fault_id).start_ns
+        except NotMeasured:  # another ended as it began
+            calm_ns = begins_ns[0]
+        try:
             after_ns = recording.window("after", fault.fault_id).end_ns
         except NotMeasured:  # it lasted to the end, or another began as it ended
             after_ns = during.end_ns
         found.append(
             Episode(
                 what=describe_condition(fault.kind, fault.links, fault.nodes, clos),
-                calm_ns=recording.window("before", fault.fault_id).start_ns,
+                calm_ns=calm_ns,
                 begins_ns=begins_ns,
                 end_ns=min(during.end_ns, span.end_ns),
                 until_ns=min(after_ns, span.end_ns),
