@@ -101,7 +101,6 @@ static int is_receive_due(struct queue_pair *queue_pair)
 static int take_receives(struct queue_pair *queue_pair, int count, struct ibv_wc *wc)
 {
 	const struct mrc_arrival *arrival;
-	uint32_t offered;
 	int taken = 0;
 
 	while (taken < count && is_receive_due(queue_pair)) {
@@ -122,13 +121,8 @@ static int take_receives(struct queue_pair *queue_pair, int count, struct ibv_wc
 		queue_pair->received++;
 		taken++;
 	}
-	if (taken) {
-		offered = queue_pair->receive_posted - queue_pair->received;
-		if (offered > MRC_WIMM_MAX)
-			offered = MRC_WIMM_MAX;
-		__atomic_store_n(&queue_pair->ring->receive_tail, queue_pair->received + offered,
-				 __ATOMIC_RELEASE);
-	}
+	if (taken)
+		queue_offer_receives(queue_pair);
 	return taken;
 }
 

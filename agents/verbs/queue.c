@@ -168,10 +168,20 @@ int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **ba
 	return error;
 }
 
+/* Gives the NIC as many posted receives as it has places for arrivals. With the lock held. */
+void queue_offer_receives(struct queue_pair *queue_pair)
+{
+	uint32_t offered = queue_pair->receive_posted - queue_pair->received;
+
+	if (offered > MRC_WIMM_MAX)
+		offered = MRC_WIMM_MAX;
+	__atomic_store_n(&queue_pair->ring->receive_tail, queue_pair->received + offered,
+			 __ATOMIC_RELEASE);
+}
+
 int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct queue_pair *queue_pair = container_of(qp, struct queue_pair, qp);
-	uint32_t offered;
 	int error = 0;
 
 	pthread_mutex_lock(&queue_pair->lock);
@@ -189,11 +199,7 @@ int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **ba
 		    wr->wr_id;
 		queue_pair->receive_posted++;
 	}
-	offered = queue_pair->receive_posted - queue_pair->received;
-	if (offered > MRC_WIMM_MAX)
-		offered = MRC_WIMM_MAX;
-	__atomic_store_n(&queue_pair->ring->receive_tail, queue_pair->received + offered,
-			 __ATOMIC_RELEASE);
+	queue_offer_receives(queue_pair);
 	pthread_mutex_unlock(&queue_pair->lock);
 	return error;
 }

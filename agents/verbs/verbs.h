@@ -126,6 +126,7 @@ int64_t region_offset(struct device_context *device, uint32_t lkey, uint64_t add
 int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 void queue_hand_over(struct queue_pair *queue_pair);
+void queue_offer_receives(struct queue_pair *queue_pair);
 int queue_failure(struct queue_pair *queue_pair);
 
 /* completion.c */

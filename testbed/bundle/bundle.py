@@ -93,6 +93,11 @@ def find_results(what: str, runs: Path, campaigns: Path) -> Path:
     return found[0]
 
 
+def held_in(folder: Path) -> Holds:
+    """Whether a result folder is that of a run or of a campaign."""
+    return "campaign" if (folder / "journal.jsonl").is_file() else "run"
+
+
 def write_bundle(folder: Path, path: Path | None = None) -> Path:
     """The bundle of the result folder *folder*, at *path* or, for None, named after it in the present folder.
 
@@ -109,7 +114,7 @@ def write_bundle(folder: Path, path: Path | None = None) -> Path:
             f"{folder}: not the name of a result folder",
             hint="give it back the name that it had, such as 20261121T170000Z-3fa2b1",
         )
-    holds: Holds = "campaign" if (folder / "journal.jsonl").is_file() else "run"
+    holds = held_in(folder)
     plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
     name = plan["name" if holds == "campaign" else "scenario"]
     header = {

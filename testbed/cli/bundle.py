@@ -1,6 +1,6 @@
 """bundle | unbundle | replay: results in one file, elsewhere, and once more."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -8,8 +8,8 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from testbed.bundle.bundle import find_results, opened, unpack_bundle, write_bundle
-from testbed.bundle.difference import Repetition, compare_repetition
+from testbed.bundle.bundle import find_results, held_in, opened, unpack_bundle, write_bundle
+from testbed.bundle.difference import Condition, Repetition, compare_repetition
 from testbed.campaign.folder import CampaignFolder
 from testbed.campaign.tables import finished_run, finished_runs
 from testbed.cli.campaign import carry_out_campaign, figure_document
@@ -147,8 +147,7 @@ def replay(
     gate = OverloadGate(insists=overload or virtual)
     with opened(Path(what)) as given:
         folder = find_results(str(given), runs, campaigns)
-        is_campaign = (folder / "journal.jsonl").is_file()
-        if is_campaign:
+        if held_in(folder) == "campaign":
             repetitions, status, results = _replay_campaign(settings, folder, campaigns, gate, where, share)
         else:
             repetitions, status, results = _replay_run(settings, folder, runs, gate, where, share)
@@ -167,7 +166,7 @@ def replay(
             ],
             "runs": [_document(each) for each in repetitions],
         },
-        lambda: Group(*_tables(repetitions), Text(), *result_lines(results)),
+        lambda: Group(*_tables(repetitions, conditions), Text(), *result_lines(results)),
         lines="runs",
     )
     return status
@@ -244,7 +243,7 @@ def _document(each: Repetition) -> dict[str, Any]:
     }
 
 
-def _tables(repetitions: Sequence[Repetition]) -> list[RenderableType]:
+def _tables(repetitions: Sequence[Repetition], conditions: Collection[Condition]) -> list[RenderableType]:
     right = ("figures", "beyond")
     table = plain_table("", "run", "verdict", *right, "files", right=right)
     for each in repetitions:
@@ -259,7 +258,6 @@ def _tables(repetitions: Sequence[Repetition]) -> list[RenderableType]:
             files,
         )
     parts: list[RenderableType] = [table]
-    conditions = dict.fromkeys(condition for each in repetitions for condition in each.conditions)
     if conditions:
         shown = plain_table("condition", "then", "now")
         for condition in conditions:

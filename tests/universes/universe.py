@@ -7,7 +7,6 @@ of ties and the result folder.
 import hashlib
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 
 from agents.abi import PortCounters
@@ -19,6 +18,7 @@ from testbed.scenario.run.runner import Runner
 from testbed.virtual.connection import VirtualConnection
 from testbed.virtual.lab import VirtualLab
 from testbed.virtual.world import planned_lab, world_in
+from tests.stopped_clock import StoppedClock
 from tests.universes.document import Values, plan_of
 from tests.universes.invariants import Failure, judge_fabric, judge_run
 from tests.universes.witness import Witness, control_plane
@@ -70,20 +70,11 @@ def run_document(document: Values) -> Outcome:
         return Outcome(tuple(failures), digest, lab.runtime.now_ns(), lab.runtime.totals().events)
 
 
-class _Machine:
-    """No date, no signal; a universe without end is interrupted."""
+class _Machine(StoppedClock):
+    """A universe without end is interrupted."""
 
     def __init__(self) -> None:
         self.lab: VirtualLab | None = None
-
-    def now_ns(self) -> int:
-        return 0
-
-    def utc_now(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=UTC)
-
-    def wait_until_ns(self, deadline_ns: int) -> None:
-        raise NotImplementedError
 
     def interruption(self) -> str | None:
         if self.lab is None or self.lab.runtime.totals().events < EVENTS_MAX:

@@ -1,4 +1,6 @@
-"""Writes bundles of this version for tests/unit/campaign/kept: python tests/virtual/keep_bundles.py.
+"""Writes bundles of this version for tests/unit/campaign/kept.
+
+    PYTHONPATH=tests python tests/virtual/keep_bundles.py
 
 Once a version, when it is released: later versions have to open what is there. The machine in them is
 nobody's.

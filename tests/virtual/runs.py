@@ -1,8 +1,9 @@
 """Runs in virtual time for tests: plans, and result folders without what differs between equal runs."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+
+from stopped_clock import StoppedClock
 
 from agents.bpf.virtual import LIBRARY, VirtualRuntime
 from testbed.campaign.execution import execute_campaign, virtual_stage
@@ -16,22 +17,6 @@ from testbed.virtual.world import VirtualLabView, virtual_world
 
 ROOT: Final = Path(__file__).parents[2]
 SCENARIOS: Final = ROOT / "scenarios"
-
-
-class StoppedClock:
-    """The machine's, for a run whose dates are always the same; nobody interrupts."""
-
-    def now_ns(self) -> int:
-        return 0
-
-    def utc_now(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=UTC)
-
-    def wait_until_ns(self, deadline_ns: int) -> None:
-        raise NotImplementedError
-
-    def interruption(self) -> str | None:
-        return None
 
 
 def plan_of(scenario: str, *, seed: int | None = None) -> Plan:

@@ -13,6 +13,7 @@ import pytest
 from waiting import DEADLINE_S, poll_until
 
 from testbed.fabric.live import Lab
+from testbed.fabric.rdma import rdma_environment
 
 pytestmark = pytest.mark.root
 
@@ -163,8 +164,6 @@ def test_what_is_refused(live: Lab) -> None:
 
 
 def test_without_a_lab_there_is_no_device() -> None:
-    from testbed.fabric.rdma import rdma_environment  # noqa: PLC0415 - nothing else here needs it
-
     done = subprocess.run(
         ["ibv_devices"],
         env=rdma_environment() | {"PATH": "/usr/bin"},
