@@ -12,15 +12,18 @@ PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 PYTHON_PACKAGES := python3 python3-venv python3-apt ca-certificates
 
 CLANG ?= clang
-BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Werror -Iagents/include \
+# A folder with cc/NAME.h of one's own: docs/guide/your-own-congestion-control.md. A function of an algorithm need not
+# use all that it is given.
+ALGORITHMS ?=
+BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Werror -Wno-unused-parameter -Iagents/include -Iagents/_objects \
 	-idirafter /usr/include/$(shell uname -m)-linux-gnu
 CFLAGS := -O2 -g -Wall -Wextra -Werror -Iagents/include
 
 # The same programs for virtual time: clang's pragmas and packed headers are theirs, not mistakes.
 VIRTUAL_CFLAGS := -O2 -g
 VIRTUAL_FLAGS := -std=gnu11 -fPIC -fvisibility=hidden -fno-strict-aliasing -Wall -Wextra -Werror \
-	-Wno-unknown-pragmas -Wno-address-of-packed-member -Wno-uninitialized -Wno-sign-compare -Wno-unused-command-line-argument -Wa,--no-warn \
-	-Iagents/virtual/shim -Iagents/include -Iagents/virtual
+	-Wno-unknown-pragmas -Wno-address-of-packed-member -Wno-uninitialized -Wno-sign-compare -Wno-unused-command-line-argument -Wno-unused-parameter -Wa,--no-warn \
+	-Iagents/virtual/shim -Iagents/include -Iagents/_objects -Iagents/virtual
 
 BPF_SOURCES := $(shell find agents -name '*.bpf.c')
 BPF_OBJECTS := $(patsubst %.c,agents/_objects/%.o,$(notdir $(BPF_SOURCES)))
@@ -31,7 +34,8 @@ VIRTUAL := agents/_objects/libmrc_virtual.so
 VERBS_SOURCES := $(wildcard agents/verbs/*.c)
 VERBS := agents/_objects/libmrc_verbs.so
 BPF_HEADERS := $(shell find agents/include agents/nic agents/switch/bpf -name '*.h')
-C_FILES := $(shell find agents -name '*.[ch]')
+TABLE := agents/_objects/cc_algorithms.h
+C_FILES := $(shell find agents -path agents/_objects -prune -o -name '*.[ch]' -print)
 vpath %.bpf.c $(sort $(dir $(BPF_SOURCES)))
 
 # What the machine was given lasts until it restarts: /run and its mounts do not survive that.
@@ -205,7 +209,12 @@ image: $(VENV)/.synced
 bpf: $(BPF_OBJECTS) $(DRAINER) $(VIRTUAL) $(VERBS)
 	@:
 
-agents/_objects/%.bpf.o: %.bpf.c Makefile
+# Which algorithms there are is looked up every time; what has not changed is not written, and nothing is compiled again.
+.PHONY: FORCE
+$(TABLE): FORCE
+	@$(PYTHON) -m agents.algorithms $(@D) $(ALGORITHMS)
+
+agents/_objects/%.bpf.o: %.bpf.c Makefile | $(TABLE)
 	@mkdir -p $(@D)
 	@echo "compiling $(@F)"
 	@$(CLANG) $(BPF_CFLAGS) -MMD -MP -c $< -o $@
@@ -227,7 +236,7 @@ virtual: $(VENV)/.synced $(VIRTUAL)
 	@:
 
 # A map that maps.def does not name would be looked up in vain, silently.
-$(VIRTUAL): $(VIRTUAL_SOURCES) agents/virtual/maps.def Makefile
+$(VIRTUAL): $(VIRTUAL_SOURCES) agents/virtual/maps.def Makefile | $(TABLE)
 	@mkdir -p $(@D)
 	@echo "compiling $(@F)"
 	@$(CC) $(VIRTUAL_FLAGS) $(VIRTUAL_CFLAGS) -shared -Wl,-z,defs -o $@ $(VIRTUAL_SOURCES)
@@ -244,7 +253,7 @@ $(shell for made in agents/_objects/*.d; do \
 -include $(wildcard agents/_objects/*.d)
 
 # Each by itself: what it needs it includes, so that the order of includes means nothing.
-headers:
+headers: $(TABLE)
 	@printf '%s\n' $(BPF_HEADERS) | xargs -n 1 -P 2 $(CLANG) $(BPF_CFLAGS) -Wno-unused-function -fsyntax-only
 
 build/abi.py: agents/_objects/abi.bpf.o agents/abi_generate.py $(VENV)/.synced

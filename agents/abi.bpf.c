@@ -7,6 +7,7 @@
 #include <mrc/rc_abi.h>
 #include <mrc/stream_abi.h>
 #include <mrc/virtual_abi.h>
+#include "nic/bpf/cc/nscc.h"
 
 /* A global of pointer type keeps a type in the BTF even where no map uses it. */
 #define KEEP(kind, name) const kind name *keep_##name __attribute__((unused))
@@ -39,9 +40,10 @@ KEEP(struct, mrc_nic_paths);
 KEEP(enum, mrc_qp_state);
 KEEP(enum, mrc_ev_state);
 KEEP(enum, mrc_ev_reason);
-KEEP(enum, mrc_nscc_format);
-KEEP(enum, mrc_nscc_reason);
-KEEP(struct, mrc_nscc_parameters);
+KEEP(enum, mrc_cc_format);
+KEEP(enum, mrc_cc_reason);
+KEEP(struct, mrc_cc_parameters);
+KEEP(struct, mrc_cc);
 KEEP(struct, mrc_nscc);
 KEEP(struct, mrc_ev);
 KEEP(struct, mrc_ev_plane);

@@ -28,6 +28,35 @@ class ApplicationVerb(IntEnum):
     CREATE_CHANNEL = 6
 
 
+class CcFormat(IntEnum):
+    """enum mrc_cc_format."""
+
+    RATIO_SHIFT = 16
+    DELAY_SHIFT = 8
+    UNIT_SHIFT = 8
+    UNIT_BITS = 24
+    PENALTY_SHIFT = 7
+    NOMINAL_EXTRA = 40
+
+
+class CcReason(IntEnum):
+    """enum mrc_cc_reason."""
+
+    NONE = 0
+    PERIODIC_INCREASE = 1
+    PROPORTIONAL_INCREASE = 2
+    FAIR_INCREASE = 3
+    FAST_INCREASE = 4
+    MULTIPLICATIVE_DECREASE = 5
+    QUICK_ADAPT = 6
+    TRIM = 7
+    LOSS = 8
+    PENALTY = 9
+    RESTORE = 10
+    BASE_RTT = 11
+    REASON_COUNT = 12
+
+
 class Command(IntEnum):
     """enum mrc_command."""
 
@@ -321,35 +350,6 @@ class Notify(IntEnum):
     ARMED = 2
 
 
-class NsccFormat(IntEnum):
-    """enum mrc_nscc_format."""
-
-    RATIO_SHIFT = 16
-    DELAY_SHIFT = 8
-    UNIT_SHIFT = 8
-    UNIT_BITS = 24
-    PENALTY_SHIFT = 7
-    NOMINAL_EXTRA = 40
-
-
-class NsccReason(IntEnum):
-    """enum mrc_nscc_reason."""
-
-    NONE = 0
-    PERIODIC_INCREASE = 1
-    PROPORTIONAL_INCREASE = 2
-    FAIR_INCREASE = 3
-    FAST_INCREASE = 4
-    MULTIPLICATIVE_DECREASE = 5
-    QUICK_ADAPT = 6
-    TRIM = 7
-    LOSS = 8
-    PENALTY = 9
-    RESTORE = 10
-    BASE_RTT = 11
-    REASON_COUNT = 12
-
-
 class PortCounter(IntEnum):
     """enum mrc_port_counter."""
 
@@ -589,6 +589,80 @@ class CaptureState(Structure):
     )
 
 
+class Cc(Structure):
+    """struct mrc_cc, 136 bytes."""
+
+    inflight_bytes: int
+    avg_delay_q8: int
+    cwnd_bytes: int
+    max_wnd_bytes: int
+    base_rtt_ns: int
+    received_units: int
+    reason: int
+    pad0: int
+    own: "Array[c_uint64]"
+
+    _fields_ = (
+        ("inflight_bytes", c_int64),
+        ("avg_delay_q8", c_uint64),
+        ("cwnd_bytes", c_uint32),
+        ("max_wnd_bytes", c_uint32),
+        ("base_rtt_ns", c_uint32),
+        ("received_units", c_uint32),
+        ("reason", c_uint32),
+        ("pad0", c_uint32),
+        ("own", (c_uint64 * 12)),
+    )
+
+
+class CcParameters(Structure):
+    """struct mrc_cc_parameters, 68 bytes."""
+
+    mtu_bytes: int
+    base_rtt_ns: int
+    target_delay_ns: int
+    no_delay_ns: int
+    qa_threshold_ns: int
+    adjust_period_threshold_ns: int
+    adjust_bytes_threshold: int
+    max_cwnd_bytes: int
+    fi_bytes: int
+    pi_bytes: int
+    eta_bytes: int
+    fi_scale_q16: int
+    gamma_q16: int
+    max_md_jump_q16: int
+    delay_gain_q16: int
+    sack_threshold_bytes: int
+    qa_gate: int
+    disable_qa: int
+    is_fixed: int
+    pad0: int
+
+    _fields_ = (
+        ("mtu_bytes", c_uint32),
+        ("base_rtt_ns", c_uint32),
+        ("target_delay_ns", c_uint32),
+        ("no_delay_ns", c_uint32),
+        ("qa_threshold_ns", c_uint32),
+        ("adjust_period_threshold_ns", c_uint32),
+        ("adjust_bytes_threshold", c_uint32),
+        ("max_cwnd_bytes", c_uint32),
+        ("fi_bytes", c_uint32),
+        ("pi_bytes", c_uint32),
+        ("eta_bytes", c_uint32),
+        ("fi_scale_q16", c_uint32),
+        ("gamma_q16", c_uint32),
+        ("max_md_jump_q16", c_uint32),
+        ("delay_gain_q16", c_uint32),
+        ("sack_threshold_bytes", c_uint32),
+        ("qa_gate", c_uint8),
+        ("disable_qa", c_uint8),
+        ("is_fixed", c_uint8),
+        ("pad0", c_uint8),
+    )
+
+
 class Dcqcn(Structure):
     """struct mrc_dcqcn, 48 bytes."""
 
@@ -758,6 +832,7 @@ class FabricConfig(Structure):
     hash_seed: int
     is_shaped: int
     uplink_choice: int
+    cc_algorithm: int
     pad0: int
 
     _fields_ = (
@@ -771,7 +846,8 @@ class FabricConfig(Structure):
         ("hash_seed", c_uint32),
         ("is_shaped", c_uint32),
         ("uplink_choice", c_uint32),
-        ("pad0", c_uint32),
+        ("cc_algorithm", c_uint16),
+        ("pad0", c_uint16),
     )
 
 
@@ -1148,11 +1224,9 @@ class NicPaths(Structure):
 
 
 class Nscc(Structure):
-    """struct mrc_nscc, 112 bytes."""
+    """struct mrc_nscc, 80 bytes."""
 
-    inflight_bytes: int
     increase_square_bytes: int
-    avg_delay_q8: int
     fi_count_bytes: int
     received_bytes: int
     achieved_bytes: int
@@ -1161,20 +1235,14 @@ class Nscc(Structure):
     qa_end_ns: int
     last_adjust_ns: int
     last_decrease_ns: int
-    cwnd_bytes: int
-    max_wnd_bytes: int
     saved_cwnd_bytes: int
-    base_rtt_ns: int
-    received_units: int
     is_increasing: int
     is_qa_triggered: int
     increase_reason: int
-    reason: int
+    pad0: int
 
     _fields_ = (
-        ("inflight_bytes", c_int64),
         ("increase_square_bytes", c_uint64),
-        ("avg_delay_q8", c_uint64),
         ("fi_count_bytes", c_uint64),
         ("received_bytes", c_uint64),
         ("achieved_bytes", c_uint64),
@@ -1183,62 +1251,10 @@ class Nscc(Structure):
         ("qa_end_ns", c_uint64),
         ("last_adjust_ns", c_uint64),
         ("last_decrease_ns", c_uint64),
-        ("cwnd_bytes", c_uint32),
-        ("max_wnd_bytes", c_uint32),
         ("saved_cwnd_bytes", c_uint32),
-        ("base_rtt_ns", c_uint32),
-        ("received_units", c_uint32),
         ("is_increasing", c_uint8),
         ("is_qa_triggered", c_uint8),
         ("increase_reason", c_uint8),
-        ("reason", c_uint8),
-    )
-
-
-class NsccParameters(Structure):
-    """struct mrc_nscc_parameters, 68 bytes."""
-
-    mtu_bytes: int
-    base_rtt_ns: int
-    target_delay_ns: int
-    no_delay_ns: int
-    qa_threshold_ns: int
-    adjust_period_threshold_ns: int
-    adjust_bytes_threshold: int
-    max_cwnd_bytes: int
-    fi_bytes: int
-    pi_bytes: int
-    eta_bytes: int
-    fi_scale_q16: int
-    gamma_q16: int
-    max_md_jump_q16: int
-    delay_gain_q16: int
-    sack_threshold_bytes: int
-    qa_gate: int
-    disable_qa: int
-    is_fixed: int
-    pad0: int
-
-    _fields_ = (
-        ("mtu_bytes", c_uint32),
-        ("base_rtt_ns", c_uint32),
-        ("target_delay_ns", c_uint32),
-        ("no_delay_ns", c_uint32),
-        ("qa_threshold_ns", c_uint32),
-        ("adjust_period_threshold_ns", c_uint32),
-        ("adjust_bytes_threshold", c_uint32),
-        ("max_cwnd_bytes", c_uint32),
-        ("fi_bytes", c_uint32),
-        ("pi_bytes", c_uint32),
-        ("eta_bytes", c_uint32),
-        ("fi_scale_q16", c_uint32),
-        ("gamma_q16", c_uint32),
-        ("max_md_jump_q16", c_uint32),
-        ("delay_gain_q16", c_uint32),
-        ("sack_threshold_bytes", c_uint32),
-        ("qa_gate", c_uint8),
-        ("disable_qa", c_uint8),
-        ("is_fixed", c_uint8),
         ("pad0", c_uint8),
     )
 
@@ -1430,7 +1446,7 @@ class TxSlot(Structure):
 
 
 class Qp(Structure):
-    """struct mrc_qp, 78784 bytes."""
+    """struct mrc_qp, 78808 bytes."""
 
     lock: "object"
     state: int
@@ -1472,9 +1488,9 @@ class Qp(Structure):
     peer_port_mask: int
     peer_sack_down: int
     peer_port_update: int
-    cc: NsccParameters
+    cc_parameters: CcParameters
     pad2: int
-    nscc: Nscc
+    cc: Cc
     acked_nominal_bytes: int
     next_psn: int
     una_psn: int
@@ -1591,9 +1607,9 @@ class Qp(Structure):
         ("peer_port_mask", c_uint32),
         ("peer_sack_down", c_uint32),
         ("peer_port_update", c_uint32),
-        ("cc", NsccParameters),
+        ("cc_parameters", CcParameters),
         ("pad2", c_uint32),
-        ("nscc", Nscc),
+        ("cc", Cc),
         ("acked_nominal_bytes", c_uint64),
         ("next_psn", c_uint32),
         ("una_psn", c_uint32),

@@ -12,7 +12,7 @@ from agents.nic.ev_profile import ProfileState, next_state
 from agents.nic.nic_state import NicState
 from agents.nic.qp import largest_window_packets
 from agents.nic.verb import verb
-from agents.protocol.cc_profile import CcLink, NsccParameters, Setting, derive_profile
+from agents.protocol.cc_profile import CcLink, CcParameters, Setting, derive_profile
 
 ALGORITHM: Final = "uet-1.0-nscc"
 CC_PROFILES_MAX: Final = 16
@@ -68,7 +68,7 @@ class CcProfileVerbs(NicState):
         if config is not None:
             if entry.state is ProfileState.ONLINE:
                 raise UsageError("config: the profile is ONLINE; it is set while OFFLINE")
-            self._nscc(config, int(Limit.PMTU_MAX))
+            self._cc_parameters(config, int(Limit.PMTU_MAX))
             entry.config = dict(config)
         entry.state = wanted
 
@@ -80,7 +80,7 @@ class CcProfileVerbs(NicState):
             cc_profile_id: the profile.
         """
         entry = self._cc_profile(cc_profile_id)
-        parameters = self._nscc(entry.config, int(Limit.PMTU_MAX))
+        parameters = self._cc_parameters(entry.config, int(Limit.PMTU_MAX))
         return {
             "cc_profile_id": cc_profile_id,
             "algorithm": ALGORITHM,
@@ -112,13 +112,13 @@ class CcProfileVerbs(NicState):
             raise UsageError(f"cc_profile_id: no CC profile {cc_profile_id}")
         return self._cc_profiles[cc_profile_id]
 
-    def _nscc(self, settings: Mapping[str, Setting] | None, pmtu_bytes: int) -> NsccParameters:
-        """NSCC's parameters for the NIC's ports and packets of that payload."""
+    def _cc_parameters(self, settings: Mapping[str, Setting] | None, pmtu_bytes: int) -> CcParameters:
+        """Parameters of congestion control for the NIC's ports and packets of that payload."""
         config = self._config
         if not config.rate_bps:
             raise UsageError(
-                "cc: nscc needs ports with a rate: without one there is no bandwidth-delay product",
+                f"cc: {config.cc} needs ports with a rate: without one there is no bandwidth-delay product",
                 hint="give the topology a port_rate, or use cc: fixed",
             )
         link = CcLink(config.rate_bps, config.base_rtt_ns, pmtu_bytes, is_trimming=config.is_trimming)
-        return NsccParameters.from_profile(derive_profile(link, settings))
+        return CcParameters.from_profile(derive_profile(link, settings))

@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from agents.algorithms import CC
 from agents.errors import UsageError
 
 
@@ -27,6 +28,7 @@ class NicSettings:
         byte_time_ps: serialisation of a byte on all links to a host of another T0 together.
         local_byte_time_ps: the same to a host of the same T0.
         is_trimming: whether switches trim instead of dropping.
+        cc: the algorithm that its programs were loaded with.
         link_probe_interval_ns: from one round of link probes to the next; 0: none unless asked for.
         link_probe_lag_rounds: rounds after which a link probe that is not back has failed.
     """
@@ -48,6 +50,7 @@ class NicSettings:
     byte_time_ps: int = 0
     local_byte_time_ps: int = 0
     is_trimming: bool = False
+    cc: str = CC.usual
     link_probe_interval_ns: int = 0
     link_probe_lag_rounds: int = 1
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from random import Random
 from typing import Any, Final, cast
 
-from agents.abi import EvLayout, EvState, Limit, NicConfig, Nscc, NsccParameters, Qp, QpState, Usid
+from agents.abi import Cc, CcParameters, EvLayout, EvState, Limit, NicConfig, Qp, QpState, Usid
 from agents.entropy import randbits
 from agents.errors import UsageError
 from agents.nic.work_queue import WorkQueue
@@ -91,12 +91,12 @@ class QpAttributes:
     shares_paths: int = 0
     byte_time_ps: int = 0
     evs_name_paths: int = 1
-    cc: cc_profile.NsccParameters | None = None
+    cc: cc_profile.CcParameters | None = None
 
     @property
-    def congestion(self) -> cc_profile.NsccParameters:
+    def congestion(self) -> cc_profile.CcParameters:
         """Parameters of congestion control, also where the window is fixed."""
-        return self.cc or cc_profile.NsccParameters.fixed_window(self.window_packets, self.pmtu_bytes)
+        return self.cc or cc_profile.CcParameters.fixed_window(self.window_packets, self.pmtu_bytes)
 
     def changed(self, values: Mapping[str, int | None]) -> "QpAttributes":
         """The same but for *values*, by name."""
@@ -231,7 +231,7 @@ def nic_path(qp: Qp, ev: int) -> int:
     return int(place) % int(Limit.NIC_PATHS)
 
 
-def largest_window_packets(parameters: cc_profile.NsccParameters) -> int:
+def largest_window_packets(parameters: cc_profile.CcParameters) -> int:
     """Full packets that the largest window lets go, as far as PSNs can be tracked."""
     full_bytes = write_nominal_bytes(parameters.mtu_bytes)
     return min(max(1, -(-parameters.max_cwnd_bytes // full_bytes)), Limit.PSN_RING)
@@ -305,8 +305,8 @@ def build_qp(qp: QueuePair, config: NicConfig) -> Qp:
         sack_every=attributes.sack_every,
         requests_sack=attributes.peer_sack_every > 1,
         peer_port_mask=0xFFFFFFFF,
-        cc=NsccParameters(**asdict(congestion)),
-        nscc=Nscc(
+        cc_parameters=CcParameters(**asdict(congestion)),
+        cc=Cc(
             cwnd_bytes=congestion.max_cwnd_bytes,
             max_wnd_bytes=congestion.max_cwnd_bytes,
             base_rtt_ns=congestion.base_rtt_ns,

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from agents.abi import Command, Limit, NsccFormat, NsccReason, QpState
+from agents.abi import CcFormat, CcReason, Command, Limit, QpState
+from agents.algorithms import FIXED
 from agents.errors import UsageError
 from agents.nic.cc_profile_verbs import CcProfileVerbs
 from agents.nic.qp import (
@@ -19,7 +20,7 @@ from agents.nic.qp import (
 )
 from agents.nic.verb import verb
 from agents.nic.work_queue import QPN_MAX, QPN_MIN
-from agents.protocol.cc_profile import CC_ALGORITHMS, NsccParameters, Setting
+from agents.protocol.cc_profile import CcParameters, Setting
 
 _FIXED_WINDOW_PACKETS = 64
 _LOSS_WINDOWS = 2
@@ -63,9 +64,9 @@ class QueuePairVerbs(CcProfileVerbs):
             peer_host: index of the far host.
             evs: EVs, plane by plane; or
             ev_profile: id of a profile that is ONLINE, whose EVs it gets.
-            cc: congestion control, `nscc` or `fixed`. Left out: `nscc` where ports have a rate, unless
-                window_packets is given, the size of a fixed window.
-            cc_profile: parameters of `nscc` by standard name, or the id of a CC profile that is ONLINE; the
+            cc: congestion control: the NIC's algorithm, usually `nscc`, or `fixed`. Left out: the algorithm
+                where ports have a rate, unless window_packets is given, the size of a fixed window.
+            cc_profile: its parameters by standard name, or the id of a CC profile that is ONLINE; the
                 others follow from rate and base RTT.
             attributes: any of the other QpAttributes; what is left out gets the NIC's default.
         """
@@ -136,22 +137,23 @@ class QueuePairVerbs(CcProfileVerbs):
 
     def _congestion(
         self, cc: str | None, settings: Mapping[str, Setting] | None, pmtu_bytes: int, window: int | None
-    ) -> NsccParameters | None:
+    ) -> CcParameters | None:
         """Parameters of a new QP's congestion control; None: its window is fixed."""
         config = self._config
         is_adaptive = settings is not None or (config.rate_bps > 0 and window is None)
-        chosen = cc or ("nscc" if is_adaptive else "fixed")
-        if chosen not in CC_ALGORITHMS:
-            raise UsageError(f"cc: {cc!r}; {' or '.join(CC_ALGORITHMS)} is accepted")
-        if chosen == "fixed":
+        known = (config.cc, FIXED)
+        chosen = cc or (config.cc if is_adaptive else FIXED)
+        if chosen not in known:
+            raise UsageError(f"cc: {cc!r}; {' or '.join(known)} is accepted")
+        if chosen == FIXED:
             if settings is not None:
-                raise UsageError(
-                    "cc_profile: parameters of nscc, but the window is fixed; use window_packets"
-                )
+                raise UsageError("cc_profile: the window is fixed, and has none; use window_packets")
             return None
         if window is not None:
-            raise UsageError("window_packets: it is for a fixed window; nscc has max_cwnd in its cc_profile")
-        return self._nscc(settings, pmtu_bytes)
+            raise UsageError(
+                f"window_packets: it is for a fixed window; {chosen} has max_cwnd in its cc_profile"
+            )
+        return self._cc_parameters(settings, pmtu_bytes)
 
     @verb
     def modify_qp(self, qpn: int, state: str, **attributes: int) -> int:
@@ -312,15 +314,15 @@ class QueuePairVerbs(CcProfileVerbs):
                     "una_psn": value.una_psn,
                     "lost_waiting": value.lost_count,
                     "active_evs": value.active_total,
-                    "cc": "fixed" if value.cc.is_fixed else "nscc",
-                    "cwnd_bytes": value.nscc.cwnd_bytes,
-                    "max_wnd_bytes": value.nscc.max_wnd_bytes,
-                    "inflight_bytes": value.nscc.inflight_bytes,
-                    "avg_delay_ns": value.nscc.avg_delay_q8 >> NsccFormat.DELAY_SHIFT,
-                    "target_delay_ns": value.cc.target_delay_ns,
-                    "base_rtt_ns": value.nscc.base_rtt_ns,
+                    "cc": FIXED if value.cc_parameters.is_fixed else self._config.cc,
+                    "cwnd_bytes": value.cc.cwnd_bytes,
+                    "max_wnd_bytes": value.cc.max_wnd_bytes,
+                    "inflight_bytes": value.cc.inflight_bytes,
+                    "avg_delay_ns": value.cc.avg_delay_q8 >> CcFormat.DELAY_SHIFT,
+                    "target_delay_ns": value.cc_parameters.target_delay_ns,
+                    "base_rtt_ns": value.cc.base_rtt_ns,
                     "mpr_psns": value.mpr_psns,
-                    "cwnd_reason": NsccReason(value.nscc.reason).name.lower(),
+                    "cwnd_reason": CcReason(value.cc.reason).name.lower(),
                 }
             )
         return rows

@@ -1,10 +1,10 @@
-"""CC profiles: the parameters of NSCC by their standard names, and what they default to.
+"""CC profiles: the parameters of congestion control by their standard names, and what they default to.
 
-    link rate, base RTT, MTU, trimming  ->  derive_profile  ->  CcProfile  ->  NsccParameters (fixed point)
+    link rate, base RTT, MTU, trimming  ->  derive_profile  ->  CcProfile  ->  CcParameters (fixed point)
                                                ^
                                the user's values, by standard name
 
-A profile is in the units of the text (ns, bytes, ratios as fractions of one), NsccParameters in those that
+A profile is in the units of the text (ns, bytes, ratios as fractions of one), CcParameters in those that
 the data plane computes with. Standard names are those of libmrc's CC profile; `no_delay`,
 `delay_gain`, `sack_threshold` and `is_fixed` are ours.
 
@@ -29,9 +29,6 @@ RATIO_SHIFT: Final = 16
 
 NO_QA_THRESHOLD_NS: Final = (1 << 32) - 1
 """No delay is above it."""
-
-CC_ALGORITHMS: Final = ("nscc", "fixed")
-"""Congestion control that a QP can have: NSCC, or a window that never changes."""
 
 BASE_RTT_MIN_NS: Final = 1_000
 """The shortest idle RTT that a profile can have."""
@@ -170,8 +167,8 @@ class CcProfile:
 
 
 @dataclass(frozen=True, slots=True)
-class NsccParameters:
-    """struct mrc_nscc_parameters: a CC profile in the integers that the data plane computes with.
+class CcParameters:
+    """struct mrc_cc_parameters: a CC profile in the integers that the data plane computes with.
 
     Attributes:
         pi_bytes: proportional increase per window without delay, alpha x target_delay.

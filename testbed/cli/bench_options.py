@@ -10,10 +10,10 @@ from testbed.document import Tree
 from testbed.errors import UsageError, did_you_mean
 from testbed.topology.clos import Clos
 from testbed.transport.transport_kind import (
-    ANY_ALGORITHMS,
     TRANSPORT_KINDS,
     AnyCongestion,
     TransportKind,
+    any_algorithms,
     choose_congestion,
 )
 
@@ -48,9 +48,9 @@ CcOption = Annotated[
     typer.Option(
         "--cc",
         metavar="NAME",
-        autocompletion=lambda: ANY_ALGORITHMS,
-        help="Congestion control: nscc, dcqcn, fixed, cubic, reno, dctcp, bbr (default: by transport "
-        "and fabric).",
+        autocompletion=any_algorithms,
+        help="Congestion control: fixed, that of the topology's NICs (nscc, unless it says another), dcqcn, "
+        "cubic, reno, dctcp, bbr (default: by transport and fabric).",
     ),
 ]
 WindowOption = Annotated[

@@ -139,6 +139,7 @@ def nic_settings(clos: Clos, host: str, lateness_ns: int = _LATENESS_NS) -> NicS
         byte_time_ps=timing.byte_time_ps(clos, is_local=False),
         local_byte_time_ps=timing.byte_time_ps(clos, is_local=True),
         is_trimming=is_trimming(clos),
+        cc=clos.spec.nic.cc,
         probe_base_ns=max(_PROBE_BASE_MIN_NS, timing.base_rtt_ns(clos)),  # probes pass queued data
     )
 

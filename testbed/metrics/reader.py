@@ -17,6 +17,7 @@ from functools import partial
 from typing import Final, Self
 
 from agents.abi import (
+    CcFormat,
     Ev,
     EvReason,
     EvState,
@@ -25,7 +26,6 @@ from agents.abi import (
     NicControl,
     NicCounter,
     NicCounters,
-    NsccFormat,
     Port,
     PortCounters,
     PortFault,
@@ -77,14 +77,14 @@ class Windows:
 
     def including(self, qp: Qp) -> Self:
         """The same with one more QP."""
-        nscc = qp.nscc
+        cc = qp.cc
         return replace(
             self,
             sending_qps=self.sending_qps + 1,
-            cwnd_bytes=self.cwnd_bytes + nscc.cwnd_bytes,
-            max_wnd_bytes=self.max_wnd_bytes + nscc.max_wnd_bytes,
-            inflight_bytes=self.inflight_bytes + max(0, nscc.inflight_bytes),
-            delay_ns=self.delay_ns + (nscc.avg_delay_q8 >> NsccFormat.DELAY_SHIFT),
+            cwnd_bytes=self.cwnd_bytes + cc.cwnd_bytes,
+            max_wnd_bytes=self.max_wnd_bytes + cc.max_wnd_bytes,
+            inflight_bytes=self.inflight_bytes + max(0, cc.inflight_bytes),
+            delay_ns=self.delay_ns + (cc.avg_delay_q8 >> CcFormat.DELAY_SHIFT),
         )
 
 

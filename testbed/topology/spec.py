@@ -9,10 +9,12 @@ stored spec says what the user said; `Clos` computes it.
 from math import ceil
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from agents.algorithms import CC
 from testbed.document.fields import Duration, Rate, Ratio, Size
 from testbed.topology.addressing import PORT_ID_BITS
+from testbed.topology.algorithm import check_cc_algorithm
 from testbed.topology.ev import LANE_MASK
 from testbed.topology.flow_control_spec import CreditSpec, FlowControlKind, PfcSpec
 from testbed.topology.limit import LimitProblems
@@ -54,6 +56,11 @@ class NicSpec(BaseModel):
         lt=1,
         description="Share of the EVs kept as backups, to replace bad EVs of the same plane. At least one EV "
         "of a plane is active; of two or more, at least one is a backup unless the share is 0%.",
+    )
+    cc: Annotated[str, AfterValidator(check_cc_algorithm)] = Field(
+        default=CC.usual,
+        description="Congestion control of MRC QPs whose window is not fixed: nscc, aimd, or one of your "
+        "own (docs/guide/your-own-congestion-control.md). A scenario's transport.cc comes first.",
     )
     path_state: Literal["nic", "qp"] = Field(
         default="nic",

@@ -1,12 +1,11 @@
-"""Congestion control of a fabric's QPs: NSCC where ports have a rate, else a fixed window."""
+"""Congestion control of a fabric's QPs: its NICs' algorithm where ports have a rate, else a fixed window."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
+from agents.algorithms import CC, FIXED, names_of
 from agents.protocol.cc_profile import (
     BASE_RTT_MIN_NS,
-    CC_ALGORITHMS,
     CcLink,
     CcProfile,
     Setting,
@@ -21,7 +20,6 @@ from testbed.topology.timing import base_rtt_ns
 from testbed.transport.overtaking import check_order
 from testbed.units import format_duration_ns
 
-CcAlgorithm = Literal["nscc", "fixed"]
 QpAttribute = int | str | Mapping[str, Setting]
 
 
@@ -30,27 +28,27 @@ class CongestionControl:
     """What every QP of a run does about congestion.
 
     Attributes:
-        algorithm: `nscc` or `fixed`.
+        algorithm: that of the NICs, or `fixed`.
         window_packets: full packets that the window, or the largest one, lets go.
-        settings: parameters of NSCC by standard name; the others follow from the fabric.
+        settings: parameters of the algorithm by standard name; the others follow from the fabric.
     """
 
-    algorithm: CcAlgorithm
+    algorithm: str
     window_packets: int
     settings: Mapping[str, Setting] = field(default_factory=dict)
 
     @property
     def qp_attributes(self) -> dict[str, QpAttribute]:
         """What a QP is created with."""
-        if self.algorithm == "fixed":
-            return {"cc": "fixed", "window_packets": self.window_packets}
-        return {"cc": "nscc", "cc_profile": dict(self.settings)}
+        if self.algorithm == FIXED:
+            return {"cc": FIXED, "window_packets": self.window_packets}
+        return {"cc": self.algorithm, "cc_profile": dict(self.settings)}
 
     def describe(self) -> str:
         """In a few words, for tables."""
-        if self.algorithm == "fixed":
+        if self.algorithm == FIXED:
             return f"fixed window of {self.window_packets} packets"
-        return f"nscc, window of up to {self.window_packets} packets"
+        return f"{self.algorithm}, window of up to {self.window_packets} packets"
 
 
 def nic_rate_bps(clos: Clos, host: int | None = None) -> int:
@@ -79,17 +77,18 @@ def fabric_profile(clos: Clos, settings: Mapping[str, Setting] | None = None) ->
     Raises:
         UsageError: a setting is out of range, or the fabric is unshaped.
     """
+    of_nics = clos.spec.nic.cc
     if not clos.spec.is_shaped:
         raise UsageError(
-            "cc: nscc needs ports with a rate: without one there is no bandwidth-delay product",
+            f"cc: {of_nics} needs ports with a rate: without one there is no bandwidth-delay product",
             hint="give the topology a port_rate, or use cc: fixed",
         )
     mtu_bytes = clos.spec.nic.path_mtu
     idle_rtt_ns = base_rtt_ns(clos)
     if "base_rtt" not in (settings or {}) and idle_rtt_ns < BASE_RTT_MIN_NS:
         raise UsageError(
-            f"cc: nscc reckons with idle RTTs of {format_duration_ns(BASE_RTT_MIN_NS)} or more, and here it"
-            f" is {format_duration_ns(idle_rtt_ns)}: lower port_rate, or use cc: fixed"
+            f"cc: {of_nics} reckons with idle RTTs of {format_duration_ns(BASE_RTT_MIN_NS)} or more, and "
+            f"here it is {format_duration_ns(idle_rtt_ns)}: lower port_rate, or use cc: fixed"
         )
     link = CcLink(nic_rate_bps(clos), idle_rtt_ns, mtu_bytes, is_trimming=is_trimming(clos))
     return derive_profile(link, settings)
@@ -106,23 +105,31 @@ def choose_congestion_control(
 
     Args:
         clos: the fabric.
-        algorithm: one of CC_ALGORITHMS. None: NSCC on a shaped fabric unless a window is given, else fixed.
+        algorithm: that of the fabric's NICs, or `fixed`. None: the former on a shaped fabric unless a window
+            is given, else the latter.
         window_packets: of a fixed window; None for the topology's.
-        settings: parameters of NSCC by standard name.
+        settings: parameters of the algorithm by standard name.
 
     Raises:
         UsageError: what is asked for does not go together, or a setting is out of range.
     """
     check_order(clos, "mrc")
-    if algorithm not in {None, *CC_ALGORITHMS}:
-        raise UsageError(f"cc: {algorithm!r}; {' or '.join(CC_ALGORITHMS)} is accepted")
+    of_nics = clos.spec.nic.cc
+    if algorithm not in {None, of_nics, FIXED}:
+        known = names_of(CC)
+        if algorithm in known:
+            raise UsageError(
+                f"cc: {algorithm!r}, but the NICs of this fabric have {of_nics}",
+                hint=f"give its topology nic: {{cc: {algorithm}}}",
+            )
+        raise UsageError(f"cc: {algorithm!r}; {', '.join((*known, FIXED))} are accepted")
     is_adaptive = bool(settings) or (clos.spec.is_shaped and window_packets is None)
-    if algorithm == "fixed" or (algorithm is None and not is_adaptive):
+    if algorithm == FIXED or (algorithm is None and not is_adaptive):
         if settings:
-            raise UsageError("cc_profile: parameters of nscc, but the window is fixed; use window")
-        return CongestionControl("fixed", window_packets or clos.spec.nic.window_packets)
+            raise UsageError("cc_profile: the window is fixed, and has none; use window")
+        return CongestionControl(FIXED, window_packets or clos.spec.nic.window_packets)
     if window_packets is not None:
-        raise UsageError("window: it is for cc: fixed; nscc has max_cwnd in its cc_profile")
+        raise UsageError(f"window: it is for cc: fixed; {of_nics} has max_cwnd in its cc_profile")
     profile = fabric_profile(clos, settings)
     packets = max(1, -(-profile.max_cwnd_bytes // write_nominal_bytes(profile.mtu_bytes)))
-    return CongestionControl("nscc", packets, dict(settings or {}))
+    return CongestionControl(of_nics, packets, dict(settings or {}))

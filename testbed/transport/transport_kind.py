@@ -3,10 +3,14 @@ them.
 """
 
 from collections.abc import Mapping
-from typing import Final, Literal, get_args
+from typing import Annotated, Final, Literal, get_args
 
-from agents.protocol.cc_profile import CC_ALGORITHMS, Setting
-from testbed.errors import UsageError
+from pydantic import AfterValidator
+
+from agents.algorithms import CC, FIXED, names_of
+from agents.protocol.cc_profile import Setting
+from testbed.errors import UsageError, did_you_mean
+from testbed.topology.algorithm import BUILD_HINT
 from testbed.topology.clos import Clos
 from testbed.transport.congestion import CongestionControl, choose_congestion_control
 from testbed.transport.kernel_tcp import TCP_ALGORITHMS, TcpCongestion, choose_tcp_congestion
@@ -15,8 +19,20 @@ from testbed.transport.reliable_connection import RC_ALGORITHMS, RcCongestion, c
 TransportKind = Literal["mrc", "rocev2", "infiniband", "spray-gbn", "tcp", "mptcp"]
 TRANSPORT_KINDS: Final[tuple[TransportKind, ...]] = get_args(TransportKind)
 
-AnyAlgorithm = Literal["nscc", "fixed", "dcqcn", "cubic", "reno", "dctcp", "bbr"]
-ANY_ALGORITHMS: Final = tuple(dict.fromkeys((*CC_ALGORITHMS, *RC_ALGORITHMS, *TCP_ALGORITHMS)))
+
+def any_algorithms() -> tuple[str, ...]:
+    """The congestion control of all transports, by name."""
+    return tuple(dict.fromkeys((*names_of(CC), FIXED, *RC_ALGORITHMS, *TCP_ALGORITHMS)))
+
+
+def _check_algorithm(name: str) -> str:
+    known = any_algorithms()
+    if name not in known:
+        raise UsageError(f"{name!r}; {', '.join(known)} are accepted{did_you_mean(name, known)}{BUILD_HINT}")
+    return name
+
+
+AnyAlgorithm = Annotated[str, AfterValidator(_check_algorithm)]
 
 AnyCongestion = CongestionControl | RcCongestion | TcpCongestion
 
@@ -38,7 +54,7 @@ def choose_congestion(
         algorithm: by name; None: the usual one.
         window_packets: of a fixed window; None: the topology's.
         evs: of a QP, when asked for.
-        settings: parameters of NSCC that differ from those that follow from the fabric.
+        settings: parameters of MRC's algorithm that differ from those that follow from the fabric.
 
     Raises:
         UsageError: what is asked for does not go together; the message begins with the key.
@@ -46,7 +62,7 @@ def choose_congestion(
     if kind == "mrc":
         return choose_congestion_control(clos, algorithm, window_packets=window_packets, settings=settings)
     if settings:
-        raise UsageError(f"cc_profile: parameters of nscc, which {kind} does not have")
+        raise UsageError(f"cc_profile: parameters of mrc's congestion control, which {kind} does not have")
     if evs is not None and kind != "spray-gbn":
         raise UsageError(f"evs: {_paths_of(kind)}")
     match kind:

@@ -8,10 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from agents.algorithms import CC, names_of
 from agents.bpf.libbpf import BpfObject
 from testbed.fabric.data_plane import OBJECTS_DIR, fabric_rodata
 from testbed.topology.resolve import resolve_topology
-from testbed.topology.spec import TopologySpec
+from testbed.topology.spec import NicSpec, TopologySpec
 from tests.kernels.object_code import read_functions
 from tests.kernels.static_rules import STACK_LIMIT_BYTES, back_edges, deepest_chain
 
@@ -22,6 +23,11 @@ SPECS: Final = {
     "shaped": TopologySpec(port_rate=100_000_000),
     "structured EVs": TopologySpec(port_rate=100_000_000, forwarding="stev"),
     "ECMP": TopologySpec(port_rate=100_000_000, forwarding="ecmp"),
+    **{
+        f"cc {name}": TopologySpec(port_rate=100_000_000, nic=NicSpec(cc=name))
+        for name in names_of(CC)
+        if name != CC.usual
+    },
 }
 KERNEL_LIMIT: Final = 1_000_000
 SHARE_MAX: Final = 0.75

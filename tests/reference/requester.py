@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from agents.abi import Limit
 from agents.nic.qp import QpAttributes, path_numbers
 from agents.protocol.sizes import write_nominal_bytes
+from reference.congestion import CcReason, SackFeedback
 from reference.ev_partition import PlanePartition
-from reference.nscc import Nscc, NsccReason, SackFeedback
+from reference.nscc import Nscc
 from reference.psn import Psn, psn_expand
 from reference.received_bytes import received_units
 from reference.reliability_header import CcState, PathAdvice, Seth
@@ -112,7 +113,7 @@ class ReferenceRequester:
     passed: Counter[int] = field(default_factory=Counter)
     sent_order: int = 0
     acked_nominal_bytes: int = 0
-    window_changes: Counter[NsccReason] = field(default_factory=Counter)
+    window_changes: Counter[CcReason] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         are_named = bool(self.attributes.evs_name_paths)
@@ -265,7 +266,7 @@ class ReferenceRequester:
         self._declare_silent()
         return True
 
-    def _note(self, reason: NsccReason) -> None:
+    def _note(self, reason: CcReason) -> None:
         if reason:
             self.window_changes[reason] += 1
 

@@ -18,7 +18,7 @@ PROGRAMS = (
 OWN = "agents/virtual/"
 OWN_LAYOUTS = "agents/include/mrc/virtual_abi.h"
 WHEEL = "agents/include/mrc/queue_wheel.h"
-FLAGS = ("-Iagents/virtual/shim", "-Iagents/include", "-Iagents/virtual")
+FLAGS = ("-Iagents/virtual/shim", "-Iagents/include", "-Iagents/_objects", "-Iagents/virtual")
 INCLUDE = re.compile(r'^#include ["<]([^">]+)[">]', re.MULTILINE)
 
 
@@ -32,7 +32,7 @@ def sources_in_kernel() -> set[str]:
             continue
         found.add(file)
         for name in INCLUDE.findall(file.read_text(encoding="utf-8")):
-            places = (file.parent / name, ROOT / "agents/include" / name)
+            places = (file.parent / name, ROOT / "agents/include" / name, ROOT / "agents/_objects" / name)
             waiting += [path for path in places if path.is_file()]
     return {str(path.relative_to(ROOT)) for path in found}
 
@@ -57,7 +57,8 @@ def test_only_the_wheel_is_replaced() -> None:
 def clone(tmp_path: Path) -> Path:
     for name in ("agents/include", "agents/nic/bpf", "agents/switch/bpf", "agents/virtual"):
         shutil.copytree(ROOT / name, tmp_path / name)
-    shutil.copy(ROOT / "Makefile", tmp_path)
+    for name in ("Makefile", "agents/__init__.py", "agents/algorithms.py"):
+        shutil.copy(ROOT / name, tmp_path / name)
     return tmp_path
 
 

@@ -37,7 +37,8 @@ struct mrc_fabric_config {
 	__u32 hash_seed;     /* of the lab; a switch's own is made from it and the node id */
 	__u32 is_shaped;     /* ports have rates, and with them queues */
 	__u32 uplink_choice; /* enum mrc_uplink_choice */
-	__u32 pad0;
+	__u16 cc_algorithm;  /* of NICs: number in the generated cc_algorithms.h */
+	__u16 pad0;
 };
 
 #endif

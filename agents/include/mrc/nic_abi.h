@@ -210,7 +210,7 @@ enum mrc_nic_counter {
 	MRC_NC_RX_PROBE_ANSWER,
 	MRC_NC_RX_LINK_PROBE,
 	MRC_NC_RX_PORT_STATUS,
-	MRC_NC_CWND_PERIODIC_INCREASE, /* windows changed, by enum mrc_nscc_reason, in its order */
+	MRC_NC_CWND_PERIODIC_INCREASE, /* windows changed, by enum mrc_cc_reason, in its order */
 	MRC_NC_CWND_PROPORTIONAL_INCREASE,
 	MRC_NC_CWND_FAIR_INCREASE,
 	MRC_NC_CWND_FAST_INCREASE,

@@ -6,7 +6,7 @@
 #include <linux/types.h>
 #include <linux/bpf.h>
 #include <mrc/limit_abi.h>
-#include <mrc/nscc_abi.h>
+#include <mrc/cc_abi.h>
 #include <mrc/work_abi.h>
 
 enum mrc_qp_state {
@@ -190,9 +190,9 @@ struct mrc_qp {
 	__u32 peer_port_update;	 /* request id of the update that said so, + 1 << 16; 0: none */
 
 	/* congestion control */
-	struct mrc_nscc_parameters cc;
+	struct mrc_cc_parameters cc_parameters;
 	__u32 pad2;
-	struct mrc_nscc nscc;
+	struct mrc_cc cc;
 	__u64 acked_nominal_bytes; /* what CC_STATE would count of the packets known to be there */
 
 	/* requester */

@@ -48,7 +48,7 @@ static __always_inline void on_packet_acked(struct mrc_qp *qp, __u32 psn, __u64 
 	if (ring_test(qp->lost_bits, psn)) {
 		ring_clear(qp->lost_bits, psn);
 		qp->lost_count--;
-		nscc_on_false_loss(&qp->nscc, slot_nominal_bytes(slot));
+		cc_on_false_loss(&qp->cc, slot_nominal_bytes(slot));
 	} else {
 		qp->inflight--;
 		ev_packet_done(qp, ev);
@@ -204,7 +204,7 @@ static __always_inline int post_process(const struct tx_desc *desc)
 		is_due = result & COMPLETE_LOSS_DUE;
 	}
 	if (desc->cause == ACK_KIND_ACK)
-		cc_on_ack(qp_index, desc->model_ns, desc->ack_rtt_ns);
+		cc_on_transport_ack(qp_index, desc->model_ns, desc->ack_rtt_ns);
 	if (desc->cause != ACK_KIND_NACK && sack->is_tlp_ack)
 		tlp_acked(qp_index, now_ns);
 	is_due |= is_overtaken; /* a loss changes which path has its turn */
@@ -335,7 +335,7 @@ __noinline int on_nack(struct xdp_md *ctx)
 	struct wire_nack *head = frame_exactly(ctx, sizeof(*head));
 	__u32 qp_index, psn, entropy, reason, ev_index = 0, status = MRC_STATUS_RETRY_EXCEEDED;
 	__u32 is_stale = 1, is_skipped = 0, from = MRC_QP_ERROR, is_trim;
-	__u32 cwnd_change = MRC_NSCC_NONE;
+	__u32 cwnd_change = MRC_CC_NONE;
 	struct tx_desc *desc = lookup0(&tx_descs);
 	struct mrc_qp *qp;
 	__u64 now_ns;
@@ -371,8 +371,8 @@ __noinline int on_nack(struct xdp_md *ctx)
 			ring_set(qp->lost_bits, psn);
 			qp->lost_count++;
 			qp->inflight--;
-			cwnd_change = nscc_on_nack(&qp->nscc, &qp->cc, desc->model_ns,
-						   slot_nominal_bytes(slot), is_trim);
+			cwnd_change = cc_on_nack(&qp->cc, &qp->cc_parameters, desc->model_ns,
+						 slot_nominal_bytes(slot), is_trim);
 			ev_packet_done(qp, ev);
 			path_unlink(qp, slot->path, psn);
 			path_acked(qp, slot->path);

@@ -6,6 +6,7 @@
 #ifndef MRC_CTRL_H
 #define MRC_CTRL_H
 
+#include <mrc/cc_events.h>
 #include "ev.h"
 #include "nic_maps.h"
 #include "qp.h"
@@ -153,6 +154,7 @@ __noinline int ctrl_set_qp_state(__u32 qp_index, __u32 to, __u32 mpr_psns, __u32
 		qp->next_psn = first_psn;
 		qp->una_psn = first_psn;
 		qp->peer_cack_next = first_psn;
+		cc_start(&qp->cc, &qp->cc_parameters);
 		is_changed = 1;
 	}
 	if (is_changed)

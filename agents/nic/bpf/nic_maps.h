@@ -7,7 +7,7 @@
 #include <bpf/bpf_helpers.h>
 #include <mrc/abi.h>
 #include <mrc/histogram.h>
-#include <mrc/nscc.h>
+#include <mrc/cc_events.h>
 #include <mrc/stream_abi.h>
 
 #define MMAPABLE_ARRAY(name, value_type, entries)                                                  \
@@ -174,7 +174,7 @@ struct {
 
 /* The SACK that is being processed: what it says, and what has become of that. */
 struct sack_ctx {
-	struct nscc_sack congestion; /* what it says to congestion control */
+	struct cc_sack congestion; /* what it says to congestion control */
 	__u64 bitmap;
 	__u32 cack;
 	__u32 ack; /* first an offset from cack, then the PSN that caused it; base likewise */

@@ -99,7 +99,8 @@ static __always_inline void declare_head_lost(struct mrc_qp *qp, __u32 index, __
 	ring_set(qp->lost_bits, psn);
 	qp->lost_count++;
 	qp->inflight--;
-	deferred->cwnd_change = nscc_on_inferred_loss(&qp->nscc, &qp->cc, slot_nominal_bytes(slot));
+	deferred->cwnd_change =
+	    cc_on_inferred_loss(&qp->cc, &qp->cc_parameters, slot_nominal_bytes(slot));
 	deferred->ev = slot->ev_index;
 	ev_packet_done(qp, &qp->evs[EV_INDEX(deferred->ev)]);
 	if (loss == MRC_LOSS_TLP)

@@ -73,7 +73,7 @@ static __always_inline __u32 oldest_lost(struct mrc_qp *qp)
 /* Full packets that the window lets go, about. */
 static __always_inline __u16 window_packets(const struct mrc_qp *qp)
 {
-	__u32 packets = qp->nscc.cwnd_bytes >> (qp->pmtu_shift & 31);
+	__u32 packets = qp->cc.cwnd_bytes >> (qp->pmtu_shift & 31);
 
 	return packets < MRC_PSN_RING ? packets : MRC_PSN_RING;
 }
@@ -93,12 +93,12 @@ static __always_inline __u16 window_packets(const struct mrc_qp *qp)
 static __always_inline int is_window_idle(struct mrc_qp *qp, struct mrc_work_ring *ring,
 					  __u64 now_ns)
 {
-	__s64 idle_bytes = nscc_credit_bytes(&qp->nscc);
+	__s64 idle_bytes = cc_credit_bytes(&qp->cc);
 	__u64 wait_ns = IDLE_WINDOW_NS;
 
 	if (idle_bytes < qp->idle_min_bytes)
 		qp->idle_min_bytes = idle_bytes;
-	if (idle_bytes <= (__s64)(qp->nscc.cwnd_bytes / IDLE_WINDOW_SHARE)) {
+	if (idle_bytes <= (__s64)(qp->cc.cwnd_bytes / IDLE_WINDOW_SHARE)) {
 		qp->idle_since_ns = 0;
 		return 0;
 	}
@@ -127,7 +127,7 @@ static __always_inline int build_next_packet_locked(struct mrc_qp *qp, struct mr
 	if (qp->state != MRC_QP_RTS)
 		return 0;
 	if (!qp->inflight)
-		desc->deferred.is_drifted = cc_on_drained(qp);
+		desc->deferred.is_drifted = requester_drained(qp);
 	work_next(&qp->work, ring); /* a request that was stopped makes way for the next */
 	is_ready = qp->lost_count || has_packet_to_send(qp, ring);
 	is_ack_request = !is_ready && !qp->is_ack_requested && is_ack_missing(qp);
@@ -167,7 +167,7 @@ static __always_inline int build_next_packet_locked(struct mrc_qp *qp, struct mr
 			qp->progress_ns = desc->now_ns;
 		if (!is_ack_request) {
 			qp->inflight++;
-			nscc_on_send(&qp->nscc, slot_nominal_bytes(slot));
+			cc_on_send(&qp->cc, slot_nominal_bytes(slot));
 			slot->sent_ns = desc->model_ns;
 			slot->port_wait_ns =
 			    port_wait_ns(paths, qp->evs[EV_INDEX(ev)].plane, desc->model_ns);
@@ -194,8 +194,9 @@ static __always_inline int build_next_packet_locked(struct mrc_qp *qp, struct mr
 		desc->opcode = slot->opcode;
 		desc->loss = slot->loss;
 		desc->immediate = work->immediate;
-		desc->requests_sack = qp->requests_sack && (nscc_asks_sack(&qp->nscc, &qp->cc) ||
-							    slot->opcode >= WIRE_WRITE_LAST);
+		desc->requests_sack =
+		    qp->requests_sack &&
+		    (cc_asks_sack(&qp->cc, &qp->cc_parameters) || slot->opcode >= WIRE_WRITE_LAST);
 		desc->r_key = work->r_key;
 		desc->dmalen = work->length;
 		desc->template_hi = qp->template_hi;

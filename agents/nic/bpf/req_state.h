@@ -3,7 +3,7 @@
 #ifndef MRC_REQ_STATE_H
 #define MRC_REQ_STATE_H
 
-#include <mrc/nscc.h>
+#include <mrc/cc_window.h>
 #include "nic_maps.h"
 #include "work.h"
 
@@ -33,7 +33,7 @@ static __always_inline int is_ack_missing(struct mrc_qp *qp)
  */
 static __always_inline int window_is_open(const struct mrc_qp *qp)
 {
-	return nscc_may_send(&qp->nscc) || (qp->rto_retx_left && qp->lost_count);
+	return cc_may_send(&qp->cc) || (qp->rto_retx_left && qp->lost_count);
 }
 
 #endif

@@ -7,7 +7,7 @@
 #define MRC_RESP_H
 
 #include <stddef.h>
-#include <mrc/nscc_inflight.h>
+#include <mrc/cc_window.h>
 #include <mrc/psn.h>
 #include "ack_path.h"
 #include "mr.h"
@@ -231,7 +231,7 @@ __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 		now_ns = bpf_ktime_get_ns();
 	bpf_spin_lock(&qp->lock);
 	if (is_new)
-		resp_receive(qp, packet, nscc_nominal_bytes(udp_bytes));
+		resp_receive(qp, packet, cc_nominal_bytes(udp_bytes));
 	resp_choose(qp, response, is_new, now_ns);
 	bpf_spin_unlock(&qp->lock);
 	counters = lookup0(&nic_counters);

@@ -100,7 +100,7 @@ static __always_inline __u32 tx_budget_of_timer(struct mrc_qp *qp, __u64 now_ns)
 		     ? packets_allowed(qp)
 		     : packets_for_credit(qp, qp->idle_min_bytes);
 	qp->timer_kick_ns = now_ns;
-	qp->idle_min_bytes = nscc_credit_bytes(&qp->nscc);
+	qp->idle_min_bytes = cc_credit_bytes(&qp->cc);
 	return frames < qp->rto_retx_left ? qp->rto_retx_left : frames;
 }
 

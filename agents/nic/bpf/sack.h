@@ -150,7 +150,7 @@ static __always_inline int process_sack(__u32 qp_index)
 	process_sack_trigger(qp, sack, desc);
 	apply_ev_advice(qp, sack, desc->now_ns);
 	sack->is_overtaken = is_overtaking(qp, sack);
-	sack->cwnd_change = nscc_on_sack(&qp->nscc, &qp->cc, &sack->congestion);
+	sack->cwnd_change = cc_on_sack(&qp->cc, &qp->cc_parameters, &sack->congestion);
 	advance_una(qp);
 	sack->new_bits = sack_new_bits(qp, sack);
 	desc->is_loss_due = is_loss_due(qp, desc->now_ns);

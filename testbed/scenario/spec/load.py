@@ -4,10 +4,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from agents.algorithms import CC, names_of
 from testbed import document
 from testbed.document import Document, Kind, Metadata, Problem
 from testbed.errors import UsageError
-from testbed.scenario.spec.scenario_spec import ScenarioSpec
+from testbed.scenario.spec.scenario_spec import ScenarioSpec, TransportSpec
 from testbed.scenario.spec.variant import Variant, variants_of
 from testbed.scenario.spec.variation import vary
 from testbed.topology.resolve import load_topology
@@ -49,7 +50,8 @@ def build_scenario(loaded: Document) -> Scenario:
         UsageError: lists everything that is wrong with it, each with its line and key.
     """
     spec = document.validate(loaded, ScenarioSpec)
-    return Scenario(loaded, loaded.metadata, spec, _topology(loaded, spec))
+    topology = _with_algorithms(_topology(loaded, spec), spec.transport)
+    return Scenario(loaded, loaded.metadata, spec, topology)
 
 
 def scenario_variants(scenario: Scenario) -> tuple[Scenario, ...]:
@@ -71,6 +73,14 @@ def scenario_variants(scenario: Scenario) -> tuple[Scenario, ...]:
 def scenario_schema() -> dict[str, Any]:
     """JSON Schema of a Scenario file, for editors and for `mrc-testbed schema Scenario`."""
     return document.json_schema(Kind.SCENARIO, ScenarioSpec)
+
+
+def _with_algorithms(topology: TopologySpec, transport: TransportSpec) -> TopologySpec:
+    """*topology*, its NICs with what the scenario's transport asks for."""
+    if transport.kind != "mrc" or transport.cc not in names_of(CC):
+        return topology
+    nic = topology.nic.model_copy(update={"cc": transport.cc})
+    return topology.model_copy(update={"nic": nic})
 
 
 def _topology(loaded: Document, spec: ScenarioSpec) -> TopologySpec:

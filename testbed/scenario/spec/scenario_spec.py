@@ -59,15 +59,17 @@ class TransportSpec(BaseModel):
     )
     cc: AnyAlgorithm | None = Field(
         default=None,
-        description="Congestion control. mrc: nscc or fixed (a window); rocev2, infiniband and spray-gbn: "
+        description="Congestion control. mrc: nscc, aimd, one of your own "
+        "(docs/guide/your-own-congestion-control.md) or fixed (a window); rocev2, infiniband and spray-gbn: "
         "dcqcn or fixed; tcp and mptcp: cubic, reno, dctcp or bbr, as far as the kernel has them. Left out: "
-        "cubic for tcp and mptcp; where ports have a rate nscc for mrc, unless window is given, fixed for "
-        "infiniband, else dcqcn.",
+        "cubic for tcp and mptcp; where ports have a rate the topology's nic.cc for mrc, unless window is "
+        "given, fixed for infiniband, else dcqcn.",
     )
     cc_profile: dict[str, int | float | bool | None] | None = Field(
         default=None,
-        description="Parameters of nscc by their standard names, such as target_delay (ns) or max_cwnd "
-        "(bytes); the others follow from port_rate and the idle RTT. docs/reference/protocol.md lists them.",
+        description="Parameters of mrc's congestion control by their standard names, such as target_delay "
+        "(ns) or max_cwnd (bytes); the others follow from port_rate and the idle RTT. "
+        "docs/reference/protocol.md lists them.",
     )
     window: int | None = Field(
         default=None,

@@ -15,7 +15,7 @@ from write_source import UDP_OVERHEAD_BYTES, Sent, WriteSource
 from write_target import MESSAGE_ENDS
 
 from agents.abi import Limit
-from agents.protocol.cc_profile import CcLink, NsccParameters, derive_profile
+from agents.protocol.cc_profile import CcLink, CcParameters, derive_profile
 from testbed.topology import timing
 from testbed.topology.clos import Clos
 from testbed.topology.spec import TopologySpec
@@ -76,7 +76,7 @@ def test_base_rtt_is_that_of_a_full_packet_after_any_order_of_sizes(
     link = CcLink(4 * RATE_BPS, round(LONGER_THAN_BASE * theory_ns), PMTU_BYTES)
     attributes = replace(
         distant.attributes(byte_time_ps=timing.byte_time_ps(SHAPED, is_local=False)),
-        cc=NsccParameters.from_profile(derive_profile(link)),
+        cc=CcParameters.from_profile(derive_profile(link)),
     )
     source = WriteSource(bench, distant, attributes)
     for number, size in enumerate(sizes):
@@ -85,4 +85,4 @@ def test_base_rtt_is_that_of_a_full_packet_after_any_order_of_sizes(
         while under_way:
             following = deliver_in_an_empty_fabric(source, under_way.popleft())
             under_way.extend([following] if following else [])
-    assert bench.qp().nscc.base_rtt_ns == pytest.approx(theory_ns, rel=0.05)
+    assert bench.qp().cc.base_rtt_ns == pytest.approx(theory_ns, rel=0.05)

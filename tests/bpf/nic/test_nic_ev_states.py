@@ -217,7 +217,7 @@ def test_qp_moves_to_rts_by_command_and_takes_the_negotiated_range(source: Write
     assert source.send() == []
     assert source.nic.command(Command.RTS, source.index, 128, 0)
     with source.nic.editing_qp(source.index) as qp:
-        qp.nscc.cwnd_bytes = 1 << 30
+        qp.cc.cwnd_bytes = 1 << 30
     assert len(source.send()) == 128
 
 

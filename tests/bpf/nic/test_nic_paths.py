@@ -11,7 +11,7 @@ from reference.packet import EndpointRequest
 from write_source import Sent, WriteSource
 
 from agents.abi import EventKind, EvLayout, EvState, Limit, NicCounter, QpState
-from agents.protocol.cc_profile import CcLink, NsccParameters, derive_profile
+from agents.protocol.cc_profile import CcLink, CcParameters, derive_profile
 from testbed.topology.ev import Ev
 
 pytestmark = pytest.mark.root
@@ -320,12 +320,12 @@ def test_a_qp_of_one_packet_fails_though_it_is_probed(nic: NicBench, timed: FarE
 
 def full_window(nic: NicBench, timed: FarEnd, **changes: int) -> WriteSource:
     """A QP whose congestion window is full: nothing more leaves until something is heard."""
-    cc = NsccParameters.from_profile(derive_profile(CcLink(5 * 10**8, 750_000, 2048), {}))
+    cc = CcParameters.from_profile(derive_profile(CcLink(5 * 10**8, 750_000, 2048), {}))
     attributes = replace(timed.attributes(**changes), cc=cc)
     source = WriteSource(nic, timed, attributes)
     source.post(2048 * 100)
     source.send()
-    assert nic.qp(source.index).nscc.inflight_bytes >= nic.qp(source.index).nscc.cwnd_bytes
+    assert nic.qp(source.index).cc.inflight_bytes >= nic.qp(source.index).cc.cwnd_bytes
     return source
 
 

@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Callable
+from ctypes import sizeof
 from dataclasses import asdict, dataclass, replace
 
 import pytest
@@ -11,8 +12,9 @@ from far_end import FarEnd, packet_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nic_bench import NicBench
+from reference.congestion import CcReason
 from reference.ev_partition import ev_partition
-from reference.nscc import Nscc, NsccReason
+from reference.nscc import Nscc
 from reference.packet import EndpointRequest, Packet
 from reference.psn import wire_psn
 from reference.reliability_header import CcState, NackReason, PathAdvice, Seth
@@ -22,7 +24,8 @@ from write_source import Sent, WriteSource
 from write_target import MESSAGE_ENDS
 
 from agents.abi import EventKind, EvLayout, EvState, Limit, NicCounter
-from agents.protocol.cc_profile import CcLink, NsccParameters, Setting, derive_profile
+from agents.abi import Nscc as NsccState
+from agents.protocol.cc_profile import CcLink, CcParameters, Setting, derive_profile
 from agents.protocol.sizes import write_nominal_bytes
 
 pytestmark = pytest.mark.root
@@ -247,9 +250,10 @@ class Network:
         assert (qp.inflight, qp.lost_count) == (mine.under_way, len(mine.lost_psns))
         assert qp.acked_total == mine.acked_total
         state = {name: value for name, value in asdict(mine.nscc).items() if name != "parameters"}
-        assert {name: getattr(qp.nscc, name) for name in state} == state
+        own = NsccState.from_buffer_copy(bytes(qp.cc.own)[: sizeof(NsccState)])
+        assert {name: getattr(own if hasattr(own, name) else qp.cc, name) for name in state} == state
         changes = self.source.nic.counters()
-        for reason in NsccReason:
+        for reason in CcReason:
             if reason:
                 counter = NicCounter[f"CWND_{reason.name}"]
                 assert changes[counter] - self.counters[counter] == mine.window_changes[reason]
@@ -307,7 +311,7 @@ def test_any_network(
     )
     if congestion is not None:
         link = CcLink(window * write_nominal_bytes(PMTU_BYTES) * 8 * 1000, BASE_RTT_NS, PMTU_BYTES)
-        cc = NsccParameters.from_profile(derive_profile(link, congestion))
+        cc = CcParameters.from_profile(derive_profile(link, congestion))
         attributes = replace(attributes, cc=cc)
     network = Network(WriteSource(bench, distant, attributes, first_psn), first_psn)
     network.perform("post", 19)

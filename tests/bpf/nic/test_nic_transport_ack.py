@@ -165,13 +165,13 @@ def test_ack_that_another_cpu_is_busy_with_is_no_drift_and_counts_once(source: W
     size = write_nominal_bytes(2048)
     # As that ACK leaves the QP between its steps: its packets are off the books, its bytes not yet.
     with source.nic.editing_qp(source.index) as qp:
-        qp.nscc.inflight_bytes += 3 * size
-        qp.nscc.received_units = 0
+        qp.cc.inflight_bytes += 3 * size
+        qp.cc.received_units = 0
     source.post(2048)
     outcome = source.nic.kick(source.index)
     assert outcome.counters == {NicCounter.TX_DATA: 1, NicCounter.KICK_PACKETS: 1}  # and no CC_DRIFT
     qp = source.nic.qp(source.index)
-    assert (qp.nscc.inflight_bytes, qp.nscc.received_units) == (size, received_units(3 * size))
+    assert (qp.cc.inflight_bytes, qp.cc.received_units) == (size, received_units(3 * size))
 
 
 @pytest.mark.parametrize(

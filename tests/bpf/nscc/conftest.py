@@ -1,12 +1,15 @@
 """The compiled twins of NSCC."""
 
 from collections.abc import Iterator
+from ctypes import Structure, c_uint64
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from nscc_twins import KernelTwin, LibraryTwin, compile_library, compile_program, layouts
 
+from agents.abi import FabricConfig
+from agents.algorithms import CC, names_of
 from agents.bpf.libbpf import BpfObject
 
 
@@ -32,4 +35,18 @@ def library_twin(types: SimpleNamespace, tmp_path_factory: pytest.TempPathFactor
 def kernel_twin(twin_program: Path, types: SimpleNamespace) -> Iterator[KernelTwin]:
     """NSCC in the kernel."""
     with BpfObject(twin_program) as program:
-        yield KernelTwin(program, types)
+        yield KernelTwin(program, types, types.Nscc)
+
+
+class _AimdState(Structure):
+    """struct aimd."""
+
+    _fields_ = (("increase_square_bytes", c_uint64), ("hold_bytes", c_uint64))
+
+
+@pytest.fixture(scope="session")
+def aimd_twin(twin_program: Path, types: SimpleNamespace) -> Iterator[KernelTwin]:
+    """AIMD in the kernel."""
+    config = bytes(FabricConfig(cc_algorithm=names_of(CC).index("aimd")))
+    with BpfObject(twin_program, rodata=config) as program:
+        yield KernelTwin(program, types, _AimdState)

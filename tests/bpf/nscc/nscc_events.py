@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hypothesis import strategies as st
-from reference.nscc import Nscc, SackFeedback
+from reference.congestion import Congestion, SackFeedback
+from reference.nscc import Nscc
 
-from agents.protocol.cc_profile import CcLink, NsccParameters, derive_profile
+from agents.protocol.cc_profile import CcLink, CcParameters, derive_profile
 
 UNIT_BYTES = 256
 UNIT_COUNT = 1 << 24
@@ -96,7 +97,7 @@ lives = st.lists(ordinary_events, min_size=1, max_size=60)
 
 _EDGES_NS = (1, 2, 255, 1_000, 750_000, 10**9)
 extreme_parameters = st.builds(
-    NsccParameters,
+    CcParameters,
     mtu_bytes=st.sampled_from([256, 1 << 16]),
     base_rtt_ns=st.sampled_from([1_000, 10**9]),
     target_delay_ns=st.sampled_from([100, 10**9]),
@@ -125,17 +126,20 @@ class Life:
     Args:
         parameters: of the QP.
         start_ns: the clock at the first event.
+        algorithm: the reference.
     """
 
-    def __init__(self, parameters: NsccParameters, start_ns: int = 1 << 40) -> None:
-        self.nscc = Nscc.start(parameters)
+    def __init__(
+        self, parameters: CcParameters, start_ns: int = 1 << 40, algorithm: type[Congestion] = Nscc
+    ) -> None:
+        self.congestion = algorithm.start(parameters)
         self.now_ns = start_ns
         self._received_bytes = 0
         self._nominal_bytes = parameters.mtu_bytes + 88
 
     def absolute(self, event: Event) -> dict[str, int]:
         """*event* as struct mrc_step, but for its kind."""
-        base_rtt_ns = self.nscc.parameters.base_rtt_ns
+        base_rtt_ns = self.congestion.parameters.base_rtt_ns
         self.now_ns += int(event.elapsed_rtts * base_rtt_ns)
         size_bytes = event.packets * self._nominal_bytes
         if event.kind == "SACK":
@@ -143,8 +147,8 @@ class Life:
         units = -(-self._received_bytes // UNIT_BYTES) - event.units_back
         rtt_ns = int(event.rtt_ratio * base_rtt_ns)
         if event.edge:
-            delay_ns = getattr(self.nscc.parameters, event.edge) + event.edge_offset_ns
-            rtt_ns = self.nscc.base_rtt_ns + delay_ns
+            delay_ns = getattr(self.congestion.parameters, event.edge) + event.edge_offset_ns
+            rtt_ns = self.congestion.base_rtt_ns + delay_ns
         return {
             "now_ns": self.now_ns,
             "rtt_ns": rtt_ns,
@@ -158,10 +162,10 @@ class Life:
 
     def apply(self, kind: str, step: dict[str, int]) -> int:
         """The reason that the reference gives for what it does on a step."""
-        nscc, size_bytes = self.nscc, step["nominal_bytes"]
+        congestion, size_bytes = self.congestion, step["nominal_bytes"]
         match kind:
             case "SACK":
-                return nscc.on_sack(
+                return congestion.on_sack(
                     SackFeedback(
                         now_ns=step["now_ns"],
                         received_units=step["received_units"],
@@ -172,15 +176,15 @@ class Life:
                     )
                 )
             case "NACK":
-                return nscc.on_nack(step["now_ns"], size_bytes, is_trimmed=bool(step["is_trimmed"]))
+                return congestion.on_nack(step["now_ns"], size_bytes, is_trimmed=bool(step["is_trimmed"]))
             case "INFERRED_LOSS":
-                return nscc.on_inferred_loss(size_bytes)
+                return congestion.on_inferred_loss(size_bytes)
             case "SEND":
-                nscc.on_send(size_bytes)
+                congestion.on_send(size_bytes)
             case "FALSE_LOSS":
-                nscc.on_false_loss(size_bytes)
+                congestion.on_false_loss(size_bytes)
             case "DRAINED":
-                nscc.on_drained()
+                congestion.on_drained()
             case "IDLE":
-                nscc.on_idle()
+                congestion.on_idle()
         return 0

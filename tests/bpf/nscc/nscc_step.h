@@ -3,7 +3,7 @@
 #ifndef NSCC_STEP_H
 #define NSCC_STEP_H
 
-#include <mrc/nscc.h>
+#include <mrc/cc_events.h>
 
 enum mrc_step_kind {
 	MRC_STEP_START = 0,
@@ -36,11 +36,10 @@ enum mrc_answer_layout {
 	MRC_ANSWER_PACKETS_MASK = 0x1fffff,
 };
 
-static __always_inline __u32 nscc_step(struct mrc_nscc *nscc,
-				       const struct mrc_nscc_parameters *parameters,
-				       const struct mrc_step *step)
+static __always_inline __u32 cc_step(struct mrc_cc *cc, const struct mrc_cc_parameters *parameters,
+				     const struct mrc_step *step)
 {
-	struct nscc_sack sack = {
+	struct cc_sack sack = {
 	    .now_ns = step->now_ns,
 	    .rtt_ns = step->rtt_ns,
 	    .received_units = step->received_units,
@@ -52,35 +51,35 @@ static __always_inline __u32 nscc_step(struct mrc_nscc *nscc,
 
 	switch (step->kind) {
 	case MRC_STEP_START:
-		nscc_start(nscc, parameters);
+		cc_start(cc, parameters);
 		break;
 	case MRC_STEP_SEND:
-		nscc_on_send(nscc, step->nominal_bytes);
+		cc_on_send(cc, step->nominal_bytes);
 		break;
 	case MRC_STEP_SACK:
-		reason = nscc_on_sack(nscc, parameters, &sack);
+		reason = cc_on_sack(cc, parameters, &sack);
 		break;
 	case MRC_STEP_NACK:
-		reason = nscc_on_nack(nscc, parameters, step->now_ns, step->nominal_bytes,
-				      step->is_trimmed);
+		reason =
+		    cc_on_nack(cc, parameters, step->now_ns, step->nominal_bytes, step->is_trimmed);
 		break;
 	case MRC_STEP_INFERRED_LOSS:
-		reason = nscc_on_inferred_loss(nscc, parameters, step->nominal_bytes);
+		reason = cc_on_inferred_loss(cc, parameters, step->nominal_bytes);
 		break;
 	case MRC_STEP_FALSE_LOSS:
-		nscc_on_false_loss(nscc, step->nominal_bytes);
+		cc_on_false_loss(cc, step->nominal_bytes);
 		break;
 	case MRC_STEP_DRAINED:
-		nscc_on_drained(nscc);
+		cc_on_drained(cc);
 		break;
 	case MRC_STEP_IDLE:
-		nscc_on_idle(nscc);
+		cc_on_idle(cc);
 		break;
 	}
-	packets = nscc_packets_allowed(nscc_credit_bytes(nscc),
-				       nscc_nominal_bytes(parameters->mtu_bytes + 48));
-	return reason << MRC_ANSWER_REASON | (__u32)nscc_may_send(nscc) << MRC_ANSWER_MAY_SEND |
-	       (__u32)nscc_asks_sack(nscc, parameters) << MRC_ANSWER_ASKS_SACK |
+	packets =
+	    cc_packets_allowed(cc_credit_bytes(cc), cc_nominal_bytes(parameters->mtu_bytes + 48));
+	return reason << MRC_ANSWER_REASON | (__u32)cc_may_send(cc) << MRC_ANSWER_MAY_SEND |
+	       (__u32)cc_asks_sack(cc, parameters) << MRC_ANSWER_ASKS_SACK |
 	       (packets & MRC_ANSWER_PACKETS_MASK) << MRC_ANSWER_PACKETS;
 }
 

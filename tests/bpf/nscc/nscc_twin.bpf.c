@@ -4,11 +4,11 @@
 #include <bpf/bpf_helpers.h>
 #include "nscc_step.h"
 
-struct locked_nscc {
+struct locked_cc {
 	struct bpf_spin_lock lock;
 	__u32 pad0;
-	struct mrc_nscc nscc;
-	struct mrc_nscc_parameters parameters;
+	struct mrc_cc cc;
+	struct mrc_cc_parameters parameters;
 	__u32 pad1;
 };
 
@@ -16,25 +16,26 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct locked_nscc);
+	__type(value, struct locked_cc);
 } states SEC(".maps");
 
-const enum mrc_nscc_format *keep_format __attribute__((unused));
-const enum mrc_nscc_reason *keep_reason __attribute__((unused));
+const enum mrc_cc_format *keep_format __attribute__((unused));
+const enum mrc_cc_reason *keep_reason __attribute__((unused));
 const enum mrc_step_kind *keep_kind __attribute__((unused));
 const enum mrc_answer_layout *keep_answer __attribute__((unused));
+const struct mrc_nscc *keep_nscc __attribute__((unused));
 const struct mrc_step *keep_step __attribute__((unused));
 
 enum {
 	REFUSED = 0xffffffff,
 };
 
-/* Applies the event that the frame consists of; returns nscc_step()'s answer. */
+/* Applies the event that the frame consists of; returns cc_step()'s answer. */
 SEC("xdp")
 int step(struct xdp_md *ctx)
 {
 	struct mrc_step *event = (void *)(long)ctx->data;
-	struct locked_nscc *state;
+	struct locked_cc *state;
 	__u32 key = 0, answer;
 
 	if ((void *)(event + 1) > (void *)(long)ctx->data_end)
@@ -43,7 +44,7 @@ int step(struct xdp_md *ctx)
 	if (!state)
 		return REFUSED;
 	bpf_spin_lock(&state->lock);
-	answer = nscc_step(&state->nscc, &state->parameters, event);
+	answer = cc_step(&state->cc, &state->parameters, event);
 	bpf_spin_unlock(&state->lock);
 	return answer;
 }

@@ -2,8 +2,8 @@
 /* NSCC as a shared library. */
 #include "nscc_step.h"
 
-__u32 step(struct mrc_nscc *nscc, const struct mrc_nscc_parameters *parameters,
+__u32 step(struct mrc_cc *cc, const struct mrc_cc_parameters *parameters,
 	   const struct mrc_step *step)
 {
-	return nscc_step(nscc, parameters, step);
+	return cc_step(cc, parameters, step);
 }

@@ -4,7 +4,7 @@ import ctypes
 import json
 import subprocess
 from collections.abc import Mapping
-from ctypes import Structure, byref, c_uint32
+from ctypes import Structure, byref, c_uint32, sizeof
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -12,14 +12,17 @@ from platform import machine
 from types import SimpleNamespace
 from typing import Any, Protocol
 
-from reference.nscc import Nscc, NsccParameters
+from reference.congestion import Congestion
 
 from agents.abi_generate import generate
 from agents.bpf.libbpf import BpfObject, library, run_once
+from agents.protocol.cc_profile import CcParameters
 
 HERE = Path(__file__).parent
 INCLUDE = HERE.parents[2] / "agents" / "include"
-OPTIONS = ["-O2", "-g", "-Wall", "-Wextra", "-Werror", f"-I{INCLUDE}"]
+OBJECTS = HERE.parents[2] / "agents" / "_objects"
+WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"]
+OPTIONS = ["-O2", "-g", *WARNINGS, f"-I{INCLUDE}", f"-I{OBJECTS}"]
 SANITIZER = ["-fsanitize=undefined", "-fsanitize-trap=undefined"]
 
 
@@ -54,20 +57,22 @@ def layouts(program: Path) -> SimpleNamespace:
     return SimpleNamespace(**names)
 
 
-def state_fields(nscc: Nscc) -> dict[str, int]:
-    """The reference's state as struct mrc_nscc has it."""
-    return {name: int(value) for name, value in asdict(nscc).items() if name != "parameters"}
+def state_fields(congestion: Congestion) -> dict[str, int]:
+    """The reference's state as struct mrc_cc and the algorithm's own have it."""
+    return {name: int(value) for name, value in asdict(congestion).items() if name != "parameters"}
 
 
-def read_fields(value: Structure) -> dict[str, int]:
-    """All members but padding."""
-    return {name: getattr(value, name) for name, *_ in value._fields_ if not name.startswith("pad")}
+def read_fields(value: Structure, own: type[Structure]) -> dict[str, int]:
+    """All members of a struct mrc_cc but padding, those of the algorithm among them."""
+    parts = (value, own.from_buffer_copy(bytes(value.own)[: sizeof(own)]))  # type: ignore[attr-defined]
+    names = ((part, name) for part in parts for name, *_ in part._fields_)
+    return {name: getattr(part, name) for part, name in names if name != "own" and "pad" not in name}
 
 
 class Twin(Protocol):
     """One of the C implementations, with a state of its own."""
 
-    def begin(self, parameters: NsccParameters) -> None: ...
+    def begin(self, parameters: CcParameters) -> None: ...
 
     def step(self, event: Mapping[str, int]) -> int: ...
 
@@ -81,26 +86,27 @@ class LibraryTwin:
         self._types = types
         self._step = ctypes.CDLL(str(library_path)).step
         self._step.restype = c_uint32
-        self._nscc = types.Nscc()
-        self._parameters = types.NsccParameters()
+        self._cc = types.Cc()
+        self._parameters = types.CcParameters()
 
-    def begin(self, parameters: NsccParameters) -> None:
-        self._nscc = self._types.Nscc()
-        self._parameters = self._types.NsccParameters(**asdict(parameters))
+    def begin(self, parameters: CcParameters) -> None:
+        self._cc = self._types.Cc()
+        self._parameters = self._types.CcParameters(**asdict(parameters))
         self.step({"kind": self._types.StepKind.START})
 
     def step(self, event: Mapping[str, int]) -> int:
-        return int(self._step(byref(self._nscc), byref(self._parameters), byref(self._types.Step(**event))))
+        return int(self._step(byref(self._cc), byref(self._parameters), byref(self._types.Step(**event))))
 
     def state(self) -> dict[str, int]:
-        return read_fields(self._nscc)
+        return read_fields(self._cc, self._types.Nscc)
 
 
 class KernelTwin:
-    """The XDP program, its state in a map under a spin lock."""
+    """The XDP program, its state in a map under a spin lock; `own` is what the algorithm keeps."""
 
-    def __init__(self, program: BpfObject, types: SimpleNamespace) -> None:
+    def __init__(self, program: BpfObject, types: SimpleNamespace, own: type[Structure]) -> None:
         self._types = types
+        self._own = own
         self._program_fd = program.program_fd("step")
         self._map_fd = program.map_fd("states")
 
@@ -108,15 +114,15 @@ class KernelTwin:
             _fields_ = (
                 ("lock", c_uint32),
                 ("pad0", c_uint32),
-                ("nscc", types.Nscc),
-                ("parameters", types.NsccParameters),
+                ("cc", types.Cc),
+                ("parameters", types.CcParameters),
                 ("pad1", c_uint32),
             )
 
         self._locked = Locked
 
-    def begin(self, parameters: NsccParameters) -> None:
-        value = self._locked(parameters=self._types.NsccParameters(**asdict(parameters)))
+    def begin(self, parameters: CcParameters) -> None:
+        value = self._locked(parameters=self._types.CcParameters(**asdict(parameters)))
         assert library().bpf_map_update_elem(self._map_fd, byref(c_uint32(0)), byref(value), 0) == 0
         self.step({"kind": self._types.StepKind.START})
 
@@ -127,4 +133,4 @@ class KernelTwin:
     def state(self) -> dict[str, int]:
         value = self._locked()
         assert library().bpf_map_lookup_elem(self._map_fd, byref(c_uint32(0)), byref(value)) == 0
-        return read_fields(value.nscc)
+        return read_fields(value.cc, self._own)

@@ -12,9 +12,11 @@ from exploring import examples
 from hypothesis import given, settings
 from nscc_events import UNIT_BYTES, Event, Life, extreme_parameters, lives, profiles
 from nscc_twins import KernelTwin, LibraryTwin, Twin, state_fields
-from reference.nscc import DELAY_SHIFT, PENALTY_SHIFT, RATIO_SHIFT, NsccReason
+from reference.aimd import Aimd
+from reference.congestion import DELAY_SHIFT, CcReason, Congestion
+from reference.nscc import PENALTY_SHIFT, Nscc
 
-from agents.protocol.cc_profile import CcLink, CcProfile, NsccParameters, Setting, derive_profile
+from agents.protocol.cc_profile import RATIO_SHIFT, CcLink, CcParameters, CcProfile, Setting, derive_profile
 
 pytestmark = pytest.mark.root
 
@@ -23,23 +25,29 @@ session_fixtures = settings(max_examples=examples(60))
 
 
 def live(
-    parameters: NsccParameters, events: Iterable[Event], twins: Iterable[Twin], types: SimpleNamespace
-) -> Counter[NsccReason]:
+    parameters: CcParameters,
+    events: Iterable[Event],
+    twins: Iterable[Twin],
+    types: SimpleNamespace,
+    algorithm: type[Congestion] = Nscc,
+) -> Counter[CcReason]:
     """Checks every twin against the reference after every event; how often each reason was given."""
-    life = Life(parameters)
-    reasons: Counter[NsccReason] = Counter()
+    life = Life(parameters, algorithm=algorithm)
+    reasons: Counter[CcReason] = Counter()
     for twin in twins:
         twin.begin(parameters)
-        assert twin.state() == state_fields(life.nscc)
+        assert twin.state() == state_fields(life.congestion)
     for event in events:
         step = life.absolute(event)
         reason = life.apply(event.kind, step)
-        reasons[NsccReason(reason)] += 1
-        packets = life.nscc.packets_allowed(parameters.mtu_bytes + 88) & PACKETS_MASK
-        expected = reason | life.nscc.may_send() << 8 | life.nscc.requests_sack() << 9 | packets << 10
+        reasons[CcReason(reason)] += 1
+        packets = life.congestion.packets_allowed(parameters.mtu_bytes + 88) & PACKETS_MASK
+        expected = (
+            reason | life.congestion.may_send() << 8 | life.congestion.requests_sack() << 9 | packets << 10
+        )
         for twin in twins:
             answer = twin.step(step | {"kind": types.StepKind[event.kind]})
-            assert twin.state() == state_fields(life.nscc), event
+            assert twin.state() == state_fields(life.congestion), event
             assert answer == expected & 0xFFFFFFFF, event
     return reasons
 
@@ -53,7 +61,7 @@ def test_twins_agree_on_any_life(
     profile: CcProfile,
     events: list[Event],
 ) -> None:
-    live(NsccParameters.from_profile(profile), events, (library_twin, kernel_twin), types)
+    live(CcParameters.from_profile(profile), events, (library_twin, kernel_twin), types)
 
 
 @session_fixtures
@@ -62,7 +70,7 @@ def test_twins_agree_at_the_ends_of_the_parameters_ranges(
     library_twin: LibraryTwin,
     kernel_twin: KernelTwin,
     types: SimpleNamespace,
-    parameters: NsccParameters,
+    parameters: CcParameters,
     events: list[Event],
 ) -> None:
     live(parameters, events, (library_twin, kernel_twin), types)
@@ -120,9 +128,9 @@ LINKS = pytest.mark.parametrize("link", [CcLink(400 * 10**6, 750_000, 2048), CcL
 def test_twins_agree_on_long_lives_that_know_every_reason(
     library_twin: LibraryTwin, kernel_twin: KernelTwin, types: SimpleNamespace, link: CcLink
 ) -> None:
-    parameters = NsccParameters.from_profile(derive_profile(link))
+    parameters = CcParameters.from_profile(derive_profile(link))
     reasons = live(parameters, busy_life(1, 3_000), (library_twin, kernel_twin), types)
-    assert reasons.keys() == set(NsccReason)
+    assert reasons.keys() == set(CcReason)
 
 
 @LINKS
@@ -130,13 +138,36 @@ def test_twins_agree_where_averages_and_sums_lie_exactly_on_thresholds(
     library_twin: LibraryTwin, kernel_twin: KernelTwin, types: SimpleNamespace, link: CcLink
 ) -> None:
     exact: dict[str, Setting] = {"delay_gain": 1, "adjust_bytes_threshold": 9 * UNIT_BYTES}
-    parameters = NsccParameters.from_profile(derive_profile(link, exact))
+    parameters = CcParameters.from_profile(derive_profile(link, exact))
     live(parameters, busy_life(2, 2_000), (library_twin, kernel_twin), types)
 
 
+@session_fixtures
+@given(profile=profiles, events=lives)
+def test_aimd_agrees_on_any_life(
+    aimd_twin: KernelTwin, types: SimpleNamespace, profile: CcProfile, events: list[Event]
+) -> None:
+    live(CcParameters.from_profile(profile), events, (aimd_twin,), types, Aimd)
+
+
+@LINKS
+def test_aimd_agrees_on_long_lives_that_know_all_its_reasons(
+    aimd_twin: KernelTwin, types: SimpleNamespace, link: CcLink
+) -> None:
+    parameters = CcParameters.from_profile(derive_profile(link))
+    reasons = live(parameters, busy_life(1, 3_000), (aimd_twin,), types, Aimd)
+    assert reasons.keys() == {
+        CcReason.NONE,
+        CcReason.FAIR_INCREASE,
+        CcReason.MULTIPLICATIVE_DECREASE,
+        CcReason.TRIM,
+        CcReason.LOSS,
+    }
+
+
 def test_formats_and_reasons_are_those_of_the_reference(types: SimpleNamespace) -> None:
-    declared = {member.name: member.value for member in types.NsccReason}
-    assert declared == {reason.name: int(reason) for reason in NsccReason} | {"REASON_COUNT": len(NsccReason)}
-    layout = types.NsccFormat
+    declared = {member.name: member.value for member in types.CcReason}
+    assert declared == {reason.name: int(reason) for reason in CcReason} | {"REASON_COUNT": len(CcReason)}
+    layout = types.CcFormat
     assert (layout.RATIO_SHIFT, layout.DELAY_SHIFT) == (RATIO_SHIFT, DELAY_SHIFT)
     assert layout.PENALTY_SHIFT == PENALTY_SHIFT

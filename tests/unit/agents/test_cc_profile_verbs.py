@@ -46,7 +46,7 @@ def test_qp_gets_the_parameters_of_its_profile(verbs: Verbs, device: PlainDevice
     inline = verbs.create_qp(3, EVS, cc_profile={"max_cwnd": 20_000, "gamma": 0.5})
     first, second = (device.qps.read(qp_index(number)) for number in (qpn, inline))
     assert bytes(first.cc) == bytes(second.cc)
-    assert first.nscc.cwnd_bytes == 20_000
+    assert first.cc.cwnd_bytes == 20_000
     asked = verbs.query_cc_profile(profile)
     assert (asked["state"], asked["max_cwnd_bytes"], asked["config"]) == (
         "ONLINE",

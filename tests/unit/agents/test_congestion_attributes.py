@@ -41,8 +41,12 @@ def made(device: PlainDevice, qpn: int) -> Qp:
 
 def test_nscc_where_ports_have_a_rate(device: PlainDevice, tmp_path: Path) -> None:
     qp = made(device, verbs_of(device, tmp_path, is_shaped=True).create_qp(PEER, EVS))
-    assert (qp.cc.is_fixed, qp.cc.max_cwnd_bytes, qp.cc.base_rtt_ns) == (0, 56_250, 750_000)
-    assert (qp.nscc.cwnd_bytes, qp.nscc.max_wnd_bytes, qp.nscc.base_rtt_ns) == (56_250, 56_250, 750_000)
+    assert (qp.cc_parameters.is_fixed, qp.cc_parameters.max_cwnd_bytes, qp.cc_parameters.base_rtt_ns) == (
+        0,
+        56_250,
+        750_000,
+    )
+    assert (qp.cc.cwnd_bytes, qp.cc.max_wnd_bytes, qp.cc.base_rtt_ns) == (56_250, 56_250, 750_000)
     assert qp.loss_threshold_acks == 2 * 27
 
 
@@ -55,15 +59,19 @@ def test_fixed_window_lets_exactly_so_many_full_packets_go(
         device, verbs_of(device, tmp_path, is_shaped=is_shaped).create_qp(PEER, EVS, window_packets=packets)
     )
     full_bytes = write_nominal_bytes(2048)
-    assert qp.cc.is_fixed == 1
+    assert qp.cc_parameters.is_fixed == 1
     # whatever CC_STATE has rounded up, the last packet finds the window open and the next one finds it closed
-    assert (packets - 1) * full_bytes < qp.nscc.cwnd_bytes <= packets * full_bytes - ROUNDING_MAX_BYTES
+    assert (packets - 1) * full_bytes < qp.cc.cwnd_bytes <= packets * full_bytes - ROUNDING_MAX_BYTES
 
 
 def test_profile_sets_parameters_by_standard_name(device: PlainDevice, tmp_path: Path) -> None:
     profile = {"max_cwnd": 20_000, "gamma": 0.5, "disable_qa": True}
     qp = made(device, verbs_of(device, tmp_path, is_shaped=True).create_qp(PEER, EVS, cc_profile=profile))
-    assert (qp.cc.max_cwnd_bytes, qp.cc.gamma_q16, qp.cc.disable_qa) == (20_000, 1 << 15, 1)
+    assert (qp.cc_parameters.max_cwnd_bytes, qp.cc_parameters.gamma_q16, qp.cc_parameters.disable_qa) == (
+        20_000,
+        1 << 15,
+        1,
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,7 +81,7 @@ def test_profile_sets_parameters_by_standard_name(device: PlainDevice, tmp_path:
         (False, {"cc_profile": {}}, r"cc: nscc needs ports with a rate"),
         (True, {"cc": "cubic"}, r"cc: 'cubic'; nscc or fixed is accepted"),
         (True, {"cc": "nscc", "window_packets": 8}, r"window_packets: it is for a fixed window"),
-        (True, {"cc": "fixed", "cc_profile": {"gamma": 0.5}}, r"cc_profile: parameters of nscc"),
+        (True, {"cc": "fixed", "cc_profile": {"gamma": 0.5}}, r"cc_profile: the window is fixed"),
         (True, {"cc_profile": {"gamma": 2}}, r"gamma is 2, expected 0 to 1"),
         (True, {"cc_profile": {"gama": 0.5}}, r"there is no gama"),
     ],

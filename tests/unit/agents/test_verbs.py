@@ -86,7 +86,11 @@ def test_new_qp_gets_the_defaults_of_the_nic(verbs: Verbs, device: PlainDevice) 
     qpn = verbs.create_qp(PEER, EVS)
     qp = device.qps.read(qp_index(qpn))
     assert (qp.state, qp.qpn, qp.peer_host) == (QpState.INIT, qpn, PEER)
-    assert (qp.cc.max_cwnd_bytes, qp.loss_threshold_acks, qp.pmtu_bytes) == (64 * 2136 - 255, 128, 2048)
+    assert (qp.cc_parameters.max_cwnd_bytes, qp.loss_threshold_acks, qp.pmtu_bytes) == (
+        64 * 2136 - 255,
+        128,
+        2048,
+    )
     assert (qp.rto_ns, qp.retry_limit) == (7_000_000, 9)
     assert [qp.planes[plane].backup_count for plane in range(4)] == [1, 1, 1, 1]
 
@@ -94,7 +98,7 @@ def test_new_qp_gets_the_defaults_of_the_nic(verbs: Verbs, device: PlainDevice) 
 def test_attributes_replace_defaults(verbs: Verbs, device: PlainDevice) -> None:
     qpn = verbs.create_qp(PEER, EVS, window_packets=10, backup_per_plane=0)
     qp = device.qps.read(qp_index(qpn))
-    assert (qp.cc.max_cwnd_bytes, qp.loss_threshold_acks) == (10 * 2136 - 255, 20)
+    assert (qp.cc_parameters.max_cwnd_bytes, qp.loss_threshold_acks) == (10 * 2136 - 255, 20)
     assert qp.planes[0].backup_count == 0
 
 

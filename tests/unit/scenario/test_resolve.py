@@ -165,7 +165,7 @@ def test_congestion_control_is_nscc_where_ports_have_a_rate_unless_a_window_is_g
             "cc: nscc reckons with idle RTTs of 1us or more, and here it is 748ns: lower port_rate",
         ),
         ("{port_rate: 100Mbit}", "{cc: nscc, window: 8}", "window: it is for cc: fixed"),
-        ("{port_rate: 100Mbit}", "{cc: fixed, cc_profile: {gamma: 0.5}}", "cc_profile: parameters of nscc"),
+        ("{port_rate: 100Mbit}", "{cc: fixed, cc_profile: {gamma: 0.5}}", "cc_profile: the window is fixed"),
         ("{port_rate: 100Mbit}", "{cc_profile: {gama: 0.5}}", "there is no gama"),
         ("{port_rate: 100Mbit}", "{cc_profile: {gamma: 1.5}}", "gamma is 1.5, expected 0 to 1"),
     ],

@@ -39,7 +39,7 @@ def test_one_that_is_asked_for() -> None:
         ("tcp", {"evs": 8}, "evs: a connection of tcp has one path"),
         ("mptcp", {"evs": 8}, "evs: a connection of mptcp has one subflow per plane"),
         ("infiniband", {"evs": 8}, "evs: a QP of infiniband has one path"),
-        ("tcp", {"settings": {"target_delay": 9}}, "cc_profile: parameters of nscc"),
+        ("tcp", {"settings": {"target_delay": 9}}, "cc_profile: parameters of mrc's"),
     ],
 )
 def test_what_does_not_go_together(kind: TransportKind, asked: dict[str, object], complaint: str) -> None:

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from itertools import count
 from random import Random
 
-from reference.nscc import Nscc, NsccReason, SackFeedback
+from reference.congestion import CcReason, SackFeedback
+from reference.nscc import Nscc
 
-from agents.protocol.cc_profile import NsccParameters
+from agents.protocol.cc_profile import CcParameters
 
 UNIT_BYTES = 256
 
@@ -41,7 +42,7 @@ class Flow:
     is_waking: bool = False
     received_bytes: int = 0
     trims: int = 0
-    reasons: list[NsccReason] = field(default_factory=list)
+    reasons: list[CcReason] = field(default_factory=list)
 
 
 class Simulation:
@@ -55,7 +56,7 @@ class Simulation:
     """
 
     def __init__(
-        self, bottleneck: Bottleneck, parameters: NsccParameters, flow_count: int, seed: int = 1
+        self, bottleneck: Bottleneck, parameters: CcParameters, flow_count: int, seed: int = 1
     ) -> None:
         self.bottleneck = bottleneck
         self.flows = [Flow(Nscc.start(parameters)) for _ in range(flow_count)]

@@ -6,7 +6,8 @@ unrounded.
 
 from dataclasses import dataclass
 
-from reference.nscc import DELAY_SHIFT, Nscc
+from reference.congestion import DELAY_SHIFT
+from reference.nscc import Nscc
 
 from agents.protocol.cc_profile import CcProfile
 

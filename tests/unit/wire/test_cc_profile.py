@@ -11,7 +11,7 @@ from agents.protocol.cc_profile import (
     ATTRIBUTES,
     NO_QA_THRESHOLD_NS,
     CcLink,
-    NsccParameters,
+    CcParameters,
     Setting,
     derive_profile,
 )
@@ -115,7 +115,7 @@ def test_alpha_too_large_for_its_field_is_refused() -> None:
     link = CcLink(10**12, 10**6, 16_384, time_stretch=Fraction(1, 100))
     profile = derive_profile(link, {"max_cwnd": 10**6, "fi": 1, "fi_scale": 1, "eta": 1})
     with pytest.raises(UsageError, match="alpha x target_delay is"):
-        NsccParameters.from_profile(profile)
+        CcParameters.from_profile(profile)
 
 
 @given(
@@ -127,7 +127,7 @@ def test_every_derived_profile_fits_the_fields_of_the_data_plane(
     rate_bps: int, base_rtt_ns: int, is_trimming: bool
 ) -> None:
     profile = derive_profile(CcLink(rate_bps, base_rtt_ns, 2048, is_trimming))
-    parameters = asdict(NsccParameters.from_profile(profile))
+    parameters = asdict(CcParameters.from_profile(profile))
     assert all(0 <= value <= NO_QA_THRESHOLD_NS for value in parameters.values())
     assert parameters["max_cwnd_bytes"] >= parameters["mtu_bytes"]
     assert parameters["gamma_q16"] == 52_429

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nscc_text import TextNscc
-from reference.nscc import DELAY_SHIFT, Nscc, NsccReason, SackFeedback
+from reference.congestion import DELAY_SHIFT, CcReason, SackFeedback
+from reference.nscc import Nscc
 
-from agents.protocol.cc_profile import CcLink, CcProfile, NsccParameters, Setting, derive_profile
+from agents.protocol.cc_profile import CcLink, CcParameters, CcProfile, Setting, derive_profile
 
 LINK = CcLink(rate_bps=10**11, base_rtt_ns=12_000, mtu_bytes=4096)
 BASE_NS, TARGET_NS = 12_000, 9_000
@@ -17,7 +18,7 @@ UNIT_BYTES = 256
 
 
 def make(settings: dict[str, Setting] | None = None, **state: int) -> Nscc:
-    nscc = Nscc.start(NsccParameters.from_profile(derive_profile(LINK, settings)))
+    nscc = Nscc.start(CcParameters.from_profile(derive_profile(LINK, settings)))
     for name, value in state.items():
         assert hasattr(nscc, name)
         setattr(nscc, name, value)
@@ -33,7 +34,7 @@ def sack(
 
 def test_worked_example_of_an_increase() -> None:
     nscc = make(cwnd_bytes=100_000)
-    assert nscc.on_sack(sack(nscc, delay_ns=3_000)) == NsccReason.PROPORTIONAL_INCREASE
+    assert nscc.on_sack(sack(nscc, delay_ns=3_000)) == CcReason.PROPORTIONAL_INCREASE
     assert nscc.cwnd_bytes == 100_949
 
 
@@ -43,12 +44,12 @@ def test_worked_example_of_a_decrease() -> None:
         {"delay_gain": 0}, cwnd_bytes=100_000, avg_delay_q8=12_000 << DELAY_SHIFT, last_adjust_ns=NOW_NS
     )
     reason = nscc.on_sack(sack(nscc, delay_ns=15_000, marked=1))
-    assert (reason, nscc.cwnd_bytes) == (NsccReason.MULTIPLICATIVE_DECREASE, 80_000)
+    assert (reason, nscc.cwnd_bytes) == (CcReason.MULTIPLICATIVE_DECREASE, 80_000)
 
 
 def test_mark_without_delay_changes_nothing() -> None:
     nscc = make(cwnd_bytes=100_000, last_adjust_ns=NOW_NS, is_increasing=1, fi_count_bytes=5)
-    assert nscc.on_sack(sack(nscc, delay_ns=TARGET_NS - 1, marked=1)) == NsccReason.NONE
+    assert nscc.on_sack(sack(nscc, delay_ns=TARGET_NS - 1, marked=1)) == CcReason.NONE
     assert (nscc.cwnd_bytes, nscc.increase_square_bytes) == (100_000, 0)
     assert (nscc.is_increasing, nscc.fi_count_bytes) == (1, 5)
 
@@ -56,18 +57,18 @@ def test_mark_without_delay_changes_nothing() -> None:
 def test_delay_without_mark_is_a_fair_increase_granted_when_due() -> None:
     nscc = make(cwnd_bytes=100_000, last_adjust_ns=NOW_NS)
     for _ in range(8):
-        assert nscc.on_sack(sack(nscc, delay_ns=TARGET_NS)) == NsccReason.NONE
+        assert nscc.on_sack(sack(nscc, delay_ns=TARGET_NS)) == CcReason.NONE
     assert nscc.increase_square_bytes == 8 * 4096 * 20_480
-    assert nscc.on_sack(sack(nscc, delay_ns=TARGET_NS)) == NsccReason.FAIR_INCREASE
+    assert nscc.on_sack(sack(nscc, delay_ns=TARGET_NS)) == CcReason.FAIR_INCREASE
     assert nscc.cwnd_bytes == 100_000 + 9 * 4096 * 20_480 // 100_000
 
 
 def test_eta_comes_once_per_period_and_alone_if_nothing_else_does() -> None:
     nscc = make(cwnd_bytes=100_000)
     marked = {"delay_ns": 100, "marked": 1}
-    assert nscc.on_sack(sack(nscc, **marked)) == NsccReason.PERIODIC_INCREASE
-    assert nscc.on_sack(sack(nscc, **marked, now_ns=NOW_NS + BASE_NS - 1)) == NsccReason.NONE
-    assert nscc.on_sack(sack(nscc, **marked, now_ns=NOW_NS + BASE_NS)) == NsccReason.PERIODIC_INCREASE
+    assert nscc.on_sack(sack(nscc, **marked)) == CcReason.PERIODIC_INCREASE
+    assert nscc.on_sack(sack(nscc, **marked, now_ns=NOW_NS + BASE_NS - 1)) == CcReason.NONE
+    assert nscc.on_sack(sack(nscc, **marked, now_ns=NOW_NS + BASE_NS)) == CcReason.PERIODIC_INCREASE
     assert nscc.cwnd_bytes == 100_000 + 2 * 614
 
 
@@ -85,7 +86,7 @@ def test_decreases_are_a_base_rtt_apart_and_never_below_half() -> None:
 def test_fast_increase_begins_after_a_window_without_delay_and_ends_with_the_first_delay() -> None:
     nscc = make(cwnd_bytes=16_384, last_adjust_ns=NOW_NS)
     reasons = [nscc.on_sack(sack(nscc, delay_ns=1_000)) for _ in range(6)]
-    assert reasons == [NsccReason.NONE] * 4 + [NsccReason.FAST_INCREASE] * 2
+    assert reasons == [CcReason.NONE] * 4 + [CcReason.FAST_INCREASE] * 2
     assert nscc.cwnd_bytes == 16_384 + 2 * 1_024
     nscc.on_sack(sack(nscc, delay_ns=1_001))
     assert (nscc.is_increasing, nscc.fi_count_bytes) == (0, 0)
@@ -93,21 +94,21 @@ def test_fast_increase_begins_after_a_window_without_delay_and_ends_with_the_fir
 
 def test_shorter_rtt_becomes_the_base_and_lowers_the_largest_window() -> None:
     nscc = make()
-    assert nscc.on_sack(sack(nscc, delay_ns=-4_000)) == NsccReason.BASE_RTT
+    assert nscc.on_sack(sack(nscc, delay_ns=-4_000)) == CcReason.BASE_RTT
     assert (nscc.base_rtt_ns, nscc.max_wnd_bytes, nscc.cwnd_bytes) == (8_000, 150_000, 150_000)
 
 
 def test_sack_without_sample_counts_with_the_average_delay() -> None:
     nscc = make(cwnd_bytes=100_000, avg_delay_q8=TARGET_NS << DELAY_SHIFT, last_adjust_ns=NOW_NS)
     nscc.on_sack(replace(sack(nscc), rtt_ns=None))
-    assert nscc.increase_reason == NsccReason.FAIR_INCREASE
+    assert nscc.increase_reason == CcReason.FAIR_INCREASE
     assert nscc.avg_delay_q8 == TARGET_NS << DELAY_SHIFT
 
 
 def test_overtaken_sack_brings_no_bytes_but_its_mark_counts() -> None:
     nscc = make(received_units=100, inflight_bytes=50_000, avg_delay_q8=20_000 << DELAY_SHIFT)
     feedback = SackFeedback(NOW_NS, 90, BASE_NS + 20_000, is_marked=True)
-    assert nscc.on_sack(feedback) == NsccReason.MULTIPLICATIVE_DECREASE
+    assert nscc.on_sack(feedback) == CcReason.MULTIPLICATIVE_DECREASE
     assert (nscc.received_units, nscc.inflight_bytes) == (100, 50_000)
 
 
@@ -127,28 +128,28 @@ def test_trims_are_counted_then_quick_adapt_sets_the_window_to_what_arrived() ->
     end_ns = NOW_NS + BASE_NS + TARGET_NS
     assert nscc.qa_end_ns == end_ns
     window = nscc.cwnd_bytes
-    assert nscc.on_nack(NOW_NS + 1, 4184, is_trimmed=True) == NsccReason.TRIM
+    assert nscc.on_nack(NOW_NS + 1, 4184, is_trimmed=True) == CcReason.TRIM
     assert nscc.cwnd_bytes == window - 4184
     nscc.on_sack(sack(nscc, received=20_480, delay_ns=8_000, now_ns=end_ns - 1))
-    assert nscc.on_nack(end_ns, 4184, is_trimmed=True) == NsccReason.QUICK_ADAPT
+    assert nscc.on_nack(end_ns, 4184, is_trimmed=True) == CcReason.QUICK_ADAPT
     assert nscc.cwnd_bytes == 20_480
     assert nscc.bytes_to_ignore == 200_000 - 8_192 - 2 * 4184 - 20_480
     # what was sent before the cut is not held against the new window
-    assert nscc.on_nack(end_ns + 1, 4184, is_trimmed=True) == NsccReason.NONE
-    assert nscc.on_sack(sack(nscc, delay_ns=30_000, marked=1, now_ns=end_ns + 2)) == NsccReason.NONE
+    assert nscc.on_nack(end_ns + 1, 4184, is_trimmed=True) == CcReason.NONE
+    assert nscc.on_sack(sack(nscc, delay_ns=30_000, marked=1, now_ns=end_ns + 2)) == CcReason.NONE
     assert nscc.cwnd_bytes == 20_480
 
 
 def test_quick_adapt_needs_little_to_have_arrived() -> None:
     limit = 225_000 >> 3
-    for achieved, reason in ((limit - 1, NsccReason.QUICK_ADAPT), (limit, NsccReason.TRIM)):
+    for achieved, reason in ((limit - 1, CcReason.QUICK_ADAPT), (limit, CcReason.TRIM)):
         nscc = make(achieved_bytes=achieved, qa_end_ns=NOW_NS, inflight_bytes=90_000)
         assert nscc.on_nack(NOW_NS, 4184, is_trimmed=True) == reason
 
 
 def test_delay_alone_triggers_quick_adapt_only_with_a_threshold() -> None:
     state = {"achieved_bytes": 0, "qa_end_ns": NOW_NS, "last_adjust_ns": NOW_NS}
-    for threshold, reason in ((None, NsccReason.NONE), (36_000, NsccReason.QUICK_ADAPT)):
+    for threshold, reason in ((None, CcReason.NONE), (36_000, CcReason.QUICK_ADAPT)):
         nscc = make({"qa_threshold": threshold}, **state)
         assert nscc.on_sack(sack(nscc, delay_ns=36_001)) == reason
 
@@ -157,7 +158,7 @@ def test_quick_adapt_does_not_take_a_pause_for_a_loss() -> None:
     nscc = make(qa_end_ns=NOW_NS - 10**9, achieved_bytes=0)
     nscc.on_idle()
     nscc.on_send(4184)
-    assert nscc.on_nack(NOW_NS, 4184, is_trimmed=True) == NsccReason.TRIM
+    assert nscc.on_nack(NOW_NS, 4184, is_trimmed=True) == CcReason.TRIM
     assert nscc.cwnd_bytes == 225_000 - 4184
 
 
@@ -171,7 +172,7 @@ def test_bytes_never_reported_do_not_close_the_window_for_good() -> None:
 def test_inferred_loss_and_false_loss_balance_in_bytes_under_way() -> None:
     nscc = make(cwnd_bytes=6_000)
     nscc.on_send(4184)
-    assert nscc.on_inferred_loss(4184) == NsccReason.LOSS
+    assert nscc.on_inferred_loss(4184) == CcReason.LOSS
     assert (nscc.inflight_bytes, nscc.cwnd_bytes) == (0, 4096)
     nscc.on_false_loss(4184)
     assert nscc.inflight_bytes == 4184
@@ -179,7 +180,7 @@ def test_inferred_loss_and_false_loss_balance_in_bytes_under_way() -> None:
 
 def test_other_refusals_leave_the_window() -> None:
     nscc = make(inflight_bytes=10_000)
-    assert nscc.on_nack(NOW_NS, 4184, is_trimmed=False) == NsccReason.NONE
+    assert nscc.on_nack(NOW_NS, 4184, is_trimmed=False) == CcReason.NONE
     assert (nscc.inflight_bytes, nscc.cwnd_bytes, nscc.is_qa_triggered) == (5_816, 225_000, 0)
 
 
@@ -187,10 +188,10 @@ def test_penalty_of_a_half_for_a_window_halves_it_and_its_end_restores_it() -> N
     nscc = make(inflight_bytes=225_280)
     for _ in range(55):
         nscc.on_send(4096)
-        assert nscc.on_sack(sack(nscc, penalty=64)) == NsccReason.PENALTY
+        assert nscc.on_sack(sack(nscc, penalty=64)) == CcReason.PENALTY
     assert nscc.cwnd_bytes == 225_000 - 55 * 2_048
     assert nscc.saved_cwnd_bytes == 225_000
-    assert nscc.on_sack(sack(nscc, penalty=64, is_penalty_over=1)) == NsccReason.RESTORE
+    assert nscc.on_sack(sack(nscc, penalty=64, is_penalty_over=1)) == CcReason.RESTORE
     assert (nscc.cwnd_bytes, nscc.saved_cwnd_bytes) == (225_000, 0)
 
 
@@ -198,9 +199,9 @@ def test_fixed_window_counts_bytes_and_nothing_else() -> None:
     nscc = make({"is_fixed": True, "max_cwnd": 50_000})
     nscc.on_send(60_000)
     assert not nscc.may_send()
-    assert nscc.on_sack(sack(nscc, received=20_480, delay_ns=99_000, marked=1)) == NsccReason.NONE
-    assert nscc.on_nack(NOW_NS, 4184, is_trimmed=True) == NsccReason.NONE
-    assert nscc.on_inferred_loss(4184) == NsccReason.NONE
+    assert nscc.on_sack(sack(nscc, received=20_480, delay_ns=99_000, marked=1)) == CcReason.NONE
+    assert nscc.on_nack(NOW_NS, 4184, is_trimmed=True) == CcReason.NONE
+    assert nscc.on_inferred_loss(4184) == CcReason.NONE
     assert (nscc.cwnd_bytes, nscc.inflight_bytes) == (50_000, 60_000 - 20_480 - 2 * 4184)
     assert nscc.may_send()
 
@@ -246,7 +247,7 @@ profiles = st.builds(
 def moments(draw: st.DrawFn) -> tuple[CcProfile, Nscc]:
     """Any state that a QP of some profile can be in."""
     profile = draw(profiles)
-    nscc = Nscc.start(NsccParameters.from_profile(profile))
+    nscc = Nscc.start(CcParameters.from_profile(profile))
     base_rtt_ns = profile.base_rtt_ns
     nscc.cwnd_bytes = draw(st.integers(profile.mtu_bytes, nscc.max_wnd_bytes))
     nscc.inflight_bytes = draw(st.integers(-255, nscc.cwnd_bytes))

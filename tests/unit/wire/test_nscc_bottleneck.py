@@ -4,9 +4,9 @@ from fractions import Fraction
 
 import pytest
 from bottleneck import Bottleneck, Simulation
-from reference.nscc import NsccReason
+from reference.congestion import CcReason
 
-from agents.protocol.cc_profile import CcLink, NsccParameters, derive_profile
+from agents.protocol.cc_profile import CcLink, CcParameters, derive_profile
 
 DATA_CENTRE = CcLink(rate_bps=10**11, base_rtt_ns=12_000, mtu_bytes=4096)
 LAB = CcLink(rate_bps=4 * 10**8, base_rtt_ns=750_000, mtu_bytes=2048)
@@ -28,7 +28,7 @@ def simulate(link: CcLink, flow_count: int, *, serialisation_ns: int | None = No
         mark_all_bytes=bdp * 4 // 5,
         trim_bytes=bdp,
     )
-    return Simulation(way, NsccParameters.from_profile(derive_profile(link)), flow_count)
+    return Simulation(way, CcParameters.from_profile(derive_profile(link)), flow_count)
 
 
 @pytest.mark.parametrize("link", [DATA_CENTRE, LAB], ids=["data centre", "lab"])
@@ -60,8 +60,8 @@ def test_incast_is_brought_down_to_what_the_link_holds_within_six_round_trips(li
     assert sum(flow.nscc.cwnd_bytes for flow in simulation.flows) > 23 * bdp_bytes(link)
     simulation.run(6 * link.base_rtt_ns)
     reasons = [reason for flow in simulation.flows for reason in flow.reasons]
-    assert NsccReason.QUICK_ADAPT in reasons
-    assert NsccReason.TRIM in reasons
+    assert CcReason.QUICK_ADAPT in reasons
+    assert CcReason.TRIM in reasons
     assert sum(flow.nscc.cwnd_bytes for flow in simulation.flows) < 3 * bdp_bytes(link)
 
 
@@ -72,12 +72,12 @@ def test_window_on_an_idle_link_is_back_at_its_maximum_within_twenty_round_trips
     simulation.start(flow, 1)
     simulation.run(20 * DATA_CENTRE.base_rtt_ns)
     assert flow.nscc.cwnd_bytes == flow.nscc.max_wnd_bytes == 225_000
-    assert NsccReason.FAST_INCREASE in flow.reasons
+    assert CcReason.FAST_INCREASE in flow.reasons
     assert set(flow.reasons) <= {
-        NsccReason.NONE,
-        NsccReason.FAST_INCREASE,
-        NsccReason.PROPORTIONAL_INCREASE,
-        NsccReason.PERIODIC_INCREASE,
+        CcReason.NONE,
+        CcReason.FAST_INCREASE,
+        CcReason.PROPORTIONAL_INCREASE,
+        CcReason.PERIODIC_INCREASE,
     }
 
 

@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from reference.nscc import NsccReason
+from reference.congestion import CcReason
 
-from agents.protocol.cc_profile import ATTRIBUTES, CcLink, NsccParameters, derive_profile
+from agents.protocol.cc_profile import ATTRIBUTES, CcLink, CcParameters, derive_profile
 
 TEXT = (Path(__file__).parents[3] / "docs/reference/protocol.md").read_text()
 CONTROL = TEXT.split("\n## Congestion control\n")[1].split("\n## ")[0]
@@ -42,7 +42,7 @@ def test_worked_values_are_what_the_defaults_come_to() -> None:
             mtu_bytes=int(rows["MTU, bytes"][column]),
         )
         profile = derive_profile(link)
-        fixed = NsccParameters.from_profile(profile)
+        fixed = CcParameters.from_profile(profile)
         expected = {
             "BDP, bytes": link.rate_bps * link.base_rtt_ns // (8 * 10**9),
             "target_delay, ns": fixed.target_delay_ns,
@@ -61,5 +61,5 @@ def test_worked_values_are_what_the_defaults_come_to() -> None:
 
 def test_reasons_are_listed_in_their_order() -> None:
     listed = CONTROL.split("the one further right counts:")[1]
-    names = [name for name in re.findall(r"[A-Z_]{4,}", listed) if name in NsccReason.__members__]
-    assert names == [reason.name for reason in NsccReason if reason]
+    names = [name for name in re.findall(r"[A-Z_]{4,}", listed) if name in CcReason.__members__]
+    assert names == [reason.name for reason in CcReason if reason]

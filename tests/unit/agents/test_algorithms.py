@@ -1,0 +1,70 @@
+"""Which files of algorithms are found, and what is said of those that are not right."""
+
+from pathlib import Path
+
+import pytest
+
+from agents.algorithms import CC, AlgorithmError, find_algorithms, names_of, write_table
+
+BUILT_IN = Path(__file__).parents[3] / "agents" / "nic" / "bpf"
+WHOLE = "mine_window( mine_on_ack( mine_on_trim( mine_on_loss("
+
+
+def put(folder: Path, name: str, text: str) -> Path:
+    file = folder / CC.folder / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    return file
+
+
+def test_the_usual_one_is_number_0_and_one_of_the_users_own_has_a_place() -> None:
+    names = names_of(CC)
+    assert names[0] == CC.usual == "nscc"
+    assert "aimd" in names
+
+
+def test_a_file_of_the_users_own_is_found(tmp_path: Path) -> None:
+    put(tmp_path, "mine.h", WHOLE)
+    found = {each.name: each for each in find_algorithms(CC, [BUILT_IN, tmp_path])}
+    assert list(found) == ["nscc", "aimd", "mine"]
+    assert found["mine"].hooks == {"window", "on_ack", "on_trim", "on_loss"}
+    assert found["aimd"].hooks == found["mine"].hooks | {"on_mark"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        (
+            "mine.h",
+            WHOLE.replace("mine_on_trim(", ""),
+            r"mine.h: lacks mine_on_trim\(\); a congestion control",
+        ),
+        (
+            "mine.h",
+            "",
+            r"lacks mine_window\(\), mine_on_ack\(\), mine_on_trim\(\), mine_on_loss\(\);",
+        ),
+        ("mine.c", WHOLE, r"mine.c: a congestion control algorithm is a file NAME.h"),
+        ("my-own.h", WHOLE, "my-own.h: a congestion control algorithm is a file NAME.h"),
+        ("aimd.h", WHOLE.replace("mine", "aimd"), "aimd.h: there is another aimd already"),
+        ("fixed.h", WHOLE.replace("mine", "fixed"), "fixed.h: there is another fixed already"),
+    ],
+)
+def test_what_is_wrong_is_said_with_the_file(tmp_path: Path, name: str, text: str, message: str) -> None:
+    put(tmp_path, name, text)
+    with pytest.raises(AlgorithmError, match=message):
+        write_table(tmp_path / "objects", [tmp_path])
+
+
+def test_a_folder_without_algorithms_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(AlgorithmError, match="holds no folder cc/"):
+        write_table(tmp_path / "objects", [tmp_path])
+
+
+def test_what_has_not_changed_is_not_written(tmp_path: Path) -> None:
+    put(tmp_path, "mine.h", WHOLE)
+    objects = tmp_path / "objects"
+    write_table(objects, [tmp_path])
+    written = {file: file.stat().st_mtime_ns for file in objects.iterdir()}
+    write_table(objects, [tmp_path])
+    assert {file: file.stat().st_mtime_ns for file in objects.iterdir()} == written

@@ -1,0 +1,102 @@
+"""The guide to an algorithm of one's own, as written: built, run, compared; and what mistakes look like."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from runs import ROOT
+
+GUIDE = ROOT / "docs/guide/your-own-congestion-control.md"
+LIBRARY = "agents/_objects/libmrc_virtual.so"
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def blocks(language: str) -> list[str]:
+    """The guide's blocks of code in that language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", GUIDE.read_text(), re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clone with the guide's algorithm in a folder beside it, and its scenarios."""
+    folder = tmp_path_factory.mktemp("clone")
+    shutil.copytree(
+        ROOT / "agents", folder / "agents", ignore=shutil.ignore_patterns("_objects", "__pycache__")
+    )
+    shutil.copy(ROOT / "Makefile", folder)
+    (folder / "mine/cc").mkdir(parents=True)
+    (folder / "mine/cc/my_aimd.h").write_text(blocks("c")[0])
+    for number, text in enumerate(blocks("yaml")):
+        (folder / f"{number}.yaml").write_text(text)
+    return folder
+
+
+def build(clone: Path, own: str) -> "subprocess.CompletedProcess[str]":
+    command = ["make", f"ALGORITHMS={clone / own}", "VIRTUAL_CFLAGS=-O1", LIBRARY]
+    return subprocess.run(command, cwd=clone, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def built(clone: Path) -> Path:
+    done = build(clone, "mine")
+    assert done.returncode == 0, done.stderr
+    return clone
+
+
+@pytest.fixture
+def run(built: Path) -> Command:
+    """A command of the tool, its agents those of the clone."""
+
+    def run_command(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [Path(sys.executable).with_name("mrc-testbed"), *arguments],
+            cwd=built,
+            env=os.environ | {"PYTHONPATH": f"{built}:{ROOT}"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run_command
+
+
+def test_the_guides_algorithm_runs_and_is_compared(run: Command, built: Path) -> None:
+    for number in range(2):
+        done = run("run", "--virtual", "-o", "json", f"{number}.yaml")
+        assert done.returncode == 0, done.stdout + done.stderr
+    names = json.loads((built / "agents/_objects/algorithms.json").read_text())["cc"]
+    assert names == ["nscc", "aimd", "my_aimd"]
+
+
+def test_what_is_not_known_is_answered_with_all_names(run: Command, built: Path) -> None:
+    (built / "typo.yaml").write_text(blocks("yaml")[0].replace("cc: my_aimd", "cc: my_amid"))
+    done = run("validate", "typo.yaml")
+    assert done.returncode == 2
+    assert "spec.transport.cc: 'my_amid'; nscc, aimd, my_aimd, fixed, dcqcn" in done.stderr + done.stdout
+    assert "did you mean 'my_aimd'?" in done.stderr + done.stdout
+
+
+@pytest.mark.parametrize(
+    ("whole", "broken", "message"),
+    [
+        ("my_aimd_on_loss(", "my_aimd_on_lost(", "lacks my_aimd_on_loss()"),
+        ("own->hold_bytes)", "own->held_bytes)", "no member named"),
+        ("__u64 hold_bytes;", "__u64 hold_bytes[13];", "larger than the state that an algorithm may have"),
+    ],
+)
+def test_a_mistake_is_said_of_the_users_file(clone: Path, whole: str, broken: str, message: str) -> None:
+    text = (clone / "mine/cc/my_aimd.h").read_text()
+    assert whole in text
+    (clone / "wrong/cc").mkdir(parents=True, exist_ok=True)
+    (clone / "wrong/cc/my_aimd.h").write_text(text.replace(whole, broken))
+    done = build(clone, "wrong")
+    assert done.returncode
+    assert message in done.stderr
+    assert "wrong/cc/my_aimd.h:" in done.stderr
