@@ -5,7 +5,8 @@
     size      4MiB      64KB   100B        int, bytes        B KiB MiB GiB (1024) KB MB GB (1000)
     ratio     5%        0.1%               float, 0 to 1
 
-`parse_*` and `format_*` are exact inverses. testbed.document.fields has the types of model fields.
+`parse_*` and `format_*` are exact inverses. testbed.document.fields has the types of model fields,
+testbed.shown writes what was measured.
 """
 
 import re
@@ -64,23 +65,17 @@ class Scale:
             raise self.refusal(text, "it is too large")
         return int(value)
 
-    def format(self, value: int, digits: int | None) -> str:
-        """*value* in its largest fitting unit, rounded to *digits* significant digits unless None."""
+    def format(self, value: int) -> str:
+        """*value*, exactly, in its largest fitting unit."""
         if value < 0:
-            return "-" + self.format(-value, digits)
+            return "-" + self.format(-value)
         for unit in reversed(self.shown):
             exact = Decimal(value) / self.units[unit]
-            shown = round(exact, 3) if digits is None else _round_significant(exact, digits)
+            shown = round(exact, 3)
             is_fraction = unit in self.whole and shown != int(shown)
-            must_be_exact = digits is None or unit in self.whole
-            if shown < 1 or is_fraction or (must_be_exact and shown != exact):
-                continue
-            return _plain(shown) + unit
+            if shown >= 1 and shown == exact and not is_fraction:
+                return _plain(shown) + unit
         return f"{value}{self.base_unit}"
-
-
-def _round_significant(value: Decimal, digits: int) -> Decimal:
-    return round(value, digits - value.adjusted() - 1)
 
 
 def _plain(value: Decimal) -> str:
@@ -153,27 +148,24 @@ def parse_ratio(text: str) -> float:
     return float(Decimal(match.group(1)) / 100)
 
 
-def format_rate_bps(rate_bps: int, digits: int | None = None) -> str:
-    """*rate_bps* in its largest fitting unit; exact, or rounded to *digits* significant digits."""
-    return RATE.format(rate_bps, digits)
+def format_rate_bps(rate_bps: int) -> str:
+    """*rate_bps*, exactly, in its largest fitting unit."""
+    return RATE.format(rate_bps)
 
 
-def format_duration_ns(duration_ns: int, digits: int | None = None) -> str:
-    """*duration_ns* in its largest fitting unit; exact, or rounded to *digits* significant digits."""
-    return DURATION.format(duration_ns, digits)
+def format_duration_ns(duration_ns: int) -> str:
+    """*duration_ns*, exactly, in its largest fitting unit."""
+    return DURATION.format(duration_ns)
 
 
-def format_size_bytes(size_bytes: int, digits: int | None = None) -> str:
-    """*size_bytes* in its largest fitting unit; exact, or rounded to *digits* significant digits."""
-    return SIZE.format(size_bytes, digits)
+def format_size_bytes(size_bytes: int) -> str:
+    """*size_bytes*, exactly, in its largest fitting unit."""
+    return SIZE.format(size_bytes)
 
 
-def format_ratio(ratio: float, digits: int | None = None) -> str:
-    """*ratio* in percent; exact, or rounded to *digits* significant digits."""
-    percent = Decimal(repr(ratio)) * 100
-    if digits is not None:
-        percent = _round_significant(percent, digits)
-    return _plain(percent) + "%"
+def format_ratio(ratio: float) -> str:
+    """*ratio* in percent, exactly."""
+    return _plain(Decimal(repr(ratio)) * 100) + "%"
 
 
 def format_like(text: str, value: float) -> str:
@@ -183,5 +175,5 @@ def format_like(text: str, value: float) -> str:
         return format_ratio(float(value))
     for scale in (RATE, DURATION, SIZE):
         if unit in scale.units:
-            return scale.format(int(value), None)
+            return scale.format(int(value))
     return str(value)

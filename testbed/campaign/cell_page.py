@@ -8,10 +8,11 @@ from typing import Final
 from testbed.campaign.cell import Cell
 from testbed.campaign.cell_chart import CellChart, CellPoint, draw_cell_chart
 from testbed.campaign.cell_comparison import CellComparison
-from testbed.campaign.figures import format_figure
 from testbed.campaign.statistics import INTERVAL_RUNS_MIN, Estimate, estimate
 from testbed.metrics.series import summarize
-from testbed.scenario.spec.quantity import Dimension
+from testbed.scenario.report.html_table import number_cell, table, text_cell
+from testbed.scenario.report.outline import Section
+from testbed.shown import format_count, format_time
 
 STYLE: Final = """
 .plots { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 340px), 1fr)); gap: 12px }
@@ -40,8 +41,8 @@ class Comparisons:
     found: Sequence[CellComparison]
 
 
-def build_cells_section(compared: Comparisons, varied: Collection[str]) -> str:
-    """Sections of HTML; empty when the campaign neither repeats nor varies anything.
+def cell_sections(compared: Comparisons, varied: Collection[str]) -> list[Section]:
+    """Sections of the page; none when the campaign neither repeats nor varies anything.
 
     Args:
         compared: the cells.
@@ -54,20 +55,18 @@ def build_cells_section(compared: Comparisons, varied: Collection[str]) -> str:
         for cell in compared.cells
         if cell.counted > 1 or not cell.place.keys().isdisjoint(varied)
     )
-    parts = []
-    for scenario in scenarios:
-        charts = list(_charts(compared, scenario, numbers))
-        if charts:
-            title = "Figures" if len(scenarios) == 1 else f"Figures of {scenario}"
-            parts.append(f"<section><h2>{escape(title)}</h2>\n{_plots(charts, compared.baseline)}</section>")
     if not scenarios:
-        return ""
-    parts.append(f"<section><h2>Cells</h2>\n{_cells(compared, keys, numbers)}</section>")
-    if any(cell.times for cell in compared.cells):
-        parts.append(
-            f"<section><h2>Times of all runs of a cell together</h2>\n{_times(compared.cells)}</section>"
-        )
-    return "\n".join(parts)
+        return []
+    parts = []
+    for place, scenario in enumerate(scenarios, start=1):
+        charts = list(_charts(compared, scenario, numbers))
+        title = "Figures" if len(scenarios) == 1 else f"Figures of {scenario}"
+        parts.append(Section(f"figures-{place}", title, _plots(charts, compared.baseline) if charts else ""))
+    return [
+        *parts,
+        Section("cells", "Cells", _cells(compared, keys, numbers)),
+        Section("times", "Times of all runs of a cell together", _times(compared.cells)),
+    ]
 
 
 def _charts(compared: Comparisons, scenario: str, numbers: Mapping[str, int]) -> Iterator[CellChart]:
@@ -135,42 +134,25 @@ def _ranges(numbers: Sequence[int]) -> str:
 def _cells(compared: Comparisons, keys: Sequence[str], numbers: Mapping[str, int]) -> str:
     references = {each.baseline for each in compared.found}
     rows = []
-    for cell in compared.cells:
-        statuses = ", ".join(f"{count} {status}" for status, count in cell.statuses.items())
-        place = "".join(f"<td>{escape(cell.place.get(key, ''))}</td>" for key in keys)
-        marked = "baseline" if cell.key in references else ""
-        rows.append(
-            f'<tr><td class="number">{numbers[cell.key]}</td><td>{escape(cell.scenario)}</td>{place}'
-            f"<td>{escape(statuses)}</td><td>{marked}</td></tr>"
-        )
-    return _table(("#", "scenario", *keys, "runs", ""), rows, numbers=1)
+    for each in compared.cells:
+        statuses = ", ".join(f"{count} {status}" for status, count in each.statuses.items())
+        place = [text_cell(each.place.get(key, "")) for key in keys]
+        marked = "baseline" if each.key in references else ""
+        named = number_cell(str(numbers[each.key])), text_cell(each.scenario)
+        rows.append([*named, *place, text_cell(statuses), text_cell(marked)])
+    return table(("##", "scenario", *keys, "runs", ""), rows)
 
 
 def _times(cells: Sequence[Cell]) -> str:
     rows = []
-    for number, cell in enumerate(cells, start=1):
-        for name, histogram in cell.times.items():
+    for place, each in enumerate(cells, start=1):
+        for name, histogram in each.times.items():
             found = summarize(histogram)
             if found is None:
                 continue
             shown = (found.p50_ns, found.p90_ns, found.p99_ns, found.p999_ns, found.max_ns)
-            times = "".join(
-                f'<td class="number">{format_figure(each, Dimension.TIME)}</td>' for each in shown
-            )
+            times = [number_cell(format_time(time_ns)) for time_ns in shown]
             rows.append(
-                f'<tr><td class="number">{number}</td><td>{escape(name)}</td>'
-                f'<td class="number">{found.count}</td>{times}</tr>'
+                [number_cell(str(place)), text_cell(name), number_cell(format_count(found.count)), *times]
             )
-    return _table(("#", "times", "count", *_PERCENTILES), rows, numbers=1)
-
-
-def _table(heads: Sequence[str], rows: Iterable[str], *, numbers: int) -> str:
-    shown = "".join(
-        f"<th{' class=number' if place < numbers or head in (*_PERCENTILES, 'count') else ''}>"
-        f"{escape(head)}</th>"
-        for place, head in enumerate(heads)
-    )
-    return (
-        f'<div class="scroll"><table><thead><tr>{shown}</tr></thead><tbody>{"".join(rows)}</tbody>'
-        "</table></div>"
-    )
+    return table(("##", "times", "#count", *(f"#{name}" for name in _PERCENTILES)), rows)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from testbed.campaign.row import NOT_RUN, Summary, SummaryRow
+from testbed.campaign.variant_factor import factor_sentence
 from testbed.errors import UsageError
 
 
@@ -47,6 +48,8 @@ def _body(summary: Summary, level: int) -> Iterator[str]:
     for row in summary.rows:
         if row.variants:
             yield from ("", f"{'#' * level} {row.key}", "")
+            factor = factor_sentence(row.compare, row.variants)
+            yield from (f"{factor}.", "") if factor else ()
             yield from _variants(row)
     for row in summary.rows:
         if row.status not in ("passed", NOT_RUN):

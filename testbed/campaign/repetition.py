@@ -8,9 +8,7 @@ from functools import lru_cache
 from testbed.campaign.cell_id import CellId
 from testbed.campaign.plan import PlannedRun, Repeat
 from testbed.campaign.statistics import INTERVAL_RUNS_MIN, estimate
-from testbed.units import format_ratio
-
-_DIGITS = 2
+from testbed.shown import format_share
 
 
 @dataclass(slots=True)
@@ -70,7 +68,7 @@ def choose(cells: Mapping[CellId, CellRuns], repeat: Repeat) -> Choice | None:
         if counted >= INTERVAL_RUNS_MIN:
             why = f"the interval of {name} begins at 0"
     else:
-        why = f"the widest interval: {name}, {format_ratio(width, _DIGITS)} of the median"
+        why = f"the widest interval: {name}, {format_share(width)} of the median"
     return Choice(chosen.extras[0], f"{why}; {place}")
 
 

@@ -32,7 +32,7 @@ class SummaryRow:
         folder: its result folder, from the campaign's own; None without one, and for variants.
         expectations: as in its manifest; of variants, as judged across them.
         variants: the runs of a scenario with variants; empty for one without.
-        compare: quantities that they are compared by.
+        compare: quantities that they are compared by, before left of during.
         untrusted_before: how often it was UNTRUSTED before.
     """
 

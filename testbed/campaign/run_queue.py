@@ -1,7 +1,6 @@
 """What a campaign does next, and how long that takes: planned runs first, then those of uncertain cells."""
 
 from collections.abc import Callable
-from typing import Final
 
 from agents.clock import monotonic_ns
 from testbed.campaign.cell_id import CellId
@@ -11,9 +10,8 @@ from testbed.campaign.measured import measured_run
 from testbed.campaign.plan import PlannedRun
 from testbed.campaign.repetition import CellRuns, Choice, choose, figures_of
 from testbed.topology.spec import TopologySpec
-from testbed.units import format_duration_ns
 
-_DIGITS: Final = 2
+_MINUTES_FROM_S = 120
 
 
 class RunQueue:
@@ -130,4 +128,5 @@ class RunQueue:
         left_ns = mean_ns * (len(self._pending) + 1) / self._jobs
         if self._budget_ns is not None and self._folder.plan.repeat is not None:
             left_ns = self._budget_ns - (self._now_ns() - self._start_ns)
-        return f", {format_duration_ns(round(left_ns / 1e9) * 10**9, _DIGITS)} left"
+        left_s = round(left_ns / 1e9)
+        return f", {left_s} s left" if left_s < _MINUTES_FROM_S else f", {round(left_s / 60)} min left"

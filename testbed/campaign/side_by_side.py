@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from testbed.scenario.measure.expectation import evaluate, format_value
+from testbed.scenario.measure.expectation import evaluate, format_measured
 from testbed.scenario.measure.measurement import Measures
 from testbed.scenario.measure.recording import NotMeasured
-from testbed.scenario.spec.expression import parse_expectation
+from testbed.scenario.spec.expression import parse_expectation, parse_quantity
 from testbed.scenario.spec.expression_tree import Quantity
-from testbed.scenario.spec.quantity import Dimension
 
 _WORST_FIRST: Final = ("interrupted", "error", "aborted", "not run", "untrusted", "failed", "passed")
 
@@ -43,7 +42,7 @@ class VariantRun:
         found = self.measures.get(quantity)
         if found is None or found["value"] is None:
             return "-"
-        return format_value(float(found["value"]), Dimension(found["dimension"]))
+        return format_measured(float(found["value"]), parse_quantity(quantity))
 
     def value(self, quantity: str) -> float | None:
         """The value of a quantity in its base unit; None when it was not measured."""

@@ -1,6 +1,7 @@
 """What a campaign came to: one row per run, as Markdown, JSON, JUnit and HTML."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any, Final
 from xml.etree import ElementTree as ET
@@ -14,7 +15,9 @@ from testbed.campaign.page import build_page
 from testbed.campaign.plan import PlannedRun
 from testbed.campaign.row import NOT_RUN, Summary, SummaryRow
 from testbed.campaign.side_by_side import VariantRun, judge_across, reason_of, worst_status
+from testbed.campaign.variant_chart import in_order
 from testbed.campaign.variant_page import build_variant_figure, build_variant_page
+from testbed.campaign.variant_time import time_chart
 from testbed.scenario.measure.verdict import Status
 from testbed.scenario.report.result_text import printable
 
@@ -53,21 +56,32 @@ def write_summary(folder: CampaignFolder) -> Summary:
 
 def _write_pages(folder: CampaignFolder, summary: Summary) -> None:
     """report.html, and for each scenario with variants a page and a figure of its own."""
-    descriptions = {run.group: run.metadata.description for run in folder.plan.runs}
+    report = ""
     for row in summary.rows:
         if row.variants and row.page is not None:
-            page = build_variant_page(row, descriptions[row.key], base="../")
-            folder.write(row.page, page)
-            figure = build_variant_figure(row)
+            runs = [run for run in folder.wanted if run.group == row.key]
+            over_time = time_chart(folder, runs)
+            report = build_variant_page(row, over_time, _reports(folder, runs))
+            folder.write(row.page, report)
+            figure = build_variant_figure(row, over_time)
             if figure is not None:
                 folder.write(row.page.removesuffix(".html") + ".svg", figure)
-    if summary.is_of_variants:
-        report = build_variant_page(summary.rows[0], summary.description, base="")
-    else:
+    if not summary.is_of_variants:
         cells = cells_of(folder)
         baseline = folder.plan.baseline
         report = build_page(summary, Comparisons(cells, baseline, compare_cells(cells, baseline)))
     folder.write("report.html", report)
+
+
+def _reports(folder: CampaignFolder, runs: Iterable[PlannedRun]) -> dict[str, str]:
+    """Variant -> report.html of its run; without those that have left none."""
+    found = {}
+    for run in runs:
+        entry = folder.entry(run)
+        path = None if entry is None or entry.folder is None else folder.path / entry.folder / "report.html"
+        if path is not None and path.is_file():
+            found[run.plan.variant or ""] = path.read_text(encoding="utf-8")
+    return found
 
 
 def summary_document(summary: Summary) -> dict[str, Any]:
@@ -204,7 +218,7 @@ def _row_of_variants(folder: CampaignFolder, group: list[PlannedRun]) -> Summary
         folder=None,
         expectations=expectations,
         variants=runs,
-        compare=first.compare,
+        compare=in_order(first.compare),
     )
 
 

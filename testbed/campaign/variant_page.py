@@ -1,103 +1,106 @@
-"""The page of a scenario's variants: the figure, expectations across them, a row for each. Pure."""
+"""The page of a scenario's variants, in one file: what they come to, in a sentence and a chart over time;
+expectations across them, a row for each, and their own reports. Pure.
+"""
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-from importlib import resources
 from typing import Final
 
 from testbed.campaign.row import SummaryRow
 from testbed.campaign.variant_chart import variant_charts
-from testbed.scenario.report.chart import draw_figure
+from testbed.campaign.variant_factor import factor_sentence
+from testbed.scenario.report.chart import Chart, draw_figure
+from testbed.scenario.report.expectation_table import JudgedExpectation, expectation_table
+from testbed.scenario.report.html_table import number_cell, table, text_cell
+from testbed.scenario.report.outline import Section, contents, draw_sections, page
+from testbed.scenario.report.page import cursor_script, embedded_report
 
 _MARKS: Final = {"passed": ("good", "\u2713"), "failed": ("bad", "\u2717"), "error": ("bad", "!")}
-_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+_REPORTS_MAX_BYTES: Final = 8_000_000
+"""Reports beyond that are left in their folders: what is larger is refused by many a mail server."""
 
 
-def build_variant_page(row: SummaryRow, description: str, *, base: str) -> str:
+def build_variant_page(row: SummaryRow, over_time: Chart | None, reports: Mapping[str, str]) -> str:
     """The page as HTML text.
 
     Args:
         row: of the variants.
-        description: of the scenario.
-        base: where the campaign's folder is, as seen from the page.
+        over_time: all variants over time; None where nothing was read.
+        reports: variant -> report.html of its run.
     """
-    style, mark = _MARKS.get(row.status, ("warn", "?"))
-    head = [
-        f'<div class="head"><h1>{escape(row.key)}</h1>'
-        f'<span class="badge {style}">{mark} {escape(row.status)}</span></div>',
-        f"<p>{escape(description)}</p>",
-        f'<p class="muted">{escape(_sentence(row))} Seed {row.seed}.</p>',
+    embedded = _embedded(row, reports)
+    sections = [
+        Section("time", "Over time", _card([over_time]) if over_time else ""),
+        Section("compared", "Compared", _card(variant_charts(row))),
+        Section("variants", "Variants", _variants(row, embedded)),
+        Section("expectations", "Expectations", expectation_table(_expectations(row))),
+        Section("reports", "Reports of the variants", "\n".join(embedded.values())),
     ]
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<title>{escape(row.scenario)}: {escape(row.status)}</title>
-<style>
-{_style_sheet()}</style>
-</head>
-<body>
-<main>
-<header>{"".join(head)}</header>
-{_figure(row)}
-<section><h2>Expectations</h2>
-{_expectations(row)}
-</section>
-<section><h2>Variants</h2>
-{_variants(row, base)}
-</section>
-</main>
-</body>
-</html>
-"""
+    body = f"{_head(row)}\n{contents(sections)}\n{draw_sections(sections)}"
+    return page(f"{row.scenario}: {row.status}", body, script=cursor_script())
 
 
-def build_variant_figure(row: SummaryRow) -> str | None:
+def build_variant_figure(row: SummaryRow, over_time: Chart | None) -> str | None:
     """The figure as an SVG file; None when nothing was measured."""
-    charts = variant_charts(row)
+    charts = [*([over_time] if over_time else []), *variant_charts(row)]
     return draw_figure(charts, is_file=True) if charts else None
 
 
-def _sentence(row: SummaryRow) -> str:
-    parts = [part.rstrip(".") + "." for part in (row.figure, row.claim, row.reason) if part]
-    return " ".join(part[:1].upper() + part[1:] for part in parts)
+def _head(row: SummaryRow) -> str:
+    style, mark = _MARKS.get(row.status, ("warn", "?"))
+    texts = [f"{text.rstrip('.')}." for text in (row.figure, row.claim) if text]
+    factor = factor_sentence(row.compare, row.variants)
+    headline = f'<p class="headline">{escape(factor)}.</p>' if factor else ""
+    reason = f'<p class="muted">{escape(row.reason.rstrip("."))}. Seed {row.seed}.</p>'
+    return (
+        f'<header><div class="head"><h1>{escape(row.scenario)}</h1>'
+        f'<span class="badge {style}">{mark} {escape(row.status)}</span></div>'
+        f"<p>{escape(' '.join(texts))}</p>{headline}{reason}</header>"
+    )
 
 
-def _figure(row: SummaryRow) -> str:
-    charts = variant_charts(row)
+def _expectations(row: SummaryRow) -> Iterator[JudgedExpectation]:
+    """Those across variants; of those that hold for each variant, one for each."""
+    for each in row.expectations:
+        own = [
+            JudgedExpectation.load(found, run.name)
+            for run in row.variants
+            for found in run.expectations
+            if found["text"] == each["text"]
+        ]
+        yield from own or [JudgedExpectation.load(each)]
+
+
+def _card(charts: Sequence[Chart]) -> str:
     return f'<div class="card">{draw_figure(charts, is_file=False)}</div>' if charts else ""
 
 
-def _expectations(row: SummaryRow) -> str:
-    rows = []
-    for each in row.expectations:
-        style, mark = ("good", "\u2713 held") if each["passed"] else ("bad", "\u2717 not")
-        text, reason = escape(each["text"]), escape(each["reason"])
-        mark_cell = f'<td class="mark {style}">{mark}</td>'
-        rows.append(f"<tr>{mark_cell}<td><code>{text}</code></td><td>{reason}</td></tr>")
-    return _table(("", "expectation", "what was measured"), rows)
-
-
-def _variants(row: SummaryRow, base: str) -> str:
+def _variants(row: SummaryRow, embedded: Mapping[str, str]) -> str:
     rows = []
     for run in row.variants:
         name = escape(run.name)
-        if run.folder is not None:
-            name = f'<a href="{escape(base)}{escape(run.folder)}/report.html">{name}</a>'
+        if run.name in embedded:
+            name = f'<a href="#run-{name}">{name}</a>'
         style = _MARKS.get(run.status, ("warn", "?"))[0]
-        cells = "".join(f'<td class="number">{escape(run.shown(quantity))}</td>' for quantity in row.compare)
-        status = f'<td class="mark {style}">{escape(run.status)}</td>'
-        rows.append(f"<tr><td>{name}</td>{cells}{status}<td>{escape(run.reason)}</td></tr>")
-    return _table(("variant", *row.compare, "run", ""), rows)
+        figures = [number_cell(run.shown(quantity)) for quantity in row.compare]
+        rows.append(
+            [f"<td>{name}</td>", *figures, text_cell(run.status, f"mark {style}"), text_cell(run.reason)]
+        )
+    return table(("variant", *(f"#{quantity}" for quantity in row.compare), "result", "why"), rows)
 
 
-def _table(heads: Iterable[str], rows: Iterable[str]) -> str:
-    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
-    body = "".join(rows)
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-
-
-def _style_sheet() -> str:
-    return resources.files("testbed.scenario.report").joinpath("assets", "report.css").read_text("utf-8")
+def _embedded(row: SummaryRow, reports: Mapping[str, str]) -> dict[str, str]:
+    """The reports, folded, as far as there is room for them."""
+    found: dict[str, str] = {}
+    room = _REPORTS_MAX_BYTES
+    for run in row.variants:
+        report = reports.get(run.name)
+        if report is None or len(report) > room:
+            continue
+        room -= len(report)
+        name, inner = escape(run.name), embedded_report(report, f"{run.name}-")
+        found[run.name] = (
+            f"<details><summary>{name}: {escape(run.status)}</summary>\n"
+            f'<article class="run" id="run-{name}">{inner}</article></details>'
+        )
+    return found

@@ -23,13 +23,8 @@ from testbed.cli.render import bad, good, plain_table, show
 from testbed.document import Tree, validate_values
 from testbed.errors import UsageError
 from testbed.fabric import lab
-from testbed.units import (
-    format_duration_ns,
-    format_rate_bps,
-    format_size_bytes,
-    parse_duration_ns,
-    parse_size_bytes,
-)
+from testbed.shown import format_number, format_rate, format_size, format_time
+from testbed.units import parse_duration_ns, parse_size_bytes
 from testbed.workloads.bench import run_collective
 from testbed.workloads.element_type import DTYPES
 from testbed.workloads.load import build_loads
@@ -298,13 +293,13 @@ def _table(results: Sequence[CollectiveResult], heading: str) -> RenderableType:
         scale = 1e6 if is_training else 1e3
         figures = [shown.p50_ns, shown.p99_ns, shown.p999_ns, shown.max_ns]
         if is_training:
-            cells.append(f"{1e9 / shown.mean_ns:.3f}")
+            cells.append(format_number(1e9 / shown.mean_ns))
         else:
-            cells += [f"{shown.mean_ns / scale:.1f}", f"{result.algorithm_bytes_per_s / 1e9:.4f}"]
+            cells += [f"{shown.mean_ns / scale:.1f}", format_number(result.algorithm_bytes_per_s / 1e9)]
         wrong = Text(str(result.wrong_bytes), style="red bold" if result.wrong_bytes else "green")
         table.add_row(
             *cells,
-            f"{result.bus_bytes_per_s / 1e9:.4f}",
+            format_number(result.bus_bytes_per_s / 1e9),
             wrong,
             *(f"{figure / scale:.1f}" for figure in figures),
         )
@@ -317,13 +312,13 @@ def collective_table(collectives: Mapping[str, CollectiveResult]) -> RenderableT
     table = plain_table("collective", "what", *right, right=right)
     for name, found in collectives.items():
         times = found.step or found.operation
-        what = f"{format_size_bytes(found.collective.size_bytes)} {found.collective.kind}"
+        what = f"{format_size(found.collective.size_bytes)} {found.collective.kind}"
         if found.collective.compute_ns is not None:
-            what = f"steps of {format_duration_ns(found.collective.compute_ns)} and {what}"
+            what = f"steps of {format_time(found.collective.compute_ns)} and {what}"
         cells = [name, what, str(times.count if times else 0)]
-        cells.append(format_rate_bps(round(found.bus_bytes_per_s * 8), 4))
+        cells.append(format_rate(found.bus_bytes_per_s * 8))
         figures = (times.p50_ns, times.p99_ns, times.p999_ns, times.max_ns) if times else ()
-        table.add_row(*cells, *(format_duration_ns(round(figure), 4) for figure in figures))
+        table.add_row(*cells, *(format_time(figure) for figure in figures))
     return table
 
 
@@ -332,9 +327,7 @@ def _heading(result: CollectiveResult, transport: str) -> Text:
     ranks = collective.ranks
     shown = ", ".join(ranks) if len(ranks) <= 8 else f"{ranks[0]} .. {ranks[-1]}"
     qps = f"{collective.channels} QP{'s' if collective.channels > 1 else ''}"
-    compute = (
-        "" if collective.compute_ns is None else f", computing {format_duration_ns(collective.compute_ns)}"
-    )
+    compute = "" if collective.compute_ns is None else f", computing {format_time(collective.compute_ns)}"
     return Text(
         f"# {collective.kind}, {len(ranks)} ranks ({shown}), {qps} per pair{compute}; {transport}",
         style="dim",
@@ -342,14 +335,14 @@ def _heading(result: CollectiveResult, transport: str) -> Text:
 
 
 def _footer(results: Sequence[CollectiveResult]) -> list[Text]:
-    compared = format_size_bytes(sum(result.compared_bytes for result in results), 3)
+    compared = format_size(sum(result.compared_bytes for result in results))
     wrong = sum(result.wrong_bytes for result in results)
     average = sum(result.bus_bytes_per_s for result in results) / len(results)
     reaction = max(result.reaction_ns for result in results)
     lines = [
-        Text(f"# average busbw {average / 1e9:.4f} GB/s", style="dim"),
+        Text(f"# average busbw {format_number(average / 1e9)} GB/s", style="dim"),
         Text(
-            f"# of the times, up to {format_duration_ns(round(reaction), 3)} per step of the ring are this "
+            f"# of the times, up to {format_time(reaction)} per step of the ring are this "
             "process, which drives all ranks",
             style="dim",
         ),
@@ -357,6 +350,6 @@ def _footer(results: Sequence[CollectiveResult]) -> list[Text]:
     lines.append(
         bad(f"{wrong} bytes of the {compared} compared are wrong")
         if wrong
-        else good(f"{compared} of results compared, all right")
+        else good(f"{compared} of results verified, no mismatch")
     )
     return lines + [bad(error) for result in results for error in result.errors]

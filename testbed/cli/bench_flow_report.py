@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from testbed.cli.render import bad, good, plain_table
-from testbed.units import format_duration_ns, format_ratio, format_size_bytes
+from testbed.shown import format_count, format_number, format_share, format_size, format_time
 from testbed.workloads.flow import FlowWorkload
 from testbed.workloads.perftest import BenchReport, FlowRate, Times
 from testbed.workloads.spec import WriteLat
@@ -74,7 +74,7 @@ def bench_table(workload: FlowWorkload, report: BenchReport, transport: str) -> 
     if report.completion and not isinstance(workload, WriteLat):
         parts.append(_completion_line(report.completion))
     if report.fairness is not None:
-        parts.append(Text(f"fairness (Jain)     {format_ratio(report.fairness, 4)}", style="dim"))
+        parts.append(Text(f"fairness (Jain)     {format_share(report.fairness)}", style="dim"))
     parts.append(_comparison_line(report))
     parts += [bad(error) for error in report.errors]
     return Group(*parts)
@@ -100,7 +100,7 @@ def _bandwidth_table(report: BenchReport) -> RenderableType:
             str(outcome.messages),
             _gbps(flow.peak_bps),
             _gbps(flow.average_bps),
-            f"{flow.messages_per_s / 1e6:.6f}",
+            format_number(flow.messages_per_s / 1e6),
             _wrong(outcome.wrong_bytes),
         )
     if has_many:
@@ -110,7 +110,7 @@ def _bandwidth_table(report: BenchReport) -> RenderableType:
             str(report.messages),
             "",
             _gbps(report.average_bps),
-            f"{report.messages_per_s / 1e6:.6f}",
+            format_number(report.messages_per_s / 1e6),
             _wrong(report.wrong_bytes),
             style="bold",
         )
@@ -153,23 +153,23 @@ def _latency_table(report: BenchReport) -> RenderableType:
 
 def _completion_line(times: Times) -> Text:
     shown = {"p50": times.typical_ns, "p99": times.p99_ns, "p99.9": times.p999_ns, "max": times.max_ns}
-    figures = "  ".join(f"{name} {format_duration_ns(round(value), 3)}" for name, value in shown.items())
+    figures = "  ".join(f"{name} {format_time(value)}" for name, value in shown.items())
     return Text(f"message completion  {figures}", style="dim")
 
 
 def _comparison_line(report: BenchReport) -> Text:
-    compared = format_size_bytes(report.compared_bytes, 3)
-    sent = format_size_bytes(report.messages * report.load.size_bytes, 3)
+    compared = format_size(report.compared_bytes)
+    sent = format_size(report.messages * report.load.size_bytes)
     if report.wrong_bytes:
         return bad(f"{report.wrong_bytes} of the {compared} compared are wrong ({sent} were sent)")
     if report.compared_bytes:
-        return good(f"{compared} of {sent} compared, all right")
+        return good(f"{compared} of {sent} verified, no mismatch")
     return bad("nothing was received that could be compared")
 
 
 def _gbps(rate_bps: float) -> str:
-    return f"{rate_bps / 1e9:.3f}"
+    return format_number(rate_bps / 1e9)
 
 
 def _wrong(count: int) -> Text:
-    return Text(str(count), style="red bold" if count else "green")
+    return Text(format_count(count), style="red bold" if count else "green")

@@ -21,7 +21,8 @@ from testbed.cli.scenario import RunsFolder, run_plan
 from testbed.cli.where import JobsOption, RuntimeOption, VirtualOption, Where
 from testbed.scenario.measure.verdict import Status
 from testbed.scenario.spec.plan import load_plan
-from testbed.units import format_size_bytes, parse_ratio
+from testbed.shown import format_size
+from testbed.units import parse_ratio
 
 SCHEMA_VERSION: Final = 1
 
@@ -70,7 +71,7 @@ def bundle(
         "Bundle",
         SCHEMA_VERSION,
         {"bundle": str(path.resolve()), "size_bytes": size_bytes},
-        lambda: Text(f"{path}  {format_size_bytes(size_bytes, 3)}"),
+        lambda: Text(f"{path}  {format_size(size_bytes)}"),
     )
 
 

@@ -10,6 +10,7 @@ from rich.text import Text
 from testbed.campaign.cell_expectation import CellOutcome
 from testbed.campaign.plan import CampaignPlan
 from testbed.campaign.row import Summary, SummaryRow
+from testbed.campaign.variant_factor import factor_sentence
 from testbed.cli.render import plain_table, result_lines
 from testbed.units import format_duration_ns, format_ratio
 
@@ -66,15 +67,16 @@ def _variants(row: SummaryRow, path: Path) -> RenderableType:
         (row.status.upper(), _STYLES.get(row.status, "bold yellow")),
         f"  {row.reason}",
     )
-    expectations = plain_table("", "expectation", "because")
+    expectations = plain_table("", "expectation", "measured")
     for each in row.expectations:
-        held = Text("held", style="green") if each["passed"] else Text("no", style="bold red")
-        expectations.add_row(held, Text(each["text"]), Text(each["reason"]))
+        mark = Text("pass", style="green") if each["passed"] else Text("FAIL", style="bold red")
+        expectations.add_row(mark, Text(each["text"]), Text(each["reason"]))
     compared = plain_table("variant", "run", *row.compare, right=row.compare)
     for run in row.variants:
         status = Text(run.status, style=_STYLES.get(run.status, "yellow"))
         compared.add_row(run.name, status, *(run.shown(quantity) for quantity in row.compare))
-    parts: list[RenderableType] = [head, Text()]
+    factor = factor_sentence(row.compare, row.variants)
+    parts: list[RenderableType] = [head, *([Text(factor)] if factor else []), Text()]
     parts += [expectations, Text()] if row.expectations else []
     parts += [compared, Text(), *result_lines(path)]
     return Group(*parts)

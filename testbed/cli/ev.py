@@ -18,13 +18,13 @@ from testbed.cli.table import ev_table, path_table
 from testbed.fabric import lab
 from testbed.fabric.paths import lab_paths
 from testbed.faults.ledger import Ledger
+from testbed.shown import format_size, format_time
 from testbed.topology.clos import Clos
 from testbed.topology.element import Node
 from testbed.topology.ev import decode_ev, ev_parts
 from testbed.topology.ev_set import build_ev_set
 from testbed.topology.path import explain_ev, find_ev
 from testbed.topology.resolve import resolve_topology
-from testbed.units import format_duration_ns, format_size_bytes
 
 SCHEMA_VERSION: Final = 1
 DEFAULT_SEED: Final = 1
@@ -177,15 +177,15 @@ def _live_evs(
 
 def _window_line(window: dict[str, Any]) -> Text:
     """A QP's congestion control in a line."""
-    cwnd, under_way = (format_size_bytes(max(0, window[key]), 3) for key in ("cwnd_bytes", "inflight_bytes"))
+    cwnd, under_way = (format_size(max(0, window[key])) for key in ("cwnd_bytes", "inflight_bytes"))
     if window["cc"] == "fixed":
         return Text(f"QP {window['qpn']}  fixed window of {cwnd}, {under_way} under way", style="dim")
-    delay, target = (format_duration_ns(window[key], 3) for key in ("avg_delay_ns", "target_delay_ns"))
+    delay, target = (format_time(window[key]) for key in ("avg_delay_ns", "target_delay_ns"))
     reason = window["cwnd_reason"].replace("_", " ")
     return Text(
-        f"QP {window['qpn']}  window {cwnd} of {format_size_bytes(window['max_wnd_bytes'], 3)} "
+        f"QP {window['qpn']}  window {cwnd} of {format_size(window['max_wnd_bytes'])} "
         f"(last change: {reason}), {under_way} under way; queueing {delay}, target {target}, "
-        f"empty fabric {format_duration_ns(window['base_rtt_ns'], 3)}",
+        f"empty fabric {format_time(window['base_rtt_ns'])}",
         style="dim",
     )
 
@@ -231,8 +231,8 @@ def _live_table(items: list[dict[str, Any]]) -> RenderableType:
             f"{item['tx_packets']:,}",
             f"{item['lost_packets']:,}" if item["lost_packets"] else "-",
             f"{item['marks']:,}" if item["marks"] else "-",
-            format_duration_ns(item["rtt_ns"], 3) if item["rtt_ns"] else "-",
+            format_time(item["rtt_ns"]) if item["rtt_ns"] else "-",
             "-" if item["reason"] == "none" else item["reason"],
-            f"{format_duration_ns(ago_ns, 2)} ago" if ago_ns else "-",
+            f"{format_time(ago_ns)} ago" if ago_ns else "-",
         )
     return table

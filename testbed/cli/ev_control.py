@@ -12,11 +12,12 @@ from testbed.cli.options import Settings, command
 from testbed.cli.render import bad, good, plain_table, show
 from testbed.errors import UsageError
 from testbed.fabric import lab
+from testbed.shown import format_time
 from testbed.topology.clos import Clos
 from testbed.topology.element import Node
 from testbed.topology.ev_set import build_ev_set
 from testbed.topology.path import explain_ev, find_ev, path_carrier
-from testbed.units import format_duration_ns, parse_duration_ns
+from testbed.units import parse_duration_ns
 
 SCHEMA_VERSION: Final = 1
 EVERY_HOST: Final = "all"
@@ -191,6 +192,6 @@ def _probe_table(items: Sequence[dict[str, Any]]) -> RenderableType:
             item["t1"] or "-",
             str(item["sent"]),
             good(answered) if item["answered"] == item["sent"] else bad(answered),
-            *("-" if rtt_ns is None else format_duration_ns(rtt_ns, 3) for rtt_ns in rtts),
+            *("-" if rtt_ns is None else format_time(rtt_ns) for rtt_ns in rtts),
         )
     return table

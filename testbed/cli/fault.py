@@ -20,6 +20,7 @@ from testbed.faults.interactive import LabFaults, parse_fault, parse_kind, plan_
 from testbed.faults.ledger import Entry
 from testbed.faults.spec import KINDS, meaning, own_fields
 from testbed.faults.spec_base import Direction
+from testbed.shown import format_time
 from testbed.topology.selector_spec import Pick
 from testbed.units import format_duration_ns
 
@@ -291,7 +292,7 @@ def _listed(items: Iterable[Mapping[str, Any]]) -> RenderableType:
             item["id"],
             kind,
             Text("yes", style="red") if item["acting"] else Text("no", style="green"),
-            "until cleared" if item["left_ns"] is None else format_duration_ns(item["left_ns"], 2),
+            "until cleared" if item["left_ns"] is None else format_time(item["left_ns"]),
             "hand" if item["owner_pid"] is None else f"run (pid {item['owner_pid']})",
             _some_places(item),
         )

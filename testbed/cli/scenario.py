@@ -31,7 +31,12 @@ from testbed.metrics.exporter import exporter_running
 from testbed.scenario.execution import FinishedRun, execute
 from testbed.scenario.measure.verdict import Status
 from testbed.scenario.report.result_folder import LATEST
-from testbed.scenario.report.result_text import format_link_finding, format_phase, job_figures
+from testbed.scenario.report.result_text import (
+    RECOVERY_COLUMNS,
+    format_link_finding,
+    format_phase,
+    job_figures,
+)
 from testbed.scenario.run.live import LiveLab, live_world
 from testbed.scenario.run.signal_clock import catching_signals
 from testbed.scenario.run.stage import lab_for_run
@@ -39,7 +44,7 @@ from testbed.scenario.spec.load import Scenario, load_scenario
 from testbed.scenario.spec.plan import Plan, dump_plan
 from testbed.scenario.spec.resolve import resolve
 from testbed.scenario.spec.timeline import format_plan
-from testbed.units import format_rate_bps, format_size_bytes
+from testbed.shown import format_count, format_rate, format_size
 from testbed.virtual.run import run_virtually
 
 SCHEMA_VERSION: Final = 1
@@ -300,20 +305,20 @@ def _finished(finished: FinishedRun, more: list[str]) -> RenderableType:
         figures.add_row(*(value for _, value in job_figures(job)))
         parts += [Text.assemble((job.name, "bold"), f"  {job.headline}"), figures, Text()]
     if verdict.outcomes:
-        expectations = plain_table("", "expectation", "because")
+        expectations = plain_table("", "expectation", "measured")
         for outcome in verdict.outcomes:
-            held = Text("held", style="green") if outcome.has_passed else Text("no", style="bold red")
-            expectations.add_row(held, Text(outcome.text), Text(outcome.reason))
+            mark = Text("pass", style="green") if outcome.has_passed else Text("FAIL", style="bold red")
+            expectations.add_row(mark, Text(outcome.text), Text(outcome.reason))
         parts += [expectations, Text()]
     if result.recoveries:
-        right = ("times", "lost", "EVs left", "detect", "avoid", "restore")
+        right = ("times", *RECOVERY_COLUMNS)
         faults = plain_table("fault", *right, right=right)
         for each in result.recoveries:
             faults.add_row(
                 each.fault_id,
-                str(each.occurrence_count),
-                f"{each.lost_packets:,}",
-                str(each.left_evs),
+                format_count(each.occurrence_count),
+                format_count(each.lost_packets),
+                format_count(each.left_evs),
                 *(format_phase(phase) for phase in (each.detect, each.avoid, each.restore)),
             )
         parts += [faults, Text()]
@@ -332,10 +337,10 @@ def _finished(finished: FinishedRun, more: list[str]) -> RenderableType:
         wrong = sum(outcome.wrong_bytes for outcome in outcomes)
         workloads.add_row(
             name,
-            "-" if goodput_bps is None else format_rate_bps(round(goodput_bps), 4),
-            f"{sum(outcome.messages for outcome in outcomes):,}",
-            format_size_bytes(sum(outcome.compared_bytes for outcome in outcomes), 3),
-            Text(str(wrong), style="bold red" if wrong else "green"),
+            "-" if goodput_bps is None else format_rate(goodput_bps),
+            format_count(sum(outcome.messages for outcome in outcomes)),
+            format_size(sum(outcome.compared_bytes for outcome in outcomes)),
+            Text(format_count(wrong), style="bold red" if wrong else "green"),
         )
     parts += [workloads, Text()]
     if result.collectives:

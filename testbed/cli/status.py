@@ -19,10 +19,10 @@ from testbed.fabric.queue_engine import EngineState, QueueEngine
 from testbed.fabric.state import Phase
 from testbed.fabric.status import LabStatus
 from testbed.fabric.status import status as lab_status
+from testbed.shown import format_rate, format_time
 from testbed.topology.port_selection import other_rates
 from testbed.topology.resolve import resolve_topology
 from testbed.topology.spec import TopologySpec
-from testbed.units import format_duration_ns, format_rate_bps
 
 SCHEMA_VERSION: Final = 1
 
@@ -120,12 +120,8 @@ def describe_fabric(spec: TopologySpec) -> str:
     """One line: planes, switches, hosts, rate and delay."""
     clos = resolve_topology(spec)
     number = clos.numbering
-    rate = (
-        "unshaped"
-        if spec.port_rate is None
-        else f"{format_rate_bps(spec.port_rate)} ports{other_rates(clos)}"
-    )
-    delay = f", {format_duration_ns(spec.link_delay)} per link" if spec.link_delay else ""
+    rate = "unshaped" if spec.port_rate is None else f"{format_rate(spec.port_rate)} ports{other_rates(clos)}"
+    delay = f", {format_time(spec.link_delay)} per link" if spec.link_delay else ""
     return f"{spec.planes} planes x ({spec.t0} T0 + {spec.t1} T1), {number.host_count} hosts, {rate}{delay}"
 
 

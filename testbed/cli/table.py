@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
+from testbed.shown import format_rate, format_share, format_size, format_time
 from testbed.topology import addressing, timing
 from testbed.topology.clos import Clos
 from testbed.topology.element import Node
@@ -19,7 +20,7 @@ from testbed.topology.port_selection import (
     port_rates_bps,
 )
 from testbed.topology.usid import INDEX_COUNT, PLANE_SHIFT, Role, Usid
-from testbed.units import format_duration_ns, format_rate_bps, format_ratio, format_size_bytes
+from testbed.units import format_size_bytes
 
 Cell = str | int | None
 
@@ -56,8 +57,8 @@ def summary_table(clos: Clos) -> Table:
         ("uplinks per T0", f"{number.uplink_count} ({spec.uplinks_per_pair} to each T1)"),
         ("downlinks to uplinks of a T0", f"{spec.hosts_per_t0}:{number.uplink_count}"),
         ("paths between two T0s", f"{spec.planes * paths} ({paths} per plane)"),
-        ("one T0-T1 link is", f"{format_ratio(float(share), digits=3)} of the way out of a T0 row"),
-        ("one host link is", f"{format_ratio(1 / spec.planes, digits=3)} of a host's capacity"),
+        ("one T0-T1 link is", f"{format_share(float(share))} of the way out of a T0 row"),
+        ("one host link is", f"{format_share(1 / spec.planes)} of a host's capacity"),
         (
             "EVs of a QP",
             f"{spec.evs} ({spec.active_evs_per_plane} active + {spec.backup_evs_per_plane} backup per plane)",
@@ -69,14 +70,14 @@ def summary_table(clos: Clos) -> Table:
         rows.append(("port rate", "unshaped"))
     else:
         rows += [
-            ("port rate", format_rate_bps(spec.port_rate) + other_rates(clos)),
+            ("port rate", format_rate(spec.port_rate) + other_rates(clos)),
             (
                 "link delay",
-                format_duration_ns(spec.link_delay) + _but(len(overriding_delays_ns(clos)), "link"),
+                format_time(spec.link_delay) + _but(len(overriding_delays_ns(clos)), "link"),
             ),
-            ("buffer per port", f"{format_size_bytes(data_buffer_bytes(clos), digits=3)} for data"),
+            ("buffer per port", f"{format_size(data_buffer_bytes(clos))} for data"),
             ("T0-T1 links", _thresholds(clos) + _but(len(overrides_by_port(clos)), "port")),
-            ("idle RTT in theory", format_duration_ns(timing.base_rtt_ns(clos), digits=4)),
+            ("idle RTT in theory", format_time(timing.base_rtt_ns(clos))),
         ]
     return Table("fabric", ("property", "value"), tuple(rows))
 
@@ -91,9 +92,9 @@ def _thresholds(clos: Clos) -> str:
     queue = port_queues(clos)[2 * clos.numbering.host_link_count]
     parts = ["drop when full"]
     if queue.trim_bytes:
-        parts = [f"trim above {format_size_bytes(queue.trim_bytes, digits=3)}"]
+        parts = [f"trim above {format_size(queue.trim_bytes)}"]
     if queue.ecn_max_bytes:
-        least, most = (format_size_bytes(n, digits=3) for n in (queue.ecn_min_bytes, queue.ecn_max_bytes))
+        least, most = (format_size(n) for n in (queue.ecn_min_bytes, queue.ecn_max_bytes))
         parts.insert(0, f"mark above {least}, all above {most}")
     return "; ".join(parts)
 

@@ -5,10 +5,10 @@ from typing import Final
 
 from testbed.drawing.elision import GAP, Shown, choose_shown, elide
 from testbed.drawing.palette import plane_colour, plane_is_dashed
+from testbed.shown import format_rate, format_time
 from testbed.topology.clos import Clos
 from testbed.topology.naming import NodeName, Tier
 from testbed.topology.port_selection import other_rates
-from testbed.units import format_duration_ns, format_rate_bps
 
 _ROW_ROOM_MAX: Final = 8
 _ROW_CHARACTERS: Final = 64
@@ -20,9 +20,9 @@ def headline(clos: Clos) -> str:
     spec, number = clos.spec, clos.numbering
     speed = "unshaped"
     if spec.port_rate is not None:
-        speed = f"{format_rate_bps(spec.port_rate)} ports{other_rates(clos)}"
+        speed = f"{format_rate(spec.port_rate)} ports{other_rates(clos)}"
         if spec.link_delay:
-            speed += f", {format_duration_ns(spec.link_delay)} per link"
+            speed += f", {format_time(spec.link_delay)} per link"
     planes = "1 plane" if spec.planes == 1 else f"{spec.planes} planes"
     sizes = f"{number.host_count} hosts, {number.link_count} links"
     return f"{planes} of {spec.t0} T0 + {spec.t1} T1, {sizes}, {speed}"

@@ -13,7 +13,7 @@ from testbed.faults.effects import absent_hosts
 from testbed.faults.lab_target import LabTarget
 from testbed.faults.ledger import Entry, Ledger, Phase
 from testbed.faults.reaper import ensure_reaper, reaper_process
-from testbed.units import format_duration_ns
+from testbed.shown import format_time
 
 OVERDUE_NS: Final = 250_000_000
 """A fault that is not reverted so long after its end has been forgotten."""
@@ -123,7 +123,7 @@ def _is_overdue(entry: Entry, now_ns: int) -> bool:
 def _describe_end(entry: Entry, now_ns: int) -> str:
     fault_id = entry.fault.fault_id
     if entry.schedule.end_ns is not None and entry.schedule.is_over(now_ns):
-        late = format_duration_ns(now_ns - entry.schedule.end_ns, 2)
+        late = format_time(now_ns - entry.schedule.end_ns)
         return f"fault {fault_id} was overdue by {late}"
     if entry.lease is not None and not is_alive(entry.lease):
         return f"fault {fault_id} has outlived its run (pid {entry.lease.pid})"

@@ -136,7 +136,7 @@ def describe_rule(rule: FrameRule) -> str:
     """What distinguishes it from others of its action, such as `5% of data`; empty when there is nothing."""
     words = []
     if rule.action not in {"down", "delay"}:
-        words.append(format_ratio(rule.mean_ratio, 3))
+        words.append(format_ratio(float(f"{rule.mean_ratio:.3g}")))
     if rule.burst_begins:
         words.append(f"in bursts of {1 / rule.burst_ends:.3g} packets")
     if rule.traffic != "all":

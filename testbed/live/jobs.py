@@ -6,8 +6,9 @@ from typing import Final
 
 from testbed.fabric.fault_log import FaultWindow
 from testbed.faults.condition import describe_condition
+from testbed.shown import format_times
 from testbed.topology.clos import Clos
-from testbed.workloads.job import Episode, Pace, Step, format_times, headline, measure_impact, measure_pace
+from testbed.workloads.job import Episode, Pace, Step, headline, measure_impact, measure_pace
 from testbed.workloads.job_ring import RunningJob
 
 PACE_NS: Final = 30 * 1_000_000_000

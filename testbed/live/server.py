@@ -33,6 +33,7 @@ _ASSETS: Final = {
     "/assets/page.css": ("page.css", "text/css; charset=utf-8"),
     "/assets/page.js": ("page.js", "text/javascript; charset=utf-8"),
     "/assets/fabric.js": ("fabric.js", "text/javascript; charset=utf-8"),
+    "/assets/number.js": ("number.js", "text/javascript; charset=utf-8"),
     "/assets/plot.js": ("plot.js", "text/javascript; charset=utf-8"),
 }
 _POLICY: Final = (

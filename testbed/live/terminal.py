@@ -14,9 +14,8 @@ from testbed.live.feed import Update
 from testbed.live.jobs import JobView
 from testbed.live.snapshot import LinkView, Snapshot
 from testbed.metrics.series import Latency
+from testbed.shown import format_count, format_frequency, format_rate, format_share, format_time, format_times
 from testbed.topology.clos import Clos
-from testbed.units import format_duration_ns, format_rate_bps
-from testbed.workloads.job import format_times
 
 KEYS: Final = "q quit  p pause  s sort  ↑↓ link  f flap it  c clear  PgUp/PgDn scroll"
 SORTS: Final = ("state", "load", "name")
@@ -116,7 +115,7 @@ def _head(lab: str, update: Update, view: View, now_ns: int) -> list[RenderableT
     if view.is_paused:
         head.append("  PAUSED", style="bold yellow")
     if update.is_old(now_ns):
-        head.append(f"  {format_duration_ns(update.age_ns(now_ns) or 0, 2)} OLD", style="bold red")
+        head.append(f"  {format_time(update.age_ns(now_ns) or 0)} OLD", style="bold red")
     parts: list[RenderableType] = [head]
     if update.problem is not None:
         parts.append(Text(f"! {update.problem}", style="bold red"))
@@ -162,9 +161,9 @@ def _job(job: JobView) -> Text:
     figures = f"{job.word}s/s -"
     if pace is not None:
         figures = (
-            f"{pace.per_second:.3g} {job.word}s/s  p50 {format_times(pace.p50_ns)}  "
+            f"{format_count(pace.per_second)} {job.word}s/s  p50 {format_times(pace.p50_ns)}  "
             f"p99 {format_times(pace.p99_ns)}  slowest rank {pace.slowest_rank}, "
-            f"last in {pace.slowest_share:.0%}"
+            f"last in {format_share(pace.slowest_share)}"
         )
     return Text.assemble((f"job {job.name}", "bold"), f"  {figures}\n    {job.headline}")
 
@@ -179,7 +178,7 @@ def _figures(now: Snapshot) -> Text:
 
 
 def _per_second(count: int, now: Snapshot) -> str:
-    return f"{count * 1e9 / now.interval_ns:,.0f}/s"
+    return format_frequency(count * 1e9 / now.interval_ns)
 
 
 def _map(clos: Clos, now: Snapshot) -> RenderableType:
@@ -229,19 +228,19 @@ def _hosts(now: Snapshot) -> Table:
 
 
 def _links(clos: Clos, now: Snapshot, view: View) -> Table:
-    held = () if clos.spec.flow_control == "none" else ("held",)
+    paused = () if clos.spec.flow_control == "none" else ("paused",)
     table = _table(
-        "", f"link (by {view.sort})", "state", "load", "up", "down", *held, "drops", "faults", gap=1
+        "", f"link (by {view.sort})", "state", "load", "up", "down", *paused, "drops", "faults", gap=1
     )
     for link in sorted_links(now, view.sort):
         table.add_row(
             _CHOSEN if link.name == view.chosen else "",
             link.name,
             Text(link.state, style={"down": "red", "impaired": "yellow"}.get(link.state, "green")),
-            f"{link.load_ratio:.0%}",
+            format_share(link.load_ratio),
             _rate(link.up_bps),
             _rate(link.down_bps),
-            *(f"{link.held_ratio:.0%}" for _ in held),
+            *(format_share(link.held_ratio) for _ in paused),
             f"{link.dropped:,}" if link.dropped else "-",
             (", ".join(link.faults) + (f" ({link.outages}\u00d7)" if link.outages else "")) or "-",
             style="reverse" if link.name == view.chosen else "",
@@ -254,7 +253,7 @@ def _faults(now: Snapshot) -> RenderableType:
         return Text("no fault is active", style="dim")
     table = _table("fault", "kind", "left", "source", "where")
     for fault in now.faults:
-        left = "until cleared" if fault.left_ns is None else format_duration_ns(fault.left_ns, 2)
+        left = "until cleared" if fault.left_ns is None else format_time(fault.left_ns)
         more = len(fault.places) - 1
         places = f"{fault.places[0]}{f' +{more}' if more else ''}" if fault.places else "-"
         outages = f", {fault.outages} outages" if fault.outages else ""
@@ -274,8 +273,8 @@ def _latency(latency: Latency | None) -> Sequence[str]:
     if latency is None:
         return "-", "-", "-"
     times_ns = (latency.p50_ns, latency.p99_ns, latency.p999_ns)
-    return tuple(format_duration_ns(round(time_ns), 3) for time_ns in times_ns)
+    return tuple(format_time(time_ns) for time_ns in times_ns)
 
 
 def _rate(rate_bps: float) -> str:
-    return format_rate_bps(round(rate_bps), 3) if rate_bps >= 1 else "-"
+    return format_rate(rate_bps) if rate_bps >= 1 else "-"

@@ -6,12 +6,12 @@
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
+from testbed.shown import format_rate
 from testbed.topology.clos import Clos
 from testbed.topology.element import PortKind
 from testbed.topology.naming import Tier
 from testbed.topology.queue_spec import QueueOverride
 from testbed.topology.select import select_links
-from testbed.units import format_rate_bps
 
 _TIER_OF_PORT = {
     PortKind.NIC: Tier.HOST,
@@ -50,11 +50,11 @@ def port_rates_bps(clos: Clos) -> tuple[int, ...]:
 
 
 def other_rates(clos: Clos) -> str:
-    """What to say after port_rate: `, but 25Mbit to 50Mbit at 8 ports`; nothing if all have that."""
+    """What to say after port_rate: `, but 25 Mbit/s to 50 Mbit/s at 8 ports`; nothing if all have that."""
     others_bps = [rate_bps for rate_bps in port_rates_bps(clos) if rate_bps != (clos.spec.port_rate or 0)]
     if not others_bps:
         return ""
-    least, most = format_rate_bps(min(others_bps)), format_rate_bps(max(others_bps))
+    least, most = format_rate(min(others_bps)), format_rate(max(others_bps))
     rates = least if least == most else f"{least} to {most}"
     return f", but {rates} at {len(others_bps)} port{'s' if len(others_bps) > 1 else ''}"
 

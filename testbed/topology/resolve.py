@@ -4,6 +4,7 @@ from pathlib import Path
 
 from testbed import document
 from testbed.errors import UsageError
+from testbed.shown import format_time
 from testbed.topology import timing
 from testbed.topology.clos import Clos
 from testbed.topology.limit import LimitProblems, Location
@@ -85,7 +86,7 @@ def _check_time_out(clos: Clos, problems: LimitProblems) -> None:
             "probing.timeout",
             probing.timeout,
             f"a time-out of {format_duration_ns(probing.timeout)}, but a round trip in the idle fabric takes "
-            f"up to {format_duration_ns(rtt_ns, 3)}; use several times that",
+            f"up to {format_time(rtt_ns)}; use several times that",
         )
 
 

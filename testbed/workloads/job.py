@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Self, TypeVar
 
+from testbed.shown import format_times
 from testbed.workloads.collective import Collective
 from testbed.workloads.operation_record import OperationRecord, percentile_ns
 
 SETTLED: Final = 10
 T = TypeVar("T")
 _SLOW_RATIO: Final = 1.1
-_UNITS: Final = ((1e9, "s"), (1e6, "ms"), (1e3, "\u00b5s"), (1.0, "ns"))
 
 
 class Step(NamedTuple):
@@ -208,10 +208,3 @@ def slowest_of_each(steps: Sequence[T], most: int, length_of: Callable[[T], floa
     """At most *most* of the steps, for a drawing: of each few neighbours the slowest."""
     few = max(1, -(-len(steps) // most))
     return [max(steps[at : at + few], key=length_of) for at in range(0, len(steps), few)]
-
-
-def format_times(*times_ns: float) -> str:
-    """Times to three digits with the unit of the longest: `299 to 849 ms`."""
-    longest_ns = max(times_ns)
-    size, unit = next(((size, unit) for size, unit in _UNITS if longest_ns >= size), _UNITS[-1])
-    return f"{' to '.join(f'{time_ns / size:.3g}' for time_ns in times_ns)} {unit}"

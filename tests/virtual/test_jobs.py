@@ -40,4 +40,4 @@ def test_the_headline_has_the_figures_of_expectations(
     summary = (done.folder / "summary.md").read_text().splitlines()
     assert summary[2] == f"**job**: {sentence}."
     report = (done.folder / "report.html").read_text()
-    assert report.index("Step time") < report.index("Expectations")
+    assert report.index("Step time") < report.index("<h2>Expectations")

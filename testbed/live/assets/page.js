@@ -1,5 +1,6 @@
 // The live page: server-sent updates in, faults out.
 import { Fabric } from "./fabric.js";
+import { count, duration, frequency, rate, share } from "./number.js";
 import { drawPlot, svgElement } from "./plot.js";
 
 const SPAN_NS = 120e9, SPAN_MIN_NS = 15e9, KEPT_NS = 300e9, OLD_INTERVALS = 3, STEPS_KEPT = 4000;
@@ -14,23 +15,6 @@ const byId = (id) => document.getElementById(id);
 const token = location.hash.slice(1);
 const state = { points: [], steps: new Map(), paused: false, update: null, picked: [], target: null, hidden: new Set(), limits: {} };
 
-function rate(bps) {
-  for (const [unit, size] of [["G", 1e9], ["M", 1e6], ["k", 1e3]]) {
-    if (bps >= size * 0.9995) return `${(bps / size).toPrecision(3)} ${unit}bit/s`;
-  }
-  return `${Math.round(bps)} bit/s`;
-}
-
-function duration(ns) {
-  if (ns === null || ns === undefined) return "–";
-  for (const [unit, size] of [["s", 1e9], ["ms", 1e6], ["µs", 1e3]]) {
-    if (ns >= size * 0.9995) return `${(ns / size).toPrecision(3)} ${unit}`;
-  }
-  return `${Math.round(ns)} ns`;
-}
-
-const count = (number) => number.toLocaleString("en");
-
 function element(name, text = "", attributes = {}) {
   const made = document.createElement(name);
   made.textContent = text;
@@ -40,11 +24,11 @@ function element(name, text = "", attributes = {}) {
 
 function describeLink(link) {
   const faults = link.faults.length ? `; faults: ${link.faults.join(", ")}` : "";
-  const lost = link.dropped ? `; ${count(link.dropped)} frames lost` : "";
+  const dropped = link.dropped ? `; ${count(link.dropped)} frames dropped` : "";
   const waits = link.queue_bytes ? `; ${count(link.queue_bytes)} bytes wait` : "";
-  const held = link.held_ratio >= 0.005 ? `; held ${Math.round(100 * link.held_ratio)} % of the time` : "";
+  const paused = link.held_ratio >= 0.005 ? `; paused ${share(link.held_ratio)} of the time` : "";
   const sent = `${rate(link.up_bps)} up, ${rate(link.down_bps)} down`;
-  return `${link.name}: ${link.state}, ${sent}${waits}${held}${lost}${faults}`;
+  return `${link.name}: ${link.state}, ${sent}${waits}${paused}${dropped}${faults}`;
 }
 
 async function ask(path, body) {
@@ -233,8 +217,8 @@ function showPlots(windows) {
 
 function jobFigures({ pace, word }) {
   if (!pace) return [[`${word}s/s`, "–"]];
-  return [[`${word}s/s`, pace.per_second >= 1000 ? count(Math.round(pace.per_second)) : pace.per_second.toPrecision(3)], ["p50", duration(pace.p50_ns)], ["p99", duration(pace.p99_ns)],
-    ["slowest rank", `${pace.slowest_rank}, last in ${Math.round(100 * pace.slowest_share)} %`]];
+  return [[`${word}s/s`, count(pace.per_second)], ["p50", duration(pace.p50_ns)], ["p99", duration(pace.p99_ns)],
+    ["slowest rank", `${pace.slowest_rank}, last in ${share(pace.slowest_share)}`]];
 }
 
 function showJobs(jobs, windows) {
@@ -293,7 +277,7 @@ function show(update) {
   byId("p50").textContent = duration(now.rtt?.p50_ns);
   byId("p99").textContent = duration(now.rtt?.p99_ns);
   byId("p999").textContent = duration(now.rtt?.p999_ns);
-  const each = (number) => `${count(Math.round((number * 1e9) / now.interval_ns))} /s`;
+  const each = (number) => frequency((number * 1e9) / now.interval_ns);
   byId("retransmits").textContent = each(now.retransmits);
   byId("dropped").textContent = each(Object.values(now.dropped).reduce((sum, one) => sum + one, 0));
   byId("dropped").title = Object.entries(now.dropped).map(([why, times]) => `${why}: ${times}`).join(", ");

@@ -10,7 +10,15 @@ from testbed.scenario.measure.recording import NotMeasured, Recording
 from testbed.scenario.spec.expression import parse_expectation
 from testbed.scenario.spec.expression_tree import Comparison, ComparisonOperator, Number, Quantity
 from testbed.scenario.spec.quantity import Dimension
-from testbed.units import format_duration_ns, format_rate_bps, format_ratio, format_size_bytes
+from testbed.shown import (
+    DIGITS,
+    Scale,
+    format_count,
+    format_rate,
+    format_share,
+    format_size,
+    format_time,
+)
 
 _HOLDS: Final[dict[ComparisonOperator, Callable[[float, float], bool]]] = {
     "<": lt,
@@ -28,8 +36,15 @@ _WORDS: Final[dict[ComparisonOperator, str]] = {
     "==": "exactly",
     "!=": "anything but",
 }
-_DIGITS: Final = 4
 _DIGITS_TO_TELL_APART: Final = 12
+
+FORMATS: Final[dict[Dimension, Scale]] = {
+    Dimension.COUNT: format_count,
+    Dimension.RATIO: format_share,
+    Dimension.TIME: format_time,
+    Dimension.RATE: format_rate,
+    Dimension.SIZE: format_size,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,29 +89,38 @@ def evaluate(comparison: Comparison, measurement: Measures) -> Outcome:
     return Outcome(comparison.text, has_passed, reason, dimension, left, right, measured)
 
 
-def format_value(value: float, dimension: Dimension, digits: int = _DIGITS) -> str:
-    """*value* (in the base unit of its dimension) for people, rounded to *digits* significant digits."""
-    if value < 0:
-        return "-" + format_value(-value, dimension, digits)
-    match dimension:
-        case Dimension.COUNT:
-            return str(round(value)) if value == round(value) else f"{value:.{digits}g}"
-        case Dimension.RATIO:
-            return format_ratio(value, digits)
-        case Dimension.TIME:
-            return format_duration_ns(round(value), digits)
-        case Dimension.RATE:
-            return format_rate_bps(round(value), digits)
-        case Dimension.SIZE:
-            return format_size_bytes(round(value), digits)
+def format_value(value: float, dimension: Dimension, digits: int = DIGITS, *, unit: str = "") -> str:
+    """*value* for people.
+
+    Args:
+        value: in the base unit of its dimension.
+        dimension: what kind of value it is.
+        digits: significant digits.
+        unit: of a count that has one, such as `steps/s`.
+    """
+    return f"{FORMATS[dimension](value, digits)} {unit}".rstrip()
+
+
+def comparison_unit(comparison: Comparison) -> str:
+    """Unit of both sides, as of a count per second; empty for none, and where they have different ones."""
+    if comparison.left.dimension is not Dimension.COUNT:
+        return ""
+    units = {quantity.kind.unit for quantity in comparison.quantities()}
+    return units.pop() if len(units) == 1 else ""
+
+
+def format_measured(value: float, quantity: Quantity) -> str:
+    """The value of a quantity for people, with its unit."""
+    return format_value(value, quantity.dimension, unit=quantity.kind.unit)
 
 
 def _reason(comparison: Comparison, left: float, right: float, measured: tuple[Measured, ...]) -> str:
     """Such as `p99(packet_rtt) was 31us, less than 80ms was expected`."""
     dimension = comparison.left.dimension
-    shown = [format_value(value, dimension) for value in (left, right)]
+    unit = comparison_unit(comparison)
+    shown = [format_value(value, dimension, unit=unit) for value in (left, right)]
     if shown[0] == shown[1] and left != right:
-        shown = [format_value(value, dimension, _DIGITS_TO_TELL_APART) for value in (left, right)]
+        shown = [format_value(value, dimension, _DIGITS_TO_TELL_APART, unit=unit) for value in (left, right)]
     was = f"{comparison.left_text} was {shown[0]}"
     expected = f"{_WORDS[comparison.operator]} {shown[1]} was expected"
     details = []
@@ -104,7 +128,7 @@ def _reason(comparison: Comparison, left: float, right: float, measured: tuple[M
         details.append(comparison.right_text)
     if not isinstance(comparison.left, Quantity) or not isinstance(comparison.right, Number):
         details += [
-            f"{each.quantity} was {format_value(each.value, each.quantity.dimension)}"
+            f"{each.quantity} was {format_measured(each.value, each.quantity)}"
             for each in measured
             if str(each.quantity) not in (comparison.left_text, comparison.right_text)
         ]

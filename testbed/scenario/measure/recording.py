@@ -12,7 +12,7 @@ from testbed.errors import TestbedError
 from testbed.metrics.series import Interval, Reading
 from testbed.scenario.measure.event import EvTransition, FaultChange, NicEvent, Note
 from testbed.scenario.spec.plan import Plan
-from testbed.units import format_duration_ns
+from testbed.shown import format_time
 from testbed.workloads.flow import Flow
 from testbed.workloads.operation_record import OperationRecord
 from testbed.workloads.outcome import FlowOutcome
@@ -191,7 +191,7 @@ class Recording:
         run = self.measured_span()
         last_ns = self.relative_ns(run.end_ns)
         if last_ns < end_ns - READING_INTERVAL_NS:
-            raise NotMeasured(f"the run was over at {format_duration_ns(last_ns, 4)}")
+            raise NotMeasured(f"the run was over at {format_time(last_ns)}")
         return Span(run.start_ns + start_ns, min(run.start_ns + end_ns, run.end_ns))
 
     def interval(self, span: Span) -> Interval:

@@ -1,16 +1,18 @@
-"""Axes of the report's panels: from values to positions, ticks at round values, and their labels. Pure."""
+"""Axes of the report's drawings: from values to positions, ticks at round values. Pure."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
+
+from testbed.shown import Scale
 
 _STEPS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
 _LOG_TICKS: Final = (1.0, 2.0, 5.0)
 _LOG_ALL_TICKS_DECADES: Final = 1.6
 """Up to this many decades a logarithmic axis has ticks at 2 and 5 too."""
 
-Format = Callable[[float], str]
+SECONDS: Final = Scale(((1e9, "s"),))
+"""Positions on a time axis, given in ns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +40,22 @@ class Axis:
         return start + share * (end - start)
 
 
-def linear_axis(low: float, high: float, tick_count: int = 5, *, is_tight: bool = False) -> Axis:
+def linear_axis(
+    low: float, high: float, tick_count: int = 5, *, scale: Scale | None = None, is_tight: bool = False
+) -> Axis:
     """A linear axis for values from *low* to *high*.
 
     Args:
         low: smallest value.
         high: largest value; if it is not above low, the axis is one unit long.
         tick_count: about how many ticks.
+        scale: of the values: ticks are round in the unit that *high* is written in.
         is_tight: ends at low and high themselves, not at the next ticks.
     """
     if high <= low:
         high = low + 1.0
-    step = _round_step((high - low) / tick_count)
+    unit = 1.0 if scale is None else scale.unit(high)[0]
+    step = unit * _round_step((high - low) / unit / tick_count)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     ticks = tuple(index * step for index in range(first, last + 1))
     if is_tight:
@@ -82,50 +88,3 @@ def _is_power_of_ten(value: float) -> bool:
 def _round_step(step: float) -> float:
     magnitude = 10.0 ** math.floor(math.log10(step))
     return next(factor * magnitude for factor in _STEPS if factor * magnitude >= step * 0.9999)
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """How values of a dimension are written; called with a value it gives the text.
-
-    Attributes:
-        units: (factor, name), ascending; a value has the largest whose factor it reaches.
-    """
-
-    units: tuple[tuple[float, str], ...]
-
-    def __call__(self, value: float) -> str:
-        """*value* to three digits, with its unit."""
-        if value == 0:
-            return "0"
-        factor, name = next(((f, n) for f, n in reversed(self.units) if abs(value) >= f), self.units[0])
-        return f"{_short(value / factor)} {name}".rstrip()
-
-
-def _short(value: float) -> str:
-    text = f"{value:.3g}"
-    return f"{value:.0f}" if "e" in text else text
-
-
-def format_seconds(value_ns: float) -> str:
-    """A position on the time axis, given in ns: `3.5 s`."""
-    return f"{_short(value_ns / 1e9)} s" if value_ns else "0 s"
-
-
-format_time: Final = Scale(((1, "ns"), (1e3, "\u00b5s"), (1e6, "ms"), (1e9, "s")))
-"""A latency in ns: `31 µs`."""
-
-format_rate: Final = Scale(((1, "bit/s"), (1e3, "kbit/s"), (1e6, "Mbit/s"), (1e9, "Gbit/s")))
-"""A rate in bit/s: `3.9 Gbit/s`."""
-
-format_size: Final = Scale(((1, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB")))
-"""An amount of data, with decimal units, whose axes have round ticks: `64 kB`."""
-
-format_count: Final = Scale(((1, ""), (1e3, "k"), (1e6, "M")))
-"""A count: `12 k`."""
-
-format_frequency: Final = Scale(((1, "/s"), (1e3, "k/s"), (1e6, "M/s")))
-"""A count per second: `12 k/s`."""
-
-format_share: Final = Scale(((0.01, "%"),))
-"""A part of a whole: `25 %`."""

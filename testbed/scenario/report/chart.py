@@ -11,28 +11,32 @@ from html import escape
 from importlib import resources
 from typing import Final, Literal
 
-from testbed.scenario.report.axis import Axis, Format, format_seconds, linear_axis, log_axis
+from testbed.scenario.report.axis import SECONDS, Axis, linear_axis, log_axis
 from testbed.scenario.report.panel_drawing import (
     BOTTOM,
     HEIGHT,
     LEFT,
     RIGHT,
+    TIME_TITLE,
     TOP,
     WIDTH,
     Frame,
+    Limit,
+    draw_limit,
     fault_labels,
+    near_limit,
     shading,
     ticks_below,
     ticks_beside,
+    title_below,
 )
-from testbed.units import format_size_bytes
+from testbed.shown import Scale, format_size
 
 STYLES: Final = 8
 """Line styles c0 to c7 of the style sheet."""
 
 _TITLE_HEIGHT: Final = 26
 _LEGEND_ROW_HEIGHT: Final = 17
-_AXIS_TITLE_HEIGHT: Final = 18
 _CHARACTER_WIDTH: Final = 6.6
 _SAMPLE_WIDTH: Final = 32
 _BAR_SHARE: Final = 0.8
@@ -58,22 +62,24 @@ class Chart:
 
     Attributes:
         title: what it shows.
+        quantity: what the vertical axis is called.
         form: lines over time, dots over time, lines with dots over sizes on a logarithmic axis, or bars.
         curves: in the order of the legend.
         format: of values.
         frame: axis of time with the faults; None where x is no time.
         categories: names under bars; empty otherwise.
-        x_title: what stands below the axis; empty for time.
+        limit: drawn where the values come near; None for none.
         top: value that the axis reaches at least.
     """
 
     title: str
+    quantity: str
     form: Literal["lines", "dots", "sizes", "bars"]
     curves: tuple[Curve, ...]
-    format: Format
+    format: Scale
     frame: Frame | None = None
     categories: tuple[str, ...] = ()
-    x_title: str = ""
+    limit: Limit | None = None
     top: float = 0.0
 
 
@@ -103,32 +109,48 @@ def draw_figure(charts: Sequence[Chart], *, is_file: bool) -> str:
     return "\n".join([head, *parts, "</svg>"]) + "\n"
 
 
-def size_chart(title: str, curves: Mapping[str, Mapping[int, float]], format_value: Format) -> Chart:
+def size_chart(
+    title: str,
+    quantity: str,
+    curves: Mapping[str, Mapping[int, float]],
+    scale: Scale,
+    limit: Limit | None = None,
+) -> Chart:
     """A chart of values over message sizes.
 
     Args:
         title: what it shows.
+        quantity: what the vertical axis is called.
         curves: name -> bytes -> value.
-        format_value: of the values.
+        scale: of the values.
+        limit: of the values.
     """
     drawn = tuple(Curve(name, sorted(values.items())) for name, values in curves.items())
-    return Chart(title, "sizes", drawn, format_value, x_title="message size")
+    return Chart(title, quantity, "sizes", drawn, scale, limit=limit)
 
 
-def bar_chart(title: str, bars: Mapping[str, Mapping[str, float]], format_value: Format) -> Chart:
+def bar_chart(
+    title: str,
+    quantity: str,
+    bars: Mapping[str, Mapping[str, float]],
+    scale: Scale,
+    limit: Limit | None = None,
+) -> Chart:
     """A chart of bars in groups.
 
     Args:
         title: what it shows.
+        quantity: what the vertical axis is called.
         bars: name in the legend (empty for none) -> category -> value.
-        format_value: of the values.
+        scale: of the values.
+        limit: of the values.
     """
     categories = tuple(dict.fromkeys(category for values in bars.values() for category in values))
     curves = tuple(
         Curve(name, [(float(categories.index(category)), value) for category, value in values.items()])
         for name, values in bars.items()
     )
-    return Chart(title, "bars", curves, format_value, categories=categories)
+    return Chart(title, quantity, "bars", curves, scale, categories=categories, limit=limit)
 
 
 def _style_sheet() -> str:
@@ -157,7 +179,10 @@ def _draw(chart: Chart) -> tuple[list[str], float]:
     """The chart, its upper left corner at the origin, and its height."""
     legend, legend_height = _legend(chart)
     head = _TITLE_HEIGHT + legend_height
-    axis = linear_axis(0, max([*_values(chart), chart.top]))
+    highest = max([*_values(chart), chart.top])
+    limit = near_limit(chart.limit, highest)
+    axis = linear_axis(0, max(highest, limit.value if limit else 0), scale=chart.format)
+    scaled = [*ticks_beside(axis, chart.format, chart.quantity), *draw_limit(limit, axis)]
     parts = [
         f'<text class="title" x="{LEFT}" y="18">{escape(chart.title)}</text>',
         f'<g transform="translate(0,{_TITLE_HEIGHT})">',
@@ -168,22 +193,16 @@ def _draw(chart: Chart) -> tuple[list[str], float]:
     if chart.frame is not None:
         parts += [
             *shading(chart.frame),
-            *ticks_beside(axis, chart.format),
+            *scaled,
             *_over_time(chart, chart.frame, axis),
-            *ticks_below(chart.frame.axis, format_seconds),
+            *ticks_below(chart.frame.axis, SECONDS, TIME_TITLE),
             *fault_labels(chart.frame),
         ]
     elif chart.form == "bars":
-        parts += [*ticks_beside(axis, chart.format), *_bars(chart, axis)]
+        parts += [*scaled, *_bars(chart, axis)]
     else:
-        parts += [*ticks_beside(axis, chart.format), *_over_sizes(chart, axis)]
-    below = _AXIS_TITLE_HEIGHT if chart.x_title else 0
-    if chart.x_title:
-        middle = (LEFT + RIGHT) / 2
-        parts.append(
-            f'<text x="{middle:.0f}" y="{HEIGHT + 8}" text-anchor="middle">{escape(chart.x_title)}</text>'
-        )
-    return [*parts, "</g>"], head + HEIGHT + below + 8
+        parts += [*scaled, *_over_sizes(chart, axis), title_below("message size")]
+    return [*parts, "</g>"], head + HEIGHT + 8
 
 
 def _legend(chart: Chart) -> tuple[list[str], int]:
@@ -223,7 +242,7 @@ def _over_sizes(chart: Chart, axis: Axis) -> Iterator[str]:
     for size in sizes:
         x = sizes_axis.position(size, LEFT, RIGHT)
         yield f'<line class="axis" x1="{x:.1f}" x2="{x:.1f}" y1="{BOTTOM}" y2="{BOTTOM + 4}"/>'
-        yield _tick_text(x, format_size_bytes(int(size)))
+        yield _tick_text(x, format_size(size))
     yield _base_line()
     for index, curve in enumerate(chart.curves):
         places = [

@@ -12,7 +12,7 @@ from testbed.metrics.histogram import BUCKET_COUNT, Histogram, bucket_lower_ns, 
 from testbed.metrics.series import Interval, summarize
 from testbed.scenario.measure.recording import NotMeasured, Recording, Span
 from testbed.scenario.measure.series import intervals
-from testbed.scenario.report.axis import Axis, format_share, format_time, log_axis
+from testbed.scenario.report.axis import Axis, log_axis
 from testbed.scenario.report.panel_drawing import (
     BOTTOM,
     HEIGHT,
@@ -23,6 +23,7 @@ from testbed.scenario.report.panel_drawing import (
     ticks_below,
     ticks_beside,
 )
+from testbed.shown import format_share, format_time
 
 _BUCKETS_JOINED: Final = 4
 """Eight bars to the octave instead of 32: fine enough for the eye, and each has times enough."""
@@ -126,12 +127,12 @@ def draw_distribution(distribution: Distribution) -> str:
     parts = [
         f'<svg class="panel plain" id="{distribution.key}" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'aria-label="{escape(f"{distribution.title}, histogram: {described}")}">',
-        *ticks_beside(upward, format_share),
+        *ticks_beside(upward, format_share, "share of all"),
         *(
             f'<path class="line {outline.style}" d="{_steps(outline.bars, across, upward)}"/>'
             for outline in distribution.outlines
         ),
-        *ticks_below(across, format_time),
+        *ticks_below(across, format_time, distribution.title),
         "</svg>",
     ]
     return "\n".join(parts)

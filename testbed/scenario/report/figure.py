@@ -8,12 +8,13 @@ from testbed.metrics.series import Interval, Reading, add_hosts
 from testbed.scenario.measure.operations_of_span import OperationsOfSpan
 from testbed.scenario.measure.recording import AnyReading, FlowReading, NotMeasured, Recording, Span
 from testbed.scenario.measure.series import intervals
-from testbed.scenario.report.axis import Format, format_frequency, format_rate, format_share, format_time
 from testbed.scenario.report.chart import Chart, Curve, bar_chart, draw_figure, size_chart
+from testbed.scenario.report.line_rate import line_rate
 from testbed.scenario.report.panel import build_frame
-from testbed.scenario.report.panel_drawing import Frame
+from testbed.scenario.report.panel_drawing import Frame, Limit
 from testbed.scenario.spec.figure_spec import FigureKind, PlannedFigure
 from testbed.scenario.spec.plan import PlannedWorkload
+from testbed.shown import Scale, format_frequency, format_rate, format_share, format_time
 from testbed.workloads.flow import Flow
 from testbed.workloads.job import slowest_of_each
 
@@ -23,9 +24,9 @@ _DOTS_MAX: Final = 600
 _TITLES: Final[dict[FigureKind, str]] = {
     "goodput-over-time": "Goodput",
     "plane-share": "Share of each plane in what hosts send",
-    "loss-rate": "Packets lost and sent again, per second",
+    "loss-rate": "Packets dropped and retransmitted",
     "step-time": "Step time",
-    "job-throughput": "Job throughput, steps per second",
+    "job-throughput": "Job throughput",
     "per-flow": "Goodput of each flow",
     "by-size": "Bandwidth by message size",
 }
@@ -58,7 +59,7 @@ def step_chart(recording: Recording, job: str, word: str) -> Chart | None:
     workloads = [each for each in recording.plan.workloads if each.name == job]
     frame = build_frame(recording, list(intervals(recording.readings)))
     title = f"{word.capitalize()} time"
-    return Chart(title, "dots", tuple(_steps(workloads, recording)), format_time, frame)
+    return Chart(title, f"{word} time", "dots", tuple(_steps(workloads, recording)), format_time, frame)
 
 
 def _chart(figure: PlannedFigure, recording: Recording) -> Chart:
@@ -66,9 +67,15 @@ def _chart(figure: PlannedFigure, recording: Recording) -> Chart:
     workloads = [each for each in recording.plan.workloads if each.name in figure.workloads]
     match figure.kind:
         case "per-flow":
-            return bar_chart(title, _per_flow(workloads, recording), format_rate)
+            return bar_chart(
+                title,
+                "goodput",
+                _per_flow(workloads, recording),
+                format_rate,
+                _nic_rate(workloads, recording),
+            )
         case "by-size":
-            return size_chart(title, _by_size(workloads, recording), format_rate)
+            return size_chart(title, "bandwidth", _by_size(workloads, recording), format_rate)
         case _:
             return _over_time(title, figure, workloads, recording)
 
@@ -81,22 +88,42 @@ def _over_time(
     match figure.kind:
         case "goodput-over-time":
             flows = _sampled(recording.flow_readings, figure.every_ns, recording)
-            return _lines(title, _goodput(figure, workloads, flows, recording), format_rate, frame)
+            curves = _goodput(figure, workloads, flows, recording)
+            hosts = [host for workload in workloads for host in workload.sources]
+            limits = {
+                "total": line_rate(recording.plan.topology, hosts),
+                "workload": None,
+                "host": _nic_rate(workloads, recording),
+                "flow": _nic_rate(workloads, recording),
+            }
+            return _lines(title, "goodput", curves, format_rate, frame, limits[figure.by])
         case "plane-share":
-            return _lines(title, _plane_shares(sampled, recording), format_share, frame)
+            return _lines(title, "share", _plane_shares(sampled, recording), format_share, frame)
         case "loss-rate":
-            return _lines(title, _losses(sampled, recording), format_frequency, frame)
+            return _lines(title, "packets", _losses(sampled, recording), format_frequency, frame)
         case "step-time":
-            return Chart(title, "dots", tuple(_steps(workloads, recording)), format_time, frame)
+            return Chart(title, "step time", "dots", tuple(_steps(workloads, recording)), format_time, frame)
         case "job-throughput":
             curves = _operations_per_second(workloads, figure.every_ns, recording)
-            return _lines(title, curves, format_frequency, frame)
+            return _lines(title, "steps", curves, format_frequency, frame)
         case _:
             raise ValueError(figure.kind)
 
 
-def _lines(title: str, curves: Iterable[Curve], format_value: Format, frame: Frame) -> Chart:
-    return Chart(title, "lines", tuple(curves), format_value, frame)
+def _lines(
+    title: str,
+    quantity: str,
+    curves: Iterable[Curve],
+    scale: Scale,
+    frame: Frame,
+    limit: Limit | None = None,
+) -> Chart:
+    return Chart(title, quantity, "lines", tuple(curves), scale, frame, limit=limit)
+
+
+def _nic_rate(workloads: Sequence[PlannedWorkload], recording: Recording) -> Limit | None:
+    """Line rate of one host that sends."""
+    return line_rate(recording.plan.topology, workloads[0].sources[:1])
 
 
 def _sampled(readings: Sequence[AnyReading], every_ns: int, recording: Recording) -> list[AnyReading]:
@@ -171,9 +198,9 @@ def _plane_shares(readings: Sequence[Reading], recording: Recording) -> Iterable
 
 def _losses(readings: Sequence[Reading], recording: Recording) -> Iterable[Curve]:
     counts: dict[str, Callable[[Interval], int]] = {
-        "lost to faults": lambda each: each.port_drops["link_down"] + each.port_drops["loss"],
-        "lost to full queues": lambda each: each.port_drops["queue_full"] + each.port_drops["pool_empty"],
-        "sent again": _sent_again,
+        "dropped by faults": lambda each: each.port_drops["link_down"] + each.port_drops["loss"],
+        "dropped by full queues": lambda each: each.port_drops["queue_full"] + each.port_drops["pool_empty"],
+        "retransmitted": _retransmits,
     }
     for name, count in counts.items():
         yield Curve(
@@ -188,7 +215,7 @@ def _losses(readings: Sequence[Reading], recording: Recording) -> Iterable[Curve
         )
 
 
-def _sent_again(each: Interval) -> int:
+def _retransmits(each: Interval) -> int:
     return add_hosts(each.hosts.values()).retransmits
 
 

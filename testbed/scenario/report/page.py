@@ -1,25 +1,22 @@
-"""report.html: one run on one page that opens anywhere, without network, script optional. Pure.
-
-The page carries its style, script and drawings; its own content policy forbids loading anything else.
-"""
+"""report.html: one run on one page. Pure."""
 
 import json
 from collections.abc import Iterable
 from html import escape
-from importlib import resources
 
 from testbed.scenario.measure.verdict import Status
 from testbed.scenario.report.distribution import build_distributions, draw_distribution
+from testbed.scenario.report.expectation_table import JudgedExpectation, expectation_table
 from testbed.scenario.report.fabric import fabric_drawing
 from testbed.scenario.report.figure import draw_run
 from testbed.scenario.report.job_strip import job_strips
+from testbed.scenario.report.outline import Section, asset, contents, draw_sections, folded, page
 from testbed.scenario.report.panel import build_frame, build_panels, shown_intervals
 from testbed.scenario.report.panel_drawing import LEFT, RIGHT, WIDTH, Frame, Panel, Series, draw_panel
 from testbed.scenario.report.result import RunResult
 from testbed.scenario.report.table import (
     alerts,
     collective_table,
-    expectation_table,
     fault_table,
     fidelity_table,
     flow_table,
@@ -37,11 +34,8 @@ _MARKS = {
     Status.UNTRUSTED: ("warn", "?"),
     Status.INTERRUPTED: ("warn", "!"),
 }
+_WHOLE_MAX = 1e5
 _CONCLUSIVE = (Status.PASSED, Status.FAILED)
-_POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
-    "base-uri 'none'; form-action 'none'"
-)
 
 
 def build_report(result: RunResult) -> str:
@@ -49,42 +43,37 @@ def build_report(result: RunResult) -> str:
     shown = shown_intervals(result.recording.readings)
     panels = build_panels(result.recording, shown)
     frame = build_frame(result.recording, shown) if shown else None
-    title = escape(f"{result.plan.scenario}: {result.verdict.status.value}")
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<title>{title}</title>
-<style>
-{_asset("report.css")}</style>
-</head>
-<body>
-<main>
+    sections = _sections(result, panels, frame)
+    body = f"""<article class="run">
 {_head(result)}
 {alerts(result)}
+{contents(sections)}
 {job_strips(result)}
 {tiles(result)}
-{_figure(result)}
-{_section("Expectations", expectation_table(result))}
-{_section("Faults and recovery", fault_table(result))}
-{_timeline(panels, frame) if frame else ""}
-{_section("How often which time occurred", _distributions(result))}
-{_section("Planes", plane_table(result))}
-{_section("Why EVs changed their state", transition_table(result))}
-{_section("Collectives", collective_table(result))}
-{_section("Flows", flow_table(result))}
-{_section("Fabric", fabric_drawing(result))}
-{_section("Fidelity of the testbed", fidelity_table(result))}
-{_section("Provenance", provenance_table(result))}
-<footer>Shaded: faults as they were really applied; grey: warm-up and what came after the run.
+{draw_sections(sections)}
+<footer>Shaded: faults while they were active; grey: warm-up and what came after the run.
 Made by mrc-testbed {escape(result.provenance.mrc_testbed)}.</footer>
-</main>
-{_script(panels, frame) if frame else ""}
-</body>
-</html>
-"""
+{_cursor(panels, frame) if frame else ""}
+</article>"""
+    return page(f"{result.plan.scenario}: {result.verdict.status.value}", body, script=cursor_script())
+
+
+def cursor_script() -> str:
+    """The program of pages with reports of runs in them."""
+    return asset("report.js")
+
+
+def embedded_report(report: str, prefix: str) -> str:
+    """What a report shows, for a page of several.
+
+    Args:
+        report: from `build_report`.
+        prefix: of its anchors, which others have too.
+    """
+    inner = report.partition('<article class="run">')[2].rpartition("</article>")[0]
+    for attribute in (' id="', ' href="#'):
+        inner = inner.replace(attribute, attribute + prefix)  # texts have no quotes: they are escaped
+    return inner.replace("<h1>", "<h2>").replace("</h1>", "</h2>")
 
 
 def _head(result: RunResult) -> str:
@@ -106,19 +95,28 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:].rstrip(".") + "."
 
 
-def _section(title: str, content: str) -> str:
-    return f"<section><h2>{title}</h2>\n{content}\n</section>" if content else ""
+def _sections(result: RunResult, panels: Iterable[Panel], frame: Frame | None) -> list[Section]:
+    expectations = map(JudgedExpectation.of, result.verdict.outcomes)
+    return [
+        Section("figure", "Figure", _figure(result)),
+        Section("expectations", "Expectations", expectation_table(expectations)),
+        Section("faults", "Faults and recovery", fault_table(result)),
+        Section("time", "Over time", "\n".join(_card(panel, frame) for panel in panels) if frame else ""),
+        Section("latency", "Latency distribution", _distributions(result)),
+        Section("planes", "Planes", plane_table(result)),
+        Section("evs", "EV state changes by reason", transition_table(result)),
+        Section("collectives", "Collectives", collective_table(result)),
+        Section("flows", "Flows", flow_table(result)),
+        Section("fabric", "Fabric", fabric_drawing(result)),
+        Section("fidelity", "Fidelity of the testbed", fidelity_table(result)),
+        Section("provenance", "Provenance", provenance_table(result)),
+    ]
 
 
 def _figure(result: RunResult) -> str:
     """What the scenario's `figure:` asks for; step time stands at the head already."""
     drawn = draw_run(result.recording, is_file=False, without=["step-time"])
-    return _section("Figure", f'<div class="card">{drawn}</div>') if drawn else ""
-
-
-def _timeline(panels: Iterable[Panel], frame: Frame) -> str:
-    cards = "\n".join(_card(panel, frame) for panel in panels)
-    return f"<section><h2>Over time</h2>\n{cards}\n</section>"
+    return f'<div class="card">{drawn}</div>' if drawn else ""
 
 
 def _card(panel: Panel, frame: Frame) -> str:
@@ -128,10 +126,11 @@ def _card(panel: Panel, frame: Frame) -> str:
         for index, series in enumerate(panel.series)
     )
     note = f'<p class="muted">{escape(panel.note)}</p>' if panel.note else ""
-    return (
+    drawn = (
         f'<div class="card"><div class="panel-head"><h3>{escape(panel.title)}</h3>'
         f'<ul class="legend">{legend}</ul></div>\n{note}{draw_panel(panel, frame)}</div>'
     )
+    return folded(f"{panel.title}: {panel.silence}", drawn) if panel.silence else drawn
 
 
 def _distributions(result: RunResult) -> str:
@@ -160,9 +159,9 @@ def _key(style: str, *, is_area: bool) -> str:
     return f'<svg viewBox="0 0 26 10" aria-hidden="true">{shape}</svg>'
 
 
-def _script(panels: Iterable[Panel], frame: Frame) -> str:
-    values = f'<script type="application/json" id="frame">{_embedded(_cursor_values(panels, frame))}</script>'
-    return f"{values}\n<script>\n{_asset('report.js')}</script>"
+def _cursor(panels: Iterable[Panel], frame: Frame) -> str:
+    values = _embedded(_cursor_values(panels, frame))
+    return f'<script type="application/json" class="frame">{values}</script>'
 
 
 def _cursor_values(panels: Iterable[Panel], frame: Frame) -> str:
@@ -186,13 +185,16 @@ def _cursor_values(panels: Iterable[Panel], frame: Frame) -> str:
 
 def _numbers(series: Series) -> str:
     """The values as a JSON array that is as short as it can be."""
-    return f"[{','.join('null' if value is None else f'{value:.3g}' for value in series.values)}]"
+    return f"[{','.join(map(_digits, series.values))}]"
+
+
+def _digits(value: float | None) -> str:
+    """Three digits; whole numbers that are longer in full."""
+    if value is None:
+        return "null"
+    return f"{value:.0f}" if value == round(value) and abs(value) < _WHOLE_MAX else f"{value:.3g}"
 
 
 def _embedded(text: str) -> str:
     """JSON that no markup within can end early."""
     return text.replace("<", "\\u003c")
-
-
-def _asset(name: str) -> str:
-    return resources.files("testbed.scenario.report").joinpath("assets", name).read_text(encoding="utf-8")

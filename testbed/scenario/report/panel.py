@@ -12,16 +12,11 @@ from testbed.metrics.histogram import Histogram, merge
 from testbed.metrics.series import Interval, QueueGroup, Reading, add_hosts
 from testbed.scenario.measure.recording import NotMeasured, Recording
 from testbed.scenario.measure.series import EV_STATES, intervals, workload_goodput_bps
-from testbed.scenario.report.axis import (
-    format_count,
-    format_frequency,
-    format_rate,
-    format_size,
-    format_time,
-    linear_axis,
-)
+from testbed.scenario.report.axis import linear_axis
+from testbed.scenario.report.line_rate import line_rate
 from testbed.scenario.report.panel_drawing import Band, Frame, Lane, Panel, Series, Values
 from testbed.scenario.spec.plan import Plan
+from testbed.shown import format_count, format_frequency, format_rate, format_size, format_time
 
 POINTS_MAX = 480
 _INTERVAL_MIN_NS = 20_000_000
@@ -84,16 +79,16 @@ def build_panels(recording: Recording, shown: Sequence[Interval]) -> tuple[Panel
     plan = recording.plan
     panels = [
         _goodput(recording, shown),
-        _latency("rtt", "Packet RTT", shown, lambda each: merge(each.packet_rtt)),
+        _latency("rtt", "Packet RTT", "RTT", shown, lambda each: merge(each.packet_rtt)),
         _ev_states(plan, shown),
         _planes(plan, shown),
-        _latency("message", "Message completion time", shown, lambda each: each.message_completion),
+        _latency("message", "Message completion time", "time", shown, lambda each: each.message_completion),
         _losses(shown),
     ]
     if plan.topology.is_shaped:
         panels += [_queues(shown), _signals(shown)]
     if plan.topology.flow_control != "none":
-        panels.append(_holding_back(shown))
+        panels.append(_paused(shown))
     senders = _senders(plan, shown)
     return (*panels, senders) if len(senders.series) > 1 else tuple(panels)
 
@@ -110,7 +105,8 @@ def _goodput(recording: Recording, shown: Sequence[Interval]) -> Panel:
             for index, workload in enumerate(recording.plan.workloads)
         ]
     note = "Payload acknowledged for the first time; retransmissions do not count."
-    return Panel("goodput", "Goodput", note, "lines", tuple(series), format_rate)
+    limit = line_rate(recording.plan.topology, _senders_of(recording.plan))
+    return Panel("goodput", "Goodput", "goodput", note, "lines", tuple(series), format_rate, limit=limit)
 
 
 def _workload_rate(recording: Recording, workload: str, each: Interval) -> int | None:
@@ -124,7 +120,7 @@ def _workload_rate(recording: Recording, workload: str, each: Interval) -> int |
 
 
 def _senders(plan: Plan, shown: Sequence[Interval]) -> Panel:
-    hosts = dict.fromkeys(host for workload in plan.workloads for host in workload.sources)
+    hosts = _senders_of(plan)
     rates = {host: [_rate(each, each.hosts[host].acknowledged_bytes) for each in shown] for host in hosts}
     if len(hosts) <= _SENDERS_SHOWN_MAX:
         series = [Series(host, f"c{index % 6}", rates[host]) for index, host in enumerate(hosts)]
@@ -137,17 +133,26 @@ def _senders(plan: Plan, shown: Sequence[Interval]) -> Panel:
             for index, (name, rank) in enumerate(ranks)
         ]
         note = f"The fastest, the median and the slowest of {len(hosts)} sending hosts in each interval."
-    return Panel("senders", "Goodput by sender", note, "lines", tuple(series), format_rate)
+    limit = line_rate(plan.topology, hosts[:1])
+    return Panel(
+        "senders", "Goodput by sender", "goodput", note, "lines", tuple(series), format_rate, limit=limit
+    )
 
 
-def _latency(key: str, title: str, shown: Sequence[Interval], pick: Callable[[Interval], Histogram]) -> Panel:
+def _senders_of(plan: Plan) -> list[str]:
+    return list(dict.fromkeys(host for workload in plan.workloads for host in workload.sources))
+
+
+def _latency(
+    key: str, title: str, quantity: str, shown: Sequence[Interval], pick: Callable[[Interval], Histogram]
+) -> Panel:
     rows = [pick(each).percentiles_ns(_RATIOS) for each in shown]
     series = tuple(
         Series(name, f"c{index}", [None if row is None else row[index] for row in rows])
         for index, name in enumerate(_RATIO_NAMES)
     )
     note = "Percentiles of all times recorded in each interval; logarithmic scale."
-    return Panel(key, title, note, "log-lines", series, format_time)
+    return Panel(key, title, quantity, note, "log-lines", series, format_time)
 
 
 def _ev_states(plan: Plan, shown: Sequence[Interval]) -> Panel:
@@ -171,7 +176,16 @@ def _ev_states(plan: Plan, shown: Sequence[Interval]) -> Panel:
         )
         lanes.append(Lane(f"plane {plane}", float(max(1, total)), in_states([plane])))
     note = "Share of each plane's EVs that carry no data, stacked by state; the rest is GOOD."
-    return Panel("evs", "EV states by plane", note, "lanes", in_states(planes), format_count, tuple(lanes))
+    return Panel(
+        "evs",
+        "EV states by plane",
+        "share of EVs",
+        note,
+        "lanes",
+        in_states(planes),
+        format_count,
+        tuple(lanes),
+    )
 
 
 def _planes(plan: Plan, shown: Sequence[Interval]) -> Panel:
@@ -180,7 +194,8 @@ def _planes(plan: Plan, shown: Sequence[Interval]) -> Panel:
         for plane in range(plan.topology.planes)
     )
     note = "Everything that hosts send into each plane, headers and retransmissions included."
-    return Panel("planes", "Sent by plane", note, "lines", series, format_rate)
+    limit = line_rate(plan.topology, _senders_of(plan), plane=0)
+    return Panel("planes", "Sent by plane", "sent", note, "lines", series, format_rate, limit=limit)
 
 
 def _per_second(shown: Sequence[Interval], count: Callable[[Interval], int]) -> Values:
@@ -190,19 +205,19 @@ def _per_second(shown: Sequence[Interval], count: Callable[[Interval], int]) -> 
 def _losses(shown: Sequence[Interval]) -> Panel:
     series = (
         Series(
-            "lost to faults",
+            "dropped by faults",
             "c0",
             _per_second(shown, lambda each: each.port_drops["link_down"] + each.port_drops["loss"]),
         ),
         Series(
-            "lost to full queues",
+            "dropped by full queues",
             "c1",
             _per_second(shown, lambda each: each.port_drops["queue_full"] + each.port_drops["pool_empty"]),
         ),
-        Series("sent again", "c2", _per_second(shown, _retransmits)),
+        Series("retransmitted", "c2", _per_second(shown, _retransmits)),
     )
-    note = "Packets per second; lost EV probes are among the lost."
-    return Panel("losses", "Losses and retransmissions", note, "lines", series, format_frequency)
+    note = "Dropped EV probes are among the drops."
+    return Panel("losses", "Drops and retransmissions", "packets", note, "lines", series, format_frequency)
 
 
 def _queues(shown: Sequence[Interval]) -> Panel:
@@ -210,8 +225,8 @@ def _queues(shown: Sequence[Interval]) -> Panel:
         Series(name, f"c{index}", [each.deepest_queue_bytes.get(group) for each in shown])
         for index, (group, name) in enumerate(_QUEUE_NAMES.items())
     )
-    note = "Data that waits at the port where most of it does, at the moment of each reading."
-    return Panel("queues", "Deepest queues", note, "lines", series, format_size)
+    note = "Data queued at the port that has most of it, at the moment of each reading."
+    return Panel("queues", "Peak queue depth", "queued", note, "lines", series, format_size)
 
 
 def _signals(shown: Sequence[Interval]) -> Panel:
@@ -219,11 +234,11 @@ def _signals(shown: Sequence[Interval]) -> Panel:
         Series("marked (ECN)", "c0", _per_second(shown, lambda each: each.ecn_marks)),
         Series("trimmed", "c1", _per_second(shown, lambda each: each.trims)),
     )
-    note = "Packets per second that ports marked or cut to their headers, over all ports."
-    return Panel("signals", "Congestion signals", note, "lines", series, format_frequency)
+    note = "Packets that ports marked or cut to their headers, over all ports."
+    return Panel("signals", "Congestion signals", "packets", note, "lines", series, format_frequency)
 
 
-def _holding_back(shown: Sequence[Interval]) -> Panel:
+def _paused(shown: Sequence[Interval]) -> Panel:
     def ports_held(held_ns: Callable[[Interval], int]) -> Values:
         return [held_ns(each) / (each.end_ns - each.start_ns) for each in shown]
 
@@ -232,7 +247,7 @@ def _holding_back(shown: Sequence[Interval]) -> Panel:
         Series("without credit", "c1", ports_held(lambda each: each.flow.stalled_ns)),
     )
     note = "Ports that flow control kept from sending, on average over each interval."
-    return Panel("held", "Ports held back", note, "lines", series, format_count)
+    return Panel("held", "Paused ports", "ports", note, "lines", series, format_count)
 
 
 def _acked(each: Interval) -> int:

@@ -10,14 +10,21 @@ from html import escape
 from itertools import pairwise
 from typing import Final, Literal
 
-from testbed.scenario.report.axis import Axis, Format, Scale, format_seconds, linear_axis, log_axis
+from testbed.scenario.report.axis import SECONDS, Axis, linear_axis, log_axis
+from testbed.shown import Scale, format_number
 
 WIDTH: Final = 1080
-HEIGHT: Final = 236
-LEFT: Final = 76
+HEIGHT: Final = 252
+LEFT: Final = 84
 RIGHT: Final = 1064
 TOP: Final = 30
 BOTTOM: Final = 206
+TIME_TITLE: Final = "time since the end of warm-up"
+_TITLE_X: Final = 13
+_LIMIT_SHARE: Final = 0.5
+_SAME_SHARE: Final = 0.01
+"""Of the highest value: curves that are nowhere further apart lie on one another."""
+
 _LABEL_ROWS: Final = 2
 _LABEL_ROW_HEIGHT: Final = 12
 _CHARACTER_WIDTH: Final = 6.4
@@ -59,27 +66,51 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
+class Limit:
+    """A value that what is drawn cannot exceed, or is to reach."""
+
+    name: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
 class Panel:
     """One diagram over time.
 
     Attributes:
         key: identifies it in the page.
         title: what it shows.
+        quantity: what the vertical axis is called.
         note: how to read it; may be empty.
         form: lines on a linear axis from zero, lines on a logarithmic axis, areas on top of one another, or
             lanes below one another.
         series: in the order of the legend; areas from the bottom up; of lanes, what they have together.
         format: of its values.
         lanes: from the top down; none in other forms.
+        limit: drawn where the values come near; None for none.
     """
 
     key: str
     title: str
+    quantity: str
     note: str
     form: Literal["lines", "log-lines", "areas", "lanes"]
     series: tuple[Series, ...]
     format: Scale
     lanes: tuple[Lane, ...] = ()
+    limit: Limit | None = None
+
+    @property
+    def silence(self) -> str:
+        """Why there is nothing to see in it, in a few words; empty when there is."""
+        known = [value for series in self.series for value in series.values if value is not None]
+        highest = max(known, default=0.0)
+        if highest == 0:
+            return "0 all the time" if known else "nothing recorded"
+        together = zip(*(series.values for series in self.series), strict=True)
+        if self.form == "lines" and len(self.series) > 1 and all(_is_one(each, highest) for each in together):
+            return f"the {len(self.series)} curves are the same, up to {self.format(highest)}"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +154,22 @@ def draw_panel(panel: Panel, frame: Frame) -> str:
     """The panel as an SVG element with a description for those who cannot see it."""
     if panel.form == "lanes":
         content, bottom = _lanes(panel.lanes, frame)
+        content.append(_title_beside(panel.quantity, bottom))
     else:
         axis, bottom = _value_axis(panel), BOTTOM
         draw = _areas if panel.form == "areas" else _lines
-        content = [*ticks_beside(axis, panel.format), *draw(panel.series, frame, axis)]
+        limit = near_limit(panel.limit, _highest(panel.series))
+        content = [
+            *ticks_beside(axis, panel.format, panel.quantity),
+            *draw_limit(limit, axis),
+            *draw(panel.series, frame, axis),
+        ]
     parts = [
         f'<svg class="panel" id="panel-{panel.key}" viewBox="0 0 {WIDTH} {bottom + HEIGHT - BOTTOM}" '
         f'role="img" tabindex="0" aria-label="{escape(_description(panel))}">',
         *shading(frame, bottom),
         *content,
-        *ticks_below(frame.axis, format_seconds, bottom),
+        *ticks_below(frame.axis, SECONDS, TIME_TITLE, bottom),
         *fault_labels(frame),
         f'<line class="cursor" x1="0" x2="0" y1="{TOP}" y2="{bottom}"/>',
         f'<text class="cursor-time" x="0" y="{bottom + 18}" text-anchor="middle"></text>',
@@ -145,11 +182,41 @@ def _value_axis(panel: Panel) -> Axis:
     columns = [[value for value in series.values if value is not None] for series in panel.series]
     if panel.form == "areas":
         stacked = zip(*(series.values for series in panel.series), strict=True)
-        return linear_axis(0, max((sum(value or 0 for value in column) for column in stacked), default=0))
+        return linear_axis(
+            0, max((sum(value or 0 for value in column) for column in stacked), default=0), scale=panel.format
+        )
     values = [value for column in columns for value in column]
     if panel.form == "log-lines" and values and min(values) > 0:
         return log_axis(min(values), max(values))
-    return linear_axis(0, max(values, default=0))
+    highest = max(values, default=0)
+    limit = near_limit(panel.limit, highest)
+    return linear_axis(0, max(highest, limit.value if limit else 0), scale=panel.format)
+
+
+def _is_one(values: Sequence[float | None], highest: float) -> bool:
+    """Whether curves do not differ visibly at a place."""
+    known = [value or 0.0 for value in values]
+    return max(known) - min(known) <= _SAME_SHARE * highest
+
+
+def _highest(drawn: Sequence[Series]) -> float:
+    return max((value for series in drawn for value in series.values if value is not None), default=0)
+
+
+def near_limit(limit: Limit | None, highest: float) -> Limit | None:
+    """*limit*, if values up to *highest* come so near that it can be drawn with them."""
+    return limit if limit is not None and highest >= _LIMIT_SHARE * limit.value > 0 else None
+
+
+def draw_limit(limit: Limit | None, axis: Axis) -> list[str]:
+    """A line across the drawing, with its name."""
+    if limit is None:
+        return []
+    y = axis.position(limit.value, BOTTOM, TOP)
+    return [
+        f'<line class="limit" x1="{LEFT}" x2="{RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>',
+        f'<text class="limit" x="{RIGHT - 4}" y="{y + 13:.1f}" text-anchor="end">{escape(limit.name)}</text>',
+    ]
 
 
 def _description(panel: Panel) -> str:
@@ -206,29 +273,47 @@ def fault_labels(frame: Frame) -> list[str]:
     return parts
 
 
-def ticks_beside(axis: Axis, format_value: Format) -> list[str]:
-    """A line across the drawing for each tick of a vertical axis, and their labels."""
-    parts = []
+def ticks_beside(axis: Axis, scale: Scale, quantity: str) -> list[str]:
+    """A line across the drawing for each tick of a vertical axis, their labels, and the axis' title.
+
+    Values of a linear axis are in one unit, which the title says; those of a logarithmic one have their own.
+    """
+    factor, unit = (1.0, "") if axis.is_log else scale.unit(axis.high)
+    parts = [_title_beside(f"{quantity} ({unit})" if unit else quantity)]
     for tick in axis.ticks:
         y = axis.position(tick, BOTTOM, TOP)
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
         parts.append(
-            f'<text class="tick" x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{format_value(tick)}</text>'
+            f'<text class="tick" x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">'
+            f"{scale(tick) if axis.is_log else format_number(tick / factor)}</text>"
         )
     return parts
 
 
-def ticks_below(axis: Axis, format_value: Format, bottom: int = BOTTOM) -> list[str]:
-    """A horizontal axis with its ticks and their labels."""
+def _title_beside(text: str, bottom: int = BOTTOM) -> str:
+    place = f"translate({_TITLE_X},{(TOP + bottom) / 2:.0f}) rotate(-90)"
+    return f'<text class="axis-title" transform="{place}" text-anchor="middle">{escape(text)}</text>'
+
+
+def ticks_below(axis: Axis, scale: Scale, quantity: str, bottom: int = BOTTOM) -> list[str]:
+    """A horizontal axis with its ticks, their labels and its title, as beside a drawing."""
+    factor, unit = (1.0, "") if axis.is_log else scale.unit(axis.high)
     parts = [f'<line class="axis" x1="{LEFT}" x2="{RIGHT}" y1="{bottom}" y2="{bottom}"/>']
     for tick in axis.ticks:
         x = axis.position(tick, LEFT, RIGHT)
         parts.append(f'<line class="axis" x1="{x:.1f}" x2="{x:.1f}" y1="{bottom}" y2="{bottom + 4}"/>')
-        text, anchor = format_value(tick), "middle"
+        text, anchor = scale(tick) if axis.is_log else format_number(tick / factor), "middle"
         if x + len(text) * _CHARACTER_WIDTH / 2 > WIDTH - 4:
             x, anchor = WIDTH, "end"
         parts.append(f'<text class="tick" x="{x:.1f}" y="{bottom + 18}" text-anchor="{anchor}">{text}</text>')
+    parts.append(title_below(f"{quantity} ({unit})" if unit else quantity, bottom))
     return parts
+
+
+def title_below(text: str, bottom: int = BOTTOM) -> str:
+    """The title of a horizontal axis."""
+    place = f'x="{(LEFT + RIGHT) / 2:.0f}" y="{bottom + 36}"'
+    return f'<text class="axis-title" {place} text-anchor="middle">{escape(text)}</text>'
 
 
 def _lines(drawn: Sequence[Series], frame: Frame, axis: Axis) -> list[str]:

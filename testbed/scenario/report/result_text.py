@@ -12,9 +12,17 @@ from testbed.scenario.measure.link_finding import LinkFinding
 from testbed.scenario.measure.recovery import Phase
 from testbed.scenario.measure.verdict import Status
 from testbed.scenario.report.result import RunResult
-from testbed.units import format_duration_ns, format_rate_bps, format_size_bytes
-from testbed.workloads.job import format_times
+from testbed.shown import format_count, format_rate, format_share, format_size, format_time, format_times
 from testbed.workloads.nccl import CollectiveResult
+
+RECOVERY_COLUMNS = (
+    "packets dropped",
+    "EVs evicted",
+    "time to detect",
+    "time to last drop",
+    "recovery time",
+)
+"""What reports say of a fault besides how often it was active."""
 
 FLOW_COLUMNS = (
     "workload",
@@ -46,17 +54,17 @@ OPERATION_COLUMNS = (
 
 def format_phase(phase: Phase) -> str:
     """A phase of recovery for a table: its time, or a dash."""
-    return "-" if phase.longest_ns is None else format_duration_ns(phase.longest_ns, 3)
+    return "-" if phase.longest_ns is None else format_time(phase.longest_ns)
 
 
 def format_link_finding(finding: LinkFinding) -> str:
     """What link probes found, in one line."""
     shares = [
-        f"{name} {'-' if share is None else f'{share:.1%}'}"
+        f"{name} {'-' if share is None else format_share(share)}"
         for name, share in (("precision", finding.precision), ("recall", finding.recall))
     ]
     times = [f"{fault_id} {format_phase(phase)}" for fault_id, phase in finding.localise.items()]
-    return "Link probes: " + ", ".join([*shares, *(f"localised {time}" for time in times)])
+    return "Link probes: " + ", ".join([*shares, *(f"time to localize {time}" for time in times)])
 
 
 def build_summary(result: RunResult) -> str:
@@ -74,23 +82,23 @@ def build_summary(result: RunResult) -> str:
     if result.clock_step_ns:
         lines += ["", describe_clock_step(result.clock_step_ns) + "."]
     if verdict.outcomes:
-        lines += ["", "| expectation | held | reason |", "| --- | --- | --- |"]
+        lines += ["", "| expectation | result | measured |", "| --- | --- | --- |"]
         lines += [
-            _row(f"`{outcome.text}`", "yes" if outcome.has_passed else "**no**", outcome.reason)
+            _row(f"`{outcome.text}`", "pass" if outcome.has_passed else "**FAIL**", outcome.reason)
             for outcome in verdict.outcomes
         ]
     if result.recoveries:
         lines += [
             "",
-            "| fault | occurrences | packets lost | EVs left | detect | avoid | restore |",
+            _row("fault", "times", *RECOVERY_COLUMNS),
             "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
         ]
         lines += [
             _row(
                 recovery.fault_id,
-                str(recovery.occurrence_count),
-                str(recovery.lost_packets),
-                str(recovery.left_evs),
+                format_count(recovery.occurrence_count),
+                format_count(recovery.lost_packets),
+                format_count(recovery.left_evs),
                 *(format_phase(phase) for phase in (recovery.detect, recovery.avoid, recovery.restore)),
             )
             for recovery in result.recoveries
@@ -107,10 +115,10 @@ def build_summary(result: RunResult) -> str:
         lines.append(
             _row(
                 name,
-                "-" if goodput_bps is None else format_rate_bps(round(goodput_bps), 4),
-                str(sum(outcome.messages for outcome in outcomes)),
-                format_size_bytes(sum(outcome.compared_bytes for outcome in outcomes), 4),
-                str(sum(outcome.wrong_bytes for outcome in outcomes)),
+                "-" if goodput_bps is None else format_rate(goodput_bps),
+                format_count(sum(outcome.messages for outcome in outcomes)),
+                format_size(sum(outcome.compared_bytes for outcome in outcomes)),
+                format_count(sum(outcome.wrong_bytes for outcome in outcomes)),
             )
         )
     lines += _collective_lines(result.collectives)
@@ -123,10 +131,10 @@ def job_figures(job: Job) -> tuple[tuple[str, str], ...]:
     if pace is None:
         return ((f"{job.word}s/s", "-"), ("p50", "-"), ("p99", "-"), ("slowest rank", "-"))
     return (
-        (f"{job.word}s/s", f"{pace.per_second:.3g}"),
+        (f"{job.word}s/s", format_count(pace.per_second)),
         ("p50", format_times(pace.p50_ns)),
         ("p99", format_times(pace.p99_ns)),
-        ("slowest rank", f"{pace.slowest_rank}, last in {pace.slowest_share:.0%}"),
+        ("slowest rank", f"{pace.slowest_rank}, last in {format_share(pace.slowest_share)}"),
     )
 
 
@@ -153,9 +161,9 @@ def _collective_lines(collectives: Mapping[str, CollectiveResult]) -> list[str]:
         figures = ["-"] * 3
         if times is not None:
             shown = (times.p50_ns, times.p99_ns, times.max_ns)
-            figures = [format_duration_ns(round(value), 4) for value in shown]
-        busbw = format_rate_bps(round(found.bus_bytes_per_s * 8), 4)
-        lines.append(_row(name, kind, str(times.count if times else 0), busbw, *figures))
+            figures = [format_time(value) for value in shown]
+        busbw = format_rate(found.bus_bytes_per_s * 8)
+        lines.append(_row(name, kind, format_count(times.count if times else 0), busbw, *figures))
     return lines
 
 

@@ -1,7 +1,6 @@
 """The tables of a report as HTML text. Pure. Everything that came from outside is escaped."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Final
 
@@ -10,14 +9,14 @@ from testbed.metrics.histogram import Histogram, merge
 from testbed.metrics.series import summarize
 from testbed.scenario.measure.recording import NotMeasured
 from testbed.scenario.measure.recovery import Phase, Recovery
-from testbed.scenario.report.axis import format_count, format_rate, format_time
+from testbed.scenario.report.html_table import number_cell, table, text_cell
 from testbed.scenario.report.result import RunResult
-from testbed.scenario.report.result_text import describe_clock_step, format_phase
+from testbed.scenario.report.result_text import RECOVERY_COLUMNS, describe_clock_step, format_phase
 from testbed.scenario.spec.timeline import format_instant
+from testbed.shown import format_count, format_rate, format_share, format_size, format_time
 from testbed.topology.ev import decode_ev
 from testbed.topology.port_selection import other_rates
 from testbed.topology.resolve import resolve_topology
-from testbed.units import format_duration_ns, format_rate_bps, format_size_bytes
 
 _LINKS_SHOWN_MAX: Final = 6
 _FLOWS_OPEN_MAX: Final = 16
@@ -52,31 +51,18 @@ def tiles(result: RunResult) -> str:
         if rtt is not None:
             entries.append(("RTT p50", format_time(rtt.p50_ns)))
             entries.append(("RTT p99.9", format_time(rtt.p999_ns)))
-        entries.append(("Messages", format_count(sum(host.messages for host in whole.hosts.values()))))
-        sent_again = sum(host.retransmits for host in whole.hosts.values())
-        entries.append(("Packets sent again", format_count(sent_again)))
+        retransmits = sum(host.retransmits for host in whole.hosts.values())
+        entries.append(("Retransmits", format_count(retransmits)))
     outcomes = result.recording.outcomes
     if outcomes:
+        entries.append(("Messages", format_count(sum(outcome.messages for outcome in outcomes))))
         compared = sum(outcome.compared_bytes for outcome in outcomes)
         wrong = sum(outcome.wrong_bytes for outcome in outcomes)
-        entries.append((f"Wrong bytes in {format_size_bytes(compared, 3)}", str(wrong)))
+        entries.append((f"Wrong bytes in {format_size(compared)}", format_count(wrong)))
     body = "".join(
         f'<div class="tile"><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>' for name, value in entries
     )
     return f'<dl class="tiles">{body}</dl>' if entries else ""
-
-
-def expectation_table(result: RunResult) -> str:
-    """Each expectation, whether it held, and why."""
-    rows = [
-        (
-            _cell("\u2713 held", "mark good") if outcome.has_passed else _cell("\u2717 not", "mark bad"),
-            f"<td><code>{escape(outcome.text)}</code></td>",
-            _cell(outcome.reason),
-        )
-        for outcome in result.verdict.outcomes
-    ]
-    return _table(("", "expectation", "what was measured"), rows)
 
 
 def fault_table(result: RunResult) -> str:
@@ -88,15 +74,11 @@ def fault_table(result: RunResult) -> str:
     header = (
         "fault",
         "links",
-        "acted",
+        "active",
         "#times",
-        "#packets lost",
-        "#EVs left",
-        "#detect",
-        "#avoid",
-        "#restore",
+        *(f"#{name}" for name in RECOVERY_COLUMNS),
     )
-    return _table(header, rows)
+    return table(header, rows)
 
 
 def _fault_row(result: RunResult, fault: ScheduledFault, recovery: Recovery) -> tuple[str, ...]:
@@ -110,18 +92,18 @@ def _fault_row(result: RunResult, fault: ScheduledFault, recovery: Recovery) -> 
     what = f"<small>{escape(fault.kind + detail + way)}</small>"
     try:
         span = recording.fault_span(fault.fault_id)
-        acted = (
+        active = (
             " to ".join(_seconds(recording.relative_ns(edge)) for edge in (span.start_ns, span.end_ns)) + " s"
         )
     except NotMeasured:
-        acted = "never"
+        active = "never"
     return (
         f'<td class="when"><strong>{escape(fault.fault_id)}</strong>{what}</td>',
         f"<td>{links}</td>",
-        _cell(acted, "when"),
-        _number(str(recovery.occurrence_count)),
-        _number(str(recovery.lost_packets)),
-        _number(str(recovery.left_evs)),
+        text_cell(active, "when"),
+        number_cell(format_count(recovery.occurrence_count)),
+        number_cell(format_count(recovery.lost_packets)),
+        number_cell(format_count(recovery.left_evs)),
         *(_phase(phase) for phase in (recovery.detect, recovery.avoid, recovery.restore)),
     )
 
@@ -145,17 +127,21 @@ def plane_table(result: RunResult) -> str:
     ]
     rows.append(_plane_row("all planes", sent_bytes, sent_bytes, merge(whole.packet_rtt)))
     header = ("", "#sent", "#share", "#RTTs", "#RTT p50", "#p90", "#p99", "#p99.9", "#max")
-    return _table(header, rows)
+    return table(header, rows)
 
 
 def _plane_row(name: str, sent: int, all_sent: int, rtt: Histogram) -> tuple[str, ...]:
-    share = f"{sent / all_sent:.1%}" if all_sent else _DASH
-    cells = (_cell(name), _number(format_size_bytes(sent, 3)), _number(share))
+    share = format_share(sent / all_sent) if all_sent else _DASH
+    cells = (text_cell(name), number_cell(format_size(sent)), number_cell(share))
     latency = summarize(rtt)
     if latency is None:
-        return (*cells, _number("0"), *(_number(_DASH) for _ in range(5)))
+        return (*cells, number_cell("0"), *(number_cell(_DASH) for _ in range(5)))
     times = (latency.p50_ns, latency.p90_ns, latency.p99_ns, latency.p999_ns, latency.max_ns)
-    return (*cells, _number(f"{latency.count:,}"), *(_number(format_time(time_ns)) for time_ns in times))
+    return (
+        *cells,
+        number_cell(format_count(latency.count)),
+        *(number_cell(format_time(time_ns)) for time_ns in times),
+    )
 
 
 def transition_table(result: RunResult) -> str:
@@ -171,13 +157,13 @@ def transition_table(result: RunResult) -> str:
         counts = [counted[before, after, reason, plane] for plane in planes]
         rows.append(
             (
-                _cell(f"{before.name} \u2192 {after.name}"),
-                _cell(reason),
-                *(_number(f"{count:,}" if count else _DASH) for count in counts),
-                _number(f"{sum(counts):,}"),
+                text_cell(f"{before.name} \u2192 {after.name}"),
+                text_cell(reason),
+                *(number_cell(format_count(count) if count else _DASH) for count in counts),
+                number_cell(format_count(sum(counts))),
             )
         )
-    return _table(("change", "reason", *(f"#plane {plane}" for plane in planes), "#all"), rows)
+    return table(("change", "reason", *(f"#plane {plane}" for plane in planes), "#all"), rows)
 
 
 def collective_table(result: RunResult) -> str:
@@ -188,19 +174,19 @@ def collective_table(result: RunResult) -> str:
         cells = [_DASH] * 4
         if times is not None:
             shown = (times.p50_ns, times.p99_ns, times.p999_ns, times.max_ns)
-            cells = [format_duration_ns(round(time_ns), 4) for time_ns in shown]
+            cells = [format_time(time_ns) for time_ns in shown]
         rows.append(
             (
-                _cell(name),
-                _cell(f"{found.collective.kind}{', whole steps' if found.step else ''}"),
-                _number(f"{times.count if times else 0:,}"),
-                _number(format_rate(found.bus_bytes_per_s * 8)),
-                *map(_number, cells),
-                _number(str(found.wrong_bytes)),
+                text_cell(name),
+                text_cell(f"{found.collective.kind}{', whole steps' if found.step else ''}"),
+                number_cell(format_count(times.count if times else 0)),
+                number_cell(format_rate(found.bus_bytes_per_s * 8)),
+                *map(number_cell, cells),
+                number_cell(format_count(found.wrong_bytes)),
             )
         )
     header = ("", "kind", "#operations", "#busbw", "#p50", "#p99", "#p99.9", "#max", "#wrong bytes")
-    return _table(header, rows)
+    return table(header, rows)
 
 
 def flow_table(result: RunResult) -> str:
@@ -211,36 +197,37 @@ def flow_table(result: RunResult) -> str:
         goodput = format_rate(outcome.payload_bytes * 8e9 / length_ns) if length_ns > 0 else _DASH
         rows.append(
             (
-                _cell(outcome.flow.workload),
-                _cell(f"{outcome.flow.source} \u2192 {outcome.flow.target}"),
-                _number(str(outcome.qpn)),
-                _number(f"{outcome.messages:,}"),
-                _number(goodput),
-                _number(format_size_bytes(outcome.compared_bytes, 3)),
-                _number(str(outcome.wrong_bytes)),
-                _cell(outcome.error or "ok", "bad" if outcome.error else ""),
+                text_cell(outcome.flow.workload),
+                text_cell(f"{outcome.flow.source} \u2192 {outcome.flow.target}"),
+                number_cell(str(outcome.qpn)),
+                number_cell(format_count(outcome.messages)),
+                number_cell(goodput),
+                number_cell(format_size(outcome.compared_bytes)),
+                number_cell(format_count(outcome.wrong_bytes)),
+                text_cell(outcome.error or "ok", "bad" if outcome.error else ""),
             )
         )
-    table = _table(
-        ("workload", "flow", "#QP", "#messages", "#goodput", "#compared", "#wrong bytes", "ended"), rows
+    flows = table(
+        ("workload", "flow", "#QP", "#messages", "#goodput, whole run", "#compared", "#wrong bytes", "ended"),
+        rows,
     )
     if len(rows) <= _FLOWS_OPEN_MAX:
-        return table
-    return f"<details><summary>{len(rows)} flows</summary>{table}</details>"
+        return flows
+    return f"<details><summary>{len(rows)} flows</summary>{flows}</details>"
 
 
 def fidelity_table(result: RunResult) -> str:
     """What the machine did during the run, against the limits beyond which it is not to be trusted."""
     rows = [
         (
-            _cell("\u2713", "mark good") if finding.reason is None else _cell("\u2717", "mark bad"),
-            _cell(finding.what),
-            _cell(finding.measured),
-            _cell(finding.limit),
+            text_cell("\u2713", "mark good") if finding.reason is None else text_cell("\u2717", "mark bad"),
+            text_cell(finding.what),
+            text_cell(finding.measured),
+            text_cell(finding.limit),
         )
         for finding in result.fidelity
     ]
-    return _table(("", "what", "measured", "limit"), rows)
+    return table(("", "what", "measured", "limit"), rows)
 
 
 def provenance_table(result: RunResult) -> str:
@@ -250,7 +237,7 @@ def provenance_table(result: RunResult) -> str:
     rate = (
         "unshaped"
         if spec.port_rate is None
-        else f"{format_rate_bps(spec.port_rate)} ports{other_rates(resolve_topology(spec))}"
+        else f"{format_rate(spec.port_rate)} ports{other_rates(resolve_topology(spec))}"
     )
     recording = result.recording
     zero_ns = recording.zero_ns
@@ -267,7 +254,7 @@ def provenance_table(result: RunResult) -> str:
         *(
             (
                 f"Workload {workload.name}",
-                f"{workload.kind}, messages of {format_size_bytes(workload.size_bytes)}, "
+                f"{workload.kind}, messages of {format_size(workload.size_bytes)}, "
                 f"{len(workload.flows)} QPs, {workload.depth} outstanding each",
             )
             for workload in plan.workloads
@@ -275,42 +262,17 @@ def provenance_table(result: RunResult) -> str:
         ("Lab", f"{made.lab}, runtime {made.runtime}"),
         (
             "Machine",
-            f"{made.cpu} ({made.architecture}), {made.cpu_count} CPUs, "
-            f"{format_size_bytes(made.memory_bytes, 3)}",
+            f"{made.cpu} ({made.architecture}), {made.cpu_count} CPUs, {format_size(made.memory_bytes)}",
         ),
         ("Kernel", made.kernel),
         ("Versions", f"mrc-testbed {made.mrc_testbed}, Python {made.python}"),
         ("Time 0", "-" if zero_ns is None else f"end of warm-up, CLOCK_MONOTONIC {format_instant(zero_ns)}"),
         *([("Clock", describe_clock_step(result.clock_step_ns))] if result.clock_step_ns else []),
-        ("Latest reading or action", f"{format_duration_ns(recording.latest_ns, 3)} after it was due"),
+        ("Latest reading or action", f"{format_time(recording.latest_ns)} after it was due"),
     )
-    rows = [(f"<th scope='row'>{escape(name)}</th>", _cell(value)) for name, value in entries]
-    return _table((), rows)
+    rows = [(f"<th scope='row'>{escape(name)}</th>", text_cell(value)) for name, value in entries]
+    return table((), rows)
 
 
 def _seconds(time_ns: int) -> str:
     return f"{time_ns / 1e9:.3f}"
-
-
-def _cell(text: str, style: str = "") -> str:
-    attribute = f' class="{style}"' if style else ""
-    return f"<td{attribute}>{escape(text)}</td>"
-
-
-def _number(text: str) -> str:
-    return f'<td class="number">{escape(text)}</td>'
-
-
-def _table(header: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
-    """A table; a `#` before the name of a column sets it to the right."""
-    body = "\n".join(f"<tr>{''.join(row)}</tr>" for row in rows)
-    if not body:
-        return ""
-    head = "".join(_heading(name) for name in header)
-    heading = f"<thead><tr>{head}</tr></thead>" if header else ""
-    return f'<div class="scroll"><table>{heading}<tbody>\n{body}\n</tbody></table></div>'
-
-
-def _heading(name: str) -> str:
-    style = ' class="number"' if name.startswith("#") else ""
-    return f'<th scope="col"{style}>{escape(name.removeprefix("#"))}</th>'

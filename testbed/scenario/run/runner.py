@@ -24,6 +24,7 @@ from testbed.scenario.spec.timeline import (
     StopWorkload,
     build_timeline,
 )
+from testbed.shown import format_time
 from testbed.topology.resolve import resolve_topology
 from testbed.units import format_duration_ns
 
@@ -185,7 +186,7 @@ class Runner:
         last_ns = max(self.recording.workload_ends.values(), default=self.recording.start_ns)
         return (
             f"fault {action.fault.fault_id} was due at {format_duration_ns(action.at_ns)}, but all "
-            f"workloads had finished by {format_duration_ns(self.recording.relative_ns(last_ns), 4)}; "
+            f"workloads had finished by {format_time(self.recording.relative_ns(last_ns))}; "
             "give more iterations, or a duration"
         )
 

@@ -49,6 +49,7 @@ class QuantityKind:
         has_windows: whether `before`, `during` and `after` a fault make sense.
         needs_argument: whether the argument may not be left out.
         better: which of two values is the better one; None where that depends on what is shown.
+        unit: of a count that is one per second.
     """
 
     name: str
@@ -58,6 +59,7 @@ class QuantityKind:
     has_windows: bool = True
     needs_argument: bool = True
     better: Better | None = None
+    unit: Literal["", "steps/s"] = ""
 
     @property
     def argument_help(self) -> str:
@@ -135,6 +137,7 @@ QUANTITIES: Final = (
         "Training steps, or collectives, per second of the window; one that lies in it by half counts half.",
         argument="collective",
         better="more",
+        unit="steps/s",
     ),
     QuantityKind(
         "operations",

@@ -5,9 +5,10 @@ from typing import Literal
 
 from testbed.faults.fault import ScheduledFault
 from testbed.scenario.spec.plan import Plan, PlannedWorkload
+from testbed.shown import format_rate
 from testbed.topology.port_selection import other_rates
 from testbed.topology.resolve import resolve_topology
-from testbed.units import format_duration_ns, format_rate_bps, format_size_bytes
+from testbed.units import format_duration_ns, format_size_bytes
 
 _LINKS_SHOWN_MAX = 4
 
@@ -88,7 +89,7 @@ def format_plan(plan: Plan) -> str:
     rate = (
         "unshaped"
         if plan.topology.port_rate is None
-        else format_rate_bps(plan.topology.port_rate) + other_rates(clos)
+        else format_rate(plan.topology.port_rate) + other_rates(clos)
     )
     end = "the workloads' last iteration" if plan.end_ns is None else format_duration_ns(plan.end_ns)
     lines = [

@@ -122,7 +122,7 @@ def test_write_bw_has_the_columns_of_perftest(command: Command) -> None:
     ]
     assert row.split()[:2] == ["4096", "200"]
     assert row.split()[-1] == "0"
-    assert "all right" in text
+    assert "verified, no mismatch" in text
 
 
 def test_write_bw_as_json(command: Command) -> None:

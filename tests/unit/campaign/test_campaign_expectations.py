@@ -116,7 +116,7 @@ def test_any_text_is_read_or_refused(text):
 def test_medians_are_what_an_expectation_without_a_quota_is_of(planned):
     assert outcome("goodput(main) >= 100Mbit", values(planned, 1, 100, 101))[0] == "held"
     said = outcome("goodput(main) >= 100Mbit", values(planned, 1, 99, 101))
-    assert said == ("failed", "goodput(main) was 99Mbit, at least 100Mbit was expected")
+    assert said == ("failed", "goodput(main) was 99 Mbit/s, at least 100 Mbit/s was expected")
 
 
 def test_a_percentile_is_that_of_all_times_together(planned):
@@ -131,7 +131,7 @@ def test_all_seeds_are_all_of_them(planned):
     assert outcome(text, values(planned, 100, 120, 140))[0] == "held"
     said = outcome(text, values(planned, 100, 99, 140))
     assert said[0] == "failed"
-    assert said[1].startswith("held in 2 of 3 runs; seed 2: goodput(main) was 99Mbit")
+    assert said[1].startswith("held in 2 of 3 runs; seed 2: goodput(main) was 99 Mbit/s")
 
 
 def test_a_run_that_does_not_count_leaves_all_seeds_open_unless_one_failed(planned):

@@ -7,11 +7,12 @@ import pytest
 
 from testbed.campaign.cell import Cell, CellFigure
 from testbed.campaign.cell_comparison import compare_cells
-from testbed.campaign.cell_page import Comparisons, build_cells_section
+from testbed.campaign.cell_page import Comparisons, cell_sections
 from testbed.campaign.execution import execute_campaign
 from testbed.campaign.folder import CampaignFolder
 from testbed.campaign.plan import plan_campaign
 from testbed.metrics.histogram import Histogram
+from testbed.scenario.report.outline import draw_sections
 from testbed.scenario.spec.quantity import Dimension
 
 KEY = "transport.window"
@@ -29,7 +30,7 @@ def cell(window, goodput, scenario="flap", **figures):
 
 
 def section(*cells, baseline=BASELINE, varied=(KEY,)):
-    return build_cells_section(Comparisons(cells, baseline, compare_cells(cells, baseline)), varied)
+    return draw_sections(cell_sections(Comparisons(cells, baseline, compare_cells(cells, baseline)), varied))
 
 
 def drawings(html):
@@ -101,8 +102,10 @@ def test_times_are_listed_by_cell():
     kept = {"times(packet_rtt)": Histogram.of_times([10] * 99 + [40]), "times(none)": Histogram()}
     timed = Cell("flap", {KEY: "16"}, {"passed": 2}, is_exact=False, figures={}, times=kept)
     html = section(timed, cell("32", [1e8, 2e8]))
-    assert '<td>times(packet_rtt)</td><td class="number">100</td>' in html
-    assert '<td class="number">40ns</td></tr>' in html
+    assert (
+        '<td data-label="times">times(packet_rtt)</td><td data-label="count" class="number">100</td>' in html
+    )
+    assert 'class="number">40 ns</td></tr>' in html
     assert "times(none)" not in html
 
 

@@ -1,6 +1,7 @@
 """Scenarios with variants: what is run, what is compared, where it is shown."""
 
 import json
+import re
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -9,7 +10,11 @@ from testbed.campaign.execution import execute_campaign
 from testbed.campaign.folder import CampaignFolder, find_campaign
 from testbed.campaign.markdown import put_into
 from testbed.campaign.plan import plan_campaign, plan_variants
+from testbed.campaign.side_by_side import VariantRun
 from testbed.campaign.summary import summarize_campaign
+from testbed.campaign.variant_chart import in_order
+from testbed.campaign.variant_factor import factor_sentence
+from testbed.campaign.variant_time import time_chart
 from testbed.errors import UsageError
 from testbed.scenario.spec.load import load_scenario
 
@@ -110,13 +115,85 @@ def test_one_page_and_one_figure_show_all_variants(scenario, stage):
     page = (folder.path / "report.html").read_text()
     row = summarize_campaign(folder).rows[0]
     for run in row.variants:
-        assert f'href="{run.folder}/report.html">{run.name}</a>' in page
+        assert f'href="#run-{run.name}">{run.name}</a>' in page
+        assert f'id="run-{run.name}"' in page
+        assert f'id="{run.name}-time"' in page
         assert (folder.path / run.folder / "report.html").is_file()
     drawn = (folder.path / row.page.replace(".html", ".svg")).read_text()
     figure = ET.fromstring(drawn)  # noqa: S314 - we wrote it
     texts = "".join(figure.itertext())
     assert "goodput(main)" in texts
-    assert "4KiB" in texts
+    assert "4 KiB" in texts
+
+
+def test_the_page_can_be_mailed_alone(scenario, stage):
+    folder = carried_out(scenario, stage)
+    page = (folder.path / "report.html").read_text()
+    anchors = re.findall(r' id="([^"]*)"', page)
+    assert len(anchors) == len(set(anchors))
+    links = re.findall(r' href="([^"]*)"', page)
+    assert {"#time", "#compared", "#reports"} <= set(links)
+    assert {link.removeprefix("#") for link in links} <= set(anchors)
+    assert page.count("Four are faster.") == 1
+    assert page.count("<h1>sides</h1>") == 1
+
+
+def test_all_variants_share_a_chart_over_time(scenario, stage):
+    folder = carried_out(scenario, stage)
+    chart = time_chart(folder, folder.wanted)
+    assert chart is not None
+    assert [curve.name for curve in chart.curves] == ["two-4KiB", "two-64KiB", "four-4KiB", "four-64KiB"]
+    assert all(value is not None for curve in chart.curves for _, value in curve.points)
+
+
+def test_a_report_that_is_too_large_to_be_mailed_stays_in_its_folder(scenario, stage, monkeypatch):
+    monkeypatch.setattr("testbed.campaign.variant_page._REPORTS_MAX_BYTES", 1000)
+    page = (carried_out(scenario, stage).path / "report.html").read_text()
+    assert "two-4KiB" in page
+    assert 'id="run-' not in page
+    assert 'href="#run-' not in page
+
+
+@pytest.mark.parametrize(
+    ("quantity", "values", "sentence"),
+    [
+        (
+            "job_throughput(job) during cut",
+            (2.9, 0.21),
+            "mrc kept 2.9 steps/s, roce 0.21 steps/s: 13.8 times (job_throughput(job) during cut)",
+        ),
+        (
+            "p99(packet_rtt) during cut",
+            (8e6, 2e6),
+            "roce took 2 ms, mrc 8 ms: 4 times (p99(packet_rtt) during cut)",
+        ),
+        ("goodput(main)", (1e6, 0.0), "mrc kept 1 Mbit/s, roce 0 (goodput(main))"),
+        ("goodput(main)", (1e6, 1.01e6), "goodput(main) is the same in all 2 variants, within 5 %"),
+        ("goodput(main)", (1e6, None), ""),
+        ("assumed_bad", (1, 2), ""),
+    ],
+)
+def test_the_factor_is_said_in_a_sentence(quantity, values, sentence):
+    runs = [
+        VariantRun(name, {"kind": name}, "passed", "", None, (), {quantity: {"value": value}})
+        for name, value in zip(("mrc", "roce"), values, strict=True)
+    ]
+    assert factor_sentence([quantity], runs) == sentence
+
+
+def test_what_happened_during_a_fault_counts_more_than_before():
+    names = ["goodput(main) during cut", "messages", "goodput(main) before cut", "messages before cut"]
+    ordered = in_order(names)
+    assert ordered == (
+        "goodput(main) before cut", "goodput(main) during cut", "messages", "messages before cut"
+    )  # fmt: skip
+    measures = {name: {"value": 1.0 + ("during" in name)} for name in names}
+    others = {name: {"value": 1.0} for name in names}
+    runs = [
+        VariantRun("a", {"kind": "a"}, "passed", "", None, (), measures),
+        VariantRun("b", {"kind": "b"}, "passed", "", None, (), others),
+    ]
+    assert factor_sentence(ordered, runs).endswith("2 times (goodput(main) during cut)")
 
 
 def test_markdown_goes_into_another_file_between_two_lines(scenario, stage):

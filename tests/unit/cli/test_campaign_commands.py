@@ -1,6 +1,7 @@
 """campaign and compare where no lab is needed: plans, lists, two manifests side by side."""
 
 import json
+import re
 
 import pytest
 
@@ -113,10 +114,11 @@ def test_compare_puts_two_runs_side_by_side(mrc_testbed, tmp_path):
         (tmp_path / name / "manifest.json").write_text(json.dumps(found))
     finished = mrc_testbed("compare", str(tmp_path / "one"), str(tmp_path / "two"))
     assert finished.status == 0
-    rows = {line.rsplit(None, 3)[0]: line.split()[-3:] for line in finished.stdout.splitlines()[4:]}
-    assert rows["busbw(ring)"] == ["8Mbit", "4Mbit", "0.500"]
-    assert rows["busbw(ring) during f"] == ["4Mbit", "2Mbit", "0.500"]
-    assert rows["detect(f)"] == ["5ms", "-", "-"]
+    lines = [re.split(r"  +", line.strip()) for line in finished.stdout.splitlines()[4:]]
+    rows = {name: figures for name, *figures in lines}
+    assert rows["busbw(ring)"] == ["8 Mbit/s", "4 Mbit/s", "0.500"]
+    assert rows["busbw(ring) during f"] == ["4 Mbit/s", "2 Mbit/s", "0.500"]
+    assert rows["detect(f)"] == ["5 ms", "-", "-"]
     assert rows["lost(f)"] == ["7", "7", "1.000"]
 
 

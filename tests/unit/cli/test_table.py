@@ -19,16 +19,16 @@ def test_summary_says_sizes_and_theory() -> None:
         "uplinks per T0": "2 (1 to each T1)",
         "downlinks to uplinks of a T0": "4:2",
         "paths between two T0s": "8 (2 per plane)",
-        "one T0-T1 link is": "12.5% of the way out of a T0 row",
-        "one host link is": "25% of a host's capacity",
+        "one T0-T1 link is": "12.5 % of the way out of a T0 row",
+        "one host link is": "25 % of a host's capacity",
         "EVs of a QP": "128 (24 active + 8 backup per plane)",
         "NIC memory": "16MiB",
         "path MTU": "2KiB",
-        "port rate": "100Mbit",
-        "link delay": "5us",
-        "buffer per port": "137KiB for data",
-        "T0-T1 links": "mark above 6.84KiB, all above 27.4KiB; trim above 34.2KiB",
-        "idle RTT in theory": "790.1us",
+        "port rate": "100 Mbit/s",
+        "link delay": "5 µs",
+        "buffer per port": "137 KiB for data",
+        "T0-T1 links": "mark above 6.84 KiB, all above 27.4 KiB; trim above 34.2 KiB",
+        "idle RTT in theory": "790 µs",
     }
 
 

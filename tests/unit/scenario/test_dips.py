@@ -84,7 +84,7 @@ def test_a_run_that_ended_before_a_window_fails_what_is_said_of_it() -> None:
     made.readings = made.readings[:7]
     found = outcome("goodput(main) from 500ms to 900ms > 0bit", made)
     assert not found.has_passed
-    assert "the run was over at 600ms" in found.reason
+    assert "the run was over at 600 ms" in found.reason
 
 
 def test_a_window_of_times_is_written_as_it_was_read() -> None:

@@ -87,21 +87,21 @@ def test_percentiles_come_from_the_times_of_the_window() -> None:
 def test_reason_of_a_comparison_with_a_number() -> None:
     held = outcome("detect(f) < 5ms")
     assert held.has_passed
-    assert held.reason == "detect(f) was 2ms, less than 5ms was expected"
+    assert held.reason == "detect(f) was 2 ms, less than 5 ms was expected"
 
 
 def test_reason_of_a_failure_names_every_number() -> None:
     missed = outcome("goodput(main) during f >= 97% of goodput(main) before f")
     assert not missed.has_passed
     assert missed.reason == (
-        "goodput(main) during f was 144kbit, at least 155.2kbit was expected "
-        "(97% of goodput(main) before f; goodput(main) before f was 160kbit)"
+        "goodput(main) during f was 144 kbit/s, at least 155 kbit/s was expected "
+        "(97% of goodput(main) before f; goodput(main) before f was 160 kbit/s)"
     )
 
 
 def test_values_that_round_alike_are_shown_apart() -> None:
     missed = outcome("goodput(main) > 156.801kbit")
-    assert missed.reason == "goodput(main) was 156.8kbit, more than 156.801kbit was expected"
+    assert missed.reason == "goodput(main) was 156.8 kbit/s, more than 156.801 kbit/s was expected"
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ from testbed.errors import UsageError
 from testbed.metrics.series import HostCounts
 from testbed.scenario.execution import execute
 from testbed.scenario.measure.recording import Recording
-from testbed.scenario.report.axis import format_rate
 from testbed.scenario.report.chart import bar_chart, draw_figure, size_chart
 from testbed.scenario.report.figure import draw_run
 from testbed.scenario.spec.load import load_scenario
 from testbed.scenario.spec.plan import dump_plan, load_plan
 from testbed.scenario.spec.resolve import resolve
+from testbed.shown import format_rate
 from testbed.workloads.operation_record import OperationRecord
 
 TEXT = """\
@@ -98,7 +98,7 @@ def test_a_figure_over_time_shows_its_faults() -> None:
     assert texts(svg, "fault-id") == ["cut"]
     assert len(marks(svg, "path", "fault")) == 1
     assert len(marks(svg, "rect", "fault-bar")) == 1
-    assert "lost to faults from 30 /s to 30 /s" in (svg.get("aria-label") or "")
+    assert "dropped by faults from 30 /s to 30 /s" in (svg.get("aria-label") or "")
 
 
 def test_planes_have_a_curve_each_also_while_nothing_is_sent() -> None:
@@ -124,27 +124,29 @@ def test_every_flow_has_a_bar() -> None:
 
 def test_sizes_are_on_the_axis() -> None:
     svg = drawn("{kind: by-size, workloads: [flow, large]}")
-    assert {"64KiB", "1MiB"} <= set(texts(svg, "tick"))
+    assert {"64 KiB", "1 MiB"} <= set(texts(svg, "tick"))
     assert len(marks(svg, "circle", "dot")) == 2
 
 
 def test_charts_stand_one_above_the_other() -> None:
     svg = drawn("{kind: step-time}\n    - {kind: loss-rate}")
-    assert texts(svg, "title") == ["Step time", "Packets lost and sent again, per second"]
+    assert texts(svg, "title") == ["Step time", "Packets dropped and retransmitted"]
     height = float((svg.get("viewBox") or "").split()[-1])
     assert height > 500
 
 
 def test_other_numbers_than_those_of_one_run_can_be_drawn() -> None:
-    sizes = size_chart("by size", {"mrc": {65536: 1e6, 1048576: 2e6}, "rocev2": {65536: 5e5}}, format_rate)
-    bars = bar_chart("bars", {"mrc": {"a": 1.0, "b": 2.0}, "rocev2": {"b": 1.0}}, format_rate)
+    sizes = size_chart(
+        "by size", "goodput", {"mrc": {65536: 1e6, 1048576: 2e6}, "rocev2": {65536: 5e5}}, format_rate
+    )
+    bars = bar_chart("bars", "goodput", {"mrc": {"a": 1.0, "b": 2.0}, "rocev2": {"b": 1.0}}, format_rate)
     svg = ET.fromstring(draw_figure([sizes, bars], is_file=True))  # noqa: S314 - it is our own
     assert texts(svg, "name") == ["mrc", "rocev2", "mrc", "rocev2"]
     assert len(marks(svg, "rect", "bar")) == 3 + 2  # and the samples of the legend
 
 
 def test_names_cannot_become_markup() -> None:
-    chart = bar_chart("<b>&", {"<i>": {'"<u>': 1.0}}, format_rate)
+    chart = bar_chart("<b>&", "q", {"<i>": {'"<u>': 1.0}}, format_rate)
     svg = ET.fromstring(draw_figure([chart], is_file=True))  # noqa: S314 - it is our own
     assert texts(svg, "title") == ["<b>&"]
 

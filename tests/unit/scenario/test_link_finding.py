@@ -40,7 +40,9 @@ def test_link_that_is_found_at_once_and_never_wrongly() -> None:
     readings = [seen(0), seen(1300 * MS, LINK), seen(2 * S, LINK), seen(3 * S, LINK), seen(6 * S)]
     finding = measure_link_finding(made(readings, CHANGES))
     assert finding == LinkFinding(1.0, 1.0, {"f": Phase(300 * MS)})
-    assert format_link_finding(finding) == ("Link probes: precision 100.0%, recall 100.0%, localised f 300ms")
+    assert format_link_finding(finding) == (
+        "Link probes: precision 100 %, recall 100 %, time to localize f 300 ms"
+    )
 
 
 def test_suspicion_may_outlast_the_fault_by_its_window_but_not_for_ever() -> None:

@@ -13,24 +13,19 @@ from agents.abi import EvState
 from testbed.metrics.histogram import merge
 from testbed.scenario.execution import execute
 from testbed.scenario.measure.verdict import Ending, Status, decide
-from testbed.scenario.report.axis import (
-    Axis,
-    format_frequency,
-    format_rate,
-    format_seconds,
-    format_time,
-    linear_axis,
-    log_axis,
-)
+from testbed.scenario.report.axis import Axis, linear_axis, log_axis
 from testbed.scenario.report.distribution import build_distributions
+from testbed.scenario.report.expectation_table import JudgedExpectation, expectation_table
 from testbed.scenario.report.fabric import fabric_drawing
+from testbed.scenario.report.line_rate import line_rate
 from testbed.scenario.report.page import build_report
 from testbed.scenario.report.panel import POINTS_MAX, build_panels, shown_intervals
-from testbed.scenario.report.panel_drawing import Band, Frame, Panel, Series, draw_panel
+from testbed.scenario.report.panel_drawing import Band, Frame, Limit, Panel, Series, draw_panel
 from testbed.scenario.report.result import RunResult
 from testbed.scenario.report.table import transition_table
 from testbed.scenario.spec.load import load_scenario
 from testbed.scenario.spec.resolve import resolve
+from testbed.shown import format_rate
 
 VOID = {"meta", "br", "link", "img", "hr", "input"}
 PANELS = ["goodput", "rtt", "evs", "planes", "message", "losses", "senders"]
@@ -89,7 +84,11 @@ def test_every_panel_shades_every_occurrence_and_names_the_fault(result: RunResu
 def test_the_page_asks_nobody_for_anything(result: RunResult) -> None:
     text = build_report(result)
     page = Page(text)
-    assert not [tag for tag, attributes in page.tags if {"src", "href", "action"} & set(attributes)]
+    assert not [tag for tag, attributes in page.tags if {"src", "action"} & set(attributes)]
+    anchors = {attributes.get("id") for _, attributes in page.tags}
+    links = [attributes["href"] or "" for _, attributes in page.tags if "href" in attributes]
+    assert links
+    assert all(link.startswith("#") and link[1:] in anchors for link in links)
     assert "http" not in text.replace("http-equiv", "")
     assert "@import" not in text
     assert "url(" not in text
@@ -184,8 +183,7 @@ def test_every_expectation_stands_with_its_reason(result: RunResult) -> None:
     text = "".join(Page(build_report(result)).text)
     for outcome in result.verdict.outcomes:
         assert outcome.text in text
-        assert outcome.reason in text
-    assert text.count("\u2713 held") == 4
+    assert text.count("\u2713 pass") - text.count("\u2713 passed") == 4
 
 
 def test_names_from_outside_cannot_become_markup(result: RunResult) -> None:
@@ -238,32 +236,79 @@ def frame(*bands: Band) -> Frame:
 
 
 def test_a_gap_breaks_the_line() -> None:
-    panel = Panel("k", "t", "", "lines", (Series("s", "c0", [None, 5.0]),), format_rate)
+    panel = Panel("k", "t", "q", "", "lines", (Series("s", "c0", [None, 5.0]),), format_rate)
     path = re.search(r'class="line c0" d="([^"]*)"', draw_panel(panel, frame()))
     assert path is not None
-    assert path.group(1).startswith("M570.0,")
+    assert path.group(1).startswith("M574.0,")
     assert path.group(1).count("H") == 1
 
 
 def test_a_value_is_drawn_over_its_whole_interval() -> None:
-    panel = Panel("k", "t", "", "lines", (Series("s", "c0", [0.0, 10.0]),), format_rate)
+    panel = Panel("k", "t", "q", "", "lines", (Series("s", "c0", [0.0, 10.0]),), format_rate)
     path = re.search(r'class="line c0" d="([^"]*)"', draw_panel(panel, frame()))
     assert path is not None
-    assert path.group(1) == "M76.0,206.0H570.0V30.0H1064.0"
+    assert path.group(1) == "M84.0,206.0H574.0V30.0H1064.0"
 
 
 def test_areas_stack() -> None:
     series = (Series("low", "bad", [1.0, 1.0]), Series("high", "skip", [1.0, 1.0]))
-    panel = Panel("k", "t", "", "areas", series, format_rate)
-    drawn = re.findall(r'class="area (\w+)" d="M76.0,206V([0-9.]+)', draw_panel(panel, frame()))
+    panel = Panel("k", "t", "q", "", "areas", series, format_rate)
+    drawn = re.findall(r'class="area (\w+)" d="M84.0,206V([0-9.]+)', draw_panel(panel, frame()))
     assert drawn == [("skip", "30.0"), ("bad", "118.0")], (
         "the upper area is drawn first, the lower one over it"
     )
 
 
+@pytest.mark.parametrize(
+    ("columns", "silence"),
+    [
+        ([[0.0, 0.0]], "0 all the time"),
+        ([[None, None]], "nothing recorded"),
+        ([[1e6, 2e6], [1e6, 2.01e6]], "the 2 curves are the same, up to 2.01 Mbit/s"),
+        ([[1e6, 2e6], [1e6, 1e6]], ""),
+        ([[1e6, 2e6]], ""),
+    ],
+)
+def test_a_panel_without_anything_to_see_is_folded(columns: list[list[float | None]], silence: str) -> None:
+    series = tuple(Series(str(place), "c0", values) for place, values in enumerate(columns))
+    assert Panel("k", "t", "q", "", "lines", series, format_rate).silence == silence
+
+
+@pytest.mark.parametrize(("highest", "is_drawn"), [(6e6, True), (5e6, True), (4e6, False)])
+def test_the_line_rate_is_drawn_where_values_come_near(highest: float, is_drawn: bool) -> None:
+    limit = Limit("line rate", 10e6)
+    panel = Panel("k", "t", "q", "", "lines", (Series("s", "c0", [0.0, highest]),), format_rate, limit=limit)
+    drawn = draw_panel(panel, frame())
+    assert ("line rate" in drawn) is is_drawn
+    assert "q (Mbit/s)" in drawn
+
+
+def test_the_line_rate_is_what_the_ports_of_the_senders_can_send() -> None:
+    spec = resolve(load_scenario(FLAP)).topology.model_copy(update={"port_rate": 10_000_000})
+    assert line_rate(spec, ["h0", "h1"]) == Limit("line rate", 2 * spec.planes * 10e6)
+    assert line_rate(spec, ["h0", "h1"], plane=0) == Limit("line rate", 2 * 10e6)
+    assert line_rate(spec.model_copy(update={"port_rate": None}), ["h0"]) is None
+
+
+def test_an_expectation_is_a_bar_with_its_limit() -> None:
+    found = {
+        "text": "goodput(main) >= 90% of goodput(main) before f", "passed": False, "reason": "why",
+        "dimension": "rate", "left": 45e6, "right": 90e6, "measured": {"goodput(main) before f": 100e6},
+    }  # fmt: skip
+    page = Page(expectation_table([JudgedExpectation.load(found, "mrc")]))
+    text = " ".join(page.text)
+    assert "FAIL" in text
+    assert "45 Mbit/s" in text
+    assert "\u2265 90 Mbit/s" in text
+    assert "goodput(main) before f: 100 Mbit/s" in text
+    widths = [float(a["width"] or 0) for tag, a in page.tags if tag == "rect"]
+    assert widths == [180.0, 90.0]
+    assert [a["d"] for tag, a in page.tags if a.get("class") == "limit"] == ["M180.0,1v20"]
+
+
 def test_labels_of_neighbouring_faults_do_not_collide() -> None:
     bands = [Band(f"fault-{index}", index, index + 1.0, ((index, index + 1.0),)) for index in (10, 12)]
-    panel = Panel("k", "t", "", "lines", (Series("s", "c0", [1.0, 1.0]),), format_rate)
+    panel = Panel("k", "t", "q", "", "lines", (Series("s", "c0", [1.0, 1.0]),), format_rate)
     heights = re.findall(r'class="fault-id" x="[0-9.]+" y="(\d+)"', draw_panel(panel, frame(*bands)))
     assert len(set(heights)) == 2
 
@@ -292,21 +337,3 @@ def test_log_ticks_enclose_the_values(low: float, high: float) -> None:
     assert len(axis.ticks) >= 2
     positions = [axis.position(tick, 0, 1) for tick in axis.ticks]
     assert positions == sorted(positions)
-
-
-@pytest.mark.parametrize(
-    ("formatted", "text"),
-    [
-        (format_rate(3.912e9), "3.91 Gbit/s"),
-        (format_rate(0), "0"),
-        (format_time(31_200), "31.2 \u00b5s"),
-        (format_time(999_960), "1000 \u00b5s"),
-        (format_time(0.4), "0.4 ns"),
-        (format_seconds(2.5e9), "2.5 s"),
-        (format_seconds(0), "0 s"),
-        (format_frequency(12_345), "12.3 k/s"),
-        (format_frequency(0), "0"),
-    ],
-)
-def test_values_are_short(formatted: str, text: str) -> None:
-    assert formatted == text

@@ -73,7 +73,7 @@ def test_every_operation_has_a_line_on_the_axis_of_the_run(finished: FinishedRun
 def test_the_summary_has_a_table_of_collectives(finished: FinishedRun) -> None:
     summary = (finished.folder / "summary.md").read_text()
     [row] = [line for line in summary.splitlines() if line.startswith("| job | all-reduce")]
-    assert row.endswith("| 314.6Mbit | 100ms | 100ms | 100ms |")
+    assert row.endswith("| 315 Mbit/s | 100 ms | 100 ms | 100 ms |")
 
 
 def test_a_run_without_collectives_has_no_file_of_operations(tmp_path: Path) -> None:

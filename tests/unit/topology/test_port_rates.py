@@ -136,7 +136,7 @@ def test_a_machine_is_asked_for_what_slow_ports_let_through() -> None:
 def test_inspect_shows_the_rate_of_each_port() -> None:
     fabric = clos(SLOW_T1, SLOW_LINK)
     rows = {row[0]: row[1] for row in table.summary_table(fabric).rows}
-    assert rows["port rate"] == "100Mbit, but 10Mbit to 25Mbit at 18 ports"
+    assert rows["port rate"] == "100 Mbit/s, but 10 Mbit/s to 25 Mbit/s at 18 ports"
     ports = table.port_table(fabric, fabric.node("h0")).records()
     assert [port["rate_bps"] for port in ports] == [100 * MBIT, 100 * MBIT, 10 * MBIT, 100 * MBIT]
     unshaped = Clos(TopologySpec())

@@ -2,11 +2,11 @@
 
 import pytest
 
+from testbed.shown import format_times
 from testbed.workloads.job import (
     SETTLED,
     Episode,
     Step,
-    format_times,
     headline,
     measure_impact,
     measure_pace,

@@ -1,10 +1,11 @@
 // Moves one time cursor through all panels and shows the values under it in the legends: by pointer, or by
 // the arrow keys, Home, End and Escape on a panel that has the focus. Prints with everything unfolded.
 "use strict";
-(() => {
-  const frame = JSON.parse(document.getElementById("frame").textContent);
-  const panels = [...document.querySelectorAll("svg.panel:not(.plain)")];
-  const outputs = [...document.querySelectorAll("output[data-panel]")];
+// The report of one run, of which a page may have several.
+const walk = (run) => {
+  const frame = JSON.parse(run.querySelector("script.frame").textContent);
+  const panels = [...run.querySelectorAll("svg.panel:not(.plain)")];
+  const outputs = [...run.querySelectorAll("output[data-panel]")];
   const intervalCount = frame.edges.length - 1;
 
   // Index of the interval that holds a time; edges ascend.
@@ -17,12 +18,14 @@
     return low;
   };
 
-  // As the page writes values elsewhere: three digits in the largest unit that the value reaches.
+  // As testbed.shown writes values: three digits in the largest unit that the value reaches, once rounded.
   const written = (value, units) => {
     if (value === null) return "-";
     if (value === 0) return "0";
-    const [factor, name] = units.findLast(([least]) => Math.abs(value) >= least) ?? units[0];
-    return `${Number((value / factor).toPrecision(3))} ${name}`.trim();
+    const [factor, name] = units.findLast(([least]) => Math.abs(value) >= 0.9995 * least) ?? units[0];
+    const number = value / factor;
+    const text = Math.abs(number) < 999.5 ? Number(number.toPrecision(3)) : Math.round(number).toLocaleString("en");
+    return `${text} ${name}`.trim();
   };
 
   let shown = null; // index of the interval under the cursor
@@ -82,7 +85,9 @@
     });
   }
 
-  addEventListener("beforeprint", () => {
-    for (const folded of document.querySelectorAll("details")) folded.open = true;
-  });
-})();
+};
+
+for (const run of document.querySelectorAll("article.run:has(script.frame)")) walk(run);
+addEventListener("beforeprint", () => {
+  for (const folded of document.querySelectorAll("details")) folded.open = true;
+});

@@ -1,0 +1,29 @@
+"""The line rate of hosts, as a limit for drawings of rates. Pure."""
+
+from collections.abc import Collection
+
+from testbed.scenario.report.panel_drawing import Limit
+from testbed.topology.port_selection import port_rates_bps
+from testbed.topology.resolve import resolve_topology
+from testbed.topology.spec import TopologySpec
+
+
+def line_rate(spec: TopologySpec, hosts: Collection[str], plane: int | None = None) -> Limit | None:
+    """What the NICs of *hosts* can send together; None where ports have no rate.
+
+    Args:
+        spec: of the fabric.
+        hosts: names.
+        plane: counts alone; None: all of them.
+    """
+    clos = resolve_topology(spec)
+    rates_bps = port_rates_bps(clos)
+    ports = [
+        port
+        for host in clos.hosts()
+        if host.name in hosts
+        for port in clos.ports_of(host)
+        if plane in (None, port.plane)
+    ]
+    total_bps = sum(rates_bps[port.id] for port in ports)
+    return Limit("line rate", float(total_bps)) if total_bps else None
