@@ -133,7 +133,14 @@ def _trouble() -> list[AnyPanel]:
             "Alerts",
             "Alert rules that hold now; they come with the stack and are in dashboards/rules.",
             'ALERTS{alertstate="firing",lab=~"$lab|"}',
-            {"alertname": "Alert", "severity": "Severity", "plane": "Plane"},
+            {
+                "alertname": "Alert",
+                "severity": "Severity",
+                "plane": "Plane",
+                "switch": "Switch",
+                "link": "Link",
+                "workload": "Job",
+            },
             value=("Holds", "short"),
         ),
         time_series(

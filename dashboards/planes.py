@@ -49,8 +49,15 @@ def _state() -> list[AnyPanel]:
             "Which hosts are concerned: all of a T0 for a broken uplink, one for a broken NIC port.",
             "short",
             [(f'sum by (node) (mrc_ev_state{{{PLANE_NODE},state!="GOOD"}})', "{{node}}")],
-            width=24,
             stacked=True,
+        ),
+        time_series(
+            "EVs that left, by T1",
+            "Share of the EVs across each T1 that are ASSUMED_BAD. A T1 that stands out of its plane loses "
+            "packets, itself or on a link, however few flows cross it.",
+            "percentunit",
+            [(queries.BAD_BY_T1, "{{node}}")],
+            maximum=1,
         ),
     ]
 

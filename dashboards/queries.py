@@ -33,6 +33,10 @@ LINKS_THAT_FAILED: Final = (
     f" and on (lab, plane, link) (mrc_link_flaps_total{{{PLANE}}} > 0)"
 )
 
+BAD_BY_T1: Final = (
+    f'sum by (node) (mrc_link_evs{{{PLANE},state="ASSUMED_BAD"}})'
+    f" / (sum by (node) (mrc_link_evs{{{PLANE}}}) > 0)"
+)
 _TOTAL_EVS: Final = f"sum by (plane) (mrc_ev_state{{{PLANE}}})"
 _GOOD_EVS: Final = f'sum by (plane) (mrc_ev_state{{{PLANE},state="GOOD"}})'
 GOOD_EV_RATIO: Final = f"{_GOOD_EVS} / ({_TOTAL_EVS} > 0)"

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 TOKEN = "glsa_right"  # noqa: S105 - of the double
+PANEL_TYPES = ("bargauge", "heatmap", "stat", "state-timeline", "table", "timeseries")
 Json = dict[str, Any]
 Answer = tuple[int, Any]
 
@@ -25,7 +26,10 @@ class GrafanaDouble:
 
     Attributes:
         version: what it says it is; empty for a server that is no Grafana.
-        role: of the token: Admin, or Viewer, which may change nothing.
+        role: of the token: Admin; Editor, which has no data sources; or Viewer, which may change nothing.
+        panel_types: that it has.
+        refused_queries: parts of queries that Prometheus refuses.
+        asked: expressions of the queries so far.
         taken_title: title of a dashboard that somebody else has in our folder.
         taken_source: whether somebody else has a data source of our name.
         is_provisioned: whether the dashboards came from files.
@@ -41,6 +45,9 @@ class GrafanaDouble:
     is_provisioned: bool = False
     is_broken: bool = False
     answers_left: int | None = None
+    panel_types: tuple[str, ...] = PANEL_TYPES
+    refused_queries: tuple[str, ...] = ()
+    asked: list[str] = field(default_factory=list)
     prefix: str = ""
     url: str = ""
     requests: list[str] = field(default_factory=list)
@@ -77,8 +84,10 @@ class GrafanaDouble:
         elif not is_known:
             early = 401, {"message": "Invalid API key"}
         elif path == "/api/frontend/settings":
-            early = 200, {"buildInfo": {"version": self.version, "edition": "Open Source"}}
-        elif method != "GET" and self.role != "Admin":
+            early = 200, self._settings()
+        elif (method != "GET" and self.role == "Viewer" and path != "/api/ds/query") or (
+            "/api/datasources" in path and self.role != "Admin"
+        ):
             early = 403, {"message": "You'll need additional permissions to perform this action"}
         return early
 
@@ -88,6 +97,8 @@ class GrafanaDouble:
             r"POST /api/datasources": self._add_source,
             r"PUT /api/datasources/uid/([\w-]+)": self._set_source,
             r"DELETE /api/datasources/uid/([\w-]+)": self._delete_source,
+            r"POST /api/ds/query": self._query,
+            r"GET /api/dashboards/uid/([\w-]+)": self._get_dashboard,
             r"GET /api/folders/([\w-]+)": self._get_folder,
             r"POST /api/folders": self._add_folder,
             r"DELETE /api/folders/([\w-]+)": self._delete_folder,
@@ -95,6 +106,34 @@ class GrafanaDouble:
             r"GET /api/annotations": self._find_annotations,
             r"POST /api/annotations": self._add_annotation,
         }
+
+    def _settings(self) -> Json:
+        sources = {
+            one["name"]: {"uid": one["uid"], "type": one["type"], "name": one["name"]}
+            for one in self.sources.values()
+        }
+        return {
+            "buildInfo": {"version": self.version, "edition": "Open Source"},
+            "panels": {kind: {"id": kind} for kind in self.panel_types},
+            "datasources": {**sources, "-- Grafana --": {"uid": "grafana", "type": "datasource"}},
+            "defaultDatasource": next(iter(sources), "-- Grafana --"),
+        }
+
+    def _query(self, body: Json, _query: Json) -> Answer:
+        (query,) = body["queries"]
+        if query["datasource"]["uid"] not in self.sources:
+            return 404, {"message": "data source not found"}
+        self.asked.append(query["expr"])
+        if any(part in query["expr"] for part in self.refused_queries):
+            return 400, {"results": {"A": {"status": 400, "error": "bad_data: parse error"}}}
+        frame = {"schema": {}, "data": {"values": [[1_780_000_000_000], [1.0]]}}
+        return 200, {"results": {"A": {"status": 200, "frames": [frame]}}}
+
+    def _get_dashboard(self, _: Any, _query: Json, uid: str) -> Answer:
+        if uid not in self.dashboards:
+            return 404, {"message": "Dashboard not found"}
+        stored = self.dashboards[uid]
+        return 200, {"dashboard": {**stored["dashboard"], "version": stored["version"]}, "meta": {}}
 
     def _get_source(self, _: Any, _query: Json, uid: str) -> Answer:
         return (

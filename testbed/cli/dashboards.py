@@ -1,7 +1,8 @@
-"""dashboards push | annotate | remove | open: a Grafana of the user's own."""
+"""dashboards push | export | check | annotate | remove | open: a Grafana of the user's own."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -9,15 +10,19 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from testbed.cli.exit_codes import ExitCode
 from testbed.cli.observe import OVERVIEW, open_address
+from testbed.cli.observe_export import Folder, Force
 from testbed.cli.observe_options import GrafanaUrl, PrometheusUrl, TokenFile, read_token
 from testbed.cli.options import Settings, command
-from testbed.cli.render import show
+from testbed.cli.render import bad, good, plain_table, show
 from testbed.errors import UsageError
+from testbed.metrics.local_server import DEFAULT_ADDRESS
+from testbed.observe.export import dashboard_texts, write_files
 from testbed.observe.grafana_api import Grafana
+from testbed.observe.grafana_check import check_dashboards
 from testbed.observe.run_windows import read_run_windows
 from testbed.observe.state import (
-    ADDRESS,
     DEFAULT_PROMETHEUS_PORT,
     ServiceName,
     StackState,
@@ -44,8 +49,9 @@ def push(
 ) -> None:
     """Put data source, folder and dashboards into a Grafana, or bring them up to date.
 
-    By default the addresses are those that `observe up` was given. The token is
-    of a service account with role Admin, which data sources need.
+    By default the addresses are those that `observe up` was given. A token of
+    role Editor suffices; without Admin there is no data source made, and the
+    dashboards take one that is there, chosen at their top.
 
     [bold]Examples[/bold]
 
@@ -68,10 +74,85 @@ def push(
     def table() -> RenderableType:
         return Group(
             *(Text(url) for url in item["dashboards"]),
-            Text(f"data source {pushed.source}: {source}"),
+            Text(
+                "no data source made, which takes role Admin: choose yours at the top of a dashboard"
+                if pushed.source == "refused"
+                else f"data source {pushed.source}: {source}"
+            ),
         )
 
     show(settings, "DashboardsPushed", SCHEMA_VERSION, item, table)
+
+
+@command(app, "export")
+def export_dashboards(settings: Settings, folder: Folder, force: Force = False) -> None:
+    """Write the dashboards as files, to be imported by hand into any Grafana.
+
+    In Grafana: Dashboards > New > Import, one file after the other. That takes
+    role Editor, or the right to edit one folder. The data source is chosen at
+    the top of each dashboard.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed dashboards export dashboards-of-mrc
+    """
+    written = write_files(folder, dashboard_texts(), replace=force)
+    item = {"folder": str(folder), "files": [str(path) for path in written]}
+    show(
+        settings,
+        "DashboardsExported",
+        SCHEMA_VERSION,
+        item,
+        lambda: Group(*(Text(str(path)) for path in written)),
+    )
+
+
+@command(app, "check", flags=("name",))
+def check(
+    settings: Settings,
+    grafana_url: GrafanaUrl = None,
+    token_file: TokenFile = None,
+    data_source: Annotated[
+        str | None,
+        typer.Option(
+            "--data-source", metavar="NAME", help="Grafana's data source; else ours, or its default."
+        ),
+    ] = None,
+) -> int:
+    """Look whether the dashboards work in a Grafana as it is there.
+
+    It has their panel types, stored what was put there, and answers every query,
+    by the data source. The exit status is 1 when anything is wrong.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed dashboards check --grafana-url http://127.0.0.1:3000
+    """
+    with _grafana(settings, read_stack(stack_paths()), grafana_url, token_file) as grafana:
+        settings.progress("asking every query of the dashboards")
+        found = check_dashboards(grafana, settings.name, data_source)
+        item: dict[str, Any] = {
+            "grafana": grafana.url,
+            "version": grafana.version,
+            "dashboards": [asdict(each) for each in found],
+        }
+
+    def table() -> RenderableType:
+        rows = plain_table(
+            "dashboard", "panels", "queries", "with data", "", right=["panels", "queries", "with data"]
+        )
+        for each in found:
+            state = bad(f"{len(each.problems)} problems") if each.problems else good("works")
+            rows.add_row(each.title, str(each.panels), str(each.queries), str(each.with_data), state)
+        problems = (f"! {each.title}: {problem}" for each in found for problem in each.problems)
+        return Group(
+            Text(f"Grafana {item['version']} at {item['grafana']}"),
+            rows,
+            *(Text(line, style="red") for line in problems),
+        )
+
+    show(settings, "DashboardsChecked", SCHEMA_VERSION, item, table)
+    return ExitCode.ERROR if any(each.problems for each in found) else ExitCode.PASS
 
 
 @command(app, "annotate")
@@ -160,4 +241,4 @@ def _address(state: StackState | None, given: str | None) -> str:
 
 
 def _usual_prometheus() -> str:
-    return f"http://{ADDRESS}:{DEFAULT_PROMETHEUS_PORT}"
+    return f"http://{DEFAULT_ADDRESS}:{DEFAULT_PROMETHEUS_PORT}"

@@ -1,24 +1,25 @@
-"""observe up | down | status | open | scrape-config: Prometheus and Grafana beside the labs."""
+"""observe up | down | status | open, and the group of all observe commands: Prometheus and Grafana."""
 
 import os
 import webbrowser
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-import yaml
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from testbed.cli import observe_alerts, observe_export
 from testbed.cli.exit_codes import ExitCode
 from testbed.cli.observe_options import GrafanaUrl, PrometheusUrl, TokenFile, read_token
-from testbed.cli.options import Settings, command
+from testbed.cli.options import AddressOption, Settings, command
 from testbed.cli.render import bad, good, plain_table, say, show, write_out
 from testbed.cli.stack_text import describe_stack
-from testbed.errors import FabricError
+from testbed.errors import FabricError, UsageError
 from testbed.metrics.exporter import DEFAULT_PORT
+from testbed.metrics.local_server import DEFAULT_ADDRESS
 from testbed.observe import stack
-from testbed.observe.prometheus import scrape_config
 from testbed.observe.state import (
     DEFAULT_DISK_BYTES,
     DEFAULT_GRAFANA_PORT,
@@ -43,6 +44,8 @@ app = typer.Typer(no_args_is_help=True, help="Prometheus and Grafana beside the 
 
 def register(root: typer.Typer) -> None:
     """Adds the group of this module to *root*."""
+    observe_alerts.register(app)
+    observe_export.register(app)
     root.add_typer(app, name="observe")
 
 
@@ -56,6 +59,7 @@ def up(
     grafana_url: GrafanaUrl = None,
     prometheus_url: PrometheusUrl = None,
     token_file: TokenFile = None,
+    address: AddressOption = DEFAULT_ADDRESS,
     exporter_port: Annotated[int, _port("--exporter-port", "the exporter")] = DEFAULT_PORT,
     prometheus_port: Annotated[int, _port("--prometheus-port", "Prometheus")] = DEFAULT_PROMETHEUS_PORT,
     grafana_port: Annotated[int, _port("--grafana-port", "Grafana")] = DEFAULT_GRAFANA_PORT,
@@ -93,8 +97,9 @@ def up(
     """Start the exporter, Prometheus and Grafana with the dashboards.
 
     They show all labs, those to come too, and run until `observe down`.
-    Everything listens on 127.0.0.1 only. Prometheus and Grafana are the
-    programs of this machine where installed, else containers. Without
+    Everything listens on 127.0.0.1 only; with --address where other machines
+    reach it, without a password: anybody there may look. Prometheus and Grafana
+    are the programs of this machine where installed, else containers. Without
     Grafana all the rest works. What died is started again.
 
     [bold]Examples[/bold]
@@ -102,8 +107,11 @@ def up(
       mrc-testbed observe up
       mrc-testbed observe up --retention 2h --disk 512MiB
       mrc-testbed observe up --grafana-url http://10.0.0.5:3000
+      mrc-testbed observe up --address 0.0.0.0
     """
+    _require_address(address)
     wanted = StackSettings(
+        address=address,
         exporter_port=exporter_port,
         prometheus_port=prometheus_port,
         grafana_port=grafana_port,
@@ -175,21 +183,6 @@ def open_stack(settings: Settings) -> None:
     open_address(settings, _first_address())
 
 
-@command(app, "scrape-config")
-def print_scrape_config(settings: Settings) -> None:
-    """Print what a Prometheus of your own needs in its configuration to scrape the labs.
-
-    Rules for it are in dashboards/rules/mrc-testbed.yaml.
-
-    [bold]Examples[/bold]
-
-      mrc-testbed observe scrape-config
-    """
-    state = read_stack(stack_paths())
-    config = scrape_config(state.settings if state is not None else StackSettings())
-    write_out(settings, yaml.safe_dump(config, sort_keys=False))
-
-
 def bring_up(settings: Settings, wanted: StackSettings, token_file: Path | None) -> dict[str, Any]:
     """What is up now, for programs; dashboards are in the user's own Grafana too.
 
@@ -214,6 +207,7 @@ def stack_document(state: StackState, pushed: int | None) -> dict[str, Any]:
     """The stack for programs."""
     grafana = state.service(ServiceName.GRAFANA)
     return {
+        "address": state.settings.address,
         "exporter": _address(state, ServiceName.EXPORTER),
         "prometheus": _address(state, ServiceName.PROMETHEUS),
         "grafana": None if grafana is None else grafana.url + OVERVIEW,
@@ -248,6 +242,15 @@ def _push(settings: Settings, state: StackState, token: str) -> int:
         client.close()
 
 
+def _require_address(address: str) -> None:
+    try:
+        ip_address(address)
+    except ValueError:
+        raise UsageError(
+            f"{address!r} is no IP address", hint="give one of this machine, or 0.0.0.0 for all of them"
+        ) from None
+
+
 def _address(state: StackState, name: ServiceName) -> str | None:
     service = state.service(name)
     return None if service is None else service.url
@@ -271,6 +274,7 @@ def _status_table(found: StackStatus) -> RenderableType:
         record = service.record
         kind = {"own": "your own", "container": "container", "process": f"pid {record.pid}"}[record.kind]
         table.add_row(record.name, health, service.version or "-", record.url, kind)
-    for name, reason in found.state.without.items():
-        table.add_row(name, "none", "-", reason, "-")
-    return Group(table, *(Text(f"! {problem}", style="red") for problem in found.problems))
+    for name in found.state.without:
+        table.add_row(name, "none", "-", "-", "-")
+    reasons = (Text(f"{reason}", style="yellow") for reason in found.state.without.values())
+    return Group(table, *reasons, *(Text(f"! {problem}", style="red") for problem in found.problems))

@@ -1,6 +1,7 @@
 """The observability stack in words; apart from its commands, which take long to import."""
 
 from collections.abc import Mapping
+from ipaddress import ip_address
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -24,6 +25,12 @@ def describe_stack(item: Mapping[str, Any]) -> RenderableType:
     if item["pushed_dashboards"] is not None:
         lines.append(("", f"{item['pushed_dashboards']} dashboards are there, in the folder MRC testbed"))
     notes: list[RenderableType] = []
+    if not ip_address(item["address"]).is_loopback:
+        notes.append(
+            Text(
+                f"! Other machines reach all of it at {item['address']}, without a password.", style="yellow"
+            )
+        )
     for name, reason in item["without"].items():
         lines.append((name.capitalize(), bad("none")))
         notes.append(Text(f"! {reason}", style="yellow"))

@@ -1,6 +1,7 @@
 """Turns the maps of one lab into samples of the catalogue's metrics."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from typing import Final
 
@@ -18,7 +19,7 @@ from testbed.metrics.link_probe_collector import LinkProbeCollector
 from testbed.metrics.measured import COLLECTIVE, STEP, read_measured, read_recovery
 from testbed.metrics.metric import Metric
 from testbed.metrics.queue_delay import merge_delays
-from testbed.metrics.reader import LabReader, NicReader, ev_transition_index
+from testbed.metrics.reader import EvPath, LabReader, NicReader, ev_transition_index
 from testbed.metrics.run_info import RunInfo, read_run
 from testbed.metrics.series import EV_STATES
 from testbed.topology.clos import Clos
@@ -63,6 +64,7 @@ class LabCollector:
         if reader.clos.spec.probing is not None:
             counts = LinkProbeCounts(paths, reader.clos)
             self._probes = LinkProbeCollector(reader.name, reader.clos, counts)
+        self._uplinks = _uplink_labels(reader.name, reader.clos)
         self._links = [(link.name, (reader.name, str(link.plane), link.name)) for link in reader.clos.links()]
 
     def collect(self, samples: Samples) -> None:
@@ -96,20 +98,28 @@ class LabCollector:
 
     def _collect_nics(self, add: Add) -> None:
         lab = self._reader.name
-        for host, nic in self._reader.nics.items():
+        numbering = self._reader.clos.numbering
+        link_evs: Counter[tuple[int, EvState]] = Counter()
+        for index, (host, nic) in enumerate(self._reader.nics.items()):
             counters = nic.counters()
             for metric in _NIC_METRICS:
                 for counter, label in metric.counters.items():
                     add(metric, (lab, host) if label is None else (lab, host, label), counters[counter])
             add(endpoint_metrics.MESSAGE_COMPLETION_SECONDS, (lab, host), nic.message_completion())
-            self._collect_qps(add, host, nic)
+            for path, count in self._collect_qps(add, host, nic).items():
+                for row in (numbering.row(index), path.peer_row):
+                    link_evs[numbering.fabric_link_id(path.plane, row, path.uplink), path.state] += count
+        for link_id, labels in self._uplinks.items():
+            for state in EV_STATES:
+                add(fabric_metrics.LINK_EVS, (*labels, state.name), link_evs[link_id, state])
         self._collect_transitions(add)
         by_host = [nic.packet_rtt() for nic in self._reader.nics.values()]
         for plane, histograms in enumerate(zip(*by_host, strict=True)):
             add(endpoint_metrics.PACKET_RTT_SECONDS, (lab, str(plane)), merge(histograms))
 
-    def _collect_qps(self, add: Add, host: str, nic: NicReader) -> None:
-        counts, windows, reorder_packets = nic.qps()
+    def _collect_qps(self, add: Add, host: str, nic: NicReader) -> Mapping[EvPath, int]:
+        """Adds what a host's QPs show; where their EVs lead."""
+        counts, windows, reorder_packets, paths = nic.qps()
         node = (self._reader.name, host)
         add(endpoint_metrics.REORDER_DEPTH, node, reorder_packets)
         add(endpoint_metrics.SENDING_QPS, node, windows.sending_qps)
@@ -121,6 +131,7 @@ class LabCollector:
             for state in EV_STATES:
                 labels = (self._reader.name, host, str(plane), state.name)
                 add(endpoint_metrics.EV_STATE, labels, counts.get((plane, state), 0))
+        return paths
 
     def _collect_transitions(self, add: Add) -> None:
         by_host = [nic.ev_transitions() for nic in self._reader.nics.values()]
@@ -202,7 +213,8 @@ class LabCollector:
                 add(endpoint_metrics.COLLECTIVE_DURATION_SECONDS, (lab, measured.kind), measured.times)
                 add(endpoint_metrics.COLLECTIVE_BUS_BYTES, (lab, measured.kind), measured.size_bytes)
             elif measured.what == STEP:
-                add(endpoint_metrics.TRAINING_STEP_SECONDS, (lab, measured.kind), measured.times)
+                labels = (lab, measured.kind, measured.workload)
+                add(endpoint_metrics.TRAINING_STEP_SECONDS, labels, measured.times)
         for recovery in read_recovery(self._state_dir):
             add(
                 fabric_metrics.RECOVERY_SECONDS,
@@ -220,8 +232,9 @@ class LabCollector:
         totals = self._faults.totals()
         for kind in sorted(self._fault_kinds | totals.injected.keys()):
             add(fabric_metrics.FAULTS_INJECTED, (lab, kind), totals.injected[kind])
+        outages = self._faults.outages_so_far(monotonic_ns())
         for name, labels in self._links:
-            add(fabric_metrics.LINK_FLAPS, labels, totals.outages[name])
+            add(fabric_metrics.LINK_FLAPS, labels, outages[name])
 
 
 def _port_labels(lab: str, clos: Clos) -> list[Labels]:
@@ -231,6 +244,17 @@ def _port_labels(lab: str, clos: Clos) -> list[Labels]:
         (lab, str(port.plane), port.node.tier.value, port.node.name, links[port.link_id])
         for port in clos.ports()
     ]
+
+
+def _uplink_labels(lab: str, clos: Clos) -> dict[int, Labels]:
+    """Link id -> values of lab, plane, node (the T1), link of each link whose EVs are known."""
+    if clos.spec.forwarding == "ecmp":
+        return {}
+    return {
+        link.id: (lab, str(link.plane), link.upper.node.name, link.name)
+        for link in clos.links()
+        if not link.is_host_link
+    }
 
 
 def _switch_ports(lab: str, clos: Clos) -> list[tuple[Labels, list[int]]]:

@@ -46,8 +46,8 @@ TRAINING_STEP_SECONDS: Final = Metric(
     "mrc_training_step_seconds",
     MetricType.HISTOGRAM,
     "seconds",
-    ("lab", "kind"),
-    "Time of a synchronous training step, its computing and its collective.",
+    ("lab", "kind", "workload"),
+    "Time of a synchronous training step, its computing and its collective, of the job `workload`.",
     COLLECTIVE,
 )
 GOODPUT_BYTES: Final = Metric(

@@ -134,6 +134,14 @@ PASSED_TO_STACK: Final = Metric(
 LINK_UP: Final = Metric(
     "mrc_link_up", _GAUGE, "", _PORT, "1 when the node can send over the link, 0 when it is down."
 )
+LINK_EVS: Final = Metric(
+    "mrc_link_evs",
+    _GAUGE,
+    "EVs",
+    ("lab", "plane", "node", "link", "state"),
+    "EVs of connected QPs whose path crosses the link between a T0 and the T1 `node`, by state; none where "
+    "switches hash.",
+)
 LINK_FLAPS: Final = Metric(
     "mrc_link_flaps_total",
     _COUNTER,

@@ -7,10 +7,12 @@ The ledger is the one that testbed.faults keeps: `active/*.json` and `events.jso
 import json
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from testbed.fabric.port_fault import outage_start_ns
 from testbed.metrics.run_info import RunInfo
 
 _BEGINS: Final = "fault-applied"
@@ -54,17 +56,32 @@ class FaultRecord:
         self._begins_ns: dict[ActiveFault, list[int]] = {}
         self._ends_ns: dict[ActiveFault, int] = {}
         self._links: dict[ActiveFault, tuple[str, ...]] = {}
+        self._repeats: dict[tuple[str, int], tuple[tuple[str, ...], int]] = {}
 
     def active(self) -> list[ActiveFault]:
         """The faults of now by id; an entry that is written this very moment may be missing."""
-        found = []
-        for path in sorted(self._active_folder.glob("*.json")):
-            try:
-                fault = json.loads(path.read_text(encoding="utf-8"))["entry"]["fault"]
-                found.append(ActiveFault(str(fault["fault_id"]), str(fault["kind"])))
-            except (FileNotFoundError, ValueError, KeyError, TypeError):
-                continue  # cleared since the listing, or damaged: `mrc-testbed fault list` says so
-        return found
+        return [fault for fault, _ in self._entries()]
+
+    def outages_so_far(self, now_ns: int) -> Counter[str]:
+        """Outages by name of the link: those of `totals`, and those that the kernel keeps to by itself.
+
+        A flap that no run drives has one event, for its first outage; of its others those are known at which
+        it was seen active.
+
+        Args:
+            now_ns: CLOCK_MONOTONIC.
+        """
+        for fault, entry in self._entries():
+            schedule = entry["schedule"]
+            if schedule["flap"] is not None:
+                end_ns = now_ns if schedule["end_ns"] is None else min(now_ns, schedule["end_ns"] - 1)
+                begun = _outages_begun(schedule["flap"], end_ns - schedule["begin_ns"])
+                links = tuple(entry["fault"]["links"])
+                self._repeats[fault.fault_id, schedule["begin_ns"]] = links, max(0, begun - 1)
+        outages = self.totals().outages.copy()
+        for links, repeats in self._repeats.values():
+            outages.update(dict.fromkeys(links, repeats))
+        return outages
 
     def shown(self, run: RunInfo | None, now_ns: int) -> set[ActiveFault]:
         """The faults whose window is now: active, ended a moment ago, or between two outages of a run's flap.
@@ -100,6 +117,16 @@ class FaultRecord:
             if fault.fault_id in run.fault_spans_ns
         }
         return {fault_id: count for fault_id, count in counts.items() if count}
+
+    def _entries(self) -> Iterator[tuple[ActiveFault, dict[str, Any]]]:
+        """The entries of now by id; one that is written this very moment may be missing."""
+        for path in sorted(self._active_folder.glob("*.json")):
+            try:
+                entry = json.loads(path.read_text(encoding="utf-8"))["entry"]
+                fault = entry["fault"]
+                yield ActiveFault(str(fault["fault_id"]), str(fault["kind"])), entry
+            except (FileNotFoundError, ValueError, KeyError, TypeError):
+                continue  # cleared since the listing, or damaged: `mrc-testbed fault list` says so
 
     def _spanned(self, run: RunInfo | None, now_ns: int) -> list[ActiveFault]:
         if run is None:
@@ -143,3 +170,11 @@ class FaultRecord:
         self._totals.injected[kind] += 1
         if event.get("is_outage"):
             self._totals.outages.update(links)
+
+
+def _outages_begun(flap: Mapping[str, Any], age_ns: int) -> int:
+    """Outages of a flap that have begun *age_ns* after it did."""
+    every_ns = int(flap["every_ns"])
+    period = age_ns // every_ns
+    late_ns = round(flap["jitter_ratio"] * every_ns)
+    return period + (outage_start_ns(flap["seed"], period, every_ns, late_ns) <= age_ns)

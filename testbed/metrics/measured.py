@@ -1,7 +1,7 @@
 """What commands measure themselves and the exporter shows: collectives, training steps, recovery from faults.
 
     <lab state>/measured/collective.all-reduce   times and bytes, in the layout below
-    <lab state>/measured/step.all-reduce
+    <lab state>/measured/step.all-reduce.job    the job's name last
     <lab state>/measured/recovery.json           of the last run
 
 A file of times is struct mrc_histogram and a count of bytes behind it, so that the exporter reads it like a
@@ -39,15 +39,16 @@ class MeasuredTimes:
         state_dir: state folder of the lab.
         what: COLLECTIVE or STEP.
         kind: such as `all-reduce`.
+        workload: the job, for STEP; empty for COLLECTIVE.
 
     Raises:
         OSError: the lab is gone, or the disk is full.
     """
 
-    def __init__(self, state_dir: Path, what: str, kind: str) -> None:
+    def __init__(self, state_dir: Path, what: str, kind: str, workload: str = "") -> None:
         folder = state_dir / _FOLDER
         folder.mkdir(PRIVATE_FOLDER, exist_ok=True)
-        path = folder / f"{what}.{kind}"
+        path = folder / ".".join(part for part in (what, kind, workload) if part)
         path.touch(PRIVATE_FILE)
         self._file = path.open("r+b")
         try:
@@ -91,13 +92,14 @@ class Measured:
     """One file of times.
 
     Attributes:
-        what, kind: as it was written.
+        what, kind, workload: as it was written.
         times: all that were added.
         size_bytes: all bytes that were moved.
     """
 
     what: str
     kind: str
+    workload: str
     times: Histogram
     size_bytes: int
 
@@ -109,9 +111,9 @@ def read_measured(state_dir: Path) -> Iterator[Measured]:
             continue
         content = path.read_bytes()
         if len(content) == _FILE_BYTES:  # else it is being made
-            what, _, kind = path.name.partition(".")
+            what, kind, workload = (*path.name.split(".", 2), "")[:3]
             times = Histogram.from_map_values(content[:VALUE_BYTES])
-            yield Measured(what, kind, times, _NUMBER.unpack_from(content, VALUE_BYTES)[0])
+            yield Measured(what, kind, workload, times, _NUMBER.unpack_from(content, VALUE_BYTES)[0])
 
 
 class RecoveryTime(NamedTuple):

@@ -9,12 +9,12 @@ together may be one packet apart.
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from ctypes import Structure, sizeof
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from agents.abi import (
     CcFormat,
@@ -48,6 +48,7 @@ from testbed.fabric.port_fault import acts
 from testbed.metrics.histogram import Histogram, merge
 from testbed.metrics.series import EV_STATES, EvStates
 from testbed.topology.clos import Clos
+from testbed.topology.ev import UPLINK_SHIFT, decode_ev
 
 _CONNECTED: Final = (QpState.RTR, QpState.RTS)
 QP_SEARCH_READINGS: Final = 10
@@ -88,19 +89,61 @@ class Windows:
         )
 
 
+class EvPath(NamedTuple):
+    """Where EVs of one state lead across a T1.
+
+    Attributes:
+        plane: number.
+        uplink: of the source T0, which fixes T1 and lane.
+        peer_row: index of the destination T0.
+        state: of the EVs.
+    """
+
+    plane: int
+    uplink: int
+    peer_row: int
+    state: EvState
+
+
+class QpReadings(NamedTuple):
+    """What the QPs of a NIC show.
+
+    Attributes:
+        states: how many EVs of connected QPs are in which state; unused EVs are not counted.
+        windows: of the QPs that are sending.
+        reorder_packets: the most packets that a QP holds above the first missing one.
+        paths: EVs of connected QPs across T1s; none where EVs do not name their paths.
+    """
+
+    states: EvStates
+    windows: Windows
+    reorder_packets: int
+    paths: Mapping[EvPath, int]
+
+
 class NicReader:
     """The maps of one NIC.
 
     Args:
         pins: folder of the NIC's pinned maps.
         plane_count: planes of the lab.
+        row: index of its T0s.
+        rows: that of each host's T0s, by host number; empty where EVs do not name their paths.
         qp_search_readings: readings from one search for new QPs to the next.
 
     Raises:
         FabricError: a map is missing or of another layout.
     """
 
-    def __init__(self, pins: Pins, plane_count: int, *, qp_search_readings: int = QP_SEARCH_READINGS) -> None:
+    def __init__(
+        self,
+        pins: Pins,
+        plane_count: int,
+        *,
+        row: int = 0,
+        rows: Sequence[int] = (),
+        qp_search_readings: int = QP_SEARCH_READINGS,
+    ) -> None:
         self._plane_count = plane_count
         with ExitStack() as stack:
             opened = partial(open_map_in, stack, pins)
@@ -111,7 +154,7 @@ class NicReader:
             self._control = MappedArray(opened("nic_control"), NicControl)[0]
             self._kernel = MappedArray(opened("stream_account"), StreamAccount)[0]
             qps, work = ArrayMap(opened("qps"), Qp), MappedArray(opened("work_ring"), WorkRing)
-            self._qps = _QpStates(qps, work, qp_search_readings)
+            self._qps = _QpStates(qps, work, qp_search_readings, row, rows)
             self._stack = stack.pop_all()
 
     def counters(self) -> list[int]:
@@ -138,13 +181,11 @@ class NicReader:
 
     def ev_states(self) -> EvStates:
         """How many EVs of connected QPs are in which state; unused EVs are not counted."""
-        return self.qps()[0]
+        return self._qps.read(with_paths=False).states
 
-    def qps(self) -> tuple[EvStates, Windows, int]:
-        """The states of `ev_states`, the windows of the QPs that are sending, and the most packets that a QP
-        holds above the first missing one.
-        """
-        return self._qps.read()
+    def qps(self) -> QpReadings:
+        """What its QPs show now."""
+        return self._qps.read(with_paths=True)
 
     def ev_transitions(self) -> list[list[int]]:
         """How often EVs changed their state: (ev_transition_index, plane)."""
@@ -207,9 +248,14 @@ class LabReader:
             if clos.spec.flow_control != "none":
                 self.lossless = stack.enter_context(opened_lossless(clos, fabric_pins))
             self.nics: dict[str, NicReader] = {}
-            for host in clos.hosts():
+            rows = [clos.numbering.row(index) for index in range(clos.numbering.host_count)]
+            for row, host in zip(rows, clos.hosts(), strict=True):
                 self.nics[host.name] = NicReader(
-                    nodes_pins / host.name, clos.spec.planes, qp_search_readings=qp_search_readings
+                    nodes_pins / host.name,
+                    clos.spec.planes,
+                    row=row,
+                    rows=() if clos.spec.forwarding == "ecmp" else rows,
+                    qp_search_readings=qp_search_readings,
                 )
                 stack.callback(self.nics[host.name].close)
             self._stack = stack.pop_all()
@@ -261,15 +307,24 @@ class _QpStates:
     now and then all, for a QP that only receives is given none.
     """
 
-    def __init__(self, qps: ArrayMap[Qp], work: MappedArray[WorkRing], search_readings: int) -> None:
+    def __init__(
+        self,
+        qps: ArrayMap[Qp],
+        work: MappedArray[WorkRing],
+        search_readings: int,
+        row: int,
+        rows: Sequence[int],
+    ) -> None:
         self._qps = qps
+        self._row = row
+        self._rows = rows
         self._search_readings = search_readings
         self._rings = list(work)
         self._tails = [0] * len(self._rings)
         self._connected: list[int] = []
         self._readings_left = 0
 
-    def read(self) -> tuple[EvStates, Windows, int]:
+    def read(self, *, with_paths: bool) -> QpReadings:
         tails = [ring.tail for ring in self._rings]
         given_work = {index for index, tail in enumerate(tails) if tail != self._tails[index]}
         self._tails = tails
@@ -280,6 +335,7 @@ class _QpStates:
         self._readings_left -= 1
         self._connected = []
         counts: Counter[tuple[int, int]] = Counter()
+        across: Counter[tuple[int, int, int, int]] = Counter()
         windows, reorder_packets = Windows(), 0
         for index in candidates:
             qp = self._qps.read(index)
@@ -289,10 +345,19 @@ class _QpStates:
                 reorder_packets = max(reorder_packets, qp.received_above)
                 if qp.next_psn != qp.una_psn:
                     windows = windows.including(qp)
+                if with_paths and qp.peer_host < len(self._rows) and self._rows[qp.peer_host] != self._row:
+                    peer_row = self._rows[qp.peer_host]
+                    for path_and_state, count in Counter(_paths_and_states(qp)).items():
+                        across[peer_row, *path_and_state] += count
         states = {
             (plane, EvState(state)): count for (plane, state), count in counts.items() if state in EV_STATES
         }
-        return states, windows, reorder_packets
+        paths = {
+            _ev_path(peer_row, low, high, state): count
+            for (peer_row, low, high, state), count in across.items()
+            if state in EV_STATES
+        }
+        return QpReadings(states, windows, reorder_packets, paths)
 
 
 def _planes_and_states(qp: Qp) -> Iterator[tuple[int, int]]:
@@ -300,6 +365,20 @@ def _planes_and_states(qp: Qp) -> Iterator[tuple[int, int]]:
     evs = memoryview(qp).cast("B")[_span(Qp, "evs")]
     planes, states = (evs[_span(Ev, name).start :: sizeof(Ev)] for name in ("plane", "state"))
     return zip(planes, states, strict=True)
+
+
+def _paths_and_states(qp: Qp) -> Iterator[tuple[int, int, int]]:
+    """The upper two bytes of each of the QP's EVs, which name plane and uplink, low byte first; its state."""
+    evs = memoryview(qp).cast("B")[_span(Qp, "evs")]
+    entropy, state = _span(Ev, "entropy").start, _span(Ev, "state").start
+    bytes_and_state = (evs[start :: sizeof(Ev)] for start in (entropy + 2, entropy + 3, state))
+    return zip(*bytes_and_state, strict=True)
+
+
+def _ev_path(peer_row: int, low: int, high: int, state: int) -> EvPath:
+    """Where EVs lead whose upper two bytes are *low* and *high*."""
+    ev = decode_ev((high << 8 | low) << UPLINK_SHIFT)
+    return EvPath(ev.plane, ev.uplink, peer_row, EvState(state))
 
 
 def _span(layout: type[Structure], name: str) -> slice:

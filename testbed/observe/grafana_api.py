@@ -29,8 +29,9 @@ _FORBIDDEN: Final = 403
 _NOT_FOUND: Final = 404
 _CONFLICTS: Final = (409, 412)
 _ACCESS_HINT: Final = (
-    "make a service account with role Admin in Grafana (Administration > Users and access > Service"
-    " accounts), and give its token in MRC_TESTBED_GRAFANA_TOKEN or with --token-file"
+    "make a service account with role Editor in Grafana (Administration > Users and access > Service"
+    " accounts), or Admin for a data source too, and give its token in MRC_TESTBED_GRAFANA_TOKEN or with"
+    " --token-file; or write files to import by hand: mrc-testbed dashboards export DIR"
 )
 
 Credential = str | tuple[str, str] | None
@@ -53,7 +54,7 @@ class Pushed:
     """What is in Grafana now.
 
     Attributes:
-        source: `created` or `updated`: the data source.
+        source: the data source was `created`, `updated`, or `refused`: only an Admin may make one.
         dashboards: their paths below Grafana's address.
     """
 
@@ -105,6 +106,8 @@ class Grafana:
 
     def push(self, prometheus_url: str) -> Pushed:
         """Puts data source, folder and dashboards there, or brings them up to date.
+
+        Without the right to make data sources the rest is put there: dashboards choose one themselves.
 
         Raises:
             UsageError: the credential does not allow it.
@@ -162,13 +165,60 @@ class Grafana:
         """
         with self._explaining("what mrc-testbed put there"):
             folder = _found(lambda: self._api.folder.delete_folder(FOLDER_UID))
-            source = _found(lambda: self._api.datasource.delete_datasource_by_uid(SOURCE_UID))
+            source = _allowed(
+                lambda: _found(lambda: self._api.datasource.delete_datasource_by_uid(SOURCE_UID))
+            )
         return folder is not None or source is not None
 
-    def _asked_version(self) -> str:
+    def stored_dashboard(self, uid: str) -> dict[str, Any] | None:
+        """A dashboard as Grafana has it; None if it has none of that uid.
+
+        Raises:
+            TestbedError: Grafana refuses, or does not answer.
+        """
+        with self._explaining(f"the dashboard {uid!r}"):
+            answer = _found(lambda: self._api.dashboard.get_dashboard(uid))
+        return None if answer is None else dict(answer["dashboard"])
+
+    def settings(self) -> dict[str, Any]:
+        """What Grafana gives its own pages: `panels` by type, `datasources` by name.
+
+        Raises:
+            TestbedError: Grafana refuses, or does not answer.
+        """
         with self._explaining("the settings"):
-            settings = self._api.client.GET("/frontend/settings")
-        build = settings.get("buildInfo") if isinstance(settings, dict) else None
+            found = self._api.client.GET("/frontend/settings")
+        return found if isinstance(found, dict) else {}
+
+    def query(self, source_uid: str, expression: str) -> tuple[str | None, bool]:
+        """Why a query fails that Grafana asks of a Prometheus, or None; and whether it returned data.
+
+        Raises:
+            TestbedError: Grafana does not answer.
+        """
+        asked = {
+            "refId": "A",
+            "datasource": {"type": "prometheus", "uid": source_uid},
+            "expr": expression,
+            "range": True,
+            "intervalMs": 1000,
+            "maxDataPoints": 300,
+        }
+        with self._explaining("a query"):
+            try:
+                body = {"queries": [asked], "from": "now-5m", "to": "now"}
+                answer = self._api.client.POST("/ds/query", json=body)
+            except GrafanaClientError as error:  # a query that Prometheus refuses has status 400
+                answer = error.response if isinstance(error.response, dict) else {"message": str(error)}
+        result = answer.get("results", {}).get("A", {"error": answer.get("message", "no result")})
+        has_data = any(
+            any(column) for frame in result.get("frames", ()) for column in frame["data"]["values"]
+        )
+        return result.get("error"), has_data
+
+    def _asked_version(self) -> str:
+        settings = self.settings()
+        build = settings.get("buildInfo")
         version = str(build.get("version", "")) if isinstance(build, dict) else ""
         numbers = re.match(r"(\d+)\.(\d+)", version)
         if numbers is None:
@@ -182,12 +232,16 @@ class Grafana:
 
     def _push_source(self, prometheus_url: str) -> str:
         wanted = data_source(prometheus_url)
-        with self._explaining("the data source"):
+
+        def put() -> str:
             if _found(lambda: self._api.datasource.get_datasource_by_uid(SOURCE_UID)) is None:
                 self._api.datasource.create_datasource(wanted)
                 return "created"
             self._api.datasource.update_datasource_by_uid(SOURCE_UID, wanted)
             return "updated"
+
+        with self._explaining("the data source"):
+            return _allowed(put) or "refused"
 
     @contextmanager
     def _explaining(self, what: str) -> Iterator[None]:
@@ -245,6 +299,16 @@ def _found(ask: Callable[[], Answer]) -> Answer | None:
         return ask()
     except GrafanaClientError as error:
         if error.status_code == _NOT_FOUND:
+            return None
+        raise
+
+
+def _allowed(ask: Callable[[], Answer]) -> Answer | None:
+    """The answer; None when the credential does not allow it."""
+    try:
+        return ask()
+    except GrafanaClientError as error:
+        if error.status_code == _FORBIDDEN:
             return None
         raise
 

@@ -14,7 +14,7 @@ from typing import Final
 import yaml
 
 from testbed.hostprep.playbook import find_in_clone
-from testbed.observe.state import ADDRESS, ServiceName, StackPaths, StackSettings
+from testbed.observe.state import ServiceName, StackPaths, StackSettings
 
 IMAGE: Final = "grafana/grafana:11.6.14"
 """As new as the schema that the dashboards are built by (pyproject.toml: grafana-foundation-sdk)."""
@@ -45,16 +45,10 @@ def write_grafana_config(paths: StackPaths, settings: StackSettings, prometheus_
         provisioning / "datasources" / "mrc-testbed.yaml",
         {"apiVersion": 1, "datasources": [{**data_source(prometheus_url), "editable": False}]},
     )
-    provider = {
-        "name": "mrc-testbed",
-        "type": "file",
-        "folder": FOLDER_TITLE,
-        "folderUid": FOLDER_UID,
-        "disableDeletion": True,
-        "allowUiUpdates": False,
-        "options": {"path": str(dashboards)},
-    }
-    _write_yaml(provisioning / "dashboards" / "mrc-testbed.yaml", {"apiVersion": 1, "providers": [provider]})
+    _write_yaml(
+        provisioning / "dashboards" / "mrc-testbed.yaml",
+        {"apiVersion": 1, "providers": [dashboard_provider(str(dashboards))]},
+    )
     path = folder / "grafana.ini"
     config = RawConfigParser()
     config.read_dict(_settings(paths, settings, provisioning, dashboards / HOME_DASHBOARD))
@@ -74,6 +68,19 @@ def data_source(prometheus_url: str) -> dict[str, object]:
         "isDefault": False,
         # the interval sets how short a window of rate() may be
         "jsonData": {"timeInterval": REFRESH, "httpMethod": "POST", "manageAlerts": False},
+    }
+
+
+def dashboard_provider(folder: str) -> dict[str, object]:
+    """What provisioning says of the dashboards, which are in *folder*."""
+    return {
+        "name": "mrc-testbed",
+        "type": "file",
+        "folder": FOLDER_TITLE,
+        "folderUid": FOLDER_UID,
+        "disableDeletion": True,
+        "allowUiUpdates": False,
+        "options": {"path": folder},
     }
 
 
@@ -114,7 +121,7 @@ def _settings(
             "plugins": data / "plugins",
             "provisioning": provisioning,
         },
-        "server": {"http_addr": ADDRESS, "http_port": settings.grafana_port},
+        "server": {"http_addr": settings.address, "http_port": settings.grafana_port},
         "security": {
             "admin_user": "admin",
             "admin_password": f"$__file{{{paths.password_file}}}",

@@ -1,5 +1,6 @@
 """Parts of the stack that are processes of this machine, and whether a server answers."""
 
+import errno
 import json
 import os
 import select
@@ -15,7 +16,7 @@ from urllib.request import ProxyHandler, build_opener
 from agents.clock import monotonic_ns
 from testbed.errors import FabricError, PreflightError
 from testbed.fabric.process import ProcessIdentity, is_alive, start_detached
-from testbed.observe.state import ADDRESS, ServiceName, StackPaths
+from testbed.observe.state import ServiceName, StackPaths, StackSettings
 
 START_TIMEOUT_NS: Final = 60_000_000_000
 GRACE_NS: Final = 5_000_000_000
@@ -99,15 +100,22 @@ def json_of(url: str, **parameters: str) -> Any:
         return None
 
 
-def require_free_port(port: int, what: str, option: str) -> None:
-    """Raises PreflightError when somebody listens on *port* of ADDRESS already."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as attempt:
+def require_free_port(settings: StackSettings, port: int, what: str, option: str) -> None:
+    """Raises PreflightError when the stack cannot listen on *port* of its address."""
+    family = socket.AF_INET6 if ":" in settings.address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as attempt:
         attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the servers do
         try:
-            attempt.bind((ADDRESS, port))
+            attempt.bind((settings.address, port))
         except OSError as error:
+            where = f"{settings.listen_host}:{port}"
+            if error.errno == errno.EADDRNOTAVAIL:
+                raise PreflightError(
+                    f"{what} cannot listen at {where}: this machine has no such address",
+                    hint="give one that `ip address` shows with --address",
+                ) from error
             raise PreflightError(
-                f"{what} cannot listen at {ADDRESS}:{port}: {error.strerror}",
+                f"{what} cannot listen at {where}: {error.strerror}",
                 hint=f"give another port with {option}, or end the process that listens there: "
                 f"ss -ltnp 'sport = :{port}'",
             ) from error

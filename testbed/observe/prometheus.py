@@ -7,12 +7,15 @@ from typing import Any, Final
 import yaml
 
 from testbed.hostprep.playbook import find_in_clone
-from testbed.observe.state import ADDRESS, ServiceName, StackPaths, StackSettings
+from testbed.observe.state import ServiceName, StackPaths, StackSettings
 
 PROGRAM: Final = "prometheus"
 IMAGE: Final = "prom/prometheus:v2.53.4"
 JOB: Final = "mrc-testbed"
 OBJECTIVE_RECORD: Final = "mrc:message_completion_p99_objective:seconds"
+
+RUNBOOK: Final = "docs/guide/alerts.md"
+"""What each alert means and what to do, by path in the repository; the rules name it."""
 
 _RULES: Final = "dashboards/rules/mrc-testbed.yaml"
 _SCRAPE_INTERVAL: Final = "1s"
@@ -32,7 +35,7 @@ def write_prometheus_config(paths: StackPaths, settings: StackSettings) -> Path:
     folder = paths.config(ServiceName.PROMETHEUS)
     folder.mkdir(parents=True, exist_ok=True)
     rules = folder / "rules.yaml"
-    rules.write_text(_rules(settings), encoding="utf-8")
+    rules.write_text(rules_text(settings.p99_objective_ns), encoding="utf-8")
     config = {
         "global": {
             "scrape_interval": _SCRAPE_INTERVAL,
@@ -41,16 +44,15 @@ def write_prometheus_config(paths: StackPaths, settings: StackSettings) -> Path:
         },
         "storage": {"tsdb": {"out_of_order_time_window": _LATE_SAMPLES}},
         "rule_files": [str(rules)],
-        **scrape_config(settings),
+        **scrape_config(f"{settings.local_host}:{settings.exporter_port}"),
     }
     path = folder / "prometheus.yml"
     path.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
     return path
 
 
-def scrape_config(settings: StackSettings) -> dict[str, Any]:
-    """Configuration with which a Prometheus scrapes the exporter: one target, whatever labs come and go."""
-    target = f"{ADDRESS}:{settings.exporter_port}"
+def scrape_config(target: str) -> dict[str, Any]:
+    """Configuration with which a Prometheus scrapes the exporter at *target*, whatever labs come and go."""
     return {
         "scrape_configs": [
             {
@@ -72,15 +74,22 @@ def prometheus_arguments(config: Path, data: Path, settings: StackSettings) -> S
         f"--storage.tsdb.retention.size={settings.disk_bytes >> 10}KB",
         f"--storage.tsdb.min-block-duration={_BLOCK}",
         f"--storage.tsdb.max-block-duration={_BLOCK}",
-        f"--web.listen-address={ADDRESS}:{settings.prometheus_port}",
+        f"--web.listen-address={settings.listen_host}:{settings.prometheus_port}",
     ]
 
 
-def _rules(settings: StackSettings) -> str:
-    """The rules of the clone with the objective of the settings."""
+def rules_text(p99_objective_ns: int, runbook_url: str | None = None) -> str:
+    """The rules of the clone.
+
+    Args:
+        p99_objective_ns: message completion p99 above which an alert fires.
+        runbook_url: address of the page RUNBOOK as people read it; None: its path in the repository.
+    """
     rules = yaml.safe_load(find_in_clone(_RULES).read_text(encoding="utf-8"))
-    for group in rules["groups"]:
-        for rule in group["rules"]:
-            if rule.get("record") == OBJECTIVE_RECORD:
-                rule["expr"] = f"vector({settings.p99_objective_ns / 1e9!r})"
+    for rule in (rule for group in rules["groups"] for rule in group["rules"]):
+        if rule.get("record") == OBJECTIVE_RECORD:
+            rule["expr"] = f"vector({p99_objective_ns / 1e9!r})"
+        if "alert" in rule and runbook_url is not None:
+            annotations = rule["annotations"]
+            annotations["runbook_url"] = annotations["runbook_url"].replace(RUNBOOK, runbook_url)
     return yaml.safe_dump(rules, sort_keys=False, width=1000)

@@ -10,7 +10,7 @@ from testbed.observe import grafana_server, prometheus
 from testbed.observe.account import Account, service_account
 from testbed.observe.launch import Progress, Server, launch
 from testbed.observe.local_service import answer_of, require_free_port
-from testbed.observe.state import ADDRESS, ServiceName, ServiceRecord, StackPaths, StackSettings
+from testbed.observe.state import ServiceName, ServiceRecord, StackPaths, StackSettings
 
 _ROOT: Final = Account(0, 0)
 _READY: Final = {ServiceName.PROMETHEUS: "/-/ready", ServiceName.GRAFANA: "/api/health"}
@@ -24,7 +24,7 @@ def start_exporter(paths: StackPaths, settings: StackSettings, progress: Progres
         FabricError: it did not start.
     """
     port = settings.exporter_port
-    require_free_port(port, "the exporter", "--exporter-port")
+    require_free_port(settings, port, "the exporter", "--exporter-port")
     program = [
         sys.executable,
         "-m",
@@ -32,11 +32,11 @@ def start_exporter(paths: StackPaths, settings: StackSettings, progress: Progres
         "metrics",
         "serve",
         "--address",
-        ADDRESS,
+        settings.address,
         "--port",
         str(port),
     ]
-    server = Server(ServiceName.EXPORTER, f"http://{ADDRESS}:{port}/metrics", "", _ROOT, program)
+    server = Server(ServiceName.EXPORTER, f"http://{settings.local_host}:{port}/metrics", "", _ROOT, program)
     return launch(paths, server, progress)
 
 
@@ -50,14 +50,14 @@ def start_prometheus(paths: StackPaths, settings: StackSettings, progress: Progr
     name = ServiceName.PROMETHEUS
     if settings.prometheus_url is not None:
         return _own(name, settings.prometheus_url, progress)
-    require_free_port(settings.prometheus_port, "Prometheus", "--prometheus-port")
+    require_free_port(settings, settings.prometheus_port, "Prometheus", "--prometheus-port")
     config = prometheus.write_prometheus_config(paths, settings)
     data, account = _prepare(paths, name, config.parent, ["prometheus"])
     arguments = prometheus.prometheus_arguments(config, data, settings)
     program = shutil.which(prometheus.PROGRAM)
     server = Server(
         name,
-        f"http://{ADDRESS}:{settings.prometheus_port}",
+        f"http://{settings.local_host}:{settings.prometheus_port}",
         _READY[name],
         account,
         [program, *arguments] if program else (),
@@ -88,13 +88,13 @@ def start_grafana(
     name = ServiceName.GRAFANA
     if settings.grafana_url is not None:
         return _own(name, settings.grafana_url, progress)
-    _require_grafana_port(settings.grafana_port)
+    _require_grafana_port(settings)
     config = grafana_server.write_grafana_config(paths, settings, prometheus_url)
     data, account = _prepare(paths, name, config.parent, ["grafana"])
     account.own(paths.password_file)
     server = Server(
         name,
-        f"http://{ADDRESS}:{settings.grafana_port}",
+        f"http://{settings.local_host}:{settings.grafana_port}",
         _READY[name],
         account,
         grafana_server.local_command(config),
@@ -111,10 +111,10 @@ def start_grafana(
         ) from error
 
 
-def _require_grafana_port(port: int) -> None:
+def _require_grafana_port(settings: StackSettings) -> None:
     """A missing Grafana is no failure, a port that is taken is one: the user can fix it."""
     try:
-        require_free_port(port, "Grafana", "--grafana-port")
+        require_free_port(settings, settings.grafana_port, "Grafana", "--grafana-port")
     except PreflightError as error:
         raise FabricError(error.message, hint=error.hint) from error
 

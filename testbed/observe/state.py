@@ -10,8 +10,10 @@
 """
 
 import hashlib
+import socket
 from dataclasses import dataclass
 from enum import StrEnum
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Final, Literal
 
@@ -21,9 +23,7 @@ from testbed.fabric.process import ProcessIdentity
 from testbed.fabric.root import state_root
 from testbed.fabric.state_file import read_record, write_record
 from testbed.metrics.exporter import DEFAULT_PORT
-
-ADDRESS: Final = "127.0.0.1"
-"""All of the stack listens here only; who wants to see it from elsewhere forwards the ports."""
+from testbed.metrics.local_server import DEFAULT_ADDRESS, url_host
 
 DEFAULT_PROMETHEUS_PORT: Final = 9848
 DEFAULT_GRAFANA_PORT: Final = 9849
@@ -48,7 +48,8 @@ class StackSettings(BaseModel):
     """What a stack is asked to be.
 
     Attributes:
-        exporter_port, prometheus_port, grafana_port: TCP ports on ADDRESS.
+        address: where all of it listens, an IP address of this machine.
+        exporter_port, prometheus_port, grafana_port: TCP ports.
         prometheus_url, grafana_url: servers of the user's own, which are then not started; None to start one.
         retention_ns: how long samples are kept.
         disk_bytes: how much of the disk they may take.
@@ -57,6 +58,7 @@ class StackSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    address: str = DEFAULT_ADDRESS
     exporter_port: int = DEFAULT_PORT
     prometheus_port: int = DEFAULT_PROMETHEUS_PORT
     grafana_port: int = DEFAULT_GRAFANA_PORT
@@ -65,6 +67,29 @@ class StackSettings(BaseModel):
     retention_ns: int = DEFAULT_RETENTION_NS
     disk_bytes: int = DEFAULT_DISK_BYTES
     p99_objective_ns: int = DEFAULT_OBJECTIVE_NS
+
+    @property
+    def listen_host(self) -> str:
+        """The address as it stands before a port."""
+        return url_host(self.address)
+
+    @property
+    def local_host(self) -> str:
+        """Where programs of this machine find what listens at the address."""
+        address = ip_address(self.address)
+        if not address.is_unspecified:
+            return self.listen_host
+        return "[::1]" if address.version == 6 else DEFAULT_ADDRESS
+
+    @property
+    def remote_host(self) -> str:
+        """Where other machines find it; of this one only if the address is a loopback address."""
+        return socket.gethostname() if ip_address(self.address).is_unspecified else self.listen_host
+
+    @property
+    def is_local_only(self) -> bool:
+        """Whether no other machine reaches it."""
+        return ip_address(self.address).is_loopback
 
 
 class ServiceRecord(BaseModel):

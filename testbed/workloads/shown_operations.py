@@ -25,7 +25,7 @@ class ShownOperations:
 
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir
-        self._opened: dict[tuple[str, str], MeasuredTimes] = {}
+        self._opened: dict[tuple[str, str, str], MeasuredTimes] = {}
         self._rings: dict[str, tuple[Collective, JobRing]] = {}
         self._is_given_up = False
 
@@ -38,7 +38,7 @@ class ShownOperations:
         try:
             self._times(COLLECTIVE, kind).add(record.duration_ns, bus_bytes)
             if collective.is_training:
-                self._times(STEP, kind).add(record.step_ns)
+                self._times(STEP, kind, name).add(record.step_ns)
             self._ring(name, collective).add(record)
         except OSError as error:
             _LOG.warning("metrics will not show collectives any more: %s", error)
@@ -65,7 +65,7 @@ class ShownOperations:
         self._rings[name] = collective, ring
         return ring
 
-    def _times(self, what: str, kind: str) -> MeasuredTimes:
-        if (what, kind) not in self._opened:
-            self._opened[what, kind] = MeasuredTimes(self._state_dir, what, kind)
-        return self._opened[what, kind]
+    def _times(self, what: str, kind: str, name: str = "") -> MeasuredTimes:
+        if (what, kind, name) not in self._opened:
+            self._opened[what, kind, name] = MeasuredTimes(self._state_dir, what, kind, name)
+        return self._opened[what, kind, name]

@@ -25,12 +25,15 @@ COMMANDS = {
     "EvSet": ["ev", "list", "h0", "h5"],
     "FaultKinds": ["fault", "kinds"],
     "Version": ["version"],
+    "StackExport": ["observe", "export", "exported"],
+    "DashboardsExported": ["dashboards", "export", "exported"],
 }
 ELSEWHERE = {
     "Schema": "a schema itself: docs/reference/scenario.md is made of it",
     **dict.fromkeys(("HostPrepared", "ImageBuilt"), "Ansible's changes to the machine"),
-    **dict.fromkeys(("DashboardsPushed", "DashboardsRemoved", "RunAnnotated"), "needs a Grafana"),
-    **dict.fromkeys(("StackUp", "StackStatus", "StackRemoved"), "needs Prometheus"),
+    **dict.fromkeys(("DashboardsPushed", "DashboardsChecked", "DashboardsRemoved"), "needs a Grafana"),
+    "RunAnnotated": "needs a Grafana",
+    **dict.fromkeys(("StackUp", "StackStatus", "StackRemoved", "Alerts"), "needs Prometheus"),
 }
 """Kinds of documents without a golden file, and why."""
 
@@ -40,6 +43,7 @@ def no_lab(monkeypatch, tmp_path):
     for name in ("STATE", "CACHE"):
         monkeypatch.setenv(f"MRC_TESTBED_{name}_DIR", str(tmp_path / name))
     monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent")
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize("kind", COMMANDS)

@@ -25,10 +25,12 @@ from agents.abi import (
     NicCounters,
     PortCounter,
     PortCounters,
+    Qp,
+    QpState,
     QueueState,
     TrafficClass,
 )
-from agents.bpf.maps import MappedArray
+from agents.bpf.maps import ArrayMap, MappedArray
 from testbed.errors import PreflightError, UsageError
 from testbed.fabric.paths import lab_paths
 from testbed.fabric.state import Phase
@@ -120,6 +122,46 @@ def test_rtt_is_shown_by_plane_over_all_hosts(pinned_lab: PinnedLab, url: str, t
     assert value(page, "mrc_packet_rtt_seconds_bucket", lab="observed", plane="1", le="0.000001024") == 0
 
 
+def test_evs_are_shown_by_the_links_across_t1s(
+    state_root: Path,
+) -> None:
+    """Two links of T1 1 are crossed by a QP from h0 to h2; h0 reaches h1 without."""
+    lab = PinnedLab(lab_paths("paths"), Clos(TopologySpec(planes=2, t0=3, t1=2, hosts_per_t0=2)))
+    try:
+        lab.bring_up()
+        for index, (peer, ev_state) in enumerate(((2, EvState.ASSUMED_BAD), (1, EvState.GOOD))):
+            qp = Qp(state=QpState.RTS, peer_host=peer)
+            for copy in range(3):
+                qp.evs[copy].entropy = lab.clos.ev(1, 1 if peer == 2 else 0, copy)
+                qp.evs[copy].plane, qp.evs[copy].state = 1, ev_state
+            with opened(lab.paths.node_pins("h0") / "qps") as descriptor:
+                ArrayMap(descriptor, Qp).write(index, qp)
+        with exporter_running(["paths"], port=0) as url:
+            page = scrape(url)
+    finally:
+        lab.take_down()
+    shown = {
+        (dict(labels)["plane"], dict(labels)["node"], dict(labels)["link"], dict(labels)["state"]): count
+        for labels, count in page["mrc_link_evs"].items()
+    }
+    assert len(shown) == 2 * 3 * 2 * 4
+    assert {labels: count for labels, count in shown.items() if count} == {
+        ("1", "p1-t1-1", link, "ASSUMED_BAD"): 3 for link in ("p1-t0-0:3~p1-t1-1:0", "p1-t0-1:3~p1-t1-1:1")
+    }
+
+
+def test_labs_whose_switches_hash_show_no_evs_by_link(state_root: Path) -> None:
+    lab = PinnedLab(
+        lab_paths("hashed"), Clos(TopologySpec(planes=1, t0=2, t1=1, hosts_per_t0=1, forwarding="ecmp"))
+    )
+    try:
+        lab.bring_up()
+        with exporter_running(["hashed"], port=0) as url:
+            assert "mrc_link_evs" not in scrape(url)
+    finally:
+        lab.take_down()
+
+
 @pytest.fixture
 def shaped_lab(state_root: Path) -> Iterator[PinnedLab]:
     spec = TopologySpec(planes=1, t0=1, t1=1, hosts_per_t0=2, port_rate=100_000_000)
@@ -140,7 +182,7 @@ def test_every_metric_of_the_catalogue_can_be_scraped(shaped_lab: PinnedLab) -> 
     ledger.write(Entry(ScheduledFault(fault_id="f1", kind="loss", seed=1), Schedule(5)))
     with MeasuredTimes(shaped_lab.paths.folder, COLLECTIVE, "all-reduce") as times:
         times.add(2_000_000, 4096)
-    with MeasuredTimes(shaped_lab.paths.folder, STEP, "all-reduce") as times:
+    with MeasuredTimes(shaped_lab.paths.folder, STEP, "all-reduce", "job") as times:
         times.add(3_000_000)
     write_recovery(shaped_lab.paths.folder, [RecoveryTime("f1", "detect", 5_000_000)])
     with (
@@ -163,7 +205,7 @@ def test_every_metric_of_the_catalogue_can_be_scraped(shaped_lab: PinnedLab) -> 
     collective = {"lab": "shaped", "kind": "all-reduce"}
     assert value(page, "mrc_collective_bus_bytes_total", **collective) == 4096
     assert value(page, "mrc_collective_duration_seconds_sum", **collective) == 0.002
-    assert value(page, "mrc_training_step_seconds_sum", **collective) == 0.003
+    assert value(page, "mrc_training_step_seconds_sum", **collective, workload="job") == 0.003
 
 
 def test_ev_transitions_are_shown_by_plane_and_reason(pinned_lab: PinnedLab, url: str) -> None:

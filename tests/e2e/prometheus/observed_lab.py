@@ -102,7 +102,12 @@ class Command:
         return finished.stdout
 
     def write_scenario(
-        self, name: str, workloads: list[Any], faults: list[Any], congestion: str = "nscc"
+        self,
+        name: str,
+        workloads: list[Any],
+        faults: list[Any],
+        congestion: str = "nscc",
+        topology: Mapping[str, Any] = TOPOLOGY,
     ) -> Path:
         """The path of a scenario file."""
         document = {
@@ -111,7 +116,7 @@ class Command:
             "metadata": {"name": name},
             "spec": {
                 "seed": 3,
-                "topology": TOPOLOGY,
+                "topology": topology,
                 "transport": {"kind": "mrc", "cc": congestion},
                 "workloads": workloads,
                 "faults": faults,
@@ -191,22 +196,27 @@ class ObservedLab:
 
 
 @contextmanager
-def observing(lab: str, *options: str, variables: Mapping[str, str] | None = None) -> Iterator[ObservedLab]:
+def observing(
+    lab: str,
+    *options: str,
+    variables: Mapping[str, str] | None = None,
+    topology: Mapping[str, Any] = TOPOLOGY,
+) -> Iterator[ObservedLab]:
     """A lab and its stack, which *options* of `observe up` change; nothing of either is left afterwards."""
     require_program("prometheus")
     folder = Path(tempfile.mkdtemp(prefix="mrc-"))
     folder.chmod(0o755)  # Prometheus is not root
     command = Command(folder, {**clean_environment(folder), **(variables or {})}, lab)
-    topology = folder / "lab.yaml"
+    topology_file = folder / "lab.yaml"
     document = {"apiVersion": "mrc-testbed/v1", "kind": "Topology", "metadata": {"name": "small"}}
-    topology.write_text(json.dumps({**document, "spec": TOPOLOGY}))
+    topology_file.write_text(json.dumps({**document, "spec": topology}))
     port = free_port()
     try:
         command.succeeds(
             *("observe", "up", "--prometheus-port", str(port)),
             *("--exporter-port", str(free_port()), "--grafana-port", str(free_port()), *options),
         )
-        said = command.succeeds("up", "--observe", "-n", lab, "-t", str(topology), "--runtime", "netns")
+        said = command.succeeds("up", "--observe", "-n", lab, "-t", str(topology_file), "--runtime", "netns")
         prometheus = Prometheus(f"http://127.0.0.1:{port}")
         prometheus.wait_for(f'mrc_testbed_lab_up{{lab="{lab}"}}', lambda value: value == 1)
         yield ObservedLab(command, prometheus, said)

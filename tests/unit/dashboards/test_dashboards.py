@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from dashboard_files import (
     FOLDER,
     JSON_FOLDER,
@@ -24,6 +25,7 @@ from dashboards.__main__ import main
 from dashboards.catalogue import dashboard_files
 from testbed.metrics.catalogue import METRICS
 from testbed.metrics.metric import MetricType
+from testbed.observe.prometheus import RUNBOOK
 
 DASHBOARDS = load_dashboards()
 PROMISED = {"overview", "tail-latency", "planes", "fabric", "faults", "workloads", "health"}
@@ -32,7 +34,7 @@ SDK_DEFAULTS = ("auto", "auto_min", "auto_count")
 """Keys of variables that the SDK adds and Grafana's schema does not have."""
 
 OF_PROMETHEUS = {
-    "ALERTS": {"alertstate", "alertname", "severity", "lab", "plane"},
+    "ALERTS": {"alertstate", "alertname", "severity", "lab", "plane", "switch", "link", "workload"},
     "scrape_duration_seconds": {"job"},
     "scrape_samples_scraped": {"job"},
 }
@@ -198,6 +200,20 @@ def test_rules_ask_for_metrics_and_labels_that_exist() -> None:
     for expression in re.findall(r"expr: (?:>-\n)?((?:.(?!\n {8}\w))*.)", RULES.read_text(), re.DOTALL):
         for metric, matchers in metrics_and_matchers(expression):
             assert matchers <= known[metric], metric
+
+
+def test_every_alert_names_its_section_of_the_page_of_alerts() -> None:
+    rules = yaml.safe_load(RULES.read_text())
+    alerts = {
+        rule["alert"]: rule["annotations"]["runbook_url"]
+        for group in rules["groups"]
+        for rule in group["rules"]
+        if "alert" in rule
+    }
+    assert alerts == {name: f"{RUNBOOK}#{name.lower()}" for name in alerts}
+    sections = re.findall(r"^## (Mrc\w+)$", (FOLDER.parent / RUNBOOK).read_text(), re.MULTILINE)
+    assert sections == list(dict.fromkeys(sections))
+    assert set(sections) == set(alerts)
 
 
 def test_every_alert_rule_has_a_test() -> None:

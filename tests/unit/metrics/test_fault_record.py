@@ -10,7 +10,7 @@ from testbed.faults.event import FaultEvent
 from testbed.faults.fault import ScheduledFault
 from testbed.faults.ledger import Entry, Ledger, Phase
 from testbed.faults.rule import FrameRule
-from testbed.faults.schedule import Schedule
+from testbed.faults.schedule import Flap, Schedule
 from testbed.metrics.fault_record import ActiveFault, FaultRecord
 from testbed.metrics.run_info import RunInfo
 
@@ -66,6 +66,24 @@ def test_events_are_counted_once_however_often_they_are_read(tmp_path: Path, led
         totals = record.totals()
         assert totals.injected == {"link-flap": 2, "loss": 1}
         assert totals.outages == {LINK: 2, OTHER: 1}
+
+
+def test_outages_of_a_flap_that_the_kernel_keeps_to_are_counted_while_it_is_active(
+    tmp_path: Path, ledger: Ledger
+) -> None:
+    record = FaultRecord(tmp_path)
+    ledger.record(event("applied", "link-flap", LINK))
+    flap = Flap(every_ns=SECOND, down_ns=SECOND // 10, jitter_ratio=0.5, seed=7)
+    first = replace(entry("f", "link-flap"), schedule=Schedule(5, 5 + 4 * SECOND, flap))
+    ledger.write(first)
+    for age_ns in range(0, 6 * SECOND, SECOND // 5):
+        begun = first.schedule.outage_count(min(5 + age_ns, 5 + 4 * SECOND - 1))
+        assert record.outages_so_far(5 + age_ns) == {LINK: max(1, begun)}
+    ledger.remove("f")
+    ledger.record(event("cleared", "link-flap", LINK))
+    ledger.record(event("applied", "link-flap", LINK))
+    ledger.write(replace(first, schedule=Schedule(9 * SECOND, None, flap)))
+    assert record.outages_so_far(11 * SECOND - 1) == {LINK: 4 + 2}
 
 
 def test_a_new_reader_counts_from_the_beginning(tmp_path: Path, ledger: Ledger) -> None:

@@ -49,10 +49,10 @@ def test_times_are_counted_as_the_data_plane_counts(times_ns: list[int]) -> None
 
 def test_later_commands_go_on_where_earlier_ones_ended(tmp_path: Path) -> None:
     for _ in range(2):
-        with MeasuredTimes(tmp_path, STEP, "all-reduce") as times:
+        with MeasuredTimes(tmp_path, STEP, "all-reduce", "job.1") as times:
             times.add(5_000_000)
     (measured,) = read_measured(tmp_path)
-    assert measured.times.count == 2
+    assert (measured.kind, measured.workload, measured.times.count) == ("all-reduce", "job.1", 2)
 
 
 def test_commands_that_run_together_lose_nothing(tmp_path: Path) -> None:

@@ -82,8 +82,19 @@ def test_a_token_that_may_only_look_is_reported_apart(double: GrafanaDouble) -> 
     double.role = "Viewer"
     error = refusal(double)
     assert isinstance(error, UsageError)
-    assert "may not change the data source" in error.message
-    assert "role Admin" in str(error.hint)
+    assert "may not change the folder 'MRC testbed'" in error.message
+    assert "role Editor" in str(error.hint)
+    assert "dashboards export" in str(error.hint)
+
+
+def test_an_editor_pushes_and_removes_all_but_the_data_source(double: GrafanaDouble) -> None:
+    double.role = "Editor"
+    for _ in range(2):
+        assert push(double).source == "refused"
+    assert (double.sources, set(double.dashboards)) == ({}, UIDS)
+    with closing(Grafana(double.url, TOKEN)) as grafana:
+        assert grafana.remove()
+    assert not double.dashboards
 
 
 def test_a_dashboard_of_somebody_else_is_not_overwritten(double: GrafanaDouble) -> None:

@@ -31,7 +31,7 @@ def test_operations_and_steps_are_counted_with_the_bytes_of_the_bus(tmp_path: Pa
     assert (operations.what, operations.kind, operations.times.count) == ("collective", "all-reduce", 2)
     assert operations.size_bytes == 2 * 6144  # 2 (n - 1) / n of 4096
     assert operations.times.sum_ns == 2 * 3_000
-    assert (steps.what, steps.times.sum_ns) == ("step", 4_000)
+    assert (steps.what, steps.workload, steps.times.sum_ns) == ("step", "job", 4_000)
 
 
 def test_a_later_job_of_the_same_name_may_have_other_ranks(tmp_path: Path) -> None:

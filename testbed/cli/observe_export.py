@@ -1,0 +1,114 @@
+"""observe scrape-config | export: for a Prometheus, Alertmanager and Grafana that somebody else runs."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+import yaml
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from testbed.cli.options import Settings, command
+from testbed.cli.render import key_values, say, show, write_out
+from testbed.errors import UsageError
+from testbed.observe import export
+from testbed.observe.state import StackSettings, read_stack, stack_paths
+
+SCHEMA_VERSION: Final = 1
+
+Target = Annotated[
+    str | None,
+    typer.Option("--target", metavar="HOST:PORT", help="The exporter, as that Prometheus finds it."),
+]
+Alertmanager = Annotated[
+    str | None,
+    typer.Option("--alertmanager", metavar="HOST:PORT", help="The Alertmanager that alerts go to."),
+]
+RunbookUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--runbook-url", metavar="URL", help="Address of docs/guide/alerts.md where you publish it."
+    ),
+]
+Force = Annotated[
+    bool, typer.Option("--force", show_default=False, help="Replace files that are there and differ.")
+]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder; it is made if it does not exist.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this module to the group *app*."""
+    command(app, "scrape-config")(print_scrape_config)
+    command(app, "export")(export_stack)
+
+
+def print_scrape_config(settings: Settings, target: Target = None, alertmanager: Alertmanager = None) -> None:
+    """Print what a Prometheus of your own needs in its configuration: labs, rules, alerts.
+
+    `observe export` writes the file of rules that it names. The exporter of
+    `observe up` answers other machines only with --address.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed observe scrape-config
+      mrc-testbed observe scrape-config --alertmanager 10.0.0.5:9093
+    """
+    wanted = _export(settings, target, alertmanager, None)
+    write_out(settings, yaml.safe_dump(export.prometheus_config(wanted), sort_keys=False))
+
+
+def export_stack(
+    settings: Settings,
+    folder: Folder,
+    target: Target = None,
+    alertmanager: Alertmanager = None,
+    runbook_url: RunbookUrl = None,
+    force: Force = False,
+) -> None:
+    """Write files for a Prometheus, Alertmanager and Grafana of your own.
+
+    prometheus.yml is whole; take from it what yours lacks. With Docker Compose
+    the folder starts as it is, beside the exporter of this machine.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed observe export monitoring
+      mrc-testbed observe export monitoring --alertmanager 10.0.0.5:9093
+      cd monitoring && GRAFANA_PASSWORD=... docker compose up -d
+    """
+    wanted = _export(settings, target, alertmanager, runbook_url)
+    files = export.stack_files(wanted)
+    written = export.write_files(folder, files, replace=force)
+    item = {"folder": str(folder), "target": wanted.target, "files": [str(path) for path in written]}
+
+    def table() -> RenderableType:
+        return key_values(
+            [
+                ("prometheus.yml", f"scrapes {wanted.target}, loads the rules beside it"),
+                (export.RULES_FILE, "recording and alert rules"),
+                ("alertmanager.yml", "a route for the alerts; its receiver is for you to fill in"),
+                ("compose.yaml", "the three as containers: GRAFANA_PASSWORD=... docker compose up -d"),
+                ("grafana/dashboards", f"{len(export.dashboard_texts())} dashboards"),
+            ]
+        )
+
+    show(settings, "StackExport", SCHEMA_VERSION, item, lambda: Group(Text(f"in {folder}:"), table()))
+
+
+def _export(
+    settings: Settings, target: str | None, alertmanager: str | None, runbook_url: str | None
+) -> export.Export:
+    """How others are to find the stack of this machine; says so when they cannot."""
+    for option, given in (("--target", target), ("--alertmanager", alertmanager)):
+        if given is not None and not re.fullmatch(r"[^\s/]+:\d+", given):
+            raise UsageError(f"{option} {given}: a host and a port are wanted", hint="such as 10.0.0.5:9093")
+    state = read_stack(stack_paths())
+    known = state.settings if state is not None else StackSettings()
+    if target is None and known.is_local_only:
+        say(
+            settings.stderr,
+            "the exporter listens on this machine only; for a Prometheus elsewhere: observe up --address IP",
+        )
+    found = target or f"{known.remote_host}:{known.exporter_port}"
+    return export.Export(known, found, alertmanager, runbook_url)

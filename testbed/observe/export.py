@@ -1,0 +1,204 @@
+"""Files for a Prometheus, Alertmanager and Grafana that somebody else runs. Live: writes a folder.
+
+prometheus.yml             scrapes the exporter, loads the rules, sends alerts
+mrc-testbed-rules.yaml     recording and alert rules
+alertmanager.yml           one route by lab and alert; its receiver is still to be filled in
+compose.yaml               the three programs as containers, for Docker Compose
+grafana/provisioning/      data source, and where the dashboards are
+grafana/dashboards/        the dashboards
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from testbed.errors import UsageError
+from testbed.hostprep.playbook import find_in_clone
+from testbed.metrics.local_server import DEFAULT_ADDRESS
+from testbed.observe import grafana_server, prometheus
+from testbed.observe.state import StackSettings
+
+RULES_FILE: Final = "mrc-testbed-rules.yaml"
+ALERTMANAGER_IMAGE: Final = "prom/alertmanager:v0.27.0"
+DEFAULT_ALERTMANAGER: Final = f"{DEFAULT_ADDRESS}:9093"
+
+_INSIDE: Final = "/etc/mrc-testbed"
+"""Where containers see the folder."""
+
+_RECEIVER: Final = """\
+# Alerts of mrc-testbed, to be merged into the configuration of your Alertmanager. The receiver sends nothing
+# until it has a webhook_configs, email_configs or the like.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """What the files are to say.
+
+    Attributes:
+        settings: of the stack: ports, the objective.
+        target: host and port of the exporter, as Prometheus finds it.
+        alertmanager: host and port of the Alertmanager; None: alerts are not sent.
+        runbook_url: address of the page of alerts; None: its path in the repository.
+    """
+
+    settings: StackSettings
+    target: str
+    alertmanager: str | None = None
+    runbook_url: str | None = None
+
+
+def prometheus_config(export: Export) -> dict[str, Any]:
+    """What a Prometheus needs in its configuration: the exporter, the rules, where alerts go."""
+    config = {**prometheus.scrape_config(export.target), "rule_files": [RULES_FILE]}
+    if export.alertmanager is not None:
+        targets = {"static_configs": [{"targets": [export.alertmanager]}]}
+        config["alerting"] = {"alertmanagers": [targets]}
+    return config
+
+
+def stack_files(export: Export) -> dict[str, str]:
+    """Path below the folder -> content, of all files."""
+    sends = export if export.alertmanager is not None else _with_alertmanager(export)
+    source = grafana_server.data_source(f"http://{DEFAULT_ADDRESS}:{export.settings.prometheus_port}")
+    provider = grafana_server.dashboard_provider(f"{_INSIDE}/dashboards")
+    files = {
+        "prometheus.yml": _yaml(prometheus_config(sends)),
+        RULES_FILE: prometheus.rules_text(export.settings.p99_objective_ns, export.runbook_url),
+        "alertmanager.yml": _RECEIVER + _yaml(_alertmanager_config()),
+        "compose.yaml": _yaml(_compose(export.settings)),
+        "grafana/provisioning/datasources/mrc-testbed.yaml": _yaml(
+            {"apiVersion": 1, "datasources": [{**source, "editable": False}]}
+        ),
+        "grafana/provisioning/dashboards/mrc-testbed.yaml": _yaml({"apiVersion": 1, "providers": [provider]}),
+    }
+    return files | {f"grafana/dashboards/{name}": text for name, text in dashboard_texts().items()}
+
+
+def dashboard_texts() -> dict[str, str]:
+    """File name -> content of the dashboards, as Grafana imports them by hand.
+
+    Raises:
+        PreflightError: mrc-testbed was installed without its clone.
+    """
+    folder = find_in_clone(grafana_server.DASHBOARDS)
+    return {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.json"))}
+
+
+def write_files(folder: Path, files: Mapping[str, str], *, replace: bool) -> list[Path]:
+    """The files that were written; what is there already with the same content counts.
+
+    Args:
+        folder: is made if it does not exist.
+        files: path below it -> content.
+        replace: whether files of other content are replaced.
+
+    Raises:
+        UsageError: a file of other content is there, or the folder cannot be written.
+    """
+    changed = [name for name, text in files.items() if not replace and _differs(folder / name, text)]
+    if changed:
+        raise UsageError(
+            f"{folder} has other files of these names: {', '.join(changed)}",
+            hint="give another folder, or replace them with --force",
+        )
+    written = []
+    try:
+        for name, text in files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            written.append(path)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be written: {error.strerror}") from error
+    return written
+
+
+def _differs(path: Path, text: str) -> bool:
+    try:
+        return path.read_bytes() != text.encode()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+
+
+def _with_alertmanager(export: Export) -> Export:
+    return Export(export.settings, export.target, DEFAULT_ALERTMANAGER, export.runbook_url)
+
+
+def _alertmanager_config() -> dict[str, Any]:
+    route = {
+        "receiver": "mrc-testbed",
+        "group_by": ["lab", "alertname"],
+        "group_wait": "5s",
+        "group_interval": "30s",
+        "repeat_interval": "4h",
+    }
+    return {"route": route, "receivers": [{"name": "mrc-testbed"}]}
+
+
+def _compose(settings: StackSettings) -> dict[str, Any]:
+    """The three on the machine's own network, where the exporter is, listening on this machine only."""
+    port = settings.prometheus_port
+    return {
+        "name": "mrc-testbed",
+        "services": {
+            "prometheus": _container(
+                prometheus.IMAGE,
+                ["./prometheus.yml", f"./{RULES_FILE}"],
+                command=[
+                    f"--config.file={_INSIDE}/prometheus.yml",
+                    "--storage.tsdb.path=/prometheus",
+                    f"--web.listen-address={DEFAULT_ADDRESS}:{port}",
+                ],
+                data="prometheus:/prometheus",
+            ),
+            "alertmanager": _container(
+                ALERTMANAGER_IMAGE,
+                ["./alertmanager.yml"],
+                command=[
+                    f"--config.file={_INSIDE}/alertmanager.yml",
+                    "--storage.path=/alertmanager",
+                    f"--web.listen-address={DEFAULT_ALERTMANAGER}",
+                    "--cluster.listen-address=",
+                ],
+                data="alertmanager:/alertmanager",
+            ),
+            "grafana": _container(
+                grafana_server.IMAGE,
+                ["./grafana/provisioning", "./grafana/dashboards"],
+                environment={
+                    "GF_SERVER_HTTP_ADDR": DEFAULT_ADDRESS,
+                    "GF_SERVER_HTTP_PORT": str(settings.grafana_port),
+                    "GF_SECURITY_ADMIN_PASSWORD": "${GRAFANA_PASSWORD:?the password of admin}",
+                    "GF_AUTH_ANONYMOUS_ENABLED": "true",
+                    "GF_DASHBOARDS_MIN_REFRESH_INTERVAL": grafana_server.REFRESH,
+                    "GF_PATHS_PROVISIONING": f"{_INSIDE}/provisioning",
+                },
+                data="grafana:/var/lib/grafana",
+            ),
+        },
+        "volumes": {"prometheus": {}, "alertmanager": {}, "grafana": {}},
+    }
+
+
+def _container(image: str, files: list[str], *, data: str, **more: object) -> dict[str, Any]:
+    """A service that reads *files* of the folder and stores in the volume *data*."""
+    mounts = [f"{file}:{_INSIDE}/{Path(file).name}:ro" for file in files]
+    return {
+        "image": image,
+        "network_mode": "host",
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges:true"],
+        "restart": "unless-stopped",
+        "volumes": [*mounts, data],
+        **more,
+    }
+
+
+def _yaml(content: object) -> str:
+    return yaml.safe_dump(content, sort_keys=False, width=1000)
