@@ -46,7 +46,7 @@ def _table(found: tuple[Alert, ...]) -> RenderableType:
     table = plain_table("alert", "state", "since", "severity", "labels")
     for alert in found:
         state = bad(alert.state) if alert.state == FIRING else Text(alert.state)
-        since = format_duration_ns(round(alert.since_s) * _NS_PER_SECOND)
+        since = format_duration_ns(max(1, round(alert.since_s)) * _NS_PER_SECOND)
         labels = " ".join(f"{name}={value}" for name, value in alert.labels.items())
         table.add_row(alert.name, state, since, alert.severity, labels)
     return table
