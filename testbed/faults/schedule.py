@@ -77,6 +77,13 @@ class Schedule:
         """Time to its end; None: it has none."""
         return None if self.end_ns is None else max(0, self.end_ns - now_ns)
 
+    def outage_begins_ns(self, until_ns: int) -> tuple[int, ...]:
+        """When each outage of a flap has begun, up to *until_ns*; empty without a flap."""
+        if self.flap is None:
+            return ()
+        age_ns = until_ns - self.begin_ns
+        return tuple(self.begin_ns + start_ns for start_ns, _ in self.flap.outages(age_ns))
+
     def outage_count(self, now_ns: int) -> int:
         """Outages of a flap that have begun by *now_ns*; 0 without a flap."""
         if self.flap is None:

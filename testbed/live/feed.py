@@ -7,6 +7,7 @@ interval later.
 import logging
 import threading
 from collections import defaultdict, deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
@@ -17,6 +18,7 @@ from testbed.errors import TestbedError
 from testbed.fabric.fault_log import FaultLog, FaultWindow
 from testbed.fabric.paths import lab_paths
 from testbed.faults.ledger import Ledger
+from testbed.faults.schedule import Schedule
 from testbed.live.jobs import JobView, build_jobs
 from testbed.live.observation import observe
 from testbed.live.snapshot import Change, EventKind, Observation, Snapshot, build_snapshot
@@ -133,6 +135,7 @@ class Feed:
         self._reader: LabReader | None = None
         self._before: Observation | None = None
         self._read_ns: int | None = None
+        self._flaps: dict[str, Schedule] = {}
         self._points: deque[Point] = deque(maxlen=_HISTORY_POINTS)
         self._tail: defaultdict[EventKind, deque[TailLine]] = defaultdict(lambda: deque(maxlen=_TAIL_LINES))
         self._changed = threading.Condition()
@@ -203,6 +206,9 @@ class Feed:
         seen = observe(reader, self._ledger, self._record, read_run(self._paths.folder))
         before = self._before
         self._before = seen
+        self._flaps |= {
+            entry.fault.fault_id: entry.schedule for entry in seen.faults if entry.schedule.flap is not None
+        }
         self._read_ns = seen.reading.time_ns
         return None if before is None else build_snapshot(self.clos, before, seen)
 
@@ -226,7 +232,7 @@ class Feed:
             clock = f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03}"
             self._tail[change.kind].append(TailLine(clock, change.text, change.kind, time_ns))
         windows = tuple(replace(window) for window in self._log.windows)
-        jobs = () if problem else build_jobs(running_jobs(self._paths.folder), windows, self.clos, now_ns)
+        jobs = () if problem else self._jobs(windows, now_ns)
         with self._changed:
             self._latest = Update(
                 number=self._latest.number + 1,
@@ -241,6 +247,11 @@ class Feed:
                 jobs=jobs,
             )
             self._changed.notify_all()
+
+    def _jobs(self, windows: Sequence[FaultWindow], now_ns: int) -> tuple[JobView, ...]:
+        shown = {window.fault_id for window in windows}
+        self._flaps = {name: flap for name, flap in self._flaps.items() if name in shown}
+        return build_jobs(running_jobs(self._paths.folder), windows, self._flaps, self.clos, now_ns)
 
     def _open(self) -> LabReader:
         self._mark = state_mark(self._paths)

@@ -1,11 +1,12 @@
 """The jobs of a lab as `top` and `serve` show them. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from testbed.fabric.fault_log import FaultWindow
 from testbed.faults.condition import describe_condition
+from testbed.faults.schedule import Schedule
 from testbed.shown import format_times
 from testbed.topology.clos import Clos
 from testbed.workloads.job import Episode, Pace, Step, headline, measure_impact, measure_pace
@@ -39,16 +40,30 @@ class JobView:
 
 
 def build_jobs(
-    jobs: Iterable[RunningJob], windows: Sequence[FaultWindow], clos: Clos, now_ns: int
+    jobs: Iterable[RunningJob],
+    windows: Sequence[FaultWindow],
+    flaps: Mapping[str, Schedule],
+    clos: Clos,
+    now_ns: int,
 ) -> tuple[JobView, ...]:
-    """How the jobs do at *now_ns*, and what the latest of the faults does to each."""
-    return tuple(_view(job, windows, clos, now_ns) for job in jobs)
+    """How the jobs do at *now_ns*, and what the latest of the faults does to each.
+
+    Args:
+        jobs: that run.
+        windows: of faults, oldest first.
+        flaps: fault -> its outages, of those that have one window for all of them.
+        clos: topology of the lab.
+        now_ns: CLOCK_MONOTONIC.
+    """
+    return tuple(_view(job, windows, flaps, clos, now_ns) for job in jobs)
 
 
-def _view(job: RunningJob, windows: Sequence[FaultWindow], clos: Clos, now_ns: int) -> JobView:
+def _view(
+    job: RunningJob, windows: Sequence[FaultWindow], flaps: Mapping[str, Schedule], clos: Clos, now_ns: int
+) -> JobView:
     begin_ns = max(now_ns - PACE_NS, job.steps[0].begin_ns) if job.steps else now_ns
     pace = measure_pace(job.steps, begin_ns, now_ns) or _pace_of_latest(job.steps)
-    episode = _latest(job.steps, windows, clos, now_ns)
+    episode = _latest(job.steps, windows, flaps, clos, now_ns)
     impacts = [measure_impact(job.steps, episode)] if episode else []
     sentence = headline(job.word, impacts, [], is_over=False)
     idle_ns = now_ns - job.steps[-1].end_ns if job.steps else 0
@@ -66,7 +81,13 @@ def _pace_of_latest(steps: Sequence[Step]) -> Pace | None:
     return measure_pace(latest, latest[0].begin_ns, latest[-1].end_ns)
 
 
-def _latest(steps: Sequence[Step], windows: Sequence[FaultWindow], clos: Clos, now_ns: int) -> Episode | None:
+def _latest(
+    steps: Sequence[Step],
+    windows: Sequence[FaultWindow],
+    flaps: Mapping[str, Schedule],
+    clos: Clos,
+    now_ns: int,
+) -> Episode | None:
     """The fault that began last of those that began after the job."""
     if not steps or not windows:
         return None
@@ -81,10 +102,14 @@ def _latest(steps: Sequence[Step], windows: Sequence[FaultWindow], clos: Clos, n
     over = [
         window.end_ns for window in others if window.end_ns is not None and window.end_ns <= first.start_ns
     ]
+    end_ns = own[-1].end_ns or now_ns
+    begins_ns = tuple(window.start_ns for window in own)
+    if len(own) == 1 and first.fault_id in flaps:
+        begins_ns = flaps[first.fault_id].outage_begins_ns(end_ns) or begins_ns
     return Episode(
         what=describe_condition(first.kind, first.links, first.nodes, clos),
         calm_ns=max([steps[0].begin_ns, *over]),
-        begins_ns=tuple(window.start_ns for window in own),
-        end_ns=own[-1].end_ns or now_ns,
+        begins_ns=begins_ns,
+        end_ns=end_ns,
         until_ns=now_ns,
     )

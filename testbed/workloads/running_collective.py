@@ -45,7 +45,7 @@ class RunningCollective:
         collective: the same as ranks see it.
         transport: what carries it.
         seed: of inputs and connections.
-        on_operation: called with each operation that all ranks have completed.
+        on_operation: hears of each operation that all ranks have completed, and of the end.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class RunningCollective:
         """Lets the operation under way end, and begins no other."""
         self._left = 0
         if self._phase is _Phase.COMPUTING:
-            self._phase = _Phase.OVER
+            self._end()
 
     def give_up(self, reason: str) -> None:
         """Fails the operation that is under way."""
@@ -224,7 +224,7 @@ class RunningCollective:
 
     def _begin_step(self) -> None:
         if self._left == 0:
-            self._phase = _Phase.OVER
+            self._end()
             return
         if self._left is not None:
             self._left -= 1
@@ -322,13 +322,18 @@ class RunningCollective:
             )
         )
         if self._on_operation is not None:
-            self._on_operation(self.load.name, self._collective, self._records[-1])
+            self._on_operation.completed(self.load.name, self._collective, self._records[-1])
         self._operation += 1
         self._begin_step()
 
     def _fail(self, connection: int, reason: str) -> None:
         self._errors.setdefault(connection, reason)
         self._end_ns = max(self._end_ns, monotonic_ns())
+        self._end()
+
+    def _end(self) -> None:
+        if self._on_operation is not None:
+            self._on_operation.ended(self.load.name)
         self._phase = _Phase.OVER
 
     def _require_inputs(self) -> Inputs:

@@ -1,9 +1,8 @@
 """Lets metrics, and those who watch a lab live, see the operations of collectives while they run."""
 
 import logging
-from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from testbed.metrics.measured import COLLECTIVE, STEP, MeasuredTimes
 from testbed.workloads.collective import Collective
@@ -12,8 +11,15 @@ from testbed.workloads.operation_record import OperationRecord
 
 _LOG: Final = logging.getLogger(__name__)
 
-OperationListener = Callable[[str, Collective, OperationRecord], None]
-"""Called with the workload's name and each operation that all ranks have completed."""
+
+class OperationListener(Protocol):
+    """Hears of a collective workload while it runs, in the thread that drives it."""
+
+    def completed(self, name: str, collective: Collective, record: OperationRecord) -> None:
+        """All ranks of workload *name* have completed an operation."""
+
+    def ended(self, name: str) -> None:
+        """No operation of workload *name* will follow."""
 
 
 class ShownOperations:
@@ -29,7 +35,7 @@ class ShownOperations:
         self._rings: dict[str, tuple[Collective, JobRing]] = {}
         self._is_given_up = False
 
-    def __call__(self, name: str, collective: Collective, record: OperationRecord) -> None:
+    def completed(self, name: str, collective: Collective, record: OperationRecord) -> None:
         """Counts an operation, and the step that it was part of; what cannot be shown harms no workload."""
         if self._is_given_up:
             return
@@ -44,23 +50,26 @@ class ShownOperations:
             _LOG.warning("metrics will not show collectives any more: %s", error)
             self._is_given_up = True
 
+    def ended(self, name: str) -> None:
+        """Takes a job away from those who watch the lab; its counts stay."""
+        known = self._rings.pop(name, None)
+        if known is not None:
+            known[1].close()
+
     def close(self) -> None:
         """Gives its files up; what was counted stays, jobs are over."""
         for times in self._opened.values():
             times.close()
-        for _, ring in self._rings.values():
-            ring.close()
         self._opened.clear()
-        self._rings.clear()
+        for name in list(self._rings):
+            self.ended(name)
 
     def _ring(self, name: str, collective: Collective) -> JobRing:
         """That of a job; a later run may have another one of the same name."""
         known = self._rings.get(name)
         if known is not None and known[0] == collective:
             return known[1]
-        if known is not None:
-            known[1].close()
-            del self._rings[name]
+        self.ended(name)
         ring = JobRing(self._state_dir, name, collective)
         self._rings[name] = collective, ring
         return ring

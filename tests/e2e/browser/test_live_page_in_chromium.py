@@ -173,7 +173,7 @@ def test_a_job_stands_above_all_else(browser: Browser, served: LiveServer) -> No
         now_ns = monotonic_ns()
         for begin_ns in range(now_ns - 2 * 10**9, now_ns - 10**8, 10**8):
             end_ns = begin_ns + 10**8
-            shown("train", collective, OperationRecord(begin_ns, begin_ns, end_ns, 0, 1, 0, "h3"))
+            shown.completed("train", collective, OperationRecord(begin_ns, begin_ns, end_ns, 0, 1, 0, "h3"))
         open_page(browser, served)
         browser.wait_for("document.querySelector('#jobs h2')?.textContent === 'Job train'")
         figures = text_of(browser, "#jobs dl")

@@ -1,6 +1,10 @@
 """The jobs of a lab as top and serve show them."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from testbed.fabric.fault_log import FaultWindow
+from testbed.faults.schedule import Flap, Schedule
 from testbed.live.jobs import JobView, build_jobs
 from testbed.topology.clos import Clos
 from testbed.topology.spec import TopologySpec
@@ -11,13 +15,18 @@ MS = 1_000_000
 CLOS = Clos(TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=1, port_rate=10_000_000))
 
 
-def view(lengths_ms: list[int], *windows: FaultWindow, now_ms: int | None = None) -> JobView:
+def view(
+    lengths_ms: list[int],
+    *windows: FaultWindow,
+    now_ms: int | None = None,
+    flaps: Mapping[str, Schedule] = MappingProxyType({}),
+) -> JobView:
     steps, begin_ns = [], 0
     for length_ms in lengths_ms:
         steps.append(Step(begin_ns, begin_ns + length_ms * MS, "h1"))
         begin_ns = steps[-1].end_ns
     job = RunningJob("job", "step", ("h0", "h1"), tuple(steps))
-    [found] = build_jobs([job], windows, CLOS, begin_ns if now_ms is None else now_ms * MS)
+    [found] = build_jobs([job], windows, flaps, CLOS, begin_ns if now_ms is None else now_ms * MS)
     return found
 
 
@@ -37,6 +46,13 @@ def test_a_job_without_faults_has_a_pace() -> None:
 def test_the_latest_fault_makes_the_headline() -> None:
     found = view([100] * 5 + [200] + [100] * 12, reboot(100, 150, "earlier"), reboot(550, 650))
     assert found.headline == "step p99 100 to 200 ms while p0-t1-0 was away; back after 150 ms; no rank lost"
+
+
+def test_each_outage_of_a_manual_flap_counts() -> None:
+    flap = Schedule(550 * MS, 950 * MS, Flap(200 * MS, 50 * MS, jitter_ratio=0.0, seed=0))
+    window = FaultWindow("cut", "link-flap", 550 * MS, 950 * MS, links=("h0:0~p0-t0-0:0",))
+    found = view([100] * 5 + [150, 150] + [100] * 12, window, flaps={"cut": flap})
+    assert "back 50 ms after the last of 2 outages began" in found.headline
 
 
 def test_a_job_that_is_still_slow_is_not_back_yet() -> None:

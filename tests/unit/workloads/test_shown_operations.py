@@ -24,8 +24,8 @@ def collective(compute_ns: int | None) -> Collective:
 
 def test_operations_and_steps_are_counted_with_the_bytes_of_the_bus(tmp_path: Path) -> None:
     shown = ShownOperations(tmp_path)
-    shown("job", collective(None), RECORD)
-    shown("job", collective(1_000), RECORD)
+    shown.completed("job", collective(None), RECORD)
+    shown.completed("job", collective(1_000), RECORD)
     shown.close()
     operations, steps = read_measured(tmp_path)
     assert (operations.what, operations.kind, operations.times.count) == ("collective", "all-reduce", 2)
@@ -36,13 +36,24 @@ def test_operations_and_steps_are_counted_with_the_bytes_of_the_bus(tmp_path: Pa
 
 def test_a_later_job_of_the_same_name_may_have_other_ranks(tmp_path: Path) -> None:
     shown = ShownOperations(tmp_path)
-    shown("job", collective(1_000), RECORD)
-    shown("job", replace(collective(1_000), ranks=("h4", "h5")), replace(RECORD, last_rank="h5"))
+    shown.completed("job", collective(1_000), RECORD)
+    shown.completed("job", replace(collective(1_000), ranks=("h4", "h5")), replace(RECORD, last_rank="h5"))
     [job] = running_jobs(tmp_path)
     assert job.ranks == ("h4", "h5")
     assert [step.last_rank for step in job.steps] == ["h5"]
     shown.close()
     assert running_jobs(tmp_path) == []
+
+
+def test_a_job_that_has_ended_is_shown_no_more_and_stays_counted(tmp_path: Path) -> None:
+    shown = ShownOperations(tmp_path)
+    for name in ("first", "second"):
+        shown.completed(name, collective(1_000), RECORD)
+    shown.ended("first")
+    assert [job.name for job in running_jobs(tmp_path)] == ["second"]
+    shown.ended("first")
+    assert [times.times.count for times in read_measured(tmp_path)] == [2, 2]
+    shown.close()
 
 
 def test_a_lab_that_is_gone_or_a_full_disk_harms_no_workload(
@@ -53,8 +64,8 @@ def test_a_lab_that_is_gone_or_a_full_disk_harms_no_workload(
     shown = ShownOperations(lab)
     shutil.rmtree(lab)
     with caplog.at_level(logging.WARNING):
-        shown("job", collective(None), RECORD)
-        shown("job", collective(None), RECORD)
+        shown.completed("job", collective(None), RECORD)
+        shown.completed("job", collective(None), RECORD)
     shown.close()
     assert len(caplog.records) == 1
     assert "will not show collectives" in caplog.text
