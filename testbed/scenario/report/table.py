@@ -73,7 +73,6 @@ def fault_table(result: RunResult) -> str:
     ]
     header = (
         "fault",
-        "links",
         "active",
         "#times",
         *(f"#{name}" for name in RECOVERY_COLUMNS),
@@ -98,8 +97,7 @@ def _fault_row(result: RunResult, fault: ScheduledFault, recovery: Recovery) -> 
     except NotMeasured:
         active = "never"
     return (
-        f'<td class="when"><strong>{escape(fault.fault_id)}</strong>{what}</td>',
-        f"<td>{links}</td>",
+        f'<td class="when"><strong>{escape(fault.fault_id)}</strong>{what}<small>{links}</small></td>',
         text_cell(active, "when"),
         number_cell(format_count(recovery.occurrence_count)),
         number_cell(format_count(recovery.lost_packets)),
