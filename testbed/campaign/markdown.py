@@ -41,7 +41,7 @@ def _body(summary: Summary, level: int) -> Iterator[str]:
     yield from _table(summary)
     if summary.expectations:
         yield from ("", f"{'#' * level} Expectations of cells", "")
-        yield from _head(["", "expectation", "cell", "because"])
+        yield from _head(["", "expectation", "cell", "measured"])
         for found in summary.expectations:
             outcome = found.outcome if found.outcome == "held" else f"**{found.outcome}**"
             yield _line([outcome, f"`{found.text}`", found.cell, found.reason])

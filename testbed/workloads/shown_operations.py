@@ -13,7 +13,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class OperationListener(Protocol):
-    """Hears of a collective workload while it runs, in the thread that drives it."""
+    """Follows a collective workload while it runs, in the thread that drives it."""
 
     def completed(self, name: str, collective: Collective, record: OperationRecord) -> None:
         """All ranks of workload *name* have completed an operation."""

@@ -34,8 +34,8 @@ def engine(nics):
     engine.close()
 
 
-class Heard:
-    """What a listener hears: operations by name, and ends."""
+class Follower:
+    """Keeps what a listener receives: operations by name, and ends."""
 
     def __init__(self):
         self.completed_names = []
@@ -49,13 +49,13 @@ class Heard:
 
 
 @pytest.fixture
-def heard():
-    return Heard()
+def follower():
+    return Follower()
 
 
 @pytest.fixture
-def heard_engine(nics, heard):
-    engine = WorkloadEngine(fake_transport(nics, MrcConnector(CLOS)), heard)
+def followed_engine(nics, follower):
+    engine = WorkloadEngine(fake_transport(nics, MrcConnector(CLOS)), follower)
     yield engine
     engine.close()
 
@@ -133,27 +133,27 @@ def test_operations_go_on_until_they_are_stopped(engine):
     assert sum(outcome.wrong_bytes for outcome in outcomes) == 0
 
 
-def test_a_listener_hears_that_one_job_of_two_has_ended(heard_engine, heard):
+def test_a_listener_receives_the_end_when_one_job_of_two_has_ended(followed_engine, follower):
     going_on = loads(Training, name="beside", kind="training", compute=60_000 * MS, duration=60_000 * MS)
-    heard_engine.prepare([*loads(iterations=3), *going_on], 1)
-    heard_engine.start("main")
-    heard_engine.start("beside")
-    while not heard_engine.is_finished("main"):
-        heard_engine.wait(in_ms(10))
-    assert heard.completed_names == ["main"] * 3
-    assert heard.ended_names == ["main"]
-    heard_engine.stop("beside")
-    assert heard_engine.wait(in_ms(30_000))
-    assert heard.ended_names == ["main", "beside"]
+    followed_engine.prepare([*loads(iterations=3), *going_on], 1)
+    followed_engine.start("main")
+    followed_engine.start("beside")
+    while not followed_engine.is_finished("main"):
+        followed_engine.wait(in_ms(10))
+    assert follower.completed_names == ["main"] * 3
+    assert follower.ended_names == ["main"]
+    followed_engine.stop("beside")
+    assert followed_engine.wait(in_ms(30_000))
+    assert follower.ended_names == ["main", "beside"]
 
 
-def test_a_listener_hears_of_the_end_of_a_job_that_fails(heard_engine, heard, nics):
-    heard_engine.prepare(loads(duration=1000 * MS), 1)
+def test_a_listener_receives_the_end_of_a_job_that_fails(followed_engine, follower, nics):
+    followed_engine.prepare(loads(duration=1000 * MS), 1)
     for nic in nics:
         nic.is_instant = False
-    heard_engine.start("main")
-    heard_engine.collect(in_ms(0))
-    assert heard.ended_names == ["main"]
+    followed_engine.start("main")
+    followed_engine.collect(in_ms(0))
+    assert follower.ended_names == ["main"]
 
 
 def test_a_collective_and_flows_share_their_hosts(engine):
