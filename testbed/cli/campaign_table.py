@@ -53,7 +53,7 @@ def summary_table(summary: Summary, path: Path) -> RenderableType:
 
 def outcome_table(outcomes: Sequence[CellOutcome]) -> RenderableType:
     """A row per expectation of a campaign and cell."""
-    table = plain_table("", "expectation", "cell", "because")
+    table = plain_table("", "expectation", "cell", "measured")
     for each in outcomes:
         style = _OUTCOMES[each.outcome]
         table.add_row(Text(each.outcome, style=style), Text(each.text), each.cell, Text(each.reason))

@@ -23,7 +23,7 @@ class VirtualEngine(Engine):
     Args:
         lab: the lab.
         transport: what carries the messages.
-        on_operation: receives completed operations of collectives, and of their end.
+        on_operation: receives completed operations of collectives, and their end.
         is_killed: whether a host's agent was killed on purpose.
     """
 

@@ -48,7 +48,7 @@ class Engine(ABC):
 
     Args:
         transport: what carries them; the engine closes it.
-        on_operation: receives completed operations of collectives and of their end, in the engine's thread.
+        on_operation: receives completed operations of collectives and their end, in the engine's thread.
         is_killed: whether a host's agent was killed on purpose: its flows fail then, and the others go on.
 
     Every method may raise AgentError: a NIC agent died or did not answer.

@@ -45,7 +45,7 @@ class RunningCollective:
         collective: the same as ranks see it.
         transport: what carries it.
         seed: of inputs and connections.
-        on_operation: receives each operation that all ranks have completed, and of the end.
+        on_operation: receives each operation that all ranks have completed, and the end.
     """
 
     def __init__(

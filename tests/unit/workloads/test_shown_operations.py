@@ -52,7 +52,7 @@ def test_a_job_that_has_ended_is_shown_no_more_and_stays_counted(tmp_path: Path)
     shown.ended("first")
     assert [job.name for job in running_jobs(tmp_path)] == ["second"]
     shown.ended("first")
-    assert [times.times.count for times in read_measured(tmp_path)] == [2, 2]
+    assert [times.times.count for times in read_measured(tmp_path)] == [2, 1, 1]
     shown.close()
 
 
