@@ -81,6 +81,8 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "bpf_object__find_map_by_name": (c_void_p, (c_void_p, c_char_p)),
     "bpf_object__find_program_by_name": (c_void_p, (c_void_p, c_char_p)),
     "bpf_object__next_map": (c_void_p, (c_void_p, c_void_p)),
+    "bpf_object__next_program": (c_void_p, (c_void_p, c_void_p)),
+    "bpf_program__name": (c_char_p, (c_void_p,)),
     "bpf_map__name": (c_char_p, (c_void_p,)),
     "bpf_map__fd": (c_int, (c_void_p,)),
     "bpf_map__set_max_entries": (c_int, (c_void_p, c_uint32)),
@@ -240,11 +242,18 @@ class BpfObject:
             raise FabricError(f"{self.path.name} has no program {name}")
         return int(self._lib.bpf_program__fd(pointer))
 
-    def verified_instructions(self, name: str) -> int:
-        """Instructions that the verifier went through when it accepted a program (kernel 5.16 or newer)."""
-        lines = Path(f"/proc/self/fdinfo/{self.program_fd(name)}").read_text().splitlines()
-        facts = dict(line.split(":", 1) for line in lines)
-        return int(facts["verified_insns"])
+    def verified_instructions(self) -> int:
+        """Instructions that the verifier went through when it accepted the object's largest program
+        (kernel 5.16 or newer).
+        """
+        most = 0
+        pointer = None
+        while pointer := self._lib.bpf_object__next_program(self._object, pointer):
+            program_fd = self.program_fd(self._lib.bpf_program__name(pointer).decode())
+            lines = Path(f"/proc/self/fdinfo/{program_fd}").read_text().splitlines()
+            facts = dict(line.split(":", 1) for line in lines)
+            most = max(most, int(facts["verified_insns"]))
+        return most
 
     def close(self) -> None:
         """Gives up the descriptors; what is pinned or attached stays."""

@@ -48,7 +48,6 @@ from testbed.topology.port_selection import overriding_delays_ns, port_rates_bps
 from testbed.topology.usid import BLOCK
 
 OBJECTS_DIR: Final = Path(agents.__file__).parent / "_objects"
-FORWARD_PROGRAM: Final = "forward"
 EMIT_PROGRAM: Final = "emit"
 _ENTER_PROGRAM: Final = "enter"
 
@@ -106,6 +105,11 @@ def fabric_map_entries(clos: Clos) -> dict[str, int]:
     return counts
 
 
+def forward_program(clos: Clos) -> str:
+    """Name of the XDP program of a lab's switch ports, in forward.bpf.o."""
+    return "forward" if clos.spec.is_shaped else "forward_unshaped"
+
+
 class SwitchDataPlane:
     """The loaded switch program; its descriptors are needed while a lab is built.
 
@@ -116,6 +120,7 @@ class SwitchDataPlane:
     def __init__(self, paths: LabPaths, clos: Clos) -> None:
         counts = fabric_map_entries(clos)
         self._object = load_object(paths, "forward.bpf.o", rodata=fabric_rodata(clos), max_entries=counts)
+        self._program = forward_program(clos)
         self._devmap_fd = self._object.map_fd("port_devmap")
         self._emit = self._load_emit(paths, clos)
 
@@ -152,7 +157,7 @@ class SwitchDataPlane:
     @property
     def program_fd(self) -> int:
         """The XDP program of every switch port."""
-        return self._object.program_fd(FORWARD_PROGRAM)
+        return self._object.program_fd(self._program)
 
     def shared_maps(self) -> dict[str, int]:
         """Descriptors of the maps that NIC programs use too, by name."""
@@ -164,7 +169,7 @@ class SwitchDataPlane:
 
     def pin(self, paths: LabPaths) -> None:
         """Pins program and maps, so that they outlive this process and NIC agents can open them."""
-        pin_object(self._object, paths.fabric_pins, FORWARD_PROGRAM, shared=())
+        pin_object(self._object, paths.fabric_pins, self._program, shared=())
 
     def open_ports(self, ports: Iterable[Port], program_fd: int) -> None:
         """Attaches *program_fd* to ports and lets frames be redirected to them; call it inside their node.

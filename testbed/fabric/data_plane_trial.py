@@ -5,7 +5,7 @@ verifier's word on every program.
 from typing import Final
 
 from agents.bpf.libbpf import attach_xdp
-from testbed.fabric.data_plane import FORWARD_PROGRAM, fabric_rodata, load_object
+from testbed.fabric.data_plane import fabric_rodata, forward_program, load_object
 from testbed.fabric.namespace import unnamed_namespace
 from testbed.fabric.netlink import RouteSocket, VethEnd, create_veth, mac_bytes
 from testbed.fabric.paths import LabPaths
@@ -39,11 +39,12 @@ def check_data_plane() -> None:
     root.mkdir(parents=True, exist_ok=True)
     paths = LabPaths(root, "doctor")
     for spec in _SPECS:
-        rodata = fabric_rodata(resolve_topology(spec))
+        clos = resolve_topology(spec)
+        rodata = fabric_rodata(clos)
         for name in PROGRAM_OBJECTS[1:]:
             load_object(paths, name, rodata=rodata).close()
         with load_object(paths, PROGRAM_OBJECTS[0], rodata=rodata) as loaded:
-            _attach(loaded.program_fd(FORWARD_PROGRAM))
+            _attach(loaded.program_fd(forward_program(clos)))
 
 
 def _attach(program_fd: int) -> None:

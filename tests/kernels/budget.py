@@ -73,14 +73,14 @@ def broken_rules(kept: dict[str, Any]) -> list[str]:
 
 
 def verified_instructions(program: str, kind: str) -> int:
-    """What the running kernel goes through in a program in labs of SPECS[kind]. Needs root.
+    """What the running kernel goes through in an object's largest program, in labs of SPECS[kind]. Needs root.
 
     Raises:
         ObjectRefusedError: it does not accept the program.
     """
     rodata = fabric_rodata(resolve_topology(SPECS[kind]))
     with BpfObject(OBJECTS_DIR / f"{program}.bpf.o", rodata=rodata) as loaded:
-        return loaded.verified_instructions(program)
+        return loaded.verified_instructions()
 
 
 def verifier_costs() -> Costs:

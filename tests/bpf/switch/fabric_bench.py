@@ -22,7 +22,7 @@ from agents.abi import Port as PortEntry
 from agents.bpf.libbpf import BpfObject, attach_xdp, run_once
 from agents.bpf.maps import MappedArray, PerCpuArray, map_update
 from agents.switch.queue_maps import queue_map_entries
-from testbed.fabric.data_plane import fabric_rodata, fill_fabric
+from testbed.fabric.data_plane import fabric_rodata, fill_fabric, forward_program
 from testbed.fabric.link import silence_interfaces
 from testbed.fabric.namespace import unnamed_namespace
 from testbed.fabric.netlink import RouteSocket, VethEnd, create_veth, mac_bytes, set_link_up
@@ -74,6 +74,7 @@ class FabricBench:
 
     def __init__(self, clos: Clos) -> None:
         self.clos = clos
+        self._program = forward_program(clos)
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -98,7 +99,7 @@ class FabricBench:
         self._stack.close()
 
     def _create_links(self, namespace_fd: int) -> None:
-        program_fd = self._switch.program_fd("forward")
+        program_fd = self._switch.program_fd(self._program)
         with RouteSocket() as route:
             for link in self.clos.links():
                 near, far = (
@@ -124,7 +125,7 @@ class FabricBench:
         """Lets *frame* come in through a port of a switch, at *arrival_ns* in the model if given."""
         metadata = b"" if arrival_ns is None else FRAME_TIME.pack(arrival_ns, FRAME_TIME_MAGIC, 0)
         verdict, left = run_once(
-            self._switch.program_fd("forward"), frame, ingress_ifindex=ifindex(port.id), metadata=metadata
+            self._switch.program_fd(self._program), frame, ingress_ifindex=ifindex(port.id), metadata=metadata
         )
         return Verdict(verdict), left
 
