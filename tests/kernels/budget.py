@@ -73,7 +73,7 @@ def broken_rules(kept: dict[str, Any]) -> list[str]:
 
 
 def verified_instructions(program: str, kind: str) -> int:
-    """What the running kernel goes through in an object's largest program, in labs of SPECS[kind]. Needs root.
+    """What the running kernel goes through in an object's largest program, in SPECS[kind]. Needs root.
 
     Raises:
         ObjectRefusedError: it does not accept the program.
