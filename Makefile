@@ -12,7 +12,7 @@ PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 PYTHON_PACKAGES := python3 python3-venv python3-apt ca-certificates
 
 CLANG ?= clang
-# A folder with cc/NAME.h of one's own: docs/guide/your-own-congestion-control.md. A function of an algorithm need not
+# A folder with cc/NAME.h and ev/NAME.h of one's own: docs/guide/your-own-congestion-control.md. A function of an algorithm need not
 # use all that it is given.
 ALGORITHMS ?=
 BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Werror -Wno-unused-parameter -Iagents/include -Iagents/_objects \
@@ -34,7 +34,7 @@ VIRTUAL := agents/_objects/libmrc_virtual.so
 VERBS_SOURCES := $(wildcard agents/verbs/*.c)
 VERBS := agents/_objects/libmrc_verbs.so
 BPF_HEADERS := $(shell find agents/include agents/nic agents/switch/bpf -name '*.h')
-TABLE := agents/_objects/cc_algorithms.h
+TABLE := agents/_objects/cc_algorithms.h agents/_objects/ev_selectors.h
 C_FILES := $(shell find agents -path agents/_objects -prune -o -name '*.[ch]' -print)
 vpath %.bpf.c $(sort $(dir $(BPF_SOURCES)))
 
@@ -211,7 +211,7 @@ bpf: $(BPF_OBJECTS) $(DRAINER) $(VIRTUAL) $(VERBS)
 
 # Which algorithms there are is looked up every time; what has not changed is not written, and nothing is compiled again.
 .PHONY: FORCE
-$(TABLE): FORCE
+$(TABLE) &: FORCE
 	@$(PYTHON) -m agents.algorithms $(@D) $(ALGORITHMS)
 
 agents/_objects/%.bpf.o: %.bpf.c Makefile | $(TABLE)

@@ -226,6 +226,7 @@ class Limit(IntEnum):
 
     PLANE_MAX = 16
     EV_MAX = 256
+    EV_OWN_WORDS = 8
     PSN_RING = 1024
     MPR_UNIT = 128
     MPR_MAX = 8
@@ -833,7 +834,7 @@ class FabricConfig(Structure):
     is_shaped: int
     uplink_choice: int
     cc_algorithm: int
-    pad0: int
+    ev_selector: int
 
     _fields_ = (
         ("inner_prefix", c_uint64),
@@ -847,7 +848,7 @@ class FabricConfig(Structure):
         ("is_shaped", c_uint32),
         ("uplink_choice", c_uint32),
         ("cc_algorithm", c_uint16),
-        ("pad0", c_uint16),
+        ("ev_selector", c_uint16),
     )
 
 
@@ -1446,7 +1447,7 @@ class TxSlot(Structure):
 
 
 class Qp(Structure):
-    """struct mrc_qp, 78808 bytes."""
+    """struct mrc_qp, 78872 bytes."""
 
     lock: "object"
     state: int
@@ -1534,6 +1535,7 @@ class Qp(Structure):
     reo_wnd_losses: int
     paths: "Array[Path]"
     planes: "Array[EvPlane]"
+    ev_own: "Array[c_uint64]"
     order: "Array[c_uint8]"
     evs: "Array[Ev]"
     cack_next: int
@@ -1653,6 +1655,7 @@ class Qp(Structure):
         ("reo_wnd_losses", c_uint8),
         ("paths", (Path * 256)),
         ("planes", (EvPlane * 16)),
+        ("ev_own", (c_uint64 * 8)),
         ("order", (c_uint8 * 256)),
         ("evs", (Ev * 256)),
         ("cack_next", c_uint32),

@@ -1,10 +1,11 @@
-"""The congestion control algorithms that NICs are built with: one C header each, named by its file.
+"""The algorithms that NICs are built with, of congestion control and EV selection: a C header each.
 
     python -m agents.algorithms OBJECTS FOLDER ...
 
-`make bpf` and `make virtual` do that: it looks for FOLDER/cc/NAME.h and writes, into OBJECTS, the header that
-calls them and `algorithms.json`, their names by number. `mrc/cc_algorithm.h` says what such a file holds. A
-lab's programs keep one of them, which a number in their read-only data chooses.
+`make bpf` and `make virtual` do that: it looks for FOLDER/cc/NAME.h and FOLDER/ev/NAME.h and writes, into
+OBJECTS, the headers that call them and `algorithms.json`, their names by number. `mrc/cc_algorithm.h` and
+`mrc/ev_selector.h` say what such a file holds. A lab's programs keep one of each kind, which numbers
+in their read-only data choose.
 """
 
 import json
@@ -58,6 +59,7 @@ class Kind:
 
     Attributes:
         folder: that its files are in; also what the table calls it.
+        dispatcher: what its functions are called by, and where the read-only data has its number.
         what: in words.
         usual: the one that a NIC has unless it is given another; number 0.
         hooks: its functions.
@@ -65,6 +67,7 @@ class Kind:
     """
 
     folder: str
+    dispatcher: str
     what: str
     usual: str
     hooks: tuple[Hook, ...]
@@ -74,6 +77,7 @@ class Kind:
 _ACK: Final = f"struct mrc_cc *cc, {_PARAMETERS}, const struct cc_ack *ack"
 CC: Final = Kind(
     folder="cc",
+    dispatcher="cc_algorithm",
     what="congestion control algorithm",
     usual="nscc",
     hooks=(
@@ -86,7 +90,17 @@ CC: Final = Kind(
     ),
     reserved=(FIXED,),
 )
-KINDS: Final = (CC,)
+EV: Final = Kind(
+    folder="ev",
+    dispatcher="ev_selector",
+    what="EV selector",
+    usual="shuffle",
+    hooks=(
+        Hook("next", "__u32", "struct mrc_qp *qp, __u32 usable_planes, __u64 now_ns"),
+        Hook(_ON_ACK, "void", "struct mrc_qp *qp, __u32 ev, int is_marked", is_optional=True),
+    ),
+)
+KINDS: Final = (CC, EV)
 
 
 class AlgorithmError(Exception):
@@ -131,7 +145,7 @@ def find_algorithms(kind: Kind, folders: Iterable[Path]) -> list[Algorithm]:
 
 def dispatch_header(kind: Kind, algorithms: Sequence[Algorithm], objects: Path) -> str:
     """The C header that calls the algorithm which a lab's read-only data names."""
-    prefix = f"{kind.folder}_algorithm"
+    prefix = kind.dispatcher
     parts = [
         "/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */",
         "/* Written by agents/algorithms.py: run `make bpf`, do not edit. */",
@@ -192,7 +206,7 @@ def write_table(objects: Path, folders: Sequence[Path]) -> None:
         algorithms = find_algorithms(kind, [_BUILT_IN, *folders])
         names[kind.folder] = [each.name for each in algorithms]
         header = dispatch_header(kind, algorithms, objects)
-        _write_changed(objects / f"{kind.folder}_algorithms.h", header)
+        _write_changed(objects / f"{kind.dispatcher}s.h", header)
     _write_changed(objects / _TABLE, json.dumps(names) + "\n")
 
 

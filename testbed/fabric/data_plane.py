@@ -29,7 +29,7 @@ from agents.abi import (
 )
 from agents.abi import Forwarding as ForwardingNumber
 from agents.abi import Port as PortEntry
-from agents.algorithms import CC, names_of
+from agents.algorithms import CC, EV, names_of
 from agents.bpf.libbpf import BpfObject, attach_xdp, open_map_in, pin
 from agents.bpf.maps import Descriptor, MappedArray, PerCpuArray, map_update
 from agents.bpf.refusal import ObjectRefusedError
@@ -198,6 +198,7 @@ def fabric_rodata(clos: Clos) -> bytes:
             is_shaped=spec.is_shaped,
             uplink_choice=UplinkChoice[spec.uplink_choice.upper()],
             cc_algorithm=names_of(CC).index(spec.nic.cc),
+            ev_selector=names_of(EV).index(spec.nic.ev_selector),
         )
     )
 

@@ -1,6 +1,6 @@
 """Names of the algorithms that the data plane was built with."""
 
-from agents.algorithms import CC, Kind, names_of
+from agents.algorithms import CC, EV, Kind, names_of
 from testbed.errors import UsageError, did_you_mean
 
 
@@ -11,6 +11,15 @@ def check_cc_algorithm(name: str) -> str:
         UsageError: there is none of that name.
     """
     return _check(name, CC)
+
+
+def check_ev_selector(name: str) -> str:
+    """*name*, if NICs can have that EV selector.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    return _check(name, EV)
 
 
 def _check(name: str, kind: Kind) -> str:

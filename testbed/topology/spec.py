@@ -11,10 +11,10 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from agents.algorithms import CC
+from agents.algorithms import CC, EV
 from testbed.document.fields import Duration, Rate, Ratio, Size
 from testbed.topology.addressing import PORT_ID_BITS
-from testbed.topology.algorithm import check_cc_algorithm
+from testbed.topology.algorithm import check_cc_algorithm, check_ev_selector
 from testbed.topology.ev import LANE_MASK
 from testbed.topology.flow_control_spec import CreditSpec, FlowControlKind, PfcSpec
 from testbed.topology.limit import LimitProblems
@@ -61,6 +61,11 @@ class NicSpec(BaseModel):
         default=CC.usual,
         description="Congestion control of MRC QPs whose window is not fixed: nscc, aimd, or one of your "
         "own (docs/guide/your-own-congestion-control.md). A scenario's transport.cc comes first.",
+    )
+    ev_selector: Annotated[str, AfterValidator(check_ev_selector)] = Field(
+        default=EV.usual,
+        description="Which EV an MRC QP's next packet has: shuffle, round_robin, reps, or one of your own "
+        "(docs/guide/your-own-congestion-control.md). A scenario's transport.ev_selector comes first.",
     )
     path_state: Literal["nic", "qp"] = Field(
         default="nic",

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from agents.algorithms import CC, names_of
+from agents.algorithms import CC, EV, names_of
 from agents.bpf.libbpf import BpfObject
 from testbed.fabric.data_plane import OBJECTS_DIR, fabric_rodata
 from testbed.topology.resolve import resolve_topology
@@ -18,16 +18,19 @@ from tests.kernels.static_rules import STACK_LIMIT_BYTES, back_edges, deepest_ch
 
 KEPT: Final = Path(__file__).with_name("budgets.json")
 PROGRAMS: Final = ("forward", "emit", "load", "nic", "rc", "stack")
+
+
+def _shaped(**nic: str) -> TopologySpec:
+    return TopologySpec(port_rate=100_000_000, nic=NicSpec(**nic))
+
+
 SPECS: Final = {
     "unshaped": TopologySpec(),
     "shaped": TopologySpec(port_rate=100_000_000),
     "structured EVs": TopologySpec(port_rate=100_000_000, forwarding="stev"),
     "ECMP": TopologySpec(port_rate=100_000_000, forwarding="ecmp"),
-    **{
-        f"cc {name}": TopologySpec(port_rate=100_000_000, nic=NicSpec(cc=name))
-        for name in names_of(CC)
-        if name != CC.usual
-    },
+    **{f"cc {name}": _shaped(cc=name) for name in names_of(CC)[1:]},
+    **{f"ev {name}": _shaped(ev_selector=name) for name in names_of(EV)[1:]},
 }
 KERNEL_LIMIT: Final = 1_000_000
 SHARE_MAX: Final = 0.75

@@ -33,6 +33,8 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(ROOT / "Makefile", folder)
     (folder / "mine/cc").mkdir(parents=True)
     (folder / "mine/cc/my_aimd.h").write_text(blocks("c")[0])
+    (folder / "mine/ev").mkdir()
+    (folder / "mine/ev/two_choices.h").write_text(blocks("c")[1])
     for number, text in enumerate(blocks("yaml")):
         (folder / f"{number}.yaml").write_text(text)
     return folder
@@ -68,11 +70,12 @@ def run(built: Path) -> Command:
 
 
 def test_the_guides_algorithm_runs_and_is_compared(run: Command, built: Path) -> None:
-    for number in range(2):
+    for number in range(len(blocks("yaml"))):
         done = run("run", "--virtual", "-o", "json", f"{number}.yaml")
         assert done.returncode == 0, done.stdout + done.stderr
-    names = json.loads((built / "agents/_objects/algorithms.json").read_text())["cc"]
-    assert names == ["nscc", "aimd", "my_aimd"]
+    names = json.loads((built / "agents/_objects/algorithms.json").read_text())
+    assert names["cc"] == ["nscc", "aimd", "my_aimd"]
+    assert names["ev"] == ["shuffle", "reps", "round_robin", "two_choices"]
 
 
 def test_what_is_not_known_is_answered_with_all_names(run: Command, built: Path) -> None:

@@ -38,7 +38,7 @@ struct mrc_fabric_config {
 	__u32 is_shaped;     /* ports have rates, and with them queues */
 	__u32 uplink_choice; /* enum mrc_uplink_choice */
 	__u16 cc_algorithm;  /* of NICs: number in the generated cc_algorithms.h */
-	__u16 pad0;
+	__u16 ev_selector;   /* in ev_selectors.h, likewise */
 };
 
 #endif

@@ -6,6 +6,7 @@
 enum mrc_limit {
 	MRC_PLANE_MAX = 16,	      /* 4 plane bits in every uSID */
 	MRC_EV_MAX = 256,	      /* EVs per QP: the spec's typical 128-256 */
+	MRC_EV_OWN_WORDS = 8,	      /* of 8 bytes, that an EV selector has for itself */
 	MRC_PSN_RING = 1024,	      /* PSNs a QP tracks */
 	MRC_MPR_UNIT = 128,	      /* PSNs in one unit of a maximum PSN range */
 	MRC_MPR_MAX = 8,	      /* MRC_PSN_RING / MRC_MPR_UNIT */

@@ -242,6 +242,7 @@ struct mrc_qp {
 
 	/* EVs */
 	struct mrc_ev_plane planes[MRC_PLANE_MAX];
+	__u64 ev_own[MRC_EV_OWN_WORDS]; /* the EV selector's: ev_own() */
 	__u8 order[MRC_EV_MAX];
 	struct mrc_ev evs[MRC_EV_MAX];
 

@@ -71,6 +71,8 @@ static __always_inline void process_sack_trigger(struct mrc_qp *qp, struct sack_
 		rack_on_spurious(qp);
 	on_packet_acked(qp, sack->ack, desc->now_ns);
 	ack_path_learn(qp, ev);
+	if (ev->entropy == sack->entropy)
+		ev_selector_on_ack(qp, slot->ev_index, sack->congestion.is_marked);
 }
 
 /* Under the lock: the advice about the EV of that packet, whose slot is still there. */

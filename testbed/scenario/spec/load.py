@@ -77,10 +77,12 @@ def scenario_schema() -> dict[str, Any]:
 
 def _with_algorithms(topology: TopologySpec, transport: TransportSpec) -> TopologySpec:
     """*topology*, its NICs with what the scenario's transport asks for."""
-    if transport.kind != "mrc" or transport.cc not in names_of(CC):
+    if transport.kind != "mrc":
         return topology
-    nic = topology.nic.model_copy(update={"cc": transport.cc})
-    return topology.model_copy(update={"nic": nic})
+    asked = {"cc": transport.cc} if transport.cc in names_of(CC) else {}
+    if transport.ev_selector is not None:
+        asked["ev_selector"] = transport.ev_selector
+    return topology.model_copy(update={"nic": topology.nic.model_copy(update=asked)})
 
 
 def _topology(loaded: Document, spec: ScenarioSpec) -> TopologySpec:

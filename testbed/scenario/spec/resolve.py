@@ -114,6 +114,8 @@ def _resolve_transport(spec: TransportSpec, clos: Clos, problems: list[Problem])
                 f"use a multiple of {topology.planes}",
             )
         )
+    if spec.ev_selector is not None and spec.kind != "mrc":
+        problems.append(Problem(("spec", "transport", "ev_selector"), f"{spec.kind} has no EVs to select"))
     try:
         congestion = choose_congestion(
             clos,

@@ -29,6 +29,7 @@ from testbed.scenario.spec.expression import parse_expectation, parse_quantity
 from testbed.scenario.spec.expression_tree import Quantity
 from testbed.scenario.spec.figure_spec import OF_OPERATIONS, FigureSpec
 from testbed.scenario.spec.variant import VARIANTS_MAX, Axes, variants_of
+from testbed.topology.algorithm import check_ev_selector
 from testbed.topology.resolve import check_topology
 from testbed.topology.spec import TopologySpec
 from testbed.transport.transport_kind import AnyAlgorithm, TransportKind
@@ -56,6 +57,11 @@ class TransportSpec(BaseModel):
     )
     evs: int | None = Field(
         default=None, ge=1, le=256, description="EVs of a QP over all planes; left out, as the topology says."
+    )
+    ev_selector: Annotated[str, AfterValidator(check_ev_selector)] | None = Field(
+        default=None,
+        description="Which EV a QP's next packet has: shuffle, round_robin, reps, or one of your own "
+        "(docs/guide/your-own-congestion-control.md); mrc only. Left out, as the topology says.",
     )
     cc: AnyAlgorithm | None = Field(
         default=None,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.algorithms import CC, AlgorithmError, find_algorithms, names_of, write_table
+from agents.algorithms import CC, EV, AlgorithmError, find_algorithms, names_of, write_table
 
 BUILT_IN = Path(__file__).parents[3] / "agents" / "nic" / "bpf"
 WHOLE = "mine_window( mine_on_ack( mine_on_trim( mine_on_loss("
@@ -21,6 +21,8 @@ def test_the_usual_one_is_number_0_and_one_of_the_users_own_has_a_place() -> Non
     names = names_of(CC)
     assert names[0] == CC.usual == "nscc"
     assert "aimd" in names
+    assert names_of(EV)[0] == EV.usual == "shuffle"
+    assert {"reps", "round_robin"} <= set(names_of(EV))
 
 
 def test_a_file_of_the_users_own_is_found(tmp_path: Path) -> None:
@@ -57,7 +59,7 @@ def test_what_is_wrong_is_said_with_the_file(tmp_path: Path, name: str, text: st
 
 
 def test_a_folder_without_algorithms_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(AlgorithmError, match="holds no folder cc/"):
+    with pytest.raises(AlgorithmError, match="holds no folder cc/ nor ev/"):
         write_table(tmp_path / "objects", [tmp_path])
 
 
