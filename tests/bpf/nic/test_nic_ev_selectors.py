@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from conftest import DISTANT, FABRIC, HOST
 from exploring import examples
 from far_end import FarEnd
 from hypothesis import given, settings
@@ -15,9 +14,11 @@ from reference.reliability_header import PathAdvice, Seth
 from write_source import WriteSource
 
 from testbed.topology.clos import Clos
+from testbed.topology.spec import NicSpec, TopologySpec
 
 pytestmark = pytest.mark.root
 
+HOST, DISTANT = 2, 0
 WINDOW = 8
 TWINS = {"round_robin": RoundRobin, "reps": Reps}
 
@@ -25,8 +26,8 @@ TWINS = {"round_robin": RoundRobin, "reps": Reps}
 @pytest.fixture(scope="module", params=TWINS)
 def selecting(request: pytest.FixtureRequest) -> Iterator[tuple[str, NicBench]]:
     """A NIC with that selector."""
-    nic_spec = FABRIC.spec.nic.model_copy(update={"ev_selector": request.param})
-    with NicBench(Clos(FABRIC.spec.model_copy(update={"nic": nic_spec})), HOST) as nic:
+    spec = TopologySpec(planes=4, t0=2, t1=2, hosts_per_t0=2, nic=NicSpec(ev_selector=request.param))
+    with NicBench(Clos(spec), HOST) as nic:
         yield request.param, nic
 
 
