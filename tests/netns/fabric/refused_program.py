@@ -24,7 +24,8 @@ def objects_with_a_refused_one(folder: Path, source: str) -> Path:
         f'#include "{ROOT}/agents/{source}"\n'
         'SEC("xdp") int refused(struct xdp_md *ctx) { return *(int *)(long)ctx->data; }\n'
     )
-    command = ["clang", "-target", "bpf", "-mcpu=v3", "-O2", "-g", f"-I{ROOT}/agents/include"]
+    command = ["clang", "-target", "bpf", "-mcpu=v3", "-O2", "-g"]
+    command += [f"-I{ROOT}/agents/include", f"-I{OBJECTS_DIR}"]
     command += ["-idirafter", f"/usr/include/{os.uname().machine}-linux-gnu"]
     subprocess.run([*command, "-c", str(code), "-o", str(target)], check=True)
     return objects
