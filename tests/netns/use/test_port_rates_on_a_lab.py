@@ -76,5 +76,5 @@ def test_inspect_reports_the_rates(command: Command) -> None:
     assert [port["rate_bps"] for port in ports["rows"]] == [USUAL, OF_THE_LINK, USUAL]
     ends, *_ = command.json("inspect", "h3:0")["tables"]
     assert [end["rate_bps"] for end in ends["rows"]] == [OF_THE_LINK, OF_THE_LINK]
-    assert "20Mbit, but 4Mbit to 8Mbit at 4 ports" in command("inspect")
-    assert "20Mbit ports, but 4Mbit to 8Mbit at 4 ports" in command("status")
+    assert "20 Mbit/s, but 4 Mbit/s to 8 Mbit/s at 4 ports" in command("inspect")
+    assert "20 Mbit/s ports, but 4 Mbit/s to 8 Mbit/s at 4 ports" in command("status")

@@ -105,7 +105,7 @@ def test_an_expectation_that_fails_is_the_status_and_says_why(
     status = run(["-n", live.name, "run", path, "--runs", str(scenario.runs)])
     out = capsys.readouterr().out
     assert status in (4, 7)
-    assert "900Gbit was expected" in out
+    assert "900 Gbit/s was expected" in out
     assert "report.html" in out
 
 
