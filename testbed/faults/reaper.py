@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final, Protocol, TextIO
 
 from agents.clock import monotonic_ns
-from testbed.errors import FaultError, TestbedError
+from testbed.errors import FabricError, FaultError, TestbedError
 from testbed.fabric.folder_watch import FolderWatch
 from testbed.fabric.paths import lab_paths
 from testbed.fabric.process import ProcessIdentity, is_alive, observe_process, start_detached
@@ -207,7 +207,7 @@ class Reaper:
         self._retry_ns[_HOSTS] = self._clock_ns() + _RETRY_NS
 
 
-class _Standby:
+class Standby:
     """The process that takes over should this one die."""
 
     def __init__(self, lab: str, ledger: Ledger) -> None:
@@ -223,7 +223,10 @@ class _Standby:
         now_ns = monotonic_ns()
         if self._process is None and now_ns >= self._started_ns + _RETRY_NS:
             self._started_ns = now_ns
-            self._process = _start(self._lab, self._ledger)
+            try:
+                self._process = _start(self._lab, self._ledger)
+            except FabricError as error:  # killed, or it found another: this process must go on
+                logger.warning("%s; trying again", error)
         return self._process
 
 
@@ -241,7 +244,7 @@ def main(arguments: list[str]) -> int:
             _write_pid(lock)
             os.utime(ledger.reaper_lock)  # wakes who waits for it
             try:
-                Reaper(ledger, controller, ensure_standby=_Standby(lab, ledger).ensure).reap(watch)
+                Reaper(ledger, controller, ensure_standby=Standby(lab, ledger).ensure).reap(watch)
             except (TestbedError, OSError):
                 if ledger.active_folder.is_dir():
                     raise
