@@ -276,5 +276,5 @@ def _status_table(found: StackStatus) -> RenderableType:
         table.add_row(record.name, health, service.version or "-", record.url, kind)
     for name in found.state.without:
         table.add_row(name, "none", "-", "-", "-")
-    reasons = (Text(f"{reason}", style="yellow") for reason in found.state.without.values())
+    reasons = (Text(reason, style="yellow") for reason in found.state.without.values())
     return Group(table, *reasons, *(Text(f"! {problem}", style="red") for problem in found.problems))

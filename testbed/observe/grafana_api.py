@@ -295,20 +295,19 @@ def checked_in_dashboards() -> list[dict[str, Any]]:
 
 def _found(ask: Callable[[], Answer]) -> Answer | None:
     """The answer; None when Grafana does not know what is asked for."""
-    try:
-        return ask()
-    except GrafanaClientError as error:
-        if error.status_code == _NOT_FOUND:
-            return None
-        raise
+    return _unless(_NOT_FOUND, ask)
 
 
 def _allowed(ask: Callable[[], Answer]) -> Answer | None:
     """The answer; None when the credential does not allow it."""
+    return _unless(_FORBIDDEN, ask)
+
+
+def _unless(status: int, ask: Callable[[], Answer]) -> Answer | None:
     try:
         return ask()
     except GrafanaClientError as error:
-        if error.status_code == _FORBIDDEN:
+        if error.status_code == status:
             return None
         raise
 

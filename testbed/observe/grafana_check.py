@@ -59,7 +59,7 @@ def choose_source(settings: Mapping[str, Any], name: str | None) -> str:
         source["uid"] for label, source in sources.items() if label == settings.get("defaultDatasource")
     ]
     found = ours or default or [source["uid"] for source in sources.values()]
-    if len(ours or default) != 1 and len(found) != 1:
+    if len(found) != 1:
         raise UsageError(
             f"which data source? Grafana has of Prometheus: {known}", hint="name one with --data-source"
         )
