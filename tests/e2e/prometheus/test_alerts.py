@@ -68,5 +68,6 @@ def test_an_alert_fires_and_names_what_is_broken(
 
 def test_the_command_shows_what_fires_with_its_labels(broken: ObservedLab) -> None:
     said = broken.command.succeeds("observe", "alerts", "--wait", "MrcLinkDown")
-    (line,) = [line for line in said.splitlines() if line.startswith("MrcLinkDown")]
-    assert {"firing", f"lab={LAB}", f"link={DOWN}", "plane=1"} <= set(line.split())
+    words = [set(line.split()) for line in said.splitlines() if line.startswith("MrcLinkDown")]
+    # A scrape may meet the flapping link while it is down: then that one stands there too, pending.
+    assert any({"firing", f"lab={LAB}", f"link={DOWN}", "plane=1"} <= line for line in words)
