@@ -119,7 +119,7 @@ LISTED: Final = (
         "queues",
         "queues",
         "Use",
-        "Show how a lab serves its ports and their queues, and what these did; change the former.",
+        "Port queues of a lab: service and counters; with an option change the service.",
     ),
     Listed("capture", "capture", "Use", "Copy the MRC packets that ports send and receive; Ctrl-C ends it."),
     Listed("top", "live", "Use", "Show a running lab in the terminal, live."),

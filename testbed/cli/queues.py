@@ -58,8 +58,7 @@ def queues(
         ),
     ] = None,
 ) -> None:
-    """Show how a lab serves its ports and their queues, and what these did; change
-    the former.
+    """Port queues of a lab: service and counters; with an option change the service.
 
     Counts are since the lab was made. What is changed here lasts as long as the
     lab; `queue:` of a topology file says how a lab begins.

@@ -18,7 +18,7 @@ from testbed.faults.ledger import Entry, Ledger
 from testbed.faults.raw_load import prepare_load
 from testbed.faults.reaper import ensure_reaper
 from testbed.faults.rule import FLAP_PLACE, mix_seed
-from testbed.faults.spec import KINDS
+from testbed.faults.spec import KINDS, own_fields
 from testbed.faults.spec_base import AnyFault
 from testbed.faults.targets import target_fault
 from testbed.topology.clos import Clos
@@ -48,6 +48,7 @@ def parse_fault(
     Raises:
         UsageError: lists every problem.
     """
+    _check_options(kind, fields)
     choice = {key: fields[key] for key in _CHOICE_FIELDS if key in fields}
     parsed = parse_selector(kind, selector)
     values: dict[str, Tree] = {
@@ -58,6 +59,20 @@ def parse_fault(
         **{key: value for key, value in fields.items() if key not in choice},
     }
     return validate_values(values, KINDS[kind], "command line")
+
+
+def _check_options(kind: str, fields: Mapping[str, object]) -> None:
+    """Says in options what a file's check would say in keys."""
+    if ("for" in fields) == ("until" in fields):
+        raise UsageError("a fault needs exactly one end: --for 2s, or --until cleared")
+    model = KINDS[kind]
+    required = {field.alias or name for name, field in model.model_fields.items() if field.is_required()}
+    absent = [name for name in own_fields(kind) if name in required and name not in fields]
+    if absent:
+        properties = model.model_json_schema()["properties"]
+        examples = {name: properties[name].get("examples", ())[:1] for name in absent}
+        options = (" ".join((f"--{name}", *map(str, examples[name]))) for name in absent)
+        raise UsageError(f"{kind} needs {', '.join(options)}")
 
 
 def parse_kind(text: str) -> str:

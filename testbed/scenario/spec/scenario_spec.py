@@ -159,8 +159,9 @@ class ScenarioSpec(BaseModel):
 
     variants: Axes = Field(
         default={},
-        description="Runs to compare: axis -> value -> dotted key -> what stands there instead. Every "
-        "combination is run; expectations name one with `in`, its values joined by `-`.",
+        description="Runs to compare: axis -> value -> dotted key -> what stands there instead; null in "
+        "place of a whole workload or fault leaves it out. Every combination is run; expectations name one "
+        "with `in`, its values joined by `-`.",
     )
     compare: list[Annotated[str, AfterValidator(_check_quantity)]] = Field(
         default=[],

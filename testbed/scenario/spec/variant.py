@@ -7,8 +7,12 @@
       size:
         64KiB: {workloads.ring.size: 64KiB}
         4MiB: {workloads.ring.size: 4MiB}
+      fault:
+        flap: {}
+        none: {faults.flap1: null}
 
-Every value of an axis is combined with every value of the others; `roce-4MiB` is one of these four.
+Every value of an axis is combined with every value of the others; `roce-4MiB-flap` is one of these eight.
+Null in place of a workload or fault leaves it out.
 """
 
 import itertools
@@ -26,6 +30,9 @@ VARIANTS_MAX: Final = 64
 ROOTS: Final = ("topology", "transport", "workloads", "faults")
 """Parts of a scenario that can be varied; `workloads` and `faults` are followed by a name or an id."""
 
+NAMED: Final = {"workloads": "name", "faults": "id"}
+"""Lists among them -> the field that names an entry."""
+
 AXIS_PATTERN: Final = r"^[a-z][a-z0-9_]{0,31}$"
 VALUE_PATTERN: Final = r"^[A-Za-z0-9]+([.-][A-Za-z0-9]+)*$"
 
@@ -34,15 +41,24 @@ def _check_key(key: str) -> str:
     root, *rest = key.split(".")
     if root not in ROOTS:
         raise UsageError(f"{key}: begins with {', '.join(ROOTS)}{did_you_mean(root, ROOTS)}")
-    named = root in ("workloads", "faults")
+    named = root in NAMED
     if len(rest) < (2 if named else 1) or not all(rest):
         example = "faults.flap1.down" if root == "faults" else "workloads.main.size"
         raise UsageError(f"{key}: names no field; write it like {example if named else f'{root}.planes'}")
     return key
 
 
+def _check_changed_key(key: str) -> str:
+    root, _, name = key.partition(".")
+    is_entry = root in NAMED and name and "." not in name
+    return key if is_entry else _check_key(key)
+
+
 VariedKey = Annotated[str, AfterValidator(_check_key)]
-Changes = dict[VariedKey, JsonValue]
+ChangedKey = Annotated[str, AfterValidator(_check_changed_key)]
+"""A field, or a whole workload or fault, which null leaves out."""
+
+Changes = dict[ChangedKey, JsonValue]
 Axis = Annotated[dict[Annotated[str, Field(pattern=VALUE_PATTERN)], Changes], Field(min_length=1)]
 Axes = dict[Annotated[str, Field(pattern=AXIS_PATTERN)], Axis]
 

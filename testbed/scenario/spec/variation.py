@@ -3,13 +3,11 @@
 import copy
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
 
 from testbed import document
 from testbed.document import Document, Kind, Tree
 from testbed.errors import UsageError, did_you_mean
-
-_NAMED: Final = {"workloads": "name", "faults": "id"}
+from testbed.scenario.spec.variant import NAMED
 
 
 def vary(scenario: Document, values: Mapping[str, Tree]) -> Document:
@@ -24,14 +22,27 @@ def vary(scenario: Document, values: Mapping[str, Tree]) -> Document:
         return scenario  # its own checks say what is wrong with it
     for key, value in values.items():
         root, *rest = key.split(".")
+        if root in NAMED and len(rest) == 1:
+            _leave_out(scenario, spec, root, rest[0], value)
+            continue
         target = _place(scenario, spec, root, rest)
         target[rest[-1]] = copy.deepcopy(value)
     return replace(scenario, tree=tree)
 
 
+def _leave_out(scenario: Document, spec: dict[str, Tree], root: str, name: str, value: Tree) -> None:
+    """Removes the workload or fault of that name."""
+    entry = _named(scenario, spec, root, name)
+    if value is not None:
+        raise UsageError(f"{root}.{name}: only null may stand there, which leaves the {root[:-1]} out")
+    entries = spec[root]
+    if isinstance(entries, list):
+        spec[root] = [other for other in entries if other is not entry]
+
+
 def _place(scenario: Document, spec: dict[str, Tree], root: str, rest: list[str]) -> dict[str, Tree]:
     """The mapping that the last step of a key is an entry of."""
-    if root in _NAMED:
+    if root in NAMED:
         place = _named(scenario, spec, root, rest[0])
         inner = rest[1:-1]
     else:
@@ -61,7 +72,7 @@ def _named(scenario: Document, spec: dict[str, Tree], root: str, name: str) -> d
     """The workload or fault of that name."""
     entries = spec.get(root)
     found = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
-    names = [str(entry.get(_NAMED[root])) for entry in found]
+    names = [str(entry.get(NAMED[root])) for entry in found]
     if name not in names:
         what = root.removesuffix("s")
         raise UsageError(

@@ -36,9 +36,11 @@ def test_fields_mean_what_they_mean_in_a_file():
 @pytest.mark.parametrize(
     ("kind", "fields", "message"),
     [
-        ("loss", {"until": "cleared"}, "command line: ratio: required key is missing"),
+        ("loss", {"until": "cleared"}, "loss needs --ratio 5%"),
         ("loss", {"until": "cleared", "ratio": "5"}, "'5' is not a ratio: write it in percent"),
-        ("loss", {"ratio": "5%"}, "a fault needs exactly one end"),
+        ("loss", {"ratio": "5%"}, "exactly one end: --for 2s, or --until cleared"),
+        ("loss", {"ratio": "5%", "for": "2s", "until": "cleared"}, "exactly one end: --for 2s"),
+        ("link-flap", {"for": "2s"}, "link-flap needs --every 200ms, --down 200ms"),
         ("loss", {"ratio": "5%", "for": "2"}, "'2' is not a duration: it has no unit"),
         ("loss", {"ratio": "5%", "for": "2s", "every": "1s"}, "command line: every: unknown key"),
         ("link-down", {"for": "2s", "count": 2}, "count: 2 needs pick"),
