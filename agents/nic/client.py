@@ -22,7 +22,7 @@ class AgentClient(Connection):
 
     Args:
         path: the agent's socket.
-        timeout_ns: how long an answer may take.
+        timeout_ns: how long an answer may take; as an attribute, it may be set between calls.
 
     Raises:
         AgentError: nobody listens there, the agent died, or it did not answer in time.
@@ -31,7 +31,7 @@ class AgentClient(Connection):
 
     def __init__(self, path: Path, timeout_ns: int = _DEADLINE_NS) -> None:
         self._path = path
-        self._timeout_ns = timeout_ns
+        self.timeout_ns = timeout_ns
         self._buffer = b""
         self._next_id = 1
         self._events: list[dict[str, Any]] = []
@@ -67,7 +67,7 @@ class AgentClient(Connection):
         number = self._next_id
         self._next_id += 1
         request = {"id": number, "verb": verb, "arguments": arguments}
-        deadline_ns = monotonic_ns() + self._timeout_ns + arguments.get("wait_ns", 0)
+        deadline_ns = monotonic_ns() + self.timeout_ns + arguments.get("wait_ns", 0)
         self._send(request)
         while True:
             message = self._read_message(deadline_ns, f"an answer to {verb!r}")
@@ -88,7 +88,7 @@ class AgentClient(Connection):
 
     def _send(self, request: dict[str, Any]) -> None:
         try:
-            self._socket.settimeout(self._timeout_ns / 1e9)
+            self._socket.settimeout(self.timeout_ns / 1e9)
             self._socket.sendall(json.dumps(request).encode() + b"\n")
         except OSError as error:
             raise AgentError(f"the NIC agent at {self._path} is gone: {error}") from error
