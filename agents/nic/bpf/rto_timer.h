@@ -35,15 +35,10 @@ enum {
  */
 static __always_inline __u64 rto_backoff_ns(const struct mrc_qp *qp)
 {
-	__u32 shift = qp->retries < qp->linear_count ? 0 : qp->retries - qp->linear_count;
-	__u64 rto_ns;
+	__u64 shift = rtt_larger(qp->retries, qp->linear_count) - qp->linear_count;
 
-	if (shift > qp->exponential_count)
-		shift = qp->exponential_count;
-	if (shift > RTO_BACKOFF_SHIFT_MAX)
-		shift = RTO_BACKOFF_SHIFT_MAX;
-	rto_ns = rtt_rto_ns(qp) << shift;
-	return rto_ns < RTO_MAX_NS ? rto_ns : RTO_MAX_NS;
+	shift = rtt_smaller(rtt_smaller(shift, qp->exponential_count), RTO_BACKOFF_SHIFT_MAX);
+	return rtt_smaller(rtt_rto_ns(qp) << shift, RTO_MAX_NS);
 }
 
 /*
@@ -61,7 +56,7 @@ static __always_inline __u64 rto_timer_interval_ns(const struct mrc_qp *qp)
 {
 	__u64 interval_ns = qp->rto_ns / RTO_TIMER_EXPIRIES_PER_RTO;
 
-	return qp->pto_min_ns && qp->pto_min_ns < interval_ns ? qp->pto_min_ns : interval_ns;
+	return qp->pto_min_ns ? rtt_smaller(qp->pto_min_ns, interval_ns) : interval_ns;
 }
 
 /*
@@ -118,18 +113,17 @@ static __always_inline __u64 rto_timer_delay_ns(struct mrc_qp *qp, __u64 now_ns)
 		return delay_ns;
 	left_ns = rto_start_ns(qp) + rto_backoff_ns(qp) - now_ns;
 	probe_ns = tlp_deadline_ns(qp) - now_ns;
-	if (qp->pto_min_ns && !qp->is_tlp_due && probe_ns < left_ns)
-		left_ns = probe_ns;
-	if (left_ns < (__s64)delay_ns)
-		delay_ns = left_ns < (__s64)least_ns ? least_ns : left_ns;
+	if (qp->pto_min_ns && !qp->is_tlp_due)
+		left_ns = rtt_smaller(probe_ns, left_ns);
+	delay_ns = rtt_larger(rtt_smaller(left_ns, delay_ns), least_ns);
 	for (__u32 i = 0; qp->reo_wnd_min_ns && i < LOSS_PATHS && i < qp->busy_paths; i++) {
 		const struct mrc_path *path = PATH(qp, index);
 		const struct mrc_tx_slot *slot = TX_SLOT(qp, path->head);
 
 		barrier_var(index); /* else 6.1 refuses the loop: see LOOP_ENDS() */
 		left_ns = rack_deadline_ns(qp, slot) - now_ns;
-		if (rack_sent_after(qp, slot) && left_ns < (__s64)delay_ns)
-			delay_ns = left_ns < (__s64)least_ns ? least_ns : left_ns;
+		if (rack_sent_after(qp, slot))
+			delay_ns = rtt_larger(rtt_smaller(left_ns, delay_ns), least_ns);
 		index = path->newer;
 		LOOP_ENDS(i);
 	}
