@@ -9,9 +9,9 @@ Needs libbpf 1.0 or newer (libbpf.so.1).
 
 import ctypes
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack
-from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, Structure, byref, c_bool, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 from functools import cache
 from pathlib import Path
 from typing import Self
@@ -83,6 +83,7 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "bpf_object__next_map": (c_void_p, (c_void_p, c_void_p)),
     "bpf_object__next_program": (c_void_p, (c_void_p, c_void_p)),
     "bpf_program__name": (c_char_p, (c_void_p,)),
+    "bpf_program__set_autoload": (c_int, (c_void_p, c_bool)),
     "bpf_map__name": (c_char_p, (c_void_p,)),
     "bpf_map__fd": (c_int, (c_void_p,)),
     "bpf_map__set_max_entries": (c_int, (c_void_p, c_uint32)),
@@ -146,6 +147,7 @@ class BpfObject:
             has no such; their length must be exactly its length.
         max_entries: map name -> number of entries.
         reuse: map name -> descriptor of an existing map; the object takes those that it declares itself.
+        programs: names of the programs to load, the others cost the verifier nothing; None: all.
 
     Raises:
         PreflightError: the object is missing.
@@ -159,6 +161,7 @@ class BpfObject:
         rodata: bytes | None = None,
         max_entries: Mapping[str, int] | None = None,
         reuse: Mapping[str, int] | None = None,
+        programs: Collection[str] | None = None,
     ) -> None:
         if not path.is_file():
             raise PreflightError(f"BPF object {path} is missing", hint="build it: make setup")
@@ -174,6 +177,8 @@ class BpfObject:
             _raise_errno(f"cannot open {path}")
         try:
             self._configure(rodata, max_entries or {}, reuse or {})
+            if programs is not None:
+                self._choose(programs)
             self._load()
         except BaseException:
             self.close()
@@ -194,6 +199,15 @@ class BpfObject:
             if size.value != len(rodata):
                 raise FabricError(f"{self.path}: .rodata has {size.value} bytes, {len(rodata)} were given")
             ctypes.memmove(address, rodata, len(rodata))
+
+    def _choose(self, programs: Collection[str]) -> None:
+        for name, pointer in self._programs():
+            self._check(self._lib.bpf_program__set_autoload(pointer, name in programs), f"choice of {name}")
+
+    def _programs(self) -> Iterator[tuple[str, int]]:
+        pointer = None
+        while pointer := self._lib.bpf_object__next_program(self._object, pointer):
+            yield self._lib.bpf_program__name(pointer).decode(), int(pointer)
 
     def _load(self) -> None:
         code = self._lib.bpf_object__load(self._object)
@@ -240,16 +254,20 @@ class BpfObject:
         pointer = self._lib.bpf_object__find_program_by_name(self._object, name.encode())
         if not pointer:
             raise FabricError(f"{self.path.name} has no program {name}")
-        return int(self._lib.bpf_program__fd(pointer))
+        descriptor = int(self._lib.bpf_program__fd(pointer))
+        if descriptor < 0:
+            raise FabricError(f"program {name} of {self.path.name} was not to be loaded")
+        return descriptor
 
     def verified_instructions(self) -> int:
         """Instructions that the verifier went through when it accepted the object's largest program
         (kernel 5.16 or newer).
         """
         most = 0
-        pointer = None
-        while pointer := self._lib.bpf_object__next_program(self._object, pointer):
-            program_fd = self.program_fd(self._lib.bpf_program__name(pointer).decode())
+        for _, pointer in self._programs():
+            program_fd = int(self._lib.bpf_program__fd(pointer))
+            if program_fd < 0:
+                continue  # not loaded
             lines = Path(f"/proc/self/fdinfo/{program_fd}").read_text().splitlines()
             facts = dict(line.split(":", 1) for line in lines)
             most = max(most, int(facts["verified_insns"]))

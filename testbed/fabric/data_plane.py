@@ -110,6 +110,21 @@ def forward_program(clos: Clos) -> str:
     return "forward" if clos.spec.is_shaped else "forward_unshaped"
 
 
+def load_forward(paths: LabPaths, clos: Clos, *, max_entries: Mapping[str, int] | None = None) -> BpfObject:
+    """Loads those programs of forward.bpf.o that the lab's switches run.
+
+    Raises:
+        PreflightError: the object is missing or the verifier refuses it.
+    """
+    return load_object(
+        paths,
+        "forward.bpf.o",
+        rodata=fabric_rodata(clos),
+        max_entries=max_entries,
+        programs=(forward_program(clos), _ENTER_PROGRAM),
+    )
+
+
 class SwitchDataPlane:
     """The loaded switch program; its descriptors are needed while a lab is built.
 
@@ -118,8 +133,7 @@ class SwitchDataPlane:
     """
 
     def __init__(self, paths: LabPaths, clos: Clos) -> None:
-        counts = fabric_map_entries(clos)
-        self._object = load_object(paths, "forward.bpf.o", rodata=fabric_rodata(clos), max_entries=counts)
+        self._object = load_forward(paths, clos, max_entries=fabric_map_entries(clos))
         self._program = forward_program(clos)
         self._devmap_fd = self._object.map_fd("port_devmap")
         self._emit = self._load_emit(paths, clos)
@@ -235,6 +249,7 @@ def load_object(
     rodata: bytes | None = None,
     max_entries: Mapping[str, int] | None = None,
     reuse: Mapping[str, int] | None = None,
+    programs: Collection[str] | None = None,
 ) -> BpfObject:
     """Loads one of our BPF objects; a refusal of the verifier is kept in a file.
 
@@ -242,7 +257,9 @@ def load_object(
         PreflightError: the object is missing, or the kernel refuses it.
     """
     try:
-        return BpfObject(OBJECTS_DIR / file_name, rodata=rodata, max_entries=max_entries, reuse=reuse)
+        return BpfObject(
+            OBJECTS_DIR / file_name, rodata=rodata, max_entries=max_entries, reuse=reuse, programs=programs
+        )
     except ObjectRefusedError as error:
         if not error.log:
             raise

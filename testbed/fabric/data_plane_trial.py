@@ -5,7 +5,7 @@ verifier's word on every program.
 from typing import Final
 
 from agents.bpf.libbpf import attach_xdp
-from testbed.fabric.data_plane import fabric_rodata, forward_program, load_object
+from testbed.fabric.data_plane import fabric_rodata, forward_program, load_forward, load_object
 from testbed.fabric.namespace import unnamed_namespace
 from testbed.fabric.netlink import RouteSocket, VethEnd, create_veth, mac_bytes
 from testbed.fabric.paths import LabPaths
@@ -43,7 +43,7 @@ def check_data_plane() -> None:
         rodata = fabric_rodata(clos)
         for name in PROGRAM_OBJECTS[1:]:
             load_object(paths, name, rodata=rodata).close()
-        with load_object(paths, PROGRAM_OBJECTS[0], rodata=rodata) as loaded:
+        with load_forward(paths, clos) as loaded:
             _attach(loaded.program_fd(forward_program(clos)))
 
 

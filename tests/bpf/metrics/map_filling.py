@@ -8,13 +8,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import pytest
 
 from agents.bpf.libbpf import BpfObject, library, open_pinned, run_once
 from agents.bpf.maps import map_info
+from testbed.fabric import data_plane
 from testbed.fabric.bpf_file_system import prepare_pins, remove_pins
-from testbed.fabric.data_plane import SwitchDataPlane
 from testbed.fabric.nic_data_plane import load_nic
 from testbed.fabric.paths import LabPaths
 from testbed.fabric.state import LabState, Phase, RuntimeName, write_state
@@ -41,6 +44,23 @@ class HistogramProgram:
         return run_once(self._program_fd, frame)[0]
 
 
+class MapsOnly(BpfObject):
+    """An object of which only the maps are made: the verifier takes a second for the programs of a lab, and
+    nobody runs them here. The smallest one stands for each.
+    """
+
+    def __init__(self, path: Path, **options: Any) -> None:
+        super().__init__(path, **options | {"programs": ()})
+
+    def program_fd(self, name: str) -> int:  # noqa: ARG002 - as in the base class
+        return _smallest_program().program_fd("stack")
+
+
+@cache
+def _smallest_program() -> BpfObject:
+    return BpfObject(data_plane.OBJECTS_DIR / "stack.bpf.o")
+
+
 @dataclass
 class PinnedLab:
     """A lab of which only the maps exist."""
@@ -52,11 +72,13 @@ class PinnedLab:
         """Loads, fills and pins the maps, and says that the lab is up."""
         self.paths.folder.mkdir(parents=True)
         prepare_pins(self.paths)
-        with SwitchDataPlane(self.paths, self.clos) as switch:
-            switch.fill(self.clos)
-            switch.pin(self.paths)
-            for host in self.clos.hosts():
-                load_nic(self.paths, self.clos, host.name, switch.shared_maps())
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(data_plane, "BpfObject", MapsOnly)
+            with data_plane.SwitchDataPlane(self.paths, self.clos) as switch:
+                switch.fill(self.clos)
+                switch.pin(self.paths)
+                for host in self.clos.hosts():
+                    load_nic(self.paths, self.clos, host.name, switch.shared_maps())
         self.write_phase(Phase.UP)
 
     def write_phase(self, phase: Phase) -> None:

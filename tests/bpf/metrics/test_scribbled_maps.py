@@ -44,7 +44,7 @@ def watching(lab: PinnedLab) -> Iterator[Callable[[], Update]]:
 
 
 @pytest.fixture
-def lab(pinned_lab: PinnedLab) -> Iterator[PinnedLab]:
+def lab(pinned_lab: PinnedLab) -> PinnedLab:
     Ledger(pinned_lab.paths.faults).create()
     return pinned_lab
 

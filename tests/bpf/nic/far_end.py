@@ -112,7 +112,7 @@ class FarEnd:
         outermost = frame.outer or frame.inner
         hop_limit = outermost.hop_limit - SWITCHES_CROSSED
         outermost = replace(outermost, traffic_class=traffic_class.octet, hop_limit=hop_limit)
-        return replace(frame, **{"outer" if frame.outer else "inner": outermost})
+        return replace(frame, outer=outermost) if frame.outer else replace(frame, inner=outermost)
 
     def arriving_octets(self, packet: Packet, plane: int, ev: int | None = None) -> bytes:
         """The bytes of `arriving`."""

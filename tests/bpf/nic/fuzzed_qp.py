@@ -281,7 +281,10 @@ class FuzzedQp:
             qp = self.nic.qp()
             assert qp.state == QpState.RTS
             last = qp.next_psn - 1
-            packets = [self.far.sack(Seth(wire_psn(last), 0)), self.far.ack(last, qp.work.next_msn)]
+            packets: list[Packet] = [
+                self.far.sack(Seth(wire_psn(last), 0)),
+                self.far.ack(last, qp.work.next_msn),
+            ]
             for packet in packets:
                 self.nic.receive(self.far.arriving_octets(packet, 0, 0), 0)
             done = [event.a for event in self.nic.events() if event.kind == EventKind.COMPLETION]

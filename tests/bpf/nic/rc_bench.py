@@ -215,7 +215,7 @@ class RcSource:
         expected = self.far.leaving(write, plane, frame.ev >> 16 & 0xFFF, frame.ev)
         assert outcome.frame == encode_frame(expected)
         assert write.bth.destination_qpn == self.far.peer_qpn
-        return Left(psn_expand(self.responder.expected, write.bth.psn), plane, frame.ev, write)
+        return Left(psn_expand(self.responder.expected, wire_psn(write.bth.psn)), plane, frame.ev, write)
 
     def hear(self, packet: RcAcknowledge | Cnp, plane: int, ev: int) -> tuple[Outcome, Left | None]:
         """Lets an answer come in; the outcome, and the data packet that its frame became."""

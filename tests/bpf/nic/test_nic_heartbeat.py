@@ -11,7 +11,7 @@ from reference.reliability_header import NackReason
 from write_source import WriteSource
 from write_target import WriteTarget
 
-from agents.abi import EventKind, NicCounter, QpState, Status
+from agents.abi import Event, EventKind, NicCounter, QpState, Status
 
 pytestmark = pytest.mark.root
 
@@ -37,7 +37,7 @@ def test_requester_stops_at_the_next_tick_of_its_clock(nic: NicBench, timed: Far
     source.post(2048, iterations=1000)
     assert len(source.send(1)) == 1
     let_agent_die(nic)
-    events = []
+    events: list[Event] = []
     while not any(event.kind == EventKind.QP_STATE for event in events):
         events += nic.await_events()
     (change,) = (event for event in events if event.kind == EventKind.QP_STATE)

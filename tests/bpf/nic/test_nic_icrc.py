@@ -119,13 +119,14 @@ def test_feedback_is_checked_as_well(checking: NicBench, distant: FarEnd, packet
     source.post(100)
     (sent,) = checking.send_all()
     ev = decode_frame(sent).ev
-    feedback = {
+    packets: dict[str, Packet] = {
         "sack": distant.sack(Seth(cack_psn=0, entropy=ev, ack_psn_offset=0)),
         "ack": distant.ack(0, 1),
         "nack": distant.nack(0, NackReason.TRIMMED, ev),
         "probe request": distant.probe_request(1),
         "probe response": distant.probe_response(1),
-    }[packet]
+    }
+    feedback = packets[packet]
     before = bytes(checking.qp())
     outcome = checking.receive(encode_frame(distant.arriving(feedback, 0)), 0)
     assert (outcome.verdict, outcome.counters) == (Verdict.DROP, {NicCounter.DROP_ICRC: 1})

@@ -109,11 +109,11 @@ def test_retransmission_can_be_passed_as_well(source: WriteSource) -> None:
     again = source.deliver(later)
     assert again is not None
     under_way = deque(packet for packet in source.sent if packet not in (lost, later, again))
-    copies = 1
-    while copies == 1:
+    while True:
         following = source.deliver(under_way.popleft())
         assert following is not None
-        copies += following.psn == lost.psn
+        if following.psn == lost.psn:
+            break
         under_way.append(following)
     assert following.ev != again.ev
     assert source.nic.qp().evs[again.ev].state == EvState.ASSUMED_BAD

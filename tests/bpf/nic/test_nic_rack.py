@@ -84,16 +84,15 @@ def test_packet_that_had_only_been_late_makes_the_window_grow(nic: NicBench, tim
     for packet in others:
         source.deliver(packet)
     sent_when_asked(source)
-    source.feed(
-        source.reference.receive(
-            late.psn,
-            48 + len(late.write.payload),
-            entropy=source.attributes.evs[late.ev],
-            timestamp=0,
-            ends_message=False,
-        )[0],
-        plane=late.plane,
+    said = source.reference.receive(
+        late.psn,
+        48 + len(late.write.payload),
+        entropy=source.attributes.evs[late.ev],
+        timestamp=0,
+        ends_message=False,
     )
+    assert isinstance(said, tuple)
+    source.feed(said[0], plane=late.plane)
     assert nic.qp(source.index).reo_wnd_steps == 1
 
 

@@ -19,7 +19,7 @@ from reference.packet import EndpointRequest, Packet
 from reference.psn import wire_psn
 from reference.reliability_header import CcState, NackReason, PathAdvice, Seth
 from reference.requester import ReferenceRequester
-from reference.responder import MessagesDone
+from reference.responder import MessagesDone, ReverseProbe
 from write_source import Sent, WriteSource
 from write_target import MESSAGE_ENDS
 
@@ -182,6 +182,7 @@ class Network:
             ends_message=packet.write.bth.opcode in MESSAGE_ENDS,
             is_marked=is_marked,
         )
+        assert not isinstance(said, ReverseProbe)
         if is_marked and not isinstance(said, MessagesDone):
             said = replace(said[0], advice=PathAdvice.SKIP_ONCE), said[1]
         self.answers.append(Answer(said, entropy, packet.write.bth.is_retransmission))

@@ -89,7 +89,8 @@ def test_packets_of_any_order_are_placed_once_and_told_in_order(
     random = Random(seed)
     target = AnyOrderTarget(rc_nic, distant, first_psn)
     target.nic.post_receives(40)
-    packets, numbers = [], []
+    packets = []
+    numbers: list[tuple[int, int, int]] = []
     for place in range(60):
         is_last = random.random() < 0.4
         if is_last:

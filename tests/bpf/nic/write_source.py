@@ -12,7 +12,7 @@ from reference.packet import Packet, Write
 from reference.psn import psn_expand, wire_psn
 from reference.received_bytes import received_units
 from reference.reliability_header import CcState, Seth
-from reference.responder import MessagesDone, ReferenceResponder
+from reference.responder import MessagesDone, ReferenceResponder, ReverseProbe
 from write_target import MESSAGE_ENDS
 
 from agents.abi import Event, EventKind, Limit, NicCounter, Status, Work
@@ -140,6 +140,7 @@ class WriteSource:
                 entropy=entropy,
                 is_retransmission=packet.write.bth.is_retransmission,
             )
+        assert not isinstance(said, ReverseProbe)
         return self.feed(
             said[0],
             said[1],

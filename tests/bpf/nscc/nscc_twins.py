@@ -64,7 +64,7 @@ def state_fields(congestion: Congestion) -> dict[str, int]:
 
 def read_fields(value: Structure, own: type[Structure]) -> dict[str, int]:
     """All members of a struct mrc_cc but padding, those of the algorithm among them."""
-    parts = (value, own.from_buffer_copy(bytes(value.own)[: sizeof(own)]))  # type: ignore[attr-defined]
+    parts = (value, own.from_buffer_copy(bytes(value.own)[: sizeof(own)]))
     names = ((part, name) for part in parts for name, *_ in part._fields_)
     return {name: getattr(part, name) for part, name in names if name != "own" and "pad" not in name}
 

@@ -87,7 +87,9 @@ class FabricBench:
                 entries["fault_lines"] = self.clos.numbering.port_count * FaultLimit.LINES
                 entries |= queue_map_entries(self.clos.numbering.port_count)
             rodata = fabric_rodata(self.clos)
-            self._switch = undo.enter_context(BpfObject(FORWARD, rodata=rodata, max_entries=entries))
+            self._switch = undo.enter_context(
+                BpfObject(FORWARD, rodata=rodata, max_entries=entries, programs=[self._program])
+            )
             self.port_table = MappedArray(self._switch.map_fd("port_table"), PortEntry)
             self._counters = PerCpuArray(self._switch.map_fd("port_counters"), PortCounters)
             fill_fabric(self._switch, self.clos)

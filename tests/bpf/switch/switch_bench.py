@@ -123,7 +123,9 @@ class SwitchBench:
             entries |= {"fib": Limit.FIB_STRIDE * (NODE_ID + 2), "queue_frames": self._pool_frames}
             entries["fault_lines"] = FaultLimit.LINES * self.port_count
             rodata = bytes(FabricConfig(srv6_block=SRV6_BLOCK, is_shaped=1))
-            self.switch = undo.enter_context(BpfObject(FORWARD, rodata=rodata, max_entries=entries))
+            self.switch = undo.enter_context(
+                BpfObject(FORWARD, rodata=rodata, max_entries=entries, programs=["forward"])
+            )
             self.port_table = MappedArray(self.switch.map_fd("port_table"), Port)
             self.port_fault = MappedArray(self.switch.map_fd("port_fault"), PortFault)
             self.settings = MappedArray(self.switch.map_fd("queue_settings"), QueueSettings)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from ctypes import addressof, c_uint32, memset, sizeof
+from ctypes import Structure, addressof, c_uint32, memset, sizeof
 
 import pytest
 from exploring import examples
@@ -218,14 +218,20 @@ def test_a_t1_chooses_among_parallel_links_too(plain: ChoosingSwitch) -> None:
     assert [plain.queues.read(port.id).wire_tail != 0 for port in lanes] == [usual == 1, usual == 0]
 
 
+class Entry(Structure):
+    """Of the forwarding table."""
+
+    _fields_ = (("value", c_uint32),)
+
+
 def test_an_empty_table_drops_as_ever(plain: ChoosingSwitch) -> None:
     """A switch that has rebooted: nothing to choose from."""
     plain.reset()
     with ExitStack() as undo:
-        fib = ArrayMap(plain.bench.map_fd("fib"), c_uint32)
+        fib = ArrayMap(plain.bench.map_fd("fib"), Entry)
         for uplink in range(len(plain.uplinks)):
             index = plain.t0.id * FIB_STRIDE + (Role.T1 << PLANE_SHIFT | uplink)
             undo.callback(fib.write, index, fib.read(index))
-            fib.write(index, c_uint32(0))
+            fib.write(index, Entry(0))
         journey = plain.bench.send(encode_frame(frame_of(plain.clos, NEAR, FAR, 7)), NEAR, 0)
     assert journey.reason is PortCounter.DROP_NO_ROUTE

@@ -105,7 +105,7 @@ packets = st.builds(
     st.dictionaries(st.integers(0, FaultLimit.RULES - 1), st.tuples(rules, st.sampled_from(EVS)), max_size=4),
     st.lists(packets, max_size=40),
 )
-def test_frames_get_the_verdict_of_the_reference_under_any_rules(bench, chosen, sent) -> None:  # type: ignore[no-untyped-def]
+def test_frames_get_the_verdict_of_the_reference_under_any_rules(bench, chosen, sent) -> None:
     reference = ReferenceFaults()
     for index in range(FaultLimit.RULES):
         clear_rule(bench, OUT, index)
@@ -294,7 +294,7 @@ def test_a_rule_ends_between_two_frames(bench: SwitchBench) -> None:
     st.integers(0, 1000),
     st.booleans(),
 )
-def test_a_flap_is_down_in_the_outages_of_the_reference(  # type: ignore[no-untyped-def]
+def test_a_flap_is_down_in_the_outages_of_the_reference(
     bench, every_ns, jitter, seed, period, is_down
 ) -> None:
     """Begun so that now lies in the middle of an outage, or of the pause behind it."""

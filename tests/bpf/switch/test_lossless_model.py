@@ -7,6 +7,7 @@ source 2 -> port 4 /              \ port 6 -> end
 
 from collections.abc import Iterator
 from itertools import accumulate, count
+from typing import Any
 
 import pytest
 from exploring import examples
@@ -80,7 +81,7 @@ def test_any_traffic_is_held_as_the_reference_says(
     xoff_bytes: int,
     hysteresis_bytes: int,
 ) -> None:
-    held = {
+    held: dict[str, Any] = {
         "kind": kind,
         "xoff_bytes": xoff_bytes,
         "xon_bytes": max(0, xoff_bytes - 1 - hysteresis_bytes),

@@ -7,6 +7,7 @@ source 2 -> port 4 /              \ port 6 -> NIC
 
 from collections.abc import Iterator
 from itertools import count
+from typing import Any
 
 import pytest
 from lossless_bench import LosslessBench
@@ -63,7 +64,7 @@ def uplink(kind: FlowKind, *, xoff: int = 0, xon: int = 0, buffer_bytes: int = 1
 
 
 def network(up: PortShape) -> dict[int, PortShape]:
-    held = {"kind": up.kind, "buffer_bytes": 1 << 20, "xoff_bytes": 1 << 20}
+    held: dict[str, Any] = {"kind": up.kind, "buffer_bytes": 1 << 20, "xoff_bytes": 1 << 20}
     slow = PortShape(10 * MBIT, 0, **held)
     fast = PortShape(100 * MBIT, 0, **held)
     return {1: SOURCE, 2: SOURCE, 3: up, 4: up, 5: slow, 6: fast}

@@ -236,7 +236,7 @@ class ShapedLine:
     def start_drainer(self) -> None:
         """Starts the drainer processes."""
         for index in range(self.drainer_count):
-            command = [DRAINER, "--pins", self.pins, "--index", str(index)]
+            command: list[Path | str] = [DRAINER, "--pins", self.pins, "--index", str(index)]
             self.drainers.append(subprocess.Popen(command, start_new_session=True))
 
     def stop_drainer(self, signal_number: int = signal.SIGTERM) -> int:

@@ -79,7 +79,7 @@ def test_drainer_that_the_lab_does_not_have_is_refused(make_line: LineFactory) -
 def test_drainer_without_a_cpu_of_its_own_is_refused(make_line: LineFactory) -> None:
     line = make_line(SHAPED, drainer_count=2)
     one_cpu = {min(os.sched_getaffinity(0))}
-    command = [DRAINER, "--pins", line.pins, "--index", "1"]
+    command: list[Path | str] = [DRAINER, "--pins", line.pins, "--index", "1"]
     outcome = subprocess.run(
         command,
         check=False,
