@@ -49,14 +49,15 @@ KERNELS ?= 6.1 6.12 running
 KERNEL_PARTS ?= load smoke tests
 KERNEL_TESTS ?= tests/bpf
 
-.PHONY: help setup demo test test-long test-tools check audit bench kernels budgets pictures bpf virtual abi \
+.PHONY: help setup demo test test-long test-tools check size audit bench kernels budgets pictures bpf virtual abi \
 	abi-check headers coverage dashboards docs image lock clean
 help:
 	@echo "sudo make setup   system packages, Python environment, BPF objects, node image"
 	@echo "sudo make demo    all of that, then a lab, a link flap and its verdict"
 	@echo "sudo make test    every test; TIERS='unit bpf' chooses from: unit virtual bpf netns e2e"
-	@echo "sudo make test-long  what takes hours: tests/long, and new random examples in unit and bpf"
+	@echo "sudo make test-long  what takes hours: slow tests, tests/long, and new random examples in unit and bpf"
 	@echo "make check        ruff, mypy, bandit, words, seccomp, file modes, import-linter, clang-format, headers, ABI, workflows, playbooks, verifiers' budgets"
+	@echo "make size         lines of each package beside its ceiling in pyproject.toml"
 	@echo "make audit        known vulnerabilities of the locked packages; asks PyPI"
 	@echo "sudo make bench   the figures of docs/reference/performance.md"
 	@echo "sudo make kernels the programs, tests/bpf and a lab under other kernels; KERNELS='6.1 6.12 running'"
@@ -76,23 +77,19 @@ setup: $(VENV)/.synced $(HOST_READY)
 demo: setup
 	@$(BIN)/mrc-testbed demo
 
-# The unit tier needs no root and shares nothing with the others: it runs beside bpf.
-test: setup test-tools
-	@mkdir -p build; failed=; unit=; \
-	for tier in $(TIERS); do \
-		if [ $$tier = unit ] && [[ " $(TIERS) " == *" bpf "* ]]; then \
-			$(BIN)/pytest tests/unit $(PYTEST_OPTIONS) >build/unit.log 2>&1 & unit=$$!; continue; \
-		fi; \
-		echo "== $$tier"; $(BIN)/pytest tests/$$tier $(PYTEST_OPTIONS) || failed="$$failed $$tier"; \
-		if [ -n "$$unit" ]; then \
-			wait $$unit || failed="$$failed unit"; unit=; echo "== unit"; cat build/unit.log; \
-		fi; \
-	done; \
-	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
+# Which tests, as for pytest -m: 'slow and ci' are those that .ci/run adds.
+MARKS ?= not slow
 
-# New random examples, many of them; what fails is kept in tests/corpus and tried first the next time.
+test: setup test-tools
+	@$(BIN)/python -m tests.lanes --marks '$(MARKS)' $(TIERS) $(PYTEST_OPTIONS)
+
+# The slow tests, then new random examples, many of them; what fails is kept in tests/corpus and tried first the next time.
 test-long: setup test-tools
-	@$(MAKE) --no-print-directory test TIERS="long unit bpf" PYTEST_OPTIONS="--hypothesis-profile=long --timeout=3600"
+	@failed=; \
+	$(MAKE) --no-print-directory test MARKS=slow || failed=1; \
+	$(MAKE) --no-print-directory test TIERS="long unit bpf" PYTEST_OPTIONS="--hypothesis-profile=long --timeout=3600" \
+		|| failed=1; \
+	[ -z "$$failed" ]
 
 # What the tests of each tier run of testbed/ and agents/, lines and branches. Commands that tests start as processes of
 # their own are not counted.
@@ -120,13 +117,18 @@ check: $(VENV)/.synced bpf
 	try clang-format $(BIN)/clang-format --dry-run -Werror $(C_FILES); \
 	try headers $(MAKE) --no-print-directory headers; \
 	try abi $(MAKE) --no-print-directory abi-check; \
+	try generated $(BIN)/pytest --quiet tests/unit/agents/test_verbs_reference.py tests/unit/dashboards; \
 	try actions $(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-actions action.yaml; \
 	try workflows $(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows $(wildcard .github/workflows/*.yaml); \
 	try playbooks $(BIN)/ansible-playbook --syntax-check --inventory localhost, $(wildcard playbooks/*.yaml); \
 	try words $(BIN)/python -m tests.prose; \
 	try docs $(BIN)/pytest --quiet tests/unit/docs; \
 	try kernels $(BIN)/python -m tests.kernels check; \
+	try size $(BIN)/python -m tests.size --quiet; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
+
+size: $(VENV)/.synced
+	@$(BIN)/python -m tests.size
 
 # --strict: a package whose advisories cannot be asked for is a failure, not a pass.
 audit: $(VENV)/.synced

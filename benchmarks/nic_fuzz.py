@@ -6,13 +6,15 @@ it may not ends the benchmark with an error. MRC_FUZZ_FRAMES sets another number
 """
 
 import os
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from pathlib import Path
 from random import Random
+
+from far_end import FarEnd
+from fuzzed_qp import FuzzedQp
+from nic_bench import NicBench
 
 from agents.abi import NicCounter
 from agents.nic.work_queue import QPN_MIN
@@ -25,7 +27,6 @@ COMPARE_EVERY = 100
 ALIVE_EVERY = 20_000
 FABRIC = resolve_topology(TopologySpec(planes=4, t0=3, t1=2, hosts_per_t0=2, uplinks_per_pair=2))
 HOST, PEER = 3, 4
-_NIC_TESTS = Path(__file__).parents[1] / "tests" / "bpf" / "nic"
 
 
 def run() -> Iterator[Figure]:
@@ -46,11 +47,6 @@ def run() -> Iterator[Figure]:
 
 def _fuzz(seed: int, frames: int) -> "Counter[str]":
     """What the NIC counted; raises AssertionError with the frame that did what it may not."""
-    sys.path[:0] = [str(_NIC_TESTS), str(_NIC_TESTS.parents[1])]
-    from far_end import FarEnd  # noqa: PLC0415 - the tests' modules know each other by bare names
-    from fuzzed_qp import FuzzedQp  # noqa: PLC0415
-    from nic_bench import NicBench  # noqa: PLC0415
-
     random = Random(seed)
     alive = 0
     with NicBench(FABRIC, HOST) as nic:

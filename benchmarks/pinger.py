@@ -13,6 +13,8 @@ from platform import machine
 from tempfile import TemporaryDirectory
 from typing import Self
 
+from shaped_line import SRV6_BLOCK, TO_FAR, TO_NEAR, LinkShape, ShapedLine
+
 from agents.abi import DrainerMode, FabricConfig
 from agents.abi import Histogram as HistogramValue
 from agents.bpf.libbpf import run_live
@@ -20,7 +22,6 @@ from agents.bpf.maps import MappedArray
 from benchmarks.cpu_time import busy_s
 from benchmarks.transfer import pause
 from testbed.metrics.histogram import Histogram, merge
-from tests.netns.queue.shaped_line import SRV6_BLOCK, TO_FAR, TO_NEAR, LinkShape, ShapedLine
 
 DATA_BYTES = 2190
 ANSWER_BYTES = 154

@@ -6,14 +6,14 @@ message completes, and again when further frames have come. MRC_QP_REPLACEMENTS 
 """
 
 import os
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from multiprocessing import get_context
-from pathlib import Path
 from random import Random
+
+from two_nics import Replacement, TwoNics
 
 from benchmarks.figure import Figure
 from testbed.topology.resolve import resolve_topology
@@ -21,7 +21,6 @@ from testbed.topology.spec import TopologySpec
 
 LIVES = 10_000
 FABRIC = resolve_topology(TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=1))
-_NIC_TESTS = Path(__file__).parents[1] / "tests" / "bpf" / "nic"
 
 
 def run() -> Iterator[Figure]:
@@ -41,9 +40,6 @@ def run() -> Iterator[Figure]:
 
 
 def _replace(seed: int, lives: int) -> "Counter[str]":
-    sys.path[:0] = [str(_NIC_TESTS), str(_NIC_TESTS.parents[1])]
-    from two_nics import Replacement, TwoNics  # noqa: PLC0415 - tests' modules
-
     with TwoNics(FABRIC, (0, 1), Random(seed)) as nics:
         replacement = Replacement(nics)
         for _ in range(lives):

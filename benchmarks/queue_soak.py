@@ -4,18 +4,14 @@ MRC_SOAK_SECONDS in the environment makes it shorter or longer.
 """
 
 import os
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
-
-from benchmarks.figure import Figure
-from benchmarks.pinger import private_bpffs
-
-sys.path.append(str(Path(__file__).parents[1] / "tests" / "netns" / "queue"))  # as pytest has it
 
 from shaped_line import LinkShape, ShapedLine
 from soak import Soaked, soak_round
+
+from benchmarks.figure import Figure
+from benchmarks.pinger import private_bpffs
 
 SECONDS = 600.0
 DRAINERS = 2

@@ -6,11 +6,12 @@ Data frames of 2190 bytes go one way, answers of 154 bytes the other; each answe
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from shaped_line import LinkShape
+
 from benchmarks.figure import Figure
 from benchmarks.pinger import DATA_BYTES, Interval, Pinger, compile_pinger, private_bpffs
 from benchmarks.transfer import pause
 from testbed.metrics.histogram import Histogram
-from tests.netns.queue.shaped_line import LinkShape
 
 REPETITIONS = 3
 SECONDS = 1.0

@@ -13,6 +13,8 @@ from exploring import register_profiles
 pytest.register_assert_rewrite("reference", "waiting")
 register_profiles()
 
+pytest_plugins = ["time_budget"]
+
 _IS_CI = os.environ.get("CI") == "true"
 _ENGINE_TIMEOUT_S = 10
 
@@ -43,6 +45,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("needs root: run `sudo make test`")
     if item.get_closest_marker("docker") and not _docker_engine_answers():
         pytest.skip("needs a Docker Engine that answers")
+    tool = item.get_closest_marker("tool")
+    if tool and shutil.which(tool.args[0]) is None:
+        pytest.skip(f"needs {tool.args[0]}: run `sudo make test-tools`")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -201,6 +201,7 @@ def serving(double: GrafanaDouble, port: int = 0) -> Iterator[GrafanaDouble]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = -1  # header and content in one segment, which waits for no delayed ACK
 
         def handle_any(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)

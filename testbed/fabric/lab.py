@@ -26,6 +26,8 @@ from testbed.topology.clos import Clos
 from testbed.topology.resolve import resolve_topology
 from testbed.topology.spec import TopologySpec
 
+__all__ = ["attach", "down", "restart", "status", "up"]
+
 
 def _no_progress(_: Progress) -> None:
     return

@@ -20,7 +20,7 @@ KEPT: Final = Path(__file__).with_name("budgets.json")
 PROGRAMS: Final = ("forward", "emit", "load", "nic", "rc", "stack")
 
 
-def _shaped(**nic: str) -> TopologySpec:
+def _shaped(**nic: Any) -> TopologySpec:
     return TopologySpec(port_rate=100_000_000, nic=NicSpec(**nic))
 
 
@@ -152,7 +152,8 @@ def compiler() -> str:
     said = subprocess.run(
         [os.environ.get("CLANG", "clang"), "--version"], capture_output=True, text=True, check=True
     )
-    return re.findall(r"clang version (\d+)", said.stdout)[0]
+    major: str = re.findall(r"clang version (\d+)", said.stdout)[0]
+    return major
 
 
 def running_series() -> str:

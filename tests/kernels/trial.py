@@ -65,7 +65,7 @@ def _smoke(shape: str) -> str:
     with TemporaryDirectory() as folder:
         topology = Path(folder, "topology.yaml")
         topology.write_text(TOPOLOGY.format(name=LAB, shape=shape))
-        steps: dict[str, Callable[[], None]] = {
+        steps: dict[str, Callable[[], object]] = {
             "up": lambda: _run("up", "-t", str(topology), "--runtime", "netns"),
             "write": _write,
             "flap": _flap,

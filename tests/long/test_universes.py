@@ -6,7 +6,7 @@ from random import SystemRandom
 
 import pytest
 
-from tests.universes.corpus import CORPUS, judge, judge_seed, read_plan
+from tests.universes.judging import CORPUS, judge, judge_seed, read_plan
 
 UNIVERSES = 3000
 SEEDS_PER_PLAN = 30

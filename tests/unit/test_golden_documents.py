@@ -3,12 +3,14 @@
 import ast
 import json
 import re
+import tempfile
 
 import golden_documents
 import pytest
 from golden_documents import GOLDEN, check_document, fits, merge, shape
 
 from testbed.cli.app import run
+from testbed.fabric import ownership
 from testbed.hostprep.playbook import SOURCE_ROOT
 
 SCENARIO = str(SOURCE_ROOT / "scenarios" / "nic-port-down.yaml")
@@ -40,10 +42,14 @@ ELSEWHERE = {
 
 @pytest.fixture(autouse=True)
 def no_lab(monkeypatch, tmp_path):
-    for name in ("STATE", "CACHE"):
-        monkeypatch.setenv(f"MRC_TESTBED_{name}_DIR", str(tmp_path / name))
+    """No lab of this machine is seen."""
+    monkeypatch.setattr(ownership, "namespace_names", list)
     monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent")
+    monkeypatch.setenv("MRC_TESTBED_CACHE_DIR", str(tmp_path))
     monkeypatch.chdir(tmp_path)
+    with tempfile.TemporaryDirectory(prefix="mrc-") as short:  # enough for the path of a socket
+        monkeypatch.setenv("MRC_TESTBED_STATE_DIR", short)
+        yield
 
 
 @pytest.mark.parametrize("kind", COMMANDS)

@@ -13,7 +13,7 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
-from tests.universes.corpus import CORPUS, judge_plan, judge_seed
+from tests.universes.judging import CORPUS, judge_plan, judge_seed
 
 
 def main() -> int:

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Final
 
-from stopped_clock import StoppedClock
-
 from agents.bpf.virtual import LIBRARY, VirtualRuntime
 from testbed.campaign.execution import execute_campaign, virtual_stage
 from testbed.campaign.folder import CampaignFolder
@@ -14,6 +12,7 @@ from testbed.scenario.spec.load import load_scenario
 from testbed.scenario.spec.plan import Plan
 from testbed.scenario.spec.resolve import resolve
 from testbed.virtual.world import VirtualLabView, virtual_world
+from tests.stopped_clock import StoppedClock
 
 ROOT: Final = Path(__file__).parents[2]
 SCENARIOS: Final = ROOT / "scenarios"

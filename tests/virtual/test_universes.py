@@ -5,7 +5,6 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from runs import StoppedClock
 
 from agents.abi import Event, EventKind, LosslessLink, QueuePool
 from agents.bpf.maps import ArrayMap, MappedArray
@@ -16,11 +15,12 @@ from testbed.virtual.connection import VirtualConnection
 from testbed.virtual.world import planned_lab
 from testbed.workloads.outcome import FlowOutcome
 from testbed.workloads.sender import FlowSender
+from tests.stopped_clock import StoppedClock
 from tests.universes.avoided import AVOIDED, Avoided
-from tests.universes.corpus import CORPUS, KNOWN, judge, keep, read_plan
 from tests.universes.document import Values, plan_of
 from tests.universes.draw import draw_universe
 from tests.universes.invariants import judge_fabric
+from tests.universes.judging import CORPUS, KNOWN, judge, keep, read_plan
 from tests.universes.shrink import shrink
 from tests.universes.universe import Outcome
 from tests.universes.witness import Witness, control_plane
@@ -203,7 +203,7 @@ def test_an_exception_is_a_failure_of_its_own(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_difference_between_two_runs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     outcomes = iter([Outcome((), "one", 1, 1), Outcome((), "other", 1, 1)])
-    monkeypatch.setattr("tests.universes.corpus.run_document", lambda _: next(outcomes))
+    monkeypatch.setattr("tests.universes.judging.run_document", lambda _: next(outcomes))
     (failure,) = judge(small(), is_repeated=True).failures
     assert failure.invariant == "digest"
 

@@ -261,6 +261,8 @@ def luminance(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
+@pytest.mark.slow("the page tries again after seconds")
+@pytest.mark.ci
 def test_a_page_goes_on_when_its_server_was_away(browser: Browser, served: LiveServer) -> None:
     lab_name = served.feed.lab
     with Feed(lab_name, INTERVAL_NS) as feed, live_server(feed) as first:

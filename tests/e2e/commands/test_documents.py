@@ -19,6 +19,7 @@ mrc-testbed() {
     return $status
 }
 """
+READ_ALONG = [pytest.mark.slow("scenarios run as long as they do for a reader"), pytest.mark.ci]
 NOT_RUN = ("sudo ", "source ", "git ", "make ")
 
 
@@ -57,10 +58,14 @@ def environment(tmp_path: Path) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("document", "headings"),
     [
-        ("README.md", ["By hand"]),
-        ("docs/guide/getting-started.md", ["The first lab", "Break something", "A scenario", "Watch it"]),
+        pytest.param("README.md", ["By hand"], marks=READ_ALONG),
+        pytest.param(
+            "docs/guide/getting-started.md",
+            ["The first lab", "Break something", "A scenario", "Watch it"],
+            marks=READ_ALONG,
+        ),
         ("docs/guide/getting-started.md", ["A lab of your own"]),
-        ("docs/guide/observability.md", ["Start"]),
+        pytest.param("docs/guide/observability.md", ["Start"], marks=READ_ALONG),
     ],
 )
 def test_commands_of_the_documents_work(

@@ -10,7 +10,12 @@ import pytest
 
 from testbed.fabric import lab
 
-pytestmark = [pytest.mark.root, pytest.mark.docker]
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.docker,
+    pytest.mark.slow("a lab of containers; test_container_lab.py has the short one"),
+    pytest.mark.ci,
+]
 
 CONTENT = "root:*:20228:0:99999:7:::\n"
 PUT = {

@@ -17,6 +17,8 @@ from testbed.fabric.state import RuntimeName
 
 pytestmark = [pytest.mark.root, pytest.mark.docker]
 
+OWN_LAB = pytest.mark.slow("a lab of containers of its own")
+
 KILLED_UP = """
 import os, signal, sys
 from testbed.fabric import lab
@@ -59,7 +61,7 @@ def test_containers_have_no_capability_no_network_and_no_way_to_more(shared_lab:
 
 def test_agents_run_inside_their_containers(shared_lab: str) -> None:
     with lab.attach(shared_lab) as live:
-        agents = {process.node: process.pid for process in live.state.processes}
+        agents = {process.node or "of no node": process.pid for process in live.state.processes}
         assert sorted(agents) == ["h0", "h1"]
         for host, pid in agents.items():
             first = live.state.containers[host].pid
@@ -105,6 +107,7 @@ def test_up_of_containers_that_are_up_changes_nothing(shared_lab: str) -> None:
     assert [inspect(container)["State"]["StartedAt"] for container in containers(shared_lab)] == before
 
 
+@OWN_LAB
 @pytest.mark.parametrize(
     ("step", "done_count"),
     [
@@ -125,6 +128,8 @@ def test_down_removes_what_a_killed_up_left(
     assert observe_leftovers(lab_name, state_dir) == []
 
 
+@OWN_LAB
+@pytest.mark.ci
 def test_down_finds_containers_without_the_state_folder(small_lab: str, state_dir: Path) -> None:
     for file in (lab_paths(small_lab).state_file, lab_paths(small_lab).ledger_file):
         file.unlink()
@@ -133,6 +138,7 @@ def test_down_finds_containers_without_the_state_folder(small_lab: str, state_di
     assert observe_leftovers(small_lab, state_dir) == []
 
 
+@OWN_LAB
 def test_a_container_removed_by_hand_is_reported_and_down_works(small_lab: str) -> None:
     docker("rm", "--force", f"mrc-{small_lab}-p0-t1-0", f"mrc-{small_lab}-h1")
     problems = lab.status(small_lab).problems
@@ -141,6 +147,7 @@ def test_a_container_removed_by_hand_is_reported_and_down_works(small_lab: str) 
     assert lab.down(small_lab) is True
 
 
+@OWN_LAB
 def test_a_container_of_another_hand_in_the_way_fails_up_and_survives(lab_name: str, state_dir: Path) -> None:
     name = f"mrc-{lab_name}-h1"
     image = docker("images", "--format", "{{.Repository}}:{{.Tag}}", "mrc-testbed-node").split()[0]
@@ -165,6 +172,8 @@ def test_down_without_the_engine_changes_nothing_and_says_what_to_do(
     assert lab.status(shared_lab).is_healthy
 
 
+@OWN_LAB
+@pytest.mark.ci
 def test_labs_of_both_runtimes_do_not_disturb_each_other(shared_lab: str, other_lab_name: str) -> None:
     lab.up(SMALL, name=other_lab_name, runtime="netns")
     lab.down(other_lab_name)

@@ -25,6 +25,8 @@ def test_preparing_a_prepared_machine_changes_nothing() -> None:
     assert prepare_host(with_test_tools=True, check=True).changes == ()
 
 
+@pytest.mark.slow("a playbook twice; the other playbook is run too")
+@pytest.mark.ci
 @pytest.mark.root
 def test_preparing_observability_changes_nothing_twice_and_needs_no_registry() -> None:
     prepare_observability(NO_IMAGE)
@@ -45,6 +47,8 @@ def test_image_is_built_once_and_runs_the_agent_without_privileges() -> None:
     assert answer == "ready\n"
 
 
+@pytest.mark.slow("builds the image again")
+@pytest.mark.ci
 @pytest.mark.docker
 def test_an_image_from_other_sources_is_stale_and_check_says_that_it_would_be_built() -> None:
     build_image()

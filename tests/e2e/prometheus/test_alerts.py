@@ -6,7 +6,11 @@ from collections.abc import Iterator
 import pytest
 from observed_lab import ObservedLab, observing
 
-pytestmark = pytest.mark.root
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.slow("alerts fire after seconds; test_scrape.py is the short one"),
+    pytest.mark.ci,
+]
 
 LAB = f"alm{os.getpid()}"
 TOPOLOGY = {"planes": 2, "t0": 2, "t1": 2, "hosts_per_t0": 4}

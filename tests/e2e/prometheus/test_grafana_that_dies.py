@@ -12,7 +12,10 @@ import pytest
 from grafana_double import TOKEN, GrafanaDouble, serving
 from observed_lab import DEADLINE_S, LINK, VERDICTS, ObservedLab, observing, write
 
-pytestmark = pytest.mark.root
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.slow("waits for what a Grafana did not get; test_scrape.py is the short one"),
+]
 
 LAB = f"grd{os.getpid()}"
 FLAP = {

@@ -27,7 +27,11 @@ from watched_run import FLAP, WatchedRun, watch
 
 from testbed.observe.state import StackPaths, read_stack
 
-pytestmark = pytest.mark.root
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.slow("two runs under a whole stack; test_scrape.py is the short one"),
+    pytest.mark.ci,
+]
 
 LAB = f"see{os.getpid()}"
 SCRAPE_S = 1.0

@@ -28,7 +28,10 @@ from testbed.observe.container import stack_containers
 from testbed.observe.state import ServiceName, StackPaths, StackSettings, StackState, read_stack
 from testbed.observe.status import status
 
-pytestmark = pytest.mark.root
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.slow("Prometheus comes and goes in every test; test_scrape.py is the short one"),
+]
 
 PROGRAM_PATH = shutil.which("prometheus") or ""
 GRAFANA = """#!{python}
@@ -332,7 +335,7 @@ def prometheus_image() -> Iterator[str]:
 def test_a_container_takes_the_place_of_a_program(
     here: StackPaths, prometheus_image: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server.shutil, "which", lambda _: None)
+    monkeypatch.setattr("shutil.which", lambda _: None)
     monkeypatch.setattr(prometheus, "IMAGE", prometheus_image)
     monkeypatch.setattr(grafana_server, "IMAGE", "localhost:1/none:none")
     with stack_up(settings()) as state:

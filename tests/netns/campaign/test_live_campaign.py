@@ -99,6 +99,8 @@ def labs_there() -> set[str]:
     return {owned.lab for name in namespace_names() if (owned := parse_owned_name(name)) is not None}
 
 
+@pytest.mark.slow("a campaign of four runs in two labs")
+@pytest.mark.ci
 def test_a_resume_with_nothing_to_run_removes_the_lab_of_a_campaign_killed_at_its_end(place: Path) -> None:
     before = labs_there()
     running = begin(place, "run", "campaign.yaml", "--runtime", "netns", "-v", lab=None)
@@ -115,6 +117,7 @@ def test_a_resume_with_nothing_to_run_removes_the_lab_of_a_campaign_killed_at_it
     assert labs_there() == before
 
 
+@pytest.mark.slow("two campaigns of four runs in two labs")
 @pytest.mark.parametrize("moment", ["NIC agents", "run 2 of 4"])
 def test_a_campaign_that_is_killed_is_resumed_in_its_own_lab_and_leaves_nothing(
     place: Path, moment: str

@@ -19,7 +19,14 @@ SPECS = {
 }
 
 
-@pytest.fixture(scope="module", params=SPECS)
+@pytest.fixture(
+    scope="module",
+    params=[
+        "unshaped",
+        pytest.param("direct", marks=[pytest.mark.slow("all tests again, in a third lab"), pytest.mark.ci]),
+        "shaped",
+    ],
+)
 def lab_name(request: pytest.FixtureRequest) -> Iterator[str]:
     """Name of a lab that is up, under a state folder of its own."""
     with lab_up(SPECS[request.param], f"c{os.getpid()}") as name:

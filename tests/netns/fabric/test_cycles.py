@@ -13,7 +13,7 @@ from waiting import poll_until
 from testbed.fabric import lab
 from testbed.fabric.paths import lab_paths
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.slow("three shaped labs one after the other"), pytest.mark.ci]
 
 CYCLES = 3
 SHAPED = SMALL.model_copy(update={"port_rate": 100_000_000})

@@ -16,7 +16,12 @@ from testbed.topology.spec import TopologySpec
 pytestmark = pytest.mark.root
 
 
-@pytest.fixture(params=["veth", "direct"])
+@pytest.fixture(
+    params=[
+        "veth",
+        pytest.param("direct", marks=[pytest.mark.slow("four more labs"), pytest.mark.ci]),
+    ]
+)
 def live_lab(request: pytest.FixtureRequest, lab_name: str) -> Iterator[Lab]:
     queue = QueueSpec(links=request.param)
     spec = TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1, uplinks_per_pair=2, queue=queue)

@@ -7,7 +7,7 @@ from testbed.fabric import lab
 from testbed.topology.element import PortKind
 from testbed.topology.spec import TopologySpec
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.slow("a lab of 128 switches"), pytest.mark.ci]
 
 SPEC = TopologySpec(planes=8, t0=8, t1=8, hosts_per_t0=1)
 

@@ -11,7 +11,11 @@ from pathlib import Path
 import pytest
 from lab_leftovers import observe_leftovers
 
-pytestmark = pytest.mark.root
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.slow("a lab without room for each way to run out of it"),
+    pytest.mark.ci,
+]
 
 NAME = f"s{os.getpid()}"
 PROGRAM = (sys.executable, "-m", "testbed.cli", "-n", NAME)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from raw_verbs import connect_pair
@@ -55,7 +56,7 @@ class Flow:
 def colliding_flows(live: Lab) -> Iterator[list[Flow]]:
     """Two flows from different hosts to different hosts that the hash would send over uplink 0."""
     clos = live.clos
-    attributes = choose_rc_congestion(clos, "infiniband").qp_attributes
+    attributes: dict[str, Any] = choose_rc_congestion(clos, "infiniband").qp_attributes
     with ExitStack() as undo:
         flows = []
         for source, target in ((0, 2), (1, 3)):

@@ -59,7 +59,7 @@ class WritePair:
         length: int = 64 << 10,
         *,
         seed: int = 7,
-        **attributes: object,
+        **attributes: Any,
     ) -> None:
         self.live = live
         self.length = length

@@ -6,6 +6,7 @@ Bounds are of structure, wide enough for a machine that is busy with other thing
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 from nic_lab import BATCH, WritePair
@@ -42,7 +43,7 @@ class Competition:
     """
 
     def __init__(
-        self, live: Lab, hosts: tuple[tuple[str, str], ...], batches: int, **attributes: object
+        self, live: Lab, hosts: tuple[tuple[str, str], ...], batches: int, **attributes: Any
     ) -> None:
         with ExitStack() as opened:
             pairs = [

@@ -46,7 +46,9 @@ def run(
         return execute(resolve(load_scenario(text)), text, world, LiveLab(attached), runs)
 
 
-@pytest.mark.parametrize("kind", ["tcp", "mptcp"])
+@pytest.mark.parametrize(
+    "kind", ["tcp", pytest.param("mptcp", marks=pytest.mark.slow("waits for the kernel's time-outs"))]
+)
 def test_every_byte_arrives_in_spite_of_loss(live_lab: str, tmp_path: Path, kind: str) -> None:
     result = run(live_lab, kind, tmp_path, faults=LOSS).result
     assert [outcome.text for outcome in result.verdict.outcomes if not outcome.has_passed] == []

@@ -12,7 +12,7 @@ from testbed.scenario.run.signal_clock import catching_signals
 from testbed.scenario.spec.load import load_scenario
 from testbed.scenario.spec.resolve import resolve
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.slow("a soak"), pytest.mark.ci]
 
 SCENARIO = Path(__file__).parents[3] / "scenarios" / "lossy-soak.yaml"
 HOSTS, QPS, ITERATIONS = 4, 8, 3

@@ -37,7 +37,18 @@ def run(name: str, kind: str, runs: Path, *, qps: int = 1, faults: str = "[]") -
         return execute(resolve(load_scenario(text)), text, world, LiveLab(attached), runs)
 
 
-@pytest.mark.parametrize("kind", ["mrc", "rocev2", "infiniband", "spray-gbn"])
+AGAIN = [pytest.mark.slow("the same run again; virtual time has one of each transport"), pytest.mark.ci]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "mrc",
+        "rocev2",
+        pytest.param("infiniband", marks=AGAIN),
+        pytest.param("spray-gbn", marks=AGAIN),
+    ],
+)
 def test_every_byte_arrives(live_lab: str, tmp_path: Path, kind: str) -> None:
     result = run(live_lab, kind, tmp_path).result
     assert [outcome.text for outcome in result.verdict.outcomes if not outcome.has_passed] == []
@@ -49,7 +60,7 @@ def test_every_byte_arrives(live_lab: str, tmp_path: Path, kind: str) -> None:
     assert (counters[NicCounter.TX_SACK] > 100) == (kind == "mrc")
 
 
-@pytest.mark.parametrize("kind", ["rocev2", "spray-gbn"])
+@pytest.mark.parametrize("kind", [pytest.param("rocev2", marks=AGAIN), "spray-gbn"])
 def test_every_byte_arrives_in_spite_of_loss(live_lab: str, tmp_path: Path, kind: str) -> None:
     result = run(live_lab, kind, tmp_path, qps=2, faults=LOSS).result
     assert [outcome.text for outcome in result.verdict.outcomes if not outcome.has_passed] == []

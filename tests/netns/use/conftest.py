@@ -1,4 +1,4 @@
-"""A lab that the tests of a module share, and nothing left of it afterwards."""
+"""A lab that the tests of this folder share, and nothing left of it afterwards."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -13,11 +13,25 @@ from testbed.fabric.live import Lab
 from testbed.faults.interactive import LabFaults
 
 
+@pytest.fixture(scope="package")
+def shared_lab() -> Iterator[str]:
+    """Name of a lab of spec SPEC that is up, under a state folder of its own."""
+    with lab_up(SPEC, f"u{os.getpid()}") as name:
+        yield name
+
+
 @pytest.fixture(scope="module")
 def lab_name(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Name of a lab that is up, of the module's own LAB_SPEC or of SPEC, under a state folder of its own."""
-    with lab_up(getattr(request.module, "LAB_SPEC", SPEC), f"u{os.getpid()}") as name:
-        yield name
+    """Name of a lab that is up: one of the module's own LAB_SPEC, else the shared one, which it must leave
+    healthy.
+    """
+    if hasattr(request.module, "LAB_SPEC"):
+        with lab_up(request.module.LAB_SPEC, f"o{os.getpid()}") as name:
+            yield name
+    else:
+        shared = request.getfixturevalue("shared_lab")
+        yield shared
+        assert lab.status(shared).problems == ()
 
 
 @pytest.fixture

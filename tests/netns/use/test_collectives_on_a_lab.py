@@ -70,21 +70,6 @@ def test_no_sum_is_wrong_while_a_plane_loses_packets(live: Lab, faults: Callable
     assert result.operation.count > 1
 
 
-def test_a_rank_that_is_cut_off_fails_the_collective_and_says_so(
-    live: Lab, faults: Callable[[], LabFaults]
-) -> None:
-    open_faults = faults()
-    with closing(WorkloadEngine(open_mrc(live))) as engine:
-        engine.prepare([collective(live, iterations=None, duration=SECOND_NS)], 1)
-        engine.start("bench")
-        open_faults.add(parse_fault("link-down", "h2:*", {"id": "cut", "until": "cleared"}, ()), 1)
-        assert engine.wait(time.monotonic_ns() + 60 * SECOND_NS)
-        outcomes = engine.collect(time.monotonic_ns())
-    open_faults.clear("cut")
-    assert [outcome.error for outcome in outcomes if outcome.error and "retry_exceeded" in outcome.error]
-    assert sum(outcome.wrong_bytes for outcome in outcomes) == 0
-
-
 def test_training_computes_and_communicates_beside_other_traffic(live: Lab) -> None:
     job = Training.model_validate(
         {"name": "job", "kind": "training", "compute": 20_000_000, "size": 64 << 10, "duration": SECOND_NS}

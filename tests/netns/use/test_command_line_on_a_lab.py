@@ -19,6 +19,8 @@ from testbed.fabric.process import find_marked
 
 pytestmark = pytest.mark.root
 
+LAB_SPEC = SPEC  # a lab of its own, which the last test removes
+
 LINK = "p0-t0-0:2~p0-t1-0:0"
 DEADLINE_NS = 120 * 10**9
 STATUS_KEYS = {

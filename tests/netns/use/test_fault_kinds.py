@@ -33,7 +33,7 @@ OpenFaults = Callable[[], LabFaults]
 
 def add(faults: LabFaults, kind: str, where: str, **fields: str | float) -> None:
     chosen = {"id": "f1", "until": "cleared", **fields}
-    faults.add(parse_fault(kind, where, chosen, ()), seed=1)  # type: ignore[arg-type]
+    faults.add(parse_fault(kind, where, chosen, ()), seed=1)
 
 
 @contextmanager
@@ -242,7 +242,7 @@ def test_a_host_that_is_paused_stands_still_and_its_nic_goes_on(live: Lab, fault
 
     def pause() -> None:
         add(faults_now, "host-pause", "h2")
-        seen.append(is_stopped(agent))
+        seen.append(poll_until(lambda: is_stopped(agent), what="the stop of the agent"))
         with opened(live.paths.node_pins("h2") / "nic_control") as descriptor:
             seen.append(MappedArray(descriptor, NicControl)[0].heartbeat_limit_ns == 0)
         before = nic_counter(live, "h2", NicCounter.RX_DATA)

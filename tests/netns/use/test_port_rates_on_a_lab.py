@@ -31,7 +31,7 @@ LAB_SPEC = TopologySpec(
     ),
     nic=NicSpec(qps_max=8),
 )
-MESSAGES, MESSAGE_BYTES = 8, 64 << 10
+MESSAGES, MESSAGE_BYTES = 4, 64 << 10
 RATES = {
     "h0:0": USUAL,
     "p0-t0-0:2": USUAL,

@@ -28,7 +28,7 @@ OpenFaults = Callable[[], LabFaults]
 
 def add(faults: LabFaults, kind: str, where: str, **fields: str) -> None:
     chosen = {"id": "f1", "until": "cleared", **fields}
-    faults.add(parse_fault(kind, where, chosen, ()), seed=1)  # type: ignore[arg-type]
+    faults.add(parse_fault(kind, where, chosen, ()), seed=1)
 
 
 def fastest_rtt_ns(live: Lab, seconds: float) -> float:

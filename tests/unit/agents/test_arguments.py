@@ -14,9 +14,15 @@ from testbed.errors import UsageError
 from testbed.topology.clos import Clos
 from testbed.topology.spec import TopologySpec
 
+NO_OPS: list[dict[str, Any]] = []
+
 
 def verb(
-    qpn: int, evs: list[int], kind: str = "ev", immediate: int | None = None, ops: list[dict[str, Any]] = ()
+    qpn: int,
+    evs: list[int],
+    kind: str = "ev",
+    immediate: int | None = None,
+    ops: list[dict[str, Any]] = NO_OPS,
 ) -> None:
     """A verb."""
 

@@ -30,8 +30,7 @@ def device() -> PlainDevice:
 
 
 def verbs_of(device: PlainDevice, folder: Path, *, is_shaped: bool) -> Verbs:
-    rate = {"rate_bps": 400_000_000, "base_rtt_ns": 750_000} if is_shaped else {}
-    config = NicSettings("h0", **rate)
+    config = NicSettings("h0", rate_bps=400_000_000, base_rtt_ns=750_000) if is_shaped else NicSettings("h0")
     return Verbs(config, cast("NicDevice", device))
 
 

@@ -123,7 +123,7 @@ def test_a_run_that_goes_on_is_not_bundled(result_folder, tmp_path):
 
 
 def test_a_folder_of_another_name_is_refused(result_folder, tmp_path):
-    moved = shutil.move(result_folder, tmp_path / "mine")
+    moved = result_folder.rename(tmp_path / "mine")
     with pytest.raises(UsageError, match="not the name of a result folder"):
         write_bundle(moved, tmp_path / "x")
 

@@ -6,6 +6,7 @@ import json
 import os
 import tarfile
 import tempfile
+from typing import Any
 
 import pytest
 from bundle_zstd import zstd
@@ -45,7 +46,7 @@ def tar(*members, tar_format=tarfile.USTAR_FORMAT):
 
 
 def packed(*members, tar_format=tarfile.USTAR_FORMAT):
-    options = {zstd.CompressionParameter.checksum_flag: 1}
+    options: dict[int, int] = {zstd.CompressionParameter.checksum_flag: 1}
     return zstd.compress(tar(*members, tar_format=tar_format), options=options)
 
 
@@ -59,12 +60,12 @@ def with_size(size):
 
 
 def with_window(log):
-    options = {zstd.CompressionParameter.window_log: log}
+    options: dict[int, int] = {zstd.CompressionParameter.window_log: log}
     return zstd.compress(os.urandom(1 << 10) * (1 << 15), options=options)
 
 
 WHOLE = packed(header(), MANIFEST_MEMBER, SUMMARY)
-LINKS = {
+LINKS: dict[str, dict[str, Any]] = {
     "symbolic link": {"type": tarfile.SYMTYPE, "linkname": "/etc/passwd"},
     "hard link": {"type": tarfile.LNKTYPE, "linkname": "/etc/passwd"},
     "character device": {"type": tarfile.CHRTYPE, "devmajor": 1, "devminor": 5},
@@ -87,7 +88,7 @@ NAMES = {
     "with an escape": f"{ID}/\x1b[31m",
     "newline": f"{ID}/summary.md\n",
 }
-HEADERS = {
+HEADERS: dict[str, dict[str, Any]] = {
     "newer": {"schema_version": 2},
     "no version": {"schema_version": None},
     "holds": {"holds": "lab"},

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 
+from testbed.campaign.cell_id import CellId
 from testbed.campaign.execution import execute_campaign
 from testbed.campaign.folder import CampaignFolder, RunEntry
 from testbed.campaign.measured import cells_of
@@ -50,7 +51,12 @@ def journal(folder):
 
 
 def cell(values, extras=("next",)):
+    """A cell with runs that may still be done; names stand for them."""
     return CellRuns((NAME,), {NAME: list(values)}, len(values), list(extras))
+
+
+def chosen(**cells):
+    return choose({CellId(name, ()): each for name, each in cells.items()}, REPEAT)
 
 
 def spread(width, count=8):
@@ -58,35 +64,36 @@ def spread(width, count=8):
 
 
 def test_the_cell_with_the_widest_interval_is_next():
-    cells = {"narrow": cell(spread(20)), "wide": cell(spread(40), ["seed 9"]), "sure": cell(spread(1))}
-    choice = choose(cells, REPEAT)
+    choice = chosen(narrow=cell(spread(20)), wide=cell(spread(40), ["seed 9"]), sure=cell(spread(1)))
     assert choice.run == "seed 9"
     assert choice.why.startswith(f"the widest interval: {NAME}, ")
     assert choice.why.endswith("% of the median; run 9 of at most 20 of the cell")
 
 
 def test_a_cell_without_an_interval_comes_before_any_with_one():
-    cells = {"wide": cell(spread(90)), "few": cell([100.0] * 4, ["few"]), "fewer": cell([1.0] * 3, ["fewer"])}
-    choice = choose(cells, REPEAT)
+    few, fewer = cell([100.0] * 4, ["few"]), cell([1.0] * 3, ["fewer"])
+    choice = chosen(wide=cell(spread(90)), few=few, fewer=fewer)
     assert choice.run == "fewer"
     assert choice.why.startswith(f"3 of the 6 runs that an interval of {NAME} needs")
 
 
 def test_it_is_enough_when_every_interval_is_narrow_or_no_run_is_left():
-    assert choose({"a": cell(spread(1)), "b": cell(spread(2))}, REPEAT) is None
-    assert choose({"a": cell(spread(90), []), "b": cell(spread(2))}, REPEAT) is None
-    assert choose({}, REPEAT) is None
+    assert chosen(a=cell(spread(1)), b=cell(spread(2))) is None
+    assert chosen(a=cell(spread(90), []), b=cell(spread(2))) is None
+    assert chosen() is None
 
 
 def test_the_widest_of_several_figures_counts():
-    both = CellRuns((NAME, "p99(packet_rtt)"), {NAME: spread(1), "p99(packet_rtt)": spread(50)}, 8, ["next"])
-    assert "p99(packet_rtt)" in choose({"a": both}, REPEAT).why
+    both = cell(spread(1))
+    both.names += ("p99(packet_rtt)",)
+    both.values["p99(packet_rtt)"] = spread(50)
+    assert "p99(packet_rtt)" in chosen(a=both).why
 
 
 def test_a_figure_around_zero_is_as_uncertain_as_can_be():
     around = cell([-1.0, 1.0, 0.0, -1.0, 1.0, 0.0, 0.0, 0.0, 2.0, -2.0], ["next"])
-    assert choose({"wide": cell(spread(90)), "zero": around}, REPEAT).run == "next"
-    assert choose({"zero": cell([0.0] * 8)}, REPEAT) is None
+    assert chosen(wide=cell(spread(90), ["wide"]), zero=around).run == "next"
+    assert chosen(zero=cell([0.0] * 8)) is None
 
 
 def test_cells_are_repeated_until_they_have_an_interval(folder, stage):

@@ -45,6 +45,7 @@ def test_in_virtual_time_one_byte_is_a_difference_and_its_line_is_named(before, 
     (tmp_path / "again" / "flows.csv").unlink()
     found = compare_repetition("flap", before, replace(before, path=tmp_path / "again"), None)
     assert not found.is_same
+    assert found.files is not None
     assert [(each.name, each.line) for each in found.files] == [("series.csv", 5), ("flows.csv", 1)]
     one, other = found.files[0].before, found.files[0].after
     assert one != other
@@ -55,13 +56,14 @@ def test_in_virtual_time_one_byte_is_a_difference_and_its_line_is_named(before, 
 def test_in_virtual_time_a_figure_that_is_another_is_a_difference(before):
     found = compare_repetition("flap", before, with_loss(before, 1.001), None)
     assert [figure.name for figure in found.beyond] == ["lost(flap1)"]
+    assert found.files is not None
     assert [each.name for each in found.files] == ["manifest.json"]
 
 
 @pytest.mark.parametrize(("factor", "tolerance", "is_same"), [(1.04, None, True), (1.06, None, False)])
 def test_live_a_figure_may_differ_by_a_share(before, factor, tolerance, is_same):
-    live = [in_place(run, "runtime", "netns") for run in (before, with_loss(before, factor))]
-    found = compare_repetition("flap", *live, tolerance)
+    first, other = (in_place(run, "runtime", "netns") for run in (before, with_loss(before, factor)))
+    found = compare_repetition("flap", first, other, tolerance)
     assert found.is_same is is_same
     assert found.files is None
 

@@ -80,6 +80,8 @@ def test_an_interval_holds_the_median_as_often_as_it_says():
     held = 0
     for seed in range(100):
         found = estimate(np.random.default_rng(seed).normal(10, 2, 15).tolist())
+        assert found.low is not None
+        assert found.high is not None
         held += found.low <= 10 <= found.high
     assert held >= 90
 

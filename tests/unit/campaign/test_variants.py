@@ -119,6 +119,7 @@ def test_one_page_and_one_figure_show_all_variants(scenario, stage):
         assert f'id="run-{run.name}"' in page
         assert f'id="{run.name}-time"' in page
         assert (folder.path / run.folder / "report.html").is_file()
+    assert row.page is not None
     drawn = (folder.path / row.page.replace(".html", ".svg")).read_text()
     figure = ET.fromstring(drawn)  # noqa: S314 - we wrote it
     texts = "".join(figure.itertext())

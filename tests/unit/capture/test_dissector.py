@@ -34,6 +34,8 @@ from testbed.capture.tshark import DISSECTOR
 from testbed.cli.app import run
 from testbed.topology.usid import Role, unpack_carrier
 
+pytestmark = pytest.mark.tool("tshark")
+
 HEADERS: dict[str, type[Header]] = {
     "bth": Bth,
     "meth": Meth,

@@ -116,7 +116,9 @@ def test_a_matrix_too_large_is_refused_before_it_is_tried(mrc_testbed, tmp_path)
         "makes more than 1000 runs of the campaign: 1618200"
         in checked(mrc_testbed, "validate", str(path)).stdout
     )
-    axes = {f"axis{number}": {f"v{value}": {} for value in range(100)} for number in range(9)}
+    axes: dict[str, dict[str, object]] = {
+        f"axis{number}": {f"v{value}": {} for value in range(100)} for number in range(9)
+    }
     scenario = yaml.safe_load((tmp_path / "s.yaml").read_text())
     scenario["spec"]["variants"] = axes
     (tmp_path / "s.yaml").write_text(yaml.safe_dump(scenario))

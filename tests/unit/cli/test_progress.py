@@ -50,6 +50,7 @@ def test_a_slow_command_shows_its_stage_on_a_terminal_unless_quiet(
     progress = Progress(console, is_quiet=is_quiet)
     with progress.shown():
         if is_shown:
+            assert progress._timer is not None
             progress._timer.join()
         progress("links", 3, 48)
     assert ("links" in console.file.getvalue()) == is_shown
@@ -60,6 +61,7 @@ def test_nothing_is_drawn_once_the_result_follows(monkeypatch):
     console = terminal()
     progress = Progress(console, is_quiet=False)
     with progress.shown():
+        assert progress._timer is not None
         progress._timer.join()
         progress.hide()
         drawn = console.file.getvalue()

@@ -17,8 +17,13 @@ DOCUMENT = {"lab": "a", "items": [{"n": 1}, {"n": 2}]}
 
 
 def settings(output, *, width=80, colour=False):
-    colours = "standard" if colour else None
-    stdout = Console(file=io.StringIO(), width=width, markup=False, highlight=False, color_system=colours)
+    stdout = Console(
+        file=io.StringIO(),
+        width=width,
+        markup=False,
+        highlight=False,
+        color_system="standard" if colour else None,
+    )
     stderr = Console(file=io.StringIO())
     return Settings(None, "a", False, output, False, None, stdout, stderr, Progress(stderr, is_quiet=True), 0)
 

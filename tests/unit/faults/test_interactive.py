@@ -5,6 +5,7 @@ import pytest
 from testbed.errors import UsageError
 from testbed.faults.effects import CarrierDown, Rule
 from testbed.faults.interactive import parse_fault, plan_fault
+from testbed.faults.kinds import LinkFlap
 from testbed.faults.rule import FrameRule
 from testbed.topology.clos import Clos
 from testbed.topology.spec import TopologySpec
@@ -29,6 +30,7 @@ def test_fields_mean_what_they_mean_in_a_file():
     found = parse_fault(
         "link-flap", "h0:1", {"for": "10s", "every": "1s", "down": "200ms", "jitter": "20%"}, ()
     )
+    assert isinstance(found, LinkFlap)
     assert (found.for_ns, found.every_ns, found.down_ns) == (10 * 10**9, 10**9, 200 * 10**6)
     assert found.jitter_ratio == 0.2
 

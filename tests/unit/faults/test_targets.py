@@ -2,7 +2,7 @@
 
 import sys
 from ipaddress import IPv6Address
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -19,7 +19,7 @@ from testbed.topology.path import path_carrier
 from testbed.topology.spec import TopologySpec
 from testbed.topology.timing import full_frame_bytes
 
-SHAPE = {"planes": 2, "t0": 2, "t1": 2, "hosts_per_t0": 2}
+SHAPE: dict[str, Any] = {"planes": 2, "t0": 2, "t1": 2, "hosts_per_t0": 2}
 UNSHAPED = Clos(TopologySpec(**SHAPE))
 SHAPED = Clos(TopologySpec(**SHAPE, port_rate=100_000_000))
 CREDITS = Clos(TopologySpec(**SHAPE, port_rate=100_000_000, flow_control="credits"))

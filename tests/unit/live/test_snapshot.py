@@ -1,6 +1,7 @@
 """Snapshots from two observations: rates, states, changes."""
 
 import dataclasses
+from typing import Any
 
 import pytest
 from histograms import histogram_of
@@ -25,7 +26,7 @@ LINK = CLOS.link("p0-t0-0:1~p0-t1-0:0")
 PORTS = len(list(CLOS.ports()))
 
 
-def observation(time_ns: int, **changes: object) -> Observation:
+def observation(time_ns: int, **changes: Any) -> Observation:
     reading = Reading(
         time_ns=time_ns,
         hosts={"h0": HostCounts(), "h1": HostCounts()},
@@ -39,7 +40,7 @@ def observation(time_ns: int, **changes: object) -> Observation:
     known = {field.name for field in dataclasses.fields(Reading)}
     reading = dataclasses.replace(reading, **{key: changes.pop(key) for key in known & changes.keys()})
     seen = Observation(reading, (True,) * PORTS, (0,) * PORTS, (0,) * PORTS, (0,) * PORTS, {}, ())
-    return dataclasses.replace(seen, **changes)  # type: ignore[arg-type]
+    return dataclasses.replace(seen, **changes)
 
 
 def with_port(port_id: int, value: int, rest: int = 0) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ def stranger():
     """Pid of a process that computes and is not a descendant of this one."""
     # its parent has gone: init, or whoever reaps here, is its parent now
     with subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
         pid = int(process.stdout.readline())
         yield psutil.Process(pid)
         psutil.Process(pid).kill()

@@ -19,7 +19,8 @@ def test_one_source_leaves_room_for_others() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from("abc"), st.booleans()), max_size=60))
 def test_the_limits_hold_whatever_comes_and_goes(steps: list[tuple[int, str, bool]]) -> None:
-    quota, held = Quota(total=4, per_source=2), {}
+    quota = Quota(total=4, per_source=2)
+    held: dict[int, str] = {}
     for holder, source, comes in steps:
         if not comes:
             quota.give_back(holder)

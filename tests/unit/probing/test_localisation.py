@@ -149,7 +149,7 @@ def test_counts_of_an_interval_are_the_difference() -> None:
 def test_grade_counts_links_that_are_suspected_and_broken() -> None:
     grade = grade_links(["a", "b", "c"], ["b", "c", "d", "e"])
     assert grade.right == ("b", "c")
-    assert (grade.precision, grade.recall) == (pytest.approx(2 / 3), 0.5)
+    assert (grade.precision, grade.recall) == pytest.approx((2 / 3, 0.5))
     assert (grade_links([], []).precision, grade_links([], []).recall) == (None, None)
 
 

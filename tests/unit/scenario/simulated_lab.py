@@ -139,7 +139,7 @@ class SimulatedLab:
         self.wrong_bytes = 0
         self.events_lost = 0
         self.records: dict[str, list[OperationRecord]] = {}
-        self.fail: dict[str, Exception] = {}
+        self.fail: dict[str, BaseException] = {}
         self._random = random.Random(7)
         self._scheduled: list[EvTransition] = []
         self._events: list[NicEvent] = []

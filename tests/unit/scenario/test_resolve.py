@@ -82,7 +82,7 @@ def test_occurrences_stay_apart_and_inside_their_fault(
         f"every: {every_ms}ms, down: {down_us}us, jitter: {jitter_share * room // 100}%",
     )
     fault = resolve(load_scenario(text), seed=seed).faults[0]
-    edges = [edge for period in fault.periods for edge in period]
+    edges = [edge for period in fault.periods for edge in period if edge is not None]
     assert edges == sorted(edges)
     assert all(end is not None and end > start for start, end in fault.periods)
     assert edges[0] >= 1_000_000_000
@@ -146,11 +146,13 @@ def test_transport_defaults_are_those_of_the_topology() -> None:
 def test_congestion_control_is_nscc_where_ports_have_a_rate_unless_a_window_is_given() -> None:
     shaped = "  topology: {port_rate: 100Mbit}\n"
     chosen = resolve(load_scenario(scenario(shaped))).transport.congestion
+    assert isinstance(chosen, CongestionControl)
     assert (chosen.algorithm, chosen.window_packets) == ("nscc", 27)
     fixed = resolve(load_scenario(scenario(shaped + "  transport: {window: 8}\n"))).transport.congestion
     assert fixed == CongestionControl("fixed", 8)
     profile = "  transport: {cc_profile: {max_cwnd: 20000}}\n"
     chosen = resolve(load_scenario(scenario(shaped + profile))).transport.congestion
+    assert isinstance(chosen, CongestionControl)
     assert (chosen.algorithm, chosen.settings) == ("nscc", {"max_cwnd": 20000})
     assert chosen.describe() == "nscc, window of up to 10 packets"
 

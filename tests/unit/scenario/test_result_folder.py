@@ -227,13 +227,13 @@ class Killed(BaseException):
 def partial(tmp_path: Path) -> Path:
     """The folder of a run that was killed three seconds in."""
     lab = SimulatedLab(resolve(load_scenario(FLAP)))
-    deadline_ns = lab.clock.now_ns() + 3_000_000_000
+    killed_at_ns = lab.clock.now_ns() + 3_000_000_000
     wait = lab.clock.wait_until_ns
 
-    def wait_or_die(until_ns: int) -> None:
-        if until_ns > deadline_ns:
+    def wait_or_die(deadline_ns: int) -> None:
+        if deadline_ns > killed_at_ns:
             raise Killed
-        wait(until_ns)
+        wait(deadline_ns)
 
     lab.clock.wait_until_ns = wait_or_die  # type: ignore[method-assign]
     with (

@@ -25,6 +25,10 @@ def uneven_fabric(forwarding: str, seed: int) -> Clos:
     drawn = random.Random(seed)
     links = [link.name for link in Clos(validate_values(SHAPE, TopologySpec, "lab.yaml")).links()]
     slow, far = (drawn.sample(links, len(links) // 3) for _ in range(2))
+
+    def rate_of(name: str, **where: Tree) -> Tree:
+        return {"select": {"links": name}, "rate": f"{drawn.randint(5, 80)}Mbit", **where}
+
     values: dict[str, Tree] = {
         **SHAPE,
         "forwarding": forwarding,
@@ -32,15 +36,8 @@ def uneven_fabric(forwarding: str, seed: int) -> Clos:
         "queue": {
             "overrides": [
                 {"at": "t1", "rate": "90Mbit"},
-                *({"select": {"links": name}, "rate": f"{drawn.randint(5, 80)}Mbit"} for name in slow[::2]),
-                *(
-                    {
-                        "select": {"links": name.split("~")[1]},
-                        "at": "t0",
-                        "rate": f"{drawn.randint(5, 80)}Mbit",
-                    }
-                    for name in slow[1::2]
-                ),
+                *(rate_of(name) for name in slow[::2]),
+                *(rate_of(name.split("~")[1], at="t0") for name in slow[1::2]),
             ]
         },
         "link_delays": [{"select": {"links": name}, "delay": f"{drawn.randint(1, 900)}us"} for name in far],

@@ -1,5 +1,7 @@
 """The frames a fabric has to move."""
 
+from typing import Any
+
 import pytest
 
 from testbed.topology.clos import Clos
@@ -10,7 +12,7 @@ from testbed.topology.timing import expected_rtt_ns, full_frame_bytes
 RATE_BPS = 100_000_000
 
 
-def clos(**fields: int) -> Clos:
+def clos(**fields: Any) -> Clos:
     return Clos(TopologySpec(port_rate=RATE_BPS, **fields))
 
 

@@ -53,6 +53,7 @@ def test_switches_deliver_a_carrier_over_the_links_of_its_path(route: Route) -> 
 def test_explanation_reports_what_the_switches_do(route: Route) -> None:
     clos = route.clos
     path = explain_ev(clos, clos.ev(route.plane, route.uplink), route.source, route.destination)
+    assert path.carrier is not None
 
     delivery = SwitchSimulation(clos).send(route.source, route.plane, int(path.carrier))
 
@@ -77,6 +78,7 @@ def test_reverse_path_crosses_the_same_links_backwards(route: Route) -> None:
     entropy = clos.ev(route.plane, route.uplink)
     there = explain_ev(clos, entropy, route.source, route.destination)
     back = explain_ev(clos, entropy, route.destination, route.source)
+    assert back.carrier is not None
 
     delivery = SwitchSimulation(clos).send(route.destination, route.plane, int(back.carrier))
 

@@ -122,7 +122,8 @@ def test_contradictions_are_refused_at_their_key(queue: Tree, message: str) -> N
 def test_links_of_an_unshaped_fabric_can_be_direct_all_or_some() -> None:
     one: dict[str, Tree] = {"select": {"links": "h0:0"}, "links": "direct"}
     everywhere: Tree = {"links": "direct"}
-    for queue in (everywhere, {"overrides": [one]}):
+    some: Tree = {"overrides": [one]}
+    for queue in (everywhere, some):
         clos = Clos(validate_values({"queue": queue}, TopologySpec, "lab.yaml"))
         direct = [port.id for port, own in zip(clos.ports(), port_queues(clos), strict=True) if own.is_direct]
         chosen = clos.links() if queue is everywhere else [clos.link("h0:0")]
@@ -132,7 +133,7 @@ def test_links_of_an_unshaped_fabric_can_be_direct_all_or_some() -> None:
         validate_values({"queue": refused}, TopologySpec, "lab.yaml")
 
 
-OVERRIDES: Tree = {
+OVERRIDES: dict[str, Tree] = {
     "port_rate": "100Mbit",
     "link_delay": "5us",
     "link_delays": [

@@ -127,7 +127,7 @@ def test_a_machine_is_asked_for_what_slow_ports_let_through() -> None:
     )
     assert frame_hops_per_s(clos(SLOW_T1), [OfferedFlow(0, 5)]) == pytest.approx(8 * packets_per_s / 2)
     assert frame_hops_per_s(clos(SLOW_T1), [OfferedFlow(0, 1)]) == pytest.approx(4 * packets_per_s)
-    one_of_four = {"select": {"links": "h5:3"}, "at": "t0", "rate": "20Mbit"}
+    one_of_four: Tree = {"select": {"links": "h5:3"}, "at": "t0", "rate": "20Mbit"}
     assert frame_hops_per_s(clos(one_of_four), [OfferedFlow(0, 5)]) == pytest.approx(
         8 * packets_per_s * 3.2 / 4
     )

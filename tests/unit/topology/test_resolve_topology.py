@@ -5,6 +5,7 @@ import pytest
 from topology_file import load_values
 
 import testbed
+from testbed.document import Tree
 from testbed.errors import UsageError
 
 
@@ -19,7 +20,7 @@ def test_only_resolve_makes_a_clos() -> None:
 
 
 def test_what_hides_a_round_trip_time_is_reported_without_one() -> None:
-    probed = {"port_rate": "1Mbit", "probing": {}}
-    unknown = [{"select": {"links": "h99:0"}, "delay": "5us"}]
+    probed: dict[str, Tree] = {"port_rate": "1Mbit", "probing": {}}
+    unknown: Tree = [{"select": {"links": "h99:0"}, "delay": "5us"}]
     with pytest.raises(UsageError, match=r"<text>:\d+: spec.link_delays\[0\].select: there is no node 'h99'"):
         load_values({**probed, "link_delays": unknown})

@@ -40,7 +40,7 @@ def test_there_are_twelve_opcodes_all_of_the_mrc_class_and_one_that_is_ours() ->
     published = set(Opcode) - {Opcode.LINK_PROBE}
     assert len(published) == 12
     assert {opcode >> 5 for opcode in published} == {0b110}
-    assert Opcode.LINK_PROBE == 0xE0
+    assert Opcode.LINK_PROBE.value == 0xE0
 
 
 def test_reserved_bits_are_ignored_on_receipt() -> None:

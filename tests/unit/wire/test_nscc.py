@@ -26,10 +26,18 @@ def make(settings: dict[str, Setting] | None = None, **state: int) -> Nscc:
 
 
 def sack(
-    nscc: Nscc, received: int = 4096, delay_ns: int = 0, now_ns: int = NOW_NS, **rest: int
+    nscc: Nscc,
+    received: int = 4096,
+    delay_ns: int = 0,
+    now_ns: int = NOW_NS,
+    marked: int = 0,
+    penalty: int = 0,
+    is_penalty_over: int = 0,
 ) -> SackFeedback:
     units = nscc.received_units + received // UNIT_BYTES
-    return SackFeedback(now_ns, units % (1 << 24), BASE_NS + delay_ns, bool(rest.pop("marked", 0)), **rest)
+    return SackFeedback(
+        now_ns, units % (1 << 24), BASE_NS + delay_ns, bool(marked), penalty, bool(is_penalty_over)
+    )
 
 
 def test_worked_example_of_an_increase() -> None:

@@ -5,10 +5,11 @@ import socket
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from agents.nic.connection import Connection
 from agents.nic.context import Context
+from agents.nic.nic_maps import NicMaps
 from testbed.errors import AgentError, UsageError
 from testbed.workloads.connectors import MrcConnector
 from testbed.workloads.transport import Transport
@@ -38,7 +39,9 @@ class Qp:
 
 def fake_transport(nics: list["FakeNic"], connector: MrcConnector) -> Transport:
     """The transport over these NICs, h0 first."""
-    return Transport(connector, lambda host: Context(nics[int(host[1:])], nics[int(host[1:])]))
+    return Transport(
+        connector, lambda host: Context(nics[int(host[1:])], cast("NicMaps", nics[int(host[1:])]))
+    )
 
 
 class FakeNic(Connection):
@@ -126,13 +129,14 @@ class FakeNic(Connection):
         self._check()
         del self.regions[r_key]
 
-    def create_qp(self, peer_host: int, evs: list[int], **attributes: int) -> int:
+    def create_qp(self, peer_host: int, evs: list[int] | None = None, *_: Any, **attributes: Any) -> int:
         self._check()
         qpn = 255 + next(self._numbers)
-        self.qps[qpn] = Qp(self._nics[peer_host], attributes, evs)
+        self.qps[qpn] = Qp(self._nics[peer_host], attributes, evs or [])
         return qpn
 
-    def connect_qp(self, qpn: int, peer_qpn: int) -> None:
+    def connect_qp(self, qpn: int, peer_qpn: int, peer_first_psn: int | None = None) -> None:
+        assert peer_first_psn is None
         assert peer_qpn in self.qps[qpn].peer.qps
         self.qps[qpn].peer_qpn = peer_qpn
 
@@ -140,7 +144,7 @@ class FakeNic(Connection):
         self._check()
         del self.qps[qpn]
 
-    def post_write(self, qpn: int, **work: int) -> int:
+    def post_write(self, qpn: int, **work: Any) -> int:
         self._check()
         posted = Work(next(self._numbers), work)
         self.qps[qpn].posted.append(posted)
@@ -168,7 +172,8 @@ class FakeNic(Connection):
         for i in range(count):
             source = its["local_offset"] + i % its.get("local_slots", 1) * length
             place = region + its["remote_offset"] + i % its.get("remote_slots", 1) * length
-            qp.peer.memory[place : place + length] = self.memory[source : source + length]
+            written = memoryview(self.memory).cast("B")[source : source + length]
+            memoryview(qp.peer.memory).cast("B")[place : place + length] = written
             qp.acknowledged_bytes += length
         if self.corrupt_byte is not None:
             place = region + its["remote_offset"] + self.corrupt_byte

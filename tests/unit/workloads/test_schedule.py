@@ -3,6 +3,7 @@
 import random
 from collections import deque
 from itertools import accumulate
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -47,7 +48,7 @@ def carry_out(schedule, seed):
         memory[rank][start : start + count] = [value(rank, start + i) for i in range(count)]
     carried = arrivals_by_connection(schedule)
     waiting = followers(schedule)
-    wires = [deque() for _ in schedule.connections]
+    wires: list[deque[Any]] = [deque() for _ in schedule.connections]
     sent_on = [0] * len(wires)
     drawn = random.Random(seed)
 
@@ -90,7 +91,7 @@ def test_every_rank_ends_with_what_the_results_say(schedule, seed):
 
 @given(schedules())
 def test_results_do_not_overlap_and_came_over_the_connection_they_name(schedule):
-    seen = set()
+    seen: set[tuple[int, int]] = set()
     for interval in schedule.results:
         assert schedule.connections[interval.connection].target == interval.rank
         places = {(interval.rank, interval.start + i) for i in range(interval.count)}

@@ -53,6 +53,7 @@ def start():
             text=True,
         )
         processes.append(process)
+        assert process.stdout is not None
         assert process.stdout.readline() == "working\n"
         return process
 

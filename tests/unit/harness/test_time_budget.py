@@ -1,0 +1,80 @@
+"""The markers and time limits of tests, in sessions of pytest of their own."""
+
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+TESTS = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def outer(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A session with the limits, in which the tests of the session are those of the unit tier."""
+    monkeypatch.setattr("time_budget.TESTS", pytester.path)
+    monkeypatch.setattr("time_budget.UNIT_S", 0.05)
+    monkeypatch.setattr("time_budget.UNIT_BESIDE_OTHERS_S", 0.5)
+    pytester.makepyprojecttoml(
+        """
+        [tool.pytest.ini_options]
+        markers = ["slow(reason)", "ci", "alone"]
+        """
+    )
+    return pytester
+
+
+def run(outer: pytest.Pytester, text: str, *options: str, folder: str = "unit") -> pytest.RunResult:
+    path = outer.mkdir(folder) / "test_it.py"
+    path.write_text(f"import threading\nimport pytest\n\n\n{text}\n")
+    return outer.runpytest_inprocess("-p", "time_budget", "-p", "no:cacheprovider", *options, str(path))
+
+
+WAITS = "def test_waits():\n    threading.Event().wait({})"
+
+
+@pytest.mark.parametrize(("load", "outcome"), [(0.0, {"passed": 1, "errors": 1}), (99.0, {"passed": 1})])
+def test_a_unit_test_over_its_time_fails_unless_the_machine_is_busy(
+    outer: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, load: float, outcome: dict[str, int]
+) -> None:
+    monkeypatch.setattr("os.getloadavg", lambda: (load * 1000, 0, 0))
+    result = run(outer, WAITS.format(0.1))
+    result.assert_outcomes(**outcome)
+    assert ("test_waits took 0.1 s; a unit test has 0.05 s" in result.stdout.str()) == ("errors" in outcome)
+
+
+def test_a_unit_test_that_hangs_fails_on_a_busy_machine_too(outer: pytest.Pytester) -> None:
+    result = run(outer, WAITS.format(30))
+    assert result.parseoutcomes()["failed"] == 1
+    assert "Timeout (>0.5s)" in result.stdout.str()
+
+
+@pytest.mark.parametrize("options", [("--timeout=20",), ()])
+def test_other_tiers_and_the_command_line_give_more(outer: pytest.Pytester, options: tuple[str, ...]) -> None:
+    folder = "unit" if options else "netns"
+    text = "@pytest.mark.timeout(20)\n" if options else ""
+    run(outer, text + WAITS.format(0.6), *options, folder=folder).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("markers", "message"),
+    [
+        ("@pytest.mark.slow", "takes the reason as its only argument"),
+        ("@pytest.mark.ci", "the marker ci is for tests that are slow"),
+    ],
+)
+def test_markers_that_say_too_little_are_refused(outer: pytest.Pytester, markers: str, message: str) -> None:
+    result = run(outer, f"{markers}\n{WAITS.format(0)}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert message in result.stderr.str()
+
+
+def test_a_report_has_the_cpu_time_of_a_test(outer: pytest.Pytester) -> None:
+    run(outer, "def test_computes():\n    sum(range(3_000_000))", "--junit-xml=report.xml").assert_outcomes(
+        passed=1
+    )
+    from lanes import test_times  # noqa: PLC0415
+
+    [found] = test_times(outer.path / "report.xml")
+    assert found.name.endswith("test_it::test_computes")
+    assert 0 < found.cpu_s <= found.wall_s + 1
