@@ -14,7 +14,12 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
 FOLDERS: Final = ("testbed", "agents", "dashboards", "benchmarks", "tests")
-GENERATED: Final = ("agents/abi.py", "agents/nic/verb_methods.py", "dashboards/json")
+GENERATED: Final = (
+    "agents/abi.py",
+    "agents/nic/verb_methods.py",
+    "dashboards/json",
+    "tests/kernels/budgets.json",
+)
 SUFFIXES: Final = {".c", ".css", ".def", ".h", ".html", ".js", ".json", ".lua", ".py", ".yaml"}
 _PYPROJECT: Final = ROOT / "pyproject.toml"
 _BUILT: Final = {"__pycache__", "_objects", "corpus"}

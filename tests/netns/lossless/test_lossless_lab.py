@@ -15,9 +15,7 @@ from testbed.faults.interactive import LabFaults, parse_fault
 
 pytestmark = pytest.mark.root
 
-DROPPING = pytest.param(
-    "none", marks=[pytest.mark.slow("a third lab; loss is what the other two do without"), pytest.mark.ci]
-)
+DROPPING = pytest.param("none", marks=pytest.mark.slow("a third lab; loss is what the other two do without"))
 EVERY_LAB = pytest.mark.parametrize("held_lab", [DROPPING, "pfc", "credits"], indirect=True, scope="module")
 DROPS = (PortCounter.DROP_QUEUE_FULL, PortCounter.DROP_CONTROL_FULL, PortCounter.DROP_POOL_EMPTY)
 RAW_FRAMES = 300

@@ -69,6 +69,7 @@ class Competition:
             }
 
 
+@pytest.mark.alone
 def test_qps_that_cross_one_uplink_share_it_and_keep_its_queue_near_the_target(shaped: Lab) -> None:
     seen = Competition(shaped, CROSSING, batches=8)
     assert {queue["cc"] for queue in seen.queues} == {"nscc"}
@@ -91,6 +92,7 @@ def test_incast_is_trimmed_and_goes_on(shaped: Lab) -> None:
     assert seen.counters["cc_drift"] == 0
 
 
+@pytest.mark.alone
 def test_one_flow_alone_has_its_whole_window(shaped: Lab) -> None:
     seen = Competition(shaped, CROSSING[:1], batches=2)
     assert seen.counters["cwnd_multiplicative_decrease"] == 0

@@ -10,7 +10,6 @@ from testbed.scenario.run import calibration
 
 
 @pytest.mark.slow("measures what this machine can carry")
-@pytest.mark.ci
 def test_capacity_is_measured_and_the_lab_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     # How late is too late depends on what else this machine does; what is measured does not.
     lenient = FidelityLimits(lateness_ns=10**9)

@@ -53,7 +53,7 @@ def last_test(checkout: Path) -> dict[str, str]:
 
 def test_tiers_of_a_lane_run_in_order_and_alone_comes_last(checkout: Path) -> None:
     alone = f"import pytest\n{ORDER}@pytest.mark.alone\ndef test_quiet():\n    note('alone')\n"
-    (checkout / "tests" / "unit" / "test_alone.py").write_text(alone)
+    (checkout / "tests" / "netns" / "test_alone.py").write_text(alone)
     slow = "import pytest\n@pytest.mark.slow('why')\ndef test_slow():\n    raise RuntimeError\n"
     (checkout / "tests" / "netns" / "test_slow.py").write_text(slow)
     process = start(checkout, "unit", "virtual", "netns")
