@@ -12,14 +12,10 @@ Source: docs/reference/protocol.md, "uSIDs"; RFC 9800 section 4.1.1 (End with NE
 argument 80 bits.
 """
 
-from collections.abc import Sequence
 from ipaddress import IPv6Address
 from typing import Final, NamedTuple
 
-from reference.layout import WireError
-
 USID_BITS: Final = 16
-USIDS_MAX: Final = 6
 
 _WORD_MASK: Final = (1 << 64) - 1
 _BLOCK_MASK: Final = 0xFFFF_FFFF_0000_0000
@@ -41,40 +37,6 @@ def carrier_words(carrier: IPv6Address) -> CarrierWords:
 def carrier_address(words: CarrierWords) -> IPv6Address:
     """Inverse of `carrier_words`."""
     return IPv6Address(words.hi << 64 | words.lo)
-
-
-def pack_usids(block: int, usids: Sequence[int]) -> IPv6Address:
-    """The carrier of *usids* (16 bits each, none 0, first one active) behind a 32-bit *block*.
-
-    Raises:
-        WireError: more than USIDS_MAX, or a value out of range.
-    """
-    if len(usids) > USIDS_MAX:
-        raise WireError(f"{len(usids)} uSIDs do not fit one carrier, which holds {USIDS_MAX}")
-    if not 0 <= block < 1 << 32:
-        raise WireError(f"block {block:#x} is not 32 bits")
-    value = block
-    for usid in usids:
-        if not 0 < usid < 1 << USID_BITS:
-            raise WireError(f"uSID {usid:#x} is not 1 to 0xffff")
-        value = value << USID_BITS | usid
-    return IPv6Address(value << USID_BITS * (USIDS_MAX - len(usids)))
-
-
-def unpack_usids(carrier: IPv6Address) -> tuple[int, ...]:
-    """The uSIDs of *carrier* up to the first 0, the active one first."""
-    usids = []
-    for slot in reversed(range(USIDS_MAX)):
-        usid = int(carrier) >> USID_BITS * slot & 0xFFFF
-        if not usid:
-            break
-        usids.append(usid)
-    return tuple(usids)
-
-
-def active_usid(words: CarrierWords) -> int:
-    """The uSID that the next hop is looked up by; 0 at the end of a carrier."""
-    return words.hi >> 16 & 0xFFFF
 
 
 def has_argument(words: CarrierWords) -> bool:

@@ -53,11 +53,6 @@ def parse_mac(text: str) -> int:
         raise WireError(f"{text!r} is not a MAC address") from error
 
 
-def format_mac(mac: int) -> str:
-    """Inverse of `parse_mac`."""
-    return mac.to_bytes(6).hex(":")
-
-
 class Ipv6Contents(NamedTuple):
     """What an IPv6 header says about what follows it."""
 

@@ -34,20 +34,6 @@ class Opcode(IntEnum):
         return self in {Opcode.WRITE_LAST_IMMEDIATE, Opcode.WRITE_ONLY_IMMEDIATE}
 
     @property
-    def starts_message(self) -> bool:
-        """Whether the packet is the first of its message."""
-        return self in {Opcode.WRITE_FIRST, Opcode.WRITE_ONLY, Opcode.WRITE_ONLY_IMMEDIATE}
-
-    @property
     def ends_message(self) -> bool:
         """Whether the packet is the last of its message."""
         return self.is_write and self not in {Opcode.WRITE_FIRST, Opcode.WRITE_MIDDLE}
-
-
-def write_opcode(*, is_first: bool, is_last: bool, has_immediate: bool = False) -> Opcode:
-    """The opcode of a data packet by its place in the message; the last packet carries the immediate."""
-    if is_first and is_last:
-        return Opcode.WRITE_ONLY_IMMEDIATE if has_immediate else Opcode.WRITE_ONLY
-    if is_last:
-        return Opcode.WRITE_LAST_IMMEDIATE if has_immediate else Opcode.WRITE_LAST
-    return Opcode.WRITE_FIRST if is_first else Opcode.WRITE_MIDDLE

@@ -36,11 +36,6 @@ def psn_distance(newer: Psn, older: Psn) -> int:
     return (newer - older + PSN_HALF) % PSN_COUNT - PSN_HALF
 
 
-def psn_is_before(older: Psn, newer: Psn) -> bool:
-    """Whether *older* was numbered before *newer*; exactly half the circle counts as before, both ways."""
-    return psn_distance(older, newer) < 0
-
-
 def psn_expand(reference: int, psn: Psn) -> int:
     """The free-running counter nearest to *reference* that is *psn* on the wire.
 

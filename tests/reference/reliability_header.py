@@ -140,12 +140,6 @@ class Neth(Header):
         " _:8 nack_psn:24 cc_type:4 cc_flags:4 _:8 tx_timestamp:16"
     )
 
-    @property
-    def known_reason(self) -> NackReason:
-        """The reason to act on: UNEXPECTED_EVENT for a code that is not defined."""
-        known = self.reason in NackReason.__members__.values()
-        return NackReason(self.reason) if known else NackReason.UNEXPECTED_EVENT
-
 
 @dataclass(frozen=True, slots=True)
 class Peth(Header):

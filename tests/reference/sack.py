@@ -53,11 +53,6 @@ def caused_by_probe(seth: Seth) -> int | None:
     return seth.ack_psn_offset % (1 << 16) if seth.answers_probe else None
 
 
-def probe_offset(probe_id: int) -> int:
-    """The ack_psn_offset that carries *probe_id* (16 bits) back."""
-    return probe_id - (1 << 16) if probe_id >> 15 else probe_id
-
-
 def acknowledged_psns(seth: Seth) -> Iterator[Psn]:
     """The PSNs that the bitmap reports as received, in order.
 

@@ -35,13 +35,6 @@ def test_defaults_at_the_reference_are_those_of_the_text() -> None:
     assert (profile.adjust_bytes_threshold, profile.adjust_period_threshold_ns) == (32_768, 12_000)
 
 
-def test_bytes_grow_with_the_bandwidth_delay_product() -> None:
-    profile = derive_profile(CcLink(8 * 10**11, 12_000, 4096))
-    assert (profile.max_cwnd_bytes, profile.fi_bytes, profile.eta_bytes) == (1_800_000, 163_840, 4_915)
-    assert profile.fi_scale == 2
-    assert round(profile.alpha_bytes_per_ns * 1_000) == 10_923
-
-
 def test_without_trimming_the_target_is_the_base_rtt_and_delay_triggers_quick_adapt() -> None:
     profile = derive_profile(CcLink(10**11, 12_000, 4096, is_trimming=False))
     assert (profile.target_delay_ns, profile.qa_threshold_ns) == (12_000, 48_000)

@@ -19,9 +19,8 @@ from reference.frame import (
     trim_frame,
 )
 from reference.layout import WireError
-from reference.opcode import Opcode, write_opcode
+from reference.opcode import Opcode
 from reference.packet import (
-    Acknowledge,
     Nack,
     Packet,
     Sack,
@@ -32,7 +31,7 @@ from reference.packet import (
 )
 from reference.reliability_header import CcState, NackReason, Neth, PathAdvice, Seth
 from reference.traffic_class import Dscp, Ecn, TrafficClass
-from reference.transport_header import Aeth, Bth, Meth, Reth, Tseth
+from reference.transport_header import Bth, Meth, Reth, Tseth
 
 ROUTE = Route(
     source_mac=0x024D52000001,
@@ -97,13 +96,6 @@ def test_write_has_the_header_bytes_that_the_data_plane_counts_on() -> None:
     octets = encode_frame(build_frame(ROUTE, write))
     assert len(octets) == WRITE_OVERHEAD_BYTES + 2048 == 142 + 2048
     assert octets[WRITE_HEADER_BYTES : WRITE_HEADER_BYTES + 2048] == payload
-
-
-def test_sizes_of_control_frames() -> None:
-    assert len(encode_frame(build_frame(ROUTE, SACK))) == 154
-    outside = build_frame(replace(ROUTE, carrier=None), SACK)
-    assert len(encode_frame(outside)) == 114
-    assert len(encode_frame(build_frame(ROUTE, Acknowledge(Bth(Opcode.ACKNOWLEDGE, 1), Aeth.ack(0))))) == 122
 
 
 @given(frames(), st.booleans())
@@ -228,22 +220,3 @@ def test_another_udp_port_can_be_accepted() -> None:
 def test_packet_that_contradicts_itself_is_not_encoded(packet: Packet, message: str) -> None:
     with pytest.raises(WireError, match=message):
         encode_frame(build_frame(ROUTE, packet))
-
-
-@pytest.mark.parametrize(
-    ("is_first", "is_last", "has_immediate", "opcode"),
-    [
-        (True, False, False, Opcode.WRITE_FIRST),
-        (True, False, True, Opcode.WRITE_FIRST),
-        (False, False, True, Opcode.WRITE_MIDDLE),
-        (False, True, False, Opcode.WRITE_LAST),
-        (False, True, True, Opcode.WRITE_LAST_IMMEDIATE),
-        (True, True, False, Opcode.WRITE_ONLY),
-        (True, True, True, Opcode.WRITE_ONLY_IMMEDIATE),
-    ],
-)
-def test_opcode_of_a_data_packet_follows_from_its_place(
-    is_first: bool, is_last: bool, has_immediate: bool, opcode: Opcode
-) -> None:
-    assert write_opcode(is_first=is_first, is_last=is_last, has_immediate=has_immediate) is opcode
-    assert (opcode.starts_message, opcode.ends_message) == (is_first, is_last)

@@ -10,16 +10,6 @@ from reference.layout import RESERVED, Header, Layout, WireError
 
 each_header = pytest.mark.parametrize("header", HEADERS, ids=lambda header: header.__name__)
 
-SIZES_BYTES = {
-    "Bth": 12, "Meth": 4, "Tseth": 4, "Reth": 16, "ImmDt": 4, "Aeth": 4, "Seth": 28, "CcState": 8,
-    "Neth": 20, "Peth": 16, "Erth": 16, "Eeth": 36, "Lph": 16, "Ethernet": 14, "Udp": 8,
-}  # fmt: skip
-
-
-@each_header
-def test_header_has_its_published_size(header: type[Header]) -> None:
-    assert header.LAYOUT.size_bytes == SIZES_BYTES[header.__name__]
-
 
 @each_header
 @given(data=st.data())

@@ -9,34 +9,11 @@ from reference.sack import (
     BITMAP_BITS,
     acknowledged_psns,
     build_bitmap,
-    caused_by_probe,
-    caused_by_psn,
     high_base_offset,
-    probe_offset,
     unreported_psns,
 )
 
 psns = st.integers(0, PSN_COUNT - 1).map(Psn)
-
-
-def test_bitmap_of_the_worked_example() -> None:
-    received = {Psn(psn) for psn in (6, 7, 9, 10, 11)}
-    assert build_bitmap(Psn(4), received) == 0x76
-
-
-def test_reader_of_the_worked_example() -> None:
-    seth = Seth(cack_psn=4, entropy=0, sack_bitmap=0x76, ack_psn_offset=7)
-    assert list(acknowledged_psns(seth)) == [6, 7, 9, 10, 11]
-    assert list(unreported_psns(seth)) == [5, 8]
-    assert caused_by_psn(seth) == 11
-    assert caused_by_probe(seth) is None
-
-
-def test_bitmap_runs_through_the_wrap_of_the_psn() -> None:
-    received = {Psn(0xFFFFFF), Psn(1)}
-    bitmap = build_bitmap(Psn(0xFFFFFD), received)
-    assert bitmap == 0b1010
-    assert list(acknowledged_psns(Seth(0xFFFFFD, 0, bitmap))) == [0xFFFFFF, 1]
 
 
 @pytest.mark.parametrize(("newest", "offset"), [(101, 1), (164, 1), (165, 2), (1000, 837)])
@@ -75,10 +52,3 @@ def test_unreported_psns_lie_between_the_cumulative_and_the_newest_one(
         assert psn_distance(psn, cack_psn) > 0
         assert psn not in reported
         assert any(psn_distance(newer, psn) > 0 for newer in reported)
-
-
-@given(st.integers(0, 2**16 - 1))
-def test_probe_id_comes_back(probe_id: int) -> None:
-    seth = Seth(0, 0, ack_psn_offset=probe_offset(probe_id), answers_probe=True)
-    assert caused_by_probe(Seth.decode(seth.encode())) == probe_id
-    assert caused_by_psn(seth) is None

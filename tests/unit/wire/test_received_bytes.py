@@ -1,29 +1,11 @@
-"""The 16-bit timestamp and the 24-bit byte count that come back in a SACK."""
+"""The 24-bit byte count that comes back in a SACK."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reference.received_bytes import newly_received_bytes, received_units
-from reference.timestamp import elapsed_ns, unit_ns, wire_timestamp
 
 from agents.protocol.sizes import nominal_bytes
-
-
-@given(st.integers(0, 2**62), st.booleans(), st.data())
-def test_elapsed_time_is_right_to_one_unit_below_one_turn(
-    sent_ns: int, is_coarse: bool, data: st.DataObject
-) -> None:
-    unit = unit_ns(is_coarse=is_coarse)
-    passed_ns = data.draw(st.integers(0, (2**16 - 1) * unit))
-    field = wire_timestamp(sent_ns, is_coarse=is_coarse)
-    assert 0 <= field < 2**16
-    assert abs(elapsed_ns(field, sent_ns + passed_ns, is_coarse=is_coarse) - passed_ns) < unit
-
-
-def test_fine_timestamp_wraps_after_8_ms_and_coarse_after_half_a_second() -> None:
-    assert wire_timestamp(8_388_608) == 0
-    assert wire_timestamp(8_388_607) == 0xFFFF
-    assert wire_timestamp(536_870_912, is_coarse=True) == 0
 
 
 def test_ten_packets_of_2048_bytes_are_84_units() -> None:
