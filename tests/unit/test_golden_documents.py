@@ -88,6 +88,7 @@ def test_every_kind_of_document_has_a_golden_file():
         ({"a": {}}, {"a": {"b": 1}}, {"a": {"b": "number"}}),
         ([{"a": None}, {"a": "x"}], [], [{"a": "text"}]),
         ({"a": 1, "b": 1}, {"a": 1}, {"a": "number", "b?": "number"}),
+        ({"f(a)": 1}, {"f(b)": None}, {"*": "number"}),
         ([{"a": 1}], [{"b": 1}], [{"a": "number"}, {"b": "number"}]),
     ],
 )
@@ -106,6 +107,7 @@ def test_two_documents_fit_the_shape_that_they_are_merged_to(one, other, merged)
         ({"a": True}, {"a": 1}),
         ({"a": {"b": 1}}, {"a": 1}),
         ({"a": [1]}, {"a": ["x"]}),
+        ({"f(a)": 1}, {"f(a)": "x"}),
         ({"a": [{"b": 1, "c": 1}]}, {"a": [{"b": 1}]}),
         ({"schema_version": 1}, {"schema_version": 2}),
     ],

@@ -32,6 +32,17 @@ COMMANDS = (
     ("CampaignCheck", "campaign", "check", CAMPAIGN_BUNDLE, "--baseline", "baseline.json"),
     ("Replay", "replay", CAMPAIGN_BUNDLE, "--virtual"),
 )
+TIMES = {"times(message_completion)", "times(packet_rtt)", "times(collective_time(sum))"}
+FIGURES = {
+    *(
+        f"{name}({workload})"
+        for name in ("goodput", "fairness", "wrong_bytes")
+        for workload in ("main", "sum")
+    ),
+    *(f"{name}(collective_time(sum))" for name in ("p50", "p99", "max")),
+    *(f"{name}(link1)" for name in ("lost", "detect", "avoid", "restore")),
+    *("busbw(sum)", "p99(message_completion)", "wrong_bytes"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +58,10 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_has_its_shape(name: str, campaign: Path) -> None:
     folder = campaign if name.startswith("campaign") else finished_runs(campaign)[0].path
-    check_document(name, json.loads((folder / FILES[name]).read_text()))
+    found = json.loads((folder / FILES[name]).read_text())
+    check_document(name, found)
+    if name == "run-histograms":
+        assert found["histograms"].keys() == TIMES
 
 
 def test_each_line_of_the_journal_has_its_shape(campaign: Path) -> None:
@@ -60,7 +74,11 @@ def test_what_commands_print_has_its_shape(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert run(["campaign", "baseline", str(campaign), "--into", "baseline.json"]) == 0
-    check_document("campaign-baseline", json.loads(Path("baseline.json").read_text()))
+    baseline = json.loads(Path("baseline.json").read_text())
+    check_document("campaign-baseline", baseline)
+    assert {key: set(cell["figures"]) for key, cell in baseline["cells"].items()} == {
+        f"kept transport.window={window}": FIGURES for window in (16, 32)
+    }
     places = {"campaign": campaign, "run": finished_runs(campaign)[0].path}
     for kind, *words in COMMANDS:
         capsys.readouterr()
@@ -68,4 +86,8 @@ def test_what_commands_print_has_its_shape(
         found = json.loads(capsys.readouterr().out)
         assert found["kind"] == kind
         check_document(kind, found)
+        if kind == "CampaignStatistics":
+            assert [(set(cell["figures"]), set(cell["times"])) for cell in found["cells"]] == [
+                (FIGURES, TIMES)
+            ] * 2
     check_document("bundle-header", json.loads(next(Path("theirs").glob("kept/*/bundle.json")).read_text()))
