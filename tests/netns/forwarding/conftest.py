@@ -22,18 +22,6 @@ def lab_name(request: pytest.FixtureRequest) -> Iterator[str]:
         yield name
 
 
-@pytest.fixture(scope="module", params=["none", "credits"])
-def adaptive_lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
-    """A shaped lab whose switches choose uplinks by load, with that flow control."""
-    mode = {"forwarding": "ecmp", "uplink_choice": "adaptive", "flow_control": request.param}
-    shape = {"planes": 1, "t0": 2, "t1": 2, "hosts_per_t0": 2, "port_rate": 20_000_000}
-    with (
-        lab_up(TopologySpec.model_validate({**shape, **mode}), f"f{os.getpid()}") as name,
-        lab.attach(name) as attached,
-    ):
-        yield attached
-
-
 @pytest.fixture
 def live(lab_name: str) -> Iterator[Lab]:
     """The lab; no agent may have died or stumbled."""

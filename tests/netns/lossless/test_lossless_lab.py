@@ -1,10 +1,8 @@
 """Labs with PFC and with credits under incast and under a pause storm, beside one that drops."""
 
 import json
-from pathlib import Path
 
 import pytest
-from scenario_run import run_on
 from waiting import poll_until
 
 from agents.abi import PortCounter
@@ -19,17 +17,6 @@ DROPPING = pytest.param("none", marks=pytest.mark.slow("a third lab; loss is wha
 EVERY_LAB = pytest.mark.parametrize("held_lab", [DROPPING, "pfc", "credits"], indirect=True, scope="module")
 DROPS = (PortCounter.DROP_QUEUE_FULL, PortCounter.DROP_CONTROL_FULL, PortCounter.DROP_POOL_EMPTY)
 RAW_FRAMES = 300
-INCAST = """\
-apiVersion: mrc-testbed/v1
-kind: Scenario
-metadata: {{name: incast}}
-spec:
-  topology: {topology}
-  transport: {{kind: mrc, cc: fixed}}
-  workloads:
-    - {{name: main, kind: incast, from: [h0, h1, h2, h3], to: h4, size: 64KiB, depth: 6, iterations: 10}}
-  expect: [wrong_bytes == 0, deadlocked_ports == 0]
-"""
 
 
 def drops_at_switches(live: Lab) -> int:
@@ -45,23 +32,6 @@ def flow_of(live: Lab) -> dict[str, LinkFlow]:
     """What flow control did to each port, by name."""
     with opened_lossless(live.clos, live.paths.fabric_pins) as lossless:
         return {port.name: flow for port, flow in zip(live.clos.ports(), lossless.links(), strict=True)}
-
-
-@EVERY_LAB
-def test_four_windows_into_one_port_lose_nothing_under_flow_control(held_lab: Lab, tmp_path: Path) -> None:
-    before = drops_at_switches(held_lab)
-    result = run_on(held_lab, INCAST, tmp_path).result
-    assert [outcome.reason for outcome in result.verdict.outcomes if not outcome.has_passed] == []
-    lost = drops_at_switches(held_lab) - before
-    flow = result.recording.readings[-1].since(result.recording.readings[0]).flow
-    if held_lab.spec.flow_control == "none":
-        assert lost > 0
-        assert flow.stalls == 0
-    else:
-        assert lost == 0
-        assert flow.stalls > 0
-        assert flow.stalled_ns > 0
-        assert (flow.pauses > 0) == (held_lab.spec.flow_control == "pfc")
 
 
 @EVERY_LAB

@@ -3,11 +3,9 @@
 from typing import Any
 
 import pytest
-from nic_lab import BATCH, DISTANT, WritePair, set_link_down, set_loss
+from nic_lab import BATCH, DISTANT, WritePair, set_link_down
 
-from agents.abi import PortCounter
 from testbed.fabric.live import Lab
-from testbed.fabric.port_fault import write_port_fault
 from testbed.faults.lab_target import LabTarget
 from testbed.topology.ev import decode_ev
 
@@ -68,37 +66,6 @@ def test_cut_link_costs_its_evs_and_nothing_else(live: Lab) -> None:
         pair.write(BURST)
         assert pair.state == "RTS"
         assert pair.wrong_bytes() == 0
-
-
-def test_link_that_is_cut_in_mid_message_leaves_no_hole(live: Lab) -> None:
-    with WritePair(live, DISTANT, 1 << 20) as pair:
-        for uplink in (0, 1):
-            link = live.clos.fabric_link(1, 0, uplink)
-            works = [pair.post(BATCH) for _ in range(3)]
-            set_link_down(live, link, is_down=True)
-            for work_id in works:
-                assert pair.complete(work_id)["status"] == "success"
-            set_link_down(live, link, is_down=False)
-            await_all_good(pair)
-        assert pair.state == "RTS"
-        assert pair.wrong_bytes() == 0
-
-
-@pytest.mark.parametrize("end", ["lower", "upper"], ids=["data is lost", "SACKs are lost"])
-def test_loss_in_one_direction_on_all_of_a_hosts_links(live: Lab, end: str) -> None:
-    with WritePair(live, DISTANT) as pair:
-        before = pair.source.counters()
-        for plane in range(live.spec.planes):
-            link = live.clos.host_link(live.clos.node("h0").index, plane)
-            set_loss(live, link.lower.id if end == "lower" else link.upper.id, 0.05)
-        pair.write(BURST)
-        assert pair.wrong_bytes() == 0
-        assert pair.state == "RTS"
-        after = pair.source.counters()
-        again = {name: after[name] - before[name] for name in ("tx_retransmit_sack", "tx_retransmit_timeout")}
-        assert after["tx_data"] - before["tx_data"] >= BURST * 32 + sum(again.values())
-        if end == "lower":
-            assert sum(again.values()) > 0
 
 
 def test_port_that_loses_its_carrier_is_left_and_used_again_when_it_is_back(live: Lab, lab_name: str) -> None:
@@ -173,20 +140,3 @@ def test_all_ports_gone_and_back_again(live: Lab, lab_name: str) -> None:
             target.close()
         assert pair.complete(work_id)["status"] == "success"
         assert pair.wrong_bytes() == 0
-
-
-def test_answers_leave_a_path_that_fails_one_way_only(live: Lab) -> None:
-    """Sent back as data came, half of the answers of the plane would be lost."""
-    plane, uplink = 2, 1
-    with WritePair(live, DISTANT) as pair:
-        write_until_used(pair, plane)
-        answers_port = live.clos.fabric_link(plane, 1, uplink).lower.id
-        write_port_fault(live, answers_port, is_down=True)
-        pair.write(BURST)
-        lost = live.port_counters.sum(answers_port)[PortCounter.DROP_LINK_DOWN]
-        sent = pair.sent_by_plane()[plane]
-        pair.write(BURST)
-        lost = live.port_counters.sum(answers_port)[PortCounter.DROP_LINK_DOWN] - lost
-        sent = pair.sent_by_plane()[plane] - sent
-        assert 0 < lost < sent / 8
-        assert (pair.state, pair.wrong_bytes()) == ("RTS", 0)

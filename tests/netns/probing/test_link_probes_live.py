@@ -92,25 +92,6 @@ def test_every_host_probes_every_link_it_is_to(live: Lab) -> None:
     assert all(health.probes >= JUDGED_PER_PATH for health in diagnosis.health.values())
 
 
-@pytest.mark.parametrize("link", [UPLINK, HOST_LINK])
-@pytest.mark.parametrize("direction", ["a-to-b", "b-to-a"])
-def test_dead_link_is_found(live: Lab, link: str, direction: str) -> None:
-    inject(live, "link-down", link, direction=direction)
-    diagnosis = diagnose(live)
-    assert suspects(live, diagnosis) == {link}
-    assert diagnosis.health[live.clos.link(link).id].loss == 1.0
-
-
-@pytest.mark.parametrize("link", [UPLINK, HOST_LINK])
-def test_lossy_link_is_found(live: Lab, link: str) -> None:
-    inject(live, "loss", link, ratio="30%")
-    diagnosis = diagnose(live)
-    assert suspects(live, diagnosis) == {link}
-    loss = diagnosis.health[live.clos.link(link).id].loss
-    assert loss is not None
-    assert 0.3 < loss < 0.75  # 51% are lost there and back
-
-
 def test_command_says_what_is_broken_and_how_right_it_is(
     live: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,7 +5,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from line_traffic import Frame, Window, assert_same_frames, equal_frames, labels, random_frames, receive, send
+from line_traffic import Window, assert_same_frames, equal_frames, labels, random_frames, receive, send
 from shaped_line import TO_FAR, TO_NEAR, LineFactory, LinkShape
 
 from agents.abi import PortCounter
@@ -58,20 +58,6 @@ def test_both_directions_share_the_pool_without_loss(
     assert line.pool.read(0).used == 0
 
 
-def test_control_overtakes_waiting_data(make_line: LineFactory) -> None:
-    line = make_line([LinkShape(0), LinkShape(2 * MBIT)])
-    line.start_drainer()
-    data = equal_frames(20, TO_FAR, 2000)  # 8 ms each
-    with line.socket_at(0) as egress, line.socket_at(3) as ingress:
-        send(egress, data)
-        send(egress, [Frame(TO_FAR, is_control=True, label=99, filler=bytes(60))])
-        order = labels(receive(ingress, 21))
-    assert sorted(order) == [*range(20), 99]
-    assert order.index(99) < 10
-    order.remove(99)
-    assert order == list(range(20))
-
-
 def test_frames_do_not_arrive_faster_than_the_rate(make_line: LineFactory) -> None:
     line = make_line([LinkShape(0), LinkShape(20 * MBIT, delay_ns=3_000_000)])
     line.start_drainer()
@@ -92,21 +78,6 @@ def test_delay_beyond_the_wheel_is_honoured(make_line: LineFactory) -> None:
         send(egress, equal_frames(3, TO_FAR, 100))
         assert len(receive(ingress, 3)) == 3
         assert time.monotonic_ns() - start_ns >= 30_000_000
-
-
-def test_full_buffer_drops_and_counts(make_line: LineFactory) -> None:
-    frame_bytes = 2000 + HEADER_BYTES
-    line = make_line([LinkShape(0), LinkShape(1 * MBIT, data_buffer_bytes=10 * frame_bytes)])
-    with line.socket_at(0) as egress, line.socket_at(3) as ingress:
-        send(egress, equal_frames(50, TO_FAR, 2000))
-        dropped = line.counter(2, PortCounter.DROP_QUEUE_FULL)
-        assert dropped >= 50 - 10 - 10  # 10 wait, and in 10 x 16 ms as many have left at most
-        line.start_drainer()
-        received = labels(receive(ingress, 50 - dropped))
-        assert receive(ingress, 1, deadline_seconds=0.05) == []
-    assert len(received) == 50 - dropped
-    assert received == sorted(received)
-    assert line.counter(2, PortCounter.TX_PACKETS) == len(received)
 
 
 def test_killed_drainer_loses_nothing(make_line: LineFactory) -> None:
@@ -136,17 +107,6 @@ def test_frames_sent_without_a_drainer_wait_for_it(make_line: LineFactory) -> No
         assert receive(ingress, 1, deadline_seconds=0.05) == []
         line.start_drainer()
         assert_same_frames(sent, receive(ingress, len(sent)))
-
-
-def test_empty_pool_is_counted_and_nothing_else_is_lost(make_line: LineFactory) -> None:
-    line = make_line([LinkShape(0), LinkShape(100 * MBIT)], pool_frames=16)
-    with line.socket_at(0) as egress, line.socket_at(3) as ingress:
-        send(egress, equal_frames(40, TO_FAR, 500))
-        assert line.counter(2, PortCounter.DROP_POOL_EMPTY) == 24
-        line.start_drainer()
-        assert labels(receive(ingress, 16)) == list(range(16))
-        send(egress, equal_frames(16, TO_FAR, 500))
-        assert labels(receive(ingress, 16)) == list(range(16))
 
 
 def test_links_change_their_mode_under_traffic(make_line: LineFactory) -> None:

@@ -1,21 +1,14 @@
 """Collectives in the memory of real NICs: every sum compared, on whatever the fabric does meanwhile."""
 
-import time
-from collections.abc import Callable
-from contextlib import closing
-
 import pytest
 from typed_command import Command
 
 from testbed.fabric.live import Lab
-from testbed.faults.interactive import LabFaults, parse_fault
 from testbed.workloads.bench import run_collective
-from testbed.workloads.connectors import open_mrc
-from testbed.workloads.engine import WorkloadEngine
 from testbed.workloads.load import Load, build_loads
 from testbed.workloads.nccl import CollectiveResult
 from testbed.workloads.schedule import COLLECTIVE_KINDS
-from testbed.workloads.spec import CollectiveSpec, Incast, Permutation, Training
+from testbed.workloads.spec import CollectiveSpec
 
 pytestmark = pytest.mark.root
 
@@ -42,68 +35,6 @@ def test_every_result_is_right(live: Lab, kind: str, qps: int) -> None:
     assert result.operation.count == 3
     shares = {"all-reduce": 4, "reduce-scatter": 1, "all-gather": 3, "all-to-all": 3, "broadcast": 3}
     assert result.compared_bytes == 3 * shares[kind] * (256 << 10)
-
-
-@pytest.mark.parametrize("size", [4 * RANKS, 4 * RANKS + 4, 65_532, 1 << 20, 4 << 20])
-def test_sizes_around_the_edges_of_elements_packets_and_memory(live: Lab, size: int) -> None:
-    result = carry_out(live, collective(live, size=size, iterations=2))
-    assert result.has_passed
-    assert result.compared_bytes == 2 * RANKS * size
-
-
-@pytest.mark.parametrize("dtype", ["uint8", "int32", "int64", "float64"])
-@pytest.mark.parametrize("reduce", ["sum", "min", "max"])
-def test_types_and_reductions(live: Lab, dtype: str, reduce: str) -> None:
-    assert carry_out(
-        live, collective(live, dtype=dtype, reduce=reduce, size=64 << 10, iterations=1)
-    ).has_passed
-
-
-def test_no_sum_is_wrong_while_a_plane_loses_packets(live: Lab, faults: Callable[[], LabFaults]) -> None:
-    open_faults = faults()
-    fields = {"id": "gray", "ratio": "5%", "until": "cleared"}
-    open_faults.add(parse_fault("loss", "{links: {plane: 1}}", fields, ()), 1)
-    result = carry_out(live, collective(live, iterations=None, duration=SECOND_NS), SECOND_NS)
-    open_faults.clear("gray")
-    assert result.has_passed
-    assert result.operation is not None
-    assert result.operation.count > 1
-
-
-def test_training_computes_and_communicates_beside_other_traffic(live: Lab) -> None:
-    job = Training.model_validate(
-        {"name": "job", "kind": "training", "compute": 20_000_000, "size": 64 << 10, "duration": SECOND_NS}
-    )
-    storm = Incast.model_validate(
-        {
-            "name": "storm",
-            "kind": "incast",
-            "to": "h0",
-            "victim": {"from": "h0", "to": "h3"},
-            "size": 16 << 10,
-            "duration": SECOND_NS,
-        }
-    )
-    mixed = Permutation.model_validate(
-        {"name": "mixed", "kind": "permutation", "size": 4096, "duration": SECOND_NS}
-    )
-    loads = [load for each in (job, storm, mixed) for load in build_loads(each, live.clos, seed=4)]
-    assert [load.name for load in loads] == ["job", "storm", "storm.victim", "mixed"]
-    with closing(WorkloadEngine(open_mrc(live))) as engine:
-        engine.prepare(loads, 1)
-        for load in loads:
-            engine.start(load.name)
-        engine.wait(time.monotonic_ns() + SECOND_NS)
-        for load in loads:
-            engine.stop(load.name)
-        outcomes = engine.collect(time.monotonic_ns() + 20 * SECOND_NS)
-        acknowledged = engine.acknowledged_bytes()
-        steps = engine.operations("job")
-    assert all(outcome.error is None and outcome.wrong_bytes == 0 for outcome in outcomes)
-    assert all(outcome.compared_bytes > 0 for outcome in outcomes)
-    assert all(acknowledged[outcome.flow] >= outcome.payload_bytes > 0 for outcome in outcomes)
-    assert steps
-    assert all(each.begin_ns - each.step_begin_ns >= 20_000_000 for each in steps)
 
 
 def test_bench_all_reduce_has_the_columns_of_nccl_tests(command: Command) -> None:

@@ -14,8 +14,6 @@ from testbed.fabric.live import Lab
 from testbed.fabric.process import ProcessIdentity, find_marked
 from testbed.faults.interactive import LabFaults, parse_fault, plan_fault
 from testbed.faults.session import FaultSession
-from testbed.metrics.histogram import merge
-from testbed.metrics.lab_watch import open_reader
 from testbed.topology.spec import TopologySpec
 
 pytestmark = pytest.mark.root
@@ -29,20 +27,6 @@ OpenFaults = Callable[[], LabFaults]
 def add(faults: LabFaults, kind: str, where: str, **fields: str) -> None:
     chosen = {"id": "f1", "until": "cleared", **fields}
     faults.add(parse_fault(kind, where, chosen, ()), seed=1)
-
-
-def fastest_rtt_ns(live: Lab, seconds: float) -> float:
-    """The shortest RTT of the packets sent meanwhile, which no queue has delayed."""
-    reader = open_reader(live.name)
-    try:
-        before = merge(reader.nics["h0"].packet_rtt())
-        outcome = send(live, seconds)
-        assert (outcome.wrong_bytes, outcome.error) == (0, None)
-        percentiles = merge(reader.nics["h0"].packet_rtt()).since(before).percentiles_ns([0.01])
-    finally:
-        reader.close()
-    assert percentiles is not None
-    return percentiles[0]
 
 
 def test_a_link_that_is_slow_has_the_share_of_its_rate_and_then_all_of_it(
@@ -62,22 +46,15 @@ def test_a_link_that_is_slow_has_the_share_of_its_rate_and_then_all_of_it(
     assert {entry.rate_bps for entry in live.port_table} == {50_000_000}
 
 
-def test_a_delay_is_in_every_rtt_and_then_in_none(live: Lab, faults: OpenFaults) -> None:
-    faults_now = faults()
-    add(faults_now, "delay", "h0:*", by="20ms", direction="a-to-b")
-    assert fastest_rtt_ns(live, 0.5) >= 20 * MS
-    event = faults_now.clear("f1")
-    assert all(account.met == account.count for account in event.accounts)
-    assert unhealthy_ports(live) == []
-    assert fastest_rtt_ns(live, 0.5) < 20 * MS
-
-
-@pytest.mark.parametrize(("kind", "fields"), [("duplicate", {}), ("reorder", {"by": "3ms"})])
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [("duplicate", {"ratio": "20%"}), ("reorder", {"ratio": "20%", "by": "3ms"}), ("delay", {"by": "3ms"})],
+)
 def test_what_comes_twice_or_late_is_placed_once(
     live: Lab, faults: OpenFaults, kind: str, fields: dict[str, str]
 ) -> None:
     faults_now = faults()
-    add(faults_now, kind, "h0:*", ratio="20%", **fields)
+    add(faults_now, kind, "h0:*", **fields)
     outcome = send(live, 0.5)
     assert outcome.messages > 0
     assert (outcome.wrong_bytes, outcome.error) == (0, None)
@@ -133,7 +110,6 @@ def test_congestion_from_host_to_host_loads_the_links_between_them(live: Lab, fa
 @pytest.mark.parametrize(
     ("where", "fields", "message"),
     [
-        ("h1:0", {"rate": "100Gbit"}, "more than a machine can make beside a fabric"),
         ("p0-t1-0:0", {"rate": "1Mbit", "towards": "h2"}, "does not lead to h2"),
         ("h2:0", {"rate": "1Mbit", "towards": "h2"}, "does not lead to h2"),
         ("h2:0", {"rate": "1Mbit", "towards": "h77"}, "there is no node 'h77'"),
