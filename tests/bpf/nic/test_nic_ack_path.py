@@ -116,11 +116,6 @@ def receiver(nic: NicBench, distant: FarEnd) -> Iterator[Receiver]:
     assert len(nic.memory) == len(receiver.target.expected)
 
 
-def test_answers_take_the_packets_own_ev_at_first(receiver: Receiver) -> None:
-    for plane in range(PLANES):
-        receiver.deliver(plane, plane << 28 | 2 << 16 | 5)
-
-
 def test_one_frame_in_so_many_becomes_a_probe_and_its_answer_the_sack(receiver: Receiver) -> None:
     plane = receiver.until_probe()
     assert receiver.psn == SPACING
@@ -128,14 +123,6 @@ def test_one_frame_in_so_many_becomes_a_probe_and_its_answer_the_sack(receiver: 
     assert (sack.seth.cack_psn, sack.seth.ack_psn_offset) == (SPACING - 1, 0)
     assert sack.bth.is_retransmission
     assert sack.seth.sack_bitmap == 0
-
-
-def test_answers_of_that_plane_go_where_the_probe_came_through(receiver: Receiver) -> None:
-    plane = receiver.until_probe()
-    receiver.answer_pending(plane)
-    for other in range(PLANES):
-        receiver.deliver(other)
-    assert set(receiver.known) == {plane}
 
 
 def test_planes_take_turns(receiver: Receiver) -> None:
@@ -194,16 +181,6 @@ def test_answer_to_a_probe_of_an_earlier_qp_is_stale(receiver: Receiver) -> None
         qp.qpn += 1 << Limit.QP_INDEX_BITS
     assert receiver.answer(request_id, ev).counters == {NicCounter.DROP_STALE_PROBE: 1}
     assert not any(known.is_good for known in receiver.nic.qp().ack_path)
-
-
-def test_packet_whose_answer_is_urgent_gets_it(receiver: Receiver) -> None:
-    for _ in range(SPACING - 1):
-        receiver.deliver()
-    for _ in range(3):
-        receiver.deliver(is_marked=True)
-    assert not receiver.pending
-    receiver.deliver()
-    assert receiver.pending
 
 
 def test_sender_with_little_under_way_is_not_kept_waiting(receiver: Receiver) -> None:

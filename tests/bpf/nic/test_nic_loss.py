@@ -13,9 +13,9 @@ from reference.packet import Acknowledge
 from reference.reliability_header import PathAdvice, Seth
 from reference.traffic_class import Dscp
 from reference.transport_header import NakCode
-from write_source import Completed, Sent, WriteSource
+from write_source import Sent, WriteSource
 
-from agents.abi import EventKind, EvReason, EvState, Limit, NicCounter, QpState, Status
+from agents.abi import EventKind, EvReason, EvState, NicCounter, QpState, Status
 
 pytestmark = pytest.mark.root
 
@@ -112,14 +112,6 @@ def test_cumulative_acknowledgement_proves_a_loss_as_well(nic: NicBench, distant
     assert (again.psn, again.write.bth.is_retransmission) == (7, True)
 
 
-def test_ev_that_lost_a_packet_is_not_used_again(source: WriteSource) -> None:
-    source.post(2048 * 200)
-    deliver_all(source, first_copy_of(4))
-    lost = next(packet for packet in source.sent if packet.psn == 4)
-    again = next(place for place, packet in enumerate(source.sent) if packet.write.bth.is_retransmission)
-    assert lost.ev not in {packet.ev for packet in source.sent[again:]}
-
-
 def test_lost_sack_is_no_lost_packet(source: WriteSource) -> None:
     source.post(2048 * 60)
     under_way = deque(source.send())
@@ -135,70 +127,6 @@ def test_lost_sack_is_no_lost_packet(source: WriteSource) -> None:
     under_way.extend(source.send())
     assert not any(packet.write.bth.is_retransmission for packet in source.sent)
     assert all(not part.bad for part in ev_partition(source.nic.qp()))
-
-
-def test_reordering_within_the_threshold_is_no_loss(nic: NicBench, distant: FarEnd) -> None:
-    attributes = distant.attributes(
-        window_packets=WINDOW, loss_threshold_acks=THRESHOLD, reorder_packets=Limit.PSN_RING
-    )
-    source = WriteSource(nic, distant, attributes)
-    source.post(2048 * 60)
-    under_way = deque(source.send())
-    late = under_way.popleft()
-    for _ in range(THRESHOLD):
-        following = source.deliver(under_way.popleft())
-        assert following is not None
-        under_way.append(following)
-    source.deliver(late)
-    assert source.nic.qp().una_psn == THRESHOLD + 1
-    assert not any(packet.write.bth.is_retransmission for packet in source.sent)
-
-
-def test_several_holes_are_filled_once_each(source: WriteSource) -> None:
-    source.post(2048 * 80)
-    deliver_all(source, first_copy_of(2, 3, 7, 11, 40))
-    again = [packet.psn for packet in source.sent if packet.write.bth.is_retransmission]
-    assert sorted(again) == [2, 3, 7, 11, 40]
-    ev_partition(source.nic.qp())
-
-
-def test_retransmission_may_be_lost_as_well(source: WriteSource) -> None:
-    source.post(2048 * 100)
-    losses = Counter[int]()
-
-    def is_lost(packet: Sent) -> bool:
-        losses[packet.psn] += packet.psn == 5
-        return packet.psn == 5 and losses[5] <= 3
-
-    deliver_all(source, is_lost)
-    copies = [packet for packet in source.sent if packet.psn == 5]
-    assert len(copies) == 4
-    assert len({packet.ev for packet in copies}) == 4
-    assert source.reference.next_psn == 100
-
-
-def test_original_that_arrives_after_its_retransmission_counts_once(source: WriteSource) -> None:
-    source.post(2048 * 30)
-    under_way = deque(source.send())
-    held = under_way[3]
-    under_way.remove(held)
-    while under_way:
-        packet = under_way.popleft()
-        for arriving in (held, packet) if packet.write.bth.is_retransmission else (packet,):
-            following = source.deliver(arriving)
-            under_way.extend(source.send() if following is None else [following])
-    assert source.nic.qp().acked_total == 30
-    assert source.nic.qp().inflight == 0
-    assert [done.status for done in completions_of(source)] == [Status.SUCCESS]
-
-
-def completions_of(source: WriteSource) -> list[Completed]:
-    """Completions among the events that wait."""
-    return [
-        Completed(event.a, event.b, Status(event.c), event.d)
-        for event in source.nic.events()
-        if event.kind == EventKind.COMPLETION
-    ]
 
 
 def test_plane_that_dies_is_left_and_the_others_share_its_load(source: WriteSource) -> None:
@@ -277,24 +205,6 @@ def test_sack_heard_twice_changes_nothing_the_second_time(source: WriteSource) -
     source.deliver(sent[0])
     again = Seth(cack_psn=0, entropy=0, ack_psn_offset=0, sack_bitmap=0b10)
     check_no_effect(source, again, {NicCounter.RX_SACK: 1})
-
-
-def test_old_sack_does_not_move_the_edge_back(source: WriteSource) -> None:
-    source.post(2048 * 8)
-    for packet in source.send()[:6]:
-        source.deliver(packet)
-    assert source.nic.qp().una_psn == 6
-    check_no_effect(source, Seth(cack_psn=3, entropy=0), {NicCounter.RX_SACK: 1})
-
-
-def test_old_sack_still_tells_of_single_packets(source: WriteSource) -> None:
-    """SACKs overtake one another; what an old one says of a packet above the edge is true for ever."""
-    source.post(2048 * 8)
-    for packet in source.send()[:3]:
-        source.deliver(packet)
-    source.feed(Seth(cack_psn=0, entropy=0, ack_psn_offset=5, sack_bitmap=1 << 4 | 1 << 6))
-    qp = source.nic.qp()
-    assert (qp.una_psn, qp.inflight, qp.acked_total) == (3, 8 - 3 - 2, 5)
 
 
 def test_sack_of_another_host_than_the_peer(source: WriteSource) -> None:

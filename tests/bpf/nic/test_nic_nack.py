@@ -159,27 +159,3 @@ def test_what_cannot_be_fixed_ends_the_qp(source: WriteSource, reason: int) -> N
     assert source.nic.qp(source.index).state == QpState.ERROR
     (event,) = [event for event in source.nic.events() if event.kind == EventKind.QP_STATE]
     assert Status(event.c) == Status.REMOTE_OPERATION
-
-
-def test_refusal_of_an_earlier_transmission_or_of_nothing_is_stale(source: WriteSource) -> None:
-    packets = source.send()
-    _, again = refuse(source, packets[0], NackReason.TRIMMED)
-    assert again is not None
-    source.deliver(packets[1])
-    for packet in (packets[0], packets[1]):
-        counters, answer = refuse(source, packet, NackReason.TRIMMED)
-        assert (counters, answer) == ({NicCounter.DROP_STALE_NACK: 1}, None)
-    ghost = Sent(20, 0, 0, packets[0].write, 0)
-    assert refuse(source, ghost, NackReason.TRIMMED) == ({NicCounter.DROP_STALE_NACK: 1}, None)
-
-
-def test_trimming_everything_loses_nothing(source: WriteSource) -> None:
-    """One NACK, one retransmission for each trim; every byte arrives in the end."""
-    waiting = source.send()
-    for packet in list(waiting):
-        _, again = refuse(source, packet, NackReason.TRIMMED)
-        assert again is not None
-        waiting.append(again)
-    for packet in waiting[20:]:
-        source.deliver(packet)
-    assert [done.status for done in source.completions()] == [Status.SUCCESS]

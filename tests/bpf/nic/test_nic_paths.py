@@ -55,44 +55,6 @@ def share_a_path(source: WriteSource, packets: list[Sent], count: int) -> list[S
     raise AssertionError("no path has so many packets")
 
 
-def test_packet_that_a_later_one_on_its_path_has_passed_is_lost(source: WriteSource) -> None:
-    lost, later = share_a_path(source, source.send(), 2)
-    again = source.deliver(later)
-    assert again is not None
-    assert (again.psn, again.write.bth.is_retransmission) == (lost.psn, True)
-    assert source.nic.qp().evs[lost.ev].state == EvState.ASSUMED_BAD
-
-
-def test_packets_on_other_paths_prove_nothing(source: WriteSource) -> None:
-    packets = source.send()
-    held = packets[0]
-    for packet in packets:
-        if path_of(source, packet) != path_of(source, held):
-            following = source.deliver(packet)
-            assert following is None or not following.write.bth.is_retransmission
-    assert all(not part.bad for part in ev_partition(source.nic.qp()))
-
-
-def test_packets_may_overtake_as_far_as_the_attribute_says(nic: NicBench, distant: FarEnd) -> None:
-    attributes = distant.attributes(
-        evs=on_uplinks(distant, 0),
-        backup_per_plane=0,
-        window_packets=WINDOW,
-        loss_threshold_acks=NEVER_ACKS,
-        reorder_packets=2,
-    )
-    source = WriteSource(nic, distant, attributes)
-    source.post(2048 * 400)
-    held, *later = share_a_path(source, source.send(), 4)
-    for packet in later[:2]:
-        following = source.deliver(packet)
-        assert following is not None
-        assert not following.write.bth.is_retransmission
-    again = source.deliver(later[2])
-    assert again is not None
-    assert (again.psn, again.write.bth.is_retransmission) == (held.psn, True)
-
-
 def test_burst_lost_on_a_path_is_found_by_the_first_packet_behind_it(source: WriteSource) -> None:
     packets = source.send()
     path = path_of(source, packets[0])
@@ -102,21 +64,6 @@ def test_burst_lost_on_a_path_is_found_by_the_first_packet_behind_it(source: Wri
     again = [] if first is None else [first]
     again += [packet for packet in source.send() if packet.write.bth.is_retransmission]
     assert [packet.psn for packet in again] == [packet.psn for packet in lost]
-
-
-def test_retransmission_can_be_passed_as_well(source: WriteSource) -> None:
-    lost, later = share_a_path(source, source.send(), 2)
-    again = source.deliver(later)
-    assert again is not None
-    under_way = deque(packet for packet in source.sent if packet not in (lost, later, again))
-    while True:
-        following = source.deliver(under_way.popleft())
-        assert following is not None
-        if following.psn == lost.psn:
-            break
-        under_way.append(following)
-    assert following.ev != again.ev
-    assert source.nic.qp().evs[again.ev].state == EvState.ASSUMED_BAD
 
 
 def test_slow_path_is_not_taken_for_a_dead_one(nic: NicBench, distant: FarEnd) -> None:

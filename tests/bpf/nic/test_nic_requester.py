@@ -159,25 +159,6 @@ def test_work_posted_while_no_port_is_up_begins_once_one_is(nic: NicBench, timed
     assert packet.plane == 2
 
 
-def test_window_limits_what_is_under_way_and_each_sack_becomes_the_next_packet(
-    nic: NicBench, distant: FarEnd
-) -> None:
-    source = WriteSource(nic, distant, distant.attributes(window_packets=5))
-    source.post(2048 * 12)
-    under_way = source.send()
-    assert len(under_way) == 5
-    for psn in range(5, 12):
-        following = source.deliver(under_way.pop(0))
-        assert following is not None
-        assert following.psn == psn
-        assert nic.qp().inflight == 5
-        under_way.append(following)
-    for packet in under_way:
-        assert source.deliver(packet) is None
-    assert nic.qp().inflight == 0
-    assert source.completions() == [Completed(1, 1, Status.SUCCESS, 2048 * 12)]
-
-
 def test_sack_may_come_through_any_plane(source: WriteSource) -> None:
     source.post(2048 * 4)
     for packet in source.send():
@@ -214,19 +195,6 @@ def test_psn_range_limits_how_far_ahead_of_a_hole_packets_run(nic: NicBench, dis
     following = source.deliver(sent[0])
     assert following is not None
     assert following.psn == Limit.PSN_RING
-
-
-@pytest.mark.parametrize("first_psn", [2**24 - 5, 2**32 - 5, 2**31 - 5, 2**24 - 1])
-def test_psn_wraps(nic: NicBench, distant: FarEnd, first_psn: int) -> None:
-    source = WriteSource(nic, distant, distant.attributes(window_packets=4), first_psn)
-    source.post(1000, iterations=20, depth=8)
-    waiting = source.send()
-    while waiting:
-        following = source.deliver(waiting.pop())
-        waiting += [following] if following is not None else []
-    psns = sorted(packet.write.bth.psn for packet in source.sent)
-    assert psns == sorted((first_psn + step) % 2**24 for step in range(20))
-    assert source.completions() == [Completed(1, 20, Status.SUCCESS, 1000)]
 
 
 @pytest.mark.parametrize("length", [40, 256 * 50])

@@ -6,9 +6,8 @@ import pytest
 from far_end import FarEnd
 from nic_bench import NicBench, Verdict
 from reference.opcode import Opcode
-from reference.packet import Acknowledge, Sack, Write
 from reference.received_bytes import received_units
-from reference.reliability_header import PathAdvice, Seth
+from reference.reliability_header import Seth
 from reference.traffic_class import Dscp
 from write_source import Completed, WriteSource
 from write_target import WriteTarget, random_bytes
@@ -32,63 +31,7 @@ def source(nic: NicBench, distant: FarEnd) -> WriteSource:
     return WriteSource(nic, distant)
 
 
-def message(target: WriteTarget, first_psn: int, msn: int = 0) -> list[tuple[int, Write]]:
-    """Three packets of one message, with their PSNs."""
-    kinds = (FIRST, MIDDLE, LAST)
-    return [
-        (
-            first_psn + i,
-            target.packet(
-                first_psn + i, random_bytes(100, i), 100 * i, opcode=kind, msn=msn, message_bytes=300
-            ),
-        )
-        for i, kind in enumerate(kinds)
-    ]
-
-
 # -- the responder -------------------------------------------------------------------------------------------
-
-
-def test_packet_that_completes_a_message_is_answered_by_an_ack(target: WriteTarget) -> None:
-    *before, last = [target.deliver(packet, psn) for psn, packet in message(target, START)]
-    assert [type(reply) for reply in before] == [Sack, Sack]
-    assert isinstance(last, Acknowledge)
-    assert (last.bth.psn, last.aeth.msn) == (0, 1)  # across the wrap of the PSN
-
-
-def test_hole_that_is_filled_completes_what_waited_behind_it(target: WriteTarget) -> None:
-    first, middle, last = message(target, START)
-    later = [
-        (START + 3 + i, target.packet(START + 3 + i, b"x", 500 + i, opcode=ONLY, message_bytes=1))
-        for i in range(3)
-    ]
-    for psn, packet in [last, first, *later]:
-        assert isinstance(target.deliver(packet, psn), Sack)
-    reply = target.deliver(middle[1], middle[0])
-    assert isinstance(reply, Acknowledge)
-    assert (reply.bth.psn, reply.aeth.msn) == ((START + 5) & 0xFFFFFF, 4)
-
-
-def test_marked_packet_gets_its_sack_and_the_next_one_the_ack(target: WriteTarget) -> None:
-    only = target.packet(START, b"marked", opcode=ONLY, message_bytes=6)
-    reply = target.deliver(only, START, is_marked=True)
-    assert isinstance(reply, Sack)
-    assert reply.seth.advice is PathAdvice.SKIP_ONCE
-    assert isinstance(target.deliver(target.packet(START + 1, b"next", 10), START + 1), Acknowledge)
-
-
-def test_duplicate_of_a_completed_message_is_acknowledged_again(target: WriteTarget) -> None:
-    packets = message(target, START)
-    for psn, packet in packets:
-        target.deliver(packet, psn)
-    for psn, packet in packets:
-        assert isinstance(target.deliver(packet, psn), Acknowledge)
-
-
-def test_duplicate_of_an_open_message_gets_a_sack(target: WriteTarget) -> None:
-    (psn, packet), *_ = message(target, START)
-    target.deliver(packet, psn)
-    assert isinstance(target.deliver(packet, psn), Sack)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -136,26 +79,6 @@ def test_sack_alone_completes_nothing_and_makes_the_nic_ask(source: WriteSource)
     assert source.acknowledge(1, 1, plane=0, entropy=0) is None
     assert source.completions() == [Completed(1, 1, Status.SUCCESS, 3000)]
     assert first.psn == 0
-
-
-def test_ack_stands_for_the_sacks_before_it(source: WriteSource) -> None:
-    source.post(2048 * 20)
-    packets = source.send()
-    source.acknowledge(19, 1, plane=0, entropy=source.attributes.evs[packets[-1].ev])
-    assert source.completions() == [Completed(1, 1, Status.SUCCESS, 2048 * 20)]
-    qp = source.nic.qp(source.index)
-    assert (qp.una_psn, qp.inflight, qp.work.outstanding_messages) == (20, 0, 0)
-    assert [ev.outstanding for ev in qp.evs] == [0] * len(qp.evs)
-
-
-def test_one_ack_may_complete_many_messages(source: WriteSource) -> None:
-    source.post(10, iterations=40, depth=40)
-    source.send()
-    source.acknowledge(29, 30, plane=1, entropy=0)
-    qp = source.nic.qp(source.index)
-    assert (qp.work.done_msn, qp.work.outstanding_messages, qp.una_psn) == (30, 10, 30)
-    source.acknowledge(39, 40, plane=1, entropy=0)
-    assert source.completions() == [Completed(1, 40, Status.SUCCESS, 10)]
 
 
 def test_ack_that_another_cpu_is_busy_with_is_no_drift_and_counts_once(source: WriteSource) -> None:

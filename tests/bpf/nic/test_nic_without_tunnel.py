@@ -70,13 +70,6 @@ def test_packets_are_placed_and_answered(nic: NicBench, far: FarEnd) -> None:
         target.deliver(packet, psn, plane=ev >> 28, ev=ev, is_marked=psn == LOST_PSN)
 
 
-def test_congestion_experienced_in_the_only_header_is_reflected(nic: NicBench, far: FarEnd) -> None:
-    target = WriteTarget(nic, far)
-    plain = target.deliver_for_sack(target.packet(0, b"one"), 0)
-    marked = target.deliver_for_sack(target.packet(1, b"two"), 1, is_marked=True)
-    assert plain.seth.advice != marked.seth.advice
-
-
 @pytest.mark.parametrize("is_last_hop", [False, True])
 def test_trimmed_packet_is_refused(nic: NicBench, far: FarEnd, is_last_hop: bool) -> None:
     target = WriteTarget(nic, far)

@@ -147,20 +147,6 @@ def test_a_seed_hits_the_same_frames_again_and_another_seed_others(bench: Switch
     assert losses(1) != losses(2)
 
 
-def test_a_rule_hits_the_same_frames_alone_and_among_others(bench: SwitchBench) -> None:
-    """Which of the frames it would hit others take first does not shift its sequence."""
-    set_rule(bench, OUT, 0, rule(FaultAction.LOSE, 0.3, seed=1))
-    alone = lost(bench, 300)
-    set_rule(bench, OUT, 0, rule(FaultAction.LOSE, 0.3, seed=1))
-    set_rule(bench, OUT, 1, rule(FaultAction.LOSE, 0.3, seed=2))
-    together = lost(bench, 300)
-    assert set(alone) < set(together)
-    assert read_account(bench, OUT, 0).hit_frames == len(alone)
-    clear_rule(bench, OUT, 1)
-    set_rule(bench, OUT, 0, rule(FaultAction.LOSE, 0.3, seed=1))
-    assert lost(bench, 300) == alone
-
-
 @pytest.mark.parametrize("ratio", [0.01, 0.2, 0.5])
 def test_loss_takes_its_share(bench: SwitchBench, ratio: float) -> None:
     """Within five standard deviations of what independent chances give; and the counters agree."""
@@ -197,25 +183,6 @@ def test_losses_in_bursts_have_the_length_and_the_share_that_were_asked_for(benc
     bursts = 1 + sum(after != before + 1 for before, after in pairwise(missing))
     mean = len(missing) / bursts
     assert abs(mean - burst) < 5 * math.sqrt(burst * (burst - 1) / bursts)
-
-
-def test_only_packets_of_one_ev_are_lost(bench: SwitchBench) -> None:
-    set_rule(bench, OUT, 0, rule(FaultAction.LOSE, ev_value=EVS[0], ev_mask=0xFFFF_FFFF))
-    survivors = [ev for ev in EVS if send(bench, Packet(entropy=ev)) is not None]
-    assert survivors == [EVS[1], EVS[2]]
-    set_rule(bench, OUT, 0, rule(FaultAction.LOSE, ev_value=EVS[0] & 0xFFFF_0000, ev_mask=0xFFFF_0000))
-    survivors = [ev for ev in EVS if send(bench, Packet(entropy=ev)) is not None]
-    assert survivors == [EVS[2]]
-    assert read_account(bench, OUT, 0).met_frames == 2
-
-
-def test_only_packets_of_one_class_are_lost(bench: SwitchBench) -> None:
-    set_rule(bench, OUT, 0, rule(FaultAction.LOSE, classes=1 << CONTROL))
-    assert send(bench, Packet(CONTROL)) is None
-    assert send(bench, Packet(is_trimmed=True)) is None
-    assert send(bench, Packet(DATA)) is not None
-    account = read_account(bench, OUT, 0)
-    assert (account.met_frames, account.hit_data_frames, account.last_hit_ns) == (2, 0, 0)
 
 
 def test_times_are_those_of_the_first_and_the_last_data_packet(bench: SwitchBench) -> None:

@@ -27,8 +27,6 @@ FRAME_BYTES = 1000
 FAST_NS, SLOW_NS = 80_000, 800_000  # a frame at 100 and at 10 Mb/s
 DELAY_NS = 20_000
 SOURCE = PortShape(10**12, 0, ends_at_nic=False)
-SLOW_END = PortShape(10 * MBIT, 0)
-FAST_END = PortShape(100 * MBIT, 0)
 
 
 @pytest.fixture(scope="module")

@@ -28,18 +28,6 @@ def past_ns() -> int:
     return now_ns() - SECOND
 
 
-def test_frame_on_idle_port_arrives_after_serialisation_and_delay(bench: SwitchBench, past_ns: int) -> None:
-    bench.shape(1, rate_bps=100 * MBIT, delay_ns=5_000)
-    sent = frame_for(1, DATA_BYTES, traffic_class=DATA, label=7)
-    assert bench.receive(sent, past_ns) == Verdict.DROP
-    (left,) = bench.drain()
-    assert left.arrival_ns == past_ns + DATA_BYTES * 80 + 5_000
-    assert left.port_id == 1
-    assert len(left.frame) == DATA_BYTES
-    assert left.frame[12:21] == sent[12:21]
-    assert left.frame[22:] == sent[22:]
-
-
 @pytest.mark.parametrize("length_bytes", [60, 127, CONTROL_BYTES, 1514, DATA_BYTES, 3014, 3072])
 def test_length_and_bytes_survive(bench: SwitchBench, past_ns: int, length_bytes: int) -> None:
     bench.shape(1, rate_bps=1000 * MBIT)
@@ -56,14 +44,6 @@ def test_frame_that_exceeds_a_pool_element_is_counted_as_malformed(bench: Switch
     bench.receive(frame_for(1, QueueLimit.FRAME_BYTES + 1, traffic_class=DATA), past_ns)
     assert bench.counter(1, PortCounter.DROP_MALFORMED) == before + 1
     assert bench.pool.read(0).used == 0
-
-
-def test_control_overtakes_data_but_not_the_frame_being_sent(bench: SwitchBench, past_ns: int) -> None:
-    bench.shape(1, rate_bps=100 * MBIT)
-    for label in (1, 2, 3):
-        bench.receive(frame_for(1, DATA_BYTES, traffic_class=DATA, label=label), past_ns)
-    bench.receive(frame_for(1, CONTROL_BYTES, traffic_class=CONTROL, label=4), past_ns + 1)
-    assert [label_of(left.frame) for left in bench.drain()] == [1, 4, 2, 3]
 
 
 def test_control_that_comes_after_the_start_of_transmission_waits(bench: SwitchBench, past_ns: int) -> None:
@@ -90,13 +70,6 @@ def test_full_buffer_drops_the_newest_and_counts_it(bench: SwitchBench, past_ns:
     assert list(bench.state[1].depth_bytes) == [6 * CONTROL_BYTES, 2 * DATA_BYTES]
     assert [label_of(left.frame) for left in bench.drain()] == [0, *range(9, 15), 1, 2]
     assert list(bench.state[1].depth_bytes) == [0, 0]
-
-
-def test_idle_port_needs_no_buffer(bench: SwitchBench, past_ns: int) -> None:
-    bench.shape(1, rate_bps=100 * MBIT, buffer_bytes=(0, 0))
-    for label in (1, 2):
-        bench.receive(frame_for(1, DATA_BYTES, traffic_class=DATA, label=label), past_ns)
-    assert [label_of(left.frame) for left in bench.drain()] == [1]
 
 
 def test_frame_without_model_time_starts_from_the_clock(bench: SwitchBench) -> None:
