@@ -5,6 +5,7 @@ is written by `GOLDEN=write pytest ...`: look at the difference before you commi
 
 In a shape, null, an empty list or an empty mapping leaves open what there may be; `key?` is a key that not
 every document has; `*` stands for all keys of a mapping that names figures or cells, such as `goodput(main)`.
+A golden file is `like` another one but for the keys that it has itself.
 """
 
 import json
@@ -17,7 +18,7 @@ GOLDEN: Final = Path(__file__).parent / "golden"
 _TYPES: Final = {str: "text", bool: "boolean", int: "number", float: "number", type(None): "null"}
 
 _OPEN: Final[tuple[Any, ...]] = ("null", [], {})
-_PARTS: Final = {"Plan": ("plan", "run-plan")}
+_PARTS: Final = {"Plan": ("plan", "run-plan"), "RunReport": ("manifest", "run-manifest")}
 """A key under which a document has another one that has a golden file of its own."""
 
 
@@ -82,6 +83,11 @@ def _merge_entries(golden: list[Any], found: list[Any]) -> list[Any]:
     return merged
 
 
+def _load(name: str) -> Any:
+    golden = json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
+    return {**_load(golden.pop("like")), **golden} if "like" in golden else golden
+
+
 def check_document(name: str, value: Any) -> None:
     """Holds a document against its golden file.
 
@@ -99,8 +105,9 @@ def check_document(name: str, value: Any) -> None:
     path = GOLDEN / f"{name}.json"
     found = shape(value)
     if os.environ.get("GOLDEN") == "write":
-        golden = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else found
-        path.write_text(json.dumps(merge(golden, found), indent=1) + "\n", encoding="utf-8")
+        golden = _load(name) if path.is_file() else {}
+        if (merged := merge(golden, found)) != golden:
+            path.write_text(json.dumps(merged, indent=1) + "\n", encoding="utf-8")
     assert path.is_file(), f"{name}: no golden file yet; GOLDEN=write pytest writes it"
-    golden = json.loads(path.read_text(encoding="utf-8"))
+    golden = _load(name)
     assert fits(golden, found), f"{name} has another shape than {path.name}: {json.dumps(found)}"

@@ -133,18 +133,3 @@ def test_cnps_halve_the_rate_while_congestion_lasts_and_it_comes_back() -> None:
         seen.add(dcqcn.on_ack(now_ns, 20_000, RTT_NS))
     assert dcqcn.rate_kbps == USUAL.line_kbps
     assert seen == set(DcqcnReason) - {DcqcnReason.CNP}
-
-
-def test_the_window_is_the_rate_over_a_measured_rtt() -> None:
-    dcqcn = Dcqcn.start(USUAL, START_NS)
-    assert dcqcn.window_bytes == 400_000_000 * RTT_NS // (8 * 10**9)
-    for _ in range(100):
-        dcqcn.on_ack(START_NS, 2048, 4 * RTT_NS)
-    assert dcqcn.window_bytes == pytest.approx(4 * 400_000_000 * RTT_NS / (8 * 10**9), rel=1e-3)
-
-
-def test_a_fixed_rate_stays() -> None:
-    dcqcn = Dcqcn.start(replace(USUAL, is_fixed=1), START_NS)
-    assert dcqcn.on_cnp(START_NS) is DcqcnReason.NONE
-    assert dcqcn.on_ack(START_NS + 10**9, 10**6, RTT_NS) is DcqcnReason.NONE
-    assert dcqcn.rate_kbps == USUAL.line_kbps

@@ -157,7 +157,11 @@ def test_a_repeated_untrusted_run_stays_marked(folder, stage):
 
     stage.before_run = stand_still
     carry_out(folder, stage, retries=5)
-    assert [line["why"] for line in journal(folder)[:4]] == [
+    lines = journal(folder)
+    assert len({line["folder"] for line in lines}) == len(lines)
+    statuses = [line["status"] for line in lines if line["key"] == attempts[0]]
+    assert statuses == ["untrusted", "untrusted", "passed"]
+    assert [line["why"] for line in lines[:4]] == [
         "",
         "it was UNTRUSTED before, 1 of 5 times",
         "it was UNTRUSTED before, 2 of 5 times",

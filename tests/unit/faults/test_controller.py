@@ -10,7 +10,7 @@ import pytest
 from testbed.errors import CleanupError, FaultError
 from testbed.fabric.process import ProcessIdentity, observe_process
 from testbed.faults.controller import FaultController
-from testbed.faults.effects import AgentDead, CarrierDown, Drained, Frozen, RateShare, RoutesGone, Rule
+from testbed.faults.effects import AgentDead, CarrierDown, Drained, Frozen, RateShare, Rule
 from testbed.faults.fault import ScheduledFault
 from testbed.faults.ledger import Entry, Ledger, Phase
 from testbed.faults.rule import FrameRule
@@ -98,79 +98,6 @@ def test_a_ninth_fault_of_a_port_is_refused_and_one_of_another_port_is_not(contr
     controller.clear("f3")
     controller.apply(loss("more", 1, 0.5))
     assert ledger.entries()["more"].rule_index == 3
-
-
-def test_what_whole_nodes_suffer_is_composed_too(controller, target):
-    pause = ScheduledFault(fault_id="p", kind="host-pause", seed=1, nodes=("h1",), effects=(Frozen("h1"),))
-    reboot = ScheduledFault(
-        fault_id="r", kind="switch-reboot", seed=1, nodes=("s",), effects=(RoutesGone("s"),)
-    )
-    also = ScheduledFault(
-        fault_id="q",
-        kind="host-pause",
-        seed=1,
-        nodes=("h1", "h2"),
-        effects=(
-            Frozen("h1"),
-            Frozen("h2"),
-        ),
-    )
-    for fault in (pause, reboot, also):
-        controller.apply(fault)
-    assert target.running == {"h1": False, "h2": False}
-    assert target.routes == {"s": False}
-    controller.clear("q")
-    assert target.running == {"h1": False, "h2": True}
-    controller.clear_all()
-    assert target.is_healthy()
-
-
-def test_a_link_is_drained_until_no_drain_is_left(controller, target):
-    controller.apply(
-        ScheduledFault(
-            fault_id="a",
-            kind="drain",
-            seed=1,
-            effects=(
-                Drained(3),
-                Drained(4),
-            ),
-        )
-    )
-    controller.apply(
-        ScheduledFault(
-            fault_id="b",
-            kind="drain",
-            seed=1,
-            effects=(
-                Drained(4),
-                Drained(5),
-            ),
-        )
-    )
-    assert target.denied["h1"] == {3, 4, 5}
-    controller.clear("a")
-    assert target.denied["h1"] == {4, 5}
-    controller.clear("b")
-    assert target.is_healthy()
-
-
-def test_two_carrier_faults_on_one_port_need_two_clears(controller, target):
-    controller.apply(cut("a", 5))
-    both = ScheduledFault(
-        fault_id="b",
-        kind="switch-down",
-        seed=1,
-        effects=(
-            CarrierDown(5),
-            CarrierDown(7),
-        ),
-    )
-    controller.apply(both)
-    controller.clear("b")
-    assert target.carriers == {5: False, 7: True}
-    controller.clear("a")
-    assert target.carriers == {5: True, 7: True}
 
 
 def test_an_id_that_is_taken_is_refused(controller):
