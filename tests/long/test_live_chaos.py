@@ -6,16 +6,12 @@ from random import Random
 
 import pytest
 import yaml
+from live_scenario import run_live
 from own_lab import lab_up
 
 from testbed.fabric import lab
 from testbed.fabric.paths import lab_paths
 from testbed.faults.ledger import Ledger
-from testbed.scenario.execution import execute
-from testbed.scenario.run.live import LiveLab, live_world
-from testbed.scenario.run.signal_clock import catching_signals
-from testbed.scenario.spec.load import load_scenario
-from testbed.scenario.spec.resolve import resolve
 from testbed.topology.resolve import resolve_topology
 from testbed.topology.spec import TopologySpec
 
@@ -92,10 +88,8 @@ def scenario(injected: list[dict[str, object]]) -> str:
 def test_all_messages_arrive_whole_under_faults_of_all_kinds(seed: int, tmp_path: Path) -> None:
     injected = faults(Random(seed))
     text = scenario(injected)
-    plan = resolve(load_scenario(text))
     with lab_up(SPEC, f"c{os.getpid()}") as name:
-        with catching_signals() as clock, lab.attach(name) as attached, live_world(attached, clock) as world:
-            result = execute(plan, text, world, LiveLab(attached), tmp_path, lambda _: None).result
+        result = run_live(name, text, tmp_path).result
         assert [outcome.reason for outcome in result.verdict.outcomes if not outcome.has_passed] == []
         for action in ("applied", "cleared"):
             changed = {

@@ -5,20 +5,15 @@ from pathlib import Path
 
 import pytest
 from kernel_srv6 import replace_switch_by_kernel_srv6
+from live_scenario import run_live
 from raw_verbs import connect_pair
 
 from agents.abi import EvState, PortCounter
 from agents.nic.client import AgentClient
 from testbed.errors import UsageError
-from testbed.fabric import lab
 from testbed.fabric.data_plane import FabricMaps
 from testbed.fabric.live import Lab
-from testbed.scenario.execution import execute
 from testbed.scenario.measure.event import EvTransition
-from testbed.scenario.run.live import LiveLab, live_world
-from testbed.scenario.run.signal_clock import catching_signals
-from testbed.scenario.spec.load import load_scenario
-from testbed.scenario.spec.resolve import resolve
 from testbed.topology.ev_set import build_ev_set
 from testbed.topology.path import explain_ev
 
@@ -58,12 +53,7 @@ def sent_by_port(live: Lab) -> dict[str, int]:
 
 
 def test_the_same_scenario_passes_in_every_mode(live: Lab, lab_name: str, tmp_path: Path) -> None:
-    text = SCENARIO % live.spec.forwarding
-    with catching_signals() as clock, lab.attach(lab_name) as attached, live_world(attached, clock) as world:
-        finished = execute(
-            resolve(load_scenario(text)), text, world, LiveLab(attached), tmp_path, lambda _: None
-        )
-    result = finished.result
+    result = run_live(lab_name, SCENARIO % live.spec.forwarding, tmp_path).result
     assert [outcome.reason for outcome in result.verdict.outcomes if not outcome.has_passed] == []
     assert all(outcome.error is None and outcome.compared_bytes > 0 for outcome in result.recording.outcomes)
     left = [

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from scenario_run import run_on
+from live_scenario import run_live
 
 from agents.abi import PortCounter
 from testbed.fabric.live import Lab
@@ -43,7 +43,8 @@ def test_an_incast_under_credits_loses_nothing_by_whatever_uplinks_it_comes(
     spread_lab: Lab, tmp_path: Path
 ) -> None:
     lost_before, up_before = drops(spread_lab), [frames_up(spread_lab, sender) for sender in range(SENDERS)]
-    result = run_on(spread_lab, INCAST, tmp_path).result
+    text = INCAST.format(topology=spread_lab.spec.model_dump_json(exclude_defaults=True))
+    result = run_live(spread_lab.name, text, tmp_path).result
     assert [outcome.reason for outcome in result.verdict.outcomes if not outcome.has_passed] == []
     assert drops(spread_lab) == lost_before
     flows = result.recording.outcomes

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 from golden_documents import check_document
+from live_scenario import run_live
 from waiting import poll_until
 
 from testbed.cli.app import run
-from testbed.fabric import lab
 from testbed.fabric.link_probes import LinkProbeCounts, link_probes_running
 from testbed.fabric.live import Lab
 from testbed.faults.interactive import LabFaults, parse_fault
@@ -17,11 +17,6 @@ from testbed.metrics.exposition import Samples
 from testbed.metrics.histogram import Histogram
 from testbed.metrics.lab_watch import open_reader
 from testbed.probing.localisation import Diagnosis, localise
-from testbed.scenario.execution import execute
-from testbed.scenario.run.live import LiveLab, live_world
-from testbed.scenario.run.signal_clock import catching_signals
-from testbed.scenario.spec.load import load_scenario
-from testbed.scenario.spec.resolve import resolve
 from testbed.topology.probe_outcome import PathOutcome, since
 from testbed.topology.probe_path import probe_paths
 
@@ -130,9 +125,7 @@ def test_probes_of_a_command_end_with_it_or_go_on_as_the_topology_has_them(live:
 
 
 def test_a_run_says_how_well_and_how_fast_links_were_found(lab_name: str, tmp_path: Path) -> None:
-    with catching_signals() as clock, lab.attach(lab_name) as attached, live_world(attached, clock) as world:
-        resolved = resolve(load_scenario(SCENARIO))
-        finished = execute(resolved, SCENARIO, world, LiveLab(attached), tmp_path, lambda _: None)
+    finished = run_live(lab_name, SCENARIO, tmp_path)
     result = finished.result
     assert [outcome.reason for outcome in result.verdict.outcomes if not outcome.has_passed] == []
     assert result.link_finding is not None

@@ -5,6 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from live_scenario import run_live
 
 from agents.nic.client import AgentClient
 from testbed.fabric import lab as labs
@@ -13,10 +14,7 @@ from testbed.fabric.ring_drops import ring_drops
 from testbed.metrics.reader import LabReader
 from testbed.metrics.sampler import take_reading
 from testbed.metrics.series import add_hosts
-from testbed.scenario.execution import execute
 from testbed.scenario.measure.verdict import Status
-from testbed.scenario.run.live import LiveLab, live_world
-from testbed.scenario.run.signal_clock import catching_signals
 from testbed.scenario.spec.load import load_scenario
 from testbed.scenario.spec.resolve import resolve
 from testbed.topology.spec import TopologySpec
@@ -49,8 +47,7 @@ def test_a_run_that_asks_too_much_of_the_machine_is_untrusted(state_dir: Path, t
     name = f"f{os.getpid()}"
     labs.up(plan.topology, name=name, runtime="netns")
     try:
-        with catching_signals() as clock, labs.attach(name) as lab, live_world(lab, clock) as world:
-            result = execute(plan, OVERLOAD, world, LiveLab(lab), tmp_path).result
+        result = run_live(name, OVERLOAD, tmp_path).result
     finally:
         labs.down(name)
     assert result.verdict.status is Status.UNTRUSTED

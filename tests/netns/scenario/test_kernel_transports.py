@@ -5,16 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from live_scenario import run_live
 
 from agents.abi import NicCounter
 from testbed.fabric import lab
 from testbed.metrics.lab_watch import open_reader
 from testbed.metrics.sampler import take_reading
-from testbed.scenario.execution import FinishedRun, execute
-from testbed.scenario.run.live import LiveLab, live_world
-from testbed.scenario.run.signal_clock import catching_signals
-from testbed.scenario.spec.load import load_scenario
-from testbed.scenario.spec.resolve import resolve
+from testbed.scenario.execution import FinishedRun
 from testbed.topology.spec import TopologySpec
 
 pytestmark = pytest.mark.root
@@ -42,8 +39,7 @@ def run(
     name: str, kind: str, runs: Path, workloads: str = TWO, *, topology: str = "", faults: str = "[]"
 ) -> FinishedRun:
     text = SCENARIO.format(kind=kind, workloads=workloads, topology=topology, faults=faults)
-    with catching_signals() as clock, lab.attach(name) as attached, live_world(attached, clock) as world:
-        return execute(resolve(load_scenario(text)), text, world, LiveLab(attached), runs)
+    return run_live(name, text, runs)
 
 
 @pytest.mark.parametrize(

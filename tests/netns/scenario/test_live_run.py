@@ -3,23 +3,18 @@
 import json
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from live_scenario import run_live
 
 from agents.abi import EvState
 from testbed.fabric import lab
 from testbed.fabric.paths import lab_paths
 from testbed.fabric.state import read_state
 from testbed.faults.ledger import Ledger
-from testbed.scenario.execution import FinishedRun, execute
 from testbed.scenario.measure.event import EvTransition, PortTransition
 from testbed.scenario.measure.verdict import Status
-from testbed.scenario.run.live import LiveLab, live_world
-from testbed.scenario.run.signal_clock import catching_signals
-from testbed.scenario.spec.load import load_scenario
-from testbed.scenario.spec.resolve import resolve
 
 pytestmark = pytest.mark.root
 
@@ -69,11 +64,6 @@ KILL = (
 )
 
 
-def run(name: str, text: str, runs: Path, progress: Callable[[str], None] = lambda _: None) -> FinishedRun:
-    with catching_signals() as clock, lab.attach(name) as attached, live_world(attached, clock) as world:
-        return execute(resolve(load_scenario(text)), text, world, LiveLab(attached), runs, progress)
-
-
 def assert_no_fault_is_left(name: str) -> None:
     assert not Ledger(lab_paths(name).faults).entries()
     with lab.attach(name) as attached:
@@ -81,7 +71,7 @@ def assert_no_fault_is_left(name: str) -> None:
 
 
 def test_a_flap_is_noticed_avoided_and_recovered_from(live_lab: str, tmp_path: Path) -> None:
-    finished = run(live_lab, FLAP, tmp_path)
+    finished = run_live(live_lab, FLAP, tmp_path)
     result = finished.result
     assert [outcome.reason for outcome in result.verdict.outcomes if not outcome.has_passed] == []
     recording = result.recording
@@ -99,7 +89,7 @@ def test_a_flap_is_noticed_avoided_and_recovered_from(live_lab: str, tmp_path: P
 
 
 def test_a_nic_sees_its_port_go_and_come_back(live_lab: str, tmp_path: Path) -> None:
-    finished = run(live_lab, PORT, tmp_path)
+    finished = run_live(live_lab, PORT, tmp_path)
     assert [outcome.reason for outcome in finished.result.verdict.outcomes if not outcome.has_passed] == []
     ports = [event for event in finished.result.recording.nic_events if isinstance(event, PortTransition)]
     assert [(event.host, event.plane, event.is_up) for event in ports] == [("h0", 1, False), ("h0", 1, True)]
@@ -107,7 +97,7 @@ def test_a_nic_sees_its_port_go_and_come_back(live_lab: str, tmp_path: Path) -> 
 
 
 def test_an_agent_that_a_fault_kills_ends_its_flows_and_not_the_run(live_lab: str, tmp_path: Path) -> None:
-    finished = run(live_lab, KILL, tmp_path)
+    finished = run_live(live_lab, KILL, tmp_path)
     recording = finished.result.recording
     assert [outcome.reason for outcome in finished.result.verdict.outcomes if not outcome.has_passed] == []
     assert [change.action for change in recording.fault_changes] == ["applied", "cleared"]
@@ -117,7 +107,7 @@ def test_an_agent_that_a_fault_kills_ends_its_flows_and_not_the_run(live_lab: st
     acknowledged = [sum(reading.acknowledged_bytes.values()) for reading in recording.flow_readings]
     assert acknowledged == sorted(acknowledged), "an agent that is new knows no QP of old"
     assert_no_fault_is_left(live_lab)
-    again = run(live_lab, PORT, tmp_path)
+    again = run_live(live_lab, PORT, tmp_path)
     assert [outcome.reason for outcome in again.result.verdict.outcomes if not outcome.has_passed] == []
 
 
@@ -126,7 +116,7 @@ def test_a_signal_in_mid_fault_reverts_it_and_keeps_the_results(live_lab: str, t
         if step == "flap1 applied":
             os.kill(os.getpid(), signal.SIGTERM)
 
-    finished = run(live_lab, FLAP, tmp_path, interrupt)
+    finished = run_live(live_lab, FLAP, tmp_path, interrupt)
     assert finished.result.verdict.reason == "interrupted by SIGTERM"
     assert json.loads((finished.folder / "manifest.json").read_text())["status"] == "interrupted"
     assert [change.action for change in finished.result.recording.fault_changes] == ["applied", "cleared"]
@@ -142,7 +132,7 @@ def test_a_nic_agent_killed_in_mid_run_is_an_error_that_names_it(live_lab: str, 
         if step == "flap1 applied":
             os.kill(agent.pid, signal.SIGKILL)
 
-    finished = run(live_lab, FLAP, tmp_path, kill)
+    finished = run_live(live_lab, FLAP, tmp_path, kill)
     verdict = finished.result.verdict
     assert (verdict.status, verdict.exit_code) == (Status.ERROR, 1)
     assert verdict.reason.startswith("the NIC agent of h1 is lost: ")

@@ -4,11 +4,9 @@ import os
 from pathlib import Path
 
 import pytest
+from live_scenario import run_live
 
 from testbed.fabric import lab
-from testbed.scenario.execution import execute
-from testbed.scenario.run.live import LiveLab, live_world
-from testbed.scenario.run.signal_clock import catching_signals
 from testbed.scenario.spec.load import load_scenario
 from testbed.scenario.spec.resolve import resolve
 
@@ -25,12 +23,7 @@ def test_every_byte_arrives(tmp_path: Path) -> None:
     name = f"soak{os.getpid()}"
     lab.up(plan.topology, name=name, runtime="netns")
     try:
-        with (
-            catching_signals() as clock,
-            lab.attach(name) as attached,
-            live_world(attached, clock) as world,
-        ):
-            result = execute(plan, text, world, LiveLab(attached), tmp_path).result
+        result = run_live(name, text, tmp_path).result
     finally:
         lab.down(name)
     assert [outcome.reason for outcome in result.verdict.outcomes if not outcome.has_passed] == []

@@ -3,15 +3,10 @@
 from pathlib import Path
 
 import pytest
+from live_scenario import run_live
 
 from agents.abi import NicCounter
-from testbed.fabric import lab
 from testbed.metrics.lab_watch import open_reader
-from testbed.scenario.execution import FinishedRun, execute
-from testbed.scenario.run.live import LiveLab, live_world
-from testbed.scenario.run.signal_clock import catching_signals
-from testbed.scenario.spec.load import load_scenario
-from testbed.scenario.spec.resolve import resolve
 
 pytestmark = pytest.mark.root
 
@@ -31,18 +26,12 @@ spec:
 """
 
 
-def run(name: str, kind: str, runs: Path) -> FinishedRun:
-    text = SCENARIO.format(kind=kind)
-    with catching_signals() as clock, lab.attach(name) as attached, live_world(attached, clock) as world:
-        return execute(resolve(load_scenario(text)), text, world, LiveLab(attached), runs)
-
-
 AGAIN = [pytest.mark.slow("the same run again; virtual time has one of each transport"), pytest.mark.ci]
 
 
 @pytest.mark.parametrize("kind", [pytest.param("rocev2", marks=AGAIN), "spray-gbn"])
 def test_every_byte_arrives_in_spite_of_loss(live_lab: str, tmp_path: Path, kind: str) -> None:
-    result = run(live_lab, kind, tmp_path).result
+    result = run_live(live_lab, SCENARIO.format(kind=kind), tmp_path).result
     assert [outcome.text for outcome in result.verdict.outcomes if not outcome.has_passed] == []
     reader = open_reader(live_lab)
     counters = reader.nics["h0"].counters()

@@ -10,7 +10,6 @@ from typed_command import Command
 from testbed.cli.app import run
 from testbed.fabric.known_labs import names
 from testbed.fabric.namespace import namespace_names
-from testbed.metrics.capacity import Capacity, keep_capacity, this_machine
 
 pytestmark = pytest.mark.root
 
@@ -76,18 +75,3 @@ def test_who_insists_gets_the_lab_figures_and_a_verdict(command: Command, tmp_pa
         assert f"warning: lab {LAB}: bench {bench[0]}, with ports of 20Gbit, can need" in command.stderr
     assert run(["-n", LAB, "run", "run.yaml", "--overload"]) in VERDICTS
     assert (tmp_path / "runs" / "fast" / "latest" / "manifest.json").is_file()
-
-
-@pytest.mark.usefixtures("no_lab_left")
-def test_a_bench_is_weighed_by_what_it_sends_and_by_the_links_it_meets(command: Command) -> None:
-    known = Capacity(this_machine(), "2026-11-21T19:00:00+00:00", 300_000.0, 400_000.0, 300_000.0)
-    keep_capacity(known)
-    Path("lab.yaml").write_text(Path("lab.yaml").read_text().replace("20Gbit", "1Gbit"))
-    ring = ("bench", "sendrecv", "-i", "20")  # both ports at 1 Gbit/s: 457 k frame hops a second
-    command("up", "-t", "lab.yaml", "--runtime", "netns")
-    command(*ring, status=2)
-    command("queues", "--links", "direct")
-    command(*ring)
-    assert f"warning: lab {LAB}: bench sendrecv can need 457 k frame hops/s" in command.stderr
-    command("bench", "write-lat", "h0", "h1", "-i", "20")
-    assert command.stderr == ""

@@ -98,17 +98,6 @@ def test_a_run_of_another_topology_gets_a_lab_of_its_own_and_removes_it(
     assert lab.status(live.name).is_healthy
 
 
-def test_an_expectation_that_fails_is_the_status_and_says_why(
-    live: Lab, scenario: Scenario, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = scenario.write(expect="goodput(main) > 900Gbit")
-    status = run(["-n", live.name, "run", path, "--runs", str(scenario.runs)])
-    out = capsys.readouterr().out
-    assert status in (4, 7)
-    assert "900 Gbit/s was expected" in out
-    assert "report.html" in out
-
-
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -9)]
 )
