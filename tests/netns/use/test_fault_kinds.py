@@ -1,4 +1,4 @@
-"""Kinds of fault of an unshaped lab: that each acts on the lab, and that it is gone afterwards."""
+"""Kinds of fault of an unshaped lab: what each does, that it does no more, and that it is gone afterwards."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -15,14 +15,16 @@ from agents.abi import IcrcMode, NicControl, NicCounter, NicCounters, PortCounte
 from agents.bpf.libbpf import open_pinned
 from agents.bpf.maps import MappedArray, PerCpuArray
 from agents.nic.client import AgentClient
-from testbed.errors import FabricError
+from testbed.errors import FabricError, FaultError, UsageError
 from testbed.fabric.live import Lab
+from testbed.fabric.port_fault import read_account
 from testbed.fabric.process import ProcessIdentity, is_alive
 from testbed.fabric.routes import write_routes
 from testbed.fabric.state import read_state
 from testbed.faults.event import FaultEvent
 from testbed.faults.interactive import LabFaults, parse_fault
 from testbed.metrics.lab_watch import open_reader
+from testbed.topology.clos import Clos
 
 pytestmark = pytest.mark.root
 
@@ -96,6 +98,19 @@ def hit(event: FaultEvent) -> dict[int, int]:
     return {account.port_id: account.count for account in event.accounts if account.count}
 
 
+def test_only_packets_of_the_ev_that_is_named_are_lost(live: Lab, faults: OpenFaults) -> None:
+    """A write goes by all EVs of a plane and path; of two paths of plane 0 one alone loses packets."""
+    faults_now = faults()
+    add(faults_now, "ev-loss", "h0:0", ev="0x00010000", copies="all", direction="a-to-b")
+    outcome = send(live, 0.5)
+    assert (outcome.wrong_bytes, outcome.error) == (0, None)
+    event = faults_now.clear("f1")
+    [account] = event.accounts
+    assert account.met == account.count > 0
+    sent = live.port_counters.sum(account.port_id)[PortCounter.TX_PACKETS]
+    assert sent > account.count
+
+
 def test_damaged_packets_are_refused_by_the_nic_and_every_byte_arrives(live: Lab, faults: OpenFaults) -> None:
     assert icrc_modes(live) == {IcrcMode.OFF}
     before = nic_counter(live, "h2", NicCounter.DROP_ICRC)
@@ -110,6 +125,32 @@ def test_damaged_packets_are_refused_by_the_nic_and_every_byte_arrives(live: Lab
     damaged = sum(hit(event).values())
     assert damaged > 0
     assert nic_counter(live, "h2", NicCounter.DROP_ICRC) - before == damaged
+
+
+def test_the_icrc_is_checked_until_the_last_corrupting_fault_is_gone(live: Lab, faults: OpenFaults) -> None:
+    faults_now = faults()
+    add(faults_now, "corrupt", "h0:0", id="a", ratio="5%")
+    add(faults_now, "corrupt", "h0:1", id="b", ratio="5%")
+    faults_now.clear("a")
+    assert icrc_modes(live) == {IcrcMode.ON}
+    faults_now.clear("b")
+    assert icrc_modes(live) == {IcrcMode.OFF}
+
+
+def test_a_blackhole_loses_what_the_switch_would_forward_and_its_links_stay_up(
+    live: Lab, faults: OpenFaults
+) -> None:
+    before = dropped(live, PortCounter.DROP_LOSS)
+    faults_now = faults()
+    add(faults_now, "blackhole", "p0-t1-0")
+    assert set(unhealthy_ports(live)) == {f"p0-t1-0:{index}" for index in range(2)}
+    assert ports_down(live) == set()
+    outcome = send(live, 0.5)
+    assert outcome.messages > 0
+    assert (outcome.wrong_bytes, outcome.error) == (0, None)
+    assert more(dropped(live, PortCounter.DROP_LOSS), before) <= {"p0-t1-0:0", "p0-t1-0:1"}
+    assert sum(hit(faults_now.clear("f1")).values()) > 0
+    assert unhealthy_ports(live) == []
 
 
 def test_a_switch_that_is_off_takes_its_links_and_the_carriers_of_its_nics(
@@ -143,6 +184,34 @@ def test_a_switch_without_its_table_forwards_nothing_until_it_has_it_again(live:
     ingress = more(dropped(live, PortCounter.DROP_NO_ROUTE), before)
     assert ingress
     assert ingress <= {port.name for port in live.clos.ports_of(switch)}
+    poll_until(lambda: _planes_carry(live), what="every plane carries packets")
+
+
+def test_a_switch_that_reboots_is_dark_and_has_its_routes_back_at_the_end(
+    live: Lab, faults: OpenFaults
+) -> None:
+    faults_now = faults()
+    add(faults_now, "switch-reboot", "p0-t0-0")
+    assert live.agent("h0").port_status() == [False, True]
+    outcome = send(live, 0.3)
+    assert outcome.messages > 0
+    assert (outcome.wrong_bytes, outcome.error) == (0, None)
+    faults_now.clear("f1")
+    poll_until(lambda: _planes_carry(live), what="every plane carries packets")
+
+
+def test_a_plane_that_is_down_is_down_everywhere_and_the_other_one_is_not(
+    live: Lab, faults: OpenFaults
+) -> None:
+    faults_now = faults()
+    add(faults_now, "plane-down", "1")
+    down = ports_down(live)
+    assert down == {port.name for port in live.clos.ports() if port.plane == 1}
+    assert [live.agent(f"h{host}").port_status() for host in range(4)] == [[True, False]] * 4
+    outcome = send(live, 0.3)
+    assert outcome.messages > 0
+    assert (outcome.wrong_bytes, outcome.error) == (0, None)
+    faults_now.clear("f1")
     poll_until(lambda: _planes_carry(live), what="every plane carries packets")
 
 
@@ -199,6 +268,25 @@ def test_an_agent_that_is_killed_is_restarted(live: Lab, faults: OpenFaults) -> 
     assert is_alive(agent_of(live, "h3"))
     with AgentClient(live.paths.agent_socket("h3")) as client:
         assert client.hello()["host"] == "h3"
+
+
+@pytest.mark.parametrize("kind", ["delay", "reorder", "duplicate", "slow-link"])
+def test_what_needs_a_queue_is_refused_where_there_is_none(live: Lab, faults: OpenFaults, kind: str) -> None:
+    fields = {"delay": {"by": "1ms"}, "reorder": {"by": "1ms", "ratio": "5%"}, "duplicate": {"ratio": "5%"}}
+    with pytest.raises(UsageError, match="give the topology a port_rate"):
+        add(faults(), kind, "h0:0", **fields.get(kind, {"to": "50%"}))
+    assert faults().entries() == []
+    assert unhealthy_ports(live) == []
+
+
+def test_the_same_fault_twice_is_refused_and_changes_nothing(live: Lab, faults: OpenFaults) -> None:
+    faults_now = faults()
+    add(faults_now, "loss", "h0:0", id="a", ratio="50%", direction="a-to-b")
+    with pytest.raises(FaultError, match="'b' would do just what 'a' does already"):
+        add(faults_now, "loss", "h0:0", id="b", ratio="50%", direction="a-to-b")
+    port_id = Clos(live.spec).link("h0:0").lower.id
+    assert [rule.action != 0 for rule in live.port_fault[port_id].rule].count(True) == 1
+    assert read_account(live, port_id, 0).met_frames >= 0
 
 
 @pytest.mark.parametrize(
