@@ -81,7 +81,7 @@ demo: setup
 MARKS ?= not slow
 
 test: setup test-tools
-	@$(BIN)/python -m tests.lanes --marks '$(MARKS)' $(TIERS) $(PYTEST_OPTIONS)
+	@$(BIN)/python -m tests.lanes --marks '$(MARKS)' $(TIERS) -- $(PYTEST_OPTIONS)
 
 # The slow tests, then new random examples, many of them; what fails is kept in tests/corpus and tried first the next time.
 test-long: setup test-tools

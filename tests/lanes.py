@@ -133,13 +133,15 @@ async def _until_stopped(arguments: argparse.Namespace, options: Sequence[str]) 
 
 def main() -> int:
     """Run the tiers of the command line; 1 when a test failed, 130 when stopped by a signal."""
-    parser = argparse.ArgumentParser(prog="python -m tests.lanes", epilog="Other options are for pytest.")
+    parser = argparse.ArgumentParser(prog="python -m tests.lanes", epilog="What follows -- is for pytest.")
     parser.add_argument("tiers", nargs="+", choices=[tier for lane in LANES for tier in lane])
     parser.add_argument("--marks", default=USUAL_MARKS, help="which tests, as for pytest -m")
-    arguments, options = parser.parse_known_args()
+    line = sys.argv[1:]
+    end = line.index("--") if "--" in line else len(line)
+    arguments, options = parser.parse_args(line[:end]), line[end + 1 :]
     _FOLDER.mkdir(parents=True, exist_ok=True)
-    for old in _FOLDER.iterdir():
-        old.unlink()
+    for old in (*_FOLDER.iterdir(), _LAST_TEST):
+        old.unlink(missing_ok=True)
     commit, started_s = _commit(), time.monotonic()
     try:
         outcomes = asyncio.run(_until_stopped(arguments, options))

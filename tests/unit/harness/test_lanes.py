@@ -78,7 +78,7 @@ def test_tiers_of_a_lane_run_in_order_and_alone_comes_last(checkout: Path) -> No
 def test_a_failure_is_shown_and_recorded_and_the_other_tiers_run(checkout: Path) -> None:
     (checkout / "tests" / "unit" / "test_bad.py").write_text("def test_bad():\n    assert 'this' == 'that'\n")
     (checkout / "tests" / "virtual" / "test_virtual.py").unlink()
-    process = start(checkout, "unit", "virtual", "netns")
+    process = start(checkout, "unit", "virtual", "netns", "--", "-k", "bad or it")
     output, _ = process.communicate()
     assert process.returncode == 1
     assert "assert 'this' == 'that'" in output
