@@ -27,6 +27,8 @@ _SYSTEM_PYTHON: Final = "/usr/bin/python3"
 
 _DEADLINE_S: Final = 1200
 """Longest run of a playbook: all packages over a slow line."""
+_CANCEL_S: Final = 1
+"""How long a playbook that says nothing goes on after Ctrl-C."""
 
 Progress = Callable[[str], None]
 """Called with one line of text for each step that begins."""
@@ -157,6 +159,7 @@ def run_playbook(
             event_handler=listener,
             quiet=True,
             timeout=_DEADLINE_S,
+            settings={"pexpect_timeout": _CANCEL_S},
         )
         _keep_log(Path(folder) / "artifacts" / name / "stdout", log)
     if run.status == "canceled":
