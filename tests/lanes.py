@@ -29,7 +29,7 @@ _NO_TESTS: Final = 5
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a tier, or the tests that run alone, came out."""
+    """Verdict and time of a tier, or of the tests that run alone."""
 
     name: str
     is_passed: bool

@@ -40,7 +40,7 @@ def count_lines(root: Path) -> dict[str, int]:
 
 
 def problems(lines: Mapping[str, int], ceilings: Mapping[str, int]) -> list[str]:
-    """What is wrong, in words: a package over its ceiling, without one, or a ceiling without a package."""
+    """List packages over their ceiling, packages without one, and ceilings without a package, in words."""
     found = [f"[tool.size] {name}: there is no such package" for name in ceilings.keys() - lines.keys()]
     for name, count in lines.items():
         if name not in ceilings:

@@ -28,7 +28,7 @@ _SYSTEM_PYTHON: Final = "/usr/bin/python3"
 _DEADLINE_S: Final = 1200
 """Longest run of a playbook: all packages over a slow line."""
 _CANCEL_S: Final = 1
-"""How long a playbook that says nothing goes on after Ctrl-C."""
+"""Longest time from Ctrl-C to the end of a playbook that prints nothing."""
 
 Progress = Callable[[str], None]
 """Called with one line of text for each step that begins."""
