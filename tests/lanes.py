@@ -5,6 +5,7 @@
 
 import argparse
 import asyncio
+import shlex
 import signal
 import subprocess
 import sys
@@ -152,7 +153,7 @@ def main() -> int:
     has_passed = bool(times) and all(each.is_passed for each in outcomes)
     rows = [
         f"commit: {commit}",
-        f"tests: {arguments.marks}",
+        f"tests: {shlex.join([arguments.marks, *options])}",
         f"verdict: {'passed' if has_passed else 'failed'}",
         f"seconds: {time.monotonic() - started_s:.0f}",
         *(

@@ -66,7 +66,7 @@ def test_tiers_of_a_lane_run_in_order_and_alone_comes_last(checkout: Path) -> No
     assert "test_virtual::test_it" in output.split("slowest tests")[1]
     found = last_test(checkout)
     assert found["verdict"] == "passed"
-    assert found["tests"] == "not slow"
+    assert found["tests"] == "'not slow'"
     assert {key for key, value in found.items() if re.fullmatch(r"passed \d+ s", value)} == {
         "unit",
         "virtual",
@@ -83,6 +83,7 @@ def test_a_failure_is_shown_and_recorded_and_the_other_tiers_run(checkout: Path)
     assert process.returncode == 1
     assert "assert 'this' == 'that'" in output
     found = last_test(checkout)
+    assert found["tests"] == "'not slow' -k 'bad or it'"
     assert found["verdict"] == "failed"
     verdicts = {tier: found[tier].partition(" ")[0] for tier in ("unit", "virtual", "netns", "alone")}
     assert verdicts == {"unit": "failed", "virtual": "failed", "netns": "passed", "alone": "passed"}
