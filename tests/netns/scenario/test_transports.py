@@ -1,4 +1,4 @@
-"""Reliable connections over links that lose: all bytes right, and packets sent again as each kind does."""
+"""spray-gbn over links that lose packets; tests/virtual/test_transports_under_loss.py has the others."""
 
 from pathlib import Path
 
@@ -13,25 +13,21 @@ pytestmark = pytest.mark.root
 SCENARIO = """\
 apiVersion: mrc-testbed/v1
 kind: Scenario
-metadata: {{name: transports}}
+metadata: {name: transports}
 spec:
-  topology: {{planes: 2, t0: 2, t1: 2, hosts_per_t0: 1}}
-  transport: {{kind: {kind}, qps: 2}}
+  topology: {planes: 2, t0: 2, t1: 2, hosts_per_t0: 1}
+  transport: {kind: spray-gbn, qps: 2}
   workloads:
-    - {{name: main, kind: write-bw, from: h0, to: h1, size: 20KiB, iterations: 200}}
-    - {{name: ring, kind: all-reduce, hosts: all, size: 64KiB, iterations: 10}}
+    - {name: main, kind: write-bw, from: h0, to: h1, size: 20KiB, iterations: 200}
+    - {name: ring, kind: all-reduce, hosts: all, size: 64KiB, iterations: 10}
   faults:
-    - {{id: gray, at: 0s, until: cleared, kind: loss, ratio: 1%, select: {{links: {{between: [t0, t1]}}}}}}
+    - {id: gray, at: 0s, until: cleared, kind: loss, ratio: 1%, select: {links: {between: [t0, t1]}}}
   expect: [wrong_bytes == 0, qp_errors == 0]
 """
 
 
-AGAIN = [pytest.mark.slow("the same run again; virtual time has one of each transport"), pytest.mark.ci]
-
-
-@pytest.mark.parametrize("kind", [pytest.param("rocev2", marks=AGAIN), "spray-gbn"])
-def test_every_byte_arrives_in_spite_of_loss(live_lab: str, tmp_path: Path, kind: str) -> None:
-    result = run_live(live_lab, SCENARIO.format(kind=kind), tmp_path).result
+def test_every_byte_arrives_in_spite_of_loss(live_lab: str, tmp_path: Path) -> None:
+    result = run_live(live_lab, SCENARIO, tmp_path).result
     assert [outcome.text for outcome in result.verdict.outcomes if not outcome.has_passed] == []
     reader = open_reader(live_lab)
     counters = reader.nics["h0"].counters()
