@@ -93,7 +93,9 @@ static __always_inline __u64 rtt_rto_ns(const struct mrc_qp *qp)
 static __always_inline __u64 rtt_expected_ns(const struct mrc_qp *qp,
 					     const struct mrc_tx_slot *slot)
 {
-	return rtt_larger(qp->srtt_ns, rtt_to_full_ns(qp, slot)) - rtt_to_full_ns(qp, slot);
+	__u64 shorter_ns = rtt_to_full_ns(qp, slot);
+
+	return rtt_larger(qp->srtt_ns, shorter_ns) - shorter_ns;
 }
 
 /* Silence after which a packet is sent again as a tail loss probe; half the RTO without a sample.
