@@ -219,7 +219,7 @@ def test_a_t1_chooses_among_parallel_links_too(plain: ChoosingSwitch) -> None:
 
 
 class Entry(Structure):
-    """Of the forwarding table."""
+    """Entry of the forwarding table."""
 
     _fields_ = (("value", c_uint32),)
 

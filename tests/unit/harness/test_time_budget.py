@@ -1,12 +1,8 @@
 """The markers and time limits of tests, in sessions of pytest of their own."""
 
-from pathlib import Path
-
 import pytest
 
 pytest_plugins = ["pytester"]
-
-TESTS = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -50,11 +46,19 @@ def test_a_unit_test_that_hangs_fails_on_a_busy_machine_too(outer: pytest.Pytest
     assert "Timeout (>0.5s)" in result.stdout.str()
 
 
-@pytest.mark.parametrize("options", [("--timeout=20",), ()])
-def test_other_tiers_and_the_command_line_give_more(outer: pytest.Pytester, options: tuple[str, ...]) -> None:
-    folder = "unit" if options else "netns"
-    text = "@pytest.mark.timeout(20)\n" if options else ""
-    run(outer, text + WAITS.format(0.6), *options, folder=folder).assert_outcomes(passed=1)
+@pytest.mark.parametrize(
+    ("folder", "marker", "option"),
+    [
+        ("netns", "", "-q"),
+        ("unit", "", "--timeout=20"),
+        ("unit", "@pytest.mark.timeout(20)\n", "-q"),
+        ("unit", "@pytest.mark.slow('why')\n", "-q"),
+    ],
+)
+def test_other_tiers_the_command_line_and_markers_give_more(
+    outer: pytest.Pytester, folder: str, marker: str, option: str
+) -> None:
+    run(outer, marker + WAITS.format(0.6), option, folder=folder).assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize(

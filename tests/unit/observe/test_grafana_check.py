@@ -8,8 +8,7 @@ from dashboard_files import queries
 from grafana_double import PANEL_TYPES, TOKEN, GrafanaDouble, serving
 
 from testbed.errors import UsageError
-from testbed.observe import grafana_check
-from testbed.observe.grafana_api import Grafana, checked_in_dashboards
+from testbed.observe.grafana_api import Grafana
 from testbed.observe.grafana_check import DashboardCheck, check_dashboards, choose_source
 from testbed.observe.grafana_server import SOURCE_UID
 
@@ -26,17 +25,6 @@ def double() -> Iterator[GrafanaDouble]:
 def check(double: GrafanaDouble, source: str | None = None) -> dict[str, DashboardCheck]:
     with closing(Grafana(double.url, TOKEN)) as grafana:
         return {found.title: found for found in check_dashboards(grafana, "lab7", source)}
-
-
-@pytest.fixture
-def three(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only three of the dashboards are checked: a query of each panel takes its time."""
-    chosen = [
-        one
-        for one in checked_in_dashboards()
-        if one["uid"] in {"mrc-tail-latency", "mrc-planes", "mrc-faults"}
-    ]
-    monkeypatch.setattr(grafana_check, "checked_in_dashboards", lambda: chosen)
 
 
 def problems(double: GrafanaDouble) -> list[str]:
@@ -58,7 +46,6 @@ def test_a_viewer_has_every_query_asked_for_the_lab_with_grafanas_own_variables(
     assert not any(name in expression for expression in asked for name in ("$lab", "$plane", "$node"))
 
 
-@pytest.mark.usefixtures("three")
 def test_a_query_that_fails_is_quoted_with_its_panel(double: GrafanaDouble) -> None:
     double.refused_queries = ("mrc_recovery_seconds",)
     found = problems(double)
@@ -67,7 +54,6 @@ def test_a_query_that_fails_is_quoted_with_its_panel(double: GrafanaDouble) -> N
     assert all(line.endswith("': bad_data: parse error") for line in found)
 
 
-@pytest.mark.usefixtures("three")
 def test_a_panel_type_that_grafana_lacks_is_named(double: GrafanaDouble) -> None:
     double.panel_types = tuple(kind for kind in PANEL_TYPES if kind != "heatmap")
     found = problems(double)
@@ -75,7 +61,6 @@ def test_a_panel_type_that_grafana_lacks_is_named(double: GrafanaDouble) -> None
     assert all("of type 'heatmap', which this Grafana does not have" in line for line in found)
 
 
-@pytest.mark.usefixtures("three")
 def test_a_dashboard_that_was_edited_or_is_missing_is_reported(double: GrafanaDouble) -> None:
     double.dashboards["mrc-planes"]["dashboard"]["panels"].pop()
     del double.dashboards["mrc-faults"]
