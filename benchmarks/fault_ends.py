@@ -23,9 +23,9 @@ from testbed.errors import AgentError
 from testbed.fabric import lab as labs
 from testbed.fabric.data_plane import FabricMaps
 from testbed.fabric.folder_watch import FolderWatch
-from testbed.fabric.link import observe_ports
 from testbed.fabric.live import Lab
 from testbed.fabric.port_fault import acts
+from testbed.fabric.port_state import observe_ports
 from testbed.fabric.process import ProcessIdentity, find_marked, is_alive, is_stopped
 from testbed.fabric.state import read_state
 from testbed.faults.attendance import repair_faults

@@ -20,8 +20,8 @@ from mininet.topo import Topo
 
 from testbed.errors import FabricError, UsageError
 from testbed.fabric import lab as labs
-from testbed.fabric.link import PortObservation, observe_ports
 from testbed.fabric.live import Lab
+from testbed.fabric.port_state import PortObservation, observe_ports
 from testbed.topology.element import Port
 from testbed.topology.resolve import load_topology, resolve_topology
 from testbed.topology.spec import TopologySpec

@@ -20,6 +20,7 @@ from agents.bpf.refusal import ObjectRefusedError
 from agents.bpf.virtual import VirtualFolder, VirtualMap, VirtualProgram
 from agents.errors import FabricError, PreflightError
 
+XDP_FLAGS_SKB_MODE = 1 << 1
 XDP_FLAGS_DRV_MODE = 1 << 2
 _BPF_F_TEST_XDP_LIVE_FRAMES = 1 << 1
 _LOG_BYTES = 4 << 20
@@ -93,6 +94,7 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "bpf_obj_pin": (c_int, (c_int, c_char_p)),
     "bpf_obj_get": (c_int, (c_char_p,)),
     "bpf_xdp_attach": (c_int, (c_int, c_int, c_uint32, c_void_p)),
+    "bpf_xdp_detach": (c_int, (c_int, c_uint32, c_void_p)),
     "bpf_prog_test_run_opts": (c_int, (c_int, POINTER(_TestRunOptions))),
     "bpf_map_lookup_elem": (c_int, (c_int, c_void_p, c_void_p)),
     "bpf_map_lookup_elem_flags": (c_int, (c_int, c_void_p, c_void_p, c_uint64)),
@@ -268,9 +270,7 @@ class BpfObject:
             program_fd = int(self._lib.bpf_program__fd(pointer))
             if program_fd < 0:
                 continue  # not loaded
-            lines = Path(f"/proc/self/fdinfo/{program_fd}").read_text().splitlines()
-            facts = dict(line.split(":", 1) for line in lines)
-            most = max(most, int(facts["verified_insns"]))
+            most = max(most, int(program_facts(program_fd)["verified_insns"]))
         return most
 
     def close(self) -> None:
@@ -324,6 +324,20 @@ def attach_xdp(ifindex: int, program_fd: int, flags: int = XDP_FLAGS_DRV_MODE) -
     code = library().bpf_xdp_attach(ifindex, program_fd, flags, None)
     if code:
         _raise_errno(f"cannot attach XDP to interface {ifindex}", code)
+
+
+def detach_xdp(ifindex: int) -> None:
+    """Detaches the XDP programs of an interface, native and generic; none is success."""
+    for flags in (XDP_FLAGS_SKB_MODE, XDP_FLAGS_DRV_MODE):
+        code = library().bpf_xdp_detach(ifindex, flags, None)
+        if code:
+            _raise_errno(f"cannot detach XDP from interface {ifindex}", code)
+
+
+def program_facts(program_fd: int) -> dict[str, str]:
+    """What the kernel has of a loaded program, by the names of its fdinfo: prog_id, verified_insns ..."""
+    lines = Path(f"/proc/self/fdinfo/{program_fd}").read_text().splitlines()
+    return dict(line.split(":", 1) for line in lines)
 
 
 def run_live(program: int | VirtualProgram, frame: bytes, repeat: int, batch: int = 64) -> None:

@@ -23,6 +23,7 @@ from testbed.cli.render import bad, good, plain_table, show
 from testbed.document import Tree, validate_values
 from testbed.errors import UsageError
 from testbed.fabric import lab
+from testbed.faults.attendance import require_working
 from testbed.shown import format_number, format_rate, format_size, format_time
 from testbed.units import parse_duration_ns, parse_size_bytes
 from testbed.workloads.bench import run_collective
@@ -198,6 +199,7 @@ def _bench(
     seed = DEFAULT_SEED if settings.seed is None else settings.seed
     results = []
     with lab.attach(settings.name) as attached:
+        require_working(settings.name)
         congestion = transport.congestion(attached.clos)
         loads = [build_loads(workload, attached.clos, seed=seed)[0] for workload in workloads]
         gate.bench(attached, loads[0], workloads[0].kind)  # other sizes are no other load on the ports

@@ -29,6 +29,7 @@ from testbed.cli.overload import OverloadGate, OverloadOption
 from testbed.cli.render import show
 from testbed.document import Tree, validate_values
 from testbed.fabric import lab
+from testbed.faults.attendance import require_working
 from testbed.transport.kernel_tcp import TcpCongestion
 from testbed.workloads.bench import run_bench
 from testbed.workloads.flow import FlowWorkload
@@ -267,6 +268,7 @@ def _bench(
     workload: FlowWorkload = validate_values({"name": "bench", **values, **end}, model, "command line")
     seed = DEFAULT_SEED if settings.seed is None else settings.seed
     with lab.attach(settings.name) as attached:
+        require_working(settings.name)
         congestion = transport.congestion(attached.clos)
         load = build_loads(workload, attached.clos, seed=seed)[0]
         gate.bench(attached, load, workload.kind)

@@ -57,7 +57,7 @@ LISTED: Final = (
         "restart",
         "node",
         "Nodes",
-        "Restart NIC agents: those of the hosts named, or else all processes that do not work.",
+        "Restart NIC agents: those of the hosts named, or else all that does not work.",
     ),
     Listed(
         "shell",

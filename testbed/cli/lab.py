@@ -21,7 +21,7 @@ from testbed.fabric import lab
 from testbed.fabric.build import Progress as BuildProgress
 from testbed.fabric.known_labs import labs_elsewhere, names
 from testbed.fabric.state import RuntimeName
-from testbed.faults.attendance import hosts_under_faults, repair_faults
+from testbed.faults.attendance import repair_faults, under_faults
 
 SCHEMA_VERSION: Final = 1
 
@@ -54,7 +54,7 @@ def up(
 
     Without -t the default lab: 4 planes of 2 T0 and 2 T1 switches, 8 hosts,
     unshaped: ports without a rate limit. The same topology again only gets
-    back processes that do not work; another one shows the difference and needs
+    back what does not work; another one shows the difference and needs
     --reconfigure. If anything fails, all is undone.
 
     [bold]Examples[/bold]
@@ -83,7 +83,7 @@ def up(
         name=settings.name,
         runtime=runtime,
         reconfigure=reconfigure,
-        spared=hosts_under_faults(settings.name),
+        faults=under_faults(settings.name),
         progress=lambda progress: _show_progress(settings, progress),
     )
     if status_now.note:

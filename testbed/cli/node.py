@@ -19,7 +19,7 @@ from testbed.fabric.node_entry import enter_command
 from testbed.fabric.process import marked_environment
 from testbed.fabric.rdma import rdma_command, rdma_environment
 from testbed.fabric.repair import Repair
-from testbed.faults.attendance import hosts_under_faults, repair_faults
+from testbed.faults.attendance import repair_faults, under_faults
 
 SCHEMA_VERSION: Final = 1
 
@@ -108,10 +108,11 @@ def restart(
         list[str] | None, typer.Argument(metavar="[HOST...]", autocompletion=hosts, help="Names of hosts.")
     ] = None,
 ) -> None:
-    """Restart NIC agents: those of the hosts named, or else all processes that do not work.
+    """Restart NIC agents: those of the hosts named, or else all that does not work.
 
     Without a name it starts agents and queue drainers that died, resumes those
-    that a signal stopped, ends faults that are overdue and starts the fault
+    that a signal stopped, raises ports that are down and gives them back their
+    XDP program, MTU and MAC, ends faults that are overdue and starts the fault
     reaper if one is needed. QPs and memory of an agent that is restarted are
     gone. `up` does the same. Agents that a fault has stopped or killed are left
     to the fault.
@@ -122,7 +123,7 @@ def restart(
       mrc-testbed restart h3
     """
     hosts = tuple(names or ())
-    done = lab.restart(settings.name, hosts, spared=hosts_under_faults(settings.name))
+    done = lab.restart(settings.name, hosts, faults=under_faults(settings.name))
     faults = [] if hosts else repair_faults(settings.name)
     show(
         settings,
@@ -132,15 +133,16 @@ def restart(
             "hosts": [{"host": host} for host in done.restarted],
             "resumed": list(done.resumed),
             "drainers": done.drainers,
+            "ports": list(done.ports),
             "faults": faults,
         },
-        lambda: "\n".join([*describe_repair(done), *faults]) or "every process of the lab works",
+        lambda: "\n".join([*describe_repair(done), *faults]) or "every process and port of the lab works",
         lines="hosts",
     )
 
 
 def describe_repair(done: Repair) -> list[str]:
-    """What was done to a lab's processes, one sentence each."""
+    """What was done to a lab, one sentence each."""
     lines = []
     if done.restarted:
         lines.append(f"agents restarted: {', '.join(done.restarted)}")
@@ -148,6 +150,8 @@ def describe_repair(done: Repair) -> list[str]:
         lines.append(f"agents resumed: {', '.join(done.resumed)}")
     if done.drainers:
         lines.append(f"queue drainers started again: {done.drainers}")
+    if done.ports:
+        lines.append(f"ports put right: {', '.join(done.ports)}")
     return lines
 
 

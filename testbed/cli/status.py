@@ -12,7 +12,7 @@ from rich.text import Text
 from testbed.cli.exit_codes import ExitCode
 from testbed.cli.options import Settings, command
 from testbed.cli.render import bad, good, key_values, plain_table, show
-from testbed.errors import FabricError
+from testbed.errors import FabricError, TestbedError, UsageError
 from testbed.fabric.known_labs import labs_elsewhere, names
 from testbed.fabric.paths import lab_paths
 from testbed.fabric.queue_engine import EngineState, QueueEngine
@@ -35,17 +35,28 @@ def register(app: typer.Typer) -> None:
 def status(settings: Settings) -> int:
     """What labs there are and how they do; with -n one lab in detail.
 
-    Looks at every node and process, and asks every agent. A fault that is
-    overdue is ended. The exit status is 1 when anything is wrong; `up` and
-    `restart` get back processes that do not work.
+    Looks at every node, port and process, and asks every agent. A port that is
+    down, or without our XDP program, is a problem unless a fault wants it so.
+    A fault that is overdue is ended. The exit status is 1 when anything is
+    wrong; `up` and `restart` get back what does not work.
 
     [bold]Examples[/bold]
 
       mrc-testbed status
       mrc-testbed status -n default -o json
     """
-    found = [_observe_lab(name) for name in ((settings.name,) if settings.names_lab else names())]
-    items = [status_document(one) for one in found]
+    found, items = [], []
+    for name in (settings.name,) if settings.names_lab else names():
+        try:
+            one = _observe_lab(name)
+            item = status_document(one)
+        except UsageError:
+            raise
+        except (TestbedError, OSError) as error:  # the other labs are to be seen all the same
+            one = LabStatus(name, None, None, None, (str(error),))
+            item = status_document(one)
+        found.append(one)
+        items.append(item)
     if settings.names_lab:
         show(settings, "LabStatus", SCHEMA_VERSION, items[0], lambda: status_details(found[0], items[0]))
     else:
@@ -66,9 +77,9 @@ def _observe_lab(name: str) -> LabStatus:
     if not lab_paths(name).faults.is_dir():
         return lab_status(name)
     # Most labs have had no fault, and its kinds take longer to import than all else here.
-    from testbed.faults.attendance import attend, hosts_under_faults  # noqa: PLC0415
+    from testbed.faults.attendance import attend, status_under_faults  # noqa: PLC0415
 
-    one = lab_status(name, spared=hosts_under_faults(name))
+    one = status_under_faults(name)
     if one.phase is not Phase.UP:
         return one
     return replace(one, problems=(*one.problems, *attend(name)))

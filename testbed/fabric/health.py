@@ -3,38 +3,45 @@
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from testbed.fabric.link import observe_ports
 from testbed.fabric.lossless import opened_lossless
+from testbed.fabric.namespace import is_bound
 from testbed.fabric.paths import LabPaths
+from testbed.fabric.port_state import LabPorts
 from testbed.fabric.process import is_alive, is_stopped
 from testbed.fabric.repair import silent_agents
-from testbed.fabric.runtime import Runtime
+from testbed.fabric.runtime import Runtime, node_namespace
 from testbed.fabric.state import LabState
-from testbed.topology.addressing import INTERFACE_MTU_BYTES
+from testbed.fabric.under_faults import UnderFaults
 from testbed.topology.clos import Clos
-from testbed.topology.element import Node
 from testbed.topology.resolve import resolve_topology
 
 ANSWER_NS: Final = 3_000_000_000
 """An agent answers within a millisecond; on a machine that is overloaded it takes longer."""
 
 
-def find_problems(
-    paths: LabPaths, state: LabState, runtime: Runtime, spared: Collection[str] = ()
-) -> Iterator[str]:
-    """One sentence for each missing node, missing or changed port, and process that does not work.
-
-    A port that is down is no problem of the lab: a fault may want it so. Likewise the agents of *spared*
-    hosts.
+def find_problems(paths: LabPaths, state: LabState, runtime: Runtime, faults: UnderFaults) -> Iterator[str]:
+    """One sentence for each missing node, port that lets no packet pass, and process that does not work,
+    but for what *faults* want so.
     """
     clos = resolve_topology(state.spec)
     running = runtime.running_nodes()
+    there, elsewhere = [], []
     for node in clos.nodes():
-        if node.name in running:
-            yield from _port_problems(paths, clos, node)
-        else:
+        if node.name not in running:
             yield f"node {node.name} is gone"
-    yield from _process_problems(paths, state, spared)
+        elif is_bound(node_namespace(paths.lab, node.name)):
+            there.append(node)
+        else:
+            elsewhere.append(node.name)
+    if elsewhere:
+        yield (
+            f"the namespaces of {len(elsewhere)} nodes ({elsewhere[0]} ...) are not mounted here: the lab was"
+            " brought up in another mount namespace, or they were unmounted; `down` removes it"
+        )
+    if there:
+        with LabPorts(paths, clos) as ports:
+            yield from ports.problems(there, faults.ports)
+    yield from _process_problems(paths, state, faults.hosts)
     yield from _deadlocks(paths, clos)
 
 
@@ -61,15 +68,3 @@ def _deadlocks(paths: LabPaths, clos: Clos) -> Iterator[str]:
     if found is not None:
         ports = " -> ".join(clos.port(port_id).name for port_id in (*found.cycle, found.cycle[0]))
         yield f"deadlock: each of these ports waits for the next one, for ever: {ports}"
-
-
-def _port_problems(paths: LabPaths, clos: Clos, node: Node) -> Iterator[str]:
-    ports = tuple(clos.ports_of(node))
-    for port, observed in zip(ports, observe_ports(paths.lab, node.name, ports), strict=True):
-        if observed is None:
-            yield f"port {port.name} has no interface"
-        elif observed.mtu_bytes < INTERFACE_MTU_BYTES:
-            yield (
-                f"port {port.name} has an MTU of {observed.mtu_bytes} bytes, {INTERFACE_MTU_BYTES} are "
-                "needed: it drops full packets without a word"
-            )

@@ -13,6 +13,7 @@ import ctypes
 import fcntl
 import os
 import socket
+import struct
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,7 +21,6 @@ from typing import Final
 
 from agents.bpf.libbpf import attach_xdp, open_pinned
 from testbed.errors import FabricError, UsageError
-from testbed.fabric.link import IFREQ
 from testbed.fabric.live import Lab
 from testbed.fabric.lock import exclusive
 from testbed.fabric.mptcp import SUBFLOWS_MAX, announce_addresses
@@ -46,6 +46,9 @@ _ETHERNET_BYTES: Final = 14
 _PREFIX_LENGTH: Final = 64
 _FIRST_IFINDEX: Final = 500
 """Below those of ports, above those that a new namespace may have by itself."""
+
+_IFREQ: Final = struct.Struct("16sP16x")
+"""struct ifreq with a pointer as its value."""
 
 _BURST_FRAMES: Final = 4
 _BURSTS_PER_SECOND: Final = 1000
@@ -151,7 +154,7 @@ def _compute_checksums(interface: str) -> None:
     value = (ctypes.c_uint32 * 2)(ethtool_set_tx_checksums, 0)
     with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as any_socket:
         try:
-            fcntl.ioctl(any_socket, siocethtool, IFREQ.pack(interface.encode(), ctypes.addressof(value)))
+            fcntl.ioctl(any_socket, siocethtool, _IFREQ.pack(interface.encode(), ctypes.addressof(value)))
         except OSError as error:
             raise FabricError(
                 f"{interface}: checksums cannot be set to software: {error.strerror}"

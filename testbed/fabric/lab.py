@@ -1,7 +1,7 @@
 """Labs: bringing one up, taking it down, asking about it, getting hold of it from a later command."""
 
 import contextlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Final
 
@@ -22,6 +22,7 @@ from testbed.fabric.runtime import Runtime
 from testbed.fabric.runtime_choice import Choice, choose_runtime, known_runtime, parse_runtime
 from testbed.fabric.state import LabState, Phase, ProcessRecord, RuntimeName, read_state, write_state
 from testbed.fabric.status import LabStatus, status
+from testbed.fabric.under_faults import NO_FAULTS, UnderFaults
 from testbed.topology.clos import Clos
 from testbed.topology.resolve import resolve_topology
 from testbed.topology.spec import TopologySpec
@@ -39,11 +40,11 @@ def up(
     name: str = DEFAULT_LAB,
     runtime: str | None = None,
     reconfigure: bool = False,
-    spared: Collection[str] = (),
+    faults: UnderFaults = NO_FAULTS,
     made_for: ProcessIdentity | None = None,
     progress: ProgressCallback = _no_progress,
 ) -> LabStatus:
-    """Brings a lab up, or finds it up as asked for and only gets back processes that work no more.
+    """Brings a lab up, or finds it up as asked for and only gets back what works no more.
 
     If anything fails, or the user interrupts, everything made is removed again before this returns.
 
@@ -52,7 +53,7 @@ def up(
         name: of the lab.
         runtime: "docker", "netns", or None: docker where it is ready to be used, else netns.
         reconfigure: replace a lab that is up with another spec or runtime.
-        spared: hosts whose agent a fault has stopped or killed, in a lab that is up.
+        faults: what they want of a lab that is up.
         made_for: the run that removes the lab at its end; None: it stays until `down`.
         progress: called with how far it is.
 
@@ -74,8 +75,8 @@ def up(
                 difference = _difference(state, spec, wanted)
                 if not difference:
                     state = _made_for(paths, state, made_for)
-                    repair(paths, state, known_runtime(paths, state), ANSWER_NS, spared)
-                    return status(name, spared=spared)
+                    repair(paths, state, known_runtime(paths, state), ANSWER_NS, faults)
+                    return status(name, faults)
                 if not reconfigure:
                     raise UsageError(
                         f"lab {name!r} is up with another configuration:\n" + "\n".join(difference),
@@ -139,13 +140,13 @@ def attach(name: str = DEFAULT_LAB) -> Lab:
     return Lab(paths, _state_when_up(paths))
 
 
-def restart(name: str = DEFAULT_LAB, hosts: Sequence[str] = (), *, spared: Collection[str] = ()) -> Repair:
+def restart(name: str = DEFAULT_LAB, hosts: Sequence[str] = (), *, faults: UnderFaults = NO_FAULTS) -> Repair:
     """What was done: agents of *hosts* restarted, or if none are given all got back that works no more.
 
     Args:
         name: of the lab.
         hosts: names.
-        spared: hosts whose agent a fault has stopped or killed; left alone unless named.
+        faults: what is left alone, but for hosts named.
 
     Raises:
         UsageError: no such lab, or no such host.
@@ -157,7 +158,7 @@ def restart(name: str = DEFAULT_LAB, hosts: Sequence[str] = (), *, spared: Colle
         state = _state_when_up(paths)
         runtime = known_runtime(paths, state)
         if not hosts:
-            return repair(paths, state, runtime, ANSWER_NS, spared)
+            return repair(paths, state, runtime, ANSWER_NS, faults)
         restart_agents(paths, state, runtime, hosts)
     return Repair(restarted=tuple(dict.fromkeys(hosts)))
 

@@ -1,15 +1,10 @@
 """Links of a lab: veth pairs between namespaces, and what each node's interfaces need."""
 
-import ctypes
-import errno
-import fcntl
 import os
-import socket
-import struct
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from testbed.errors import FabricError
 from testbed.fabric.namespace import entered
@@ -20,9 +15,6 @@ from testbed.topology.element import Link, Port
 
 _LOOPBACK_IFINDEX: Final = 1
 _LINK_LOCAL_PREFIX_LENGTH: Final = 64
-
-IFREQ: Final = struct.Struct("16sP16x")
-"""struct ifreq with a pointer, or an integer, as its value."""
 
 _SYSCTL: Final = Path("/proc/sys/net/ipv6/conf")
 _QUIET_INTERFACES: Final = {
@@ -103,43 +95,6 @@ def set_port_up(lab: str, port: Port, *, is_up: bool) -> None:
             return
         with RouteSocket() as route:
             route.perform([set_link_up(port.name, ifindex(port.id), is_up=False)])
-
-
-class PortObservation(NamedTuple):
-    """What the kernel says of a port's interface: is it up, is its far end up too, and its MTU."""
-
-    is_up: bool
-    has_carrier: bool
-    mtu_bytes: int
-
-
-def observe_ports(lab: str, node: str, ports: Iterable[Port]) -> tuple[PortObservation | None, ...]:
-    """The interfaces of *ports*, which are all of *node*; None for one that does not exist.
-
-    Raises:
-        FabricError: the node does not exist.
-    """
-    with (
-        entered(node_namespace(lab, node)),
-        socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as any_socket,
-    ):
-        return tuple(_observe_interface(any_socket, port.interface) for port in ports)
-
-
-def _observe_interface(any_socket: socket.socket, interface: str) -> PortObservation | None:
-    siocgifflags, siocgifmtu, siocethtool, ethtool_glink, iff_up = 0x8913, 0x8921, 0x8946, 0x0A, 0x1
-    name = interface.encode()
-    # Not IFF_RUNNING, which follows the carrier only after a while.
-    link = (ctypes.c_uint32 * 2)(ethtool_glink, 0)
-    try:
-        (flags,) = struct.unpack_from("=H", fcntl.ioctl(any_socket, siocgifflags, IFREQ.pack(name, 0)), 16)
-        (mtu_bytes,) = struct.unpack_from("=i", fcntl.ioctl(any_socket, siocgifmtu, IFREQ.pack(name, 0)), 16)
-        fcntl.ioctl(any_socket, siocethtool, IFREQ.pack(name, ctypes.addressof(link)))
-    except OSError as error:
-        if error.errno == errno.ENODEV:
-            return None
-        raise
-    return PortObservation(bool(flags & iff_up), bool(link[1]), mtu_bytes)
 
 
 @contextmanager

@@ -37,6 +37,7 @@ _NESTED = 0x8000
 
 class _Message(IntEnum):
     NEWLINK = 16
+    GETLINK = 18
     NEWADDR = 20
     NEWROUTE = 24
     DELROUTE = 25
@@ -118,7 +119,7 @@ class NetlinkSocket:
             self._exchange(batch)
 
     def ask(self, request: Request) -> bytes:
-        """What the kernel answers to a request with one answer.
+        """What the kernel answers to a request with one answer; nothing where its refusal is accepted.
 
         Raises:
             FabricError: it refuses.
@@ -130,9 +131,11 @@ class NetlinkSocket:
         reply = self._socket.recv(65536)
         length, message, flags, _, _ = _HEADER.unpack_from(reply)
         body = reply[_HEADER.size : length]
-        if message == _NLMSG_ERROR and (refusal := _refusal(request, flags, body)):
+        if message != _NLMSG_ERROR:
+            return body
+        if refusal := _refusal(request, flags, body):
             raise refusal
-        return body
+        return b""
 
     def _exchange(self, batch: Sequence[tuple[Request, bytes]]) -> None:
         self._socket.send(b"".join(encoded for _, encoded in batch))
@@ -256,6 +259,19 @@ def set_link_up(what: str, ifindex: int, *, is_up: bool) -> Request:
     iff_up = 1
     body = _IFINFO.pack(socket.AF_UNSPEC, 0, ifindex, iff_up if is_up else 0, iff_up)
     return Request(f"set {what} {'up' if is_up else 'down'}", _Message.NEWLINK, 0, body)
+
+
+def configure_link(what: str, ifindex: int, mac: bytes, mtu_bytes: int) -> Request:
+    """Gives an interface a MAC address (6 bytes) and an MTU."""
+    body = _IFINFO.pack(socket.AF_UNSPEC, 0, ifindex, 0, 0)
+    body += attribute(_Link.ADDRESS, mac) + _u32(_Link.MTU, mtu_bytes)
+    return Request(f"configure {what}", _Message.NEWLINK, 0, body)
+
+
+def get_link(what: str, ifindex: int) -> Request:
+    """Asks for an interface: struct ifinfomsg and attributes IFLA_*; that there is none is success."""
+    body = _IFINFO.pack(socket.AF_UNSPEC, 0, ifindex, 0, 0)
+    return Request(f"look at {what}", _Message.GETLINK, 0, body, frozenset({errno.ENODEV}))
 
 
 def set_noarp(what: str, ifindex: int) -> Request:

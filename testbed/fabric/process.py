@@ -192,8 +192,9 @@ def freeze(process: ProcessIdentity) -> None:
     deadline_ns = monotonic_ns() + _FREEZE_NS
     if not signal_process(process, signal.SIGSTOP):
         return
-        # No event informs a process that is not the parent that a process has stopped; it takes as long as a
-        # system call does. while is_alive(process) and not is_stopped(process):
+    # No event informs a process that is not the parent that a process has stopped; it takes as long as a
+    # system call does.
+    while is_alive(process) and not is_stopped(process):
         if monotonic_ns() >= deadline_ns:
             raise FabricError(f"process {process.pid} does not stop")
         os.sched_yield()

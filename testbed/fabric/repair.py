@@ -1,4 +1,4 @@
-"""Processes of a live lab that do not work any more: which they are, and how the lab gets them back."""
+"""What does not work any more in a live lab: processes and ports, and how the lab gets them back."""
 
 import signal
 from collections.abc import Collection, Sequence
@@ -10,8 +10,10 @@ from agents.nic.client import AgentClient
 from testbed.errors import AgentError, UsageError
 from testbed.fabric.agent_process import start_agents
 from testbed.fabric.drainer import DRAINER, start_drainer
+from testbed.fabric.namespace import is_bound
 from testbed.fabric.nic_data_plane import restore_nic
 from testbed.fabric.paths import LabPaths
+from testbed.fabric.port_state import LabPorts
 from testbed.fabric.process import (
     command_line,
     find_marked,
@@ -21,8 +23,9 @@ from testbed.fabric.process import (
     signal_process,
     stop_processes,
 )
-from testbed.fabric.runtime import Runtime
+from testbed.fabric.runtime import Runtime, node_namespace
 from testbed.fabric.state import LabState, ProcessRecord, write_state
+from testbed.fabric.under_faults import UnderFaults
 from testbed.topology.resolve import resolve_topology
 
 _GRACE_NS: Final = 5_000_000_000
@@ -31,20 +34,19 @@ _ASKED_AT_ONCE: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What was done to a lab so that its processes work again.
+    """What was done to a lab so that its processes and ports work again.
 
     Attributes:
         restarted: hosts whose NIC agent was restarted; QPs and memory regions of the old one are gone.
         resumed: hosts whose NIC agent was stopped by a signal and goes on.
         drainers: number of queue drainers restarted or resumed.
+        ports: names of ports raised or configured again.
     """
 
     restarted: tuple[str, ...] = ()
     resumed: tuple[str, ...] = ()
     drainers: int = 0
-
-    def __bool__(self) -> bool:
-        return bool(self.restarted or self.resumed or self.drainers)
+    ports: tuple[str, ...] = ()
 
 
 def silent_agents(paths: LabPaths, state: LabState, answer_ns: int, spared: Collection[str]) -> set[str]:
@@ -69,10 +71,8 @@ def silent_agents(paths: LabPaths, state: LabState, answer_ns: int, spared: Coll
         return {host for host, silent in zip(asked, pool.map(is_silent, asked), strict=True) if silent}
 
 
-def repair(
-    paths: LabPaths, state: LabState, runtime: Runtime, answer_ns: int, spared: Collection[str] = ()
-) -> Repair:
-    """Gets back what works no more: resumes stopped processes, restarts dead and silent ones.
+def repair(paths: LabPaths, state: LabState, runtime: Runtime, answer_ns: int, faults: UnderFaults) -> Repair:
+    """Gets back what works no more: resumes stopped processes, restarts dead and silent ones, fixes ports.
 
     Needs the lab's lock.
 
@@ -81,12 +81,14 @@ def repair(
         state: of the lab, which is up.
         runtime: of the lab.
         answer_ns: an agent that has not answered by then is restarted.
-        spared: hosts whose agent a fault has stopped or killed: they are left alone.
+        faults: what is left alone.
 
     Raises:
         FabricError: an agent does not start; the end of its log is quoted.
     """
     _end_strays(paths, state)
+    ports = _fix_ports(paths, state, runtime, faults)
+    spared = faults.hosts
     resumed = [process for process in state.processes if process.node not in spared and _resume(process)]
     lost = {process.node for process in state.processes if not is_alive(process.identity)}
     lost |= silent_agents(paths, state, answer_ns, spared)
@@ -97,7 +99,20 @@ def repair(
         restarted=tuple(host for host in hosts if host),
         resumed=tuple(each.node for each in resumed if each.node and each.node not in hosts),
         drainers=drainers + sum(each.node is None for each in resumed),
+        ports=ports,
     )
+
+
+def _fix_ports(paths: LabPaths, state: LabState, runtime: Runtime, faults: UnderFaults) -> tuple[str, ...]:
+    clos = resolve_topology(state.spec)
+    running = runtime.running_nodes()
+    nodes = [
+        node
+        for node in clos.nodes()
+        if node.name in running and is_bound(node_namespace(paths.lab, node.name))
+    ]
+    with LabPorts(paths, clos) as ports:
+        return tuple(ports.fix(nodes, faults.ports))
 
 
 def restart_agents(paths: LabPaths, state: LabState, runtime: Runtime, hosts: Sequence[str]) -> None:

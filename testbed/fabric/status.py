@@ -1,6 +1,5 @@
 """How a lab does: what is recorded of it, and what is found wrong."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from testbed.errors import FabricError
@@ -12,6 +11,7 @@ from testbed.fabric.process import is_alive
 from testbed.fabric.removal import observe_remains
 from testbed.fabric.runtime_choice import known_runtime
 from testbed.fabric.state import Phase, RuntimeName, read_state
+from testbed.fabric.under_faults import NO_FAULTS, UnderFaults
 from testbed.topology.spec import TopologySpec
 
 
@@ -41,8 +41,8 @@ class LabStatus:
         return self.phase is Phase.UP and not self.problems
 
 
-def status(name: str = DEFAULT_LAB, *, spared: Collection[str] = ()) -> LabStatus:
-    """How a lab does; looks at every node and process but for the agents of *spared* hosts.
+def status(name: str = DEFAULT_LAB, faults: UnderFaults = NO_FAULTS) -> LabStatus:
+    """How a lab does; looks at every node, port and process but for what *faults* want so.
 
     Raises:
         UsageError: no such lab.
@@ -67,5 +67,5 @@ def status(name: str = DEFAULT_LAB, *, spared: Collection[str] = ()) -> LabStatu
             problems.append("the command that worked on it is gone: `up` rebuilds it, `down` removes it")
     if state.made_for is not None and not is_alive(state.made_for.identity):
         problems.append(f"the run that it was made for (pid {state.made_for.pid}) is gone: `down` removes it")
-    problems += find_problems(paths, state, runtime, spared)
+    problems += find_problems(paths, state, runtime, faults)
     return LabStatus(name, state.runtime, state.phase, state.spec, tuple(problems))

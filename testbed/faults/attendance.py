@@ -5,11 +5,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from agents.clock import monotonic_ns
-from testbed.errors import TestbedError
+from testbed.errors import FabricError, TestbedError
 from testbed.fabric.paths import lab_paths
 from testbed.fabric.process import is_alive, is_stopped, kill_processes
+from testbed.fabric.status import LabStatus, status
+from testbed.fabric.under_faults import UnderFaults
 from testbed.faults.controller import FaultController
-from testbed.faults.effects import absent_hosts
+from testbed.faults.effects import CarrierDown, absent_hosts
 from testbed.faults.lab_target import LabTarget
 from testbed.faults.ledger import Entry, Ledger, Phase
 from testbed.faults.reaper import ensure_reaper, reaper_process
@@ -19,11 +21,43 @@ OVERDUE_NS: Final = 250_000_000
 """A fault that is not reverted so long after its end has been forgotten."""
 
 
-def hosts_under_faults(lab: str) -> frozenset[str]:
-    """Hosts whose agent a fault has stopped or killed."""
+def under_faults(lab: str) -> UnderFaults:
+    """What the faults of a lab want of it; a port that flaps, or that a fault is just leaving, counts."""
     entries = Ledger(lab_paths(lab).faults).entries().values()
     acting = (effect for entry in entries if entry.phase is Phase.ON for effect in entry.fault.effects)
-    return absent_hosts(acting)
+    lowered = (each for entry in entries for each in entry.fault.effects if isinstance(each, CarrierDown))
+    return UnderFaults(absent_hosts(acting), frozenset(effect.port_id for effect in lowered))
+
+
+def status_under_faults(lab: str) -> LabStatus:
+    """How a lab does, but for what its faults want so.
+
+    Raises:
+        UsageError: no such lab.
+        FaultError: the ledger cannot be read.
+    """
+    faults = under_faults(lab)
+    found = status(lab, faults)
+    if not found.is_healthy and (now := under_faults(lab)) != faults:
+        found = status(lab, faults | now)  # what was seen may be a fault that has begun since
+    return found
+
+
+def require_working(lab: str) -> None:
+    """Returns when packets can pass all of a lab, but for what its faults want so.
+
+    Raises:
+        UsageError: no such lab.
+        FabricError: something is wrong with it.
+        FaultError: the ledger cannot be read.
+    """
+    found = status_under_faults(lab)
+    if not found.is_healthy:
+        problems = "\n".join(f"- {problem}" for problem in found.problems)
+        raise FabricError(
+            f"lab {lab!r} does not work:\n{problems}",
+            hint=f"put it right: mrc-testbed up -n {lab}; what is to fail: mrc-testbed fault add",
+        )
 
 
 def attend(lab: str) -> list[str]:

@@ -11,6 +11,7 @@ from testbed.fabric.known_labs import is_in_use, orphans
 from testbed.fabric.live import Lab
 from testbed.fabric.process import own_identity
 from testbed.fabric.status import status as lab_status
+from testbed.faults.attendance import require_working
 from testbed.topology.spec import TopologySpec
 
 logger = logging.getLogger(__name__)
@@ -55,6 +56,8 @@ def lab_for_run(
             made_for=None if keep else own_identity(),
             progress=lambda step: progress(step.what),
         )
+    else:
+        require_working(name)
     try:
         with lab.attach(name) as attached:
             yield attached

@@ -8,7 +8,7 @@ from own_lab import assert_nothing_left, own_state_dir
 
 from testbed.errors import UsageError
 from testbed.fabric import lab
-from testbed.fabric.link import observe_ports
+from testbed.fabric.port_state import observe_ports
 from testbed.mininet_net import ClosTopo, MrcNet
 from testbed.topology.spec import TopologySpec
 

@@ -246,7 +246,7 @@ def test_a_host_that_a_fault_has_paused_is_healthy_and_left_to_the_fault(
     faults_now = faults()
     add(faults_now, "host-pause", "h1", until="cleared")
     assert "healthy" in command("status")
-    assert command("restart") == "every process of the lab works\n"
+    assert command("restart") == "every process and port of the lab works\n"
     assert is_stopped(agent_of(live, "h1"))
     faults_now.clear("f1")
 

@@ -1,0 +1,23 @@
+"""What faults want of a lab, so that it is neither a problem of the lab nor fixed."""
+
+from dataclasses import dataclass
+from typing import Final, Self
+
+
+@dataclass(frozen=True, slots=True)
+class UnderFaults:
+    """Parts of a lab that faults keep from working.
+
+    Attributes:
+        hosts: names of those whose agent is stopped or dead.
+        ports: ids of those that are down, or down at times.
+    """
+
+    hosts: frozenset[str] = frozenset()
+    ports: frozenset[int] = frozenset()
+
+    def __or__(self, other: Self) -> "UnderFaults":
+        return UnderFaults(self.hosts | other.hosts, self.ports | other.ports)
+
+
+NO_FAULTS: Final = UnderFaults()
