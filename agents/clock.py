@@ -24,6 +24,11 @@ def monotonic_ns() -> int:
     return _SOURCE.now_ns()
 
 
+def machine_ns() -> int:
+    """CLOCK_MONOTONIC of the machine, also during a simulation: for what people and other programs do."""
+    return time.monotonic_ns()
+
+
 def epoch_ns() -> int:
     """The machine's date, in ns since the Unix epoch."""
     return time.time_ns()

@@ -7,7 +7,7 @@
     ├── FabricError         1    a node, link, BPF program or switch
     ├── AgentError          1    a NIC agent refused, died or did not answer
     ├── FaultError          1    a fault could not be applied or reverted
-    └── Interrupted       130    SIGINT or SIGTERM; faults are reverted, results kept as partial
+    └── Interrupted       130    a signal; faults are reverted, results kept as partial
 
 Those that agents raise too are in agents.errors. A verdict is a value, not an exception: statuses 4, 5 and 7
 belong to testbed.scenario.measure.verdict. Only testbed.cli turns `exit_code` into a process status.

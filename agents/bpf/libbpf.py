@@ -95,6 +95,7 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "bpf_obj_get": (c_int, (c_char_p,)),
     "bpf_xdp_attach": (c_int, (c_int, c_int, c_uint32, c_void_p)),
     "bpf_xdp_detach": (c_int, (c_int, c_uint32, c_void_p)),
+    "bpf_prog_load": (c_int, (c_int, c_char_p, c_char_p, c_void_p, c_size_t, c_void_p)),
     "bpf_prog_test_run_opts": (c_int, (c_int, POINTER(_TestRunOptions))),
     "bpf_map_lookup_elem": (c_int, (c_int, c_void_p, c_void_p)),
     "bpf_map_lookup_elem_flags": (c_int, (c_int, c_void_p, c_void_p, c_uint64)),

@@ -19,9 +19,9 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from testbed.bundle.archive import read_archive, write_archive
-from testbed.campaign.folder import LATEST
 from testbed.campaign.tables import finished_runs
 from testbed.document.envelope import NAME_PATTERN
+from testbed.document.latest import latest_of
 from testbed.document.one_step import in_one_step
 from testbed.document.text_file import read_text
 from testbed.errors import TestbedError, UsageError
@@ -79,7 +79,9 @@ def find_results(what: str, runs: Path, campaigns: Path) -> Path:
     if (Path(what) / "plan.json").is_file():
         return Path(what)
     found = [
-        each for each in (runs / what / LATEST, campaigns / what / LATEST) if (each / "plan.json").is_file()
+        each
+        for each in (latest_of(runs / what), latest_of(campaigns / what))
+        if (each / "plan.json").is_file()
     ]
     if not found:
         raise UsageError(

@@ -182,6 +182,8 @@ def _carry_out_in_parallel(folder: CampaignFolder, jobs: int, queue: RunQueue, p
 def ignore_signals() -> None:
     """For a process that carries out runs: between two of them only its parent ends it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored, it would be ignored during runs too
+        signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 def carry_out_virtually(run: PlannedRun, campaign: Path) -> RunEntry:

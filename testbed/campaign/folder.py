@@ -24,7 +24,8 @@ from typing import Any, Final, Self, TextIO
 from testbed.campaign.expectation import CampaignExpectation
 from testbed.campaign.plan import CampaignPlan, PlannedRun, Repeat
 from testbed.document import Metadata
-from testbed.document.one_step import write_in_one_step
+from testbed.document.latest import latest_of, point_latest
+from testbed.document.one_step import room_hint, write_in_one_step
 from testbed.errors import TestbedError, UsageError
 from testbed.fabric.paths import LAB_NAME_LENGTH_MAX
 from testbed.metrics.histogram import Histogram
@@ -34,7 +35,6 @@ from testbed.scenario.report.kept_times import load_histograms
 from testbed.scenario.spec.plan import dump_plan, load_plan
 
 SCHEMA_VERSION: Final = 2
-LATEST: Final = "latest"
 _ID_BYTES: Final = 3
 _RUN_FOLDER: Final = re.compile(r"runs/[a-z0-9-]+/\w[\w-]*")
 """From the campaign's own; it leads nowhere else, whoever wrote the journal."""
@@ -104,14 +104,12 @@ class CampaignFolder:
                 (path / _source_name(run.index)).write_text(run.source, encoding="utf-8")
             (path / "plan.json").write_text(_dump(plan), encoding="utf-8")
             (path / "journal.jsonl").touch()
-            link = path.parent / f".{LATEST}.{path.name}"
-            link.symlink_to(path.name)
-            link.replace(path.parent / LATEST)
         except OSError as error:
             raise TestbedError(
                 f"the campaign cannot be written to {path}: {error.strerror or error}",
-                hint="free some space or choose another folder with --campaigns",
+                hint=f"{room_hint(error)}choose another folder with --campaigns",
             ) from error
+        point_latest(path)
         return cls(path, plan)
 
     @classmethod
@@ -262,7 +260,7 @@ class CampaignFolder:
 def find_campaign(campaigns: Path, name: str) -> Path:
     """The folder that *name* means: a path, or the latest execution of the campaign of that name."""
     given = Path(name)
-    return given if (given / "plan.json").is_file() else campaigns / name / LATEST
+    return given if (given / "plan.json").is_file() else latest_of(campaigns / name)
 
 
 def all_campaigns(campaigns: Path) -> list[Path]:

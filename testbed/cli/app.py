@@ -6,9 +6,10 @@ from typing import Final, NoReturn
 import typer
 
 from testbed.cli.commands import LazyGroup, add_listed
-from testbed.cli.exit_codes import run_to_exit_code
+from testbed.cli.exit_codes import ExitCode, run_to_exit_code
 from testbed.cli.interruption import signals_interrupt
 from testbed.cli.options import global_callback
+from testbed.signals import exit_status
 
 PROGRAM: Final = "mrc-testbed"
 
@@ -31,7 +32,7 @@ everything else to stderr.
 
   0 done   1 error   2 usage or invalid file   3 machine not ready
   4 expectation failed   5 aborted   6 clean-up incomplete
-  7 result UNTRUSTED   130 interrupted
+  7 result UNTRUSTED   129 terminal closed (SIGHUP)   130 interrupted
 
 Every flag is also an environment variable: --name is MRC_TESTBED_NAME.
 Global flags may stand before the command or after it.
@@ -58,9 +59,10 @@ def run(arguments: list[str]) -> int:
     """The exit status of one command line."""
     with signals_interrupt():
         app = build_app()
-        return run_to_exit_code(
+        status = run_to_exit_code(
             lambda: app(args=arguments, prog_name=PROGRAM, standalone_mode=False), arguments
         )
+        return exit_status() if status == ExitCode.INTERRUPTED else status
 
 
 def main() -> NoReturn:

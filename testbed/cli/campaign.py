@@ -38,8 +38,8 @@ from testbed.cli.options import Settings, command
 from testbed.cli.overload import OverloadGate, OverloadOption
 from testbed.cli.render import plain_table, show
 from testbed.cli.where import BudgetOption, JobsOption, RetryOption, RuntimeOption, VirtualOption, Where
+from testbed.document.latest import latest_of
 from testbed.errors import UsageError
-from testbed.scenario.report.result_folder import LATEST
 from testbed.scenario.run.stage import remove_orphans
 
 SCHEMA_VERSION: Final = 1
@@ -254,7 +254,7 @@ def figure_document(figure: ComparedFigure) -> dict[str, Any]:
 
 def _manifest(runs: Path, what: str) -> Mapping[str, Any]:
     with opened(Path(what), "run") as given:
-        folder = given if (given / "manifest.json").is_file() else runs / what / LATEST
+        folder = given if (given / "manifest.json").is_file() else latest_of(runs / what)
         try:
             found: Mapping[str, Any] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         except OSError as error:

@@ -10,6 +10,7 @@ Status of every command:
     5    a safety condition aborted the run
     6    clean-up is incomplete: something of ours is left on the machine
     7    the result is UNTRUSTED: the testbed itself was too slow
+    129  as 130, by SIGHUP: the terminal was closed
     130  interrupted by SIGINT or SIGTERM; faults are reverted
 """
 
@@ -45,6 +46,7 @@ class ExitCode(IntEnum):
     ABORTED = 5
     CLEANUP_INCOMPLETE = 6
     UNTRUSTED = 7
+    HUNG_UP = 129
     INTERRUPTED = 130
 
 

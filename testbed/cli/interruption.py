@@ -1,14 +1,14 @@
-"""Ctrl-C, SIGTERM and --timeout: the first cancels and cleans up, a second ends the process at once."""
+"""Signals and --timeout: the first cancels and cleans up, a second ends the process at once."""
 
 import os
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
-from testbed.errors import Interrupted, TestbedError
+from testbed.errors import TestbedError
+from testbed.signals import EndingSignals, exit_status, forget_signals, handled_by, say
 from testbed.units import format_duration_ns
 
 
@@ -18,52 +18,29 @@ class CommandTimeoutError(TestbedError):
 
 @contextmanager
 def signals_interrupt() -> Iterator[None]:
-    """Turns the first SIGINT or SIGTERM into KeyboardInterrupt, and the second into an immediate end."""
-    is_second = False
+    """Turns the first signal into KeyboardInterrupt, and a later one into an immediate end."""
 
-    def handle(number: int, _frame: FrameType | None) -> None:
-        nonlocal is_second
-        if is_second:
-            force_end()
-        is_second = True
+    def interrupt(number: int) -> None:
         name = signal.Signals(number).name
-        os.write(sys.stderr.fileno(), f"\n{name}: stopping and cleaning up; once more to force\n".encode())
+        say(f"\n{name}: stopping and cleaning up; once more to force\n")
         raise KeyboardInterrupt
 
-    with _handled_by(handle):
+    forget_signals()
+    with handled_by(EndingSignals(interrupt, force_end).handle):
         yield
 
 
 @contextmanager
 def signals_stop(stop: Callable[[], None]) -> Iterator[None]:
-    """Calls *stop* at the first SIGINT or SIGTERM, for work that then ends in good order; a second forces."""
-    is_second = False
-
-    def handle(_number: int, _frame: FrameType | None) -> None:
-        nonlocal is_second
-        if is_second:
-            force_end()
-        is_second = True
-        stop()
-
-    with _handled_by(handle):
+    """Calls *stop* at the first signal, for work that then ends in good order; a later one forces."""
+    with handled_by(EndingSignals(lambda _: stop(), force_end).handle):
         yield
 
 
-def force_end() -> NoReturn:
+def force_end(_number: int = 0) -> NoReturn:
     """Ends the process at once, and says what removes the remains."""
-    os.write(sys.stderr.fileno(), b"\nforced: `mrc-testbed down` removes what is left\n")
-    os._exit(Interrupted.exit_code)
-
-
-@contextmanager
-def _handled_by(handle: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    say("\nforced: `mrc-testbed down` removes what is left\n")
+    os._exit(exit_status())
 
 
 @contextmanager

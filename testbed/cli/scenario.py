@@ -24,13 +24,13 @@ from testbed.cli.options import OutputFormat, Settings, command
 from testbed.cli.overload import OverloadGate, OverloadOption
 from testbed.cli.render import plain_table, result_lines, say, show, write_out
 from testbed.cli.where import JobsOption, RetryOption, RuntimeOption, VirtualOption, Where
+from testbed.document.latest import latest_of
 from testbed.errors import UsageError
 from testbed.faults.spec import KINDS
 from testbed.hostprep.playbook import find_in_clone
 from testbed.metrics.exporter import exporter_running
 from testbed.scenario.execution import FinishedRun, execute
 from testbed.scenario.measure.verdict import Status
-from testbed.scenario.report.result_folder import LATEST
 from testbed.scenario.report.result_text import (
     RECOVERY_COLUMNS,
     format_link_finding,
@@ -148,7 +148,7 @@ def report(
       mrc-testbed report t0-t1-flap.tar.zst
     """
     with opened(Path(what)) as given:
-        folder = given if (given / "summary.md").is_file() else runs / what / LATEST
+        folder = given if (given / "summary.md").is_file() else latest_of(runs / what)
         place = Path(what) if Path(what).is_file() else folder
         if (folder / "journal.jsonl").is_file():
             show_summary(settings, place, summarize_campaign(CampaignFolder.open(folder)))

@@ -1,6 +1,7 @@
 """Files that change in one step: a reader sees the old content or the new, and a failure leaves the old."""
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,3 +42,8 @@ def write_in_one_step(path: Path, text: str, draft: Path | None = None, *, mode:
     """
     with in_one_step(path, draft, mode=mode) as stream:
         stream.write(text.encode())
+
+
+def room_hint(error: OSError) -> str:
+    """The first words of a hint for what cannot be written; none where room would not help."""
+    return "free some space or " if error.errno in {errno.ENOSPC, errno.EDQUOT} else ""

@@ -64,10 +64,7 @@ def start_agents(
     with FolderWatch(paths.node_folder(host) for host in hosts) as watch:
         agents = runtime.start_agents(configs)
         _await_answers(paths, agents, watch, deadline_ns, report)
-    return [
-        ProcessRecord(node=host, pid=agent.pid, start_ticks=agent.start_ticks)
-        for host, agent in agents.items()
-    ]
+    return [ProcessRecord.of(host, agent) for host, agent in agents.items()]
 
 
 def _await_answers(

@@ -16,7 +16,7 @@ _SOURCE: Final = "mrc-testbed-up"
 goes.
 """
 
-_MOUNTS: Final = Path("/proc/self/mounts")
+_MOUNTS: Final = Path("/proc/self/mountinfo")
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -68,11 +68,16 @@ def _lock_file(paths: LabPaths) -> Path:
 
 
 def _mount_source(mount_point: Path) -> str | None:
-    """What is mounted at *mount_point*; None if no BPF file system is."""
-    wanted = os.path.realpath(mount_point).replace(" ", "\\040")
+    """What is mounted at *mount_point*; None if no BPF file system is, or none that is to be seen."""
+    try:
+        device = mount_point.stat().st_dev
+    except FileNotFoundError:
+        return None
+    wanted = f"{os.major(device)}:{os.minor(device)}"
     for line in _MOUNTS.read_text().splitlines():
-        source, point, kind, *_ = line.split(" ")
-        if point == wanted and kind == "bpf":
+        where, _, what = line.partition(" - ")
+        kind, source, *_ = what.split(" ")
+        if kind == "bpf" and where.split(" ")[2] == wanted:
             return source
     return None
 

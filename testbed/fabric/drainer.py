@@ -18,4 +18,4 @@ def start_drainer(paths: LabPaths, index: int) -> ProcessRecord:
     """
     command = [str(DRAINER), "--pins", str(paths.fabric_pins), "--index", str(index)]
     process = start_detached(paths.lab, command, paths.drainer_log)
-    return ProcessRecord(node=None, pid=process.pid, start_ticks=process.start_ticks)
+    return ProcessRecord.of(None, process)

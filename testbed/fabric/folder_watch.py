@@ -18,6 +18,8 @@ _IN_DELETE: Final = 0x200
 _IN_DELETE_SELF: Final = 0x400
 _EVENTS: Final = _IN_ATTRIB | _IN_MOVED_TO | _IN_CREATE | _IN_DELETE | _IN_DELETE_SELF
 _READ_BYTES: Final = 64 * 1024
+FOREIGN_END_NS: Final = 100_000_000
+"""No event says that a process of another PID namespace has ended: whoever waits for it looks so often."""
 
 
 class FolderWatch:
@@ -50,11 +52,16 @@ class FolderWatch:
 
     def wait(self, processes: Iterable[ProcessIdentity], deadline_ns: int) -> None:
         """Returns when a folder changed, one of *processes* ended, or *deadline_ns* of CLOCK_MONOTONIC
-        came.
+        came; of one in another PID namespace within FOREIGN_END_NS.
         """
         ends: list[int] = []
         try:
             for process in processes:
+                if not process.is_local:
+                    if not is_alive(process):
+                        return
+                    deadline_ns = min(deadline_ns, monotonic_ns() + FOREIGN_END_NS)
+                    continue
                 try:
                     ends.append(os.pidfd_open(process.pid))
                 except ProcessLookupError:

@@ -135,7 +135,9 @@ def attach(name: str = DEFAULT_LAB) -> Lab:
     Raises:
         UsageError: no such lab; the names of those that exist are given.
         FabricError: it is not up, or its state is damaged.
+        PreflightError: BPF programs read another clock than this process.
     """
+    preflight.require([preflight.clock_check()])
     paths = lab_paths(name)
     return Lab(paths, _state_when_up(paths))
 
@@ -237,7 +239,7 @@ def _made_for(paths: LabPaths, state: LabState, made_for: ProcessIdentity | None
 def _record(process: ProcessIdentity | None) -> ProcessRecord | None:
     if process is None:
         return None
-    return ProcessRecord(node=None, pid=process.pid, start_ticks=process.start_ticks)
+    return ProcessRecord.of(None, process)
 
 
 def _discard_empty_folder(paths: LabPaths) -> None:

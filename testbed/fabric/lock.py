@@ -38,7 +38,7 @@ def exclusive(
         FabricError: another process holds it, and *wait* is false; its pid and work are named.
     """
     subject = subject or f"lab {lock_file.parent.name!r}"
-    descriptor = _lock(lock_file, subject, wait=wait)
+    descriptor = locked_descriptor(lock_file, subject, wait=wait)
     try:
         os.ftruncate(descriptor, 0)
         with contextlib.suppress(OSError):  # `down` must work on a full disk: it is what makes room
@@ -63,7 +63,12 @@ def is_held(lock_file: Path) -> bool:
     return False
 
 
-def _lock(lock_file: Path, subject: str, *, wait: bool) -> int:
+def locked_descriptor(lock_file: Path, subject: str = "", *, wait: bool = True) -> int:
+    """Descriptor of a lock file, held until it is closed; file and folder are made if need be.
+
+    Raises:
+        FabricError: another process holds it, and *wait* is false.
+    """
     while True:
         lock_file.parent.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
         _require_own_folder(lock_file.parent)
@@ -76,7 +81,7 @@ def _lock(lock_file: Path, subject: str, *, wait: bool) -> int:
         except FabricError:
             os.close(descriptor)
             raise
-        if _is_still_at(descriptor, lock_file):
+        if is_still_at(descriptor, lock_file):
             return descriptor
         os.close(descriptor)  # its former holder was `down`, which deleted the file: lock the new one
 
@@ -122,7 +127,8 @@ def _require_own_folder(folder: Path) -> None:
         )
 
 
-def _is_still_at(descriptor: int, path: Path) -> bool:
+def is_still_at(descriptor: int, path: Path) -> bool:
+    """Whether an open file is the one that *path* names now."""
     try:
         found = path.stat()
     except FileNotFoundError:

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from agents.abi import QueueLimit
+from agents.bpf.kernel_clock import kernel_ns
 from agents.bpf.libbpf import library
-from testbed.errors import PreflightError, TestbedError
+from agents.clock import monotonic_ns
+from testbed.errors import FabricError, PreflightError, TestbedError
 from testbed.fabric.data_plane import OBJECTS_DIR
 from testbed.fabric.data_plane_trial import PROGRAM_OBJECTS, check_data_plane
 from testbed.fabric.drainer import DRAINER
@@ -29,6 +31,10 @@ from testbed.units import format_size_bytes
 KERNEL_MIN: Final = (6, 1)
 
 _CAPABILITIES: Final = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21}
+_ALL_USERS: Final = ["0", "0", "4294967295"]
+"""Of /proc/self/uid_map outside of all user namespaces but the first."""
+
+_CLOCK_OFF_NS: Final = 1_000_000
 _SPARE_DESCRIPTORS: Final = 256
 _AGENT_BYTES: Final = 60 << 20
 _QP_BYTES: Final = 100 << 10
@@ -60,7 +66,7 @@ class Check:
 
 def machine_checks() -> tuple[Check, ...]:
     """What every lab needs, the quick checks only."""
-    return (
+    checks = (
         _capabilities(),
         _kernel(),
         _ipv6(),
@@ -69,6 +75,20 @@ def machine_checks() -> tuple[Check, ...]:
         _built([OBJECTS_DIR / name for name in PROGRAM_OBJECTS], "BPF objects"),
         _inotify(),
     )
+    return (*checks, clock_check()) if all(check.is_met for check in checks) else checks
+
+
+def clock_check() -> Check:
+    """Whether BPF programs, whose times are compared with ours, read the clock that we read."""
+    what = "BPF's clock is CLOCK_MONOTONIC"
+    before_ns = monotonic_ns()
+    try:
+        kernel = kernel_ns()
+    except FabricError as error:
+        return Check(what, False, error.message, error.hint or "run it as root: sudo mrc-testbed ...")
+    off_ns = max(before_ns - kernel, kernel - monotonic_ns(), 0)
+    found = "the same" if off_ns <= _CLOCK_OFF_NS else f"{off_ns / 1e6:,.0f} ms off: this is a time namespace"
+    return Check(what, off_ns <= _CLOCK_OFF_NS, found, "run it outside of the time namespace")
 
 
 def lab_checks(clos: Clos, *, has_containers: bool) -> tuple[Check, ...]:
@@ -112,6 +132,9 @@ def require(checks: Iterable[Check]) -> None:
 
 def _capabilities() -> Check:
     status = (_PROC / "self/status").read_text()
+    if (_PROC / "self/uid_map").read_text().split() != _ALL_USERS:
+        found = "capabilities hold only inside this user namespace"
+        return Check("root privileges", False, found, "run it as root of the machine itself")
     effective = int(re.findall(r"^CapEff:\s*([0-9a-f]+)$", status, re.MULTILINE)[0], 16)
     missing = [name for name, bit in _CAPABILITIES.items() if not effective >> bit & 1]
     found = f"lacking {', '.join(missing)}" if missing else "all there"

@@ -1,6 +1,8 @@
 """Processes of a lab: how they are marked, recognised and ended.
 
-A process is known by its pid *and* its start time, so a recycled pid is never mistaken for ours. Every
+A process is known by its pid *and* its start time, so a recycled pid is never mistaken for ours. Both say
+nothing in another PID or time namespace: there a process that owns something is known by a lock that it holds
+(owner.py), and nothing is said of any other. Every
 process that a lab starts on the machine carries a mark in its environment, which its children inherit: `down`
 finds them all even when nothing was recorded. No process is ever looked for by its name.
 """
@@ -10,11 +12,13 @@ import os
 import select
 import signal
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from agents.clock import monotonic_ns
 from testbed.errors import CleanupError, FabricError
+from testbed.fabric.lock import is_held
 from testbed.fabric.root import STATE_DIR_VARIABLE, state_root
 
 _PROC = Path("/proc")
@@ -29,10 +33,45 @@ _KILLED_NS = 30_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """A process for as long as the machine runs: pid and start time in clock ticks since boot."""
+    """A process for as long as the machine runs.
+
+    Attributes:
+        pid: as its PID namespace numbers it.
+        start_ticks: its start time in clock ticks since boot, as its time namespace has it.
+        namespaces: those two, as `_own_namespaces` writes them; empty: those of the reader.
+        lock: name of the file in `lock_folder` that it holds; empty: none.
+    """
 
     pid: int
     start_ticks: int
+    namespaces: str = field(default="", compare=False)
+    lock: str = ""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether its pid and start time mean here what they meant there."""
+        return not self.namespaces or self.namespaces == _own_namespaces()
+
+    def to_text(self) -> str:
+        """One word, fit for a file name and a command line."""
+        return f"{self.pid}-{self.start_ticks}-{self.namespaces}-{self.lock}"
+
+    @classmethod
+    def from_text(cls, text: str) -> "ProcessIdentity":
+        """The process that a word of `to_text` names."""
+        pid, start_ticks, namespaces, lock = text.split("-")
+        return cls(int(pid), int(start_ticks), namespaces, lock)
+
+
+@cache
+def _own_namespaces() -> str:
+    files = (_PROC / "self/ns" / kind for kind in ("pid", "time"))
+    return ".".join(str(file.stat().st_ino) for file in files if file.exists())
+
+
+def lock_folder() -> Path:
+    """Folder of the locks of processes that own something."""
+    return state_root() / ".owners"
 
 
 def marked_environment(lab: str, base: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -81,7 +120,7 @@ def observe_process(pid: int) -> ProcessIdentity | None:
     fields = _stat_fields(pid)
     if fields is None or fields[_STAT_STATE] in {"Z", "X"}:
         return None
-    return ProcessIdentity(pid, int(fields[_STAT_START]))
+    return ProcessIdentity(pid, int(fields[_STAT_START]), _own_namespaces())
 
 
 def command_line(pid: int) -> list[str]:
@@ -114,8 +153,24 @@ def own_identity() -> ProcessIdentity:
 
 
 def is_alive(process: ProcessIdentity) -> bool:
-    """Whether that very process still runs."""
-    return observe_process(process.pid) == process
+    """Whether that very process still runs.
+
+    Raises:
+        FabricError: that cannot be known in this PID and time namespace.
+    """
+    if not process.is_local and process.lock:
+        return is_held(lock_folder() / process.lock)
+    _require_local(process)
+    found = observe_process(process.pid)
+    return found is not None and found.start_ticks == process.start_ticks
+
+
+def _require_local(process: ProcessIdentity) -> None:
+    if not process.is_local:
+        raise FabricError(
+            f"process {process.pid} is of another PID or time namespace: nothing can be said of it here",
+            hint="run the command where it was started, or remove the lab: mrc-testbed down",
+        )
 
 
 def find_marked(lab: str) -> tuple[ProcessIdentity, ...]:
@@ -201,11 +256,11 @@ def freeze(process: ProcessIdentity) -> None:
 
 
 def is_stopped(process: ProcessIdentity) -> bool:
-    """Whether that very process runs and has been stopped by a signal."""
+    """Whether that very process is seen to run, and to have been stopped by a signal."""
     fields = _stat_fields(process.pid)
-    return (
-        fields is not None and int(fields[_STAT_START]) == process.start_ticks and fields[_STAT_STATE] == "T"
-    )
+    if fields is None or not process.is_local:
+        return False
+    return int(fields[_STAT_START]) == process.start_ticks and fields[_STAT_STATE] == "T"
 
 
 def _end(processes: Iterable[ProcessIdentity], steps: Iterable[tuple[signal.Signals, int]]) -> None:
@@ -235,6 +290,7 @@ def _end(processes: Iterable[ProcessIdentity], steps: Iterable[tuple[signal.Sign
 
 
 def _open_process(process: ProcessIdentity) -> int | None:
+    _require_local(process)
     try:
         descriptor = os.pidfd_open(process.pid)
     except ProcessLookupError:

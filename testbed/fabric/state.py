@@ -1,5 +1,6 @@
 """What is known of a lab between two commands: its state file, replaced in one step."""
 
+from dataclasses import asdict
 from enum import StrEnum
 from typing import Literal
 
@@ -34,11 +35,18 @@ class ProcessRecord(BaseModel):
     node: str | None
     pid: int
     start_ticks: int
+    namespaces: str = ""
+    lock: str = ""
+
+    @classmethod
+    def of(cls, node: str | None, process: ProcessIdentity) -> "ProcessRecord":
+        """The record of *process*."""
+        return cls(node=node, **asdict(process))
 
     @property
     def identity(self) -> ProcessIdentity:
         """The process as testbed.fabric.process knows it."""
-        return ProcessIdentity(self.pid, self.start_ticks)
+        return ProcessIdentity(self.pid, self.start_ticks, self.namespaces, self.lock)
 
 
 class ContainerRecord(BaseModel):

@@ -13,7 +13,7 @@ from typing import Any, Final
 from agents.abi import FaultLimit
 from agents.clock import monotonic_ns
 from testbed.errors import CleanupError, FaultError, TestbedError
-from testbed.fabric.process import ProcessIdentity, own_identity
+from testbed.fabric.process import ProcessIdentity
 from testbed.faults.effects import (
     Effect,
     Rule,
@@ -52,7 +52,7 @@ class FaultController:
         self._ledger = ledger
         self._target = target
         self._clock_ns = clock_ns
-        self._process = own_identity()
+        self._process = ledger.worker()
 
     def apply(
         self,

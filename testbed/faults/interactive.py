@@ -8,8 +8,9 @@ from typing import Final
 from agents.clock import monotonic_ns
 from testbed.document import Tree, validate_values
 from testbed.errors import UsageError, did_you_mean
+from testbed.fabric.owner import owner_identity
 from testbed.fabric.paths import lab_paths
-from testbed.fabric.process import ProcessIdentity, own_identity
+from testbed.fabric.process import ProcessIdentity
 from testbed.faults.controller import FaultController
 from testbed.faults.event import FaultEvent
 from testbed.faults.fault import ScheduledFault
@@ -176,7 +177,7 @@ class LabFaults:
 
     @contextmanager
     def _leased(self) -> Iterator[ProcessIdentity]:
-        this_process = own_identity()
+        this_process = owner_identity()
         self._ledger.take_lease(this_process)
         try:
             yield this_process

@@ -8,7 +8,7 @@ from typing import Final
 
 from agents.nic.client import AgentClient
 from testbed.errors import FabricError, FaultError, TestbedError
-from testbed.fabric import lab
+from testbed.fabric import lab, preflight
 from testbed.fabric.known_labs import no_such_lab
 from testbed.fabric.link import raise_ports, set_port_up
 from testbed.fabric.namespace import entered
@@ -37,9 +37,11 @@ class LabTarget(MapTarget):
     Raises:
         UsageError: there is no such lab.
         FaultError: this process may not change it.
+        PreflightError: BPF programs read another clock than this process.
     """
 
     def __init__(self, name: str) -> None:
+        preflight.require([preflight.clock_check()])
         self._paths = lab_paths(name)
         self._name = name
         try:

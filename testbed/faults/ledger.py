@@ -3,7 +3,7 @@
     <lab state>/faults/lock            held while the ledger and the lab's maps change together; never while
                                        a host is asked for anything
     <lab state>/faults/active/ID.json  one file per fault, replaced in one step
-    <lab state>/faults/leases/PID-START  of a runner: its faults end with that process
+    <lab state>/faults/leases/PROCESS    of a runner: its faults end with that process
     <lab state>/faults/events.jsonl    what was done when
     <lab state>/faults/reaper.lock     held by the reaper process while there is one
     <lab state>/faults/standby.lock    held by the process that takes over should the reaper die
@@ -26,6 +26,7 @@ from agents.clock import monotonic_ns
 from testbed.errors import FaultError
 from testbed.fabric.folder_watch import FolderWatch
 from testbed.fabric.lock import exclusive
+from testbed.fabric.owner import owner_identity
 from testbed.fabric.process import ProcessIdentity, is_alive
 from testbed.fabric.state_file import PRIVATE_FILE, PRIVATE_FOLDER, append_private, write_private
 from testbed.faults.fault import ScheduledFault
@@ -117,6 +118,10 @@ class Ledger:
         except FileNotFoundError as error:
             raise FaultError(f"lab {self.folder.parent.name!r} is gone") from error
 
+    def worker(self) -> ProcessIdentity:
+        """The calling process, as others may ask whether it still works on an entry."""
+        return owner_identity()
+
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Keeps every other process from changing faults of the lab."""
@@ -166,16 +171,15 @@ class Ledger:
     def take_lease(self, process: ProcessIdentity) -> None:
         """Has the reaper watch a process that will inject faults from now on."""
         with self.locked():
-            (self.leases_folder / _lease_name(process)).touch(PRIVATE_FILE)
+            (self.leases_folder / process.to_text()).touch(PRIVATE_FILE)
 
     def end_lease(self, process: ProcessIdentity) -> None:
         """Forgets a lease."""
-        (self.leases_folder / _lease_name(process)).unlink(missing_ok=True)
+        (self.leases_folder / process.to_text()).unlink(missing_ok=True)
 
     def leases(self) -> list[ProcessIdentity]:
         """Processes that took a lease, alive or not."""
-        names = [path.name.partition("-") for path in self.leases_folder.glob("*-*")]
-        return [ProcessIdentity(int(pid), int(ticks)) for pid, _, ticks in names]
+        return [ProcessIdentity.from_text(path.name) for path in self.leases_folder.iterdir()]
 
     def record(self, event: dict[str, Any]) -> None:
         """Appends one event to events.jsonl."""
@@ -197,10 +201,6 @@ class Ledger:
     def entry_path(self, fault_id: str) -> Path:
         """The file of an entry, whether there is one or not."""
         return self.active_folder / f"{fault_id}.json"
-
-
-def _lease_name(process: ProcessIdentity) -> str:
-    return f"{process.pid}-{process.start_ticks}"
 
 
 def _encode(entry: Entry) -> dict[str, Any]:

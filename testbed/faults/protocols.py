@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from testbed.fabric.process import ProcessIdentity
 from testbed.faults.effects import FaultedLab, HostRequests
 from testbed.faults.event import PortAccount
 from testbed.faults.fault import ScheduledFault
@@ -33,6 +34,9 @@ class FaultTarget(FaultedLab, Protocol):
 
 class FaultLedger(Protocol):
     """What a controller needs of a Ledger."""
+
+    def worker(self) -> ProcessIdentity:
+        """The calling process, as others may ask whether it still works on an entry."""
 
     def locked(self) -> AbstractContextManager[None]:
         """Keeps everybody else from changing faults of the lab."""

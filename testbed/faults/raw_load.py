@@ -56,7 +56,7 @@ def prepare_load(lab: str, fault: ScheduledFault, owner: ProcessIdentity) -> Non
         FaultError: it is not ready within START_TIMEOUT_NS; names its log.
     """
     stop_load(lab, fault.fault_id, at_once=True)
-    arguments = (str(owner.pid), str(owner.start_ticks))
+    arguments = (owner.to_text(),)
     _start(lab, fault, arguments, lab_paths(lab).faults / _FOLDER / f"{fault.fault_id}.ready")
 
 
@@ -219,7 +219,7 @@ def main(arguments: list[str]) -> None:
     """Makes the traffic that *arguments* name."""
     lab, fault_id, *owner = arguments
     os.chdir("/")
-    _run(lab, fault_id, ProcessIdentity(*map(int, owner)) if owner else None)
+    _run(lab, fault_id, ProcessIdentity.from_text(*owner) if owner else None)
 
 
 if __name__ == "__main__":

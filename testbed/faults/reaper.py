@@ -23,7 +23,7 @@ from agents.clock import monotonic_ns
 from testbed.errors import FabricError, FaultError, TestbedError
 from testbed.fabric.folder_watch import FolderWatch
 from testbed.fabric.paths import lab_paths
-from testbed.fabric.process import ProcessIdentity, is_alive, observe_process, start_detached
+from testbed.fabric.process import ProcessIdentity, is_alive, own_identity, start_detached
 from testbed.fabric.state_file import append_private
 from testbed.faults.controller import FaultController
 from testbed.faults.lab_target import LabTarget
@@ -78,7 +78,10 @@ def _holder(lock_path: Path) -> ProcessIdentity | None:
         text = lock_path.read_text()
     except FileNotFoundError:
         return None
-    return observe_process(int(text)) if text.strip() and _is_locked(lock_path) else None
+    if not text or not _is_locked(lock_path):
+        return None
+    process = ProcessIdentity.from_text(text)
+    return process if not process.is_local or is_alive(process) else None
 
 
 def _is_locked(lock_path: Path) -> bool:
@@ -254,7 +257,7 @@ def main(arguments: list[str]) -> int:
 
 def _write_pid(lock: TextIO) -> None:
     lock.truncate(0)
-    lock.write(f"{os.getpid()}\n")
+    lock.write(own_identity().to_text())
     lock.flush()
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Self
 
+from testbed.fabric.owner import owner_identity
 from testbed.fabric.paths import lab_paths
-from testbed.fabric.process import own_identity
 from testbed.faults.controller import FaultController
 from testbed.faults.event import FaultEvent
 from testbed.faults.fault import ScheduledFault
@@ -31,7 +31,7 @@ class FaultSession:
     def __init__(self, lab: str) -> None:
         self._lab = lab
         self._ready: list[str] = []
-        self._process = own_identity()
+        self._process = owner_identity()
         self._target = LabTarget(lab)
         self._ledger = Ledger(lab_paths(lab).faults)
         self._controller = FaultController(self._ledger, self._target)

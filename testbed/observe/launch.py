@@ -117,6 +117,7 @@ def _answering(
         url=server.url,
         pid=process.pid,
         start_ticks=process.start_ticks,
+        namespaces=process.namespaces,
         container_id=container_id,
         log=str(paths.log(server.name)) if kind == "process" else None,
     )

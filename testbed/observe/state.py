@@ -99,7 +99,7 @@ class ServiceRecord(BaseModel):
         name: which.
         kind: a process of this machine, a container, or a server of the user's own.
         url: where people find it.
-        pid, start_ticks: of a process.
+        pid, start_ticks, namespaces: of a process.
         container_id: of a container.
         log: what it says; None for a server of the user's own.
     """
@@ -111,13 +111,14 @@ class ServiceRecord(BaseModel):
     url: str
     pid: int = 0
     start_ticks: int = 0
+    namespaces: str = ""
     container_id: str = ""
     log: str | None = None
 
     @property
     def identity(self) -> ProcessIdentity:
         """The process as testbed.fabric.process knows it."""
-        return ProcessIdentity(self.pid, self.start_ticks)
+        return ProcessIdentity(self.pid, self.start_ticks, self.namespaces)
 
 
 class StackState(BaseModel):

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from testbed.fabric.process import ProcessIdentity, own_identity
 from testbed.faults.ledger import Entry
 
 
@@ -12,6 +13,10 @@ class MemoryLedger:
 
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}
+
+    def worker(self) -> ProcessIdentity:
+        """The calling process; nobody asks."""
+        return own_identity()
 
     @contextmanager
     def locked(self) -> Iterator[None]:

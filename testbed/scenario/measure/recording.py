@@ -64,6 +64,13 @@ class Occurrence:
     applied: FaultChange
     cleared: FaultChange | None
 
+    @property
+    def is_misdated(self) -> bool:
+        """Whether the kernel says that it took a packet at a time when it did not act."""
+        if self.cleared is None or self.cleared.last_lost_ns is None:
+            return False
+        return not self.applied.before_ns <= self.cleared.last_lost_ns <= self.cleared.after_ns
+
 
 AnyReading = TypeVar("AnyReading", Reading, FlowReading)
 

@@ -12,6 +12,7 @@ lost its carrier counts as an EV does. A fault that loses no packet (a delay, sa
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from testbed.faults.fault import ScheduledFault
 from testbed.scenario.measure.event import LEFT_STATES, EvTransition, NicEvent, PortTransition
@@ -58,12 +59,18 @@ class Recovery:
     restore: Phase
 
 
+_MISDATED: Final = Phase(None, "the kernel dates packets that it took outside of its time")
+
+
 def measure_recovery(recording: Recording, fault: ScheduledFault) -> Recovery:
     """The recovery from *fault* in a run."""
     occurrences = recording.occurrences(fault.fault_id)
     if not occurrences:
         never = Phase(None, "the fault was never applied")
         return Recovery(fault.fault_id, 0, 0, 0, never, never, never)
+    lost = sum(occurrence.cleared.lost_packets for occurrence in occurrences if occurrence.cleared)
+    if any(occurrence.is_misdated for occurrence in occurrences):
+        return Recovery(fault.fault_id, len(occurrences), lost, 0, _MISDATED, _MISDATED, _MISDATED)
     clos = resolve_topology(recording.plan.topology)
     concerned = _Concerned(clos, fault)
     events = list(concerned.those_of(recording.nic_events))
@@ -83,7 +90,6 @@ def measure_recovery(recording: Recording, fault: ScheduledFault) -> Recovery:
             detects.append(min(noticed) - occurrence.applied.before_ns if noticed else None)
         avoids.append(_avoid_ns(occurrence))
         restores.append(_restore_ns(occurrence, own, left_by_ns))
-    lost = sum(occurrence.cleared.lost_packets for occurrence in occurrences if occurrence.cleared)
     return Recovery(
         fault_id=fault.fault_id,
         occurrence_count=len(occurrences),
@@ -156,7 +162,7 @@ def _avoid_ns(occurrence: Occurrence) -> int | None:
     if occurrence.cleared is None:
         return None
     last_ns = occurrence.cleared.last_lost_ns
-    return 0 if last_ns is None else max(0, last_ns - occurrence.applied.before_ns)
+    return 0 if last_ns is None else last_ns - occurrence.applied.before_ns
 
 
 def _left_by_ns(recording: Recording, occurrence: Occurrence, next_ns: int, *, is_losing: bool) -> int:

@@ -1,5 +1,6 @@
 """Whether the numbers of a recorded run are to be believed. Pure."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from testbed.metrics.fidelity import Evidence, Finding, LatenessReading, judge, judge_simulation, limits_for
@@ -32,7 +33,16 @@ def judge_fidelity(recording: Recording) -> tuple[Finding, ...]:
         pool_empty_drops=_pool_empty_drops(readings),
         events_lost=counts.events_lost,
     )
-    return judge(evidence, limits_for(base_rtt_ns(resolve_topology(topology)), recording.plan.late_ratio))
+    limits = limits_for(base_rtt_ns(resolve_topology(topology)), recording.plan.late_ratio)
+    return (*judge(evidence, limits), *_misdated(recording))
+
+
+def _misdated(recording: Recording) -> Iterator[Finding]:
+    """What cannot be while BPF programs and Python read one clock, as they do not in a time namespace."""
+    for fault in recording.plan.faults:
+        if any(occurrence.is_misdated for occurrence in recording.occurrences(fault.fault_id)):
+            reason = f"packets that fault {fault.fault_id} took are dated outside of its time"
+            yield Finding("dates of lost packets", "outside of the fault", "within it", reason)
 
 
 def _counts(readings: list[Reading]) -> HostCounts:

@@ -20,7 +20,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, Self
 
-from testbed.document.one_step import write_in_one_step
+from testbed.document.latest import point_latest
+from testbed.document.one_step import room_hint, write_in_one_step
 from testbed.errors import TestbedError
 from testbed.scenario.measure.event import FaultChange, NicEvent, Note
 from testbed.scenario.measure.event_record import (
@@ -42,7 +43,6 @@ from testbed.scenario.report.result import RunResult
 from testbed.scenario.report.result_text import build_flows, build_junit, build_operations, build_summary
 from testbed.scenario.spec.plan import Plan, dump_plan
 
-LATEST: Final = "latest"
 _ID_BYTES: Final = 3
 
 
@@ -130,9 +130,9 @@ class ResultFolder:
             figure = draw_run(recording, is_file=True)
             if figure is not None:
                 self._write("figure.svg", figure)
-            _point(self.path.parent / LATEST, self.run_id)
         except OSError as error:
             raise _unwritable(self.path, error) from error
+        point_latest(self.path)
 
     def _series_text(self, recording: Recording) -> str:
         """The whole series again: times of warm-up are only known exactly once it is over."""
@@ -168,13 +168,6 @@ def _create_folder(parent: Path, started: datetime) -> Path:
     return path
 
 
-def _point(link: Path, target: str) -> None:
-    """Makes *link* a symbolic link to *target* in one step."""
-    draft = link.with_name(f".{link.name}.{target}")
-    draft.symlink_to(target)
-    draft.replace(link)
-
-
 def _line(record: Record) -> str:
     return json.dumps(record, ensure_ascii=False, allow_nan=False)
 
@@ -182,5 +175,5 @@ def _line(record: Record) -> str:
 def _unwritable(path: Path, error: OSError) -> TestbedError:
     return TestbedError(
         f"results cannot be written to {path}: {error.strerror or error}",
-        hint="free some space or choose another folder with --runs",
+        hint=f"{room_hint(error)}choose another folder with --runs",
     )

@@ -25,6 +25,7 @@ from testbed.scenario.spec.timeline import (
     build_timeline,
 )
 from testbed.shown import format_time
+from testbed.signals import exit_status
 from testbed.topology.resolve import resolve_topology
 from testbed.units import format_duration_ns
 
@@ -110,7 +111,7 @@ class Runner:
         except _Stopped as stopped:
             ending = stopped.ending
         except KeyboardInterrupt:
-            ending = Ending(Status.INTERRUPTED, "interrupted")
+            ending = Ending(Status.INTERRUPTED, "interrupted", exit_status())
         except TestbedError as error:
             status = Status.INTERRUPTED if error.exit_code == Status.INTERRUPTED.exit_code else Status.ERROR
             ending = Ending(status, error.message, error.exit_code)
@@ -152,7 +153,7 @@ class Runner:
     def _stop_if_asked(self) -> None:
         why = self._clock.interruption()
         if why is not None:
-            raise _Stopped(Ending(Status.INTERRUPTED, f"interrupted by {why}"))
+            raise _Stopped(Ending(Status.INTERRUPTED, f"interrupted by {why}", exit_status()))
 
     def _perform(self, action: Action) -> None:
         match action:

@@ -1,20 +1,18 @@
 """The clock of a real run: CLOCK_MONOTONIC, waiting that a signal ends, and what the signal was.
 
-The first SIGINT or SIGTERM asks for an orderly end, the second ends by force. A signal from before or after
-goes to the handler that is there then.
+The first signal asks for an orderly end, a later one ends by force (testbed.signals). A signal from before or
+after goes to the handler that is there then.
 """
 
 import os
 import select
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
-from types import FrameType
 
 from agents.clock import monotonic_ns
-
-_CAUGHT = (signal.SIGINT, signal.SIGTERM)
+from testbed.signals import EndingSignals, handled_by
 
 
 class SignalClock:
@@ -51,35 +49,27 @@ class SignalClock:
 
 @contextmanager
 def catching_signals(force: Callable[[], object] | None = None) -> Iterator[SignalClock]:
-    """A clock that SIGINT and SIGTERM interrupt while the context lasts; main thread only.
+    """A clock that SIGINT, SIGTERM and SIGHUP interrupt while the context lasts; main thread only.
 
     Args:
-        force: called at the second signal; None sends that signal to the handler of before.
+        force: called at a later signal; None sends that signal to the handler of before.
     """
     read_end, write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     clock = SignalClock(read_end)
-    before = {number: signal.getsignal(number) for number in _CAUGHT}
 
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    def interrupt(number: int) -> None:
+        clock.interrupt(signal.Signals(number).name)
+        os.write(write_end, b"!")
 
-    def handle(number: int, _frame: FrameType | None) -> None:
-        if clock.interruption() is None:
-            clock.interrupt(signal.Signals(number).name)
-            os.write(write_end, b"!")
-            return
+    def end(number: int) -> None:
         if force is not None:
             force()
             return
-        restore()
+        handlers.close()
         signal.raise_signal(number)
 
-    try:
-        for number in _CAUGHT:
-            signal.signal(number, handle)
+    with ExitStack() as handlers:
+        handlers.callback(os.close, read_end)
+        handlers.callback(os.close, write_end)
+        handlers.enter_context(handled_by(EndingSignals(interrupt, end).handle))
         yield clock
-    finally:
-        restore()
-        os.close(read_end)
-        os.close(write_end)

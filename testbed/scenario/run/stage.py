@@ -4,12 +4,13 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 
 from testbed.errors import TestbedError
 from testbed.fabric import lab
 from testbed.fabric.known_labs import is_in_use, orphans
 from testbed.fabric.live import Lab
-from testbed.fabric.process import own_identity
+from testbed.fabric.owner import owner_identity
 from testbed.fabric.status import status as lab_status
 from testbed.faults.attendance import require_working
 from testbed.topology.spec import TopologySpec
@@ -43,7 +44,8 @@ def lab_for_run(
     """
     remove_orphans(progress, spared=name)
     if is_in_use(name) and lab_status(name).spec != topology:
-        own = f"run-{os.getpid()}"
+        # a run in another PID namespace may have the same number
+        own = next(free for n in count(os.getpid()) if not is_in_use(free := f"run-{n}"))
         logger.warning("lab %s is up with another topology: this run gets a lab of its own, %s", name, own)
         name = own
     is_ours = not is_in_use(name)
@@ -53,7 +55,7 @@ def lab_for_run(
             name=name,
             runtime=runtime,
             reconfigure=True,  # a lab of that name is what a killed run has left
-            made_for=None if keep else own_identity(),
+            made_for=None if keep else owner_identity(),
             progress=lambda step: progress(step.what),
         )
     else:

@@ -1,4 +1,4 @@
-"""Labs beside other tools that name network namespaces, in mount namespaces of the test's own."""
+"""Labs beside other tools and in other namespaces, all of the test's own."""
 
 import json
 import subprocess
@@ -9,6 +9,12 @@ from pathlib import Path
 
 import pytest
 from lab_leftovers import SMALL
+from waiting import poll_until
+
+from testbed.errors import FabricError
+from testbed.fabric import lab
+from testbed.fabric.known_labs import names, orphans
+from testbed.scenario.run.stage import remove_orphans
 
 pytestmark = pytest.mark.root
 
@@ -99,3 +105,56 @@ def test_a_lab_with_namespaces_elsewhere_is_a_row_of_status(
         assert rows[other_lab_name]["healthy"]
         assert any("another mount namespace" in problem for problem in rows[lab_name]["problems"])
         machine.testbed("down", "--all")
+
+
+RUN = """
+import sys, testbed.fabric.lab as lab
+from testbed.fabric.owner import owner_identity
+from testbed.topology.spec import TopologySpec
+
+spec = TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1)
+lab.up(spec, name=sys.argv[1], runtime="netns", made_for=owner_identity())
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_run_in_another_pid_namespace_keeps_its_lab_until_it_dies(lab_name: str) -> None:
+    unshare = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    command = [*unshare, sys.executable, "-c", RUN, lab_name]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout
+        assert run.stdout.readline() == "up\n"
+        assert orphans() == ()
+        with pytest.raises(FabricError, match="another PID or time namespace"):
+            lab.status(lab_name)
+        run.kill()
+    poll_until(lambda: orphans() == (lab_name,))
+    remove_orphans(lambda _: None)
+    assert names() == ()
+
+
+TIME_NAMESPACE = ("unshare", "--time", "--monotonic", "1000")
+USER_NAMESPACE = ("unshare", "--map-root-user")
+
+
+@pytest.mark.parametrize(
+    ("namespace", "reason"),
+    [(TIME_NAMESPACE, "1,000,000 ms off: this is a time namespace"), (USER_NAMESPACE, "this user namespace")],
+)
+def test_a_lab_is_not_made_where_times_or_capabilities_are_others(
+    namespace: tuple[str, ...], reason: str, lab_name: str
+) -> None:
+    command = [*namespace, MRC_TESTBED, "up", "-n", lab_name, "--runtime", "netns"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert reason in done.stderr
+
+
+def test_a_lab_that_is_up_is_not_used_where_times_are_others(small_lab: str) -> None:
+    fault = ["fault", "add", "link-down", "--link", "h0:0", "--for", "1s"]
+    for words in (["bench", "write-bw", "h0", "h1"], fault):
+        command = [*TIME_NAMESPACE, MRC_TESTBED, *words, "-n", small_lab]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 3
+        assert "this is a time namespace" in done.stderr

@@ -99,7 +99,7 @@ def test_a_run_of_another_topology_gets_a_lab_of_its_own_and_removes_it(
 
 
 @pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -9)]
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGHUP, 129), (signal.SIGKILL, -9)]
 )
 def test_a_stopped_run_leaves_no_fault_and_no_qp(
     live: Lab, scenario: Scenario, number: signal.Signals, status: int

@@ -114,5 +114,6 @@ def test_the_documented_table_is_the_one_in_the_code():
         "ABORTED": 5,
         "CLEANUP_INCOMPLETE": 6,
         "UNTRUSTED": 7,
+        "HUNG_UP": 129,
         "INTERRUPTED": 130,
     }

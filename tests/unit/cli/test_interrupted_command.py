@@ -1,6 +1,7 @@
 """Signals and --timeout, in processes of their own."""
 
 import os
+import pty
 import select
 import signal
 import subprocess
@@ -17,7 +18,11 @@ SCRIPT = """
 import select, signal, sys
 from testbed.cli.exit_codes import run_to_exit_code
 from testbed.cli.interruption import force_end, signals_interrupt
+from testbed import signals
 from testbed.scenario.run.signal_clock import catching_signals
+
+if "soon" in sys.argv:
+    signals.FORCE_AFTER_NS = 0
 
 def command():
     try:
@@ -37,7 +42,7 @@ def with_own_handling():
 work = with_own_handling if "force" in sys.argv else command
 with signals_interrupt():
     status = run_to_exit_code(work, [])
-sys.exit(status)
+sys.exit(signals.exit_status() if status == 130 else status)
 """
 
 
@@ -63,12 +68,14 @@ def start():
         process.communicate()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_first_signal_cleans_up_and_ends_with_130(start, number):
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGHUP, 129)]
+)
+def test_the_first_signal_cleans_up(start, number, status):
     process = start()
     process.send_signal(number)
     out, err = process.communicate(timeout=DEADLINE_S)
-    assert process.returncode == 130
+    assert process.returncode == status
     assert out == "cleaning up\nclean\n"
     assert "once more to force" in err
 
@@ -81,8 +88,33 @@ def test_sigint_counts_where_the_parent_ignores_it(start):
     assert (process.returncode, out) == (130, "cleaning up\nclean\n")
 
 
+def test_sighup_does_not_count_where_the_parent_ignores_it(start):
+    """As under nohup."""
+    process = start(prefix=("sh", "-c", "trap '' HUP; exec \"$@\"", "sh"))
+    process.send_signal(signal.SIGHUP)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=DEADLINE_S)
+    assert (process.returncode, out) == (130, "cleaning up\nclean\n")
+    assert "SIGINT: stopping" in err
+    assert "forced" not in err
+
+
+def test_a_terminal_that_is_closed_lets_work_end_in_good_order(tmp_path):
+    """As an ssh that is lost: what is said then goes nowhere, and is no error."""
+    trace = tmp_path / "trace"
+    script = SCRIPT.replace("sys.exit(", f"open({str(trace)!r}, 'w').write(f'{{status}}'); sys.exit(")
+    terminal, inner = pty.openpty()
+    command = ["setsid", "--ctty", sys.executable, "-c", script]
+    process = subprocess.Popen(command, stdin=inner, stdout=inner, stderr=inner)
+    os.close(inner)
+    assert b"working" in os.read(terminal, 100)
+    os.close(terminal)
+    assert process.wait(DEADLINE_S) == 129
+    assert trace.read_text() == "130"
+
+
 def test_the_second_signal_ends_at_once(start):
-    process = start("slow")
+    process = start("slow", "soon")
     process.send_signal(signal.SIGINT)
     assert process.stdout.readline() == "cleaning up\n"
     process.send_signal(signal.SIGINT)
@@ -94,7 +126,7 @@ def test_the_second_signal_ends_at_once(start):
 
 
 def test_work_that_took_the_first_signal_itself_is_forced_by_the_second(start):
-    process = start("force")
+    process = start("force", "soon")
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 130

@@ -5,6 +5,7 @@ from scenario_text import scenario
 from testbed.scenario.measure.event import FaultChange, NicEvent, PortTransition
 from testbed.scenario.measure.recording import Recording
 from testbed.scenario.measure.recovery import Phase, Recovery, measure_recovery
+from testbed.scenario.measure.trust import judge_fidelity
 from testbed.topology.clos import Clos
 from testbed.topology.spec import TopologySpec
 
@@ -85,6 +86,19 @@ def test_losses_that_nobody_noticed_have_no_detect() -> None:
     )
     assert found.detect == Phase(None, "no EV left it")
     assert found.avoid == Phase(199 * MS)
+
+
+@pytest.mark.parametrize("last_lost_ns", [100 * MS - 1, -100 * S, 300 * S])
+def test_packets_dated_outside_of_their_fault_are_no_time_and_no_trust(last_lost_ns: int) -> None:
+    """As in a time namespace: 0 would pass every expectation."""
+    run = made([applied("f", 100 * MS), cleared("f", 300 * MS, lost=13, last_lost_ns=last_lost_ns)], [])
+    found = recovery(run)
+    assert found.lost_packets == 13
+    assert {found.detect, found.avoid, found.restore} == {
+        Phase(None, "the kernel dates packets that it took outside of its time")
+    }
+    reasons = [finding.reason for finding in judge_fidelity(run)]
+    assert "packets that fault f took are dated outside of its time" in reasons
 
 
 def test_an_ev_that_never_came_back_leaves_restore_open() -> None:

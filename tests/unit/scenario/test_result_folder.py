@@ -74,6 +74,13 @@ def test_latest_points_at_the_run(finished: FinishedRun) -> None:
     assert latest.resolve() == finished.folder
 
 
+def test_a_folder_in_the_place_of_latest_costs_no_verdict(tmp_path: Path) -> None:
+    (tmp_path / "trial" / "latest" / "x").mkdir(parents=True)
+    lab = SimulatedLab(resolve(load_scenario(FLAP)))
+    again = execute(lab.plan, FLAP, lab.world, lab, tmp_path)
+    assert sorted(path.name for path in again.folder.iterdir()) == FILES
+
+
 def test_the_folder_is_named_by_scenario_and_time(finished: FinishedRun) -> None:
     assert finished.folder.parent.name == "trial"
     assert finished.folder.name.startswith("20261121T170000Z-")

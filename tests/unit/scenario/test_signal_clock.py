@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from testbed import signals
 from testbed.scenario.run.signal_clock import catching_signals
 
 FAR_NS = 60 * 10**9
@@ -46,6 +47,22 @@ def test_a_deadline_in_the_past_returns_at_once() -> None:
         clock.wait_until_ns(clock.now_ns() - 1)
 
 
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second signal counts however soon it comes."""
+    monkeypatch.setattr(signals, "FORCE_AFTER_NS", 0)
+
+
+def test_a_second_signal_at_once_is_the_same_request() -> None:
+    """As timeout(1) sends it: to its child, and to the group of both."""
+    forced: list[str] = []
+    with catching_signals(lambda: forced.append("now")) as clock:
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        assert (clock.interruption(), forced) == ("SIGTERM", [])
+
+
+@pytest.mark.usefixtures("at_once")
 def test_the_second_signal_goes_to_the_handler_of_before() -> None:
     with catching_signals() as clock:
         signal.raise_signal(signal.SIGINT)
@@ -54,6 +71,7 @@ def test_the_second_signal_goes_to_the_handler_of_before() -> None:
         assert clock.interruption() == "SIGINT"
 
 
+@pytest.mark.usefixtures("at_once")
 def test_only_the_second_signal_forces() -> None:
     forced = []
     with catching_signals(lambda: forced.append("now")) as clock:
@@ -64,7 +82,8 @@ def test_only_the_second_signal_forces() -> None:
 
 
 def test_handlers_are_given_back() -> None:
-    before = signal.getsignal(signal.SIGTERM)
+    caught = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in caught]
     with catching_signals():
-        assert signal.getsignal(signal.SIGTERM) is not before
-    assert signal.getsignal(signal.SIGTERM) is before
+        assert not set(before) & {signal.getsignal(number) for number in caught}
+    assert [signal.getsignal(number) for number in caught] == before
