@@ -9,12 +9,16 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
+from agents.abi import Limit
 from testbed.document.fields import Duration, Size
 from testbed.workloads.element_type import DType, ReduceOp
 from testbed.workloads.schedule import CollectiveKind
 
 WORKLOAD_NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,31}$"
 
+_U32_MAX = 0xFFFFFFFF
+
+Depth = Annotated[int, Field(ge=1, le=Limit.WORK_RING - 1)]
 QpCount = Annotated[int, Field(ge=1, le=1024)]  # the most that nic.qps_max allows
 HostName = Annotated[str, Field(min_length=1)]
 
@@ -47,7 +51,7 @@ class _Workload(BaseModel):
     duration_ns: Annotated[Duration, Field(gt=0)] | None = Field(
         default=None, alias="duration", description="Measured time; messages are sent until it is over."
     )
-    iterations: Annotated[int, Field(ge=1)] | None = Field(
+    iterations: Annotated[int, Field(ge=1, le=_U32_MAX)] | None = Field(
         default=None, description="In place of duration: messages per QP; operations of a collective."
     )
     warmup_ns: Duration = Field(
@@ -90,7 +94,7 @@ class WriteBw(_Pairwise):
     qps: QpCount | None = Field(
         default=None, description="QPs per pair of hosts; left out, as many as the transport says."
     )
-    depth: Annotated[int, Field(ge=1)] = Field(default=16, description="Messages outstanding per QP.")
+    depth: Depth = Field(default=16, description="Messages outstanding per QP.")
 
 
 class WriteLat(_Pairwise):
@@ -110,7 +114,7 @@ class SendRecv(_Workload):
     qps: QpCount | None = Field(
         default=None, description="QPs per pair of hosts; left out, as many as the transport says."
     )
-    depth: Annotated[int, Field(ge=1)] = Field(default=4, description="Messages outstanding per QP.")
+    depth: Depth = Field(default=4, description="Messages outstanding per QP.")
 
 
 class Victim(BaseModel):
@@ -137,7 +141,7 @@ class Incast(_Workload):
     qps: QpCount | None = Field(
         default=None, description="QPs per sender; left out, as many as the transport says."
     )
-    depth: Annotated[int, Field(ge=1)] = Field(default=4, description="Messages outstanding per QP.")
+    depth: Depth = Field(default=4, description="Messages outstanding per QP.")
 
 
 class Permutation(_Workload):
@@ -151,7 +155,7 @@ class Permutation(_Workload):
     qps: QpCount | None = Field(
         default=None, description="QPs per pair of hosts; left out, as many as the transport says."
     )
-    depth: Annotated[int, Field(ge=1)] = Field(default=4, description="Messages outstanding per QP.")
+    depth: Depth = Field(default=4, description="Messages outstanding per QP.")
 
 
 class _Ranked(_Workload):

@@ -16,6 +16,7 @@ from testbed.scenario.measure.recording import NotMeasured, Recording
 from testbed.scenario.measure.recovery import Recovery
 from testbed.scenario.measure.trust import judge_fidelity
 from testbed.scenario.measure.verdict import Ending, Verdict, decide
+from testbed.scenario.measure.workload_end import unwritten_outcomes
 from testbed.scenario.spec.expression import parse_quantity
 from testbed.scenario.spec.plan import Plan
 from testbed.scenario.spec.quantity import Dimension
@@ -120,6 +121,8 @@ def judge_run(
     plan = recording.plan
     measurement = Measurement(recording)
     fidelity = judge_fidelity(recording)
+    written = evaluate_expectations(plan.expect, recording)
+    outcomes = written + unwritten_outcomes(recording, written)
     untrusted = tuple(finding.reason for finding in fidelity if finding.reason is not None)
     return RunResult(
         run_id=run_id,
@@ -129,7 +132,7 @@ def judge_run(
         zero_utc=_zero_utc(recording, ended),
         plan=plan,
         recording=recording,
-        verdict=decide(evaluate_expectations(plan.expect, recording), untrusted, ending),
+        verdict=decide(outcomes, untrusted, ending),
         recoveries=tuple(measurement.recovery(fault.fault_id) for fault in plan.faults),
         fidelity=fidelity,
         goodput_bps={
