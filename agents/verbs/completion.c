@@ -228,6 +228,19 @@ static void arm(struct queue_pair *queue_pair)
 	__atomic_exchange_n(&queue_pair->ring->notify, MRC_NOTIFY_ARMED, __ATOMIC_SEQ_CST);
 }
 
+static struct completion_queue *queue_of(struct ibv_cq *cq)
+{
+	return container_of(cq, struct completion_queue, cq);
+}
+
+/* Has a QP that is new report to a CQ that was armed before it. With the device's lock held. */
+void completion_join(struct queue_pair *queue_pair)
+{
+	if (queue_of(queue_pair->qp.send_cq)->is_armed ||
+	    queue_of(queue_pair->qp.recv_cq)->is_armed)
+		arm(queue_pair);
+}
+
 /* Every event of the channel wakes it; whoever wants solicited ones alone gets more. */
 int req_notify_cq(struct ibv_cq *cq, int solicited_only __attribute__((unused)))
 {
@@ -262,59 +275,76 @@ static int has_completion(struct queue_pair *queue_pair)
 	return 0;
 }
 
-/* An armed CQ of the channel that has something to poll; arms the QPs of the others again. */
-static struct completion_queue *find_ready(struct ibv_comp_channel *channel)
+/* Whether a queue pair has something to poll in a CQ. */
+static int is_ready(struct queue_pair *queue_pair, const struct ibv_cq *cq)
 {
-	struct device_context *device = device_of(channel->context);
-	struct completion_queue *ready = NULL;
-	struct queue_pair *each;
+	int is_due;
 
-	pthread_mutex_lock(&device->lock);
-	for (each = device->queue_pairs; each && !ready; each = each->next) {
-		struct completion_queue *sends =
-		    container_of(each->qp.send_cq, struct completion_queue, cq);
-		struct completion_queue *receives =
-		    container_of(each->qp.recv_cq, struct completion_queue, cq);
-		int has_sends = sends->cq.channel == channel && sends->is_armed;
-		int has_receives = receives->cq.channel == channel && receives->is_armed;
-
-		if (!has_sends && !has_receives)
-			continue;
-		arm(each);
-		pthread_mutex_lock(&each->lock);
-		if (has_sends && has_completion(each))
-			ready = sends;
-		else if (has_receives && is_receive_due(each))
-			ready = receives;
-		pthread_mutex_unlock(&each->lock);
-	}
-	if (ready)
-		ready->is_armed = 0;
-	pthread_mutex_unlock(&device->lock);
-	return ready;
+	pthread_mutex_lock(&queue_pair->lock);
+	is_due = (queue_pair->qp.send_cq == cq && has_completion(queue_pair)) ||
+		 (queue_pair->qp.recv_cq == cq && is_receive_due(queue_pair));
+	pthread_mutex_unlock(&queue_pair->lock);
+	return is_due;
 }
 
+enum event_rank { EVENT_ANY, EVENT_ARMED, EVENT_READY };
+
+/*
+ * The CQ that an event of the channel is for: an armed one that has something to poll, else one
+ * that is armed, else any. The NIC reports per QP, also requests without a completion: an event
+ * may find nothing to poll, but a channel that is readable always has one. NULL: none of that rank.
+ */
+static struct completion_queue *take_event(struct ibv_comp_channel *channel, enum event_rank least)
+{
+	struct device_context *device = device_of(channel->context);
+	struct completion_queue *best = NULL;
+	struct queue_pair *each;
+	int best_rank = (int)least - 1;
+
+	pthread_mutex_lock(&device->lock);
+	for (each = device->queue_pairs; each; each = each->next) {
+		struct ibv_cq *cqs[] = {each->qp.send_cq, each->qp.recv_cq};
+
+		for (int i = 0; i < 2; i++) {
+			struct completion_queue *queue = queue_of(cqs[i]);
+			int rank;
+
+			if (cqs[i]->channel != channel)
+				continue;
+			rank = queue->is_armed ? EVENT_ARMED + is_ready(each, cqs[i]) : EVENT_ANY;
+			if (rank > best_rank) {
+				best_rank = rank;
+				best = queue;
+			}
+		}
+	}
+	if (best)
+		best->is_armed = 0;
+	pthread_mutex_unlock(&device->lock);
+	return best;
+}
+
+/* One byte of the channel is one event. */
 EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
 {
-	struct completion_queue *ready;
+	struct completion_queue *queue = NULL;
 	ssize_t length;
 	char byte;
 
-	while (!(ready = find_ready(channel))) {
+	while (!queue) {
 		length = read(channel->fd, &byte, 1);
 		if (length < 0)
 			return -1;
-		if (!length) {
+		if (!length)
 			link_is_alive(&device_of(channel->context)->link);
-			ready = find_ready(channel);
-			if (ready)
-				break;
+		queue = take_event(channel, length ? EVENT_ANY : EVENT_READY);
+		if (!queue && !length) {
 			errno = EIO; /* nothing was posted, and nothing will come */
 			return -1;
 		}
 	}
-	*cq = &ready->cq;
-	*cq_context = ready->cq.cq_context;
+	*cq = &queue->cq;
+	*cq_context = queue->cq.cq_context;
 	return 0;
 }
 

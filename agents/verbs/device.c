@@ -221,6 +221,7 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *found)
 	device->verbs.sz = sizeof(device->verbs);
 	device->verbs.query_port = query_port;
 	device->verbs.query_device_ex = query_device_ex;
+	region_begin(device);
 	context = &device->verbs.context;
 	context->device = found;
 	context->abi_compat = __VERBS_ABI_IS_EXTENDED;
@@ -247,6 +248,7 @@ EXPORT int ibv_close_device(struct ibv_context *context)
 		errno = EBUSY;
 		return -1;
 	}
+	region_end(device);
 	munmap(device->rings, device->ring_stride * device->link.hello.qp_count);
 	link_close(&device->link);
 	close(context->async_fd);

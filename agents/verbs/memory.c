@@ -19,6 +19,67 @@
 #include "verbs.h"
 
 static pthread_mutex_t registering = PTHREAD_MUTEX_INITIALIZER;
+static struct device_context *contexts;
+static uint32_t stretches;
+
+void region_begin(struct device_context *device)
+{
+	pthread_mutex_lock(&registering);
+	device->next = contexts;
+	contexts = device;
+	pthread_mutex_unlock(&registering);
+}
+
+void region_end(struct device_context *device)
+{
+	struct device_context **link;
+
+	pthread_mutex_lock(&registering);
+	for (link = &contexts; *link != device;)
+		link = &(*link)->next;
+	*link = device->next;
+	pthread_mutex_unlock(&registering);
+}
+
+/* Whether the process has pages that are the NIC's; takes no lock. */
+int region_has_stretches(void)
+{
+	return __atomic_load_n(&stretches, __ATOMIC_RELAXED) != 0;
+}
+
+/* Whether a mapping is of work rings, whose offsets are in another map. */
+static int is_of_rings(const struct mapping *mapping)
+{
+	struct device_context *each;
+
+	for (each = contexts; each; each = each->next) {
+		uintptr_t rings = (uintptr_t)each->rings;
+		size_t bytes = each->ring_stride * each->link.hello.qp_count;
+
+		if (rings <= mapping->start && mapping->start < rings + bytes)
+			return 1;
+	}
+	return 0;
+}
+
+/* How many bytes of [start, end) show what the stretch has there: the program may have put other
+ * memory in their place. */
+static size_t bytes_in_place(const struct stretch *stretch, uintptr_t start, uintptr_t end)
+{
+	uintptr_t from = start;
+	struct mapping mapping;
+	size_t bytes = 0;
+
+	while (from < end && mapping_next(from, &mapping) && mapping.start < end) {
+		uintptr_t to = mapping.start + mapping.bytes;
+
+		from = to < end ? to : end;
+		if (mapping.offset == stretch->offset + (mapping.start - stretch->start) &&
+		    !is_of_rings(&mapping))
+			bytes += from - mapping.start;
+	}
+	return bytes;
+}
 
 /*
  * Whether the pages can be replaced: all of them private and writable memory of the process, none
@@ -136,7 +197,7 @@ static void give_back(struct device_context *device, uint32_t r_key)
 	link_call(&device->link, &request, &reply, NULL);
 }
 
-/* A region whose pages hold [start, end), or one that overlaps it: *is_inside says which. */
+/* A region whose pages hold [start, end), or some of it: *is_inside says which. */
 static struct region *find_neighbour(struct device_context *device, uintptr_t start, uintptr_t end,
 				     int *is_inside)
 {
@@ -146,11 +207,18 @@ static struct region *find_neighbour(struct device_context *device, uintptr_t st
 	for (int i = 0; i < REGIONS_MAX; i++) {
 		struct region *region = device->regions[i];
 		struct stretch *stretch = region ? region->stretch : NULL;
+		uintptr_t from, to;
+		size_t bytes;
 
-		if (!stretch || end <= stretch->start || stretch->start + stretch->bytes <= start)
+		if (!stretch)
+			continue;
+		from = start > stretch->start ? start : stretch->start;
+		to = stretch->start + stretch->bytes < end ? stretch->start + stretch->bytes : end;
+		bytes = from < to ? bytes_in_place(stretch, from, to) : 0;
+		if (!bytes)
 			continue;
 		found = region;
-		*is_inside = stretch->start <= start && end <= stretch->start + stretch->bytes;
+		*is_inside = bytes == end - start;
 		if (*is_inside)
 			break;
 	}
@@ -197,6 +265,8 @@ static int register_locked(struct device_context *device, struct region *region,
 		}
 		region->stretch->start = start;
 		region->stretch->bytes = end - start;
+		region->stretch->offset = reply.offset & -(uint32_t)PAGE_BYTES;
+		__atomic_add_fetch(&stretches, 1, __ATOMIC_RELAXED);
 	}
 	region->stretch->users++;
 	region->offset = reply.offset;
@@ -256,31 +326,71 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *address, size_t 
 	return register_memory(pd, address, length, iova, access);
 }
 
+/* Gives the program memory of its own in the place of [start, start + bytes), with what is there.
+ */
+static int restore_pages(uintptr_t start, size_t bytes, int protection)
+{
+	void *there = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int error = 0;
+
+	if (there == MAP_FAILED)
+		return errno;
+	if (!(protection & PROT_READ) && mprotect((void *)start, bytes, PROT_READ))
+		error = errno;
+	if (!error) {
+		memcpy(there, (void *)start, bytes);
+		if (mprotect(there, bytes, protection) ||
+		    mremap(there, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)start) ==
+			MAP_FAILED)
+			error = errno;
+	}
+	if (error)
+		munmap(there, bytes);
+	return error;
+}
+
+/*
+ * The same for all pages of a stretch, wherever the program sees them now. What it has unmapped or
+ * replaced is no longer the NIC's, and left alone.
+ */
+static int restore_stretch(const struct stretch *stretch)
+{
+	struct mapping mapping;
+	uintptr_t next = 0;
+	int error = 0;
+
+	while (!error && mapping_next(next, &mapping)) {
+		uint64_t from = mapping.offset, to = mapping.offset + mapping.bytes;
+
+		next = mapping.start + mapping.bytes;
+		if (from < stretch->offset)
+			from = stretch->offset;
+		if (to > stretch->offset + stretch->bytes)
+			to = stretch->offset + stretch->bytes;
+		if (from < to && !is_of_rings(&mapping))
+			error = restore_pages(mapping.start + (from - mapping.offset), to - from,
+					      mapping.protection);
+	}
+	return error;
+}
+
 EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 {
 	struct region *region = container_of(mr, struct region, mr);
 	struct device_context *device = device_of(mr->context);
 	struct stretch *stretch = region->stretch;
-	void *there;
 	int error = 0;
 
 	pthread_mutex_lock(&registering);
 	pthread_mutex_lock(&device->lock);
-	if (stretch->users == 1) {
-		there = mmap(NULL, stretch->bytes, PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		error = there == MAP_FAILED ? ENOMEM : 0;
-	}
+	/* Before the pages change: what a peer writes while they do would be lost. */
+	if (stretch->users == 1)
+		error = restore_stretch(stretch);
 	if (!error) {
 		give_back(device, mr->rkey);
 		device->regions[mr->lkey % REGIONS_MAX] = NULL;
 		if (!--stretch->users) {
-			memcpy(there, (void *)stretch->start, stretch->bytes);
-			if (mremap(there, stretch->bytes, stretch->bytes,
-				   MREMAP_MAYMOVE | MREMAP_FIXED,
-				   (void *)stretch->start) == MAP_FAILED)
-				complain("memory of a region stays that of the NIC: %s",
-					 strerror(errno));
+			__atomic_sub_fetch(&stretches, 1, __ATOMIC_RELAXED);
 			free(stretch);
 		}
 		free(region);

@@ -96,6 +96,26 @@ static int64_t source_of(struct queue_pair *queue_pair, const struct ibv_send_wr
 	return queue_pair->inline_data->offset + place;
 }
 
+/* Says once for each operation what there is in its place. */
+static int unsupported_opcode(enum ibv_wr_opcode opcode)
+{
+	static const char *const names[] = {
+	    [IBV_WR_SEND] = "SEND",
+	    [IBV_WR_SEND_WITH_IMM] = "SEND with immediate",
+	    [IBV_WR_RDMA_READ] = "RDMA READ",
+	    [IBV_WR_ATOMIC_CMP_AND_SWP] = "atomic compare and swap",
+	    [IBV_WR_ATOMIC_FETCH_AND_ADD] = "atomic fetch and add",
+	};
+	static uint32_t said;
+	const char *name = opcode < sizeof(names) / sizeof(*names) ? names[opcode] : NULL;
+	uint32_t bit = 1U << (opcode % 32);
+
+	if (!(__atomic_fetch_or(&said, bit, __ATOMIC_RELAXED) & bit))
+		complain("%s cannot be posted: MRC has RDMA WRITE and RDMA WRITE with immediate",
+			 name ? name : "an operation");
+	return EOPNOTSUPP;
+}
+
 /* Queues one request; an errno value. */
 static int queue_request(struct queue_pair *queue_pair, const struct ibv_send_wr *wr)
 {
@@ -103,7 +123,9 @@ static int queue_request(struct queue_pair *queue_pair, const struct ibv_send_wr
 	struct request *request;
 	int64_t source;
 
-	if ((wr->opcode != IBV_WR_RDMA_WRITE && !has_immediate) || wr->num_sge > 1)
+	if (wr->opcode != IBV_WR_RDMA_WRITE && !has_immediate)
+		return unsupported_opcode(wr->opcode);
+	if (wr->num_sge > 1)
 		return EINVAL;
 	if (queue_pair->posted - queue_pair->done >= queue_pair->capacity)
 		return ENOMEM;

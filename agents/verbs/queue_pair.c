@@ -111,6 +111,7 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 	use_cq(init->recv_cq, 1);
 	queue_pair->next = device->queue_pairs;
 	device->queue_pairs = queue_pair;
+	completion_join(queue_pair);
 	pthread_mutex_unlock(&device->lock);
 	return &queue_pair->qp;
 }

@@ -46,7 +46,16 @@ struct agent_link {
 struct stretch {
 	uintptr_t start;
 	size_t bytes;
-	uint32_t users; /* regions in it */
+	uint32_t offset; /* of its pages, in the NIC's memory */
+	uint32_t users;	 /* regions in it */
+};
+
+/* A part of this process's address space that shows memory of a BPF map. */
+struct mapping {
+	uintptr_t start;
+	size_t bytes;
+	uint64_t offset; /* in the map */
+	int protection;
 };
 
 struct region {
@@ -58,6 +67,7 @@ struct region {
 struct queue_pair;
 
 struct device_context {
+	struct device_context *next; /* of the process, with the lock of registrations */
 	struct agent_link link;
 	pthread_mutex_t lock; /* of all below but the rings */
 	struct region *regions[REGIONS_MAX];
@@ -122,6 +132,13 @@ void region_free(struct region *region, char *mapped);
 int64_t region_offset(struct device_context *device, uint32_t lkey, uint64_t address,
 		      uint32_t length);
 
+void region_begin(struct device_context *device);
+void region_end(struct device_context *device);
+int region_has_stretches(void);
+
+/* mapping.c */
+int mapping_next(uintptr_t from, struct mapping *found);
+
 /* queue.c */
 int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
@@ -132,5 +149,6 @@ int queue_failure(struct queue_pair *queue_pair);
 /* completion.c */
 int poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
 int req_notify_cq(struct ibv_cq *cq, int solicited_only);
+void completion_join(struct queue_pair *queue_pair);
 
 #endif

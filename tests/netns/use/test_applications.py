@@ -18,7 +18,7 @@ from testbed.fabric.rdma import rdma_environment
 pytestmark = pytest.mark.root
 
 TESTBED = str(Path(sys.executable).with_name("mrc-testbed"))
-SOURCE = Path(__file__).with_name("verbs_pair.c")
+SOURCES = [Path(__file__).with_name(name) for name in ("verbs_pair.c", "verbs_memory.c")]
 GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "applications.md"
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 Started = subprocess.Popen[str]
@@ -26,13 +26,13 @@ Started = subprocess.Popen[str]
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder with `verbs_pair` and the guide's `hello`, which everybody may run."""
+    """Folder with `verbs_pair`, `verbs_memory` and the guide's `hello`, which everybody may run."""
     folder = tmp_path_factory.mktemp("programs")
     for parent in (folder, *folder.parents[:2]):
         parent.chmod(0o755)
     (example,) = re.findall(r"```c\n(.*?)```", GUIDE.read_text(), re.DOTALL)
     (folder / "hello.c").write_text(example)
-    for source in (SOURCE, folder / "hello.c"):
+    for source in (*SOURCES, folder / "hello.c"):
         command = ["clang", "-Wall", "-Wextra", "-Werror", str(source), "-o", str(folder / source.stem)]
         subprocess.run([*command, "-libverbs"], check=True)
     return folder
@@ -103,6 +103,16 @@ def test_write_that_the_peer_refuses(live: Lab, programs: Path, server: Started,
     status, said, _ = finish(start(live, "h0", programs / "verbs_pair", "h2", case))
     assert (status, said.splitlines()[-1]) == (1, "remote access error")
     assert server.poll() is None
+
+
+def test_memory_is_the_program_s_and_a_readable_channel_has_an_event(live: Lab, programs: Path) -> None:
+    """What it unmaps, replaces, moves, frees and gives up while it is registered."""
+    status, said, complained = finish(start(live, "h0", *NOBODY, programs / "verbs_memory"))
+    assert status == 0, said
+    assert complained.splitlines() == [
+        "mrc-testbed: SEND cannot be posted: MRC has RDMA WRITE and RDMA WRITE with immediate",
+        "mrc-testbed: RDMA READ cannot be posted: MRC has RDMA WRITE and RDMA WRITE with immediate",
+    ]
 
 
 def test_killed_program_leaves_nothing(live: Lab, programs: Path, server: Started) -> None:
