@@ -12,8 +12,9 @@ from enum import IntEnum
 class ApplicationLimit(IntEnum):
     """enum mrc_application_limit."""
 
-    VERSION = 1
+    VERSION = 2
     TEXT = 160
+    NOT_GIVEN = 255
 
 
 class ApplicationVerb(IntEnum):
@@ -26,6 +27,7 @@ class ApplicationVerb(IntEnum):
     MODIFY_QP = 4
     DESTROY_QP = 5
     CREATE_CHANNEL = 6
+    REVOKE = 7
 
 
 class CcFormat(IntEnum):
@@ -70,6 +72,7 @@ class Command(IntEnum):
     REPLACE = 7
     TRACK = 8
     PENALTY = 9
+    LIMITS = 10
 
 
 class DcqcnReason(IntEnum):
@@ -230,6 +233,7 @@ class Limit(IntEnum):
     PSN_RING = 1024
     MPR_UNIT = 128
     MPR_MAX = 8
+    RNR_FOREVER = 7
     WIMM_MAX = 128
     PSN_WORDS = 16
     ACK_PATH_SPACING = 64
@@ -431,6 +435,7 @@ class Status(IntEnum):
     FLUSHED = 3
     REMOTE_OPERATION = 4
     REMOTE_INVALID_REQUEST = 5
+    RNR_RETRY_EXCEEDED = 6
 
 
 class TrafficClass(IntEnum):
@@ -517,18 +522,23 @@ class ApplicationReply(Structure):
 
 
 class ApplicationRequest(Structure):
-    """struct mrc_application_request, 48 bytes."""
+    """struct mrc_application_request, 56 bytes."""
 
     verb: int
     qpn: int
     address: int
     length: int
     r_key: int
-    is_remote_writable: int
+    pd: int
     state: int
     peer_host: int
     peer_qpn: int
     psn: int
+    is_writable: int
+    timeout: int
+    retry_count: int
+    rnr_retry: int
+    min_rnr_timer: int
 
     _fields_ = (
         ("verb", c_uint32),
@@ -536,11 +546,16 @@ class ApplicationRequest(Structure):
         ("address", c_uint64),
         ("length", c_uint64),
         ("r_key", c_uint32),
-        ("is_remote_writable", c_uint32),
+        ("pd", c_uint32),
         ("state", c_uint32),
         ("peer_host", c_uint32),
         ("peer_qpn", c_uint32),
         ("psn", c_uint32),
+        ("is_writable", c_uint32),
+        ("timeout", c_uint8),
+        ("retry_count", c_uint8),
+        ("rnr_retry", c_uint8),
+        ("min_rnr_timer", c_uint8),
     )
 
 
@@ -1447,7 +1462,7 @@ class TxSlot(Structure):
 
 
 class Qp(Structure):
-    """struct mrc_qp, 78872 bytes."""
+    """struct mrc_qp, 79048 bytes."""
 
     lock: "object"
     state: int
@@ -1470,6 +1485,11 @@ class Qp(Structure):
     rto_min_ns: int
     pto_min_ns: int
     reo_wnd_min_ns: int
+    give_up_ns: int
+    rnr_timer_ns: int
+    rnr_limit: int
+    pd: int
+    is_writable: int
     retry_limit: int
     probe_success_target: int
     evs_per_plane: int
@@ -1504,6 +1524,10 @@ class Qp(Structure):
     retries: int
     is_kick_pending: int
     is_timer_armed: int
+    held_count: int
+    rnr_retries: int
+    rnr_until_ns: int
+    stalled_ns: int
     acked_bytes: int
     progress_ns: int
     last_sent_ns: int
@@ -1522,6 +1546,7 @@ class Qp(Structure):
     wimm_messages: int
     acked_bits: "Array[c_uint64]"
     lost_bits: "Array[c_uint64]"
+    held_bits: "Array[c_uint64]"
     tx: "Array[TxSlot]"
     busy_paths: int
     path_oldest: int
@@ -1590,6 +1615,11 @@ class Qp(Structure):
         ("rto_min_ns", c_uint64),
         ("pto_min_ns", c_uint64),
         ("reo_wnd_min_ns", c_uint64),
+        ("give_up_ns", c_uint64),
+        ("rnr_timer_ns", c_uint64),
+        ("rnr_limit", c_uint32),
+        ("pd", c_uint32),
+        ("is_writable", c_uint32),
         ("retry_limit", c_uint32),
         ("probe_success_target", c_uint32),
         ("evs_per_plane", c_uint32),
@@ -1624,6 +1654,10 @@ class Qp(Structure):
         ("retries", c_uint32),
         ("is_kick_pending", c_uint32),
         ("is_timer_armed", c_uint32),
+        ("held_count", c_uint32),
+        ("rnr_retries", c_uint32),
+        ("rnr_until_ns", c_uint64),
+        ("stalled_ns", c_uint64),
         ("acked_bytes", c_uint64),
         ("progress_ns", c_uint64),
         ("last_sent_ns", c_uint64),
@@ -1642,6 +1676,7 @@ class Qp(Structure):
         ("wimm_messages", c_uint64),
         ("acked_bits", (c_uint64 * 16)),
         ("lost_bits", (c_uint64 * 16)),
+        ("held_bits", (c_uint64 * 16)),
         ("tx", (TxSlot * 1024)),
         ("busy_paths", c_uint32),
         ("path_oldest", c_uint16),
@@ -1995,13 +2030,14 @@ class RcQp(Structure):
 
 
 class Region(Structure):
-    """struct mrc_region, 24 bytes."""
+    """struct mrc_region, 32 bytes."""
 
     r_key: int
     is_remote_writable: int
     offset: int
     length: int
     base: int
+    pd: int
     pad0: int
 
     _fields_ = (
@@ -2009,7 +2045,8 @@ class Region(Structure):
         ("is_remote_writable", c_uint32),
         ("offset", c_uint32),
         ("length", c_uint32),
-        ("base", c_uint32),
+        ("base", c_uint64),
+        ("pd", c_uint32),
         ("pad0", c_uint32),
     )
 
@@ -2117,7 +2154,7 @@ class VirtualTotals(Structure):
 
 
 class Work(Structure):
-    """struct mrc_work, 52 bytes."""
+    """struct mrc_work, 56 bytes."""
 
     id: int
     length: int
@@ -2132,6 +2169,7 @@ class Work(Structure):
     has_immediate: int
     immediate: int
     is_completed: int
+    remote_high: int
 
     _fields_ = (
         ("id", c_uint32),
@@ -2147,11 +2185,12 @@ class Work(Structure):
         ("has_immediate", c_uint32),
         ("immediate", c_uint32),
         ("is_completed", c_uint32),
+        ("remote_high", c_uint32),
     )
 
 
 class WorkRing(Structure):
-    """struct mrc_work_ring, 5400 bytes."""
+    """struct mrc_work_ring, 5656 bytes."""
 
     tail: int
     receive_tail: int

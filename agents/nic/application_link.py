@@ -13,6 +13,8 @@ import logging
 import socket
 from collections.abc import Callable
 from ctypes import sizeof
+from dataclasses import replace
+from itertools import count
 from typing import Any, Final
 
 from agents.abi import (
@@ -27,8 +29,10 @@ from agents.abi import (
 )
 from agents.errors import TestbedError, UsageError
 from agents.nic.device import NicDevice
+from agents.nic.qp import QpLimits
 from agents.nic.reactions import ClientResources, Reactions
 from agents.nic.work_queue import qp_index
+from agents.protocol.retry_times import give_up_us, rnr_timer_us
 
 _log = logging.getLogger(__name__)
 SOCKET_NAME: Final = b"\0mrc-testbed-nic"
@@ -44,6 +48,7 @@ class _Application:
         self.connection = connection
         self.owned = ClientResources()
         self.channels: list[socket.socket] = []
+        self.domains: dict[int, int] = {}  # number for the NIC, by that of the application
 
     def wake(self) -> None:
         """A byte to each completion channel; one that is full has enough of them."""
@@ -71,6 +76,7 @@ class ApplicationLink:
         self._device = device
         self._arm = arm
         self._applications: dict[int, _Application] = {}
+        self._domains = count(1)  # 0 is that of the agent's other clients
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
 
     def start(self) -> None:
@@ -177,12 +183,15 @@ class ApplicationLink:
         try:
             match request.verb:
                 case ApplicationVerb.REGISTER:
-                    self._register(application.owned, request, reply)
+                    self._register(application, request, reply)
+                case ApplicationVerb.REVOKE:
+                    self._check_key(application.owned, request.r_key)
+                    self._reactions.verbs.revoke(request.r_key)
                 case ApplicationVerb.DEREGISTER:
                     self._check_key(application.owned, request.r_key)
                     self._call("deregister_memory", {"r_key": request.r_key}, application.owned)
                 case ApplicationVerb.CREATE_QP:
-                    self._create_qp(application.owned, reply)
+                    self._create_qp(application, request, reply)
                 case ApplicationVerb.MODIFY_QP:
                     self._modify_qp(application.owned, request, reply)
                 case ApplicationVerb.DESTROY_QP:
@@ -211,15 +220,25 @@ class ApplicationLink:
         if r_key not in owned.r_keys:
             raise UsageError(f"r_key: no region {r_key:#x} of this application")
 
-    def _register(self, owned: ClientResources, request: ApplicationRequest, reply: ApplicationReply) -> None:
+    def _domain(self, application: _Application, pd: int) -> int:
+        """The NIC's number of an application's protection domain."""
+        if pd not in application.domains:
+            application.domains[pd] = next(self._domains)
+        return application.domains[pd]
+
+    def _register(
+        self, application: _Application, request: ApplicationRequest, reply: ApplicationReply
+    ) -> None:
+        owned = application.owned
         if request.r_key:
             self._check_key(owned, request.r_key)
         try:
             region = self._reactions.verbs.register_at(
                 request.address,
                 request.length,
-                is_remote_writable=bool(request.is_remote_writable),
+                is_remote_writable=bool(request.is_writable),
                 shared_key=request.r_key,
+                pd=self._domain(application, request.pd),
             )
         except UsageError as error:
             _refuse(reply, errno.ENOMEM, error.message)
@@ -228,26 +247,33 @@ class ApplicationLink:
         reply.r_key = region.r_key
         reply.offset = region.offset
 
-    def _create_qp(self, owned: ClientResources, reply: ApplicationReply) -> None:
+    def _create_qp(
+        self, application: _Application, request: ApplicationRequest, reply: ApplicationReply
+    ) -> None:
         verbs = self._reactions.verbs
         try:
             # The peer becomes known on the way to RTR.
             reply.qpn = self._call(
                 "create_qp",
                 {"peer_host": int(self._device.config.host_index), "evs": verbs.automatic_evs()},
-                owned,
+                application.owned,
             )
         except UsageError as error:
             _refuse(reply, errno.ENOMEM, error.message)
             return
+        verbs.join_domain(reply.qpn, self._domain(application, request.pd))
         self._device.work[qp_index(reply.qpn)].notify = Notify.NEVER
 
     def _modify_qp(
         self, owned: ClientResources, request: ApplicationRequest, reply: ApplicationReply
     ) -> None:
         self._check_qpn(owned, request.qpn)
-        if request.state not in _STATES:
+        if request.state and request.state not in _STATES:
             raise UsageError(f"state: {request.state}; {', '.join(state.name for state in _STATES)}")
+        self._reactions.verbs.limit_qp(request.qpn, _limits(request))
+        reply.qpn = request.qpn
+        if not request.state:
+            return
         state = QpState(request.state)
         arguments: dict[str, Any] = {"qpn": request.qpn, "state": state.name}
         if state == QpState.RTR:
@@ -259,7 +285,6 @@ class ApplicationLink:
         elif state == QpState.RTS:
             arguments["first_psn"] = request.psn
         self._call("modify_qp", arguments, owned)
-        reply.qpn = request.qpn
         reply.window_packets = self._reactions.verbs.window_of(request.qpn)
 
     @staticmethod
@@ -270,6 +295,19 @@ class ApplicationLink:
         ours.setblocking(False)
         application.channels.append(ours)
         return theirs
+
+
+def _limits(request: ApplicationRequest) -> QpLimits:
+    """Those that a program has set; defaults for the rest."""
+    limits = QpLimits(is_writable=bool(request.is_writable))
+    not_given = ApplicationLimit.NOT_GIVEN
+    if not_given not in {request.timeout, request.retry_count}:
+        limits = replace(limits, give_up_us=give_up_us(request.timeout, request.retry_count))
+    if request.rnr_retry != not_given:
+        limits = replace(limits, rnr_limit=min(int(request.rnr_retry), int(Limit.RNR_FOREVER)))
+    if request.min_rnr_timer != not_given:
+        limits = replace(limits, rnr_timer_us=rnr_timer_us(request.min_rnr_timer))
+    return limits
 
 
 def _refuse(reply: ApplicationReply, error: int, text: str) -> None:

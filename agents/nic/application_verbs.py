@@ -4,9 +4,10 @@ peer.
 Source: agents/include/mrc/application_abi.h.
 """
 
-from agents.abi import Limit, Status
+from agents.abi import Command, Limit, Status
 from agents.nic.ev_profile import EvProfile
 from agents.nic.memory import MemoryRegion
+from agents.nic.qp import CONNECTED, QpLimits
 from agents.nic.work_queue import qp_index
 from agents.nic.work_verbs import WorkVerbs
 
@@ -17,7 +18,7 @@ class ApplicationVerbs(WorkVerbs):
     """What is not a verb of the agent's socket."""
 
     def register_at(
-        self, address: int, length: int, *, is_remote_writable: bool, shared_key: int
+        self, address: int, length: int, *, is_remote_writable: bool, shared_key: int, pd: int
     ) -> MemoryRegion:
         """A region of an application; *shared_key* is of one whose pages hold it, or 0.
 
@@ -26,8 +27,28 @@ class ApplicationVerbs(WorkVerbs):
         """
         shared = self._regions.find(shared_key) if shared_key else None
         return self._regions.register_at(
-            address, length, is_remote_writable=is_remote_writable, shared=shared
+            address, length, is_remote_writable=is_remote_writable, shared=shared, pd=pd
         )
+
+    def revoke(self, r_key: int) -> None:
+        """Keeps peers from writing to a region from now on.
+
+        Raises:
+            UsageError: there is no such key.
+        """
+        self._regions.revoke(r_key)
+
+    def join_domain(self, qpn: int, pd: int) -> None:
+        """Gives a QP that is new the protection domain whose regions its peer may write to."""
+        self._find(qpn).pd = pd
+
+    def limit_qp(self, qpn: int, limits: QpLimits) -> None:
+        """Puts limits of a QP in force; of one without a peer, with its change to RTR."""
+        qp = self._find(qpn)
+        qp.limits = limits
+        if qp.state in CONNECTED:
+            values = (limits.give_up_us, limits.rnr_timer_us, limits.rnr_limit, limits.is_writable)
+            self._device.command(Command.LIMITS, qp.index, *values)
 
     def automatic_evs(self) -> list[int]:
         """EVs for a QP to any peer, spread over the uplinks of every plane."""

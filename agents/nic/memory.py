@@ -10,7 +10,6 @@ from agents.nic.device import NicDevice
 
 _PAGE_BYTES = 4096
 _KEY_INDEX_BITS = 6
-_U32_MAX = 0xFFFFFFFF
 _ADDRESS_MAX = 1 << 57
 
 
@@ -59,7 +58,7 @@ class RegionTable:
         return self._enter(index, offset, length, (offset, length))
 
     def register_at(
-        self, address: int, length: int, *, is_remote_writable: bool, shared: MemoryRegion | None
+        self, address: int, length: int, *, is_remote_writable: bool, shared: MemoryRegion | None, pd: int
     ) -> MemoryRegion:
         """A region that peers name by a virtual address of its first byte; its bytes stay as they are.
 
@@ -68,6 +67,7 @@ class RegionTable:
             length: bytes.
             is_remote_writable: whether peers may write to it.
             shared: a region registered likewise whose pages hold all of this one; None: new pages.
+            pd: protection domain of the QPs by which peers may write to it.
 
         Raises:
             UsageError: the NIC's memory, or its table of regions, has no room for it.
@@ -86,7 +86,7 @@ class RegionTable:
             if not pages[0] <= offset <= offset + length <= pages[0] + pages[1]:
                 raise UsageError(f"address: {address:#x}; the pages of {shared.r_key:#x} do not hold it")
         region = self._enter(
-            index, offset, length, pages, base=address & _U32_MAX, is_remote_writable=is_remote_writable
+            index, offset, length, pages, base=address, is_remote_writable=is_remote_writable, pd=pd
         )
         self._bases[region.r_key] = address
         return region
@@ -100,12 +100,14 @@ class RegionTable:
         *,
         base: int = 0,
         is_remote_writable: bool = True,
+        pd: int = 0,
     ) -> MemoryRegion:
         region = MemoryRegion(offset, length, self._draw_key(index), pages)
         entry = self._device.regions[index]
         entry.offset = offset
         entry.length = length
         entry.base = base
+        entry.pd = pd
         entry.is_remote_writable = is_remote_writable
         entry.r_key = region.r_key
         self._regions[index] = region
@@ -145,6 +147,15 @@ class RegionTable:
         self._bases.pop(r_key, None)
         self._retired.append((monotonic_ns(), r_key))
         self._are_runs_awaited = False
+
+    def revoke(self, r_key: int) -> None:
+        """Keeps peers from writing to a region from now on.
+
+        Raises:
+            UsageError: there is no such key.
+        """
+        self.find(r_key)
+        self._device.regions[r_key & (1 << _KEY_INDEX_BITS) - 1].is_remote_writable = False
 
     def _draw_key(self, index: int) -> int:
         """A key of that index that no packet on its way can name."""

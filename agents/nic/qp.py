@@ -11,11 +11,13 @@ from agents.entropy import randbits
 from agents.errors import UsageError
 from agents.nic.work_queue import WorkQueue
 from agents.protocol import cc_profile
+from agents.protocol.retry_times import NO_END_US
 from agents.protocol.sizes import write_nominal_bytes
 
 PSN_BITS: Final = 24
 EXPONENTIAL_COUNT: Final = 6
 PSN_MAX: Final = (1 << PSN_BITS) - 1
+_NO_END_NS: Final = 1 << 62
 
 
 def draw_psn() -> int:
@@ -122,6 +124,28 @@ class QpAttributes:
                 raise UsageError(f"evs: those of plane {plane} do not all name it")
 
 
+@dataclass(frozen=True, slots=True)
+class QpLimits:
+    """What a program may change at any time.
+
+    Attributes:
+        give_up_us: without an acknowledgement, before its work fails, in place of retry_limit; 0: that.
+        rnr_timer_us: before a message that found no receive is sent again.
+        rnr_limit: times that it is so in a row; Limit.RNR_FOREVER: no limit.
+        is_writable: whether the peer may write.
+    """
+
+    give_up_us: int = 0
+    rnr_timer_us: int = 1280
+    rnr_limit: int = int(Limit.RNR_FOREVER)
+    is_writable: bool = True
+
+    @property
+    def give_up_ns(self) -> int:
+        """The same as the kernel has it."""
+        return _NO_END_NS if self.give_up_us == NO_END_US else self.give_up_us * 1000
+
+
 def attribute_ranges(config: NicConfig, ev_count: int) -> dict[str, tuple[int, int]]:
     """Lowest and highest accepted value of each number among QpAttributes, for a QP of *ev_count* EVs."""
     rows = (Usid.INDEX_MASK + 1) // config.uplinks_per_pair
@@ -182,10 +206,14 @@ TRANSITIONS: Final = {
 
 @dataclass(slots=True)
 class QueuePair(WorkQueue):
-    """The agent's side of an MRC QP; `ev_profile` is the id of the one its EVs are from."""
+    """The agent's side of an MRC QP; `ev_profile` is the id of the one its EVs are from, `pd` the protection
+    domain of an application, and 0 that of the agent's own clients.
+    """
 
     attributes: QpAttributes
     ev_profile: int | None = None
+    pd: int = 0
+    limits: QpLimits = QpLimits()
 
     def replace_ev(self, place: int, ev: int) -> None:
         """Another EV stands at *place* from now on."""
@@ -287,6 +315,11 @@ def build_qp(qp: QueuePair, config: NicConfig) -> Qp:
         loss_threshold_acks=attributes.loss_threshold_acks,
         rto_ns=attributes.rto_ns,
         retry_limit=attributes.retry_limit,
+        give_up_ns=qp.limits.give_up_ns,
+        rnr_timer_ns=qp.limits.rnr_timer_us * 1000,
+        rnr_limit=qp.limits.rnr_limit,
+        pd=qp.pd,
+        is_writable=qp.limits.is_writable,
         probe_success_target=attributes.probe_success_target,
         evs_per_plane=per_plane,
         plane_count=planes,

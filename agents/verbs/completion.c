@@ -21,6 +21,8 @@ static enum ibv_wc_status status_of(uint32_t failure)
 		return IBV_WC_REM_ACCESS_ERR;
 	case MRC_STATUS_RETRY_EXCEEDED:
 		return IBV_WC_RETRY_EXC_ERR;
+	case MRC_STATUS_RNR_RETRY_EXCEEDED:
+		return IBV_WC_RNR_RETRY_EXC_ERR;
 	case MRC_STATUS_REMOTE_OPERATION:
 		return IBV_WC_REM_OP_ERR;
 	case MRC_STATUS_REMOTE_INVALID_REQUEST:
@@ -33,14 +35,12 @@ static enum ibv_wc_status status_of(uint32_t failure)
 /* Whether the oldest request is done, one way or the other: *status says how. */
 static int is_send_due(struct queue_pair *queue_pair, enum ibv_wc_status *status)
 {
-	struct mrc_work *work = &queue_pair->ring->entries[queue_pair->done % MRC_WORK_RING];
 	uint32_t failure;
 
 	if (queue_pair->done == queue_pair->posted)
 		return 0;
 	*status = IBV_WC_SUCCESS;
-	if (queue_pair->done != queue_pair->handed &&
-	    __atomic_load_n(&work->is_completed, __ATOMIC_ACQUIRE))
+	if (queue_pair->done != queue_pair->completed)
 		return 1;
 	failure = queue_failure(queue_pair);
 	if (!failure && queue_pair->qp.state != IBV_QPS_ERR)
@@ -59,13 +59,14 @@ static int take_sends(struct queue_pair *queue_pair, int count, struct ibv_wc *w
 		struct request *request =
 		    &queue_pair->requests[queue_pair->done % queue_pair->capacity];
 
-		if (queue_pair->handed == queue_pair->done)
-			queue_pair->handed++; /* it never was in the ring */
-		queue_pair->done++;
 		if (status != IBV_WC_SUCCESS) {
+			if (queue_pair->handed == queue_pair->done)
+				queue_pair->handed++; /* it never was in the ring */
+			queue_pair->completed++;
 			queue_pair->has_failed = 1;
 			queue_pair->qp.state = IBV_QPS_ERR;
 		}
+		queue_pair->done++;
 		if (!request->is_signalled && status == IBV_WC_SUCCESS)
 			continue;
 		wc[taken++] = (struct ibv_wc){
@@ -76,53 +77,43 @@ static int take_sends(struct queue_pair *queue_pair, int count, struct ibv_wc *w
 		    .qp_num = queue_pair->qp.qp_num,
 		};
 	}
-	if (queue_pair->handed != queue_pair->posted && !queue_failure(queue_pair))
-		queue_hand_over(queue_pair);
 	return taken;
-}
-
-/* The next WRITE with immediate, if it has arrived. */
-static const struct mrc_arrival *next_arrival(struct queue_pair *queue_pair)
-{
-	uint32_t number = queue_pair->received + 1;
-	struct mrc_arrival *arrival = &queue_pair->ring->arrivals[number % MRC_WIMM_MAX];
-
-	return __atomic_load_n(&arrival->number, __ATOMIC_ACQUIRE) == number ? arrival : NULL;
 }
 
 static int is_receive_due(struct queue_pair *queue_pair)
 {
 	return queue_pair->received != queue_pair->receive_posted &&
-	       (next_arrival(queue_pair) || queue_failure(queue_pair) ||
+	       (queue_pair->received != queue_pair->arrived || queue_failure(queue_pair) ||
 		queue_pair->qp.state == IBV_QPS_ERR);
 }
 
 /* Completions of receives, oldest first; returns how many were written. */
 static int take_receives(struct queue_pair *queue_pair, int count, struct ibv_wc *wc)
 {
-	const struct mrc_arrival *arrival;
 	int taken = 0;
 
 	while (taken < count && is_receive_due(queue_pair)) {
-		arrival = next_arrival(queue_pair);
+		struct receive *receive =
+		    &queue_pair->receives[queue_pair->received % queue_pair->receive_capacity];
+		int has_arrived = queue_pair->received != queue_pair->arrived;
+
 		wc[taken] = (struct ibv_wc){
-		    .wr_id =
-			queue_pair->receives[queue_pair->received % queue_pair->receive_capacity],
-		    .status = arrival ? IBV_WC_SUCCESS : IBV_WC_WR_FLUSH_ERR,
+		    .wr_id = receive->wr_id,
+		    .status = has_arrived ? IBV_WC_SUCCESS : IBV_WC_WR_FLUSH_ERR,
 		    .opcode = IBV_WC_RECV_RDMA_WITH_IMM,
 		    .qp_num = queue_pair->qp.qp_num,
 		    .src_qp = queue_pair->attr.dest_qp_num,
 		};
-		if (arrival) {
-			wc[taken].byte_len = arrival->length;
-			wc[taken].imm_data = htonl(arrival->immediate);
+		if (has_arrived) {
+			wc[taken].byte_len = receive->length;
+			wc[taken].imm_data = htonl(receive->immediate);
 			wc[taken].wc_flags = IBV_WC_WITH_IMM;
+		} else {
+			queue_pair->arrived++; /* none will come for it */
 		}
 		queue_pair->received++;
 		taken++;
 	}
-	if (taken)
-		queue_offer_receives(queue_pair);
 	return taken;
 }
 
@@ -138,6 +129,7 @@ int poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc)
 	for (queue_pair = device->queue_pairs; queue_pair && taken < count;
 	     queue_pair = queue_pair->next) {
 		pthread_mutex_lock(&queue_pair->lock);
+		queue_advance(queue_pair);
 		if (queue_pair->qp.send_cq == cq)
 			taken += take_sends(queue_pair, count - taken, wc + taken);
 		if (queue_pair->qp.recv_cq == cq)
@@ -262,6 +254,7 @@ static int has_completion(struct queue_pair *queue_pair)
 {
 	enum ibv_wc_status status;
 
+	queue_advance(queue_pair);
 	while (is_send_due(queue_pair, &status)) {
 		struct request *request =
 		    &queue_pair->requests[queue_pair->done % queue_pair->capacity];
@@ -270,8 +263,6 @@ static int has_completion(struct queue_pair *queue_pair)
 			return 1;
 		queue_pair->done++;
 	}
-	if (queue_pair->handed != queue_pair->posted && !queue_failure(queue_pair))
-		queue_hand_over(queue_pair);
 	return 0;
 }
 

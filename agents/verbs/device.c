@@ -258,16 +258,18 @@ EXPORT int ibv_close_device(struct ibv_context *context)
 
 EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
-	struct ibv_pd *pd = calloc(1, sizeof(*pd));
+	struct protection_domain *domain = calloc(1, sizeof(*domain));
 
-	if (pd)
-		pd->context = context;
-	return pd;
+	if (!domain)
+		return NULL;
+	domain->pd.context = context;
+	domain->number = __atomic_add_fetch(&device_of(context)->domains, 1, __ATOMIC_RELAXED);
+	return &domain->pd;
 }
 
 EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
 {
-	free(pd);
+	free(container_of(pd, struct protection_domain, pd));
 	return 0;
 }
 

@@ -171,30 +171,34 @@ static int replace_pages(uintptr_t start, void *there, size_t bytes)
 	return error;
 }
 
-static int request_region(struct device_context *device, uintptr_t address, size_t length,
-			  int access, uint32_t shared_key, struct mrc_application_reply *reply)
+static int request_region(struct device_context *device, uint32_t pd, uintptr_t address,
+			  size_t length, int access, uint32_t shared_key,
+			  struct mrc_application_reply *reply)
 {
 	struct mrc_application_request request = {
 	    .verb = MRC_APPLICATION_REGISTER,
 	    .address = address,
 	    .length = length,
 	    .r_key = shared_key,
-	    .is_remote_writable = !!(access & IBV_ACCESS_REMOTE_WRITE),
+	    .pd = pd,
+	    .is_writable = !!(access & IBV_ACCESS_REMOTE_WRITE),
 	};
 
 	return link_call(&device->link, &request, reply, NULL);
 }
 
-static void give_back(struct device_context *device, uint32_t r_key)
+static void release(struct device_context *device, enum mrc_application_verb verb, uint32_t r_key)
 {
-	struct mrc_application_request request = {
-	    .verb = MRC_APPLICATION_DEREGISTER,
-	    .r_key = r_key,
-	};
+	struct mrc_application_request request = {.verb = verb, .r_key = r_key};
 	struct mrc_application_reply reply;
 
 	/* Of an agent that is gone nothing is left to take back. */
 	link_call(&device->link, &request, &reply, NULL);
+}
+
+static void give_back(struct device_context *device, uint32_t r_key)
+{
+	release(device, MRC_APPLICATION_DEREGISTER, r_key);
 }
 
 /* A region whose pages hold [start, end), or some of it: *is_inside says which. */
@@ -226,8 +230,8 @@ static struct region *find_neighbour(struct device_context *device, uintptr_t st
 }
 
 /* Registers, with the lock held; returns an errno value. */
-static int register_locked(struct device_context *device, struct region *region, uintptr_t address,
-			   size_t length, int access)
+static int register_locked(struct device_context *device, struct region *region, uint32_t pd,
+			   uintptr_t address, size_t length, int access)
 {
 	uintptr_t start = address & -(uintptr_t)PAGE_BYTES;
 	uintptr_t end = (address + length + PAGE_BYTES - 1) & -(uintptr_t)PAGE_BYTES;
@@ -245,7 +249,7 @@ static int register_locked(struct device_context *device, struct region *region,
 	}
 	error = neighbour ? 0 : check_pages(start, end);
 	if (!error)
-		error = request_region(device, address, length, access,
+		error = request_region(device, pd, address, length, access,
 				       neighbour ? neighbour->mr.rkey : 0, &reply);
 	if (error)
 		return error;
@@ -292,7 +296,7 @@ static struct ibv_mr *register_memory(struct ibv_pd *pd, void *address, size_t l
 		return NULL;
 	pthread_mutex_lock(&registering);
 	pthread_mutex_lock(&device->lock);
-	error = register_locked(device, region, (uintptr_t)address, length, access);
+	error = register_locked(device, region, number_of(pd), (uintptr_t)address, length, access);
 	if (!error)
 		device->regions[region->mr.lkey % REGIONS_MAX] = region;
 	pthread_mutex_unlock(&device->lock);
@@ -383,7 +387,8 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 
 	pthread_mutex_lock(&registering);
 	pthread_mutex_lock(&device->lock);
-	/* Before the pages change: what a peer writes while they do would be lost. */
+	/* What a peer wrote while the pages change would be lost. */
+	release(device, MRC_APPLICATION_REVOKE, mr->rkey);
 	if (stretch->users == 1)
 		error = restore_stretch(stretch);
 	if (!error) {
@@ -411,7 +416,7 @@ struct region *region_allocate(struct device_context *device, size_t bytes, char
 	if (!region)
 		return NULL;
 	/* Nobody names it by its address. */
-	error = request_region(device, PAGE_BYTES, pages_bytes, 0, 0, &reply);
+	error = request_region(device, 0, PAGE_BYTES, pages_bytes, 0, 0, &reply);
 	if (!error) {
 		*mapped = mmap(NULL, pages_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
 			       device->link.memory, reply.offset);

@@ -55,14 +55,14 @@ static uint32_t packets_of(const struct queue_pair *queue_pair, uint32_t length)
 	return length <= pmtu ? 1 : (length - 1) / pmtu + 1;
 }
 
-/* Moves requests into the ring as far as it has room, and rings. With the lock held. */
-void queue_hand_over(struct queue_pair *queue_pair)
+/* Moves requests into the ring as far as it has room, and rings. */
+static void hand_over(struct queue_pair *queue_pair)
 {
 	struct mrc_work_ring *ring = queue_pair->ring;
 	uint32_t first = queue_pair->handed, packets = 0;
 
 	while (queue_pair->handed != queue_pair->posted &&
-	       queue_pair->handed - queue_pair->done < RING_ROOM) {
+	       queue_pair->handed - queue_pair->completed < RING_ROOM) {
 		struct mrc_work *work =
 		    &queue_pair->requests[queue_pair->handed % queue_pair->capacity].work;
 
@@ -143,8 +143,8 @@ static int queue_request(struct queue_pair *queue_pair, const struct ibv_send_wr
 		    .iterations = 1,
 		    .local_offset = source,
 		    .local_slots = 1,
-		    .remote_offset =
-			wr->wr.rdma.remote_addr, /* the low half: see struct mrc_region */
+		    .remote_offset = wr->wr.rdma.remote_addr,
+		    .remote_high = wr->wr.rdma.remote_addr >> 32,
 		    .remote_slots = 1,
 		    .r_key = wr->wr.rdma.rkey,
 		    .depth = RING_ROOM,
@@ -159,12 +159,56 @@ static int queue_request(struct queue_pair *queue_pair, const struct ibv_send_wr
 /* Frees the places of unsignalled requests that are done, which no poll may ever look for. */
 static void reclaim(struct queue_pair *queue_pair)
 {
-	while (queue_pair->done != queue_pair->handed &&
-	       !queue_pair->requests[queue_pair->done % queue_pair->capacity].is_signalled &&
-	       __atomic_load_n(
-		   &queue_pair->ring->entries[queue_pair->done % MRC_WORK_RING].is_completed,
-		   __ATOMIC_ACQUIRE))
+	while (queue_pair->done != queue_pair->completed &&
+	       !queue_pair->requests[queue_pair->done % queue_pair->capacity].is_signalled)
 		queue_pair->done++;
+}
+
+/* Takes arrivals from the ring. */
+static void take_arrivals(struct queue_pair *queue_pair)
+{
+	while (queue_pair->arrived != queue_pair->receive_posted) {
+		uint32_t number = queue_pair->arrived + 1;
+		struct mrc_arrival *arrival = &queue_pair->ring->arrivals[number % MRC_WIMM_MAX];
+		struct receive *receive =
+		    &queue_pair->receives[queue_pair->arrived % queue_pair->receive_capacity];
+
+		if (__atomic_load_n(&arrival->number, __ATOMIC_ACQUIRE) != number)
+			break;
+		receive->immediate = arrival->immediate;
+		receive->length = arrival->length;
+		queue_pair->arrived++;
+	}
+}
+
+/* Gives the NIC as many posted receives as it has places for arrivals. */
+static void offer_receives(struct queue_pair *queue_pair)
+{
+	uint32_t offered = queue_pair->receive_posted - queue_pair->arrived;
+
+	if (offered > MRC_WIMM_MAX)
+		offered = MRC_WIMM_MAX;
+	__atomic_store_n(&queue_pair->ring->receive_tail, queue_pair->arrived + offered,
+			 __ATOMIC_RELEASE);
+}
+
+/*
+ * Takes from the ring what is done there, and gives it what has to be. Whatever a program polls
+ * for, all its QPs go on: the ring holds fewer requests and arrivals than their queues. With the
+ * lock held.
+ */
+void queue_advance(struct queue_pair *queue_pair)
+{
+	while (queue_pair->completed != queue_pair->handed &&
+	       __atomic_load_n(
+		   &queue_pair->ring->entries[queue_pair->completed % MRC_WORK_RING].is_completed,
+		   __ATOMIC_ACQUIRE))
+		queue_pair->completed++;
+	take_arrivals(queue_pair);
+	offer_receives(queue_pair);
+	if (queue_pair->handed != queue_pair->posted && queue_pair->qp.state == IBV_QPS_RTS &&
+	    !queue_failure(queue_pair))
+		hand_over(queue_pair);
 }
 
 int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -176,29 +220,19 @@ int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **ba
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_ERR)
 		error = EINVAL;
 	for (; wr && !error; wr = wr->next) {
-		if (queue_pair->posted - queue_pair->done >= queue_pair->capacity)
+		if (queue_pair->posted - queue_pair->done >= queue_pair->capacity) {
+			queue_advance(queue_pair);
 			reclaim(queue_pair);
+		}
 		error = queue_request(queue_pair, wr);
 		if (error)
 			break;
 	}
 	if (error)
 		*bad = wr;
-	if (!queue_failure(queue_pair) && qp->state == IBV_QPS_RTS)
-		queue_hand_over(queue_pair);
+	queue_advance(queue_pair);
 	pthread_mutex_unlock(&queue_pair->lock);
 	return error;
-}
-
-/* Gives the NIC as many posted receives as it has places for arrivals. With the lock held. */
-void queue_offer_receives(struct queue_pair *queue_pair)
-{
-	uint32_t offered = queue_pair->receive_posted - queue_pair->received;
-
-	if (offered > MRC_WIMM_MAX)
-		offered = MRC_WIMM_MAX;
-	__atomic_store_n(&queue_pair->ring->receive_tail, queue_pair->received + offered,
-			 __ATOMIC_RELEASE);
 }
 
 int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
@@ -217,11 +251,11 @@ int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **ba
 			*bad = wr;
 			break;
 		}
-		queue_pair->receives[queue_pair->receive_posted % queue_pair->receive_capacity] =
-		    wr->wr_id;
+		queue_pair->receives[queue_pair->receive_posted % queue_pair->receive_capacity]
+		    .wr_id = wr->wr_id;
 		queue_pair->receive_posted++;
 	}
-	queue_offer_receives(queue_pair);
+	queue_advance(queue_pair);
 	pthread_mutex_unlock(&queue_pair->lock);
 	return error;
 }

@@ -65,7 +65,10 @@ static void use_cq(struct ibv_cq *cq, int change)
 
 EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
-	struct mrc_application_request request = {.verb = MRC_APPLICATION_CREATE_QP};
+	struct mrc_application_request request = {
+	    .verb = MRC_APPLICATION_CREATE_QP,
+	    .pd = number_of(pd),
+	};
 	struct device_context *device = device_of(pd->context);
 	struct mrc_application_reply reply;
 	struct queue_pair *queue_pair;
@@ -194,8 +197,11 @@ static int translate(struct queue_pair *queue_pair, const struct ibv_qp_attr *at
 	}
 }
 
-static void remember(struct ibv_qp_attr *known, const struct ibv_qp_attr *attr, int mask)
+static void remember(struct queue_pair *queue_pair, const struct ibv_qp_attr *attr, int mask)
 {
+	struct ibv_qp_attr *known = &queue_pair->attr;
+
+	queue_pair->given |= mask;
 	if (mask & IBV_QP_AV)
 		known->ah_attr = attr->ah_attr;
 	if (mask & IBV_QP_DEST_QPN)
@@ -214,37 +220,69 @@ static void remember(struct ibv_qp_attr *known, const struct ibv_qp_attr *attr, 
 		known->timeout = attr->timeout;
 	if (mask & IBV_QP_RETRY_CNT)
 		known->retry_cnt = attr->retry_cnt;
+	if (mask & IBV_QP_RNR_RETRY)
+		known->rnr_retry = attr->rnr_retry;
+	if (mask & IBV_QP_MIN_RNR_TIMER)
+		known->min_rnr_timer = attr->min_rnr_timer;
+}
+
+static uint8_t if_given(const struct queue_pair *queue_pair, int bit, uint8_t value)
+{
+	return queue_pair->given & bit ? value : MRC_APPLICATION_NOT_GIVEN;
+}
+
+/* What the NIC goes by, as far as the program has set it. */
+static void fill_limits(const struct queue_pair *queue_pair,
+			struct mrc_application_request *request)
+{
+	const struct ibv_qp_attr *known = &queue_pair->attr;
+
+	request->is_writable = !!(known->qp_access_flags & IBV_ACCESS_REMOTE_WRITE);
+	request->timeout = if_given(queue_pair, IBV_QP_TIMEOUT, known->timeout);
+	request->retry_count = if_given(queue_pair, IBV_QP_RETRY_CNT, known->retry_cnt);
+	request->rnr_retry = if_given(queue_pair, IBV_QP_RNR_RETRY, known->rnr_retry);
+	request->min_rnr_timer = if_given(queue_pair, IBV_QP_MIN_RNR_TIMER, known->min_rnr_timer);
 }
 
 EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
+	const int limits = IBV_QP_ACCESS_FLAGS | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+			   IBV_QP_RNR_RETRY | IBV_QP_MIN_RNR_TIMER;
 	struct queue_pair *queue_pair = container_of(qp, struct queue_pair, qp);
 	struct mrc_application_request request = {
 	    .verb = MRC_APPLICATION_MODIFY_QP,
 	    .qpn = qp->qp_num,
 	};
+	int error = 0, is_connected = qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS;
+	struct ibv_qp_attr attr_before = queue_pair->attr;
 	struct mrc_application_reply reply;
-	int error = 0;
+	int given_before = queue_pair->given;
 
 	if (mask & IBV_QP_CUR_STATE && attr->cur_qp_state != qp->state)
 		return EINVAL;
-	if (mask & IBV_QP_STATE) {
-		error = translate(queue_pair, attr, mask, &request);
-		/* In ERROR already, if its work has failed. */
-		if (!error && request.state &&
-		    !(request.state == MRC_QP_ERROR && queue_failure(queue_pair)))
-			error = link_call(&device_of(qp->context)->link, &request, &reply, NULL);
-		if (error)
-			return error;
-	}
-	pthread_mutex_lock(&queue_pair->lock);
-	if (request.state == MRC_QP_RTR)
-		queue_pair->window_packets = reply.window_packets;
 	if (mask & IBV_QP_STATE)
-		qp->state = attr->qp_state;
-	remember(&queue_pair->attr, attr, mask);
+		error = translate(queue_pair, attr, mask, &request);
+	if (error)
+		return error;
+	pthread_mutex_lock(&queue_pair->lock);
+	remember(queue_pair, attr, mask);
+	fill_limits(queue_pair, &request);
 	pthread_mutex_unlock(&queue_pair->lock);
-	return 0;
+	/* In ERROR already, if its work has failed. */
+	if (request.state == MRC_QP_ERROR ? !queue_failure(queue_pair)
+					  : request.state || (is_connected && mask & limits))
+		error = link_call(&device_of(qp->context)->link, &request, &reply, NULL);
+	pthread_mutex_lock(&queue_pair->lock);
+	if (error) {
+		queue_pair->attr = attr_before;
+		queue_pair->given = given_before;
+	} else if (mask & IBV_QP_STATE) {
+		qp->state = attr->qp_state;
+	}
+	if (!error && request.state == MRC_QP_RTR)
+		queue_pair->window_packets = reply.window_packets;
+	pthread_mutex_unlock(&queue_pair->lock);
+	return error;
 }
 
 EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr,

@@ -58,6 +58,11 @@ struct mapping {
 	int protection;
 };
 
+struct protection_domain {
+	struct ibv_pd pd;
+	uint32_t number;
+};
+
 struct region {
 	struct ibv_mr mr;
 	struct stretch *stretch; /* NULL: the library's own, mapped elsewhere */
@@ -71,6 +76,7 @@ struct device_context {
 	struct agent_link link;
 	pthread_mutex_t lock; /* of all below but the rings */
 	struct region *regions[REGIONS_MAX];
+	uint32_t domains; /* made so far */
 	struct queue_pair *queue_pairs;
 	char *rings;
 	size_t ring_stride;
@@ -92,6 +98,13 @@ struct request {
 	uint32_t is_signalled;
 };
 
+/* A receive, and what arrived for it. */
+struct receive {
+	uint64_t wr_id;
+	uint32_t immediate;
+	uint32_t length;
+};
+
 struct queue_pair {
 	struct ibv_qp qp;
 	struct queue_pair *next;
@@ -99,17 +112,24 @@ struct queue_pair {
 	struct mrc_work_ring *ring;
 	struct ibv_qp_cap cap;
 	struct ibv_qp_attr attr;
+	int given; /* mask of what the program has set in it */
 	int signals_all;
 	uint32_t window_packets;
-	/* requests[posted % capacity]: done <= handed <= posted, all free-running */
+	/* requests[posted % capacity]: done (polled for) <= completed <= handed (to the ring) <=
+	 * posted, all free-running */
 	struct request *requests;
-	uint32_t capacity, posted, handed, done;
-	uint64_t *receives; /* wr_id */
-	uint32_t receive_capacity, received, receive_posted;
+	uint32_t capacity, posted, handed, completed, done;
+	struct receive *receives; /* likewise: received (polled for) <= arrived <= receive_posted */
+	uint32_t receive_capacity, received, arrived, receive_posted;
 	struct region *inline_data; /* cap.max_inline_data for each place of the queue */
 	char *inline_bytes;
 	int has_failed; /* the request that failed has been completed: the rest is flushed */
 };
+
+static inline uint32_t number_of(struct ibv_pd *pd)
+{
+	return container_of(pd, struct protection_domain, pd)->number;
+}
 
 static inline struct device_context *device_of(struct ibv_context *context)
 {
@@ -142,8 +162,7 @@ int mapping_next(uintptr_t from, struct mapping *found);
 /* queue.c */
 int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
-void queue_hand_over(struct queue_pair *queue_pair);
-void queue_offer_receives(struct queue_pair *queue_pair);
+void queue_advance(struct queue_pair *queue_pair);
 int queue_failure(struct queue_pair *queue_pair);
 
 /* completion.c */

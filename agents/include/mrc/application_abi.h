@@ -12,18 +12,24 @@
 #define MRC_APPLICATION_SOCKET "mrc-testbed-nic"
 
 enum mrc_application_limit {
-	MRC_APPLICATION_VERSION = 1, /* of this file, and of the maps that are handed over */
+	MRC_APPLICATION_VERSION = 2, /* of this file, and of the maps that are handed over */
 	MRC_APPLICATION_TEXT = 160,
+	MRC_APPLICATION_NOT_GIVEN = 0xff, /* an attribute that the program has not set */
 };
 
 enum mrc_application_verb {
 	MRC_APPLICATION_HELLO = 0,	/* reply only; with program, memory and work rings */
-	MRC_APPLICATION_REGISTER = 1,	/* address, length, r_key, is_remote_writable */
+	MRC_APPLICATION_REGISTER = 1,	/* address, length, r_key, is_writable, pd */
 	MRC_APPLICATION_DEREGISTER = 2, /* r_key */
-	MRC_APPLICATION_CREATE_QP = 3,
-	MRC_APPLICATION_MODIFY_QP = 4, /* qpn, state; to RTR peer_host, peer_qpn, psn; to RTS psn */
+	MRC_APPLICATION_CREATE_QP = 3,	/* pd */
+	/*
+	 * qpn, attributes from is_writable on; state, 0: it stays; to RTR peer_host, peer_qpn, psn;
+	 * to RTS psn
+	 */
+	MRC_APPLICATION_MODIFY_QP = 4,
 	MRC_APPLICATION_DESTROY_QP = 5,	    /* qpn */
 	MRC_APPLICATION_CREATE_CHANNEL = 6, /* the reply comes with a socket: a byte per event */
+	MRC_APPLICATION_REVOKE = 7,	    /* r_key: peers write there no more */
 };
 
 struct mrc_application_request {
@@ -32,11 +38,16 @@ struct mrc_application_request {
 	__u64 address;
 	__u64 length;
 	__u32 r_key; /* of a region whose pages hold all of this one; 0: new pages */
-	__u32 is_remote_writable;
+	__u32 pd;    /* number of a protection domain of the application, from 1 */
 	__u32 state; /* enum mrc_qp_state */
 	__u32 peer_host;
 	__u32 peer_qpn;
 	__u32 psn;
+	__u32 is_writable; /* by peers: the region, or what a QP reaches */
+	__u8 timeout;	   /* these as ibv_modify_qp has them */
+	__u8 retry_count;
+	__u8 rnr_retry;
+	__u8 min_rnr_timer;
 };
 
 struct mrc_application_reply {

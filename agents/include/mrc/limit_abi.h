@@ -10,6 +10,7 @@ enum mrc_limit {
 	MRC_PSN_RING = 1024,	      /* PSNs a QP tracks */
 	MRC_MPR_UNIT = 128,	      /* PSNs in one unit of a maximum PSN range */
 	MRC_MPR_MAX = 8,	      /* MRC_PSN_RING / MRC_MPR_UNIT */
+	MRC_RNR_FOREVER = 7,	      /* IBTA's rnr_retry without end */
 	MRC_WIMM_MAX = 128,	      /* WRITEs with immediate a responder can hold back */
 	MRC_PSN_WORDS = 16,	      /* MRC_PSN_RING / 64 */
 	MRC_ACK_PATH_SPACING = 64,    /* packets a responder takes between two ACK-path probes */

@@ -52,8 +52,8 @@ struct mrc_region {
 	__u32 is_remote_writable;
 	__u32 offset; /* in the NIC's memory */
 	__u32 length;
-	__u32 base; /* 0: RETH.va counts from the region's start; else the low half of the virtual
-		       address there, and the low half of RETH.va is one too */
+	__u64 base; /* 0: RETH.va counts from the region's start; else the virtual address there */
+	__u32 pd;   /* protection domain: QPs of others may not write here */
 	__u32 pad0;
 };
 
@@ -130,6 +130,7 @@ enum mrc_command {
 	MRC_COMMAND_REPLACE = 7, /* arguments: EV index, the EV that is to stand there, its path */
 	MRC_COMMAND_TRACK = 8,	 /* argument: PSNs above cack_psn that are tracked from now on */
 	MRC_COMMAND_PENALTY = 9, /* argument: receiver penalty; 0 ends it */
+	MRC_COMMAND_LIMITS = 10, /* arguments: give_up_us, rnr_timer_us, rnr_limit, is_writable */
 };
 
 /* kick[0], mmapable array: what the next BPF_PROG_TEST_RUN call is to send. */
@@ -169,6 +170,7 @@ enum mrc_status {
 	MRC_STATUS_FLUSHED = 3,
 	MRC_STATUS_REMOTE_OPERATION = 4,
 	MRC_STATUS_REMOTE_INVALID_REQUEST = 5,
+	MRC_STATUS_RNR_RETRY_EXCEEDED = 6,
 };
 
 /* A record of the nic_events ring buffer. */

@@ -169,6 +169,11 @@ struct mrc_qp {
 	__u64 rto_min_ns;     /* floor of the measured RTO; rto_ns: it is not measured */
 	__u64 pto_min_ns;     /* floor of the silence before a tail loss probe; 0: none is sent */
 	__u64 reo_wnd_min_ns; /* floor of RACK's reordering window; 0: no RACK */
+	__u64 give_up_ns;     /* without an acknowledgement, in place of retry_limit; 0: that */
+	__u64 rnr_timer_ns;   /* before a packet that found no receive is sent again */
+	__u32 rnr_limit;      /* times in a row; MRC_RNR_FOREVER: no limit */
+	__u32 pd;	      /* protection domain of the regions that the peer may write to */
+	__u32 is_writable;    /* the peer may write at all */
 	__u32 retry_limit;
 	__u32 probe_success_target;
 	__u32 evs_per_plane;
@@ -207,6 +212,10 @@ struct mrc_qp {
 	__u32 retries;
 	__u32 is_kick_pending; /* a TX kick was requested, or is running */
 	__u32 is_timer_armed;
+	__u32 held_count; /* packets that found no receive, and wait for rnr_until_ns */
+	__u32 rnr_retries;
+	__u64 rnr_until_ns;
+	__u64 stalled_ns;	/* last acknowledgement before the time-outs counted by `retries` */
 	__u64 acked_bytes;	/* payload */
 	__u64 progress_ns;	/* last acknowledgement of something new */
 	__u64 last_sent_ns;	/* when the last packet leaves the NIC's port */
@@ -225,6 +234,7 @@ struct mrc_qp {
 	__u64 wimm_messages;		 /* bit msn % 64: the message has an immediate */
 	__u64 acked_bits[MRC_PSN_WORDS]; /* by psn % ring: acknowledged */
 	__u64 lost_bits[MRC_PSN_WORDS];	 /* by psn % ring: to be retransmitted */
+	__u64 held_bits[MRC_PSN_WORDS];	 /* by psn % ring: to be so at rnr_until_ns */
 	struct mrc_tx_slot tx[MRC_PSN_RING];
 
 	/* paths */

@@ -26,6 +26,7 @@ struct mrc_work {
 	__u32 has_immediate;
 	__u32 immediate;
 	__u32 is_completed; /* set by BPF */
+	__u32 remote_high;  /* high half of remote_offset, where that is an address */
 };
 
 /* Whether events report completions and arrivals of a QP; BPF also writes both into its ring. */

@@ -79,7 +79,7 @@ static __always_inline int requester_drained(struct mrc_qp *qp)
 	__s64 left = qp->cc.inflight_bytes - cc_newly_received(&qp->cc, acknowledged_units(qp));
 
 	cc_on_drained(&qp->cc);
-	if (qp->lost_count)
+	if (qp->lost_count || qp->held_count)
 		return 0;
 	cc_on_idle(&qp->cc);
 	return left >= rounding || left <= -rounding;

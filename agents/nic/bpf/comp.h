@@ -38,6 +38,7 @@ static __always_inline void on_packet_acked(struct mrc_qp *qp, __u32 psn, __u64 
 {
 	struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
 	struct mrc_ev *ev = &qp->evs[EV_INDEX(slot->ev_index)];
+	__u32 is_lost = ring_test(qp->lost_bits, psn), is_held = ring_test(qp->held_bits, psn);
 
 	ring_set(qp->acked_bits, psn);
 	if ((__s16)(slot->order - qp->rack_order) > 0 && !slot->retransmissions)
@@ -45,9 +46,11 @@ static __always_inline void on_packet_acked(struct mrc_qp *qp, __u32 psn, __u64 
 	qp->acked_total++;
 	qp->acked_bytes += slot->length;
 	qp->acked_nominal_bytes += slot_nominal_bytes(slot);
-	if (ring_test(qp->lost_bits, psn)) {
+	if (is_lost | is_held) {
 		ring_clear(qp->lost_bits, psn);
-		qp->lost_count--;
+		ring_clear(qp->held_bits, psn);
+		qp->lost_count -= is_lost;
+		qp->held_count -= is_held;
 		cc_on_false_loss(&qp->cc, slot_nominal_bytes(slot));
 	} else {
 		qp->inflight--;
@@ -104,13 +107,15 @@ __noinline int complete_acked(__u32 qp_index, __u64 now_ns)
 		qp->una_psn = una + 1;
 	}
 	if (messages_to_complete(qp)) {
-		__u32 msn = qp->work.done_msn;
+		__u32 msn = qp->work.done_msn, has_immediate;
 
 		start_ns = work_complete(&qp->work);
 		qp->retries = 0;
 		qp->is_ack_requested = 0;
 		qp->progress_ns = now_ns;
-		qp->outstanding_wimm -= qp->wimm_messages >> (msn & 63) & 1;
+		has_immediate = qp->wimm_messages >> (msn & 63) & 1;
+		qp->outstanding_wimm -= has_immediate;
+		qp->rnr_retries &= has_immediate - 1; /* 0: there was a receive for it */
 		qp->wimm_messages &= ~(1ULL << (msn & 63));
 		is_complete = 1;
 		if (messages_to_complete(qp))
@@ -327,14 +332,29 @@ __noinline int on_ack(struct xdp_md *ctx)
 }
 
 /*
- * The responder refuses one packet: it is sent again at once, on another EV
- * (docs/reference/protocol.md, "NETH"). Returns a verdict or NIC_POST_PROCESS.
+ * Under the lock: a packet that found no receive waits for the RNR timer, and others go on. All
+ * that come back while one waits are one retry. Returns whether that was one too many.
+ */
+static __always_inline int hold_for_receive(struct mrc_qp *qp, __u32 psn, __u64 now_ns)
+{
+	if (!qp->held_count) {
+		qp->rnr_until_ns = now_ns + qp->rnr_timer_ns;
+		qp->rnr_retries++;
+	}
+	ring_set(qp->held_bits, psn);
+	qp->held_count++;
+	return qp->rnr_limit < MRC_RNR_FOREVER && qp->rnr_retries > qp->rnr_limit;
+}
+
+/*
+ * The responder refuses one packet: it is sent again at once, on another EV, or when there may be a
+ * receive for it (docs/reference/protocol.md, "NETH"). Returns a verdict or NIC_POST_PROCESS.
  */
 __noinline int on_nack(struct xdp_md *ctx)
 {
 	struct wire_nack *head = frame_exactly(ctx, sizeof(*head));
 	__u32 qp_index, psn, entropy, reason, ev_index = 0, status = MRC_STATUS_RETRY_EXCEEDED;
-	__u32 is_stale = 1, is_skipped = 0, from = MRC_QP_ERROR, is_trim;
+	__u32 is_stale = 1, is_skipped = 0, is_rnr_over = 0, from = MRC_QP_ERROR, is_trim;
 	__u32 cwnd_change = MRC_CC_NONE;
 	struct tx_desc *desc = lookup0(&tx_descs);
 	struct mrc_qp *qp;
@@ -359,7 +379,8 @@ __noinline int on_nack(struct xdp_md *ctx)
 
 	bpf_spin_lock(&qp->lock);
 	psn = psn_expand(qp->una_psn, psn);
-	if (qp->state == MRC_QP_RTS && is_outstanding(qp, psn) && !ring_test(qp->lost_bits, psn)) {
+	if (qp->state == MRC_QP_RTS && is_outstanding(qp, psn) && !ring_test(qp->lost_bits, psn) &&
+	    !ring_test(qp->held_bits, psn)) {
 		struct mrc_tx_slot *slot = TX_SLOT(qp, psn);
 		struct mrc_ev *ev = &qp->evs[EV_INDEX(slot->ev_index)];
 
@@ -368,8 +389,12 @@ __noinline int on_nack(struct xdp_md *ctx)
 		if (!is_stale) {
 			ev_index = slot->ev_index;
 			slot->loss = MRC_LOSS_NACK;
-			ring_set(qp->lost_bits, psn);
-			qp->lost_count++;
+			if (reason == WIRE_NACK_NO_RESOURCE) {
+				is_rnr_over = hold_for_receive(qp, psn, now_ns);
+			} else {
+				ring_set(qp->lost_bits, psn);
+				qp->lost_count++;
+			}
 			qp->inflight--;
 			cwnd_change = cc_on_nack(&qp->cc, &qp->cc_parameters, desc->model_ns,
 						 slot_nominal_bytes(slot), is_trim);
@@ -379,10 +404,13 @@ __noinline int on_nack(struct xdp_md *ctx)
 			if (reason == WIRE_NACK_TRIMMED)
 				is_skipped = ev_skip(ev, MRC_REASON_TRIM, now_ns);
 		}
-		if (reason == WIRE_NACK_NO_BITMAP || reason == WIRE_NACK_NO_PKT_BUFFER ||
-		    reason == WIRE_NACK_NO_RESOURCE) {
+		if (reason == WIRE_NACK_NO_BITMAP || reason == WIRE_NACK_NO_PKT_BUFFER) {
 			qp->retries += !is_stale;
 			if (qp->retries > qp->retry_limit)
+				from = qp_to_error(qp);
+		} else if (reason == WIRE_NACK_NO_RESOURCE) {
+			status = MRC_STATUS_RNR_RETRY_EXCEEDED;
+			if (is_rnr_over)
 				from = qp_to_error(qp);
 		} else if (!is_trim && reason != WIRE_NACK_PSN_OOR_WINDOW) {
 			status = MRC_STATUS_REMOTE_OPERATION;

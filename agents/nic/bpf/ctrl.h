@@ -136,6 +136,25 @@ __noinline int ctrl_set_penalty(__u32 qp_index, __u32 penalty)
 	return 1;
 }
 
+#define NO_END_NS (1ULL << 62)
+
+/* How long and how often the QP tries again, and whether its peer may write. */
+__noinline int ctrl_set_limits(__u32 qp_index, __u32 give_up_us, __u32 rnr_timer_us,
+			       __u32 rnr_limit, __u32 is_writable)
+{
+	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
+
+	if (!qp)
+		return 0;
+	bpf_spin_lock(&qp->lock);
+	qp->give_up_ns = give_up_us == (__u32)-1 ? NO_END_NS : give_up_us * 1000ULL;
+	qp->rnr_timer_ns = rnr_timer_us * 1000ULL;
+	qp->rnr_limit = rnr_limit;
+	qp->is_writable = is_writable;
+	bpf_spin_unlock(&qp->lock);
+	return 1;
+}
+
 __noinline int ctrl_set_qp_state(__u32 qp_index, __u32 to, __u32 mpr_psns, __u32 max_wimm,
 				 __u32 first_psn)
 {
@@ -188,6 +207,10 @@ static __always_inline int ctrl_run(struct mrc_kick *request)
 		break;
 	case MRC_COMMAND_PENALTY:
 		request->result = ctrl_set_penalty(qp_index, argument);
+		break;
+	case MRC_COMMAND_LIMITS:
+		request->result = ctrl_set_limits(qp_index, argument, request->argument[1],
+						  request->argument[2], request->argument[3]);
 		break;
 	case MRC_COMMAND_REPLACE:
 		request->result =

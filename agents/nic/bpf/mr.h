@@ -15,18 +15,21 @@ enum mr_direction {
 	MR_FROM_FRAME = 1,
 };
 
-/* Where the payload goes in the NIC's memory, or -1 when key or bounds forbid it. */
-static __always_inline __s64 mr_check(__u32 r_key, __u64 va, __u32 length)
+/*
+ * Where the payload goes in the NIC's memory, or -1 when key, protection domain or bounds forbid
+ * it.
+ */
+static __always_inline __s64 mr_check(__u32 r_key, __u32 pd, __u64 va, __u32 length)
 {
 	__u32 index = r_key & 63;
 	struct mrc_region *region = bpf_map_lookup_elem(&regions, &index);
 
-	if (!region || !r_key || region->r_key != r_key || !region->is_remote_writable) {
+	if (!region || !r_key || region->r_key != r_key || !region->is_remote_writable ||
+	    region->pd != pd) {
 		nic_count(MRC_NC_DROP_R_KEY, 1);
 		return -1;
 	}
-	if (region->base)
-		va = (__u32)va - region->base;
+	va -= region->base;
 	if (va > region->length || length > region->length - va) {
 		nic_count(MRC_NC_DROP_BOUNDS, 1);
 		return -1;

@@ -146,7 +146,7 @@ struct tx_desc {
 	__u32 entropy;
 	__u32 plane;
 	__u32 local_offset;
-	__u32 remote_offset;
+	__u64 remote_offset;
 	__u32 r_key;
 	__u32 dmalen;
 	__u32 length;

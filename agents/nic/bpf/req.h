@@ -187,7 +187,7 @@ static __always_inline int build_next_packet_locked(struct mrc_qp *qp, struct mr
 		desc->entropy = qp->evs[EV_INDEX(ev)].entropy;
 		desc->plane = qp->evs[EV_INDEX(ev)].plane;
 		desc->local_offset = slot->local_offset;
-		desc->remote_offset = slot->remote_offset;
+		desc->remote_offset = work_address(work, slot->remote_offset);
 		desc->length = slot->length;
 		desc->msn = slot->msn;
 		desc->rqmsn = slot->rqmsn;

@@ -25,6 +25,7 @@ enum {
 	 * what else is lost; all of them would condemn every EV in use whenever the machine pauses.
 	 */
 	LOSSES_PER_RTO = 8,
+	RNR_MIN_NS = 10000, /* IBTA's shortest RNR timer */
 };
 
 #define RTO_MAX_NS (RTO_MAX_S * 1000000000ULL)
@@ -130,12 +131,44 @@ static __always_inline __u64 rto_timer_delay_ns(struct mrc_qp *qp, __u64 now_ns)
 	return delay_ns;
 }
 
+/*
+ * Under the lock: whether time-outs in a row are too many: by their number, or by the time since
+ * something was last acknowledged.
+ */
+static __always_inline int is_given_up(const struct mrc_qp *qp, __u64 now_ns)
+{
+	return qp->give_up_ns ? qp->retries && now_ns - qp->stalled_ns >= qp->give_up_ns
+			      : qp->retries > qp->retry_limit;
+}
+
+/* Has what waited for receives sent again, once its time has come; returns how many packets. */
+__noinline int release_held(__u32 qp_index, __u64 now_ns)
+{
+	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
+	__u32 count = 0;
+
+	if (!qp)
+		return 0;
+	bpf_spin_lock(&qp->lock);
+	if (qp->held_count && (__s64)(now_ns - qp->rnr_until_ns) >= 0) {
+		count = qp->held_count;
+		for (__u32 i = 0; i < MRC_PSN_WORDS; i++) {
+			qp->lost_bits[i] |= qp->held_bits[i];
+			qp->held_bits[i] = 0;
+		}
+		qp->lost_count += count;
+		qp->held_count = 0;
+	}
+	bpf_spin_unlock(&qp->lock);
+	return count;
+}
+
 static int rto_timer_expired(void *map, __u32 *key, struct mrc_qp *given)
 {
 	struct mrc_qp *qp = TIMER_ELEMENT(&qps, key);
 	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, key);
 	__u32 qp_index = *key, wanted = 0, is_failed = 0, is_expired = 0, is_idle = 0, is_orphan,
-	      is_tlp = 0, losses = 0;
+	      is_tlp = 0, losses = 0, released;
 	struct mrc_nic_control *control = lookup0(&nic_control);
 	__u64 now_ns = bpf_ktime_get_ns(), delay_ns;
 
@@ -144,6 +177,7 @@ static int rto_timer_expired(void *map, __u32 *key, struct mrc_qp *given)
 	if (!qp || !ring || !control)
 		return 0;
 	is_orphan = is_agent_dead(control, now_ns);
+	released = qp->held_count ? release_held(qp_index, now_ns) : 0;
 	bpf_spin_lock(&qp->lock);
 	qp->timer_expired_ns = now_ns;
 	if (qp->state != MRC_QP_RTS) {
@@ -154,15 +188,17 @@ static int rto_timer_expired(void *map, __u32 *key, struct mrc_qp *given)
 	} else if (qp->inflight || (is_ack_missing(qp) && !has_packet_to_send(qp, ring))) {
 		is_expired = (__s64)(now_ns - rto_start_ns(qp)) > (__s64)rto_backoff_ns(qp);
 		if (is_expired) {
+			if (!qp->retries)
+				qp->stalled_ns = qp->progress_ns;
 			qp->progress_ns = now_ns;
 			qp->retries++;
 			qp->is_ack_requested = 0;
-			is_failed = qp->retries > qp->retry_limit;
-			if (is_failed)
-				qp->state = MRC_QP_ERROR;
 		}
+		is_failed = is_given_up(qp, now_ns);
+		if (is_failed)
+			qp->state = MRC_QP_ERROR;
 	} else {
-		is_idle = !qp->lost_count && !has_packet_to_send(qp, ring);
+		is_idle = !qp->lost_count && !qp->held_count && !has_packet_to_send(qp, ring);
 	}
 	if (is_idle || is_failed)
 		qp->is_timer_armed = 0;
@@ -185,9 +221,12 @@ static int rto_timer_expired(void *map, __u32 *key, struct mrc_qp *given)
 	if (is_tlp)
 		qp->is_tlp_due = 1;
 	delay_ns = rto_timer_delay_ns(qp, now_ns);
+	if (qp->held_count && (__s64)(qp->rnr_until_ns - now_ns) < (__s64)delay_ns)
+		delay_ns = rtt_larger(qp->rnr_until_ns - now_ns, RNR_MIN_NS);
 	if (window_is_open(qp) && (qp->lost_count || has_packet_to_send(qp, ring))) {
 		wanted = tx_budget_of_timer(qp, now_ns);
 		wanted = wanted < losses ? losses : wanted;
+		wanted = wanted < released ? released : wanted;
 		qp->is_kick_pending |= !!wanted;
 	} else if (is_ack_missing(qp) && !qp->is_ack_requested) {
 		wanted = 1;

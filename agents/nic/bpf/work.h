@@ -41,6 +41,12 @@ struct work_segment {
 	__u32 is_last;
 };
 
+/* RETH.va of a packet from the half that its slot holds: a message may cross 4 GiB. */
+static __always_inline __u64 work_address(const struct mrc_work *work, __u32 low)
+{
+	return (__u64)(work->remote_high + (low < work->remote_offset)) << 32 | low;
+}
+
 /* The next packet's segment of the current work request. */
 static __always_inline struct work_segment work_next_segment(const struct mrc_work_cursor *cursor,
 							     const struct mrc_work *work,

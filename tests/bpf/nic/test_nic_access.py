@@ -76,6 +76,31 @@ def test_region_that_is_not_remotely_writable_is_refused(target: WriteTarget) ->
     check_nak(target, 0, r_key, 10, NicCounter.DROP_R_KEY)
 
 
+def test_region_of_another_protection_domain_is_refused(target: WriteTarget) -> None:
+    target.nic.regions[REGION_SLOT].pd = 1
+    check_nak(target, 0, target.r_key, 10, NicCounter.DROP_R_KEY)
+    with target.nic.editing_qp() as qp:
+        qp.pd = 1
+    target.deliver(target.packet(0, b"its own"), 0)
+
+
+@pytest.mark.parametrize("length", [0, 10])
+def test_qp_by_which_nobody_may_write_refuses(target: WriteTarget, length: int) -> None:
+    with target.nic.editing_qp() as qp:
+        qp.is_writable = 0
+    check_nak(target, 0, target.r_key, length, NicCounter.DROP_R_KEY)
+
+
+BASE = 0x7F12_3456_7000
+"""Of a region that peers name by a virtual address."""
+
+
+@pytest.mark.parametrize("va", [BASE - 1, BASE + (1 << 32), BASE & 0xFFFFFFFF, 0, 1 << 63 | BASE])
+def test_all_of_a_virtual_address_counts(target: WriteTarget, va: int) -> None:
+    target.nic.regions[REGION_SLOT].base = BASE
+    check_nak(target, va, target.r_key, 10, NicCounter.DROP_BOUNDS)
+
+
 @pytest.mark.parametrize(
     ("va", "length"),
     [

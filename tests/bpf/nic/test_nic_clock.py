@@ -9,7 +9,8 @@ from reference.ev_partition import ev_partition
 from reference.reliability_header import Seth
 from write_source import Completed, Sent, WriteSource
 
-from agents.abi import Event, EventKind, EvReason, EvState, NicCounter, QpState, Status
+from agents.abi import Command, Event, EventKind, EvReason, EvState, NicCounter, QpState, Status
+from agents.clock import monotonic_ns
 
 pytestmark = pytest.mark.root
 
@@ -83,6 +84,22 @@ def test_retry_limit_ends_the_qp(nic: NicBench, timed: FarEnd, retry_limit: int)
     assert (failure.a, failure.b, failure.c) == (QpState.RTS, QpState.ERROR, Status.RETRY_EXCEEDED)
     assert nic.qp(source.index).state == QpState.ERROR
     assert nic.kick(source.index).verdict is Verdict.DROP
+
+
+def test_work_ends_once_nothing_was_acknowledged_for_as_long_as_a_program_says(
+    nic: NicBench, timed: FarEnd
+) -> None:
+    source = WriteSource(nic, timed, timed.attributes(rto_ns=RTO_NS // 50, retry_limit=0))
+    assert nic.command(Command.LIMITS, source.index, RTO_NS // 1000, 1000, 7, 1)
+    source.post(100)
+    begun_ns = monotonic_ns()
+    events: list[Event] = []
+    while EventKind.QP_STATE not in {event.kind for event in events}:
+        source.send()
+        events += nic.await_events()
+    assert len(source.sent) > 2  # the number of time-outs is no limit now
+    assert Status(events[-1].c) == Status.RETRY_EXCEEDED
+    assert events[-1].time_ns - begun_ns >= RTO_NS
 
 
 def test_ports_that_come_back_find_the_work_waiting(nic: NicBench, timed: FarEnd) -> None:

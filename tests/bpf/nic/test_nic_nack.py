@@ -14,11 +14,11 @@ from reference.transport_header import Bth
 from write_source import Sent, WriteSource
 from write_target import WriteTarget, random_bytes
 
-from agents.abi import EventKind, EvReason, EvState, NicCounter, QpState, Status
+from agents.abi import Command, EventKind, EvReason, EvState, NicCounter, QpState, Status
 
 pytestmark = pytest.mark.root
 
-RETRIED = (NackReason.NO_BITMAP, NackReason.NO_PACKET_BUFFER, NackReason.NO_RESOURCE)
+RETRIED = (NackReason.NO_BITMAP, NackReason.NO_PACKET_BUFFER)
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def test_want_of_resources_is_retried_up_to_the_limit(source: WriteSource, reaso
 
 def test_progress_forgives_retries(source: WriteSource) -> None:
     packets = source.send()
-    refuse(source, packets[0], NackReason.NO_RESOURCE)
+    refuse(source, packets[0], NackReason.NO_BITMAP)
     assert source.nic.qp(source.index).retries == 1
     source.deliver(packets[1])
     assert source.nic.qp(source.index).retries == 0
@@ -159,3 +159,66 @@ def test_what_cannot_be_fixed_ends_the_qp(source: WriteSource, reason: int) -> N
     assert source.nic.qp(source.index).state == QpState.ERROR
     (event,) = [event for event in source.nic.events() if event.kind == EventKind.QP_STATE]
     assert Status(event.c) == Status.REMOTE_OPERATION
+
+
+# -- a message without a receive -----------------------------------------------------------------------------
+
+
+RTO_NS = 500_000_000
+RNR_TIMER_US = 1000
+
+
+@pytest.fixture
+def impatient(nic: NicBench, timed: FarEnd) -> WriteSource:
+    """A QP that sends again soon what found no receive, three times in a row."""
+    source = WriteSource(nic, timed, timed.attributes(rto_ns=RTO_NS))
+    assert nic.command(Command.LIMITS, source.index, 0, RNR_TIMER_US, 3, 1)
+    source.post(2048 * 20)
+    return source
+
+
+def test_what_found_no_receive_waits_for_the_rnr_timer_and_the_rest_goes_on(impatient: WriteSource) -> None:
+    source, packets = impatient, impatient.send()
+    for packet in packets[2:5]:
+        assert refuse(source, packet, NackReason.NO_RESOURCE)[1] is None
+    qp = source.nic.qp(source.index)
+    assert (qp.held_count, qp.lost_count, qp.inflight) == (3, 0, 17)
+    assert (qp.rnr_retries, qp.retries) == (1, 0)
+    assert {EvState(ev.state) for ev in qp.evs[: len(source.attributes.evs)]} == {EvState.GOOD}
+    for packet in packets[:2] + packets[5:]:
+        source.deliver(packet)
+    again: list[Sent] = []
+    while len(again) < 3:
+        again += source.send()
+        if len(again) < 3:
+            source.nic.await_events()
+    assert [packet.psn for packet in again] == [2, 3, 4]
+    for packet in again:
+        source.deliver(packet)
+    qp = source.nic.qp(source.index)
+    assert (qp.held_count, qp.lost_count, qp.inflight, qp.una_psn) == (0, 0, 0, 20)
+
+
+def test_rnr_retries_are_counted_by_themselves_and_end_the_qp(impatient: WriteSource) -> None:
+    source = impatient
+    packet = source.send()[0]
+    for count in range(1, 4):
+        assert refuse(source, packet, NackReason.NO_RESOURCE)[1] is None
+        qp = source.nic.qp(source.index)
+        assert (qp.rnr_retries, qp.retries, QpState(qp.state)) == (count, 0, QpState.RTS)
+        while not (again := [each for each in source.send() if each.psn == packet.psn]):
+            source.nic.await_events()
+        (packet,) = again
+    refuse(source, packet, NackReason.NO_RESOURCE)
+    (event,) = [event for event in source.nic.events() if event.kind == EventKind.QP_STATE]
+    assert (event.b, Status(event.c)) == (QpState.ERROR, Status.RNR_RETRY_EXCEEDED)
+
+
+def test_a_packet_that_waits_for_a_receive_may_arrive_after_all(impatient: WriteSource) -> None:
+    """A copy of it was late, and its receive was posted meanwhile."""
+    source, packets = impatient, impatient.send()
+    refuse(source, packets[0], NackReason.NO_RESOURCE)
+    for packet in packets:
+        source.deliver(packet)
+    qp = source.nic.qp(source.index)
+    assert (qp.held_count, qp.inflight, qp.una_psn) == (0, 0, 20)

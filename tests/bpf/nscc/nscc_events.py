@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from reference.congestion import Congestion, SackFeedback
 from reference.nscc import Nscc
 
-from agents.protocol.cc_profile import CcLink, CcParameters, derive_profile
+from agents.errors import UsageError
+from agents.protocol.cc_profile import CcLink, CcParameters, CcProfile, derive_profile
 
 UNIT_BYTES = 256
 UNIT_COUNT = 1 << 24
@@ -72,7 +73,18 @@ settings_given = st.fixed_dictionaries(
         ),
     },
 )
-profiles = st.builds(derive_profile, links, settings_given)
+
+
+def _has_parameters(profile: CcProfile) -> bool:
+    """Whether its numbers fit their fields, which those of a link that is far too fast do not."""
+    try:
+        CcParameters.from_profile(profile)
+    except UsageError:
+        return False
+    return True
+
+
+profiles = st.builds(derive_profile, links, settings_given).filter(_has_parameters)
 
 ordinary_events = st.builds(
     Event,

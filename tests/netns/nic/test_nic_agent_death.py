@@ -19,6 +19,7 @@ from testbed.fabric import lab
 from testbed.fabric.folder_watch import FolderWatch
 from testbed.fabric.live import Lab
 from testbed.fabric.process import is_alive
+from testbed.fabric.repair import Repair
 
 pytestmark = pytest.mark.root
 
@@ -140,7 +141,7 @@ def test_agents_that_died_are_restarted_and_begin_with_nothing(healed: Lab) -> N
         with WritePair(attached, DISTANT) as pair:
             pair.write(BURST)
             assert pair.wrong_bytes() == 0
-    assert not lab.restart(healed.name)
+    assert lab.restart(healed.name) == Repair()
 
 
 def test_an_agent_that_lives_is_restarted_when_it_is_named(healed: Lab) -> None:

@@ -18,7 +18,7 @@ from testbed.fabric.rdma import rdma_environment
 pytestmark = pytest.mark.root
 
 TESTBED = str(Path(sys.executable).with_name("mrc-testbed"))
-SOURCES = [Path(__file__).with_name(name) for name in ("verbs_pair.c", "verbs_memory.c")]
+SOURCES = [Path(__file__).with_name(name) for name in ("verbs_pair.c", "verbs_memory.c", "verbs_limits.c")]
 GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "applications.md"
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 Started = subprocess.Popen[str]
@@ -26,7 +26,7 @@ Started = subprocess.Popen[str]
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder with `verbs_pair`, `verbs_memory` and the guide's `hello`, which everybody may run."""
+    """Folder with our own programs and the guide's `hello`, which everybody may run."""
     folder = tmp_path_factory.mktemp("programs")
     for parent in (folder, *folder.parents[:2]):
         parent.chmod(0o755)
@@ -113,6 +113,24 @@ def test_memory_is_the_program_s_and_a_readable_channel_has_an_event(live: Lab, 
         "mrc-testbed: SEND cannot be posted: MRC has RDMA WRITE and RDMA WRITE with immediate",
         "mrc-testbed: RDMA READ cannot be posted: MRC has RDMA WRITE and RDMA WRITE with immediate",
     ]
+
+
+@pytest.mark.parametrize(
+    ("case", "outcome"),
+    [
+        ("late-receives", "success, written"),  # more of them than the NIC has places for, too
+        ("no-receive", "RNR retry counter exceeded, untouched"),
+        ("peer-gone", "in time: transport retry counter exceeded, untouched"),
+        ("qp-access", "remote access error, untouched"),
+        ("other-pd", "remote access error, untouched"),
+        ("high-half", "remote access error, untouched"),
+    ],
+)
+def test_what_a_program_bounds_and_forbids_the_nic_does(
+    live: Lab, programs: Path, case: str, outcome: str
+) -> None:
+    status, said, complained = finish(start(live, "h0", programs / "verbs_limits", case))
+    assert (status, said.strip()) == (0, outcome), complained
 
 
 def test_killed_program_leaves_nothing(live: Lab, programs: Path, server: Started) -> None:

@@ -126,7 +126,7 @@ __noinline int rc_on_write_any_order(struct xdp_md *ctx, __u32 psn, __u32 length
 				       sizeof(immediate)))
 			return nic_drop(MRC_NC_DROP_LENGTH);
 	}
-	offset = length ? mr_check(bpf_ntohl(reth.r_key), bpf_be64_to_cpu(reth.va), length) : 0;
+	offset = length ? mr_check(bpf_ntohl(reth.r_key), 0, bpf_be64_to_cpu(reth.va), length) : 0;
 	if (offset < 0)
 		return rc_respond(response, RC_NAK_REMOTE_ACCESS, psn, qp->completed_messages);
 	if (!place_begin(qp->placings, psn - qp->first_expected))

@@ -122,7 +122,7 @@ __noinline int rc_on_write(struct xdp_md *ctx, __u32 plane)
 				       sizeof(immediate)))
 			return nic_drop(MRC_NC_DROP_LENGTH);
 	}
-	offset = length ? mr_check(r_key, va, length) : 0;
+	offset = length ? mr_check(r_key, 0, va, length) : 0;
 	if (offset < 0)
 		return rc_respond(response, RC_NAK_REMOTE_ACCESS, psn, qp->completed_messages);
 	if (!place_begin(qp->placings, psn - qp->first_expected))

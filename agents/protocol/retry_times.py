@@ -1,0 +1,34 @@
+"""Times and counts by which a program bounds what its QPs try again, as libibverbs encodes them.
+
+Source: InfiniBand Architecture Specification, volume 1, "Local ACK Timeout" and "RNR NAK Timer Field".
+"""
+
+from typing import Final
+
+NO_END_US: Final = 0xFFFFFFFF
+"""For ever."""
+
+_ACK_TIMEOUT_UNIT_NS: Final = 4096
+_RNR_TIMER_UNITS: Final = (
+    65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192,
+    256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+)  # fmt: skip
+_RNR_TIMER_UNIT_US: Final = 10
+
+
+def give_up_us(timeout: int, retry_count: int) -> int:
+    """How long a QP goes without an acknowledgement before its work fails: retry_count + 1 time-outs.
+
+    Args:
+        timeout: 4.096 us doubled so many times, 5 bits; 0: no end.
+        retry_count: 3 bits.
+    """
+    if not timeout & 31:
+        return NO_END_US
+    duration_us = (_ACK_TIMEOUT_UNIT_NS << (timeout & 31)) * ((retry_count & 7) + 1) // 1000
+    return max(1, min(duration_us, NO_END_US - 1))
+
+
+def rnr_timer_us(code: int) -> int:
+    """How long a message that found no receive waits before it is sent again, from its 5 bits."""
+    return _RNR_TIMER_UNITS[code & 31] * _RNR_TIMER_UNIT_US
