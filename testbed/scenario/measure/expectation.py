@@ -58,6 +58,7 @@ class Outcome:
         dimension: of both sides.
         left, right: values of the two sides in the base unit; None when they could not be measured.
         measured: value of each quantity in it; empty when one could not be measured.
+        is_written: whether it stands in the file; some hold for every run.
     """
 
     text: str
@@ -67,6 +68,7 @@ class Outcome:
     left: float | None
     right: float | None
     measured: tuple[Measured, ...]
+    is_written: bool = True
 
 
 def evaluate_expectations(texts: Iterable[str], recording: Recording) -> tuple[Outcome, ...]:

@@ -49,4 +49,4 @@ def _outcome(text: str, what: str, failed: Sequence[FlowOutcome]) -> Outcome:
     if failed:
         flow = failed[0].flow
         reason = f"{what}; {flow.source} -> {flow.target}: {failed[0].error}"
-    return Outcome(text, False, reason, Dimension.COUNT, None, None, ())
+    return Outcome(text, False, reason, Dimension.COUNT, None, None, (), is_written=False)

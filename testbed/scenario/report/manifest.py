@@ -50,7 +50,12 @@ def build_manifest(result: RunResult) -> Mapping[str, Json]:
         "duration_ns": result.duration_ns,
         "clock_step_ns": result.clock_step_ns,
         "latest_ns": recording.latest_ns,
-        "expectations": [_expectation(outcome) for outcome in verdict.outcomes],
+        "expectations": [_expectation(outcome) for outcome in verdict.outcomes if outcome.is_written],
+        "unwritten": [
+            {"text": outcome.text, "reason": outcome.reason}
+            for outcome in verdict.outcomes
+            if not outcome.is_written
+        ],
         "faults": [_recovery(recovery) for recovery in result.recoveries],
         "workloads": [_workload(result, name, value) for name, value in result.goodput_bps.items()],
         "measures": [
