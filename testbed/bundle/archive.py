@@ -85,8 +85,7 @@ def read_archive(path: Path, into: Path, accepts: Callable[[str], bool]) -> None
         with open_regular(path) as raw:
             limit = unpacked_bytes_max(os.fstat(raw.fileno()).st_size)
             options: dict[int, int] = {zstd.DecompressionParameter.window_log_max: _WINDOW_LOG_MAX}
-            with zstd.ZstdFile(raw, options=options) as stream:
-                _Reader(stream, limit).read_into(into, accepts)
+            _Reader(_Frame(raw, options), limit).read_into(into, accepts)
     except EOFError as error:
         raise UsageError(f"{shown}: cut short") from error
     except zstd.ZstdError as error:
@@ -99,6 +98,35 @@ class _Refused(Exception):  # noqa: N818 - becomes a UsageError once the file's 
     """What is wrong with an archive."""
 
 
+class _Frame:
+    """The one zstd frame that an archive of ours is: many empty ones would cost time, and hold nothing.
+
+    Args:
+        raw: the file.
+        options: of the decompressor.
+    """
+
+    def __init__(self, raw: BinaryIO, options: dict[int, int]) -> None:
+        self._raw = raw
+        self._decompressor = zstd.ZstdDecompressor(options=options)
+
+    def read(self, count: int) -> bytes:
+        """Up to *count* bytes; none at the end.
+
+        Raises:
+            EOFError: the file ends within the frame.
+        """
+        found = b""
+        while not found and not self._decompressor.eof:
+            packed = self._raw.read(_CHUNK_BYTES) if self._decompressor.needs_input else b""
+            if self._decompressor.needs_input and not packed:
+                raise EOFError
+            found = self._decompressor.decompress(packed, count)
+        if not found and (self._decompressor.unused_data or self._raw.read(1)):
+            raise _Refused("holds something after its end")
+        return found
+
+
 class _Reader:
     """Takes an archive apart, and counts.
 
@@ -107,7 +135,7 @@ class _Reader:
         limit: bytes that it may hold.
     """
 
-    def __init__(self, stream: zstd.ZstdFile, limit: int) -> None:
+    def __init__(self, stream: _Frame, limit: int) -> None:
         self._stream = stream
         self._left = limit
 

@@ -19,6 +19,8 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from testbed.bundle.archive import read_archive, write_archive
+from testbed.bundle.check import check_results
+from testbed.bundle.foreign_page import contain_page, is_plain_drawing
 from testbed.campaign.tables import finished_runs
 from testbed.document.envelope import NAME_PATTERN
 from testbed.document.latest import latest_of
@@ -205,7 +207,28 @@ def _read(path: Path, scratch: Path) -> Unpacked:
     wanted = "manifest.json" if header.holds == "run" else "journal.jsonl"
     if not (folder / wanted).is_file():
         raise UsageError(f"{printable(str(path))}: the bundle of a {header.holds} without its {wanted}")
+    try:
+        check_results(folder)
+        _contain(folder)
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{printable(str(path))}: a page or drawing is not UTF-8") from error
+    except UsageError as error:
+        within = error.message.replace(f"{scratch}/", "")
+        raise UsageError(f"{printable(str(path))}: {within}", hint=error.hint) from error
     return Unpacked(header, folder)
+
+
+def _contain(folder: Path) -> None:
+    """Keeps what its sender drew from running anything in a browser.
+
+    Raises:
+        UsageError: a drawing is none of ours.
+    """
+    for page in folder.rglob("*.html"):
+        page.write_text(contain_page(page.read_text(encoding="utf-8")), encoding="utf-8")
+    for drawing in folder.rglob("*.svg"):
+        if not is_plain_drawing(drawing.read_text(encoding="utf-8")):
+            raise UsageError(f"{drawing}: holds more than shapes and text, as drawings of ours do not")
 
 
 class _Guard:

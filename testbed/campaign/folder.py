@@ -32,6 +32,7 @@ from testbed.metrics.histogram import Histogram
 from testbed.scenario.measure.verdict import Status
 from testbed.scenario.report.kept_times import FILE_NAME as HISTOGRAMS
 from testbed.scenario.report.kept_times import load_histograms
+from testbed.scenario.report.manifest_file import load_manifest
 from testbed.scenario.spec.plan import dump_plan, load_plan
 
 SCHEMA_VERSION: Final = 2
@@ -201,18 +202,19 @@ class CampaignFolder:
         except OSError as error:
             raise TestbedError(f"{self.path}: the journal cannot be written: {error.strerror}") from error
 
-    def manifest(self, run: PlannedRun) -> Mapping[str, Any] | None:
-        """manifest.json of a run that ended; None when it has none."""
+    def manifest(self, run: PlannedRun) -> dict[str, Any] | None:
+        """manifest.json of a run that ended; None when it has none.
+
+        Raises:
+            UsageError: it is damaged.
+        """
         entry = self.entry(run)
         if entry is None or entry.folder is None:
             return None
         try:
-            found: Mapping[str, Any] = json.loads(
-                (self.path / entry.folder / "manifest.json").read_text(encoding="utf-8")
-            )
-        except (OSError, ValueError):
+            return load_manifest(self.path / entry.folder / "manifest.json")
+        except OSError:
             return None  # somebody removed it: the journal still has the status
-        return found
 
     def histograms(self, run: PlannedRun) -> dict[str, Histogram]:
         """Times of a run that ended; empty when it has none, or was run before they were kept.

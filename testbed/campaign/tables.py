@@ -5,7 +5,6 @@ Three tables, each row with the `run` it is of: `runs` has one row per run, `fig
 """
 
 import csv
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from testbed.campaign.figures import run_figures
 from testbed.campaign.folder import CampaignFolder
 from testbed.campaign.plan import PlannedRun
 from testbed.errors import UsageError
+from testbed.scenario.report.manifest_file import has_ended, load_manifest
 from testbed.scenario.spec.quantity import Dimension
 
 Row = dict[str, str | int | float | None]
@@ -55,19 +55,23 @@ def finished_runs(path: Path) -> list[RunFolder]:
         found = [each for run in runs if (each := finished_run(folder, run)) is not None]
     else:
         try:
-            manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise UsageError(f"{path}: neither a run nor a campaign: {error}") from error
-        found = [RunFolder(path, manifest, {})] if "expectations" in manifest else []
+            manifest = load_manifest(path / "manifest.json")
+        except OSError as error:
+            raise UsageError(f"{path}: neither a run nor a campaign: {error.strerror}") from error
+        found = [RunFolder(path, manifest, {})] if has_ended(manifest) else []
     if not found:
         raise UsageError(f"{path}: no run in it has ended")
     return found
 
 
 def finished_run(folder: CampaignFolder, run: PlannedRun) -> RunFolder | None:
-    """A run of a campaign; None unless it has ended."""
+    """A run of a campaign; None unless it has ended.
+
+    Raises:
+        UsageError: its manifest is damaged.
+    """
     entry, manifest = folder.entry(run), folder.manifest(run)
-    if entry is None or entry.folder is None or manifest is None or "expectations" not in manifest:
+    if entry is None or entry.folder is None or manifest is None or not has_ended(manifest):
         return None
     return RunFolder(folder.path / entry.folder, manifest, run.place)
 

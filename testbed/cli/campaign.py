@@ -1,6 +1,5 @@
 """campaign run | list | show | resume | report, and compare: many runs, and two side by side."""
 
-import json
 import signal
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,6 +39,7 @@ from testbed.cli.render import plain_table, show
 from testbed.cli.where import BudgetOption, JobsOption, RetryOption, RuntimeOption, VirtualOption, Where
 from testbed.document.latest import latest_of
 from testbed.errors import UsageError
+from testbed.scenario.report.manifest_file import has_ended, load_manifest
 from testbed.scenario.run.stage import remove_orphans
 
 SCHEMA_VERSION: Final = 1
@@ -256,13 +256,13 @@ def _manifest(runs: Path, what: str) -> Mapping[str, Any]:
     with opened(Path(what), "run") as given:
         folder = given if (given / "manifest.json").is_file() else latest_of(runs / what)
         try:
-            found: Mapping[str, Any] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+            found = load_manifest(folder / "manifest.json")
         except OSError as error:
             raise UsageError(
                 f"there is no run at {what} or {folder}: {error.strerror}",
                 hint="name a result folder, a bundle, or a scenario and the folder of its --runs",
             ) from error
-    if "expectations" not in found:
+    if not has_ended(found):
         raise UsageError(f"{folder}: the run has not ended, or was killed")
     return found
 

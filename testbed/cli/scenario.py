@@ -31,6 +31,7 @@ from testbed.hostprep.playbook import find_in_clone
 from testbed.metrics.exporter import exporter_running
 from testbed.scenario.execution import FinishedRun, execute
 from testbed.scenario.measure.verdict import Status
+from testbed.scenario.report.manifest_file import load_manifest
 from testbed.scenario.report.result_text import (
     RECOVERY_COLUMNS,
     format_link_finding,
@@ -154,7 +155,7 @@ def report(
             show_summary(settings, place, summarize_campaign(CampaignFolder.open(folder)))
             return
         try:
-            manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+            manifest = load_manifest(folder / "manifest.json")
             summary = (folder / "summary.md").read_text(encoding="utf-8")
         except OSError as error:
             raise UsageError(

@@ -32,7 +32,7 @@ def read_run_windows(folder: Path) -> RunWindows:
         lines = (folder / "events.jsonl").read_text(encoding="utf-8").splitlines()
         zero_utc, run = manifest.get("time_zero_utc"), str(manifest["run"])
         end_ns = int(manifest.get("end_ns") or 0)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UsageError(
             f"{folder} is not the result folder of a run: {error}",
             hint="give one like runs/t0-t1-flap/latest",

@@ -388,6 +388,8 @@ __noinline int on_nack(struct xdp_md *ctx)
 		is_stale = ev->entropy != entropy;
 		if (!is_stale) {
 			ev_index = slot->ev_index;
+			if (slot->loss == MRC_LOSS_TLP)
+				qp->tlp_count = 0; /* the probe is answered */
 			slot->loss = MRC_LOSS_NACK;
 			if (reason == WIRE_NACK_NO_RESOURCE) {
 				is_rnr_over = hold_for_receive(qp, psn, now_ns);
@@ -410,6 +412,7 @@ __noinline int on_nack(struct xdp_md *ctx)
 				from = qp_to_error(qp);
 		} else if (reason == WIRE_NACK_NO_RESOURCE) {
 			status = MRC_STATUS_RNR_RETRY_EXCEEDED;
+			qp->retries = 0; /* the peer lives; packets in flight may time out */
 			if (is_rnr_over)
 				from = qp_to_error(qp);
 		} else if (!is_trim && reason != WIRE_NACK_PSN_OOR_WINDOW) {

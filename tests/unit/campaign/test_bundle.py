@@ -6,6 +6,7 @@ import tempfile
 
 import pandas as pd
 import pytest
+from manifests import BEGUN
 
 from testbed import results
 from testbed.bundle.bundle import find_results, opened, unpack_bundle, write_bundle
@@ -116,7 +117,7 @@ def test_a_name_means_the_latest_of_a_scenario_or_campaign(campaign, tmp_path):
 
 
 def test_a_run_that_goes_on_is_not_bundled(result_folder, tmp_path):
-    (result_folder / "manifest.json").write_text('{"status": "running"}')
+    (result_folder / "manifest.json").write_text(json.dumps(BEGUN))
     with pytest.raises(UsageError, match="no run in it has ended"):
         write_bundle(result_folder, tmp_path / "x")
     assert not (tmp_path / "x").exists()

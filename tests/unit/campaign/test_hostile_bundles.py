@@ -10,14 +10,21 @@ from typing import Any
 
 import pytest
 from bundle_zstd import zstd
+from manifests import ENDED
 
 from testbed.bundle import archive
-from testbed.campaign.tables import finished_runs
+from testbed.bundle.bundle import opened
+from testbed.bundle.foreign_page import contain_page
+from testbed.campaign.tables import RunFolder, figure_rows, finished_runs, run_row
 from testbed.cli.app import run
+from testbed.errors import UsageError
+from testbed.scenario.report.manifest_file import has_ended, load_manifest
+from testbed.scenario.report.outline import page_head
+from testbed.scenario.report.page import cursor_script
 
 ID = "20261121T170000Z-3fa2b1"
 HEADER = {"schema_version": 1, "holds": "run", "name": "flap", "mrc_testbed": "0.2.0"}
-MANIFEST = {"schema_version": 1, "run": ID, "scenario": "flap", "status": "passed", "expectations": []}
+MANIFEST = ENDED
 
 
 def member(name, content=b"", **attributes):
@@ -262,3 +269,105 @@ def test_a_campaign_that_names_a_file_outside_is_refused(refused, campaign, tmp_
 def test_the_campaign_itself_is_not_refused(campaign, tmp_path):
     (tmp_path / "x").write_bytes(packed_folder(campaign, {}))
     assert run(["campaign", "report", str(tmp_path / "x")]) == 0
+
+
+def places(value, path=()):
+    """The path of every value within a JSON value."""
+    yield path
+    if isinstance(value, dict | list):
+        for key, child in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from places(child, (*path, key))
+
+
+def replaced(value, path, other):
+    """The same JSON value with *other* at *path*."""
+    if not path:
+        return other
+    key, *rest = path
+    copied = dict(value) if isinstance(value, dict) else list(value)
+    copied[key] = replaced(value[key], rest, other)
+    return copied
+
+
+HOSTILE: tuple[Any, ...] = (None, [], {}, [[]], "\x1b[2J", "p99(", -1, 1.5, True)
+
+
+def test_a_manifest_with_any_value_replaced_is_refused_or_read(campaign, tmp_path):
+    """Also a value that is accepted must be good for whatever reads it."""
+    [run_folder, *_] = finished_runs(campaign)
+    manifest = json.loads((run_folder.path / "manifest.json").read_text())
+    path = tmp_path / "manifest.json"
+    refused_count = 0
+    for place in places(manifest):
+        for hostile in HOSTILE:
+            path.write_text(json.dumps(replaced(manifest, place, hostile)))
+            try:
+                found = load_manifest(path)
+            except UsageError as error:
+                refused_count += error.message.isprintable()
+                continue
+            if has_ended(found):
+                run_row(RunFolder(tmp_path, found, {}))
+                list(figure_rows(RunFolder(tmp_path, found, {})))
+    assert refused_count > 500
+
+
+@pytest.mark.parametrize("content", [b"", b"[" * 100_000, b"\xff", b"[]", b"5"])
+@pytest.mark.parametrize("name", ["manifest.json", "plan.json", "histograms.json", "events.jsonl"])
+def test_a_file_that_is_not_what_a_run_writes_is_refused(refused, campaign, tmp_path, name, content):
+    folder = finished_runs(campaign)[0].path
+    if not content and name == "events.jsonl":
+        return  # of a run in which nothing happened
+    (folder / name).write_bytes(content)
+    members = [
+        member(f"{ID}/{path.name}", path.read_bytes()) for path in sorted(folder.iterdir()) if path.is_file()
+    ]
+    (tmp_path / "x").write_bytes(packed(header(), *members))
+    refused(tmp_path / "x")
+
+
+def test_many_frames_are_refused_at_once(refused, tmp_path):
+    (tmp_path / "x").write_bytes(zstd.compress(b"") * 1000 + WHOLE)
+    refused(tmp_path / "x")
+
+
+PAGE = """<!DOCTYPE html><html><head><META HTTP-EQUIV=refresh content='0;url=//a.example'></head>
+<body>of a run<script>document.title = 'run'</script></body></html>"""
+
+
+@pytest.mark.parametrize("begins", ["", page_head(cursor_script()), page_head("document.title = 'run'")])
+def test_a_page_of_somebody_else_runs_nothing_and_leads_nowhere(tmp_path, begins):
+    page = member(f"{ID}/report.html", (begins + PAGE).encode())
+    (tmp_path / "x").write_bytes(packed(header(), MANIFEST_MEMBER, page))
+    with opened(tmp_path / "x") as unpacked:
+        text = (unpacked / "report.html").read_text()
+    assert text.startswith(page_head(cursor_script()))
+    assert text.lower().count(" http-equiv") == 1
+
+
+def test_a_page_of_ours_stays_as_it_is(campaign):
+    for page in campaign.rglob("*.html"):
+        assert contain_page(page.read_text()) == page.read_text()
+
+
+DRAWING = '<svg xmlns="http://www.w3.org/2000/svg">{}</svg>'
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "<script>1</script>",
+        '<rect onload="1"/>',
+        '<a href="//a.example"><text>a</text></a>',
+        '<rect xmlns:x="http://www.w3.org/1999/xlink" x:href="//a.example"/>',
+        "<style>@import '//a.example'</style>",
+        "<style>rect { fill: url(//a.example) }</style>",
+        "<foreignObject/>",
+        "<rect",
+        "<!-- -->",
+    ],
+)
+def test_a_drawing_that_is_more_than_shapes_is_refused(refused, tmp_path, inner):
+    drawing = member(f"{ID}/figure.svg", DRAWING.format(inner).encode())
+    (tmp_path / "x").write_bytes(packed(header(), MANIFEST_MEMBER, drawing))
+    refused(tmp_path / "x")

@@ -5,6 +5,7 @@ import json
 
 import pandas as pd
 import pytest
+from manifests import BEGUN
 
 from testbed import results
 from testbed.campaign.execution import execute_campaign
@@ -80,7 +81,7 @@ def test_one_run_alone_is_loaded_too(finished):
 def test_a_folder_of_neither_is_refused(tmp_path):
     with pytest.raises(UsageError, match="neither a run nor a campaign"):
         finished_runs(tmp_path)
-    (tmp_path / "manifest.json").write_text(json.dumps({"status": "running"}))
+    (tmp_path / "manifest.json").write_text(json.dumps(BEGUN))
     with pytest.raises(UsageError, match="no run in it has ended"):
         finished_runs(tmp_path)
 

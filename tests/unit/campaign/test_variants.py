@@ -6,6 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from testbed.bundle.foreign_page import is_plain_drawing
 from testbed.campaign.execution import execute_campaign
 from testbed.campaign.folder import CampaignFolder, find_campaign
 from testbed.campaign.markdown import put_into
@@ -121,6 +122,7 @@ def test_one_page_and_one_figure_show_all_variants(scenario, stage):
         assert (folder.path / run.folder / "report.html").is_file()
     assert row.page is not None
     drawn = (folder.path / row.page.replace(".html", ".svg")).read_text()
+    assert is_plain_drawing(drawn)
     figure = ET.fromstring(drawn)  # noqa: S314 - we wrote it
     texts = "".join(figure.itertext())
     assert "goodput(main)" in texts

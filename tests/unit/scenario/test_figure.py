@@ -9,6 +9,7 @@ from hand_made import MS, ZERO_NS, S, applied, cleared, reading, recording
 from scenario_text import FLAP
 from simulated_lab import SimulatedLab
 
+from testbed.bundle.foreign_page import is_plain_drawing
 from testbed.errors import UsageError
 from testbed.metrics.series import HostCounts
 from testbed.scenario.execution import execute
@@ -60,6 +61,7 @@ def run(figure: str) -> Recording:
 def drawn(figure: str) -> ET.Element:
     text = draw_run(run(figure), is_file=True)
     assert text is not None
+    assert is_plain_drawing(text)  # else a bundle that holds it could not be opened
     return ET.fromstring(text)  # noqa: S314 - it is our own
 
 

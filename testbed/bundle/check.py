@@ -1,0 +1,44 @@
+"""Whether the files of a result folder are what `run` and `campaign run` write."""
+
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import TypeAdapter
+
+from testbed.campaign.folder import CampaignFolder
+from testbed.errors import UsageError
+from testbed.printable import printable
+from testbed.scenario.report.kept_times import FILE_NAME, load_histograms
+from testbed.scenario.report.manifest_file import load_manifest
+from testbed.scenario.spec.plan import load_plan
+
+_EVENT: Final = TypeAdapter(dict[str, Any])
+
+
+def check_results(folder: Path) -> None:
+    """Returns when every file of data in a result folder can be read; that of a campaign with all its runs.
+
+    Raises:
+        UsageError: one is damaged; names it, and the field.
+    """
+    runs = [folder]
+    if (folder / "journal.jsonl").is_file():
+        CampaignFolder.open(folder)
+        runs = sorted(path.parent for path in folder.glob("runs/*/*/manifest.json"))
+    for run in runs:
+        _check_run(run)
+
+
+def _check_run(folder: Path) -> None:
+    load_manifest(folder / "manifest.json")
+    if (folder / "plan.json").is_file():
+        load_plan(folder / "plan.json")
+    path = folder / FILE_NAME
+    try:
+        if path.is_file():
+            load_histograms(path.read_text(encoding="utf-8"))
+        path = folder / "events.jsonl"
+        for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
+            _EVENT.validate_json(line)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: {printable(str(error))}") from error

@@ -1,0 +1,175 @@
+"""manifest.json as it is read back: by its shape, so that anybody's file is as good as ours, or refused."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, NotRequired
+
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict
+
+from testbed.errors import UsageError
+from testbed.printable import printable
+from testbed.scenario.measure.provenance import Provenance
+from testbed.scenario.spec.expression import parse_expectation, parse_quantity
+from testbed.scenario.spec.quantity import Dimension
+
+_CONFIG: Final = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
+
+
+def _expectation(text: str) -> str:
+    parse_expectation(text)
+    return text
+
+
+def _quantity(text: str) -> str:
+    parse_quantity(text)
+    return text
+
+
+def _dimension(text: str) -> str:
+    Dimension(text)
+    return text
+
+
+_Dimension = Annotated[str, AfterValidator(_dimension)]
+_Quantity = Annotated[str, AfterValidator(_quantity)]
+
+
+@with_config(_CONFIG)
+class _Expectation(TypedDict):
+    text: Annotated[str, AfterValidator(_expectation)]
+    passed: bool
+    reason: str
+    dimension: _Dimension
+    left: float | None
+    right: float | None
+    measured: dict[_Quantity, float]
+
+
+@with_config(_CONFIG)
+class _Phase(TypedDict):
+    longest_ns: int | None
+    reason: str
+
+
+@with_config(_CONFIG)
+class _Fault(TypedDict):
+    id: str
+    occurrences: int
+    lost_packets: int
+    left_evs: int
+    detect: _Phase
+    avoid: _Phase
+    restore: _Phase
+
+
+@with_config(_CONFIG)
+class _Durations(TypedDict):
+    count: int
+    mean_ns: float
+    p50_ns: float
+    p99_ns: float
+    p999_ns: float
+    max_ns: float
+
+
+@with_config(_CONFIG)
+class _Collective(TypedDict):
+    kind: str
+    size_bytes: int
+    algbw_bps: int
+    busbw_bps: int
+    operation: _Durations | None
+    step: _Durations | None
+    reaction_ns: int
+
+
+@with_config(_CONFIG)
+class _Workload(TypedDict):
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_.-]{0,63}$")]
+    goodput_bps: float | None
+    wrong_bytes: int
+    errors: list[str]
+    kind: str
+    fairness: NotRequired[float | None]
+    collective: NotRequired[_Collective | None]
+
+
+@with_config(_CONFIG)
+class _Measure(TypedDict):
+    quantity: _Quantity
+    dimension: _Dimension
+    value: float | None
+    reason: str
+
+
+@with_config(_CONFIG)
+class _Finding(TypedDict):
+    what: str
+    measured: str
+    limit: str
+    trusted: bool
+
+
+@with_config(_CONFIG)
+class _Begun(TypedDict):
+    """What `opening_manifest` writes."""
+
+    schema_version: Literal[1]
+    run: str
+    scenario: str
+    variant: NotRequired[str | None]
+    seed: int
+    started_utc: str
+    provenance: Provenance
+    status: str
+
+
+class _Ended(_Begun):
+    """What `build_manifest` writes, as far as anybody reads it."""
+
+    reason: str
+    exit_code: int
+    trusted: bool
+    untrusted_reasons: list[str]
+    fidelity: list[_Finding]
+    ended_utc: str
+    time_zero_utc: NotRequired[str | None]
+    end_ns: int | None
+    duration_ns: NotRequired[int]
+    expectations: list[_Expectation]
+    faults: list[_Fault]
+    workloads: list[_Workload]
+    measures: NotRequired[list[_Measure]]
+
+
+_BEGUN: Final = TypeAdapter(_Begun)
+_ENDED: Final = TypeAdapter(_Ended)
+
+
+def has_ended(manifest: dict[str, Any]) -> bool:
+    """Whether it is of a run that has ended, however it did."""
+    return "expectations" in manifest
+
+
+def load_manifest(path: Path) -> dict[str, Any]:
+    """The manifest at *path*.
+
+    Raises:
+        OSError: it cannot be read.
+        UsageError: it is no manifest of this schema version; names the field.
+    """
+    content = path.read_bytes()
+    try:
+        _BEGUN.validate_json(content)
+        found: dict[str, Any] = json.loads(content)
+        if has_ended(found):
+            _ENDED.validate_json(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise UsageError(
+            f"{printable(str(path))}: {printable(where)}: {printable(first['msg'])}",
+            hint="it is damaged, or not of this version of mrc-testbed",
+        ) from error
+    return found

@@ -1,0 +1,118 @@
+"""What a QP bears of its peer, to the millisecond: no receive for a WRITE with immediate, and silence."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from agents.nic.qp import QpLimits
+from agents.protocol.retry_times import NO_END_US, give_up_us, rnr_timer_us
+from testbed.topology.resolve import resolve_topology
+from testbed.topology.spec import TopologySpec
+from testbed.virtual.connection import VirtualConnection
+from testbed.virtual.lab import VirtualLab, virtual_lab
+
+MS = 1_000_000
+BYTES = 5000
+TIMER_5_MS = 18  # 5.12 ms
+LOOK_MS = 13  # from one look of a QP's timer to the next: a quarter of the RTO
+
+
+@pytest.fixture
+def lab() -> Iterator[VirtualLab]:
+    spec = TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=1, port_rate=40_000_000)
+    with virtual_lab(resolve_topology(spec), seed=1) as lab:
+        yield lab
+
+
+class Pair:
+    """A QP of h0 and its peer of h1, the first of which is limited."""
+
+    def __init__(self, lab: VirtualLab, limits: QpLimits) -> None:
+        self._lab = lab
+        self.near, self.far = VirtualConnection(lab, "h0"), VirtualConnection(lab, "h1")
+        ends = (self.near, self.far)
+        evs = [plane << 28 for plane in range(2)]
+        self.qpn, self.peer_qpn = (
+            end.call("create_qp", peer_host=1 - host, evs=evs, first_psn=0, peer_first_psn=0)
+            for host, end in enumerate(ends)
+        )
+        reactions = lab.agent("h0")._reactions
+        assert reactions is not None
+        reactions.verbs.limit_qp(self.qpn, limits)
+        self.near.call("connect_qp", qpn=self.qpn, peer_qpn=self.peer_qpn)
+        self.far.call("connect_qp", qpn=self.peer_qpn, peer_qpn=self.qpn)
+        self.near.subscribe("completion", "qp_state")
+
+    def write(self) -> None:
+        """Posts a WRITE of 5000 bytes with an immediate."""
+        here = self.near.call("register_memory", length=BYTES)
+        there = self.far.call("register_memory", length=BYTES)
+        where = {"local_offset": here["offset"], "remote_offset": 0, "r_key": there["r_key"]}
+        self.near.call("post_write", qpn=self.qpn, length=BYTES, immediate=7, **where)
+
+    def run_ms(self, duration_ms: float) -> list[str]:
+        """Statuses of what has ended after so long."""
+        self._lab.run_until(self._lab.runtime.now_ns() + round(duration_ms * MS))
+        return [event["status"] for event in self.near.drain_events()]
+
+
+def test_a_write_waits_for_its_receive(lab: VirtualLab) -> None:
+    pair = Pair(lab, QpLimits(rnr_timer_us=rnr_timer_us(TIMER_5_MS)))
+    pair.write()
+    assert pair.run_ms(1000) == []
+    pair.far.call("post_receive", qpn=pair.peer_qpn)
+    assert pair.run_ms(LOOK_MS + 10) == ["success"]
+    (row,) = pair.far.call("poll_receive", qpn=pair.peer_qpn)
+    assert (row["immediate"], row["length"]) == (7, BYTES)
+    assert pair.near.call("list_qps")[0]["inflight"] == 0
+
+
+def test_rnr_retry_ends_the_wait(lab: VirtualLab) -> None:
+    pair = Pair(lab, QpLimits(rnr_timer_us=rnr_timer_us(TIMER_5_MS), rnr_limit=3))
+    pair.write()
+    assert pair.run_ms(3 * 5.12) == []
+    assert pair.run_ms(1000) == ["rnr_retry_exceeded"]
+
+
+@pytest.mark.parametrize("limit_ms", [100, 300])
+def test_silence_ends_the_qp(lab: VirtualLab, limit_ms: int) -> None:
+    pair = Pair(lab, QpLimits(give_up_us=limit_ms * 1000))
+    pair.far.call("destroy_qp", qpn=pair.peer_qpn)
+    pair.write()
+    assert pair.run_ms(limit_ms) == []
+    assert pair.run_ms(LOOK_MS) == ["retry_exceeded"]
+
+
+def test_a_peer_that_answers_is_not_silent(lab: VirtualLab) -> None:
+    """It has no receive for far longer than the limit."""
+    pair = Pair(lab, QpLimits(give_up_us=100_000, rnr_timer_us=rnr_timer_us(TIMER_5_MS)))
+    pair.write()
+    assert pair.run_ms(1000) == []
+
+
+def test_a_peer_that_goes_while_a_write_waits_for_it_is_missed(lab: VirtualLab) -> None:
+    pair = Pair(lab, QpLimits(give_up_us=100_000, rnr_timer_us=rnr_timer_us(TIMER_5_MS)))
+    pair.write()
+    assert pair.run_ms(200) == []
+    pair.far.call("destroy_qp", qpn=pair.peer_qpn)
+    assert pair.run_ms(100 + 3 * LOOK_MS) == ["retry_exceeded"]
+
+
+def test_no_end_is_none(lab: VirtualLab) -> None:
+    pair = Pair(lab, QpLimits(give_up_us=NO_END_US))
+    pair.far.call("destroy_qp", qpn=pair.peer_qpn)
+    pair.write()
+    assert pair.run_ms(100_000) == []
+
+
+@pytest.mark.parametrize(
+    ("timeout", "retry_count", "expected_us"),
+    [(14, 7, 536_870), (1, 0, 8), (0, 7, NO_END_US), (31, 7, NO_END_US - 1)],
+)
+def test_time_outs_are_those_of_ibta(timeout: int, retry_count: int, expected_us: int) -> None:
+    assert give_up_us(timeout, retry_count) == expected_us
+
+
+@pytest.mark.parametrize(("code", "expected_us"), [(0, 655_360), (1, 10), (14, 1280), (31, 491_520)])
+def test_rnr_timers_are_those_of_ibta(code: int, expected_us: int) -> None:
+    assert rnr_timer_us(code) == expected_us
