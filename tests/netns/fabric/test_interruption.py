@@ -183,7 +183,7 @@ def test_a_lab_of_another_state_folder_names_it_and_stays(
     with tempfile.TemporaryDirectory(prefix="mrc-") as elsewhere:
         monkeypatch.setenv("MRC_TESTBED_STATE_DIR", elsewhere)
         assert names() == ()
-        assert labs_elsewhere() == {small_lab: state_dir}
+        assert labs_elsewhere()[small_lab] == state_dir
         assert run(["status"]) == 0
         assert f"lab {small_lab} belongs to state folder {state_dir}" in capsys.readouterr().out
         for words in (["status"], ["down"], ["bench", "write-lat", "h0", "h1"]):

@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from manifests import BEGUN, ENDED
 
 SCENARIO = """\
 apiVersion: mrc-testbed/v1
@@ -35,34 +36,49 @@ def campaign(tmp_path):
 
 
 def manifest(run, busbw_bps, *, detect_ns=None):
-    return {
+    nothing = {"longest_ns": None, "reason": "it took no packet"}
+    return ENDED | {
         "run": run,
         "scenario": "small",
-        "status": "passed",
         "expectations": [
             {
                 "text": "busbw(ring) during f > 1Mbit",
+                "passed": True,
+                "reason": "",
                 "dimension": "rate",
                 "left": busbw_bps / 2,
+                "right": 1_000_000,
                 "measured": {"busbw(ring) during f": busbw_bps / 2},
             }
         ],
         "workloads": [
             {
                 "name": "ring",
+                "kind": "all-reduce",
+                "errors": [],
                 "goodput_bps": 3_000_000,
                 "fairness": 0.5,
                 "wrong_bytes": 0,
-                "collective": {"busbw_bps": busbw_bps, "operation": None, "step": None},
+                "collective": {
+                    "kind": "all-reduce",
+                    "size_bytes": 65536,
+                    "algbw_bps": busbw_bps,
+                    "busbw_bps": busbw_bps,
+                    "operation": None,
+                    "step": None,
+                    "reaction_ns": 0,
+                },
             }
         ],
         "faults": [
             {
                 "id": "f",
+                "occurrences": 1,
                 "lost_packets": 7,
-                "detect": {"longest_ns": detect_ns},
-                "avoid": {"longest_ns": None},
-                "restore": {"longest_ns": None},
+                "left_evs": 1,
+                "detect": {"longest_ns": detect_ns, "reason": ""},
+                "avoid": nothing,
+                "restore": nothing,
             }
         ],
     }
@@ -124,8 +140,10 @@ def test_compare_puts_two_runs_side_by_side(mrc_testbed, tmp_path):
 
 def test_compare_refuses_what_is_no_finished_run(mrc_testbed, tmp_path):
     (tmp_path / "killed").mkdir()
-    (tmp_path / "killed" / "manifest.json").write_text('{"status": "running"}')
-    assert mrc_testbed("compare", str(tmp_path / "killed"), str(tmp_path / "killed")).status == 2
+    (tmp_path / "killed" / "manifest.json").write_text(json.dumps(BEGUN))
+    finished = mrc_testbed("compare", str(tmp_path / "killed"), str(tmp_path / "killed"))
+    assert finished.status == 2
+    assert "the run has not ended" in finished.stderr
     assert "there is no run at" in mrc_testbed("compare", "nothing", "nothing").stderr
 
 

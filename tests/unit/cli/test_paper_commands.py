@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from manifests import ENDED
 
 SCENARIO = """\
 apiVersion: mrc-testbed/v1
@@ -204,7 +205,7 @@ def test_a_run_that_does_not_exist_has_no_report(mrc_testbed, tmp_path):
 def test_a_report_shows_the_summary_and_where_the_page_is(mrc_testbed, tmp_path):
     folder = tmp_path / "small" / "latest"
     folder.mkdir(parents=True)
-    (folder / "manifest.json").write_text('{"schema_version": 1, "status": "passed"}')
+    (folder / "manifest.json").write_text(json.dumps(ENDED))
     (folder / "summary.md").write_text("# small: passed\n")
     for what in ("small", str(folder)):
         finished = mrc_testbed("report", what, "--runs", str(tmp_path))
