@@ -336,7 +336,7 @@ def detach_xdp(ifindex: int) -> None:
 
 
 def program_facts(program_fd: int) -> dict[str, str]:
-    """What the kernel has of a loaded program, by the names of its fdinfo: prog_id, verified_insns ..."""
+    """Facts of a loaded program by the names of its fdinfo, such as prog_id and verified_insns."""
     lines = Path(f"/proc/self/fdinfo/{program_fd}").read_text().splitlines()
     return dict(line.split(":", 1) for line in lines)
 

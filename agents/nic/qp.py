@@ -126,7 +126,7 @@ class QpAttributes:
 
 @dataclass(frozen=True, slots=True)
 class QpLimits:
-    """What a program may change at any time.
+    """Limits that a program may change at any time.
 
     Attributes:
         give_up_us: without an acknowledgement, before its work fails, in place of retry_limit; 0: that.

@@ -1,4 +1,4 @@
-"""Whether the files of a result folder are what `run` and `campaign run` write."""
+"""A check that the files of a result folder are what `run` and `campaign run` write."""
 
 from pathlib import Path
 from typing import Any, Final

@@ -29,5 +29,5 @@ def contain_page(text: str) -> str:
 
 
 def is_plain_drawing(text: str) -> bool:
-    """Whether an SVG file consists of the shapes that we draw, without links, scripts and anything loaded."""
+    """Check that an SVG file is shapes that we draw, without links, scripts and anything loaded."""
     return "<" not in _TAG.sub("", text) and not _LOADS.search(text)

@@ -68,7 +68,7 @@ def _lock_file(paths: LabPaths) -> Path:
 
 
 def _mount_source(mount_point: Path) -> str | None:
-    """What is mounted at *mount_point*; None if no BPF file system is, or none that is to be seen."""
+    """Source of the BPF file system at *mount_point*; None if there is none to be seen."""
     try:
         device = mount_point.stat().st_dev
     except FileNotFoundError:
