@@ -179,7 +179,7 @@ class Ledger:
 
     def leases(self) -> list[ProcessIdentity]:
         """Processes that took a lease, alive or not."""
-        return [ProcessIdentity.from_text(path.name) for path in self.leases_folder.iterdir()]
+        return [ProcessIdentity.from_text(path.name) for path in self.leases_folder.glob("*-*")]
 
     def record(self, event: dict[str, Any]) -> None:
         """Appends one event to events.jsonl."""

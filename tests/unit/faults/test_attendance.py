@@ -28,3 +28,7 @@ def test_the_lease_of_a_live_run_wants_a_reaper(ledger: Ledger) -> None:
     ledger.take_lease(own_identity())
     [problem] = attend("lab")
     assert "the fault reaper is dead" in problem
+
+
+def test_a_lab_that_has_had_no_fault_needs_no_reaper(tmp_path: Path) -> None:
+    assert Ledger(tmp_path / "faults").leases() == []
