@@ -12,8 +12,7 @@ from testbed.printable import printable
 from testbed.scenario.measure.provenance import Provenance
 from testbed.scenario.spec.expression import parse_expectation, parse_quantity
 from testbed.scenario.spec.quantity import Dimension
-
-_CONFIG: Final = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
+from testbed.workloads.nccl import Durations
 
 
 def _expectation(text: str) -> str:
@@ -35,7 +34,6 @@ _Dimension = Annotated[str, AfterValidator(_dimension)]
 _Quantity = Annotated[str, AfterValidator(_quantity)]
 
 
-@with_config(_CONFIG)
 class _Expectation(TypedDict):
     text: Annotated[str, AfterValidator(_expectation)]
     passed: bool
@@ -46,13 +44,11 @@ class _Expectation(TypedDict):
     measured: dict[_Quantity, float]
 
 
-@with_config(_CONFIG)
 class _Phase(TypedDict):
     longest_ns: int | None
     reason: str
 
 
-@with_config(_CONFIG)
 class _Fault(TypedDict):
     id: str
     occurrences: int
@@ -63,28 +59,16 @@ class _Fault(TypedDict):
     restore: _Phase
 
 
-@with_config(_CONFIG)
-class _Durations(TypedDict):
-    count: int
-    mean_ns: float
-    p50_ns: float
-    p99_ns: float
-    p999_ns: float
-    max_ns: float
-
-
-@with_config(_CONFIG)
 class _Collective(TypedDict):
     kind: str
     size_bytes: int
     algbw_bps: int
     busbw_bps: int
-    operation: _Durations | None
-    step: _Durations | None
+    operation: Durations | None
+    step: Durations | None
     reaction_ns: int
 
 
-@with_config(_CONFIG)
 class _Workload(TypedDict):
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_.-]{0,63}$")]
     goodput_bps: float | None
@@ -95,7 +79,6 @@ class _Workload(TypedDict):
     collective: NotRequired[_Collective | None]
 
 
-@with_config(_CONFIG)
 class _Measure(TypedDict):
     quantity: _Quantity
     dimension: _Dimension
@@ -103,7 +86,6 @@ class _Measure(TypedDict):
     reason: str
 
 
-@with_config(_CONFIG)
 class _Finding(TypedDict):
     what: str
     measured: str
@@ -111,7 +93,7 @@ class _Finding(TypedDict):
     trusted: bool
 
 
-@with_config(_CONFIG)
+@with_config(ConfigDict(strict=True, allow_inf_nan=False))  # and all that it holds
 class _Begun(TypedDict):
     """What `opening_manifest` writes."""
 

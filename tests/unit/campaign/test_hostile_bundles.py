@@ -6,6 +6,8 @@ import json
 import os
 import tarfile
 import tempfile
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 import pytest
@@ -279,6 +281,11 @@ def places(value, path=()):
             yield from places(child, (*path, key))
 
 
+def at(value, path):
+    """The JSON value at *path*."""
+    return reduce(getitem, path, value)
+
+
 def replaced(value, path, other):
     """The same JSON value with *other* at *path*."""
     if not path:
@@ -310,6 +317,20 @@ def test_a_manifest_with_any_value_replaced_is_refused_or_read(campaign, tmp_pat
                 run_row(RunFolder(tmp_path, found, {}))
                 list(figure_rows(RunFolder(tmp_path, found, {})))
     assert refused_count > 500
+
+
+def test_a_manifest_with_a_key_that_nobody_knows_is_read(campaign, tmp_path):
+    [run_folder, *_] = finished_runs(campaign)
+    manifest = json.loads((run_folder.path / "manifest.json").read_text())
+    path = tmp_path / "manifest.json"
+    objects = {place: value for place in places(manifest) if isinstance(value := at(manifest, place), dict)}
+    assert {(), ("provenance",)} < objects.keys()
+    for place, value in objects.items():
+        if place[-1:] == ("measured",):
+            continue  # its keys are quantities
+        changed = replaced(manifest, place, value | {"later": 1})
+        path.write_text(json.dumps(changed))
+        assert load_manifest(path) == changed
 
 
 @pytest.mark.parametrize("content", [b"", b"[" * 100_000, b"\xff", b"[]", b"5"])
