@@ -127,7 +127,8 @@ class EvReason(IntEnum):
     ADMIN = 6
     ADVICE = 7
     TURN = 8
-    COUNT = 9
+    LATE = 9
+    COUNT = 10
 
 
 class EvState(IntEnum):
@@ -254,6 +255,7 @@ class Limit(IntEnum):
     IFINDEX_BASE = 1000
     FIB_STRIDE = 4096
     HISTOGRAM_BUCKETS = 1024
+    PACE_FULL_NS = 1000000
 
 
 class Loss(IntEnum):
@@ -800,12 +802,12 @@ class EvPlane(Structure):
 
 
 class EvTransitions(Structure):
-    """struct mrc_ev_transitions, 1800 bytes."""
+    """struct mrc_ev_transitions, 2000 bytes."""
 
     value: "Array[c_uint64]"
 
     _fields_ = (
-        ("value", (c_uint64 * 225)),
+        ("value", (c_uint64 * 250)),
     )
 
 
@@ -836,7 +838,7 @@ class Event(Structure):
 
 
 class FabricConfig(Structure):
-    """struct mrc_fabric_config, 48 bytes."""
+    """struct mrc_fabric_config, 56 bytes."""
 
     inner_prefix: int
     srv6_block: int
@@ -848,6 +850,8 @@ class FabricConfig(Structure):
     hash_seed: int
     is_shaped: int
     uplink_choice: int
+    pace_ns: int
+    pad0: int
     cc_algorithm: int
     ev_selector: int
 
@@ -862,6 +866,8 @@ class FabricConfig(Structure):
         ("hash_seed", c_uint32),
         ("is_shaped", c_uint32),
         ("uplink_choice", c_uint32),
+        ("pace_ns", c_uint32),
+        ("pad0", c_uint32),
         ("cc_algorithm", c_uint16),
         ("ev_selector", c_uint16),
     )
@@ -1224,18 +1230,20 @@ class NicPath(Structure):
 
 
 class NicPaths(Structure):
-    """struct mrc_nic_paths, 65672 bytes."""
+    """struct mrc_nic_paths, 65800 bytes."""
 
     path: "Array[NicPath]"
     next_plane: int
     pad0: int
     port_idle_ns: "Array[c_uint64]"
+    port_carry: "Array[c_uint64]"
 
     _fields_ = (
         ("path", (NicPath * 4096)),
         ("next_plane", c_uint32),
         ("pad0", c_uint32),
         ("port_idle_ns", (c_uint64 * 16)),
+        ("port_carry", (c_uint64 * 16)),
     )
 
 
@@ -1286,6 +1294,7 @@ class Path(Structure):
     last_ack: int
     passed: int
     is_dead: int
+    skipped_ev: int
 
     _fields_ = (
         ("head", c_uint16),
@@ -1295,7 +1304,8 @@ class Path(Structure):
         ("outstanding", c_uint32),
         ("last_ack", c_uint32),
         ("passed", c_uint16),
-        ("is_dead", c_uint16),
+        ("is_dead", c_uint8),
+        ("skipped_ev", c_uint8),
     )
 
 
@@ -1436,7 +1446,9 @@ class TxSlot(Structure):
     path_next: int
     window_packets: int
     order: int
-    pad0: int
+    lost_at: int
+    lost_ev: int
+    has_lost_ev: int
 
     _fields_ = (
         ("sent_ns", c_uint64),
@@ -1457,7 +1469,9 @@ class TxSlot(Structure):
         ("path_next", c_uint16),
         ("window_packets", c_uint16),
         ("order", c_uint16),
-        ("pad0", c_uint32),
+        ("lost_at", c_uint16),
+        ("lost_ev", c_uint8),
+        ("has_lost_ev", c_uint8),
     )
 
 
@@ -1838,7 +1852,7 @@ class QueuePort(Structure):
     wire_end_ns: int
     wheel_next: int
     draws: int
-    pad0: "Array[c_uint32]"
+    carry: int
 
     _fields_ = (
         ("lock", c_uint32),
@@ -1851,7 +1865,7 @@ class QueuePort(Structure):
         ("wire_end_ns", c_uint64),
         ("wheel_next", c_uint32),
         ("draws", c_uint32),
-        ("pad0", (c_uint32 * 2)),
+        ("carry", c_uint64),
     )
 
 

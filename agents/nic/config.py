@@ -18,6 +18,7 @@ class NicSettings:
         retry_limit: time-outs in a row, without progress, that a QP survives.
         packet_lifetime_ns: for so long after a QP has ended packets for it may arrive.
         probe_base_ns: spacing of EV probes starts at ten times this, a round-trip time.
+        probe_ceiling_ns: spacing of EV probes, and of port status updates, at most.
         probe_success_target: successful probes in a row that bring an EV back.
         rto_min_ns, pto_min_ns, reo_wnd_min_ns: floors of the times that new QPs measure; see QpAttributes.
         reorder_packets: packets that may overtake another on one path of the fabric.
@@ -38,6 +39,7 @@ class NicSettings:
     retry_limit: int = 12
     packet_lifetime_ns: int = 10_000_000_000
     probe_base_ns: int = 1_000_000
+    probe_ceiling_ns: int = 1_000_000_000
     probe_success_target: int = 3
     rto_min_ns: int = 60_000_000_000
     pto_min_ns: int = 1_000_000

@@ -6,7 +6,6 @@ Only timing is decided here (docs/reference/protocol.md, "Port status").
 from collections.abc import Iterable
 
 _SPACING_FACTOR = 10
-_CEILING_NS = 1_000_000_000
 
 
 class PortAnnouncements:
@@ -14,10 +13,12 @@ class PortAnnouncements:
 
     Args:
         base_ns: a round-trip time; an update is repeated after ten of them, then twice as long each time,
-            up to a second.
+            up to the ceiling.
+        ceiling_ns: of the time between two updates to a peer.
     """
 
-    def __init__(self, base_ns: int) -> None:
+    def __init__(self, base_ns: int, ceiling_ns: int) -> None:
+        self._ceiling_ns = ceiling_ns
         self._first_ns = base_ns * _SPACING_FACTOR
         self._waiting: dict[int, tuple[int, int]] = {}
 
@@ -38,5 +39,5 @@ class PortAnnouncements:
         peers = [peer for peer, (deadline, _) in self._waiting.items() if deadline <= now_ns]
         for peer in peers:
             spacing_ns = self._waiting[peer][1]
-            self._waiting[peer] = (now_ns + spacing_ns, min(spacing_ns * 2, _CEILING_NS))
+            self._waiting[peer] = (now_ns + spacing_ns, min(spacing_ns * 2, self._ceiling_ns))
         return peers

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from agents.abi import EvState, Qp
 
 _FALL_FACTOR = 4
-_CEILING_NS = 1_000_000_000
 
 
 def excess_falls(own: int, all_falls: Sequence[int]) -> int:
@@ -29,16 +28,21 @@ class ProbeSchedule:
 
     The first probe leaves at once. An EV that keeps coming back to lose again, more often than others, as on
     a link that drops some packets, is left alone first, four times longer each time.
+
+    Args:
+        base_ns: a round-trip time.
+        ceiling_ns: of the time between two probes of an EV.
     """
 
-    def __init__(self, base_ns: int) -> None:
+    def __init__(self, base_ns: int, ceiling_ns: int) -> None:
         self._base_ns = base_ns
+        self._ceiling_ns = ceiling_ns
         self._queue: list[tuple[int, int, int]] = []
         self._spacing_ns: dict[tuple[int, int], int] = {}
 
     def add(self, qp_index: int, ev_index: int, excess: int, now_ns: int) -> None:
         """An EV has become bad; *excess* is `excess_falls` of its path."""
-        pause_ns = min(self._base_ns * _FALL_FACTOR ** min(excess, 16), _CEILING_NS) if excess else 0
+        pause_ns = min(self._base_ns * _FALL_FACTOR ** min(excess, 16), self._ceiling_ns) if excess else 0
         is_new = (qp_index, ev_index) not in self._spacing_ns
         self._spacing_ns[qp_index, ev_index] = max(pause_ns, self._base_ns)
         if is_new:
@@ -86,7 +90,7 @@ class ProbeSchedule:
                 self._spacing_ns.pop(key, None)
                 continue
             if ev.is_probe_pending:
-                self._spacing_ns[key] = min(self._spacing_ns[key] * 2, _CEILING_NS)
+                self._spacing_ns[key] = min(self._spacing_ns[key] * 2, self._ceiling_ns)
             elif ev.probe_successes:
                 self._spacing_ns[key] = self._base_ns
             heapq.heappush(self._queue, (now_ns + self._spacing_ns[key], qp_index, ev_index))

@@ -156,7 +156,7 @@ def attribute_ranges(config: NicConfig, ev_count: int) -> dict[str, tuple[int, i
         "window_packets": (1, Limit.PSN_RING),
         "loss_threshold_acks": (1, 1 << 20),
         "pmtu_bytes": (256, Limit.PMTU_MAX),
-        "rto_ns": (100_000, 60_000_000_000),
+        "rto_ns": (1_000, 60_000_000_000),
         "retry_limit": (0, 1000),
         "probe_success_target": (1, 255),
         "first_psn": (0, PSN_MAX),
@@ -357,7 +357,10 @@ def build_qp(qp: QueuePair, config: NicConfig) -> Qp:
         value.planes[plane].active_count = active
         value.planes[plane].backup_count = attributes.backup_per_plane
         value.planes[plane].target_active = active
-        order = random.sample(range(per_plane), per_plane)
+        # Places in a row are even over the paths, which those of a random choice among all are not.
+        order = random.sample(range(active), active) + random.sample(
+            range(active, per_plane), per_plane - active
+        )
         for position, within in enumerate(order):
             index = plane * per_plane + within
             value.order[plane * per_plane + position] = index

@@ -64,7 +64,7 @@ class RcAttributes:
             ("peer_host", self.peer_host, 0, rows * config.hosts_per_t0 - 1),
             ("window_packets", self.window_packets, 1, Limit.PSN_RING),
             ("pmtu_bytes", self.pmtu_bytes, 256, Limit.PMTU_MAX),
-            ("rto_ns", self.rto_ns, 100_000, 60_000_000_000),
+            ("rto_ns", self.rto_ns, 1_000, 60_000_000_000),
             ("retry_limit", self.retry_limit, 0, 1000),
             ("cnp_interval_ns", self.cnp_interval_ns, 0, _U32_MAX),
             ("first_psn", self.first_psn, 0, PSN_MAX),

@@ -76,8 +76,8 @@ class Reactions:
         self._publish = publish
         self._on_path_answer = on_path_answer
         self.verbs = Verbs(config, device)
-        self._schedule = ProbeSchedule(config.probe_base_ns)
-        self._announcements = PortAnnouncements(config.probe_base_ns)
+        self._schedule = ProbeSchedule(config.probe_base_ns, config.probe_ceiling_ns)
+        self._announcements = PortAnnouncements(config.probe_base_ns, config.probe_ceiling_ns)
         self._planes = {device.config.port_id[plane]: plane for plane in range(device.config.plane_count)}
         self._beats = 0
         self._heartbeat_ns = monotonic_ns()

@@ -27,11 +27,10 @@ READY_TIMEOUT_NS: Final = 60_000_000_000
 """A hundred agents on two busy cores take ten seconds."""
 
 _RTO_MIN_NS: Final = 50_000_000
-"""Longer than a busy machine stands still. What a message loses at its end a tail loss probe finds sooner.
+"""Paced. Longer than a busy machine stands still. What a message loses at its end a tail loss probe finds
+sooner.
 
 In a shaped fabric it is at least twice the RTT of a packet that finds one queue on its way full."""
-_LATENESS_NS: Final = 2_000_000
-"""What a machine is late with a timer or a packet while it does something else."""
 _PTO_UNSHAPED_NS: Final = 5_000_000
 """RTTs are microseconds there, and nothing is received while a CPU does something else. With 64 hosts on two
 cores tail loss probes after a millisecond, each a system call, were what it did."""
@@ -42,7 +41,8 @@ _REORDER_UNSHAPED: Final = 16
 _HELD_NS_MAX: Final = 10_000_000_000
 """By faults (delay, reorder), and in a shaped fabric by a drainer that stands still."""
 
-_PROBE_BASE_MIN_NS: Final = 1_000_000
+_PROBE_CEILING_NS: Final = 1_000_000_000
+"""Paced."""
 _LOG_TAIL_LINES: Final = 5
 
 
@@ -118,14 +118,14 @@ def _write_config(paths: LabPaths, clos: Clos, runtime: RuntimeName, host: str) 
     return file
 
 
-def nic_settings(clos: Clos, host: str, lateness_ns: int = _LATENESS_NS) -> NicSettings:
+def nic_settings(clos: Clos, host: str, lateness_ns: int = timing.LATENESS_NS) -> NicSettings:
     """Configuration of a host's agent; *lateness_ns* as in `timer_attributes`."""
     probing = clos.spec.probing
     return NicSettings(
         host=host,
         **timer_attributes(clos, lateness_ns),
         retry_limit=clos.spec.nic.retry_limit,
-        packet_lifetime_ns=_packet_lifetime_ns(clos),
+        packet_lifetime_ns=_packet_lifetime_ns(clos, lateness_ns),
         reorder_packets=0 if clos.spec.is_shaped else _REORDER_UNSHAPED,
         evs_name_paths=clos.spec.forwarding != "ecmp",
         shares_paths=clos.spec.nic.path_state == "nic" and clos.spec.forwarding != "ecmp",
@@ -137,33 +137,36 @@ def nic_settings(clos: Clos, host: str, lateness_ns: int = _LATENESS_NS) -> NicS
         local_byte_time_ps=timing.byte_time_ps(clos, is_local=True),
         is_trimming=is_trimming(clos),
         cc=clos.spec.nic.cc,
-        probe_base_ns=max(_PROBE_BASE_MIN_NS, timing.base_rtt_ns(clos)),  # probes pass queued data
+        # Probes pass queued data.
+        probe_base_ns=max(timing.pace_ns(clos, lateness_ns), timing.base_rtt_ns(clos)),
+        probe_ceiling_ns=timing.paced_ns(_PROBE_CEILING_NS, clos, lateness_ns),
     )
 
 
-def _packet_lifetime_ns(clos: Clos) -> int:
+def _packet_lifetime_ns(clos: Clos, lateness_ns: int) -> int:
     """How long packets for a QP may arrive after it has ended: its peer sends on until its retries end, and
     the last one may find every queue full.
     """
-    rto_ns = _rto_ns(clos)
+    rto_ns = _rto_ns(clos, lateness_ns)
     retries = range(clos.spec.nic.retry_limit + 1)
     retrying_ns = sum(rto_ns << min(retry, EXPONENTIAL_COUNT) for retry in retries)
     return retrying_ns + port_queue.longest_way_ns(clos) + _HELD_NS_MAX
 
 
-def _rto_ns(clos: Clos) -> int:
+def _rto_ns(clos: Clos, lateness_ns: int) -> int:
     """The first time-out of a QP, and the longest before it doubles."""
-    return max(_RTO_MIN_NS, 2 * (timing.base_rtt_ns(clos) + port_queue.longest_wait_ns(clos)))
+    min_ns = timing.paced_ns(_RTO_MIN_NS, clos, lateness_ns)
+    return max(min_ns, 2 * (timing.base_rtt_ns(clos) + port_queue.longest_wait_ns(clos)))
 
 
-def timer_attributes(clos: Clos, lateness_ns: int = _LATENESS_NS) -> dict[str, int]:
+def timer_attributes(clos: Clos, lateness_ns: int = timing.LATENESS_NS) -> dict[str, int]:
     """The times of a new QP that AgentConfig names, in ns.
 
     Args:
         clos: the fabric.
         lateness_ns: of timers and of what processes packets; 0 in a simulation.
     """
-    rto_ns = _rto_ns(clos)
+    rto_ns = _rto_ns(clos, lateness_ns)
     if not clos.spec.is_shaped:
         return {"rto_ns": rto_ns, "rto_min_ns": rto_ns, "pto_min_ns": _PTO_UNSHAPED_NS, "reo_wnd_min_ns": 0}
     base_rtt_ns = timing.base_rtt_ns(clos)

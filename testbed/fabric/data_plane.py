@@ -38,6 +38,7 @@ from testbed.errors import PreflightError
 from testbed.fabric.netlink import mac_bytes
 from testbed.fabric.paths import LabPaths, MapPins
 from testbed.fabric.state_file import write_private
+from testbed.topology import timing
 from testbed.topology.addressing import INNER_PREFIX, ifindex
 from testbed.topology.clos import Clos
 from testbed.topology.element import Port
@@ -196,8 +197,13 @@ class SwitchDataPlane:
             map_update(self._devmap_fd, c_uint32(port.id), c_uint32(index))
 
 
-def fabric_rodata(clos: Clos) -> bytes:
-    """The read-only data of every BPF object of a lab: mrc_fabric_config."""
+def fabric_rodata(clos: Clos, lateness_ns: int = timing.LATENESS_NS) -> bytes:
+    """The read-only data of every BPF object of a lab: mrc_fabric_config.
+
+    Args:
+        clos: the fabric.
+        lateness_ns: of timers and of what processes packets; 0 in a simulation.
+    """
     spec = clos.spec
     return bytes(
         FabricConfig(
@@ -211,6 +217,7 @@ def fabric_rodata(clos: Clos) -> bytes:
             hash_seed=spec.hash_seed,
             is_shaped=spec.is_shaped,
             uplink_choice=UplinkChoice[spec.uplink_choice.upper()],
+            pace_ns=timing.pace_ns(clos, lateness_ns),
             cc_algorithm=names_of(CC).index(spec.nic.cc),
             ev_selector=names_of(EV).index(spec.nic.ev_selector),
         )

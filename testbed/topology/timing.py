@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from agents.abi import Limit
 from testbed.topology.clos import Clos
 from testbed.topology.port_selection import overriding_delays_ns, port_rates_bps
 
@@ -14,6 +15,10 @@ SACK_FRAME_BYTES: Final = 154
 
 TUNNEL_BYTES: Final = 40
 """The outer IPv6 header among them, which only the SRv6 mode has."""
+
+
+LATENESS_NS: Final = 2_000_000
+"""What a machine is late with a timer or a packet while it does something else; 0 in a simulation."""
 
 
 def serialisation_ns(frame_bytes: int, rate_bps: int) -> int:
@@ -74,6 +79,23 @@ def base_rtt_ns(clos: Clos) -> int:
     return sum(
         max(idle.there_and_back_ns(2 * link + end) for link in links) for links in tiers for end in (0, 1)
     )
+
+
+def pace_ns(clos: Clos, lateness_ns: int) -> int:
+    """What the protocol's clocks go by: an idle RTT, and what the machine is late with it; 1 ms at most.
+
+    Args:
+        clos: the fabric.
+        lateness_ns: of timers and of what processes packets.
+    """
+    return min(Limit.PACE_FULL_NS, base_rtt_ns(clos) + lateness_ns)
+
+
+def paced_ns(time_ns: int, clos: Clos, lateness_ns: int) -> int:
+    """A time that is given for RTTs of 1 ms or more: shorter in proportion to the pace, as `paced_ns` of
+    fabric_config.h is.
+    """
+    return time_ns * pace_ns(clos, lateness_ns) // Limit.PACE_FULL_NS
 
 
 def byte_time_ps(clos: Clos, *, is_local: bool) -> int:

@@ -17,7 +17,7 @@ from agents.protocol.dcqcn import DcqcnParameters, cnp_interval_ns
 from testbed.errors import UsageError
 from testbed.topology.clos import Clos
 from testbed.topology.port_selection import port_rates_bps
-from testbed.topology.timing import base_rtt_ns, full_frame_bytes, serialisation_ns
+from testbed.topology.timing import LATENESS_NS, base_rtt_ns, full_frame_bytes, paced_ns, serialisation_ns
 from testbed.transport.congestion import nic_rate_bps
 from testbed.transport.overtaking import check_order
 
@@ -29,6 +29,7 @@ RC_ALGORITHMS: Final = ("dcqcn", "fixed")
 _UNSHAPED_RATE_BPS: Final = 100 * 10**9
 _UNSHAPED_RTT_NS: Final = 100_000
 _RTO_MIN_NS: Final = 20_000_000
+"""Paced."""
 _RTO_RTTS: Final = 32
 _RTO_WINDOWS: Final = 8
 _RETRY_LIMIT: Final = 50
@@ -93,30 +94,46 @@ def choose_rc_congestion(
     check_order(clos, kind)
     if algorithm not in {None, *RC_ALGORITHMS}:
         raise UsageError(f"cc: {algorithm!r} is not for {kind}; {' or '.join(RC_ALGORITHMS)} is accepted")
-    rate_bps, rtt_ns = _line_rate_bps(clos, kind), base_rtt_ns(clos)
+    rate_bps, rtt_ns = _line_rate_bps(clos, kind), _rtt_ns(clos)
     if algorithm == "dcqcn" and not clos.spec.is_shaped:
         raise UsageError(
             "cc: dcqcn needs ports with a rate", hint="give the topology a port_rate, or use cc: fixed"
         )
     usual: RcAlgorithm = "fixed" if not clos.spec.is_shaped or kind == "infiniband" else "dcqcn"
     chosen: RcAlgorithm = "dcqcn" if (algorithm or usual) == "dcqcn" else "fixed"
-    slowest_bps = min(port_rates_bps(clos))
     if not clos.spec.is_shaped:
-        rate_bps, slowest_bps, rtt_ns = _UNSHAPED_RATE_BPS, _UNSHAPED_RATE_BPS, _UNSHAPED_RTT_NS
+        rate_bps = _UNSHAPED_RATE_BPS
     window_packets = window_packets or clos.spec.nic.window_packets
-    frame_bytes = full_frame_bytes(clos)
     return RcCongestion(
         algorithm=chosen,
         window_packets=window_packets,
-        parameters=DcqcnParameters.scaled(rate_bps, rtt_ns, frame_bytes, is_fixed=chosen == "fixed"),
-        cnp_interval_ns=cnp_interval_ns(rtt_ns),
-        rto_ns=max(
-            _RTO_MIN_NS,
-            _RTO_RTTS * rtt_ns,
-            _RTO_WINDOWS * window_packets * serialisation_ns(frame_bytes, slowest_bps),
+        parameters=DcqcnParameters.scaled(
+            rate_bps, rtt_ns, full_frame_bytes(clos), is_fixed=chosen == "fixed"
         ),
+        cnp_interval_ns=cnp_interval_ns(rtt_ns),
+        rto_ns=rto_ns(clos, window_packets, LATENESS_NS),
         any_order=clos.is_adaptive,
     )
+
+
+def rto_ns(clos: Clos, window_packets: int, lateness_ns: int) -> int:
+    """The retransmission time-out of a QP with that window.
+
+    Args:
+        clos: the fabric.
+        window_packets: full packets under way at most.
+        lateness_ns: of timers and of what processes packets; 0 in a simulation.
+    """
+    slowest_bps = min(port_rates_bps(clos)) or _UNSHAPED_RATE_BPS
+    return max(
+        paced_ns(_RTO_MIN_NS, clos, lateness_ns),
+        _RTO_RTTS * _rtt_ns(clos),
+        _RTO_WINDOWS * window_packets * serialisation_ns(full_frame_bytes(clos), slowest_bps),
+    )
+
+
+def _rtt_ns(clos: Clos) -> int:
+    return base_rtt_ns(clos) if clos.spec.is_shaped else _UNSHAPED_RTT_NS
 
 
 def _line_rate_bps(clos: Clos, kind: RcKind) -> int:

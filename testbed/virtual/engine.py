@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 
 from agents.nic.context import Context
 from agents.nic.nic_maps import NicMaps
 from testbed.errors import UsageError
 from testbed.scenario.spec.plan import PlannedTransport
+from testbed.transport.reliable_connection import RcCongestion, rto_ns
 from testbed.virtual.connection import VirtualConnection
 from testbed.virtual.lab import VirtualLab
 from testbed.workloads.connectors import choose_connector
@@ -77,8 +79,11 @@ def virtual_transport(lab: VirtualLab, transport: PlannedTransport) -> Transport
         UsageError: it is the kernel's, or its congestion control is not one of its own.
     """
     check_transport(transport)
+    congestion = transport.congestion
+    if isinstance(congestion, RcCongestion):  # nothing is late here
+        congestion = replace(congestion, rto_ns=rto_ns(lab.clos, congestion.window_packets, lateness_ns=0))
     connector = choose_connector(
-        lab.clos, transport.kind, transport.congestion, evs=transport.evs, connect_hosts=lambda _: None
+        lab.clos, transport.kind, congestion, evs=transport.evs, connect_hosts=lambda _: None
     )
     return Transport(
         connector, lambda host: Context(VirtualConnection(lab, host), NicMaps(lab.node_pins(host)))

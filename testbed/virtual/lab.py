@@ -204,7 +204,7 @@ def virtual_lab(
     nic_of_port = [NO_NIC if port.node.is_switch else port.node.index for port in clos.ports()]
     library.begin(
         entries,
-        fabric_rodata(clos),
+        fabric_rodata(clos, lateness_ns=0),
         nic_of_port,
         seed=seed,
         payload=payload,

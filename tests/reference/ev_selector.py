@@ -1,6 +1,7 @@
 """Which EV the next packet has: the executable reference of agents/nic/bpf/ev/round_robin.h and reps.h.
 
-All EVs are active, and none of their paths is late or dead; an EV in SKIP loses its turn.
+All EVs are active, and none of their paths is late or dead; an EV in SKIP loses its turn, one at a
+time of those that name one path.
 """
 
 from collections import deque
@@ -17,10 +18,12 @@ class RoundRobin:
 
     Attributes:
         planes: active EVs of each plane, in the order of their turns.
+        paths: by EV.
         skipped: EVs in SKIP.
     """
 
     planes: list[list[int]]
+    paths: list[int]
     skipped: set[int] = field(default_factory=set)
     _plane: int = 0
     _turns: dict[int, int] = field(default_factory=dict)
@@ -40,7 +43,7 @@ class RoundRobin:
 
     def on_ack(self, ev: int, *, is_marked: bool) -> None:
         """A packet on *ev* was acknowledged."""
-        if is_marked:
+        if is_marked and self.paths[ev] not in {self.paths[other] for other in self.skipped}:
             self.skipped.add(ev)
 
     def _propose(self) -> int:

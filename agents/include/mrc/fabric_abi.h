@@ -37,8 +37,10 @@ struct mrc_fabric_config {
 	__u32 hash_seed;     /* of the lab; a switch's own is made from it and the node id */
 	__u32 is_shaped;     /* ports have rates, and with them queues */
 	__u32 uplink_choice; /* enum mrc_uplink_choice */
-	__u16 cc_algorithm;  /* of NICs: number in the generated cc_algorithms.h */
-	__u16 ev_selector;   /* in ev_selectors.h, likewise */
+	__u32 pace_ns;	     /* what the protocol's clocks go by: paced_ns() */
+	__u32 pad0;
+	__u16 cc_algorithm; /* of NICs: number in the generated cc_algorithms.h */
+	__u16 ev_selector;  /* in ev_selectors.h, likewise */
 };
 
 #endif

@@ -9,6 +9,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <mrc/fabric_abi.h>
+#include <mrc/limit_abi.h>
 
 volatile const struct mrc_fabric_config fabric_config SEC(".rodata.config") = {};
 
@@ -23,6 +24,15 @@ static __always_inline int fabric_is_adaptive(void)
 {
 	return fabric_config.forwarding == MRC_FORWARDING_ECMP &&
 	       fabric_config.uplink_choice == MRC_UPLINK_CHOICE_ADAPTIVE;
+}
+
+/*
+ * A time of the protocol that no round trip is measured for. It is given for round trips of a
+ * millisecond or more, and is shorter in proportion where they are.
+ */
+static __always_inline __u64 paced_ns(__u64 time_ns)
+{
+	return time_ns * fabric_config.pace_ns / MRC_PACE_FULL_NS;
 }
 
 #endif

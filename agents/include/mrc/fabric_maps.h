@@ -79,13 +79,23 @@ static __always_inline void port_count(__u32 port_id, __u32 counter, __u64 amoun
 		counters->value[index] += amount;
 }
 
-/* Nanoseconds that a frame occupies the transmitter; rate 0 is a port that was unshaped meanwhile.
+/*
+ * Nanoseconds that a frame occupies the transmitter; rate 0 is a port that was unshaped meanwhile.
+ * What whole nanoseconds leave over, in 1 / rate of one, is carried to the frame that follows back
+ * to back, so that no port is faster than its rate.
  */
-static __always_inline __u64 serialisation_ns(const struct mrc_port *port, __u64 length_bytes)
+static __always_inline __u64 serialisation_ns(const struct mrc_port *port, __u64 length_bytes,
+					      __u64 *carry)
 {
-	__u64 rate_bps = port->rate_bps;
+	__u64 rate_bps = port->rate_bps, bits;
 
-	return rate_bps ? length_bytes * 8000000000ULL / rate_bps : 0;
+	if (!rate_bps)
+		return 0;
+	bits = length_bytes * 8000000000ULL;
+	if (*carry < rate_bps) /* else it is of a higher rate */
+		bits += *carry;
+	*carry = bits % rate_bps;
+	return bits / rate_bps;
 }
 
 #endif

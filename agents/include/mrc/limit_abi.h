@@ -32,6 +32,9 @@ enum mrc_limit {
 	MRC_IFINDEX_BASE = 1000,      /* a port's ifindex = base + its lab-wide port id */
 	MRC_FIB_STRIDE = 4096,	      /* FIB entries per switch: role 2 bits, index 10 bits */
 	MRC_HISTOGRAM_BUCKETS = 1024, /* see histogram.h */
+	/* The longest pace: an idle round trip and what the machine is late with it, and no more.
+	 */
+	MRC_PACE_FULL_NS = 1000000,
 };
 
 #endif

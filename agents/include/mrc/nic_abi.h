@@ -73,6 +73,7 @@ struct mrc_nic_paths {
 	/* By plane, in model time: when the NIC's port has sent the data packets that it was given.
 	 * Estimated: CPUs write it without a lock. */
 	__u64 port_idle_ns[MRC_PLANE_MAX];
+	__u64 port_carry[MRC_PLANE_MAX]; /* by which that is too early: serialisation_ns() */
 };
 
 enum mrc_probe_kind {

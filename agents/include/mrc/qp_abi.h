@@ -36,7 +36,8 @@ enum mrc_ev_reason {
 	MRC_REASON_ADMIN = 6,
 	MRC_REASON_ADVICE = 7, /* SACK with ALWAYS_SKIP */
 	MRC_REASON_TURN = 8,   /* its turn came: one turn lost */
-	MRC_REASON_COUNT = 9,
+	MRC_REASON_LATE = 9,   /* what was found lost on it had only been late */
+	MRC_REASON_COUNT = 10,
 };
 
 struct mrc_ev {
@@ -89,9 +90,10 @@ struct mrc_path {
 	__u16 older; /* neighbours in the list of paths in use, by last acknowledgement */
 	__u16 newer;
 	__u32 outstanding;
-	__u32 last_ack; /* qp.acked_total at its last acknowledgement, or first use since */
-	__u16 passed;	/* packets sent after the head that arrived while the head is missing */
-	__u16 is_dead;	/* found idle, and nothing acknowledged on it since */
+	__u32 last_ack;	 /* qp.acked_total at its last acknowledgement, or first use since */
+	__u16 passed;	 /* packets sent after the head that arrived while the head is missing */
+	__u8 is_dead;	 /* found idle, and nothing acknowledged on it since */
+	__u8 skipped_ev; /* of the EVs that name it the one last put into SKIP */
 };
 
 /* One outstanding packet, tx[psn % MRC_PSN_RING]. */
@@ -114,7 +116,9 @@ struct mrc_tx_slot {
 	__u16 path_next;
 	__u16 window_packets; /* that the window let go when it left */
 	__u16 order;	      /* of all packets sent, modulo 2^16 */
-	__u32 pad0;
+	__u16 lost_at;	      /* that EV's lost_packets then, modulo 2^16 */
+	__u8 lost_ev;	      /* which left when the first transmission was declared lost */
+	__u8 has_lost_ev;
 };
 
 /* Why a packet is sent again. */

@@ -66,7 +66,7 @@ struct mrc_queue_port {
 	__u64 wire_end_ns;
 	__u32 wheel_next; /* next port of the same bucket */
 	__u32 draws;	  /* random numbers that marking has used */
-	__u32 pad0[2];
+	__u64 carry;	  /* by which free_at_ns is too early, in 1 / rate of a nanosecond */
 };
 
 /*

@@ -81,9 +81,12 @@ static __always_inline void list_append(struct mrc_queue_descriptors *descriptor
 static __always_inline void port_transmit(const struct port_view *view, __u32 id, __u64 start_ns)
 {
 	struct mrc_queue_descriptor *frame = descriptor_of(view->descriptors, id);
-	__u64 end_ns = start_ns + serialisation_ns(view->port, frame->length_bytes);
-	__u64 arrival_ns = end_ns + view->port->delay_ns;
+	__u64 end_ns, arrival_ns;
 
+	if (start_ns > view->queue->free_at_ns) /* it was idle */
+		view->queue->carry = 0;
+	end_ns = start_ns + serialisation_ns(view->port, frame->length_bytes, &view->queue->carry);
+	arrival_ns = end_ns + view->port->delay_ns;
 	delay_add(&view->delays->of_class[frame->traffic_class & 1], start_ns - frame->time_ns);
 	/* a delay that was shortened overtakes nothing */
 	if (arrival_ns < view->queue->wire_end_ns)

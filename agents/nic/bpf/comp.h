@@ -404,7 +404,7 @@ __noinline int on_nack(struct xdp_md *ctx)
 			path_unlink(qp, slot->path, psn);
 			path_acked(qp, slot->path);
 			if (reason == WIRE_NACK_TRIMMED)
-				is_skipped = ev_skip(ev, MRC_REASON_TRIM, now_ns);
+				is_skipped = ev_skip(qp, ev_index, MRC_REASON_TRIM, now_ns);
 		}
 		if (reason == WIRE_NACK_NO_BITMAP || reason == WIRE_NACK_NO_PKT_BUFFER) {
 			qp->retries += !is_stale;

@@ -131,11 +131,23 @@ static __always_inline int ev_find_backup(struct mrc_qp *qp, const struct mrc_ev
 	return 0;
 }
 
-/* Feedback marks an EV: it loses its next turn. Returns whether it was GOOD. */
-static __always_inline int ev_skip(struct mrc_ev *ev, __u32 reason, __u64 now_ns)
+/*
+ * Feedback marks an EV: it loses its next turn. Returns whether it does.
+ *
+ * A mark is about a path. Of the EVs that name one path only one loses its turn at a time: if all
+ * of them did, the path would carry nothing for a pass, longer than a round trip, and then
+ * everything, and its queue would swing between empty and trimming.
+ */
+static __always_inline int ev_skip(struct mrc_qp *qp, __u32 index, __u32 reason, __u64 now_ns)
 {
-	if (ev->state != MRC_EV_GOOD)
+	struct mrc_ev *ev = &qp->evs[EV_INDEX(index)];
+	struct mrc_path *path = PATH(qp, ev->path);
+	const struct mrc_ev *skipped = &qp->evs[EV_INDEX(path->skipped_ev)];
+
+	if (ev->state != MRC_EV_GOOD ||
+	    (skipped->state == MRC_EV_SKIP && skipped->path == ev->path))
 		return 0;
+	path->skipped_ev = index;
 	ev_set_state(ev, MRC_EV_SKIP, reason, now_ns);
 	return 1;
 }

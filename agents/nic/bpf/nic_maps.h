@@ -194,6 +194,8 @@ struct sack_ctx {
 	__u64 new_bits;	       /* bits of the bitmap, arrivals whose own SACK has not come */
 	__u32 marked_ev;
 	__u32 is_marked;
+	__u32 late_ev; /* on which the packet that caused it had been declared lost */
+	__u32 is_late;
 	__u32 cwnd_change;
 	__u32 is_overtaken;   /* it overtook packets: this and all below */
 	__u32 overtaken_path; /* the path of the packet that caused it */

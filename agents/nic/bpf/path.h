@@ -13,6 +13,7 @@
 #define MRC_PATH_H
 
 #include <mrc/abi.h>
+#include <mrc/fabric_config.h>
 #include <mrc/psn.h>
 #include <mrc/verifier.h>
 #include "nic_maps.h"
@@ -151,7 +152,8 @@ static __always_inline int path_is_idle(const struct mrc_qp *qp, __u32 index)
  * (docs/reference/protocol.md, "Shared paths").
  */
 
-/* A suspicion that nothing has confirmed for so long ends: the QP that would probe is gone. */
+/* A suspicion that nothing has confirmed for so long, paced, ends: the QP that would probe is gone.
+ */
 #define SUSPICION_NS 2000000000ULL
 
 static __always_inline __u32 nic_path(const struct mrc_qp *qp, __u32 entropy)
@@ -171,7 +173,7 @@ static __always_inline int is_suspected(const struct mrc_qp *qp, const struct mr
 	if (!qp->shares_paths)
 		return 0;
 	since_ns = paths->path[nic_path(qp, entropy)].suspected_ns;
-	return since_ns && now_ns - since_ns < SUSPICION_NS;
+	return since_ns && now_ns - since_ns < paced_ns(SUSPICION_NS);
 }
 
 /* An EV has become ASSUMED_BAD, or a probe on it gets no response. */
@@ -184,7 +186,7 @@ static __always_inline void path_suspect(const struct mrc_qp *qp, __u32 entropy)
 	if (!paths || !qp->shares_paths)
 		return;
 	path = &paths->path[nic_path(qp, entropy)];
-	if (!path->suspected_ns || now_ns - path->suspected_ns >= SUSPICION_NS)
+	if (!path->suspected_ns || now_ns - path->suspected_ns >= paced_ns(SUSPICION_NS))
 		path->falls++;
 	path->suspected_ns = now_ns;
 }

@@ -75,6 +75,7 @@ struct loss_deferred {
 	__u32 ev;
 	__u32 left; /* state that the EV left; 0: it stays */
 	__u32 cwnd_change;
+	__u32 is_path_alive; /* what left on it later has arrived */
 };
 
 /*
@@ -105,8 +106,10 @@ static __always_inline void declare_head_lost(struct mrc_qp *qp, __u32 index, __
 	ev_packet_done(qp, &qp->evs[EV_INDEX(deferred->ev)]);
 	if (loss == MRC_LOSS_TLP)
 		return;
-	qp->evs[EV_INDEX(deferred->ev)].lost_packets++;
+	slot->lost_at = ++qp->evs[EV_INDEX(deferred->ev)].lost_packets;
 	deferred->left = ev_mark_bad(qp, deferred->ev, reason, now_ns);
+	slot->lost_ev = deferred->ev;
+	slot->has_lost_ev = deferred->left && !slot->retransmissions;
 	/* Only with an EV that will be probed: its return is what ends that. */
 	path->is_dead |= is_idle_path && deferred->left;
 }
@@ -117,7 +120,9 @@ static __always_inline void run_loss_deferred(const struct mrc_qp *qp, __u32 qp_
 	cwnd_count_change(deferred->cwnd_change);
 	if (!deferred->left)
 		return;
-	path_suspect(qp, qp->evs[EV_INDEX(deferred->ev)].entropy);
+	/* Within a T0 a plane has one path: as long as that is alive none is better. */
+	if (!qp->is_local || !deferred->is_path_alive)
+		path_suspect(qp, qp->evs[EV_INDEX(deferred->ev)].entropy);
 	ev_report_transition(qp_index, deferred->ev, deferred->left, MRC_EV_ASSUMED_BAD, reason);
 }
 
@@ -204,6 +209,7 @@ __noinline int detect_overtaken(__u32 qp_index, __u32 step, __u64 now_ns)
 	is_more = is_lost || (sack->is_tlp_ack && step < qp->busy_paths);
 	if (is_lost) {
 		declare_head_lost(qp, index, MRC_LOSS_SACK, MRC_REASON_LOSS, 0, now_ns, &deferred);
+		deferred.is_path_alive = !sack->is_tlp_ack;
 	} else if (is_more) {
 		path_dequeue(qp, index);
 		path_enqueue(qp, index);

@@ -9,6 +9,7 @@
 #ifndef MRC_REQ_H
 #define MRC_REQ_H
 
+#include <mrc/fabric_config.h>
 #include <mrc/psn.h>
 #include "cc.h"
 #include "ev.h"
@@ -23,8 +24,9 @@
 enum {
 	COMPLETIONS_PER_SACK = 64, /* message ends one SACK can uncover */
 	LOSSES_PER_SACK = 16,
-	IDLE_WINDOW_SHARE = 8,	 /* part of the window that may lie idle until the timer expires */
-	IDLE_WINDOW_NS = 100000, /* more than that too for so long, while nothing is lost ... */
+	IDLE_WINDOW_SHARE = 8, /* part of the window that may lie idle until the timer expires */
+	IDLE_WINDOW_NS =
+	    100000, /* more than that too for so long, paced, while nothing is lost ... */
 	IDLE_WINDOW_RTT_SHARE = 2, /* ... and, unshaped, for that part of a round trip */
 	NEW_BITS_PER_SACK = 16,	   /* the rest is in the next SACK's bitmap as well */
 };
@@ -48,6 +50,7 @@ static __always_inline void fill_tx_slot(struct mrc_qp *qp, const struct mrc_wor
 	slot->work_index = segment.work_index;
 	slot->retransmissions = 0;
 	slot->loss = MRC_LOSS_NONE;
+	slot->has_lost_ev = 0;
 	if (segment.is_last)
 		slot->opcode =
 		    (segment.is_first ? WIRE_WRITE_ONLY : WIRE_WRITE_LAST) + !!work->has_immediate;
@@ -94,7 +97,7 @@ static __always_inline int is_window_idle(struct mrc_qp *qp, struct mrc_work_rin
 					  __u64 now_ns)
 {
 	__s64 idle_bytes = cc_credit_bytes(&qp->cc);
-	__u64 wait_ns = IDLE_WINDOW_NS;
+	__u64 wait_ns = paced_ns(IDLE_WINDOW_NS);
 
 	if (idle_bytes < qp->idle_min_bytes)
 		qp->idle_min_bytes = idle_bytes;

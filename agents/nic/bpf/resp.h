@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 #include <mrc/cc_window.h>
+#include <mrc/fabric_config.h>
 #include <mrc/psn.h>
 #include "ack_path.h"
 #include "mr.h"
@@ -20,7 +21,7 @@
 enum {
 	UDP_TO_PAYLOAD_BYTES = sizeof(struct wire_write) - offsetof(struct wire_stack, udp) +
 			       WIRE_ICRC_BYTES, /* without immediate, with iCRC */
-	NAK_INTERVAL_NS = 100000,		/* between NACKs for PSNs beyond the window */
+	NAK_INTERVAL_NS = 100000, /* between NACKs for PSNs beyond the window, paced */
 };
 
 /* The QP a packet is for, if it may receive from this peer; else NULL, and counted. */
@@ -44,7 +45,7 @@ static __always_inline int may_nak(struct mrc_qp *qp)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
 
-	if (now_ns - qp->nak_ns < NAK_INTERVAL_NS)
+	if (now_ns - qp->nak_ns < paced_ns(NAK_INTERVAL_NS))
 		return 0;
 	qp->nak_ns = now_ns;
 	return 1;

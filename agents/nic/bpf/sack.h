@@ -27,6 +27,43 @@ static __noinline int ev_mark_bad_by_peer(__u32 qp_index, __u32 ev, __u64 now_ns
 }
 
 /*
+ * Under the lock: whether the packet that triggered a SACK had been declared lost and was only
+ * late: the transmission that was given up has arrived, no more than a round trip after it was sent
+ * again, and nothing has been lost on its EV since. On a slow path packets are later than that.
+ */
+static __always_inline void find_late_packet(struct mrc_qp *qp, struct sack_ctx *sack, __u64 now_ns)
+{
+	struct mrc_tx_slot *slot = TX_SLOT(qp, sack->ack);
+	const struct mrc_ev *ev = &qp->evs[EV_INDEX(slot->lost_ev)];
+
+	sack->is_late = 0;
+	if (sack->is_probe || sack->is_retransmission || !slot->has_lost_ev ||
+	    qp->next_psn - sack->ack - 1 >= MRC_PSN_RING || ev->entropy != sack->entropy)
+		return;
+	slot->has_lost_ev = 0;
+	sack->late_ev = slot->lost_ev;
+	sack->is_late = slot->lost_at == (__u16)ev->lost_packets &&
+			(!slot->retransmissions || now_ns - slot->sent_ns <= qp->srtt_ns);
+}
+
+/* An EV that left for a packet that was only late comes back, and its path is trusted. */
+static __noinline int ev_return_late(__u32 qp_index, __u32 ev, __u64 now_ns)
+{
+	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
+	__u32 has_returned;
+
+	if (!qp)
+		return 0;
+	bpf_spin_lock(&qp->lock);
+	has_returned = ev_restore(qp, ev, MRC_EV_ASSUMED_BAD, MRC_EV_GOOD, MRC_REASON_LATE, now_ns);
+	bpf_spin_unlock(&qp->lock);
+	if (!has_returned)
+		return 0;
+	path_trust(qp, qp->evs[EV_INDEX(ev)].entropy);
+	return ev_report_transition(qp_index, ev, MRC_EV_ASSUMED_BAD, MRC_EV_GOOD, MRC_REASON_LATE);
+}
+
+/*
  * Under the lock, once the packet that triggered a SACK is acknowledged: whether it has overtaken
  * an older packet on its path that is missing, once too often.
  */
@@ -88,8 +125,8 @@ static __always_inline void apply_ev_advice(struct mrc_qp *qp, struct sack_ctx *
 	if (ev->entropy != sack->entropy)
 		return;
 	ev->marks++;
-	sack->is_marked =
-	    sack->advice == WIRE_SETH_ALWAYS_SKIP || ev_skip(ev, MRC_REASON_ECN, now_ns);
+	sack->is_marked = sack->advice == WIRE_SETH_ALWAYS_SKIP ||
+			  ev_skip(qp, sack->marked_ev, MRC_REASON_ECN, now_ns);
 }
 
 /* Under the lock: arrivals in the bitmap whose own SACK has not come. */
@@ -149,6 +186,7 @@ static __always_inline int process_sack(__u32 qp_index)
 	/* In a probe's response the field is the probe's id, and no PSN caused it. */
 	sack->ack = sack->is_probe ? qp->una_psn - 1 : sack->ack + cack;
 	sack->base += cack;
+	find_late_packet(qp, sack, desc->now_ns);
 	process_sack_trigger(qp, sack, desc);
 	apply_ev_advice(qp, sack, desc->now_ns);
 	sack->is_overtaken = is_overtaking(qp, sack);
@@ -228,8 +266,8 @@ __noinline int on_sack(struct xdp_md *ctx)
 }
 
 /*
- * What a SACK says of EVs: advice against one, and a probe acknowledged. Called by the program
- * itself and not by on_sack(), whose stack it would share.
+ * What a SACK says of EVs: advice against one, a late packet, and a probe acknowledged. Called by
+ * the program itself and not by on_sack(), whose stack it would share.
  */
 __noinline int sack_report(__u32 qp_index)
 {
@@ -243,6 +281,8 @@ __noinline int sack_report(__u32 qp_index)
 	else if (sack->is_marked)
 		ev_count_transition(qp_index, sack->marked_ev, MRC_EV_GOOD, MRC_EV_SKIP,
 				    MRC_REASON_ECN);
+	if (sack->is_late)
+		ev_return_late(qp_index, sack->late_ev, desc->now_ns);
 	if (sack->is_probe)
 		probe_acked(sack->probe_id, MRC_PROBE_RELIABILITY, qp_index, sack->entropy,
 			    sack->advice == WIRE_SETH_SKIP_ONCE);
@@ -254,7 +294,8 @@ static __always_inline int sack_has_report(const struct tx_desc *desc)
 {
 	const struct sack_ctx *sack = lookup0(&sack_ctxs);
 
-	return desc->cause == ACK_KIND_SACK && sack && (sack->is_marked || sack->is_probe);
+	return desc->cause == ACK_KIND_SACK && sack &&
+	       (sack->is_marked || sack->is_late || sack->is_probe);
 }
 
 #endif

@@ -32,14 +32,17 @@ static __always_inline void port_occupy(__u32 plane, const struct mrc_port *port
 					__u32 length_bytes)
 {
 	struct mrc_nic_paths *paths = lookup0(&nic_paths);
-	__u64 *idle_ns;
+	__u64 *idle_ns, *carry;
 
 	if (!paths || !port->rate_bps)
 		return;
 	idle_ns = &paths->port_idle_ns[plane & (MRC_PLANE_MAX - 1)];
-	if (*idle_ns < now_ns)
+	carry = &paths->port_carry[plane & (MRC_PLANE_MAX - 1)];
+	if (*idle_ns < now_ns) {
 		*idle_ns = now_ns;
-	*idle_ns += serialisation_ns(port, length_bytes);
+		*carry = 0;
+	}
+	*idle_ns += serialisation_ns(port, length_bytes, carry);
 }
 
 /* How long a data packet for the plane would wait before the port begins to send it. */

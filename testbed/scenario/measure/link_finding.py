@@ -13,7 +13,7 @@ from typing import Final
 
 from testbed.metrics.series import Reading
 from testbed.probing.watch import WINDOW_NS
-from testbed.scenario.measure.recording import READING_INTERVAL_NS, Recording
+from testbed.scenario.measure.recording import Recording
 from testbed.scenario.measure.recovery import Phase
 from testbed.topology.probing_spec import ProbingSpec
 from testbed.topology.resolve import resolve_topology
@@ -59,13 +59,14 @@ def measure_link_finding(recording: Recording) -> LinkFinding | None:
     if probing is None or not readings:
         return None
     outages = _outages(recording)
+    find_ns = time_to_find_ns(probing, recording.plan.reading_interval_ns)
     suspected = suspected_rightly = broken = found = 0
     for reading in readings:
         suspects = reading.suspects or frozenset()
         recently = _links(
             outages, reading.time_ns - WINDOW_NS - probing.timeout, reading.time_ns, whole=False
         )
-        for_long = _links(outages, reading.time_ns - time_to_find_ns(probing), reading.time_ns, whole=True)
+        for_long = _links(outages, reading.time_ns - find_ns, reading.time_ns, whole=True)
         suspected += len(suspects)
         suspected_rightly += len(suspects & recently)
         broken += len(for_long)
@@ -81,9 +82,9 @@ def measure_link_finding(recording: Recording) -> LinkFinding | None:
     )
 
 
-def time_to_find_ns(probing: ProbingSpec) -> int:
+def time_to_find_ns(probing: ProbingSpec, reading_interval_ns: int) -> int:
     """How long a dead link may stay unsuspected: until probes time out, some rounds, two readings."""
-    return probing.timeout + _ROUNDS_TO_FIND * probing.interval + 2 * READING_INTERVAL_NS
+    return probing.timeout + _ROUNDS_TO_FIND * probing.interval + 2 * reading_interval_ns
 
 
 def _outages(recording: Recording) -> list[_Outage]:

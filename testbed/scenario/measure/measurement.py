@@ -20,13 +20,14 @@ from testbed.scenario.measure.recording import FlowReading, NotMeasured, Recordi
 from testbed.scenario.measure.recovery import Recovery, measure_recovery
 from testbed.scenario.spec.expression_tree import Arithmetic, Comparison, Number, Quantity, Term
 from testbed.scenario.spec.quantity import percentile_ratio
+from testbed.units import format_duration_ns
 from testbed.workloads.fairness import jain_index
 from testbed.workloads.operation_record import percentile_ns
 
 _FAULT_DROPS: Final = ("link_down", "loss")
 _QUEUE_DROPS: Final = ("queue_full", "pool_empty")
-LOWEST_GOODPUT_OVER_NS: Final = 200_000_000
-"""Length of the stretches that `lowest_goodput` compares, as the paper samples bandwidth."""
+LOWEST_GOODPUT_READINGS: Final = 2
+"""Length of the stretches that `lowest_goodput` compares: usually 200 ms, as the paper samples bandwidth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,19 +216,20 @@ class Measurement(Measures):
         return list(self._recording.flow_rates_bps(quantity.workload or "", span).values())
 
     def _lowest_goodput(self, quantity: Quantity) -> float:
-        """Every reading begins a stretch that ends with the first one 200 ms later."""
+        """Every reading begins a stretch that ends with the first one two intervals later, usually 200 ms."""
+        over_ns = LOWEST_GOODPUT_READINGS * self._recording.plan.reading_interval_ns
         readings = self._flow_readings(quantity)
         rates_bps = []
         last = 0
         for begin in readings:
-            while last < len(readings) and readings[last].time_ns - begin.time_ns < LOWEST_GOODPUT_OVER_NS:
+            while last < len(readings) and readings[last].time_ns - begin.time_ns < over_ns:
                 last += 1
             if last == len(readings):
                 break
             byte_count = self._acknowledged(quantity, begin, readings[last])
             rates_bps.append(byte_count * 8e9 / (readings[last].time_ns - begin.time_ns))
         if not rates_bps:
-            raise NotMeasured(f"the window is shorter than {LOWEST_GOODPUT_OVER_NS // 10**6} ms")
+            raise NotMeasured(f"the window is shorter than {format_duration_ns(over_ns)}")
         return min(rates_bps)
 
     def _interruption(self, quantity: Quantity) -> float:

@@ -6,7 +6,7 @@ Times are CLOCK_MONOTONIC; `relative_ns` puts one on the run's own axis, where 0
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from testbed.errors import TestbedError
 from testbed.metrics.series import Interval, Reading
@@ -197,7 +197,7 @@ class Recording:
         """
         run = self.measured_span()
         last_ns = self.relative_ns(run.end_ns)
-        if last_ns < end_ns - READING_INTERVAL_NS:
+        if last_ns < end_ns - self.plan.reading_interval_ns:
             raise NotMeasured(f"the run was over at {format_time(last_ns)}")
         return Span(run.start_ns + start_ns, min(run.start_ns + end_ns, run.end_ns))
 
@@ -251,7 +251,3 @@ def nearest(readings: Sequence[AnyReading], time_ns: int) -> AnyReading:
     after = bisect_left(readings, time_ns, key=lambda reading: reading.time_ns)
     candidates = readings[max(0, after - 1) : after + 1]
     return min(candidates, key=lambda reading: abs(reading.time_ns - time_ns))
-
-
-READING_INTERVAL_NS: Final = 100_000_000
-"""Distance of two readings of a run's time series."""

@@ -40,7 +40,7 @@ _CONCLUSIVE = (Status.PASSED, Status.FAILED)
 
 def build_report(result: RunResult) -> str:
     """The page as HTML text."""
-    shown = shown_intervals(result.recording.readings)
+    shown = shown_intervals(result.recording.readings, result.recording.plan.reading_interval_ns)
     panels = build_panels(result.recording, shown)
     frame = build_frame(result.recording, shown) if shown else None
     sections = _sections(result, panels, frame)

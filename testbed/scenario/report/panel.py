@@ -19,7 +19,7 @@ from testbed.scenario.spec.plan import Plan
 from testbed.shown import format_count, format_frequency, format_rate, format_size, format_time
 
 POINTS_MAX = 480
-_INTERVAL_MIN_NS = 20_000_000
+_SHORTEST_SHARE = 5  # of the usual interval: readings at edges of faults
 """Shorter intervals, as between the reading at a fault's edge and the next regular one, are joined with the
 next: a rate over two milliseconds is noise."""
 
@@ -59,12 +59,14 @@ def build_frame(recording: Recording, shown: Sequence[Interval]) -> Frame:
     return Frame(tuple(edges), axis, tuple(bands), end_ns)
 
 
-def shown_intervals(readings: Sequence[Reading]) -> list[Interval]:
-    """What happened between readings, in at most about POINTS_MAX intervals."""
+def shown_intervals(readings: Sequence[Reading], usual_ns: int) -> list[Interval]:
+    """What happened between readings, which are usually that far apart, in at most about POINTS_MAX
+    intervals.
+    """
     if len(readings) < 2:
         return []
     length_ns = readings[-1].time_ns - readings[0].time_ns
-    spacing_ns = max(_INTERVAL_MIN_NS, length_ns // POINTS_MAX)
+    spacing_ns = max(usual_ns // _SHORTEST_SHARE, length_ns // POINTS_MAX)
     kept = [readings[0]]
     for reading in readings[1:]:
         if reading.time_ns - kept[-1].time_ns >= spacing_ns:

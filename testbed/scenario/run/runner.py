@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from testbed.errors import CleanupError, TestbedError
 from testbed.scenario.measure.abort_watch import AbortWatch
 from testbed.scenario.measure.event import FaultChange, NicEvent, Note
-from testbed.scenario.measure.recording import READING_INTERVAL_NS, FlowReading, Recording
+from testbed.scenario.measure.recording import FlowReading, Recording
 from testbed.scenario.measure.verdict import Ending, Status
 from testbed.scenario.run.protocols import Clock, FaultInjector, Sampler, WorkloadRunner
 from testbed.scenario.spec.plan import Plan
@@ -32,8 +32,8 @@ from testbed.units import format_duration_ns
 COLLECT_TIMEOUT_NS: Final = 10 * 10**9
 """How long messages under way may take to complete once their workload was stopped."""
 
-EDGE_READING_DISTANCE_NS: Final = READING_INTERVAL_NS // 4
-"""How close to another reading one at the edge of a flap's occurrence may be: a fast flap must not flood."""
+EDGE_READINGS_MAX: Final = 4
+"""Readings at edges of a flap from one usual reading to the next: a fast flap must not flood."""
 
 FLOW_READING_COST_SHARE: Final = 20
 """Flows are read so that it takes at most one part in so many of the time; fault edges are read anyway."""
@@ -206,7 +206,7 @@ class Runner:
         would make the fault late.
         """
         since_ns = self._clock.now_ns() - self.recording.readings[-1].time_ns
-        if is_needed or since_ns >= EDGE_READING_DISTANCE_NS:
+        if is_needed or since_ns >= self._plan.reading_interval_ns // EDGE_READINGS_MAX:
             self._read()
 
     def _changed(self, change: FaultChange) -> None:
@@ -254,7 +254,7 @@ class Runner:
         self._journal.note_reading(self.recording)
         now_ns = self._clock.now_ns()
         while self._next_reading_ns <= now_ns:
-            self._next_reading_ns += READING_INTERVAL_NS
+            self._next_reading_ns += self._plan.reading_interval_ns
         self._note_deadlock()
         reason = self._abort.check(self.recording)
         if reason is not None:

@@ -21,8 +21,8 @@ Grouping = Literal["total", "workload", "host", "flow"]
 OF_OPERATIONS: Final[tuple[FigureKind, ...]] = ("step-time", "job-throughput")
 """Kinds that draw operations, which only collectives and training have."""
 
-EVERY_NS: Final = 200_000_000
-"""Distance of two values of a curve over time, as in the paper's plots of bandwidth."""
+READINGS_PER_VALUE: Final = 2
+"""From one value of a curve over time to the next: usually 200 ms, as in the paper's plots of bandwidth."""
 
 
 class FigureSpec(BaseModel):
@@ -48,11 +48,11 @@ class FigureSpec(BaseModel):
         description="What a curve of goodput-over-time is of: the total, a workload, a sending host or a "
         "flow; `workload` when left out.",
     )
-    every_ns: Annotated[Duration, Field(ge=100_000_000)] | None = Field(
+    every_ns: Annotated[Duration, Field(gt=0)] | None = Field(
         default=None,
         alias="every",
-        description="Distance of two values of a curve over time, at least 100ms, the pace of readings; "
-        "200ms when left out.",
+        description="Distance of two values of a curve over time; two readings when left out. Readings are "
+        "100ms apart, in a run of less than a second a hundredth of it.",
     )
 
 

@@ -24,6 +24,10 @@ from testbed.workloads.schedule import CollectiveKind
 
 PLAN_SCHEMA_VERSION: Final = 3
 
+READING_INTERVAL_NS: Final = 100_000_000
+"""Distance of two readings of a run's time series, of one that lasts a second or more."""
+_READINGS_OF_SHORT_RUN: Final = 100
+
 FlowKind = Literal["write-bw", "write-lat", "sendrecv", "incast", "permutation"]
 WorkloadKind = FlowKind | CollectiveKind | Literal["training"]
 
@@ -111,6 +115,7 @@ class Plan:
         variant: which variant of the scenario this is; None for none.
         measures: quantities whose values are wanted besides, to compare variants.
         late_ratio: share of the idle RTT that frames may be late before the run is UNTRUSTED.
+        reading_interval_ns: distance of two readings of its time series.
     """
 
     schema_version: Literal[3]
@@ -130,11 +135,19 @@ class Plan:
     variant: str | None = None
     measures: tuple[str, ...] = ()
     late_ratio: float = LATE_RATIO
+    reading_interval_ns: Annotated[int, Field(ge=1)] = READING_INTERVAL_NS
 
     @property
     def start_ns(self) -> int:
         """When the first workload starts to send; 0 or negative."""
         return min(workload.start_ns for workload in self.workloads)
+
+
+def reading_interval_ns(length_ns: int | None) -> int:
+    """Distance of two readings of a run that lasts that long; None: until its iterations are done."""
+    if length_ns is None or length_ns >= 10 * READING_INTERVAL_NS:
+        return READING_INTERVAL_NS
+    return max(1, length_ns // _READINGS_OF_SHORT_RUN)
 
 
 _ADAPTER: Final = TypeAdapter(Plan)

@@ -10,9 +10,15 @@ from typing import Final
 from testbed.document import Problem
 from testbed.errors import UsageError
 from testbed.scenario.spec.expression import parse_expectation
-from testbed.scenario.spec.figure_spec import EVERY_NS, OF_OPERATIONS, FigureSpec, PlannedFigure
+from testbed.scenario.spec.figure_spec import OF_OPERATIONS, READINGS_PER_VALUE, FigureSpec, PlannedFigure
 from testbed.scenario.spec.load import Scenario
-from testbed.scenario.spec.plan import PLAN_SCHEMA_VERSION, Plan, PlannedTransport, PlannedWorkload
+from testbed.scenario.spec.plan import (
+    PLAN_SCHEMA_VERSION,
+    Plan,
+    PlannedTransport,
+    PlannedWorkload,
+    reading_interval_ns,
+)
 from testbed.scenario.spec.resolve_faults import resolve_faults
 from testbed.scenario.spec.scenario_spec import ScenarioSpec, TransportSpec, compared_quantities
 from testbed.scenario.spec.seed import derive_seed
@@ -20,6 +26,7 @@ from testbed.topology.clos import Clos
 from testbed.topology.resolve import resolve_topology
 from testbed.transport.congestion import CongestionControl
 from testbed.transport.transport_kind import choose_congestion
+from testbed.units import format_duration_ns
 from testbed.workloads.load import build_loads
 from testbed.workloads.placement import DoesNotFitError, check_qps, place
 from testbed.workloads.spec import Workload
@@ -55,6 +62,11 @@ def resolve(scenario: Scenario, *, seed: int | None = None) -> Plan:
         line_of |= dict.fromkeys((each.name for each in planned), index)
     problems += _without_room(workloads, line_of, clos)
     faults = resolve_faults(spec, clos, run_seed, problems)
+    length_ns = None
+    if workloads and spec.end_ns is not None:
+        length_ns = spec.end_ns - min(workload.start_ns for workload in workloads)
+    interval_ns = reading_interval_ns(length_ns)
+    problems += _figures_too_fine(spec.figure, interval_ns)
     if problems:
         raise scenario.document.usage_error(problems)
     return Plan(
@@ -69,14 +81,30 @@ def resolve(scenario: Scenario, *, seed: int | None = None) -> Plan:
         expect=tuple(text for text in spec.expect if not parse_expectation(text).is_across_variants),
         abort=tuple(spec.abort),
         end_ns=spec.end_ns,
-        figure=tuple(_resolve_figure(figure, workloads) for figure in spec.figure),
+        figure=tuple(_resolve_figure(figure, workloads, interval_ns) for figure in spec.figure),
         variant=None if scenario.variant is None else scenario.variant.name,
         measures=() if scenario.variant is None else _measures(spec, scenario.variant.name),
         late_ratio=spec.fidelity.late,
+        reading_interval_ns=interval_ns,
     )
 
 
-def _resolve_figure(figure: FigureSpec, workloads: Sequence[PlannedWorkload]) -> PlannedFigure:
+def _figures_too_fine(figures: Sequence[FigureSpec], interval_ns: int) -> list[Problem]:
+    """A problem for each curve that asks for more values than there are readings."""
+    return [
+        Problem(
+            ("spec", "figure", index, "every"),
+            f"{format_duration_ns(figure.every_ns)} is less than the "
+            f"{format_duration_ns(interval_ns)} from one reading of this run to the next",
+        )
+        for index, figure in enumerate(figures)
+        if figure.every_ns is not None and figure.every_ns < interval_ns
+    ]
+
+
+def _resolve_figure(
+    figure: FigureSpec, workloads: Sequence[PlannedWorkload], interval_ns: int
+) -> PlannedFigure:
     drawable = [
         workload.name
         for workload in workloads
@@ -88,7 +116,7 @@ def _resolve_figure(figure: FigureSpec, workloads: Sequence[PlannedWorkload]) ->
         title=figure.title or "",
         workloads=tuple(name for name in drawable if name in chosen),
         by=figure.by or "workload",
-        every_ns=EVERY_NS if figure.every_ns is None else figure.every_ns,
+        every_ns=READINGS_PER_VALUE * interval_ns if figure.every_ns is None else figure.every_ns,
     )
 
 

@@ -40,7 +40,8 @@ def test_twins_agree(selecting: tuple[str, NicBench], marks: list[bool]) -> None
     source = WriteSource(nic, far, far.attributes(window_packets=WINDOW))
     qp, per_plane = nic.qp(), 4
     starts = range(0, qp.plane_count * per_plane, per_plane)
-    twin = TWINS[name]([list(qp.order[start : start + per_plane - 1]) for start in starts])
+    paths = [ev.path for ev in qp.evs]
+    twin = TWINS[name]([list(qp.order[start : start + per_plane - 1]) for start in starts], paths)
     source.post((WINDOW + len(marks)) * 2048)
     outstanding = source.send()
     assert [sent.ev for sent in outstanding] == [twin.select() for _ in range(WINDOW)]

@@ -7,7 +7,8 @@ from reference.ev_partition import ev_partition
 from reference.reliability_header import PathAdvice, Seth
 from write_source import Sent, WriteSource
 
-from agents.abi import Command, EventKind, EvReason, EvState, Limit, QpState, Status
+from agents.abi import Command, EventKind, EvLayout, EvReason, EvState, Limit, QpState, Status
+from testbed.topology.ev import Ev
 
 pytestmark = pytest.mark.root
 
@@ -73,6 +74,28 @@ def test_mark_counts_although_another_sack_told_of_the_packet_first(source: Writ
     source.feed(Seth(1, entropy[second.ev], ack_psn_offset=0))
     source.feed(Seth(1, entropy[first.ev], ack_psn_offset=-1, advice=PathAdvice.SKIP_ONCE))
     assert source.nic.qp(source.index).evs[first.ev].marks == 1
+
+
+def test_of_evs_that_name_one_path_one_loses_its_turn_at_a_time(nic: NicBench, distant: FarEnd) -> None:
+    """A mark is about the path: one with all of its EVs in SKIP would carry nothing for a pass."""
+    planes = range(distant.clos.spec.planes)
+    evs = tuple(Ev(plane, uplink, copy).value for plane in planes for uplink in (0, 1) for copy in range(4))
+    source = WriteSource(nic, distant, distant.attributes(evs=evs, backup_per_plane=0, window_packets=200))
+    source.post(2048 * 200)
+    packets = source.send(2 * len(evs))
+    nic.control.port_up_mask = 0  # nothing leaves meanwhile, so no turn comes
+    for packet in packets[: len(evs)]:
+        advise(source, packet, PathAdvice.SKIP_ONCE)
+    nic.control.port_up_mask = 0xF
+    paths = sorted({ev >> EvLayout.UPLINK_SHIFT for ev in evs})
+    skipped = [ev for ev in range(len(evs)) if state_of(source, ev)[0] is EvState.SKIP]
+    assert sorted(evs[ev] >> EvLayout.UPLINK_SHIFT for ev in skipped) == paths
+    source.send(2 * len(evs))
+    assert {state_of(source, ev)[0] for ev in range(len(evs))} == {EvState.GOOD}
+    nic.control.port_up_mask = 0
+    twin = next(packet for packet in packets[len(evs) :] if packet.ev not in skipped)
+    source.feed(Seth(twin.psn, evs[twin.ev], advice=PathAdvice.SKIP_ONCE, ack_psn_offset=0))
+    assert state_of(source, twin.ev)[0] is EvState.SKIP
 
 
 def test_when_all_are_to_be_skipped_packets_leave_all_the_same(nic: NicBench, distant: FarEnd) -> None:

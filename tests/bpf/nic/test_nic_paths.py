@@ -57,9 +57,7 @@ def share_a_path(source: WriteSource, packets: list[Sent], count: int) -> list[S
 
 def test_burst_lost_on_a_path_is_found_by_the_first_packet_behind_it(source: WriteSource) -> None:
     packets = source.send()
-    path = path_of(source, packets[0])
-    *lost, last = [packet for packet in packets if path_of(source, packet) == path]
-    assert len(lost) >= 2
+    *lost, last = share_a_path(source, packets, 3)
     first = source.deliver(last)
     again = [] if first is None else [first]
     again += [packet for packet in source.send() if packet.write.bth.is_retransmission]

@@ -8,13 +8,14 @@ from nic_bench import NicBench
 from reference.packet import EndpointRequest
 from write_source import Sent, WriteSource
 
-from agents.abi import EvLayout, EvState
+from agents.abi import EventKind, EvLayout, EvReason, EvState
 from agents.nic.qp import QpAttributes, nic_path
 from testbed.topology.ev import Ev
 
 pytestmark = pytest.mark.root
 
 UPLINKS = (0, 1, 2, 3)
+SRTT_MAX_NS = (1 << 30) - 1
 
 
 def attributes(far: FarEnd, *uplinks: int, **changes: int) -> QpAttributes:
@@ -128,11 +129,90 @@ def test_answered_probes_clear_a_path_for_all(nic: NicBench, first: WriteSource,
     assert path_of(first, lost.ev) in {path_of(second, packet.ev) for packet in second.send()}
 
 
+def test_packet_that_was_only_late_gives_back_its_ev_and_its_path(nic: NicBench, first: WriteSource) -> None:
+    lost = lose_one(first)
+    place = nic.paths.path[nic_path(nic.qp(), first.attributes.evs[lost.ev])]
+    with nic.editing_qp() as qp:
+        qp.srtt_ns = SRTT_MAX_NS  # however slow this machine is
+    nic.events()
+    first.deliver(lost)
+    ev = nic.qp().evs[lost.ev]
+    assert (ev.state, ev.reason) == (EvState.GOOD, EvReason.LATE)
+    assert place.suspected_ns == 0
+    (event,) = [event for event in nic.events() if event.kind == EventKind.EV_STATE]
+    assert (event.a, event.b, event.c, event.d) == (
+        lost.ev,
+        EvState.ASSUMED_BAD,
+        EvState.GOOD,
+        EvReason.LATE,
+    )
+
+
+def test_late_packet_gives_nothing_back_once_another_was_lost_there(
+    nic: NicBench, first: WriteSource
+) -> None:
+    packets = first.send()
+    path = path_of(first, packets[0].ev)
+    one, later = [packet for packet in packets if path_of(first, packet.ev) == path][:2]
+    first.deliver(later)
+    assert nic.qp().evs[one.ev].state == EvState.ASSUMED_BAD
+    with nic.editing_qp() as qp:
+        qp.evs[one.ev].lost_packets += 1
+        qp.srtt_ns = SRTT_MAX_NS
+    first.deliver(one)
+    assert nic.qp().evs[one.ev].state == EvState.ASSUMED_BAD
+
+
+def test_packet_that_is_late_by_more_than_a_round_trip_gives_nothing_back(
+    nic: NicBench, first: WriteSource
+) -> None:
+    """Its path is slow: used again, it would make the next packet as late."""
+    lost = lose_one(first)
+    with nic.editing_qp() as qp:
+        qp.srtt_ns = 1
+    first.deliver(lost)
+    assert nic.qp().evs[lost.ev].state == EvState.ASSUMED_BAD
+
+
+def test_retransmission_that_arrives_gives_nothing_back(nic: NicBench, first: WriteSource) -> None:
+    packets = first.send()
+    path = path_of(first, packets[0].ev)
+    lost, later = [packet for packet in packets if path_of(first, packet.ev) == path][:2]
+    again = first.deliver(later)
+    assert again is not None
+    assert (again.psn, again.write.bth.is_retransmission) == (lost.psn, True)
+    first.deliver(again)
+    assert nic.qp().evs[lost.ev].state == EvState.ASSUMED_BAD
+
+
 def test_suspicion_that_nothing_confirms_ends(nic: NicBench, first: WriteSource, timed: FarEnd) -> None:
     second = one_of_two(nic, timed)
     lost = lose_one(first)
     nic.paths.path[nic_path(nic.qp(), first.attributes.evs[lost.ev])].suspected_ns = 1
     assert path_of(first, lost.ev) in {path_of(second, packet.ev) for packet in second.send()}
+
+
+def test_loss_within_a_t0_on_a_path_that_is_alive_suspects_nothing(nic: NicBench, neighbour: FarEnd) -> None:
+    """A plane has no other path to hosts there, and what left on it later has arrived."""
+    source = WriteSource(nic, neighbour, neighbour.attributes(shares_paths=1))
+    source.post(2048 * 100)
+    packets = source.send()
+    lost, later = [packet for packet in packets if packet.plane == packets[0].plane][:2]
+    source.deliver(later)
+    assert nic.qp().evs[lost.ev].state == EvState.ASSUMED_BAD
+    assert nic.paths.path[nic_path(nic.qp(), source.attributes.evs[lost.ev])].suspected_ns == 0
+
+
+def test_silence_within_a_t0_suspects_the_path(nic: NicBench, neighbour: FarEnd) -> None:
+    source = WriteSource(nic, neighbour, neighbour.attributes(shares_paths=1, loss_threshold_acks=8))
+    source.post(2048 * 400)
+    packets = source.send(200)
+    silent = packets[0].plane
+    for packet in packets:
+        if packet.plane != silent:
+            source.deliver(packet)
+    entropy = source.attributes.evs[packets[0].ev]
+    assert nic.paths.path[nic_path(nic.qp(), entropy)].suspected_ns > 0
 
 
 def test_unanswered_probe_confirms_a_suspicion(nic: NicBench, first: WriteSource) -> None:

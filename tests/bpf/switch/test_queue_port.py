@@ -82,6 +82,38 @@ def test_frame_without_model_time_starts_from_the_clock(bench: SwitchBench) -> N
     assert before_ns + serialisation_ns <= left.arrival_ns <= after_ns + serialisation_ns
 
 
+def test_frames_back_to_back_take_what_the_rate_says_however_long_they_are(
+    bench: SwitchBench, past_ns: int
+) -> None:
+    """A frame takes 5829 1/3 ns: were the third forgotten, the port would be faster than its rate."""
+    bench.shape(1, rate_bps=3000 * MBIT)
+    for label in range(7):
+        bench.receive(frame_for(1, DATA_BYTES, traffic_class=DATA, label=label), past_ns)
+    arrivals_ns = [left.arrival_ns - past_ns for left in bench.drain()]
+    assert arrivals_ns == [DATA_BYTES * 8 * (label + 1) // 3 for label in range(7)]
+
+
+def test_a_frame_that_finds_the_port_idle_owes_nothing(bench: SwitchBench, past_ns: int) -> None:
+    bench.shape(1, rate_bps=3000 * MBIT)
+    frame_ns = DATA_BYTES * 8 // 3
+    for label in range(3):
+        bench.receive(frame_for(1, DATA_BYTES, traffic_class=DATA), past_ns + label * (frame_ns + 1))
+        (left,) = bench.drain()
+        assert left.arrival_ns == past_ns + label * (frame_ns + 1) + frame_ns
+
+
+def test_what_a_frame_owes_at_a_higher_rate_it_does_not_owe_at_a_lower(
+    bench: SwitchBench, past_ns: int
+) -> None:
+    bench.shape(1, rate_bps=30_000 * MBIT)
+    bench.receive(frame_for(1, DATA_BYTES, traffic_class=DATA), past_ns)
+    bench.drain()
+    bench.shape(1, rate_bps=8 * MBIT)
+    bench.receive(frame_for(1, DATA_BYTES, traffic_class=DATA), past_ns)
+    (left,) = bench.drain()
+    assert left.arrival_ns == past_ns + DATA_BYTES * 8 // 30 + DATA_BYTES * 1000
+
+
 def test_frame_is_not_sent_before_it_is_due(bench: SwitchBench) -> None:
     bench.shape(1, rate_bps=100 * MBIT, delay_ns=20_000_000)
     bench.receive(frame_for(1, DATA_BYTES, traffic_class=DATA))

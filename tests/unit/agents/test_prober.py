@@ -33,13 +33,13 @@ def next_due(schedule: ProbeSchedule) -> int:
 
 
 def test_nothing_is_due_while_no_ev_is_bad() -> None:
-    schedule = ProbeSchedule(BASE_NS)
+    schedule = ProbeSchedule(BASE_NS, CEILING_NS)
     assert schedule.next_deadline_ns() is None
     assert schedule.due(10**12) == {}
 
 
 def test_first_probe_leaves_at_once() -> None:
-    schedule = ProbeSchedule(BASE_NS)
+    schedule = ProbeSchedule(BASE_NS, CEILING_NS)
     schedule.add(0, 7, 0, now_ns=5000)
     assert next_due(schedule) == 5000
     assert schedule.due(4999) == {}
@@ -50,7 +50,7 @@ def test_first_probe_leaves_at_once() -> None:
 def test_each_further_fall_of_a_path_waits_four_times_as_long_up_to_the_ceiling() -> None:
     waits = []
     for excess in (1, 2, 3, 5, 1000):
-        schedule = ProbeSchedule(BASE_NS)
+        schedule = ProbeSchedule(BASE_NS, CEILING_NS)
         schedule.add(0, 7, excess, now_ns=0)
         waits.append(next_due(schedule))
     assert waits == [4 * BASE_NS, 16 * BASE_NS, 64 * BASE_NS, CEILING_NS, CEILING_NS]
@@ -68,7 +68,7 @@ def test_paths_that_all_fall_alike_are_all_probed_at_once(falls: int, count: int
 
 
 def test_unanswered_probes_become_rarer() -> None:
-    schedule = ProbeSchedule(BASE_NS)
+    schedule = ProbeSchedule(BASE_NS, CEILING_NS)
     schedule.add(0, 7, 0, now_ns=0)
     pauses = []
     now_ns = next_due(schedule)
@@ -81,7 +81,7 @@ def test_unanswered_probes_become_rarer() -> None:
 
 
 def test_answer_makes_the_next_probe_come_soon() -> None:
-    schedule = ProbeSchedule(BASE_NS)
+    schedule = ProbeSchedule(BASE_NS, CEILING_NS)
     schedule.add(0, 7, 3, now_ns=0)
     now_ns = next_due(schedule)
     assert now_ns == 64 * BASE_NS
@@ -91,7 +91,7 @@ def test_answer_makes_the_next_probe_come_soon() -> None:
 
 
 def test_ev_that_is_good_again_is_probed_no_more() -> None:
-    schedule = ProbeSchedule(BASE_NS)
+    schedule = ProbeSchedule(BASE_NS, CEILING_NS)
     schedule.add(0, 7, 1, now_ns=0)
     schedule.add(0, 8, 1, now_ns=0)
     now_ns = next_due(schedule)
@@ -101,14 +101,14 @@ def test_ev_that_is_good_again_is_probed_no_more() -> None:
 
 
 def test_ev_that_falls_again_before_its_probe_keeps_one_place_in_the_queue() -> None:
-    schedule = ProbeSchedule(BASE_NS)
+    schedule = ProbeSchedule(BASE_NS, CEILING_NS)
     schedule.add(0, 7, 1, now_ns=0)
     schedule.add(0, 7, 2, now_ns=10)
     assert schedule.due(CEILING_NS) == {0: [7]}
 
 
 def test_evs_of_a_qp_that_is_gone_are_forgotten() -> None:
-    schedule = ProbeSchedule(BASE_NS)
+    schedule = ProbeSchedule(BASE_NS, CEILING_NS)
     schedule.add(0, 7, 1, now_ns=0)
     schedule.add(1, 7, 1, now_ns=1)
     schedule.add(0, 9, 1, now_ns=2)
@@ -125,7 +125,7 @@ def test_evs_of_a_qp_that_is_gone_are_forgotten() -> None:
     )
 )
 def test_each_bad_ev_comes_due_exactly_once_in_any_order(falls: list[tuple[int, int, int, int]]) -> None:
-    schedule = ProbeSchedule(BASE_NS)
+    schedule = ProbeSchedule(BASE_NS, CEILING_NS)
     for qp_index, ev_index, bad_count, now_ns in falls:
         schedule.add(qp_index, ev_index, bad_count, now_ns)
     found: list[tuple[int, int]] = []

@@ -1,12 +1,13 @@
 """QPs as the agent builds them: attributes in range, EV sets in order, carriers as the topology has them."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.abi import EvState, NicConfig, Qp, QpState
+from agents.abi import EvLayout, EvState, NicConfig, Qp, QpState
 from agents.nic.qp import QpAttributes, QueuePair, build_qp, carrier_template
 from agents.nic.work_queue import QPN_MIN
 from testbed.errors import UsageError
@@ -56,7 +57,7 @@ LIMITS = {
     "window_packets": (1, 1024),
     "loss_threshold_acks": (1, 1 << 20),
     "pmtu_bytes": (256, 2048),
-    "rto_ns": (100_000, 60_000_000_000),
+    "rto_ns": (1_000, 60_000_000_000),
     "retry_limit": (0, 1000),
     "probe_success_target": (1, 255),
 }
@@ -132,6 +133,18 @@ def check_ev_set(qp: Qp, evs: tuple[int, ...], planes: int, per_plane: int, back
         counts = qp.planes[plane]
         assert (counts.active_count, counts.backup_count) == (per_plane - backup, backup)
         assert counts.target_active == per_plane - backup
+
+
+@pytest.mark.parametrize("backup", [0, 8, 16, 24])
+def test_active_evs_are_even_over_the_paths_of_a_plane(backup: int) -> None:
+    """Else a fabric that is exactly full would have some uplinks asked for more than they carry."""
+    fabric = Clos(TopologySpec(planes=4, t0=2, t1=4, hosts_per_t0=4))
+    evs = build_ev_set(fabric, HOST, PEER, 128)
+    qp = build_qp(QueuePair(QPN_MIN, attributes(evs=evs, backup_per_plane=backup)), config_of(fabric, HOST))
+    for plane in range(4):
+        active = qp.order[plane * 32 : plane * 32 + 32 - backup]
+        uplinks = Counter(evs[index] >> EvLayout.UPLINK_SHIFT & EvLayout.UPLINK_MASK for index in active)
+        assert set(uplinks.values()) == {(32 - backup) // 4}
 
 
 def test_seed_decides_the_order_of_evs() -> None:

@@ -63,7 +63,7 @@ def test_a_quantity_has_this_value(text: str, left_value: float) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("lowest_goodput(main) from 100ms to 200ms >= 0bit", "the window is shorter than 200 ms"),
+        ("lowest_goodput(main) from 100ms to 200ms >= 0bit", "the window is shorter than 200ms"),
         ("interruption(main) from 110ms to 120ms < 1s", "no two readings lie in these 10000000 ns"),
     ],
 )

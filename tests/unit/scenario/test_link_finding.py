@@ -15,6 +15,7 @@ from testbed.scenario.measure.recovery import Phase
 from testbed.scenario.report.result_text import format_link_finding
 from testbed.scenario.spec.expression import parse_expectation
 from testbed.scenario.spec.expression_tree import Quantity
+from testbed.scenario.spec.plan import READING_INTERVAL_NS
 from testbed.topology.probing_spec import ProbingSpec
 
 LINK, OTHER = "p0-t0-0:4~p0-t1-0:0", "p1-t0-0:4~p1-t1-0:0"
@@ -61,7 +62,7 @@ def test_wrong_and_missing_suspicions_count() -> None:
 
 
 def test_nothing_is_missed_while_probes_cannot_know_yet() -> None:
-    at_ns = 1 * S + time_to_find_ns(ProbingSpec()) - MS
+    at_ns = 1 * S + time_to_find_ns(ProbingSpec(), READING_INTERVAL_NS) - MS
     finding = measure_link_finding(made([seen(at_ns)], CHANGES))
     assert finding == LinkFinding(
         None, None, {"f": Phase(None, "not all of its links were suspected while it acted")}

@@ -24,6 +24,7 @@ from testbed.scenario.report.panel_drawing import Band, Frame, Limit, Panel, Ser
 from testbed.scenario.report.result import RunResult
 from testbed.scenario.report.table import transition_table
 from testbed.scenario.spec.load import load_scenario
+from testbed.scenario.spec.plan import READING_INTERVAL_NS
 from testbed.scenario.spec.resolve import resolve
 from testbed.shown import format_rate
 
@@ -128,7 +129,7 @@ def test_goodput_of_workloads_that_share_their_hosts_is_reported_apart(tmp_path:
     both = FLAP.replace(first, first + first.replace("main", "half").replace("duration: 4s", "duration: 2s"))
     lab = SimulatedLab(resolve(load_scenario(both)))
     recording = execute(lab.plan, both, lab.world, lab, tmp_path).result.recording
-    goodput = build_panels(recording, shown_intervals(recording.readings))[0]
+    goodput = build_panels(recording, shown_intervals(recording.readings, READING_INTERVAL_NS))[0]
     assert [series.name for series in goodput.series] == ["all senders", "main", "half"]
     ends = [[value for value in series.values if value is not None][-10] for series in goodput.series]
     assert ends[0] == pytest.approx(ends[1], rel=0.01)
@@ -138,7 +139,9 @@ def test_goodput_of_workloads_that_share_their_hosts_is_reported_apart(tmp_path:
 def test_each_plane_has_a_lane_of_its_ev_states(result: RunResult) -> None:
     recording = result.recording
     panel = next(
-        one for one in build_panels(recording, shown_intervals(recording.readings)) if one.key == "evs"
+        one
+        for one in build_panels(recording, shown_intervals(recording.readings, READING_INTERVAL_NS))
+        if one.key == "evs"
     )
     assert [lane.name for lane in panel.lanes] == ["plane 0", "plane 1", "plane 2", "plane 3"]
     bad = [max(value or 0 for value in lane.series[0].values) for lane in panel.lanes]
@@ -223,7 +226,7 @@ def test_long_runs_are_thinned_without_losing_counts(result: RunResult) -> None:
     first, last = result.recording.readings[0], result.recording.readings[-1]
     step_ns = (last.time_ns - first.time_ns) // 5000
     crowded = [dataclasses.replace(first, time_ns=first.time_ns + index * step_ns) for index in range(5000)]
-    shown = shown_intervals([*crowded, last])
+    shown = shown_intervals([*crowded, last], READING_INTERVAL_NS)
     assert len(shown) <= POINTS_MAX + 1
     total = sum(host.acknowledged_bytes for each in shown for host in each.hosts.values())
     assert total == sum(

@@ -54,7 +54,7 @@ def test_ready_scenario_says_what_it_shows_and_is_listed(path: Path) -> None:
     heading = list(takewhile(lambda line: line.startswith("#"), path.read_text().splitlines()))
     assert len(heading) >= 4, "a paragraph at the head says what it shows"
     assert load_scenario(path).metadata.description
-    assert f"](../../scenarios/{path.name})" in GUIDE.read_text()
+    assert f"](../../scenarios/{path.relative_to(FOLDERS)})" in GUIDE.read_text()
 
 
 @pytest.mark.parametrize("path", PAPER, ids=lambda path: path.stem)

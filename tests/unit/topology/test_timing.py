@@ -53,3 +53,19 @@ def test_time_of_a_byte_is_that_on_all_links_of_the_path() -> None:
     assert timing.byte_time_ps(clos, is_local=False) == 4 * 80_000
     assert timing.byte_time_ps(clos, is_local=True) == 2 * 80_000
     assert timing.byte_time_ps(Clos(TopologySpec()), is_local=False) == 0
+
+
+def test_clocks_go_by_the_idle_rtt_where_it_is_short_and_nothing_is_late() -> None:
+    clos = Clos(TopologySpec(port_rate=100_000 * MBIT, link_delay=500))
+    rtt_ns = timing.base_rtt_ns(clos)
+    assert timing.pace_ns(clos, 0) == rtt_ns == 4 * (175 + 12) + 8 * 500
+    assert timing.paced_ns(50_000_000, clos, 0) == 50 * rtt_ns
+
+
+@pytest.mark.parametrize("spec", [TopologySpec(port_rate=100_000 * MBIT), TopologySpec()])
+def test_a_machine_that_is_late_keeps_the_times_of_a_millisecond(spec: TopologySpec) -> None:
+    assert timing.paced_ns(50_000_000, Clos(spec), timing.LATENESS_NS) == 50_000_000
+
+
+def test_an_rtt_of_more_than_a_millisecond_makes_clocks_no_slower() -> None:
+    assert timing.paced_ns(50_000_000, Clos(TopologySpec(port_rate=8 * MBIT)), 0) == 50_000_000
