@@ -21,7 +21,7 @@ CFLAGS := -O2 -g -Wall -Wextra -Werror -Iagents/include
 
 # The same programs for virtual time: clang's pragmas and packed headers are theirs, not mistakes.
 VIRTUAL_CFLAGS := -O2 -g
-VIRTUAL_FLAGS := -std=gnu11 -fPIC -fvisibility=hidden -fno-strict-aliasing -Wall -Wextra -Werror \
+VIRTUAL_FLAGS := -DMRC_VIRTUAL -std=gnu11 -fPIC -fvisibility=hidden -fno-strict-aliasing -Wall -Wextra -Werror \
 	-Wno-unknown-pragmas -Wno-address-of-packed-member -Wno-uninitialized -Wno-sign-compare -Wno-unused-command-line-argument -Wno-unused-parameter -Wa,--no-warn \
 	-Iagents/virtual/shim -Iagents/include -Iagents/_objects -Iagents/virtual
 

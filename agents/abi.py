@@ -247,8 +247,8 @@ class Limit(IntEnum):
     LINK_PROBE_ROUNDS = 64
     MEMORY_SEGMENT = 1048576
     PMTU_MAX = 2048
-    HEADER_BYTES = 138
     FRAME_BYTES_MAX = 2304
+    HEADER_BYTES = 138
     PORT_NONE = 2147483647
     QP_INDEX_BITS = 10
     QP_TURNS = 16384
@@ -464,6 +464,13 @@ class Usid(IntEnum):
     T0 = 1
     T1 = 2
     DOWNLINK = 3
+
+
+class VirtualLimit(IntEnum):
+    """enum mrc_virtual_limit."""
+
+    PMTU_MAX = 4096
+    FRAMES_MAX = 4194304
 
 
 class VirtualPayload(IntEnum):
@@ -1162,7 +1169,7 @@ class LosslessSettings(Structure):
 
 
 class NicConfig(Structure):
-    """struct mrc_nic_config, 104 bytes."""
+    """struct mrc_nic_config, 112 bytes."""
 
     host_index: int
     plane_count: int
@@ -1174,6 +1181,8 @@ class NicConfig(Structure):
     downlink: int
     uplink_count: int
     port_id: "Array[c_uint32]"
+    pmtu_max: int
+    pad0: int
 
     _fields_ = (
         ("host_index", c_uint32),
@@ -1186,6 +1195,8 @@ class NicConfig(Structure):
         ("downlink", c_uint32),
         ("uplink_count", c_uint32),
         ("port_id", (c_uint32 * 16)),
+        ("pmtu_max", c_uint32),
+        ("pad0", c_uint32),
     )
 
 
@@ -2156,14 +2167,18 @@ class VirtualReport(Structure):
 
 
 class VirtualTotals(Structure):
-    """struct mrc_virtual_totals, 16 bytes."""
+    """struct mrc_virtual_totals, 32 bytes."""
 
     events: int
+    arrivals: int
     queued_peak: int
+    early_frames: int
 
     _fields_ = (
         ("events", c_uint64),
+        ("arrivals", c_uint64),
         ("queued_peak", c_uint64),
+        ("early_frames", c_uint64),
     )
 
 

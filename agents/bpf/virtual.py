@@ -6,6 +6,7 @@ time are the library's globals. What a closed lab has given out must not be touc
 """
 
 import ctypes
+import os
 from collections.abc import Mapping, Sequence
 from ctypes import POINTER, Array, addressof, byref, c_char, c_char_p, c_int, c_uint32, c_uint64, c_void_p
 from ctypes import Structure as CStructure
@@ -110,7 +111,7 @@ class VirtualRuntime:
 
     def __init__(self, path: Path | None = None) -> None:
         try:
-            self._library = _declared(ctypes.CDLL(str(path or LIBRARY)))
+            self._library = _declared(ctypes.CDLL(str(path or LIBRARY), use_errno=True))
         except OSError as error:
             raise PreflightError(f"the library of virtual time: {error}", hint="make virtual") from error
 
@@ -133,6 +134,9 @@ class VirtualRuntime:
             seed: of everything drawn.
             payload: how it travels.
             shuffles_ties: whether events at one time come in an order drawn from the seed.
+
+        Raises:
+            PreflightError: there is no memory for it.
         """
         for name, count in entries.items():
             if self._library.mrc_virtual_set_entries(name.encode(), count):
@@ -149,7 +153,9 @@ class VirtualRuntime:
             payload=payload,
             shuffles_ties=shuffles_ties,
         )
-        self._library.mrc_virtual_begin(byref(lab))
+        if self._library.mrc_virtual_begin(byref(lab)):
+            reason = os.strerror(ctypes.get_errno())
+            raise PreflightError(f"memory of the lab: {reason}", hint="make the lab or nic.memory smaller")
         return self
 
     def end(self) -> None:
@@ -210,7 +216,7 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
     """The library with the types of api.h."""
     signatures: dict[str, tuple[object, ...]] = {
         "set_entries": (c_int, c_char_p, c_uint32),
-        "begin": (None, POINTER(VirtualLab)),
+        "begin": (c_int, POINTER(VirtualLab)),
         "end": (None,),
         "find_map": (c_int, c_char_p, c_uint32, POINTER(FoundMap)),
         "now": (c_uint64,),

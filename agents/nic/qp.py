@@ -155,7 +155,7 @@ def attribute_ranges(config: NicConfig, ev_count: int) -> dict[str, tuple[int, i
         "min_active": (1, ev_count),
         "window_packets": (1, Limit.PSN_RING),
         "loss_threshold_acks": (1, 1 << 20),
-        "pmtu_bytes": (256, Limit.PMTU_MAX),
+        "pmtu_bytes": (256, config.pmtu_max or Limit.PMTU_MAX),
         "rto_ns": (1_000, 60_000_000_000),
         "retry_limit": (0, 1000),
         "probe_success_target": (1, 255),

@@ -63,7 +63,7 @@ class RcAttributes:
         for name, value, low, high in (
             ("peer_host", self.peer_host, 0, rows * config.hosts_per_t0 - 1),
             ("window_packets", self.window_packets, 1, Limit.PSN_RING),
-            ("pmtu_bytes", self.pmtu_bytes, 256, Limit.PMTU_MAX),
+            ("pmtu_bytes", self.pmtu_bytes, 256, config.pmtu_max or Limit.PMTU_MAX),
             ("rto_ns", self.rto_ns, 1_000, 60_000_000_000),
             ("retry_limit", self.retry_limit, 0, 1000),
             ("cnp_interval_ns", self.cnp_interval_ns, 0, _U32_MAX),

@@ -89,6 +89,7 @@ void virtual_run_port(__u32 entry)
 	struct xdp_md ctx;
 
 	virtual_due_entry = entry;
+	virtual_show_arrival(entry);
 	make_frame(&ctx, LIVE_FRAME_BYTES, 0);
 	if (forward(&ctx) == XDP_REDIRECT)
 		arrive(&ctx, redirected_to);

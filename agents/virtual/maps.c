@@ -3,8 +3,6 @@
  * Memory of the maps. Those of a NIC lie one after the other; entering a NIC points its maps there,
  * so that programs find them as if they were alone.
  */
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include "api.h"
 
@@ -21,10 +19,8 @@ void *virtual_allocate(__u64 bytes)
 	void *found = mmap(0, bytes, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	if (found == MAP_FAILED) {
-		perror("virtual time: memory of the lab");
-		abort();
-	}
+	if (found == MAP_FAILED)
+		return 0;
 	if (bytes >= HUGE_BYTES)
 		madvise(found, bytes, MADV_HUGEPAGE);
 	return found;
@@ -59,7 +55,7 @@ __u64 virtual_bytes_of(const struct virtual_map_entry *entry)
 	return entry->instance_bytes * (entry->kind == VIRTUAL_NIC ? nic_count : 1);
 }
 
-static void make_maps(const struct mrc_virtual_lab *lab)
+static int make_maps(const struct mrc_virtual_lab *lab)
 {
 	nic_count = lab->nic_count;
 	nic_map_count = 0;
@@ -74,26 +70,34 @@ static void make_maps(const struct mrc_virtual_lab *lab)
 		entry->instance_bytes =
 		    ((__u64)map->count * map->stride + PAGE_BYTES - 1) & ~(__u64)(PAGE_BYTES - 1);
 		entry->base = virtual_allocate(virtual_bytes_of(entry));
+		if (!entry->base)
+			return -1;
 		map->base = entry->base;
 		if (entry->kind == VIRTUAL_NIC)
 			nic_maps[nic_map_count++] = entry;
 	}
 	entered = 0;
+	return 0;
 }
 
-void mrc_virtual_begin(const struct mrc_virtual_lab *lab)
+int mrc_virtual_begin(const struct mrc_virtual_lab *lab)
 {
 	virtual_now_ns = 1;
 	virtual_set_config((const void *)lab->config, lab->config_bytes);
-	make_maps(lab);
+	if (make_maps(lab) || virtual_begin_payload(lab->payload) ||
+	    virtual_begin_rates(lab->port_count)) {
+		mrc_virtual_end();
+		return -1;
+	}
 	virtual_begin_events(lab->seed, lab->shuffles_ties);
 	virtual_begin_reports(lab->nic_count);
 	virtual_begin_frames((const void *)lab->nic_of_port, lab->port_count);
-	virtual_begin_payload(lab->payload);
+	return 0;
 }
 
 void mrc_virtual_end(void)
 {
+	virtual_end_rates();
 	virtual_end_payload();
 	virtual_end_frames();
 	virtual_end_reports();

@@ -34,13 +34,14 @@ static struct virtual_range range_of(const char *map)
 	return (struct virtual_range){entry->base, virtual_bytes_of(entry)};
 }
 
-void virtual_begin_payload(enum mrc_virtual_payload mode)
+int virtual_begin_payload(enum mrc_virtual_payload mode)
 {
 	if (mode != MRC_VIRTUAL_PAYLOAD_REFERENCE)
-		return;
+		return 0;
 	virtual_memory = range_of("memory");
 	virtual_pool = range_of("queue_frames");
 	references = virtual_allocate(virtual_pool.bytes / HEAD_STRIDE * sizeof(*references));
+	return references ? 0 : -1;
 }
 
 void virtual_end_payload(void)

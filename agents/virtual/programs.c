@@ -62,6 +62,20 @@ const struct mrc_port *virtual_port(__u32 port_id)
 	return bpf_map_lookup_elem(&port_table, &port_id);
 }
 
+void virtual_show_arrival(__u32 entry)
+{
+	__u32 zero = 0, port_id = entry - 1, id;
+	struct mrc_queue_descriptors *descriptors = bpf_map_lookup_elem(&queue_descriptors, &zero);
+	struct mrc_queue_port *port;
+
+	if (entry & (MRC_LOSSLESS_NODE | MRC_FAULT_LINE)) /* nothing arrives, or not at its rate */
+		return;
+	port = bpf_map_lookup_elem(&queue_ports, &port_id);
+	id = port->wire_head;
+	if (id && descriptor_of(descriptors, id)->time_ns <= virtual_now_ns)
+		virtual_observe(port_id, id, descriptor_of(descriptors, id));
+}
+
 void virtual_ask_frames(__u32 qp_index, __u32 frames)
 {
 	struct mrc_kick *request = lookup0(&kick);

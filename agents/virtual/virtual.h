@@ -6,6 +6,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <mrc/abi.h>
+#include <mrc/queue_abi.h>
 #include <mrc/virtual_abi.h>
 
 /* Not a NIC. */
@@ -40,8 +41,8 @@ int load(struct xdp_md *ctx);
 int upstream_settle(struct xdp_md *ctx);
 void virtual_set_config(const void *config, __u32 bytes);
 const struct mrc_port *virtual_port(__u32 port_id);
-/* What is first on the wire of the port of an entry, or 0. */
-__u32 virtual_wire_head(__u32 entry);
+/* Shows virtual_observe() the frame that has crossed the link of an entry's port, if one has. */
+void virtual_show_arrival(__u32 entry);
 /* Asks the entered NIC's program for frames of a QP, which it builds in as many live frames. */
 void virtual_ask_frames(__u32 qp_index, __u32 frames);
 __u32 virtual_event_room(void); /* bytes of a NIC's ring of events */
@@ -51,7 +52,7 @@ int virtual_is_event_ring(const void *ring);
 void virtual_enter_nic(__u32 nic);
 __u32 virtual_entered_nic(void);
 struct virtual_map_entry *virtual_find_map(const char *name);
-void *virtual_allocate(__u64 bytes);
+void *virtual_allocate(__u64 bytes); /* zeros; 0: there is no room */
 void virtual_release(void *memory, __u64 bytes);
 
 /* ---- events.c */
@@ -93,9 +94,14 @@ void virtual_end_frames(void);
 void virtual_run_port(__u32 entry);
 void virtual_run_frames(__u32 nic, __u32 frames);
 
+/* ---- rates.c */
+int virtual_begin_rates(__u32 port_count);
+void virtual_end_rates(void);
+void virtual_observe(__u32 port_id, __u32 frame, const struct mrc_queue_descriptor *descriptor);
+
 /* ---- payload.c */
 __u64 virtual_bytes_of(const struct virtual_map_entry *entry); /* of all NICs */
-void virtual_begin_payload(enum mrc_virtual_payload mode);
+int virtual_begin_payload(enum mrc_virtual_payload mode);
 void virtual_end_payload(void);
 __u32 virtual_frame_stride(__u32 stride, enum mrc_virtual_payload mode);
 

@@ -145,7 +145,7 @@ def replay(
     """
     share = None if tolerance is None else parse_ratio(tolerance)
     where = Where(runtime, is_virtual=virtual, jobs=jobs)
-    gate = OverloadGate(insists=overload or virtual)
+    gate = OverloadGate(insists=overload, is_virtual=virtual)
     with opened(Path(what)) as given:
         folder = find_results(str(given), runs, campaigns)
         if held_in(folder) == "campaign":

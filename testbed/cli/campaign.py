@@ -85,7 +85,7 @@ def run(
       mrc-testbed campaign run scenarios/campaigns/loss-ratio.yaml --budget 30m
     """
     where = Where(runtime, is_virtual=virtual, jobs=jobs, retries=retry_untrusted, budget_ns=budget)
-    gate = OverloadGate(insists=overload or virtual)
+    gate = OverloadGate(insists=overload, is_virtual=virtual)
     repeat = None if budget is None else Repeat(until=0.0, at_most=_BUDGET_RUNS_MAX)
     plan = plan_campaign(path, seed=settings.seed, repeat=repeat, admit=gate.plan)
     if not virtual:

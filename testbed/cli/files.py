@@ -39,6 +39,9 @@ def validate(
     settings: Settings,
     files: Annotated[list[Path], typer.Argument(help="Scenario, Topology and Campaign files.")],
     overload: OverloadOption = False,
+    virtual: Annotated[
+        bool, typer.Option("--virtual", help="Check what virtual time can do, not this machine's labs.")
+    ] = False,
 ) -> int:
     """Check files: keys, units, names, selectors against the fabric. Runs nothing, needs no root.
 
@@ -49,9 +52,11 @@ def validate(
     [bold]Examples[/bold]
 
       mrc-testbed validate scenarios/*.yaml
+      mrc-testbed validate --virtual scenarios/true/*.yaml
     """
     known = functools.cache(known_capacity)
-    items = [_validation(path, OverloadGate(insists=overload, known=known)) for path in files]
+    gates = (OverloadGate(insists=overload, is_virtual=virtual, known=known) for _ in files)
+    items = list(map(_validation, files, gates))
 
     def table() -> Group:
         lines = []

@@ -1,4 +1,4 @@
-"""Refuses what this machine cannot carry, before anything changes; --overload insists.
+"""Refuses what this machine, or virtual time, cannot carry, before anything changes; --overload insists.
 
 The refusal is the commands', not that of the layers below: a program that brings a lab up means what it
 writes, such as the benchmark of the guard, which overloads on purpose. And it is lifted by a flag, not by a
@@ -6,7 +6,8 @@ file: what is too much depends on the machine, and a scenario is for many.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -18,11 +19,13 @@ from testbed.cli.render import say
 from testbed.document import Document, Kind, Location, Problem
 from testbed.errors import UsageError
 from testbed.fabric.live import Lab
+from testbed.fabric.preflight import check_live
 from testbed.metrics.capacity import Capacity, known_capacity
 from testbed.scenario.spec.demand import Overload, bench_overload, plan_overload, topology_overload
 from testbed.scenario.spec.load import Scenario
 from testbed.scenario.spec.plan import Plan
 from testbed.topology.spec import TopologySpec
+from testbed.virtual.limits import check_ports, problems_of
 from testbed.workloads.load import Load
 
 OverloadOption = Annotated[
@@ -39,12 +42,20 @@ class OverloadGate:
 
     Args:
         insists: whether to let everything through.
+        is_virtual: whether it is to run in virtual time.
         known: what was measured of this machine; asked at most once, and only where ports have rates, as it
             reports a measurement that does not count.
     """
 
-    def __init__(self, *, insists: bool, known: Callable[[], Capacity | None] = known_capacity) -> None:
+    def __init__(
+        self,
+        *,
+        insists: bool,
+        is_virtual: bool = False,
+        known: Callable[[], Capacity | None] = known_capacity,
+    ) -> None:
         self._insists = insists
+        self._is_virtual = is_virtual
         self._known = functools.cache(known)
         self._noted: dict[str, list[str]] = {}
 
@@ -65,6 +76,10 @@ class OverloadGate:
         Raises:
             UsageError: even two hosts ask for more than the machine can carry.
         """
+        if self._is_virtual:
+            check_ports(spec)
+            return
+        check_live(spec)
         if not spec.is_shaped:
             return
         overload = topology_overload(spec, self._known())
@@ -75,22 +90,19 @@ class OverloadGate:
         """Weighs a scenario as planned.
 
         Raises:
-            UsageError: its workloads ask for more than the machine can carry.
+            UsageError: it asks for more than the machine can carry, or for what virtual time cannot do.
         """
-        if not plan.topology.is_shaped:
+        self._refuse(scenario, plan)
+        if self._is_virtual or not plan.topology.is_shaped:
             return
         overload = plan_overload(plan, self._known())
         if overload is None:
             return
-        is_named = isinstance(scenario.spec.topology, str)
-        where: Location = ("spec", "topology") if is_named else ("spec", "topology", "port_rate")
         name = plan.scenario if plan.variant is None else f"{plan.scenario} {plan.variant}"
-        try:
-            self._weigh(overload, scenario.document, where, name)
-        except UsageError as error:
-            if plan.variant is None:
-                raise
-            raise UsageError(f"variant {plan.variant}: {error.message}") from error
+        with _naming_variant(plan):
+            self._weigh(
+                overload, scenario.document, _place(scenario, ("spec", "topology", "port_rate")), name
+            )
 
     def saved_plan(self, plan: Plan) -> None:
         """Weighs a plan that was saved with results.
@@ -98,7 +110,10 @@ class OverloadGate:
         Raises:
             UsageError: its workloads ask for more than the machine can carry.
         """
-        overload = plan_overload(plan, self._known()) if plan.topology.is_shaped else None
+        for problem in self._problems(plan):
+            raise UsageError(problem.message)
+        is_weighed = plan.topology.is_shaped and not self._is_virtual
+        overload = plan_overload(plan, self._known()) if is_weighed else None
         if overload is not None and not self._lets_through(overload, plan.scenario):
             raise UsageError(_refusal(overload))
 
@@ -117,6 +132,24 @@ class OverloadGate:
         if overload is not None and not self._lets_through(overload, f"lab {live.name}"):
             raise UsageError(_refusal(overload))
 
+    def _refuse(self, scenario: Scenario, plan: Plan) -> None:
+        problems = [
+            Problem(_place(scenario, problem.location), problem.message) for problem in self._problems(plan)
+        ]
+        if problems:
+            with _naming_variant(plan):
+                raise scenario.document.usage_error(problems)
+
+    def _problems(self, plan: Plan) -> list[Problem]:
+        """What keeps a plan from being run at all, unless it takes long and that is insisted on."""
+        if self._is_virtual:
+            return problems_of(plan, insists=self._insists)
+        try:
+            check_live(plan.topology)
+        except UsageError as error:
+            return [Problem(("spec", "topology", "nic", "path_mtu"), error.message)]
+        return []
+
     def _weigh(self, overload: Overload, loaded: Document, where: Location, name: str) -> None:
         if not self._lets_through(overload, name):
             raise loaded.usage_error([Problem(where, _refusal(overload))])
@@ -127,6 +160,22 @@ class OverloadGate:
             return False
         self._noted.setdefault(overload.text, []).append(name)
         return True
+
+
+def _place(scenario: Scenario, where: Location) -> Location:
+    """A key of the topology's, or of the scenario where the topology is a file of its own."""
+    is_named = isinstance(scenario.spec.topology, str) and where[:2] == ("spec", "topology")
+    return where[:2] if is_named else where
+
+
+@contextmanager
+def _naming_variant(plan: Plan) -> Iterator[None]:
+    try:
+        yield
+    except UsageError as error:
+        if plan.variant is None:
+            raise
+        raise UsageError(f"variant {plan.variant}: {error.message}") from error
 
 
 def _refusal(overload: Overload) -> str:

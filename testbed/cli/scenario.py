@@ -101,7 +101,7 @@ def run(
     if virtual and keep:
         raise UsageError("--keep: a lab in virtual time ends with its run")
     loaded = load_scenario(path)
-    gate = OverloadGate(insists=overload or virtual)
+    gate = OverloadGate(insists=overload, is_virtual=virtual)
     if loaded.spec.variants:
         return _run_variants(settings, loaded, gate, runs, where, keep=keep)
     resolved = resolve(loaded, seed=settings.seed)

@@ -1,8 +1,8 @@
 """Starting the NIC agents of a lab, and knowing that they answer."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
 
@@ -59,7 +59,10 @@ def start_agents(
     """
     for host in hosts:
         remove_all_but(paths.node_folder(host), paths.agent_log(host).name)
-    configs = {host: _write_config(paths, clos, runtime.name, host) for host in hosts}
+    configs = {
+        host: _write_config(paths, settings, runtime.name)
+        for host, settings in nic_settings(clos, hosts).items()
+    }
     deadline_ns = monotonic_ns() + READY_TIMEOUT_NS
     with FolderWatch(paths.node_folder(host) for host in hosts) as watch:
         agents = runtime.start_agents(configs)
@@ -104,9 +107,10 @@ def _answers(path: Path, host: str) -> bool:
     return True
 
 
-def _write_config(paths: LabPaths, clos: Clos, runtime: RuntimeName, host: str) -> Path:
+def _write_config(paths: LabPaths, settings: NicSettings, runtime: RuntimeName) -> Path:
+    host = settings.host
     config = AgentConfig(
-        **asdict(nic_settings(clos, host)),
+        **asdict(settings),
         pins=paths.node_pins(host),
         socket=paths.agent_socket(host),
         log=paths.agent_log(host),
@@ -118,18 +122,19 @@ def _write_config(paths: LabPaths, clos: Clos, runtime: RuntimeName, host: str) 
     return file
 
 
-def nic_settings(clos: Clos, host: str, lateness_ns: int = timing.LATENESS_NS) -> NicSettings:
-    """Configuration of a host's agent; *lateness_ns* as in `timer_attributes`."""
+def nic_settings(
+    clos: Clos, hosts: Iterable[str], lateness_ns: int = timing.LATENESS_NS
+) -> dict[str, NicSettings]:
+    """Configuration of the agents of *hosts*, by host; *lateness_ns* as in `timer_attributes`."""
     probing = clos.spec.probing
-    return NicSettings(
-        host=host,
+    shared = NicSettings(
+        host="",
         **timer_attributes(clos, lateness_ns),
         retry_limit=clos.spec.nic.retry_limit,
         packet_lifetime_ns=_packet_lifetime_ns(clos, lateness_ns),
         reorder_packets=0 if clos.spec.is_shaped else _REORDER_UNSHAPED,
         evs_name_paths=clos.spec.forwarding != "ecmp",
         shares_paths=clos.spec.nic.path_state == "nic" and clos.spec.forwarding != "ecmp",
-        rate_bps=nic_rate_bps(clos, clos.node(host).index),
         link_probe_interval_ns=0 if probing is None else probing.interval,
         link_probe_lag_rounds=1 if probing is None else probing.lag_rounds,
         base_rtt_ns=timing.base_rtt_ns(clos),
@@ -141,6 +146,9 @@ def nic_settings(clos: Clos, host: str, lateness_ns: int = timing.LATENESS_NS) -
         probe_base_ns=max(timing.pace_ns(clos, lateness_ns), timing.base_rtt_ns(clos)),
         probe_ceiling_ns=timing.paced_ns(_PROBE_CEILING_NS, clos, lateness_ns),
     )
+    return {
+        host: replace(shared, host=host, rate_bps=nic_rate_bps(clos, clos.node(host).index)) for host in hosts
+    }
 
 
 def _packet_lifetime_ns(clos: Clos, lateness_ns: int) -> int:

@@ -6,6 +6,7 @@ switch at the other end sent the pauses, and its buffer fills.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from ctypes import sizeof
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,12 +14,12 @@ from agents.abi import (
     FlowControl,
     LosslessLink,
     LosslessSettings,
-    QueueDescriptors,
+    QueueDescriptor,
     QueuePort,
     TrafficClass,
 )
 from agents.bpf.libbpf import Pins, open_map_in
-from agents.bpf.maps import ArrayMap, Descriptor, MappedArray
+from agents.bpf.maps import ArrayMap, Descriptor, MappedArray, MappedMemory
 from agents.clock import monotonic_ns
 from testbed.fabric.deadlock import Deadlock, HeldPort, find_deadlock
 from testbed.topology.clos import Clos
@@ -61,7 +62,7 @@ class LosslessReader:
         self._far_ports = far_ports
         self._settings = list(MappedArray(map_fd("lossless_settings"), LosslessSettings))
         self._links = list(MappedArray(map_fd("lossless_links"), LosslessLink))
-        self._descriptors = MappedArray(map_fd("queue_descriptors"), QueueDescriptors)[0]
+        self._descriptors = MappedMemory(map_fd("queue_descriptors"))  # virtual time has more of them
         self._queues = ArrayMap(map_fd("queue_ports"), QueuePort, locked=True)
         self._latest = [LinkFlow(0, 0, 0, 0, 0, is_stalled=False, buffered_bytes=0)] * len(self._links)
 
@@ -131,10 +132,12 @@ class LosslessReader:
     def _waiting(self, port_id: int) -> Iterator[tuple[int, int]]:
         """(sending port, bytes) of each data frame that waits at a port; -1 for frames that begin there."""
         next_id = self._queues.read(port_id).head[TrafficClass.DATA]
-        for _ in range(len(self._descriptors.entry)):
+        for _ in range(self._descriptors.length_bytes // sizeof(QueueDescriptor)):
             if not next_id:
                 return
-            entry = self._descriptors.entry[next_id - 1]
+            entry = QueueDescriptor.from_buffer(
+                self._descriptors.view, (next_id - 1) * sizeof(QueueDescriptor)
+            )
             yield entry.upstream - 1, entry.length_bytes
             next_id = entry.next
 

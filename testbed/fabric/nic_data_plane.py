@@ -190,4 +190,5 @@ def nic_config(clos: Clos, host: Node) -> NicConfig:
         srv6_block=BLOCK,
         inner_prefix=INNER_PREFIX,
         port_id=(c_uint32 * Limit.PLANE_MAX)(*ports, *absent),
+        pmtu_max=max(Limit.PMTU_MAX, clos.spec.nic.path_mtu),
     )

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from agents.abi import QueueLimit
+from agents.abi import Limit, QueueLimit
 from agents.bpf.kernel_clock import kernel_ns
 from agents.bpf.libbpf import library
 from agents.clock import monotonic_ns
-from testbed.errors import FabricError, PreflightError, TestbedError
+from testbed.errors import FabricError, PreflightError, TestbedError, UsageError
 from testbed.fabric.data_plane import OBJECTS_DIR
 from testbed.fabric.data_plane_trial import PROGRAM_OBJECTS, check_data_plane
 from testbed.fabric.drainer import DRAINER
@@ -64,6 +64,19 @@ class Check:
     is_optional: bool = False
 
 
+def check_live(spec: TopologySpec) -> None:
+    """Refuse what only virtual time can do.
+
+    Raises:
+        UsageError: its packets are longer than an interface with XDP takes.
+    """
+    if spec.nic.path_mtu > Limit.PMTU_MAX:
+        raise UsageError(
+            f"packets of {format_size_bytes(spec.nic.path_mtu)} are for --virtual: "
+            f"an interface with XDP takes {format_size_bytes(Limit.PMTU_MAX)}"
+        )
+
+
 def machine_checks() -> tuple[Check, ...]:
     """What every lab needs, the quick checks only."""
     checks = (
@@ -92,7 +105,12 @@ def clock_check() -> Check:
 
 
 def lab_checks(clos: Clos, *, has_containers: bool) -> tuple[Check, ...]:
-    """What a lab of this size and kind needs beyond `machine_checks`."""
+    """What a lab of this size and kind needs beyond `machine_checks`.
+
+    Raises:
+        UsageError: only virtual time can do it.
+    """
+    check_live(clos.spec)
     checks = [
         _open_files(clos),
         _number("network namespaces", "sys/user/max_net_namespaces", "user.max_net_namespaces", _nodes(clos)),

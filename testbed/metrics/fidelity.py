@@ -118,9 +118,23 @@ def judge(evidence: Evidence, limits: FidelityLimits) -> tuple[Finding, ...]:
     )
 
 
-def judge_simulation(pool_empty_drops: int, events_lost: int) -> tuple[Finding, ...]:
-    """The same of a run in virtual time: no machine makes it late; arguments as in Evidence."""
-    return (Finding("virtual", "exact", "-", None), *_losses(pool_empty_drops, events_lost))
+def judge_simulation(pool_empty_drops: int, events_lost: int, early_frames: int) -> tuple[Finding, ...]:
+    """The same of a run in virtual time: no machine makes it late.
+
+    Args:
+        pool_empty_drops: frames that found no room in the queue engine's pool.
+        events_lost: NIC events that found their ring full.
+        early_frames: that crossed a link sooner than its port's rate allows.
+    """
+    return (
+        Finding("virtual", "exact", "-", None),
+        _none_lost(
+            "frames above a port's rate",
+            early_frames,
+            "frames crossed links sooner than their ports' rates allow",
+        ),
+        *_losses(pool_empty_drops, events_lost),
+    )
 
 
 def _losses(pool_empty_drops: int, events_lost: int) -> tuple[Finding, ...]:

@@ -23,7 +23,8 @@ from testbed.topology.probing_spec import ProbingSpec
 from testbed.topology.queue_spec import LinkDelay, QueueSpec
 from testbed.topology.usid import INDEX_COUNT, PLANE_COUNT
 
-PATH_MTUS: Final = (256, 512, 1024, 2048)
+PATH_MTUS: Final = (256, 512, 1024, 2048, 4096)
+"""The last one for virtual time alone: see Limit.PMTU_MAX."""
 """Payload bytes per packet that the data plane supports; 4096 would not fit one frame of native XDP."""
 
 EVS_DEFAULT: Final = 128
@@ -78,7 +79,10 @@ class NicSpec(BaseModel):
         le=WINDOW_PACKETS_MAX,
         description="Packets a QP may have in flight over all planes.",
     )
-    path_mtu: Size = Field(default=2048, description="Payload bytes per packet: 256B, 512B, 1KiB or 2KiB.")
+    path_mtu: Size = Field(
+        default=2048,
+        description="Payload bytes per packet: 256B, 512B, 1KiB or 2KiB; with --virtual 4KiB, too.",
+    )
     icrc: Literal["off", "on"] = Field(
         default="off",
         description="Whether NICs compute and check the invariant CRC of every packet. An unshaped "
@@ -102,7 +106,7 @@ class NicSpec(BaseModel):
             problems.add(
                 "path_mtu",
                 self.path_mtu,
-                f"a path MTU of {self.path_mtu} bytes: use 256B, 512B, 1KiB or 2KiB",
+                f"a path MTU of {self.path_mtu} bytes: use 256B, 512B, 1KiB, 2KiB or 4KiB",
             )
         if not MEMORY_SEGMENT_BYTES <= self.memory <= 4 << 30 or self.memory % MEMORY_SEGMENT_BYTES:
             problems.add(

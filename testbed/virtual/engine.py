@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from agents.nic.context import Context
 from agents.nic.nic_maps import NicMaps
-from testbed.errors import UsageError
 from testbed.scenario.spec.plan import PlannedTransport
 from testbed.transport.reliable_connection import RcCongestion, rto_ns
 from testbed.virtual.connection import VirtualConnection
 from testbed.virtual.lab import VirtualLab
+from testbed.virtual.limits import check_transport
 from testbed.workloads.connectors import choose_connector
 from testbed.workloads.engine import Engine
 from testbed.workloads.shown_operations import OperationListener
@@ -61,15 +61,6 @@ class VirtualEngine(Engine):
 
     def _command(self, work: Callable[[], None]) -> None:
         work()
-
-
-def check_transport(transport: PlannedTransport) -> None:
-    """Raises UsageError, with what to use, for a transport of the kernel."""
-    if transport.kind in {"tcp", "mptcp"}:
-        raise UsageError(
-            f"{transport.kind} is the kernel's own, and virtual time has no kernel",
-            hint="run it without --virtual, or use mrc, rocev2, infiniband or spray-gbn",
-        )
 
 
 def virtual_transport(lab: VirtualLab, transport: PlannedTransport) -> Transport:

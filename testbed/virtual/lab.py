@@ -13,13 +13,13 @@ from agents import clock, entropy
 from agents.abi import Port, VirtualPayload
 from agents.bpf.maps import MappedArray
 from agents.bpf.virtual import NO_NIC, VirtualFolder, VirtualRuntime
-from testbed.errors import UsageError
 from testbed.fabric.agent_process import nic_settings
 from testbed.fabric.data_plane import fabric_map_entries, fabric_rodata, fill_fabric
 from testbed.fabric.nic_data_plane import LINK_PROBE_MAPS, fill_link_probes, fill_nic, nic_map_entries
 from testbed.topology.clos import Clos
 from testbed.topology.probe_path import probe_paths
 from testbed.virtual.agent import VirtualAgent
+from testbed.virtual.limits import check_ports, pool_frames
 
 _EVENTS_PER_CALL: Final = 200_000
 """Some tens of milliseconds: a signal is not noticed before the library returns."""
@@ -76,9 +76,8 @@ class VirtualLab:
         self.carriers = [True] * clos.numbering.port_count
         hosts = list(clos.hosts())
         self.fabric_pins = VirtualFolder(runtime, {host.name: host.index for host in hosts})
-        self.agents = [
-            VirtualAgent(self, host, nic_settings(clos, host.name, lateness_ns=0)) for host in hosts
-        ]
+        settings = nic_settings(clos, [host.name for host in hosts], lateness_ns=0)
+        self.agents = [VirtualAgent(self, host, settings[host.name]) for host in hosts]
         for agent in self.agents:
             agent.start()
 
@@ -188,18 +187,15 @@ def virtual_lab(
         is_interrupted: asked now and then whether to stop early.
 
     Raises:
-        UsageError: the ports have no rate.
-        PreflightError: the library is not built.
+        UsageError: virtual time cannot tell the times of its ports apart.
+        PreflightError: the library is not built, or there is no memory for the lab.
     """
-    if not clos.spec.is_shaped:
-        raise UsageError(
-            "virtual time needs ports with a rate: without one frames would arrive as soon as they are sent",
-            hint="give the topology a port_rate",
-        )
+    check_ports(clos.spec)
     library = VirtualRuntime() if runtime is None else runtime
     probed = [probe_paths(clos, host.index) for host in clos.hosts()]
     entries = fabric_map_entries(clos) | nic_map_entries(clos, max(map(len, probed)))
     entries |= {"rc_qps": clos.spec.nic.qps_max, "queue_drainer": 1, "queue_lateness": 1}
+    entries["queue_frames"] = pool_frames(clos)
     del entries["port_devmap"], entries["queue_wakes"]
     nic_of_port = [NO_NIC if port.node.is_switch else port.node.index for port in clos.ports()]
     library.begin(

@@ -24,9 +24,10 @@ from testbed.scenario.run.runner import World
 from testbed.scenario.spec.plan import Plan, PlannedTransport
 from testbed.topology.resolve import resolve_topology
 from testbed.virtual.connection import VirtualConnection
-from testbed.virtual.engine import VirtualEngine, check_transport, virtual_transport
+from testbed.virtual.engine import VirtualEngine, virtual_transport
 from testbed.virtual.lab import VirtualLab, virtual_lab
 from testbed.virtual.ledger import MemoryLedger
+from testbed.virtual.limits import check_transport
 from testbed.virtual.target import VirtualTarget
 from testbed.workloads.engine import Engine
 
@@ -169,7 +170,12 @@ def world_in(lab: VirtualLab, plan: Plan, machine: Clock) -> Iterator[World]:
         take = partial(take_reading, reader, lambda time_ns: CpuReading(time_ns, ()))
         sampler = LiveSampler(take, clos, nics, probes, lambda: 0)
         yield World(
-            VirtualClock(lab, machine), SessionInjector(faults, nics), workloads, sampler, is_simulated=True
+            VirtualClock(lab, machine),
+            SessionInjector(faults, nics),
+            workloads,
+            sampler,
+            is_simulated=True,
+            early_frames=lambda: lab.runtime.totals().early_frames,
         )
 
 

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from fractions import Fraction
 from itertools import count
 
 CONTROL, DATA = 0, 1
@@ -78,13 +79,17 @@ class _Port:
     shape: PortShape
     account: Account = field(default_factory=Account)
     queues: tuple[deque[_Waiting], deque[_Waiting]] = field(default_factory=lambda: (deque(), deque()))
-    free_ns: int = 0
+    free_exactly_ns: Fraction = Fraction(0)
     is_paused: bool = False  # as the sender knows
     is_pause_sent: bool = False  # as the far end has said
     paused_since_ns: int = 0
     used_bytes: int = 0
     buffered_bytes: int = 0
     blocked_since_ns: int | None = None
+
+    @property
+    def free_ns(self) -> int:
+        return int(self.free_exactly_ns)
 
     def is_held(self, frame: Frame) -> bool:
         if frame.traffic_class == CONTROL:
@@ -197,7 +202,8 @@ class ReferenceNetwork:
         port, frame = self._ports[port_id], waiting.frame
         if waiting.arrival_ns < time_ns:  # else it is part of the arrival
             self._note(time_ns, port_id)
-        port.free_ns = time_ns + frame.length_bytes * 8 * 10**9 // port.shape.rate_bps
+        begin_ns = max(Fraction(time_ns), port.free_exactly_ns)  # at most a part of a nanosecond later
+        port.free_exactly_ns = begin_ns + Fraction(frame.length_bytes * 8 * 10**9, port.shape.rate_bps)
         arrival_ns = port.free_ns + port.shape.delay_ns
         self._push(port.free_ns, 1, "free", port_id, None)
         if frame.traffic_class == DATA:

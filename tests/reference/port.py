@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
+from fractions import Fraction
 
 CONTROL, DATA = 0, 1
 _64_BITS = (1 << 64) - 1
@@ -102,18 +103,20 @@ class ReferencePort:
         verdicts: dict[int, Verdict] = {}
         delays_ns: tuple[list[int], list[int]] = ([], [])
         draw = [first_draw]
-        free_ns = 0
+        free_ns = Fraction(0)
 
         def send(frame: Arrival, start_ns: int) -> None:
             nonlocal free_ns
             delays_ns[frame.traffic_class].append(start_ns - frame.time_ns)
-            free_ns = start_ns + frame.length_bytes * 8 * 10**9 // self.rate_bps
-            deliveries.append(Delivery(free_ns + self.delay_ns, frame.label))
+            free_ns = max(free_ns, Fraction(start_ns)) + Fraction(
+                frame.length_bytes * 8 * 10**9, self.rate_bps
+            )
+            deliveries.append(Delivery(int(free_ns) + self.delay_ns, frame.label))
 
         def send_until(limit_ns: int | None) -> None:
             while waiting[CONTROL] or waiting[DATA]:
                 oldest_ns = min(queue[0].time_ns for queue in waiting if queue)
-                start_ns = max(free_ns, oldest_ns)
+                start_ns = max(int(free_ns), oldest_ns)
                 if limit_ns is not None and start_ns > limit_ns:
                     return
                 has_control = bool(waiting[CONTROL]) and waiting[CONTROL][0].time_ns <= start_ns
@@ -143,7 +146,7 @@ class ReferencePort:
 
         for frame in arrivals:
             send_until(frame.time_ns)
-            if free_ns <= frame.time_ns and not waiting[CONTROL] and not waiting[DATA]:
+            if int(free_ns) <= frame.time_ns and not waiting[CONTROL] and not waiting[DATA]:
                 send(frame, frame.time_ns)
             else:
                 admit(frame)

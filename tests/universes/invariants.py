@@ -187,7 +187,13 @@ def _stalls(plan: Plan, recording: Recording, reach: _Reach) -> Iterator[Failure
 
 def judge_fabric(lab: VirtualLab, before: dict[str, bytes]) -> list[Failure]:
     """Invariants of what is left though nobody sends, and of faults that are over."""
-    return [*_frames(lab), *_lossless(lab), *_given_back(lab, before)]
+    return [*_rates(lab), *_frames(lab), *_lossless(lab), *_given_back(lab, before)]
+
+
+def _rates(lab: VirtualLab) -> Iterator[Failure]:
+    early = lab.runtime.totals().early_frames
+    if early:
+        yield Failure("rates", f"{early} frames crossed a link sooner than its port's rate allows")
 
 
 def _frames(lab: VirtualLab) -> Iterator[Failure]:

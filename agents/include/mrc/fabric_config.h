@@ -28,7 +28,8 @@ static __always_inline int fabric_is_adaptive(void)
 
 /*
  * A time of the protocol that no round trip is measured for. It is given for round trips of a
- * millisecond or more, and is shorter in proportion where they are.
+ * millisecond or more, what the machine is late among it, and is shorter in proportion where they
+ * are.
  */
 static __always_inline __u64 paced_ns(__u64 time_ns)
 {

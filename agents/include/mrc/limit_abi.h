@@ -3,6 +3,12 @@
 #ifndef MRC_LIMIT_ABI_H
 #define MRC_LIMIT_ABI_H
 
+/* Of virtual time, where no veth and no verifier limits them. */
+enum mrc_virtual_limit {
+	MRC_VIRTUAL_PMTU_MAX = 4096,
+	MRC_VIRTUAL_FRAMES_MAX = 4194304,
+};
+
 enum mrc_limit {
 	MRC_PLANE_MAX = 16,	      /* 4 plane bits in every uSID */
 	MRC_EV_MAX = 256,	      /* EVs per QP: the spec's typical 128-256 */
@@ -22,19 +28,22 @@ enum mrc_limit {
 	MRC_KICK_PROBES = 64,	      /* EV probes one kick can send */
 	MRC_LINK_PROBE_ROUNDS = 64,   /* whose responses are remembered; one bit each */
 	MRC_MEMORY_SEGMENT = 1048576, /* bytes per element of the memory map */
-	MRC_PMTU_MAX = 2048,	      /* payload bytes per packet */
+#ifdef MRC_VIRTUAL
+	MRC_PMTU_MAX = MRC_VIRTUAL_PMTU_MAX,
+	MRC_FRAME_BYTES_MAX = 4352,
+#else
+	MRC_PMTU_MAX = 2048, /* payload bytes per packet: native XDP on a veth takes no more */
+	MRC_FRAME_BYTES_MAX = 2304, /* largest frame, with room to spare */
+#endif
 	MRC_HEADER_BYTES =
 	    138, /* Ethernet .. RETH of a data packet over SRv6, before the payload */
-	MRC_FRAME_BYTES_MAX = 2304,   /* largest frame, with room to spare */
 	MRC_PORT_NONE = 0x7fffffff,   /* no port has this id */
 	MRC_QP_INDEX_BITS = 10,	      /* QP number = turn << bits | index, turn > 0 */
 	MRC_QP_TURNS = 16384,	      /* 1 << 24 - MRC_QP_INDEX_BITS */
 	MRC_IFINDEX_BASE = 1000,      /* a port's ifindex = base + its lab-wide port id */
 	MRC_FIB_STRIDE = 4096,	      /* FIB entries per switch: role 2 bits, index 10 bits */
 	MRC_HISTOGRAM_BUCKETS = 1024, /* see histogram.h */
-	/* The longest pace: an idle round trip and what the machine is late with it, and no more.
-	 */
-	MRC_PACE_FULL_NS = 1000000,
+	MRC_PACE_FULL_NS = 1000000,   /* the longest pace: see fabric_config.h */
 };
 
 #endif

@@ -31,6 +31,8 @@ struct mrc_nic_config {
 	__u32 downlink;	    /* host_index % hosts_per_t0: the NIC's own uSID index */
 	__u32 uplink_count; /* of a T0: what EVs of the NIC's own making are spread over */
 	__u32 port_id[MRC_PLANE_MAX]; /* MRC_PORT_NONE where the NIC has no port */
+	__u32 pmtu_max; /* payload bytes of a packet; 0: MRC_PMTU_MAX of a kernel. For its agent */
+	__u32 pad0;
 };
 
 /* nic_control[0], mmapable array, written by user space while the NIC works. */

@@ -10,10 +10,16 @@
 
 #include <linux/types.h>
 #include <linux/bpf.h>
+#include <mrc/limit_abi.h>
 
 enum mrc_queue_limit {
-	MRC_QUEUE_FRAME_BYTES = 3072,  /* room per frame: MTU 3000 and an Ethernet header fit */
-	MRC_QUEUE_FRAMES_MAX = 32768,  /* most frames one lab can hold; a power of two */
+#ifdef MRC_VIRTUAL
+	MRC_QUEUE_FRAME_BYTES = 4608,
+	MRC_QUEUE_FRAMES_MAX = MRC_VIRTUAL_FRAMES_MAX,
+#else
+	MRC_QUEUE_FRAME_BYTES = 3072, /* room per frame: MTU 3000 and an Ethernet header fit */
+	MRC_QUEUE_FRAMES_MAX = 32768, /* most frames one lab can hold; a power of two */
+#endif
 	MRC_QUEUE_BUCKETS = 4096,      /* of the timing wheel: 64 words of 64 bits */
 	MRC_QUEUE_BUCKET_SHIFT = 10,   /* a bucket spans 1.024 us */
 	MRC_QUEUE_LOOK_BEHIND = 1024,  /* buckets searched again for a push that raced */
@@ -135,7 +141,9 @@ struct mrc_frame_time {
 
 _Static_assert(sizeof(struct mrc_queue_descriptor) == 24, "eight in three cache lines");
 _Static_assert(sizeof(struct mrc_queue_port) == 64, "one cache line");
+#ifndef MRC_VIRTUAL
 _Static_assert(sizeof(struct mrc_queue_descriptors) <= 4 << 20, "kernel 6.1 takes no larger value");
+#endif
 _Static_assert(MRC_QUEUE_LOOK_BEHIND + MRC_QUEUE_LOOK_AHEAD < MRC_QUEUE_BUCKETS, "wheel aliases");
 
 #endif

@@ -37,7 +37,9 @@ struct mrc_virtual_report {
 /* What the simulation has done since it began. */
 struct mrc_virtual_totals {
 	__u64 events;
-	__u64 queued_peak; /* events that waited at once */
+	__u64 arrivals;	    /* frames that crossed a link */
+	__u64 queued_peak;  /* events that waited at once */
+	__u64 early_frames; /* that crossed a link sooner than its port's rate allows */
 };
 
 /* How payload travels. */

@@ -15,7 +15,7 @@ enum {
 	ICRC_REST = ICRC_START + ICRC_MASKED_WORDS * 8,
 	ICRC_CHUNK_BYTES = 4 * CRC32_STEP_BYTES,
 	ICRC_CHUNKS_MAX = MRC_FRAME_BYTES_MAX / ICRC_CHUNK_BYTES,
-	ICRC_OFFSET_MASK = 4095,
+	ICRC_OFFSET_MASK = 2 * MRC_PMTU_MAX - 1, /* no frame is that long */
 };
 
 /* What counts as ones, by 64-bit word from the inner IPv6 header on, little endian. */

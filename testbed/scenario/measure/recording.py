@@ -95,6 +95,7 @@ class Recording:
         ring_drops: frames that receive rings of links lost in the run; None when it was not read.
         latest_ns: how late the latest reading or action was begun.
         is_simulated: whether times are a simulation's, which no machine can make late.
+        early_frames: of a simulation, that crossed a link sooner than its port's rate allows.
     """
 
     plan: Plan
@@ -112,6 +113,7 @@ class Recording:
     ring_drops: int | None = None
     latest_ns: int = 0
     is_simulated: bool = False
+    early_frames: int = 0
 
     def relative_ns(self, time_ns: int) -> int:
         """A CLOCK_MONOTONIC time on the run's axis; during warm-up as if it ended when planned."""

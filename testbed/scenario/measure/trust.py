@@ -18,7 +18,7 @@ def judge_fidelity(recording: Recording) -> tuple[Finding, ...]:
     topology = recording.plan.topology
     counts = _counts(readings)
     if recording.is_simulated:
-        return judge_simulation(_pool_empty_drops(readings), counts.events_lost)
+        return judge_simulation(_pool_empty_drops(readings), counts.events_lost, recording.early_frames)
     evidence = Evidence(
         cpus=[reading.cpus for reading in readings],
         pause_ns=recording.latest_ns,

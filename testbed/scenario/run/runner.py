@@ -67,6 +67,7 @@ class World:
 
     Attributes:
         is_simulated: whether its time is a simulation's, which no machine can make late.
+        early_frames: how many frames have crossed a link sooner than its port's rate allows.
     """
 
     clock: Clock
@@ -74,6 +75,7 @@ class World:
     workloads: WorkloadRunner
     sampler: Sampler
     is_simulated: bool = False
+    early_frames: Callable[[], int] = lambda: 0
 
 
 class Runner:
@@ -278,6 +280,7 @@ class Runner:
         deadline_ns = self._clock.now_ns() + COLLECT_TIMEOUT_NS
         self.recording.outcomes.extend(self._world.workloads.collect(deadline_ns))
         self._read()
+        self.recording.early_frames = self._world.early_frames()
         self.recording.ring_drops = self._world.sampler.ring_drops() - self._ring_drops_before
         self._note("run is over", self._clock.now_ns(), "run-ended")
 

@@ -76,6 +76,14 @@ def plan_overload(plan: Plan, known: Capacity | None) -> Overload | None:
     )
 
 
+def plan_frame_hops(plan: Plan) -> float:
+    """Frames that a scenario's workloads let leave ports per second, at most."""
+    clos = resolve_topology(plan.topology)
+    return frame_hops_per_s(
+        clos, [flow for workload in plan.workloads for flow in _offered(clos, workload.load)]
+    )
+
+
 def bench_overload(
     spec: TopologySpec, load: Load, who: str, known: Capacity | None, *, has_direct_links: bool
 ) -> Overload | None:

@@ -47,8 +47,8 @@ LIMITS: list[tuple[dict[str, Tree], list[str]]] = [
         ["queue.data_buffer: queue.data_buffer has no effect in an unshaped fabric; give port_rate too"],
     ),
     (
-        {"nic": {"path_mtu": "4KiB"}},
-        ["nic.path_mtu: a path MTU of 4096 bytes: use 256B, 512B, 1KiB or 2KiB"],
+        {"nic": {"path_mtu": "8KiB"}},
+        ["nic.path_mtu: a path MTU of 8192 bytes: use 256B, 512B, 1KiB, 2KiB or 4KiB"],
     ),
     (
         {"nic": {"memory": "1500KiB"}},

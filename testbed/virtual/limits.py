@@ -1,0 +1,161 @@
+"""What virtual time cannot do, and what it needs of the machine: said before a run begins."""
+
+import re
+import resource
+from collections.abc import Callable
+from ctypes import sizeof
+from pathlib import Path
+from typing import Final
+
+from agents.abi import Qp, VirtualLimit
+from testbed.document import Location, Problem
+from testbed.errors import UsageError
+from testbed.scenario.spec.demand import plan_frame_hops
+from testbed.scenario.spec.plan import Plan, PlannedTransport
+from testbed.shown import format_rate, format_size, format_time
+from testbed.topology import port_queue, timing
+from testbed.topology.clos import Clos
+from testbed.topology.port_selection import overriding_delays_ns, port_rates_bps
+from testbed.topology.resolve import resolve_topology
+from testbed.topology.spec import TopologySpec
+from testbed.workloads.placement import place
+
+HOPS_PER_S: Final = 1_000_000
+"""Frames that leave ports per second of a core: less than was measured with up to 256 NICs."""
+
+LONG_RUN_NS: Final = 3600 * 10**9
+"""Of this machine's time; a longer run has to be insisted on."""
+
+_LAB_BYTES: Final = 160 << 20
+_NIC_BYTES: Final = 2 << 20
+_PORT_BYTES: Final = 16 << 10
+_MEMINFO: Final = Path("/proc/meminfo")
+
+
+def pool_frames(clos: Clos) -> int:
+    """Frames that can be under way at once: on every link, and in every queue until it is full."""
+    rates_bps, delays_ns = port_rates_bps(clos), overriding_delays_ns(clos)
+    data_bytes, control_bytes = timing.full_frame_bytes(clos), timing.control_frame_bytes(clos)
+    frames = sum(
+        rates_bps[port.id] * delays_ns.get(port.link_id, clos.spec.link_delay) // (8 * 10**9 * control_bytes)
+        + queue.data_buffer_bytes // data_bytes
+        + queue.control_buffer_bytes // control_bytes
+        for port, queue in zip(clos.ports(), port_queue.port_queues(clos), strict=True)
+    )
+    return min(VirtualLimit.FRAMES_MAX, frames)
+
+
+def check_transport(transport: PlannedTransport) -> None:
+    """Refuse a transport of the kernel.
+
+    Raises:
+        UsageError: it is one, with what to use.
+    """
+    if transport.kind in {"tcp", "mptcp"}:
+        raise UsageError(
+            f"{transport.kind} is the kernel's own, and virtual time has no kernel",
+            hint="run it without --virtual, or use mrc, rocev2, infiniband or spray-gbn",
+        )
+
+
+def check_ports(spec: TopologySpec) -> None:
+    """Refuse ports whose times virtual time cannot tell apart.
+
+    Raises:
+        UsageError: they have no rate, or a frame takes less than 1 ns.
+    """
+    if not spec.is_shaped:
+        raise UsageError(
+            "virtual time needs ports with a rate: without one frames would arrive as soon as they are sent",
+            hint="give the topology a port_rate",
+        )
+    clos = resolve_topology(spec)
+    shortest_bytes = min(timing.control_frame_bytes(clos), timing.full_frame_bytes(clos) - spec.nic.path_mtu)
+    fastest_bps, most_bps = max(port_rates_bps(clos)), shortest_bytes * 8 * 10**9
+    if fastest_bps > most_bps:
+        raise UsageError(
+            f"a port of {format_rate(fastest_bps)} sends a trimmed packet of {shortest_bytes} bytes in less "
+            f"than 1 ns, which is as fine as virtual time is; up to {format_rate(most_bps)} is exact"
+        )
+
+
+def memory_bytes(plan: Plan) -> int:
+    """Memory that a run takes, about: its messages' memory, its QPs, and what each NIC and port has."""
+    clos = resolve_topology(plan.topology)
+    loads = [workload.load for workload in plan.workloads]
+    layouts = place(loads, dict.fromkeys((host.name for host in clos.hosts()), plan.topology.nic.memory))
+    regions_bytes = 0
+    for load in loads:
+        if load.collective is not None:
+            regions_bytes += len(load.hosts) * load.collective.memory_bytes()
+        else:
+            layout = layouts[load.name]
+            regions_bytes += len(load.flows) * (layout.local_bytes + layout.remote_bytes)
+    qps = 2 * sum(len(load.flows) for load in loads)
+    return (
+        _LAB_BYTES
+        + regions_bytes
+        + qps * sizeof(Qp)
+        + clos.numbering.host_count * _NIC_BYTES
+        + clos.numbering.port_count * _PORT_BYTES
+    )
+
+
+def available_bytes() -> int:
+    """Memory that this process may still take."""
+    [available] = re.findall(r"^MemAvailable:\s*(\d+) kB$", _MEMINFO.read_text(), re.MULTILINE)
+    allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
+    found = int(available) << 10
+    return found if allowed == resource.RLIM_INFINITY else min(found, allowed)
+
+
+def problems_of(plan: Plan, *, insists: bool = False) -> list[Problem]:
+    """What keeps a plan from being run in virtual time, each with its place in the scenario file.
+
+    Args:
+        plan: of the scenario.
+        insists: whether it may take as long as it takes.
+    """
+    problems = [
+        *_refused(("spec", "transport", "kind"), lambda: check_transport(plan.transport)),
+        *_refused(("spec", "topology", "port_rate"), lambda: check_ports(plan.topology)),
+    ]
+    if problems:
+        return problems
+    needed, available = memory_bytes(plan), available_bytes()
+    if needed > available:
+        hosts = resolve_topology(plan.topology).numbering.host_count
+        problems.append(
+            Problem(
+                ("spec", "topology"),
+                f"{hosts} hosts take about {format_size(needed)} of memory in virtual time, and "
+                f"{format_size(available)} is available: enough for about {hosts * available // needed}",
+            )
+        )
+    takes_ns = duration_ns(plan)
+    if takes_ns is not None and takes_ns > LONG_RUN_NS and not insists:
+        length_ns = (plan.end_ns or 0) - plan.start_ns
+        problems.append(
+            Problem(
+                ("spec", "workloads"),
+                f"{format_time(length_ns)} of this traffic take up to {format_time(takes_ns)} in virtual "
+                f"time; {format_time(length_ns * LONG_RUN_NS // takes_ns)} fit into an hour, or insist with "
+                "--overload",
+            )
+        )
+    return problems
+
+
+def duration_ns(plan: Plan) -> int | None:
+    """Time of this machine that a run may take, at most; None where it ends by iterations."""
+    if plan.end_ns is None:
+        return None
+    return round(plan_frame_hops(plan) * (plan.end_ns - plan.start_ns) / HOPS_PER_S)
+
+
+def _refused(where: Location, check: Callable[[], None]) -> list[Problem]:
+    try:
+        check()
+    except UsageError as error:
+        return [Problem(where, "; ".join(filter(None, (error.message, error.hint))))]
+    return []

@@ -1,0 +1,116 @@
+"""What virtual time cannot do is refused with its line before a run begins."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from runs import ROOT, SCENARIOS
+
+from testbed.cli.overload import OverloadGate
+from testbed.errors import UsageError
+from testbed.fabric.preflight import lab_checks
+from testbed.scenario.spec.load import load_scenario, scenario_variants
+from testbed.scenario.spec.resolve import resolve
+from testbed.topology.clos import Clos
+from testbed.topology.spec import NicSpec, TopologySpec
+from testbed.virtual import limits
+
+SCENARIO = """\
+apiVersion: mrc-testbed/v1
+kind: Scenario
+metadata: {{name: large}}
+spec:
+  topology: {{planes: 4, t0: {t0}, t1: 16, hosts_per_t0: 16, port_rate: {rate}, nic: {nic}, link_delay: 1us}}
+  transport: {transport}
+  workloads: [{{name: all, kind: permutation, size: 256KiB, duration: {duration}}}]
+"""
+USUAL = {"t0": "4", "rate": "100Gbit", "nic": "{}", "transport": "{}", "duration": "100us"}
+
+
+def weigh(tmp_path: Path, *, is_virtual: bool = True, insists: bool = False, **changes: str) -> OverloadGate:
+    file = tmp_path / "large.yaml"
+    file.write_text(SCENARIO.format(**USUAL | changes))
+    scenario = load_scenario(file)
+    gate = OverloadGate(insists=insists, is_virtual=is_virtual, known=lambda: None)
+    gate.plan(scenario, resolve(scenario))
+    return gate
+
+
+def refusal(tmp_path: Path, **changes: str) -> str:
+    with pytest.raises(UsageError) as caught:
+        weigh(tmp_path, is_virtual=True, insists=False, **changes)
+    return caught.value.message.replace(f"{tmp_path}/", "")
+
+
+def test_true_rates_are_let_through_without_a_warning(tmp_path: Path) -> None:
+    assert weigh(tmp_path, nic="{path_mtu: 4KiB}").warnings == ()
+
+
+def test_a_rate_at_which_a_frame_takes_less_than_a_ns(tmp_path: Path) -> None:
+    assert refusal(tmp_path, rate="1200Gbit") == (
+        "large.yaml:5: spec.topology.port_rate: a port of 1,200 Gbit/s sends a trimmed packet of 142 bytes "
+        "in less than 1 ns, which is as fine as virtual time is; up to 1,136 Gbit/s is exact"
+    )
+
+
+def test_a_lab_that_does_not_fit_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "available_bytes", lambda: 20 << 30)
+    message = refusal(tmp_path, t0="512", nic="{memory: 64MiB}")
+    assert message.startswith("large.yaml:5: spec.topology: 8192 hosts take about ")
+    assert "and 20 GiB is available: enough for about " in message
+
+
+def test_hours_of_traffic_have_to_be_insisted_on(tmp_path: Path) -> None:
+    message = refusal(tmp_path, duration="2h")
+    assert message.startswith("large.yaml:7: spec.workloads: 7,200 s of this traffic take up to ")
+    assert "fit into an hour, or insist with --overload" in message
+    weigh(tmp_path, duration="2h", insists=True)
+
+
+def test_a_transport_of_the_kernel(tmp_path: Path) -> None:
+    assert refusal(tmp_path, transport="{kind: tcp}") == (
+        "large.yaml:6: spec.transport.kind: tcp is the kernel's own, and virtual time has no kernel; "
+        "run it without --virtual, or use mrc, rocev2, infiniband or spray-gbn"
+    )
+
+
+def test_packets_of_4_kib_are_refused_live(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        weigh(tmp_path, is_virtual=False, insists=True, nic="{path_mtu: 4KiB}")
+    assert caught.value.message.endswith(
+        "large.yaml:5: spec.topology.nic.path_mtu: packets of 4KiB are for --virtual: "
+        "an interface with XDP takes 2KiB"
+    )
+    with pytest.raises(UsageError, match="packets of 4KiB"):
+        lab_checks(Clos(TopologySpec(nic=NicSpec(path_mtu=4096))), has_containers=False)
+
+
+@pytest.mark.parametrize("folder", ["", "paper", "true"])
+def test_ready_scenarios_are_let_through(folder: str) -> None:
+    gate = OverloadGate(insists=False, is_virtual=True)
+    for path in (SCENARIOS / folder).glob("*.yaml"):
+        if path.stem == "all":
+            continue
+        for variant in scenario_variants(load_scenario(path)):
+            gate.plan(variant, resolve(variant))
+
+
+def test_memory_that_is_refused_is_one_clear_error() -> None:
+    """The estimate is no promise: the library says so itself, and nothing is left of the lab."""
+    program = """
+from agents.bpf.virtual import VirtualRuntime
+from agents.abi import VirtualPayload
+from agents.errors import PreflightError
+runtime = VirtualRuntime()
+try:
+    runtime.begin({"memory": 1 << 20}, bytes(8), [0], seed=1, payload=VirtualPayload.COPY)
+except PreflightError as error:
+    print(error.message)
+runtime.begin({"memory": 4}, bytes(8), [0], seed=1, payload=VirtualPayload.COPY).end()
+"""
+    limited = f"import resource\nresource.setrlimit(resource.RLIMIT_AS, (24 << 30, 24 << 30)){program}"
+    done = subprocess.run(
+        [sys.executable, "-c", limited], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "memory of the lab: Cannot allocate memory\n"

@@ -1,0 +1,141 @@
+"""A lab that is a thousand times slower does the same: virtual time is as right at true rates as at others.
+
+Rates and delays make the idle RTT 1 us in the fast lab and 1 ms in the slow one; the protocol's clocks go by
+both in proportion (`timing.pace_ns`). What a QP computes of the RTTs that it measures is rounded to whole ns,
+so labs are equal frame by frame where nothing hangs on that: each host sends to all, on uplinks enough.
+"""
+
+from collections import Counter
+from contextlib import closing
+from math import sqrt
+from pathlib import Path
+
+import pytest
+from runs import run
+
+from agents.abi import PortCounter
+from agents.bpf.virtual import VirtualRuntime
+from testbed.metrics.reader import LabReader
+from testbed.scenario.execution import execute
+from testbed.scenario.measure.verdict import Status
+from testbed.scenario.spec.load import load_scenario
+from testbed.scenario.spec.plan import Plan
+from testbed.scenario.spec.resolve import resolve
+from testbed.topology.resolve import resolve_topology
+from testbed.topology.timing import base_rtt_ns
+from testbed.virtual.world import VirtualLabView, planned_lab, world_in
+from tests.stopped_clock import StoppedClock
+
+FACTOR = 1000
+FAST = {"rate": "16Gbit", "delay": "7ns", "unit": "us"}
+SLOW = {"rate": "16Mbit", "delay": "7us", "unit": "ms"}
+"""Every frame has an even number of bytes, and takes half as many ns, or us."""
+
+EXACT = """\
+apiVersion: mrc-testbed/v1
+kind: Scenario
+metadata: {{name: scaled}}
+spec:
+  topology:
+    {{planes: 1, t0: 2, t1: 4, hosts_per_t0: 3, port_rate: {rate}, link_delay: {delay}, forwarding: stev,
+     nic: {{path_mtu: 256B}}, queue: {{trim: {{enabled: false}}, ecn: {{enabled: false}}}}}}
+  transport: {transport}
+  workloads: [{{name: all, kind: all-to-all, size: 16KiB, warmup: 20{unit}, duration: 80{unit}}}]
+"""
+TRANSPORTS = {
+    "fixed window": "{kind: mrc, cc: fixed, window: 24}",
+    "nscc": "{kind: mrc}",
+    "rocev2": "{kind: rocev2}",
+    "spray-gbn": "{kind: spray-gbn}",
+}
+
+
+class LoggedRuntime(VirtualRuntime):
+    """Runs event by event and writes down when frames crossed links."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.times_ns: list[int] = []
+
+    def run(self, until_ns: int, events_max: int) -> int:
+        """One event at most."""
+        del events_max
+        before = self.totals().arrivals
+        now_ns = super().run(until_ns, 1)
+        if self.totals().arrivals > before:
+            self.times_ns.append(now_ns)
+        return now_ns
+
+
+def scaled(text: str, lab: dict[str, str], tmp_path: Path, seed: int = 1, **parts: str) -> Plan:
+    file = tmp_path / "scaled.yaml"
+    file.write_text(text.format(**lab, **parts))
+    return resolve(load_scenario(file), seed=seed)
+
+
+def arrivals(plan: Plan, tmp_path: Path) -> tuple[list[int], list[int]]:
+    """Times since the beginning at which frames crossed links, and how many each port sent."""
+    runtime = LoggedRuntime()
+    with planned_lab(plan, StoppedClock(), runtime) as lab:
+        with world_in(lab, plan, StoppedClock()) as world:
+            done = execute(plan, None, world, VirtualLabView(), tmp_path / "runs")
+        assert done.result.verdict.status is Status.PASSED, done.result.verdict.reason
+        with closing(LabReader("virtual", lab.clos, lab.fabric_pins, lab.fabric_pins)) as reader:
+            sent = list(reader.port_counters()[PortCounter.TX_PACKETS])
+    return [time_ns - 1 for time_ns in runtime.times_ns], sent
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_where_every_frame_takes_whole_ns_all_frames_move_alike(transport: str, tmp_path: Path) -> None:
+    fast, slow = (scaled(EXACT, lab, tmp_path, transport=TRANSPORTS[transport]) for lab in (FAST, SLOW))
+    assert [base_rtt_ns(resolve_topology(plan.topology)) for plan in (fast, slow)] == [1000, 1_000_000]
+    fast_ns, fast_sent = arrivals(fast, tmp_path)
+    slow_ns, slow_sent = arrivals(slow, tmp_path)
+    assert len(fast_ns) > 10_000
+    assert slow_ns == [FACTOR * time_ns for time_ns in fast_ns]
+    assert slow_sent == fast_sent
+
+
+LOSSY = """\
+apiVersion: mrc-testbed/v1
+kind: Scenario
+metadata: {{name: lossy}}
+spec:
+  topology:
+    {{planes: 2, t0: 2, t1: 2, hosts_per_t0: 3, port_rate: {rate}, link_delay: {delay}, forwarding: stev,
+     nic: {{path_mtu: 256B}}}}
+  workloads:
+    - {{name: all, kind: incast, to: h0, from: [h3, h4, h5], size: 16KiB, depth: 4,
+       warmup: 20{unit}, duration: 240{unit}}}
+  faults:
+    - {{id: loss, at: 10{unit}, for: 230{unit}, kind: loss, ratio: 0.5%,
+       select: {{links: {{between: [host, t0]}}}}}}
+"""
+FAST_FRACTIONS = {"rate": "100Gbit", "delay": "107ns", "unit": "us"}
+SLOW_FRACTIONS = {"rate": "100Mbit", "delay": "107us", "unit": "ms"}
+"""A full frame takes 28.64 ns."""
+
+
+def test_where_times_are_rounded_and_frames_are_lost_shares_and_losses_are_alike(tmp_path: Path) -> None:
+    shares: list[dict[str, float]] = []
+    losses: list[int] = []
+    for lab in (FAST_FRACTIONS, SLOW_FRACTIONS):
+        acknowledged: Counter[str] = Counter()
+        lost = 0
+        capacity_bytes = 0.0
+        for seed in range(1, 9):
+            plan = scaled(LOSSY, lab, tmp_path, seed)
+            recording = run(plan, tmp_path / "runs").result.recording
+            for flow, byte_count in recording.flow_readings[-1].acknowledged_bytes.items():
+                acknowledged[flow.source] += byte_count
+            drops = [reading.port_drops["loss"] for reading in recording.readings]
+            lost += drops[-1] - drops[0]
+            port_bps = plan.topology.planes * (plan.topology.port_rate or 0)
+            capacity_bytes += port_bps * ((plan.end_ns or 0) - plan.start_ns) / 8e9
+        shares.append({host: count / capacity_bytes for host, count in acknowledged.items()})
+        losses.append(lost)
+    fast, slow = losses
+    assert fast > 1000
+    assert abs(fast - slow) <= 3 * sqrt(fast + slow)
+    assert shares[0].keys() == {"h3", "h4", "h5"}
+    assert shares[0] == pytest.approx(shares[1], abs=0.01)
