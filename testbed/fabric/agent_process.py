@@ -131,6 +131,7 @@ def nic_settings(
         host="",
         **timer_attributes(clos, lateness_ns),
         retry_limit=clos.spec.nic.retry_limit,
+        probe_success_target=clos.spec.nic.probe_successes,
         packet_lifetime_ns=_packet_lifetime_ns(clos, lateness_ns),
         reorder_packets=0 if clos.spec.is_shaped else _REORDER_UNSHAPED,
         evs_name_paths=clos.spec.forwarding != "ecmp",

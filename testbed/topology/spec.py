@@ -73,6 +73,13 @@ class NicSpec(BaseModel):
         description="Who knows of a path that loses packets: all QPs of the NIC that use it, or each QP by "
         "itself, as with forwarding ecmp, where EVs name no paths.",
     )
+    probe_successes: int = Field(
+        default=3,
+        ge=1,
+        le=255,
+        description="EV probes answered in a row that bring an EV back. One brings it back sooner where loss is "
+        "random, three keep a path that loses many packets out of use.",
+    )
     window_packets: int = Field(
         default=64,
         ge=1,

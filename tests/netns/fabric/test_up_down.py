@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from lab_leftovers import SMALL
 
-from agents.abi import DrainerMode, PortCounter
+from agents.abi import DrainerMode, Limit, PortCounter
 from testbed.errors import UsageError
 from testbed.fabric import lab
 from testbed.fabric.build import Progress
@@ -18,7 +18,7 @@ from testbed.fabric.state import Phase, RuntimeName, read_state
 from testbed.topology.addressing import INTERFACE_MTU_BYTES
 from testbed.topology.clos import Clos
 from testbed.topology.queue_spec import QueueSpec
-from testbed.topology.spec import PATH_MTUS, NicSpec, TopologySpec
+from testbed.topology.spec import NicSpec, TopologySpec
 from testbed.topology.timing import full_frame_bytes
 
 pytestmark = pytest.mark.root
@@ -183,5 +183,5 @@ def test_a_port_that_lost_its_size_or_its_interface_is_reported(small_lab: str) 
 
 def test_the_largest_packet_fits_the_interfaces() -> None:
     ethernet_header_bytes = 14
-    largest = full_frame_bytes(Clos(TopologySpec(nic=NicSpec(path_mtu=max(PATH_MTUS)))))
+    largest = full_frame_bytes(Clos(TopologySpec(nic=NicSpec(path_mtu=int(Limit.PMTU_MAX)))))
     assert largest <= INTERFACE_MTU_BYTES + ethernet_header_bytes
