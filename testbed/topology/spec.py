@@ -77,8 +77,8 @@ class NicSpec(BaseModel):
         default=3,
         ge=1,
         le=255,
-        description="EV probes answered in a row that bring an EV back. One brings it back sooner where loss is "
-        "random, three keep a path that loses many packets out of use.",
+        description="EV probes answered in a row that bring an EV back. One brings it back sooner where loss "
+        "is random, three keep a path that loses many packets out of use.",
     )
     window_packets: int = Field(
         default=64,
