@@ -29,7 +29,7 @@ static __noinline int ev_mark_bad_by_peer(__u32 qp_index, __u32 ev, __u64 now_ns
 /*
  * Under the lock: whether the packet that triggered a SACK had been declared lost and was only
  * late: the transmission that was given up has arrived, no more than a round trip after it was sent
- * again, and nothing has been lost on its EV since. On a slow path packets are later than that.
+ * again, and its EV is out of use for that loss alone. On a slow path packets are later than that.
  */
 static __always_inline void find_late_packet(struct mrc_qp *qp, struct sack_ctx *sack, __u64 now_ns)
 {
@@ -42,7 +42,8 @@ static __always_inline void find_late_packet(struct mrc_qp *qp, struct sack_ctx 
 		return;
 	slot->has_lost_ev = 0;
 	sack->late_ev = slot->lost_ev;
-	sack->is_late = slot->lost_at == (__u16)ev->lost_packets &&
+	sack->is_late = (ev->reason == MRC_REASON_LOSS || ev->reason == MRC_REASON_TIMEOUT) &&
+			slot->lost_at == (__u16)ev->lost_packets &&
 			(!slot->retransmissions || now_ns - slot->sent_ns <= qp->srtt_ns);
 }
 

@@ -8,7 +8,7 @@ from nic_bench import NicBench
 from reference.packet import EndpointRequest
 from write_source import Sent, WriteSource
 
-from agents.abi import EventKind, EvLayout, EvReason, EvState
+from agents.abi import Command, EventKind, EvLayout, EvReason, EvState
 from agents.nic.qp import QpAttributes, nic_path
 from testbed.topology.ev import Ev
 
@@ -170,6 +170,18 @@ def test_packet_that_is_late_by_more_than_a_round_trip_gives_nothing_back(
     lost = lose_one(first)
     with nic.editing_qp() as qp:
         qp.srtt_ns = 1
+    first.deliver(lost)
+    assert nic.qp().evs[lost.ev].state == EvState.ASSUMED_BAD
+
+
+def test_late_packet_does_not_bring_back_what_the_administrator_took_away(
+    nic: NicBench, first: WriteSource
+) -> None:
+    lost = lose_one(first)
+    assert nic.command(Command.GOOD, first.index, lost.ev)
+    assert nic.command(Command.ASSUMED_BAD, first.index, lost.ev)
+    with nic.editing_qp() as qp:
+        qp.srtt_ns = SRTT_MAX_NS
     first.deliver(lost)
     assert nic.qp().evs[lost.ev].state == EvState.ASSUMED_BAD
 
