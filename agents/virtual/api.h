@@ -14,8 +14,7 @@
 /* The number of elements that a map will have. Returns 0, -1 for a map that there is not. */
 API int mrc_virtual_set_entries(const char *map, __u32 count);
 
-/* Makes all maps, zeroed; time is 1 ns. Returns 0, -1 with errno when there is no memory for them.
- */
+/* Makes all maps, zeroed; time is 1 ns. Returns 0, or -1 with errno if there is no memory. */
 API int mrc_virtual_begin(const struct mrc_virtual_lab *lab);
 /* Gives everything back; addresses of maps are void from now on. */
 API void mrc_virtual_end(void);

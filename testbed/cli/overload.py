@@ -110,8 +110,8 @@ class OverloadGate:
         Raises:
             UsageError: its workloads ask for more than the machine can carry.
         """
-        for problem in self._problems(plan):
-            raise UsageError(problem.message)
+        if problems := self._problems(plan):
+            raise UsageError("; ".join(problem.message for problem in problems))
         is_weighed = plan.topology.is_shaped and not self._is_virtual
         overload = plan_overload(plan, self._known()) if is_weighed else None
         if overload is not None and not self._lets_through(overload, plan.scenario):
@@ -141,7 +141,7 @@ class OverloadGate:
                 raise scenario.document.usage_error(problems)
 
     def _problems(self, plan: Plan) -> list[Problem]:
-        """What keeps a plan from being run at all, unless it takes long and that is insisted on."""
+        """Obstacles to a run of a plan; one that only takes long can be insisted on."""
         if self._is_virtual:
             return problems_of(plan, insists=self._insists)
         try:

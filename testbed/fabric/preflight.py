@@ -105,7 +105,7 @@ def clock_check() -> Check:
 
 
 def lab_checks(clos: Clos, *, has_containers: bool) -> tuple[Check, ...]:
-    """What a lab of this size and kind needs beyond `machine_checks`.
+    """Checks of what a lab of this size and kind needs beyond `machine_checks`.
 
     Raises:
         UsageError: only virtual time can do it.
@@ -237,10 +237,15 @@ def _memory(clos: Clos, *, has_containers: bool) -> Check:
         + clos.spec.is_shaped * QueueLimit.FRAMES_MAX * QueueLimit.FRAME_BYTES
         + _nodes(clos) * (_CONTAINER_BYTES if has_containers else 0)
     )
+    available = available_bytes()
+    found = f"{_mebibytes(available)} available, about {_mebibytes(wanted_bytes)} needed"
+    return Check("memory", available >= wanted_bytes, found, "make the lab or nic.memory smaller")
+
+
+def available_bytes() -> int:
+    """Memory of the machine that programs may still take."""
     meminfo = (_PROC / "meminfo").read_text()
-    available_bytes = int(re.findall(r"^MemAvailable:\s*(\d+) kB$", meminfo, re.MULTILINE)[0]) << 10
-    found = f"{_mebibytes(available_bytes)} available, about {_mebibytes(wanted_bytes)} needed"
-    return Check("memory", available_bytes >= wanted_bytes, found, "make the lab or nic.memory smaller")
+    return int(re.findall(r"^MemAvailable:\s*(\d+) kB$", meminfo, re.MULTILINE)[0]) << 10
 
 
 def _mebibytes(size_bytes: int) -> str:

@@ -18,7 +18,7 @@ TUNNEL_BYTES: Final = 40
 
 
 LATENESS_NS: Final = 2_000_000
-"""What a machine is late with a timer or a packet while it does something else; 0 in a simulation."""
+"""Lateness of a timer or a packet while the machine does something else; 0 in a simulation."""
 
 
 def serialisation_ns(frame_bytes: int, rate_bps: int) -> int:
@@ -82,7 +82,7 @@ def base_rtt_ns(clos: Clos) -> int:
 
 
 def pace_ns(clos: Clos, lateness_ns: int) -> int:
-    """What the protocol's clocks go by: an idle RTT, and what the machine is late with it; 1 ms at most.
+    """Pace of the protocol's clocks: an idle RTT and the lateness of the machine, 1 ms at most.
 
     Args:
         clos: the fabric.

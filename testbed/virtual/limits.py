@@ -1,15 +1,14 @@
-"""What virtual time cannot do, and what it needs of the machine: said before a run begins."""
+"""Limits of virtual time, and what a run in it needs of the machine: said before the run begins."""
 
-import re
 import resource
 from collections.abc import Callable
 from ctypes import sizeof
-from pathlib import Path
 from typing import Final
 
 from agents.abi import Qp, VirtualLimit
 from testbed.document import Location, Problem
 from testbed.errors import UsageError
+from testbed.fabric.preflight import available_bytes
 from testbed.scenario.spec.demand import plan_frame_hops
 from testbed.scenario.spec.plan import Plan, PlannedTransport
 from testbed.shown import format_rate, format_size, format_time
@@ -29,7 +28,6 @@ LONG_RUN_NS: Final = 3600 * 10**9
 _LAB_BYTES: Final = 160 << 20
 _NIC_BYTES: Final = 2 << 20
 _PORT_BYTES: Final = 16 << 10
-_MEMINFO: Final = Path("/proc/meminfo")
 
 
 def pool_frames(clos: Clos) -> int:
@@ -101,16 +99,15 @@ def memory_bytes(plan: Plan) -> int:
     )
 
 
-def available_bytes() -> int:
+def allowed_bytes() -> int:
     """Memory that this process may still take."""
-    [available] = re.findall(r"^MemAvailable:\s*(\d+) kB$", _MEMINFO.read_text(), re.MULTILINE)
     allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
-    found = int(available) << 10
-    return found if allowed == resource.RLIM_INFINITY else min(found, allowed)
+    available = available_bytes()
+    return available if allowed == resource.RLIM_INFINITY else min(available, allowed)
 
 
 def problems_of(plan: Plan, *, insists: bool = False) -> list[Problem]:
-    """What keeps a plan from being run in virtual time, each with its place in the scenario file.
+    """Obstacles to a run of a plan in virtual time, each with its place in the scenario file.
 
     Args:
         plan: of the scenario.
@@ -122,7 +119,7 @@ def problems_of(plan: Plan, *, insists: bool = False) -> list[Problem]:
     ]
     if problems:
         return problems
-    needed, available = memory_bytes(plan), available_bytes()
+    needed, available = memory_bytes(plan), allowed_bytes()
     if needed > available:
         hosts = resolve_topology(plan.topology).numbering.host_count
         problems.append(

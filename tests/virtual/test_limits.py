@@ -55,7 +55,7 @@ def test_a_rate_at_which_a_frame_takes_less_than_a_ns(tmp_path: Path) -> None:
 
 
 def test_a_lab_that_does_not_fit_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "available_bytes", lambda: 20 << 30)
+    monkeypatch.setattr(limits, "allowed_bytes", lambda: 20 << 30)
     message = refusal(tmp_path, t0="512", nic="{memory: 64MiB}")
     assert message.startswith("large.yaml:5: spec.topology: 8192 hosts take about ")
     assert "and 20 GiB is available: enough for about " in message

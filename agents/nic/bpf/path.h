@@ -152,8 +152,7 @@ static __always_inline int path_is_idle(const struct mrc_qp *qp, __u32 index)
  * (docs/reference/protocol.md, "Shared paths").
  */
 
-/* A suspicion that nothing has confirmed for so long, paced, ends: the QP that would probe is gone.
- */
+/* Paced. A suspicion that nothing confirms for so long ends: the QP that would probe is gone. */
 #define SUSPICION_NS 2000000000ULL
 
 static __always_inline __u32 nic_path(const struct mrc_qp *qp, __u32 entropy)

@@ -24,9 +24,8 @@
 enum {
 	COMPLETIONS_PER_SACK = 64, /* message ends one SACK can uncover */
 	LOSSES_PER_SACK = 16,
-	IDLE_WINDOW_SHARE = 8, /* part of the window that may lie idle until the timer expires */
-	IDLE_WINDOW_NS =
-	    100000, /* more than that too for so long, paced, while nothing is lost ... */
+	IDLE_WINDOW_SHARE = 8,	 /* part of the window that may lie idle until the timer expires */
+	IDLE_WINDOW_NS = 100000, /* paced; more than that too while nothing is lost ... */
 	IDLE_WINDOW_RTT_SHARE = 2, /* ... and, unshaped, for that part of a round trip */
 	NEW_BITS_PER_SACK = 16,	   /* the rest is in the next SACK's bitmap as well */
 };

@@ -60,9 +60,7 @@ def build_frame(recording: Recording, shown: Sequence[Interval]) -> Frame:
 
 
 def shown_intervals(readings: Sequence[Reading], usual_ns: int) -> list[Interval]:
-    """What happened between readings, which are usually that far apart, in at most about POINTS_MAX
-    intervals.
-    """
+    """Intervals between readings, at most about POINTS_MAX; readings are usually *usual_ns* apart."""
     if len(readings) < 2:
         return []
     length_ns = readings[-1].time_ns - readings[0].time_ns

@@ -44,6 +44,13 @@ def lose_one(source: WriteSource) -> Sent:
     raise AssertionError("no path has two packets")
 
 
+def deliver_late(nic: NicBench, source: WriteSource, packet: Sent, *, srtt_ns: int = SRTT_MAX_NS) -> None:
+    """Lets a packet arrive that was given up, by default in time however slow this machine is."""
+    with nic.editing_qp() as qp:
+        qp.srtt_ns = srtt_ns
+    source.deliver(packet)
+
+
 def one_of_two(nic: NicBench, far: FarEnd, **changes: int) -> WriteSource:
     source = WriteSource(nic, far, attributes(far, *UPLINKS, **changes))
     source.post(2048 * 100)
@@ -132,10 +139,8 @@ def test_answered_probes_clear_a_path_for_all(nic: NicBench, first: WriteSource,
 def test_packet_that_was_only_late_gives_back_its_ev_and_its_path(nic: NicBench, first: WriteSource) -> None:
     lost = lose_one(first)
     place = nic.paths.path[nic_path(nic.qp(), first.attributes.evs[lost.ev])]
-    with nic.editing_qp() as qp:
-        qp.srtt_ns = SRTT_MAX_NS  # however slow this machine is
     nic.events()
-    first.deliver(lost)
+    deliver_late(nic, first, lost)
     ev = nic.qp().evs[lost.ev]
     assert (ev.state, ev.reason) == (EvState.GOOD, EvReason.LATE)
     assert place.suspected_ns == 0
@@ -158,8 +163,7 @@ def test_late_packet_gives_nothing_back_once_another_was_lost_there(
     assert nic.qp().evs[one.ev].state == EvState.ASSUMED_BAD
     with nic.editing_qp() as qp:
         qp.evs[one.ev].lost_packets += 1
-        qp.srtt_ns = SRTT_MAX_NS
-    first.deliver(one)
+    deliver_late(nic, first, one)
     assert nic.qp().evs[one.ev].state == EvState.ASSUMED_BAD
 
 
@@ -168,9 +172,7 @@ def test_packet_that_is_late_by_more_than_a_round_trip_gives_nothing_back(
 ) -> None:
     """Its path is slow: used again, it would make the next packet as late."""
     lost = lose_one(first)
-    with nic.editing_qp() as qp:
-        qp.srtt_ns = 1
-    first.deliver(lost)
+    deliver_late(nic, first, lost, srtt_ns=1)
     assert nic.qp().evs[lost.ev].state == EvState.ASSUMED_BAD
 
 
@@ -180,9 +182,7 @@ def test_late_packet_does_not_bring_back_what_the_administrator_took_away(
     lost = lose_one(first)
     assert nic.command(Command.GOOD, first.index, lost.ev)
     assert nic.command(Command.ASSUMED_BAD, first.index, lost.ev)
-    with nic.editing_qp() as qp:
-        qp.srtt_ns = SRTT_MAX_NS
-    first.deliver(lost)
+    deliver_late(nic, first, lost)
     assert nic.qp().evs[lost.ev].state == EvState.ASSUMED_BAD
 
 
