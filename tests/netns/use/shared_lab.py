@@ -1,7 +1,12 @@
 """The lab that the tests of this folder use, and how to see that it is healthy."""
 
+from contextlib import closing
+
+from waiting import poll_until
+
 from testbed.fabric.live import Lab
 from testbed.fabric.port_fault import is_healthy
+from testbed.metrics.lab_watch import open_reader
 from testbed.topology.spec import TopologySpec
 
 SPEC = TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=2)
@@ -14,3 +19,14 @@ def unhealthy_ports(attached: Lab) -> list[str]:
         for port_id in range(len(attached.port_table))
         if not is_healthy(attached, port_id)
     ]
+
+
+def ports_down(attached: Lab) -> set[str]:
+    """Names of the ports without carrier; that of a NIC is what its agent has noticed."""
+    with closing(open_reader(attached.name)) as reader:
+        return {attached.clos.port(port_id).name for port_id, up in enumerate(reader.ports_up()) if not up}
+
+
+def await_ports_down(attached: Lab, names: set[str]) -> None:
+    """Return when these ports and no others have no carrier: an agent notices a moment after the kernel."""
+    poll_until(lambda: ports_down(attached) == names, what=f"carrier of all ports but {sorted(names)}")

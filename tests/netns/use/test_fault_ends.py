@@ -10,9 +10,10 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
-from fault_traffic import DEADLINE_NS, send
-from shared_lab import unhealthy_ports
+from fault_traffic import send
+from shared_lab import await_ports_down, unhealthy_ports
 from typed_command import Command
+from waiting import poll_until
 
 from agents.clock import monotonic_ns
 from testbed.fabric.folder_watch import FolderWatch
@@ -72,18 +73,9 @@ def processes(lab_name: str, module: str) -> list[ProcessIdentity]:
     return [process for process in find_marked(lab_name) if module.encode() in arguments(process)]
 
 
-def await_that(lab_name: str, condition: Callable[[], bool]) -> None:
-    """Returns when the condition holds, which a change of the ledger or of its locks may bring about."""
-    ledger = Ledger(lab_paths(lab_name).faults)
-    deadline_ns = monotonic_ns() + DEADLINE_NS
-    with FolderWatch([ledger.folder, ledger.active_folder]) as watch:
-        while not condition():
-            assert monotonic_ns() < deadline_ns
-            watch.wait([], min(deadline_ns, monotonic_ns() + 10_000_000))
-
-
 def await_no_entry(lab_name: str) -> None:
-    await_that(lab_name, lambda: not Ledger(lab_paths(lab_name).faults).entries())
+    ledger = Ledger(lab_paths(lab_name).faults)
+    poll_until(lambda: not ledger.entries(), what="the end of every fault")
 
 
 def kill(process: ProcessIdentity) -> None:
@@ -100,8 +92,7 @@ def agent_of(live: Lab, host: str) -> ProcessIdentity:
 def assert_healthy(live: Lab) -> None:
     assert unhealthy_ports(live) == []
     assert [port.rate_bps for port in live.port_table] == list(port_rates_bps(live.clos))
-    with closing(open_reader(live.name)) as reader:
-        assert all(reader.ports_up())
+    await_ports_down(live, set())
     for host in live.clos.hosts():
         assert not is_stopped(agent_of(live, host.name))
         assert live.agent(host.name).call("denied_paths") == []
@@ -167,7 +158,7 @@ def test_without_reaper_a_scrape_of_the_metrics_starts_one_which_ends_what_is_ov
     for each in processes(lab_name, "testbed.faults.reaper"):
         kill(each)
     ledger = Ledger(lab_paths(lab_name).faults)
-    await_that(lab_name, lambda: reaper_process(ledger) is None)
+    poll_until(lambda: reaper_process(ledger) is None, what="the death of the reaper")
     with subprocess.Popen(
         [sys.executable, "-m", "testbed.cli", "-n", lab_name, "metrics", "serve", "--port", "0"],
         stdout=subprocess.PIPE,
@@ -194,7 +185,7 @@ def test_a_drain_of_a_paused_host_holds_nobody_up_and_is_done_when_the_host_runs
     add(faults_now, "host-pause", "h2", **{"for": "500ms"})
     add(faults_now, "drain", "{links: {plane: 1}}", id="drained", until="cleared")
     ledger = Ledger(lab_paths(lab_name).faults)
-    await_that(lab_name, lambda: not ledger.entries()["drained"].unreached)
+    poll_until(lambda: not ledger.entries()["drained"].unreached, what="the drain of every host")
     assert not is_stopped(agent_of(live, "h2"))
     assert "f1" not in ledger.entries()
     assert all(live.agent(host.name).call("denied_paths") for host in live.clos.hosts())
@@ -210,7 +201,7 @@ def test_without_reaper_up_and_restart_start_one(
     for how in ("restart", "up"):
         for each in processes(lab_name, "testbed.faults.reaper"):
             kill(each)
-        await_that(lab_name, lambda: reaper_process(ledger) is None)
+        poll_until(lambda: reaper_process(ledger) is None, what="the death of the reaper")
         assert "the fault reaper is dead" in command("status", status=1)
         if how == "up":
             file = live.state_dir / "again.yaml"

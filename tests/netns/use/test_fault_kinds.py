@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from fault_traffic import send
 from killed_runner import kill_a_runner_with
-from shared_lab import unhealthy_ports
+from shared_lab import await_ports_down, ports_down, unhealthy_ports
 from waiting import poll_until
 
 from agents.abi import IcrcMode, NicControl, NicCounter, NicCounters, PortCounter
@@ -23,7 +23,6 @@ from testbed.fabric.routes import write_routes
 from testbed.fabric.state import read_state
 from testbed.faults.event import FaultEvent
 from testbed.faults.interactive import LabFaults, parse_fault
-from testbed.metrics.lab_watch import open_reader
 from testbed.topology.clos import Clos
 
 pytestmark = pytest.mark.root
@@ -75,14 +74,6 @@ def agent_of(live: Lab, host: str) -> ProcessIdentity:
 
 def is_stopped(process: ProcessIdentity) -> bool:
     return "\nState:\tT" in Path(f"/proc/{process.pid}/status").read_text()
-
-
-def ports_down(live: Lab) -> set[str]:
-    reader = open_reader(live.name)
-    try:
-        return {live.clos.port(port_id).name for port_id, up in enumerate(reader.ports_up()) if not up}
-    finally:
-        reader.close()
 
 
 def _planes_carry(live: Lab) -> bool:
@@ -161,14 +152,15 @@ def test_a_switch_that_is_off_takes_its_links_and_the_carriers_of_its_nics(
     switch = live.clos.node("p1-t0-0")
     own = {port.name for port in live.clos.ports_of(switch)}
     far = {live.clos.peer(port).name for port in live.clos.ports_of(switch)}
-    assert set(unhealthy_ports(live)) == own | far == ports_down(live)
+    assert set(unhealthy_ports(live)) == own | far
+    await_ports_down(live, own | far)
     assert live.agent("h0").port_status() == [True, False]
     assert live.agent("h2").port_status() == [True, True]
     outcome = send(live, 0.3)
     assert outcome.messages > 0
     assert (outcome.wrong_bytes, outcome.error) == (0, None)
     faults_now.clear("f1")
-    poll_until(lambda: not ports_down(live), what="every port is up")  # an agent says so of its NIC
+    await_ports_down(live, set())
     poll_until(lambda: _planes_carry(live), what="every plane carries packets")
 
 
@@ -192,7 +184,7 @@ def test_a_switch_that_reboots_is_dark_and_has_its_routes_back_at_the_end(
 ) -> None:
     faults_now = faults()
     add(faults_now, "switch-reboot", "p0-t0-0")
-    assert live.agent("h0").port_status() == [False, True]
+    poll_until(lambda: live.agent("h0").port_status() == [False, True], what="h0 notices")
     outcome = send(live, 0.3)
     assert outcome.messages > 0
     assert (outcome.wrong_bytes, outcome.error) == (0, None)
@@ -205,8 +197,7 @@ def test_a_plane_that_is_down_is_down_everywhere_and_the_other_one_is_not(
 ) -> None:
     faults_now = faults()
     add(faults_now, "plane-down", "1")
-    down = ports_down(live)
-    assert down == {port.name for port in live.clos.ports() if port.plane == 1}
+    await_ports_down(live, {port.name for port in live.clos.ports() if port.plane == 1})
     assert [live.agent(f"h{host}").port_status() for host in range(4)] == [[True, False]] * 4
     outcome = send(live, 0.3)
     assert outcome.messages > 0
