@@ -1,4 +1,7 @@
-"""What a command is doing, on stderr: a progress bar after two seconds on a terminal, log lines with -v."""
+"""What a command is doing, on stderr: a progress bar after two seconds on a terminal, log lines with -v.
+
+A run in virtual time shows how much time it has simulated; without a terminal, a line every ten seconds.
+"""
 
 import logging
 import threading
@@ -8,10 +11,15 @@ from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 
+from agents.clock import machine_ns
+from testbed.shown import format_time
+
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
 SHOWN_AFTER_S: Final = 2.0
+LINE_EVERY_NS: Final = 10_000_000_000
+_UPDATE_EVERY_NS: Final = 100_000_000
 
 logger = logging.getLogger(__name__)
 
@@ -34,17 +42,38 @@ class Progress:
         self._is_quiet = is_quiet
         self._bar: Bar | None = None
         self._timer: threading.Timer | None = None
+        self._simulation_began_ns: int | None = None
+        self._next_update_ns = 0
 
     def __call__(self, name: str, done: int | None = None, total: int | None = None) -> None:
         """Says which stage is under way, and how far it is if that is known; from any thread."""
         if name != self._name:
             logger.info("%s", name)
         self._name = name
-        self.stage = name if total is None else f"{name} {done}/{total}"
+        amount = "" if total is None else f"{done}/{total}"
+        self.stage = f"{name} {amount}".rstrip()
+        self._draw(done or 0, total, amount)
+
+    def simulate(self, done_ns: int, total_ns: int | None) -> None:
+        """Say how much time is simulated, of how much if that is known; cheap enough to be called at will."""
+        now_ns = machine_ns()
+        interval_ns = LINE_EVERY_NS if self._bar is None else _UPDATE_EVERY_NS
+        if self._simulation_began_ns is None:
+            self._simulation_began_ns = now_ns
+            self._next_update_ns = now_ns + interval_ns
+        if now_ns < self._next_update_ns:
+            return
+        self._next_update_ns = now_ns + interval_ns
+        amount = _simulated(done_ns, total_ns, now_ns - self._simulation_began_ns)
+        self._draw(done_ns, total_ns, amount)
+        if self._bar is None and not self._is_quiet:
+            self._console.print(f"simulated {amount}", highlight=False)
+
+    def _draw(self, done: int, total: int | None, amount: str) -> None:
         bar = self._bar
         if bar is not None:
             [task] = bar.task_ids
-            bar.update(task, description=name, completed=done or 0, total=total)
+            bar.update(task, description=self._name, completed=done, total=total, amount=amount)
 
     def hide(self) -> None:
         """Takes the bar away for good: what follows is the result."""
@@ -68,12 +97,12 @@ class Progress:
             progress.SpinnerColumn(),
             progress.TextColumn("{task.description}"),
             progress.BarColumn(bar_width=24),
-            progress.MofNCompleteColumn(),
+            progress.TextColumn("{task.fields[amount]}"),
             progress.TimeElapsedColumn(),
             console=self._console,
             transient=True,
         )
-        self._bar.add_task(self.stage, total=None)
+        self._bar.add_task(self.stage, total=None, amount="")
         self._timer = threading.Timer(SHOWN_AFTER_S, self._bar.start)
         self._timer.daemon = True
         self._timer.start()
@@ -81,3 +110,12 @@ class Progress:
             yield
         finally:
             self.hide()
+
+
+def _simulated(done_ns: int, total_ns: int | None, elapsed_ns: int) -> str:
+    """Simulated time, its share of the whole, and how long the rest takes if it goes on like this."""
+    if total_ns is None or not 0 < done_ns <= total_ns:
+        return format_time(done_ns)
+    left_s = elapsed_ns * (total_ns - done_ns) / done_ns / 1e9
+    share_percent = 100 * done_ns // total_ns
+    return f"{format_time(done_ns)} of {format_time(total_ns)}, {share_percent} %, about {left_s:.0f} s left"

@@ -261,7 +261,14 @@ def run_plan(
     """
     say_progress: Callable[[str], None] = settings.progress
     if where.is_virtual:
-        return run_virtually(resolved, source, runs, force=force_end, progress=say_progress)
+        return run_virtually(
+            resolved,
+            source,
+            runs,
+            force=force_end,
+            progress=say_progress,
+            say_time=settings.progress.simulate,
+        )
     with ExitStack() as stack:
         machine = MachineWatch(settings, name)
         lab = stack.enter_context(

@@ -7,7 +7,7 @@ from pathlib import Path
 from testbed.scenario.execution import FinishedRun, execute
 from testbed.scenario.run.signal_clock import catching_signals
 from testbed.scenario.spec.plan import Plan
-from testbed.virtual.world import VirtualLabView, virtual_world
+from testbed.virtual.world import SayTime, VirtualLabView, virtual_world
 
 
 def run_virtually(
@@ -17,6 +17,7 @@ def run_virtually(
     *,
     force: Callable[[], object] | None = None,
     progress: Callable[[str], None] = lambda _: None,
+    say_time: SayTime = lambda *_: None,
 ) -> FinishedRun:
     """The finished run of *plan*, in a lab that exists for it alone; see `execute`.
 
@@ -26,6 +27,7 @@ def run_virtually(
         runs: folder of all runs.
         force: called at the second signal.
         progress: called with each step, in words.
+        say_time: called again and again while time passes.
 
     Raises:
         UsageError: virtual time cannot do what the plan asks for.
@@ -33,5 +35,5 @@ def run_virtually(
     """
     with ExitStack() as stack:
         machine = stack.enter_context(catching_signals(force))
-        world = stack.enter_context(virtual_world(plan, machine))
+        world = stack.enter_context(virtual_world(plan, machine, say_time=say_time))
         return execute(plan, source, world, VirtualLabView(), runs, progress)

@@ -49,13 +49,27 @@ class VirtualLabView:
         """Nobody to show it to."""
 
 
-class VirtualClock:
-    """The lab's time; waiting lets it pass. The first date and interruptions are the machine's."""
+SayTime = Callable[[int, int | None], object]
+"""Called with the time that a run has simulated and, if that is known, the time it takes, in ns."""
 
-    def __init__(self, lab: VirtualLab, machine: Clock) -> None:
+
+class VirtualClock:
+    """The lab's time; waiting lets it pass. The first date and interruptions are the machine's.
+
+    Args:
+        lab: whose time it is.
+        machine: source of the date and of interruptions.
+        length_ns: how long the run takes; None: as long as its iterations take.
+        say_time: called again and again while time passes.
+    """
+
+    def __init__(self, lab: VirtualLab, machine: Clock, length_ns: int | None, say_time: SayTime) -> None:
         self._lab = lab
         self._machine = machine
         self._began = machine.utc_now()
+        self._length_ns = length_ns
+        self._say_time = say_time
+        self._start_ns: int | None = None
 
     def now_ns(self) -> int:
         """The lab's time."""
@@ -67,7 +81,15 @@ class VirtualClock:
 
     def wait_until_ns(self, deadline_ns: int) -> None:
         """Lets time pass up to *deadline_ns*, or until a signal came."""
-        self._lab.run_until(deadline_ns)
+        if self._start_ns is None:
+            self._start_ns = self.now_ns()
+        start_ns = self._start_ns
+
+        def say() -> bool:
+            self._say_time(self.now_ns() - start_ns, self._length_ns)
+            return False
+
+        self._lab.run_until(deadline_ns, say)
 
     def interruption(self) -> str | None:
         """Name of the signal that came; None while none did."""
@@ -104,19 +126,22 @@ class VirtualFaults:
 
 
 @contextmanager
-def virtual_world(plan: Plan, machine: Clock, runtime: VirtualRuntime | None = None) -> Iterator[World]:
+def virtual_world(
+    plan: Plan, machine: Clock, runtime: VirtualRuntime | None = None, *, say_time: SayTime = lambda *_: None
+) -> Iterator[World]:
     """What a run works on, in a lab in virtual time that lasts as long as the context.
 
     Args:
         plan: of the run.
         machine: source of dates and interruptions.
         runtime: what runs the programs; None: the library that `make virtual` builds.
+        say_time: called while time passes.
 
     Raises:
         UsageError: virtual time cannot do what the plan asks for.
         PreflightError: the library of virtual time is not built.
     """
-    with planned_lab(plan, machine, runtime) as lab, world_in(lab, plan, machine) as world:
+    with planned_lab(plan, machine, runtime) as lab, world_in(lab, plan, machine, say_time) as world:
         yield world
 
 
@@ -149,13 +174,16 @@ def planned_lab(
 
 
 @contextmanager
-def world_in(lab: VirtualLab, plan: Plan, machine: Clock) -> Iterator[World]:
+def world_in(
+    lab: VirtualLab, plan: Plan, machine: Clock, say_time: SayTime = lambda *_: None
+) -> Iterator[World]:
     """What a run of a plan works on, in its lab.
 
     Args:
         lab: made for the plan.
         plan: of the run.
         machine: source of dates and interruptions.
+        say_time: called while time passes.
     """
     clos = lab.clos
     with ExitStack() as stack:
@@ -170,7 +198,9 @@ def world_in(lab: VirtualLab, plan: Plan, machine: Clock) -> Iterator[World]:
         take = partial(take_reading, reader, lambda time_ns: CpuReading(time_ns, ()))
         sampler = LiveSampler(take, clos, nics, probes, lambda: 0)
         yield World(
-            VirtualClock(lab, machine),
+            VirtualClock(
+                lab, machine, None if plan.end_ns is None else plan.end_ns - plan.start_ns, say_time
+            ),
             SessionInjector(faults, nics),
             workloads,
             sampler,

@@ -56,6 +56,44 @@ def test_a_slow_command_shows_its_stage_on_a_terminal_unless_quiet(
     assert ("links" in console.file.getvalue()) == is_shown
 
 
+def at_times_s(monkeypatch: pytest.MonkeyPatch, *times_s: float) -> None:
+    left_s = iter(times_s)
+    monkeypatch.setattr(module, "machine_ns", lambda: int(next(left_s) * 1e9))
+
+
+@pytest.mark.parametrize(
+    ("done_ns", "total_ns", "text"),
+    [
+        (25_000, 100_000, "25 µs of 100 µs, 25 %, about 36 s left"),
+        (25_000, None, "25 µs"),
+        (100_001, 100_000, "100 µs"),
+    ],
+)
+def test_simulated_time_is_a_line_every_ten_seconds_without_a_terminal(monkeypatch, done_ns, total_ns, text):
+    console = terminal(is_terminal=False)
+    progress = Progress(console, is_quiet=False)
+    at_times_s(monkeypatch, 1000.0, 1009.9, 1012.0, 1021.9)
+    for _ in range(4):
+        progress.simulate(done_ns, total_ns)
+    assert console.file.getvalue() == f"simulated {text}\n"
+
+
+def test_simulated_time_fills_the_bar(monkeypatch):
+    monkeypatch.setattr(module, "SHOWN_AFTER_S", 0)
+    at_times_s(monkeypatch, 1000.0, 1000.2)
+    progress = Progress(terminal(), is_quiet=False)
+    with progress.shown():
+        assert progress._timer is not None
+        progress._timer.join()
+        progress("flows started")
+        for _ in range(2):
+            progress.simulate(25_000, 100_000)
+        assert progress._bar is not None
+        [task] = progress._bar.tasks
+        assert (task.completed, task.total) == (25_000, 100_000)
+        assert task.fields["amount"].startswith("25 µs of 100 µs, 25 %")
+
+
 def test_nothing_is_drawn_once_the_result_follows(monkeypatch):
     monkeypatch.setattr(module, "SHOWN_AFTER_S", 0)
     console = terminal()
