@@ -696,7 +696,7 @@ class Dcqcn(Structure):
     rate_kbps: int
     target_kbps: int
     alpha_q16: int
-    srtt_ns: int
+    srtt_q3_ns: int
     counted_bytes: int
     timer_stage: int
     byte_stage: int
@@ -708,7 +708,7 @@ class Dcqcn(Structure):
         ("rate_kbps", c_uint32),
         ("target_kbps", c_uint32),
         ("alpha_q16", c_uint32),
-        ("srtt_ns", c_uint32),
+        ("srtt_q3_ns", c_uint32),
         ("counted_bytes", c_uint32),
         ("timer_stage", c_uint32),
         ("byte_stage", c_uint32),

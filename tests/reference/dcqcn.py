@@ -18,6 +18,7 @@ from agents.protocol.dcqcn import ONE_Q16, RATIO_SHIFT, DcqcnParameters
 
 _STEPS_MAX: Final = 8
 _SRTT_SHIFT: Final = 3
+_RTT_MAX_NS: Final = (1 << 29) - 1
 
 
 class DcqcnReason(IntEnum):
@@ -39,7 +40,7 @@ class Dcqcn:
         rate_kbps: what it may send.
         target_kbps: what it recovers to.
         alpha_q16: estimate of how congested the path is, 2**-16.
-        srtt_ns: smoothed RTT; 0: none measured.
+        srtt_q3_ns: smoothed RTT, 1/8 ns; 0: none measured.
         alpha_updated_ns, rate_updated_ns: last period of each timer.
         counted_bytes: since the last period of the byte counter.
         timer_stage, byte_stage: periods since the last CNP.
@@ -52,7 +53,7 @@ class Dcqcn:
     rate_kbps: int
     target_kbps: int
     alpha_q16: int = ONE_Q16
-    srtt_ns: int = 0
+    srtt_q3_ns: int = 0
     counted_bytes: int = 0
     timer_stage: int = 0
     byte_stage: int = 0
@@ -66,8 +67,8 @@ class Dcqcn:
     @property
     def window_bytes(self) -> int:
         """Bytes that may be under way; always a packet's worth."""
-        rtt_ns = self.srtt_ns or self.parameters.base_rtt_ns
-        return max(self.rate_kbps * rtt_ns // 8_000_000, self.parameters.mtu_bytes)
+        rtt_q3_ns = self.srtt_q3_ns or self.parameters.base_rtt_ns << _SRTT_SHIFT
+        return max(self.rate_kbps * rtt_q3_ns // 64_000_000, self.parameters.mtu_bytes)
 
     def on_cnp(self, now_ns: int) -> DcqcnReason:
         """A congestion notification packet came."""
@@ -85,10 +86,11 @@ class Dcqcn:
     def on_ack(self, now_ns: int, acked_bytes: int, rtt_ns: int = 0) -> DcqcnReason:
         """*acked_bytes* were acknowledged, by a packet with that RTT; 0: it has no valid one."""
         parameters = self.parameters
-        if rtt_ns and not self.srtt_ns:
-            self.srtt_ns = rtt_ns
+        rtt_ns = min(rtt_ns, _RTT_MAX_NS)
+        if rtt_ns and not self.srtt_q3_ns:
+            self.srtt_q3_ns = rtt_ns << _SRTT_SHIFT
         elif rtt_ns:
-            self.srtt_ns += (rtt_ns >> _SRTT_SHIFT) - (self.srtt_ns >> _SRTT_SHIFT)
+            self.srtt_q3_ns += rtt_ns - (self.srtt_q3_ns >> _SRTT_SHIFT)
         if parameters.is_fixed:
             return DcqcnReason.NONE
         for _ in range(_STEPS_MAX):

@@ -37,8 +37,10 @@ static __always_inline void dcqcn_start(struct mrc_dcqcn *dcqcn,
 static __always_inline __u64 dcqcn_window_bytes(const struct mrc_dcqcn *dcqcn,
 						const struct mrc_dcqcn_parameters *parameters)
 {
-	__u64 rtt_ns = dcqcn->srtt_ns ? dcqcn->srtt_ns : parameters->base_rtt_ns;
-	__u64 bytes = dcqcn->rate_kbps * rtt_ns / 8000000;
+	__u64 rate_kbps = dcqcn->rate_kbps;
+	__u64 bytes = dcqcn->srtt_q3_ns
+			  ? rate_kbps * dcqcn->srtt_q3_ns / (8000000 << MRC_DCQCN_SRTT_SHIFT)
+			  : rate_kbps * parameters->base_rtt_ns / 8000000;
 
 	return bytes > parameters->mtu_bytes ? bytes : parameters->mtu_bytes;
 }
@@ -102,11 +104,12 @@ static __always_inline __u32 dcqcn_on_ack(struct mrc_dcqcn *dcqcn,
 {
 	__u32 reason = MRC_DCQCN_NONE, step;
 
-	if (rtt_ns && !dcqcn->srtt_ns)
-		dcqcn->srtt_ns = rtt_ns;
+	if (rtt_ns >> MRC_DCQCN_RTT_BITS)
+		rtt_ns = (1U << MRC_DCQCN_RTT_BITS) - 1;
+	if (rtt_ns && !dcqcn->srtt_q3_ns)
+		dcqcn->srtt_q3_ns = rtt_ns << MRC_DCQCN_SRTT_SHIFT;
 	else if (rtt_ns)
-		dcqcn->srtt_ns +=
-		    (rtt_ns >> MRC_DCQCN_SRTT_SHIFT) - (dcqcn->srtt_ns >> MRC_DCQCN_SRTT_SHIFT);
+		dcqcn->srtt_q3_ns += rtt_ns - (dcqcn->srtt_q3_ns >> MRC_DCQCN_SRTT_SHIFT);
 	if (parameters->is_fixed)
 		return MRC_DCQCN_NONE;
 	for (int i = 0; i < MRC_DCQCN_STEPS_MAX; i++) {

@@ -12,7 +12,8 @@
 enum mrc_dcqcn_format {
 	MRC_DCQCN_RATIO_SHIFT = 16, /* fields named _q16: units of 2^-16 */
 	MRC_DCQCN_STEPS_MAX = 8,    /* periods of a timer made up for in one event */
-	MRC_DCQCN_SRTT_SHIFT = 3,   /* a sample weighs 1/8 */
+	MRC_DCQCN_SRTT_SHIFT = 3,   /* a sample weighs 1/8; srtt_q3_ns: units of 1/8 ns */
+	MRC_DCQCN_RTT_BITS = 29,    /* longer RTTs count as 537 ms, which fits srtt_q3_ns */
 };
 
 /* What changed the rate last. */
@@ -48,7 +49,7 @@ struct mrc_dcqcn {
 	__u32 rate_kbps;
 	__u32 target_kbps;
 	__u32 alpha_q16;
-	__u32 srtt_ns; /* 0: none measured */
+	__u32 srtt_q3_ns; /* 0: none measured */
 	__u32 counted_bytes;
 	__u32 timer_stage;
 	__u32 byte_stage;

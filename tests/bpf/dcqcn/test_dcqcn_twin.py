@@ -114,8 +114,12 @@ def test_the_kernel_does_what_the_reference_does(
 def test_a_rate_of_32_bits_and_a_long_rtt_do_not_overflow(twin: KernelTwin) -> None:
     parameters = replace(USUAL, line_kbps=(1 << 32) - 1, base_rtt_ns=(1 << 32) - 1)
     twin.begin(parameters)
-    _, window_bytes = twin.state()
-    assert window_bytes == Dcqcn.start(parameters, 0).window_bytes & 0xFFFFFFFF
+    reference = Dcqcn.start(parameters, START_NS)
+    for rtt_ns in (0, (1 << 32) - 1, (1 << 32) - 1):
+        assert twin.step(ACK, START_NS, 0, rtt_ns) == reference.on_ack(START_NS, 0, rtt_ns)
+        state, window_bytes = twin.state()
+        assert state == fields(reference)
+        assert window_bytes == reference.window_bytes & 0xFFFFFFFF
 
 
 def test_cnps_halve_the_rate_while_congestion_lasts_and_it_comes_back() -> None:
