@@ -1487,7 +1487,7 @@ class TxSlot(Structure):
 
 
 class Qp(Structure):
-    """struct mrc_qp, 79048 bytes."""
+    """struct mrc_qp, 79056 bytes."""
 
     lock: "object"
     state: int
@@ -1562,6 +1562,8 @@ class Qp(Structure):
     rtt_ns: int
     srtt_ns: int
     rttvar_ns: int
+    srtt_fraction: int
+    rttvar_fraction: int
     idle_min_bytes: int
     acked_msn: int
     next_rqmsn: int
@@ -1692,6 +1694,8 @@ class Qp(Structure):
         ("rtt_ns", c_uint64),
         ("srtt_ns", c_uint32),
         ("rttvar_ns", c_uint32),
+        ("srtt_fraction", c_uint32),
+        ("rttvar_fraction", c_uint32),
         ("idle_min_bytes", c_int64),
         ("acked_msn", c_uint32),
         ("next_rqmsn", c_uint32),

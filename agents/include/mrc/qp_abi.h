@@ -229,6 +229,8 @@ struct mrc_qp {
 	__u64 rtt_ns;		/* the last measured */
 	__u32 srtt_ns;		/* 0: there has been no sample */
 	__u32 rttvar_ns;
+	__u32 srtt_fraction;	/* of a ns, in units of 2^-32 */
+	__u32 rttvar_fraction;	/* the same */
 	__s64 idle_min_bytes;	/* window unused since the timer's last TX kick */
 	__u32 acked_msn;	/* messages acknowledged by a transport ACK, 16 bits */
 	__u32 next_rqmsn;	/* WRITEs with immediate begun; free-running */

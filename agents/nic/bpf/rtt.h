@@ -26,6 +26,7 @@ enum {
 	REO_WND_PERSIST = 16, /* losses */
 	TLP_EV_NONE = 0xffffffff,
 	PS_PER_NS = 1000,
+	RTT_FRACTION_BITS = 32,
 };
 
 #define RTT_MAX_NS 0x3fffffff
@@ -42,14 +43,19 @@ static __always_inline __u64 rtt_to_full_ns(const struct mrc_qp *qp, const struc
 	return (__u64)(qp->pmtu_bytes - slot->length) * qp->byte_time_ps / PS_PER_NS;
 }
 
-/* A valid sample: of a packet that was sent once, and acknowledged now. */
+/*
+ * A valid sample: of a packet that was sent once, and acknowledged now. Estimates keep fractions of
+ * a ns: rounded down, rttvar would lose one with every sample, and be 0 where RTTs are about 1 us.
+ */
 static __always_inline void rtt_update(struct mrc_qp *qp, const struct mrc_tx_slot *slot,
 				       __u64 now_ns)
 {
 	__s64 rtt_ns = now_ns - slot_departed_ns(slot);
 	__u64 full_rtt_ns = (rtt_ns > 0 ? rtt_ns : 1) + rtt_to_full_ns(qp, slot);
-	__s64 rtt = full_rtt_ns < RTT_MAX_NS ? full_rtt_ns : RTT_MAX_NS, srtt = qp->srtt_ns;
-	__s64 deviation = rtt > srtt ? rtt - srtt : srtt - rtt;
+	__s64 rtt = full_rtt_ns < RTT_MAX_NS ? full_rtt_ns : RTT_MAX_NS;
+	__s64 srtt = (__s64)qp->srtt_ns << RTT_FRACTION_BITS | qp->srtt_fraction;
+	__s64 rttvar = (__s64)qp->rttvar_ns << RTT_FRACTION_BITS | qp->rttvar_fraction;
+	__s64 more = (rtt << RTT_FRACTION_BITS) - srtt, deviation;
 
 	qp->evs[slot->ev_index & (MRC_EV_MAX - 1)].rtt_ns = full_rtt_ns;
 	if (!srtt) {
@@ -57,9 +63,13 @@ static __always_inline void rtt_update(struct mrc_qp *qp, const struct mrc_tx_sl
 		qp->rttvar_ns = rtt / 2;
 		return;
 	}
-	deviation -= qp->rttvar_ns;
-	qp->rttvar_ns += deviation >> (deviation > 0 ? RTTVAR_GAIN_SHIFT : RTTVAR_DECAY_SHIFT);
-	qp->srtt_ns = srtt + ((rtt - srtt) >> SRTT_GAIN_SHIFT);
+	deviation = (more > 0 ? more : -more) - rttvar;
+	rttvar += deviation >> (deviation > 0 ? RTTVAR_GAIN_SHIFT : RTTVAR_DECAY_SHIFT);
+	srtt += more >> SRTT_GAIN_SHIFT;
+	qp->srtt_ns = srtt >> RTT_FRACTION_BITS;
+	qp->srtt_fraction = srtt;
+	qp->rttvar_ns = rttvar >> RTT_FRACTION_BITS;
+	qp->rttvar_fraction = rttvar;
 }
 
 /*
