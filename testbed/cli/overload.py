@@ -108,7 +108,7 @@ class OverloadGate:
         """Weighs a plan that was saved with results.
 
         Raises:
-            UsageError: its workloads ask for more than the machine can carry.
+            UsageError: it asks for more than the machine can carry, or for what virtual time cannot do.
         """
         if problems := self._problems(plan):
             raise UsageError("; ".join(problem.message for problem in problems))

@@ -1,4 +1,4 @@
-"""What a command is doing, on stderr: a progress bar after two seconds on a terminal, log lines with -v.
+"""Stages of a command, on stderr: a progress bar after two seconds on a terminal, log lines with -v.
 
 A run in virtual time shows how much time it has simulated; without a terminal, a line every ten seconds.
 """

@@ -24,8 +24,7 @@ from testbed.topology.queue_spec import LinkDelay, QueueSpec
 from testbed.topology.usid import INDEX_COUNT, PLANE_COUNT
 
 PATH_MTUS: Final = (256, 512, 1024, 2048, 4096)
-"""The last one for virtual time alone: see Limit.PMTU_MAX."""
-"""Payload bytes per packet that the data plane supports; 4096 would not fit one frame of native XDP."""
+"""Payload bytes per packet that the data plane supports; 4096 in virtual time alone: see Limit.PMTU_MAX."""
 
 EVS_DEFAULT: Final = 128
 EVS_MAX: Final = 256

@@ -1,4 +1,4 @@
-"""Limits of virtual time, and what a run in it needs of the machine: said before the run begins."""
+"""Limits of virtual time, and needs of a run in it, checked before the run begins."""
 
 import resource
 from collections.abc import Callable
@@ -23,7 +23,7 @@ HOPS_PER_S: Final = 1_000_000
 """Frames that leave ports per second of a core: less than was measured with up to 256 NICs."""
 
 LONG_RUN_NS: Final = 3600 * 10**9
-"""Of this machine's time; a longer run has to be insisted on."""
+"""Longest run, in this machine's time, that needs no --overload."""
 
 _LAB_BYTES: Final = 160 << 20
 _NIC_BYTES: Final = 2 << 20

@@ -1,4 +1,4 @@
-"""What virtual time cannot do is refused with its line before a run begins."""
+"""Refusals of what virtual time cannot do: each names its line, before a run begins."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What a run in virtual time says about how far it is."""
+"""Progress of a run in virtual time."""
 
 from itertools import pairwise
 from pathlib import Path

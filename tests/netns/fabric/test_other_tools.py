@@ -1,6 +1,7 @@
 """Labs beside other tools and in other namespaces, all of the test's own."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -140,7 +141,10 @@ USER_NAMESPACE = ("unshare", "--map-root-user")
 
 @pytest.mark.parametrize(
     ("namespace", "reason"),
-    [(TIME_NAMESPACE, "ms off: this is a time namespace"), (USER_NAMESPACE, "this user namespace")],
+    [
+        (TIME_NAMESPACE, r"(999,9|1,000,0)\d\d ms off: this is a time"),
+        (USER_NAMESPACE, "this user namespace"),
+    ],
 )
 def test_a_lab_is_not_made_where_times_or_capabilities_are_others(
     namespace: tuple[str, ...], reason: str, lab_name: str
@@ -148,7 +152,7 @@ def test_a_lab_is_not_made_where_times_or_capabilities_are_others(
     command = [*namespace, MRC_TESTBED, "up", "-n", lab_name, "--runtime", "netns"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 3
-    assert reason in done.stderr
+    assert re.search(reason, done.stderr)
 
 
 def test_a_lab_that_is_up_is_not_used_where_times_are_others(small_lab: str) -> None:
