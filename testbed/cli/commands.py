@@ -48,6 +48,12 @@ LISTED: Final = (
     Listed("graph", "topology", "Fabric", "Draw a fabric."),
     Listed("exec", "node", "Nodes", "Run a program inside a node; its exit status becomes ours."),
     Listed(
+        "launch",
+        "launch",
+        "Nodes",
+        "Run a program with ranks, such as a training job: one process on each host.",
+    ),
+    Listed(
         "logs",
         "node",
         "Nodes",

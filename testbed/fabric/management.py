@@ -90,13 +90,42 @@ def _start(route: RouteSocket, host: str, ifindex: int, address: IPv4Address) ->
 
 
 @contextmanager
-def hosts_file(clos: Clos) -> Iterator[Path]:
-    """A file that can stand for /etc/hosts meanwhile: the machine's own, and the hosts of the lab by name."""
+def hosts_file(clos: Clos, host: str) -> Iterator[Path]:
+    """A file that can stand for /etc/hosts on *host* meanwhile."""
+    own = _HOSTS_FILE.read_text() if _HOSTS_FILE.exists() else ""
     with NamedTemporaryFile("w", prefix="mrc-hosts-") as file:
-        if _HOSTS_FILE.exists():
-            file.write(_HOSTS_FILE.read_text())
-        for host in clos.hosts():
-            file.write(f"{management_address(host.index)} {host.name}\n")
+        file.write(hosts_text(own, socket.gethostname(), clos, host))
         file.flush()
         Path(file.name).chmod(0o644)  # a program may run as anybody
         yield Path(file.name)
+
+
+def hosts_text(own: str, machine: str, clos: Clos, host: str) -> str:
+    """The machine's own hosts(5) file with the hosts of the lab, for programs on *host*.
+
+    The machine's name means *host* there: programs ask for it to learn an address that others can reach them
+    at, and the machine's file may say 127.0.0.1. Reverse look-ups of IPv4-mapped addresses find names too.
+
+    Args:
+        own: text of the machine's file.
+        machine: name of the machine.
+        clos: has the hosts.
+        host: name of the host.
+    """
+    kept, names = [], {machine}
+    for line in own.splitlines():
+        words = line.partition("#")[0].split()
+        ours = {word for word in words[1:] if word.partition(".")[0] == machine.partition(".")[0]}
+        if not ours:
+            kept.append(line)
+            continue
+        names |= ours
+        others = [word for word in words if word not in ours]
+        if others[1:]:
+            kept.append(" ".join(others))
+    for each in clos.hosts():
+        address = management_address(each.index)
+        aliases = sorted(names) if each.name == host else []
+        kept.append(" ".join([str(address), each.name, *aliases]))
+        kept.append(f"::ffff:{address} {each.name}.{INTERFACE}")  # another name, or each had two addresses
+    return "\n".join(kept) + "\n"

@@ -38,5 +38,5 @@ def rdma_command(attached: Lab, host: str) -> Iterator[tuple[str, ...]]:
     if not VERBS_LIBRARY.exists():
         raise UsageError(f"{VERBS_LIBRARY} is not there", hint="make setup")
     connect(attached.name, attached.clos, host)
-    with hosts_file(attached.clos) as file:
+    with hosts_file(attached.clos, host) as file:
         yield "unshare", "--mount", "sh", "-c", _WITH_HOSTS_FILE, str(file)

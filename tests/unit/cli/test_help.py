@@ -61,6 +61,7 @@ COMMANDS = [
     "host prepare",
     "image build",
     "inspect",
+    "launch",
     "logs",
     "metrics serve",
     "observe alerts",

@@ -1,0 +1,72 @@
+"""launch: a program with ranks, one on each host."""
+
+import sys
+from contextlib import ExitStack
+from typing import Annotated, Final
+
+import typer
+
+from testbed.cli.options import Settings, command
+from testbed.cli.render import say
+from testbed.errors import UsageError
+from testbed.fabric import lab
+from testbed.fabric.live import Lab
+from testbed.fabric.ranks import Rank, placed_ranks, run_ranks
+
+_SIGNALLED: Final = 128
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command of this module to *app*."""
+    command(app, "launch", flags=("name",), needs_root=True)(launch)
+
+
+def launch(
+    settings: Settings,
+    arguments: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="Program and arguments.")],
+    ranks: Annotated[
+        int | None, typer.Option("--ranks", min=1, metavar="NUMBER", help="That many: on h0, h1 and so on.")
+    ] = None,
+    hosts: Annotated[
+        str, typer.Option("--hosts", metavar="LIST", help="The ranks: host names with commas, or all.")
+    ] = "all",
+) -> int:
+    """Run a program with ranks, such as a training job: one process on each host.
+
+    Each has RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, as
+    torchrun sets them, and the host's NIC as RDMA device mrc0. Output is
+    prefixed by the rank. When a rank fails, the others are ended, it is
+    named, and its exit status becomes ours.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed launch -- python train.py
+      mrc-testbed launch --ranks 4 -- sh -c 'echo rank $RANK of $WORLD_SIZE'
+      mrc-testbed launch --hosts h0,h4 -- ./my-ranks
+    """
+    with ExitStack() as stack:
+        with lab.attach(settings.name) as attached:
+            placed = stack.enter_context(placed_ranks(attached, _hosts(attached, ranks, hosts), arguments))
+        failure = run_ranks(placed, _write)
+    if failure is None:
+        return 0
+    others = "; the other ranks were ended" if len(placed) > 1 else ""
+    say(settings.stderr, f"error: {failure}{others}")
+    return failure.status if failure.status > 0 else _SIGNALLED - failure.status
+
+
+def _hosts(attached: Lab, ranks: int | None, hosts: str) -> list[str]:
+    present = [host.name for host in attached.clos.hosts()]
+    if ranks is not None:
+        if hosts != "all":
+            raise UsageError("--ranks and --hosts: give one of them")
+        if ranks > len(present):
+            raise UsageError(f"--ranks: {ranks}; the lab has {len(present)} hosts, and a host has one rank")
+        return present[:ranks]
+    return present if hosts == "all" else [attached.clos.node(host.strip()).name for host in hosts.split(",")]
+
+
+def _write(rank: Rank, is_error: bool, line: bytes) -> None:
+    stream = (sys.stderr if is_error else sys.stdout).buffer
+    stream.write(b"[%d] %s\n" % (rank.number, line))
+    stream.flush()

@@ -1,0 +1,100 @@
+"""`launch` starts a program on hosts, as ranks that find each other."""
+
+import socket
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from testbed.cli.app import run
+from testbed.fabric.live import Lab
+from testbed.fabric.management import management_address
+
+pytestmark = pytest.mark.root
+
+Launch = Callable[..., tuple[int, list[str], str]]
+
+MEETING = """
+import os, socket
+rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+where = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+if rank == 0:
+    with socket.create_server(("", where[1])) as server:
+        print("there", flush=True)
+        peers = [server.accept()[0] for _ in range(size - 1)]
+        print(sorted(peer.recv(99).decode() for peer in peers))
+else:
+    while True:
+        try:
+            peer = socket.create_connection(where)
+            break
+        except ConnectionRefusedError:
+            os.sched_yield()
+    peer.send(f"{rank} at {socket.gethostbyname(socket.gethostname())}".encode())
+"""
+
+
+@pytest.fixture
+def launch(live: Lab, capfdbinary: pytest.CaptureFixture[bytes]) -> Launch:
+    """`launch` with arguments: its status, sorted lines of stdout, and stderr."""
+
+    def typed(*arguments: str) -> tuple[int, list[str], str]:
+        status = run(["-n", live.name, "launch", *arguments])
+        out, err = capfdbinary.readouterr()
+        return status, sorted(out.decode().splitlines()), err.decode()
+
+    return typed
+
+
+def test_ranks_meet_by_what_their_environment_says(launch: Launch) -> None:
+    """And the machine's own name is an address that the others can reach."""
+    status, said, complained = launch("--hosts", "h1,h3,h2", "--", sys.executable, "-c", MEETING)
+    addresses = [management_address(index) for index in (3, 2)]
+    seen = sorted(f"{rank} at {address}" for rank, address in enumerate(addresses, 1))
+    assert (status, said) == (0, [f"[0] {seen}", "[0] there"]), complained
+
+
+def test_a_rank_has_the_nic_of_its_host_and_the_user_s_environment(
+    launch: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.delenv("GLOO_SOCKET_IFNAME", raising=False)
+    status, said, _ = launch(
+        "--ranks", "2", "--", "sh", "-c", "echo $LOCAL_RANK $OMP_NUM_THREADS $GLOO_SOCKET_IFNAME; ibv_devices"
+    )
+    assert status == 0
+    assert said.count("[0] 0 7 management") == said.count("[1] 0 7 management") == 1
+    assert [line[:3] for line in said if "mrc0" in line] == ["[0]", "[1]"]
+
+
+def test_a_failure_is_named_and_its_status_is_ours(launch: Launch) -> None:
+    status, _, complained = launch("--", "sh", "-c", "[ $RANK = 2 ] && exit 42; exec sleep 1000")
+    assert (status, complained) == (
+        42,
+        "error: rank 2 (h2) ended with status 42; the other ranks were ended\n",
+    )
+    status, _, complained = launch("--hosts", "h3", "--", "sh", "-c", "kill -9 $$")
+    assert (status, complained) == (137, "error: rank 0 (h3) was ended by SIGKILL\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--ranks", "5", "--", "true"), "--ranks: 5; the lab has 4 hosts, and a host has one rank"),
+        (("--ranks", "2", "--hosts", "h0", "--", "true"), "--ranks and --hosts: give one of them"),
+        (("--hosts", "h0,h0", "--", "true"), "h0 stands twice: a host has one rank"),
+        (("--hosts", "h0,h9", "--", "true"), "there is no node 'h9'"),
+        (("--", "no-such-program"), "no-such-program: there is no such program"),
+    ],
+)
+def test_what_cannot_be_started_is_refused_before_anything_starts(
+    launch: Launch, arguments: tuple[str, ...], complaint: str
+) -> None:
+    status, said, complained = launch(*arguments)
+    assert (status, said) == (2, [])
+    assert complaint in complained
+
+
+def test_the_name_of_the_machine_is_not_a_loopback_address(launch: Launch) -> None:
+    _, said, _ = launch("--hosts", "h2", "--", "getent", "ahosts", socket.gethostname())
+    assert {line.split()[1] for line in said} == {str(management_address(2))}

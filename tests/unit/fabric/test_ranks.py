@@ -1,0 +1,91 @@
+"""Ranks end together, and what they say is whole lines."""
+
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from waiting import poll_until
+
+from testbed.fabric import ranks
+from testbed.fabric.ranks import Failure, Rank, run_ranks
+
+
+class Ranks:
+    """Shell commands as ranks, and what they say."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[int, bool, bytes]] = []
+
+    def run(self, *commands: str) -> Failure | None:
+        started = [
+            Rank(number, f"h{number}", ("sh", "-c", each), dict(os.environ))
+            for number, each in enumerate(commands)
+        ]
+        return run_ranks(
+            started, lambda rank, is_error, line: self.lines.append((rank.number, is_error, line))
+        )
+
+
+def test_all_ranks_end_well():
+    jobs = Ranks()
+    assert jobs.run("echo a; echo b >&2", "printf c") is None
+    assert sorted(jobs.lines) == [(0, False, b"a"), (0, True, b"b"), (1, False, b"c")]
+
+
+def test_a_carriage_return_ends_a_line_and_a_long_line_is_cut():
+    jobs = Ranks()
+    wide = f"{sys.executable} -c \"print('x' * 100000, end='')\""
+    assert jobs.run(f"printf '1%%\\r2%%\\r\\nend\\n'; {wide}") is None
+    lines = [line for *_, line in jobs.lines]
+    assert lines[:3] == [b"1%", b"2%", b"end"]
+    assert b"".join(lines[3:]) == b"x" * 100_000
+
+
+def test_the_first_failure_is_named_and_ends_the_others(tmp_path: Path):
+    jobs = Ranks()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    failure = jobs.run(f"echo $$; read line <{pipe}", f"echo ready >{pipe}; exit 3", "sleep 1000")
+    assert str(failure) == "rank 1 (h1) ended with status 3"
+
+
+def test_a_rank_that_a_signal_ended():
+    assert str(Ranks().run("kill -9 $$")) == "rank 0 (h0) was ended by SIGKILL"
+
+
+def is_running(pid: int) -> bool:
+    with suppress(ProcessLookupError):
+        os.kill(pid, 0)
+        return True
+    return False
+
+
+def test_children_of_ranks_end_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Also of one that ended well, and one that does not listen to SIGTERM."""
+    monkeypatch.setattr(ranks, "GRACE_NS", 100_000_000)
+    jobs = Ranks()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    child = f"sleep 1000 & echo $!; echo >{pipe}"
+    deaf = f"trap '' TERM; {child}; wait"
+    assert jobs.run(child, deaf, deaf, f"exec 3<>{pipe}; read a <&3; read b <&3; read c <&3; exit 1")
+    children = [int(line) for *_, line in jobs.lines]
+    assert len(children) == 3
+    poll_until(lambda: not any(map(is_running, children)), what="the end of the children")
+
+
+def test_an_interruption_ends_all_ranks():
+    class InterruptionError(Exception):
+        pass
+
+    pids: list[int] = []
+
+    def interrupt(_rank: Rank, _is_error: bool, line: bytes) -> None:
+        pids.append(int(line))
+        raise InterruptionError
+
+    with pytest.raises(InterruptionError):
+        run_ranks([Rank(0, "h0", ("sh", "-c", "echo $$; exec sleep 1000"), dict(os.environ))], interrupt)
+    assert not any(map(is_running, pids))
