@@ -33,6 +33,8 @@ VIRTUAL_SOURCES := $(wildcard agents/virtual/*.c)
 VIRTUAL := agents/_objects/libmrc_virtual.so
 VERBS_SOURCES := $(wildcard agents/verbs/*.c)
 VERBS := agents/_objects/libmrc_verbs.so
+COLLECTIVES_SOURCES := $(wildcard agents/collectives/*.c)
+COLLECTIVES := agents/_objects/libmrc_coll.so
 BPF_HEADERS := $(shell find agents/include agents/nic agents/switch/bpf -name '*.h')
 TABLE := agents/_objects/cc_algorithms.h agents/_objects/ev_selectors.h
 C_FILES := $(shell find agents -path agents/_objects -prune -o -name '*.[ch]' -print)
@@ -208,7 +210,7 @@ image: $(VENV)/.synced
 
 # ---- what runs in the kernel ----------------------------------------------------------------
 
-bpf: $(BPF_OBJECTS) $(DRAINER) $(VIRTUAL) $(VERBS)
+bpf: $(BPF_OBJECTS) $(DRAINER) $(VIRTUAL) $(VERBS) $(COLLECTIVES)
 	@:
 
 # Which algorithms there are is looked up every time; what has not changed is not written, and nothing is compiled again.
@@ -233,6 +235,14 @@ $(VERBS): $(VERBS_SOURCES) Makefile
 	@$(CLANG) $(CFLAGS) -std=gnu11 -fPIC -fvisibility=hidden -pthread -shared -Wl,-z,defs,-soname,$(@F) \
 		-o $@ $(VERBS_SOURCES)
 	@$(CLANG) $(CFLAGS) -MM -MP -MT $@ $(VERBS_SOURCES) > $@.d
+
+# Sums are to be the same wherever it is compiled: no multiplication is fused with an addition.
+$(COLLECTIVES): $(COLLECTIVES_SOURCES) Makefile
+	@mkdir -p $(@D)
+	@echo "compiling $(@F)"
+	@$(CLANG) $(CFLAGS) -std=gnu11 -fPIC -fvisibility=hidden -ffp-contract=off -pthread -shared -Wl,-z,defs,-soname,$(@F) \
+		-o $@ $(COLLECTIVES_SOURCES) -libverbs
+	@$(CLANG) $(CFLAGS) -MM -MP -MT $@ $(COLLECTIVES_SOURCES) > $@.d
 
 virtual: $(VENV)/.synced $(VIRTUAL)
 	@:

@@ -103,6 +103,7 @@ def placed_ranks(attached: Lab, hosts: Sequence[str], program: Sequence[str]) ->
             **marked_environment(attached.name),
             **rdma_environment(),
             "WORLD_SIZE": str(len(hosts)),
+            "RANK_HOSTS": ",".join(hosts),
             "LOCAL_RANK": "0",
             "LOCAL_WORLD_SIZE": "1",
             "MASTER_ADDR": str(management_address(nodes[0].index)),

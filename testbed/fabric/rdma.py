@@ -15,9 +15,9 @@ _WITH_HOSTS_FILE: Final = 'mount --bind "$0" /etc/hosts && exec "$@"'
 
 
 def rdma_environment() -> dict[str, str]:
-    """Variables that let a program find the verbs library in front of libibverbs."""
-    others = os.environ.get("LD_PRELOAD")
-    return {"LD_PRELOAD": f"{VERBS_LIBRARY}:{others}" if others else str(VERBS_LIBRARY)}
+    """Variables that let a program find the verbs library in front of libibverbs, and libmrc_coll."""
+    ours = {"LD_PRELOAD": VERBS_LIBRARY, "LD_LIBRARY_PATH": OBJECTS_DIR}
+    return {name: ":".join([str(path), *filter(None, [os.environ.get(name)])]) for name, path in ours.items()}
 
 
 @contextmanager

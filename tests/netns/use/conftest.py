@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from own_lab import lab_up
 from shared_lab import SPEC, await_ports_down, unhealthy_ports
-from typed_command import Command
+from typed_command import Command, Launch
+from waiting import poll_until
 
 from testbed.fabric import lab
 from testbed.fabric.live import Lab
@@ -66,3 +67,10 @@ def faults(lab_name: str, live: Lab) -> Iterator[Callable[[], LabFaults]]:
 @pytest.fixture
 def command(lab_name: str, capsys: pytest.CaptureFixture[str]) -> Command:
     return Command(lab_name, capsys)
+
+
+@pytest.fixture
+def launch(live: Lab, capfdbinary: pytest.CaptureFixture[bytes]) -> Iterator[Launch]:
+    yield Launch(live.name, capfdbinary)
+    agents = [live.agent(host.name) for host in live.clos.hosts()]
+    poll_until(lambda: not any(agent.list_qps() for agent in agents), what="the end of the ranks' QPs")

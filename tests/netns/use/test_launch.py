@@ -2,17 +2,13 @@
 
 import socket
 import sys
-from collections.abc import Callable
 
 import pytest
+from typed_command import Launch
 
-from testbed.cli.app import run
-from testbed.fabric.live import Lab
 from testbed.fabric.management import management_address
 
 pytestmark = pytest.mark.root
-
-Launch = Callable[..., tuple[int, list[str], str]]
 
 MEETING = """
 import os, socket
@@ -32,18 +28,6 @@ else:
             os.sched_yield()
     peer.send(f"{rank} at {socket.gethostbyname(socket.gethostname())}".encode())
 """
-
-
-@pytest.fixture
-def launch(live: Lab, capfdbinary: pytest.CaptureFixture[bytes]) -> Launch:
-    """`launch` with arguments: its status, sorted lines of stdout, and stderr."""
-
-    def typed(*arguments: str) -> tuple[int, list[str], str]:
-        status = run(["-n", live.name, "launch", *arguments])
-        out, err = capfdbinary.readouterr()
-        return status, sorted(out.decode().splitlines()), err.decode()
-
-    return typed
 
 
 def test_ranks_meet_by_what_their_environment_says(launch: Launch) -> None:

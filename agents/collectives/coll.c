@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/* Opening and closing, groups, and the loop that does the work. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+#include "coll.h"
+
+enum {
+	POLLS = 200,	/* of the CQ before the thread sleeps */
+	PROBE_MS = 500, /* of waiting, until the peer's NIC is asked whether it is there */
+	CQE_COUNT = 4096,
+};
+
+static const struct mrc_coll_options DEFAULTS = {
+    .slots = 8,
+    .slot_bytes = 65536,
+    .dead_after_ms = 4300,
+};
+
+int64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+void fail(struct mrc_coll *coll, int rank, const char *format, ...)
+{
+	va_list arguments;
+
+	if (coll->has_failed)
+		return;
+	coll->has_failed = true;
+	va_start(arguments, format);
+	vsnprintf(coll->error, sizeof(coll->error), format, arguments);
+	va_end(arguments);
+	inform_peers(coll, rank);
+}
+
+static int open_nic(struct mrc_coll *coll, char *why, size_t why_bytes)
+{
+	struct ibv_device **devices = ibv_get_device_list(NULL);
+	struct ibv_port_attr port;
+
+	coll->nic = devices && devices[0] ? ibv_open_device(devices[0]) : NULL;
+	if (devices)
+		ibv_free_device_list(devices);
+	if (!coll->nic) {
+		snprintf(why, why_bytes,
+			 "there is no RDMA device; start the program by mrc-testbed launch");
+		return -1;
+	}
+	coll->pd = ibv_alloc_pd(coll->nic);
+	coll->channel = ibv_create_comp_channel(coll->nic);
+	if (coll->pd && coll->channel)
+		coll->cq = ibv_create_cq(coll->nic, CQE_COUNT, NULL, coll->channel, 0);
+	if (!coll->cq || ibv_query_port(coll->nic, 1, &port) ||
+	    ibv_query_gid(coll->nic, 1, 0, &coll->gid) ||
+	    fcntl(coll->channel->fd, F_SETFL, fcntl(coll->channel->fd, F_GETFL) | O_NONBLOCK)) {
+		snprintf(why, why_bytes, "the RDMA device cannot be used: %s", strerror(errno));
+		return -1;
+	}
+	coll->mtu = port.active_mtu;
+	return 0;
+}
+
+struct mrc_coll *mrc_coll_open(int rank, const struct mrc_coll_options *options, char *why,
+			       size_t why_bytes)
+{
+	struct mrc_coll *coll = calloc(1, sizeof(*coll));
+
+	if (!coll) {
+		snprintf(why, why_bytes, "no memory");
+		return NULL;
+	}
+	coll->rank = rank;
+	coll->options = options ? *options : DEFAULTS;
+	if (!coll->options.slots)
+		coll->options.slots = DEFAULTS.slots;
+	if (!coll->options.slot_bytes)
+		coll->options.slot_bytes = DEFAULTS.slot_bytes;
+	if (!coll->options.dead_after_ms)
+		coll->options.dead_after_ms = DEFAULTS.dead_after_ms;
+	pthread_mutex_init(&coll->lock, NULL);
+	coll->listener = -1;
+	coll->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (open_nic(coll, why, why_bytes) || listen_for_peers(coll, why, why_bytes)) {
+		mrc_coll_close(coll);
+		return NULL;
+	}
+	return coll;
+}
+
+static struct peer *peer_of(struct mrc_coll *coll, int rank)
+{
+	for (int i = 0; i < coll->peer_count; i++)
+		if (coll->peers[i].rank == rank)
+			return &coll->peers[i];
+	return NULL;
+}
+
+struct mrc_coll_group *mrc_coll_group(struct mrc_coll *coll, const int *ranks, int size,
+				      uint64_t number)
+{
+	struct mrc_coll_group *group = calloc(1, sizeof(*group) + size * sizeof(struct peer *));
+
+	if (!group)
+		return NULL;
+	group->coll = coll;
+	group->number = number;
+	group->size = size;
+	for (int at = 0; at < size; at++) {
+		group->members[at] = peer_of(coll, ranks[at]);
+		if (ranks[at] == coll->rank)
+			group->index = at;
+	}
+	group->next = coll->groups;
+	coll->groups = group;
+	return group;
+}
+
+const char *mrc_coll_error(const struct mrc_coll *coll)
+{
+	return coll->error;
+}
+
+void mrc_coll_wake(struct mrc_coll *coll)
+{
+	eventfd_write(coll->wake, 1);
+}
+
+/* Makes active what other threads have started. */
+static void take_started(struct mrc_coll *coll)
+{
+	struct operation *started, **end = &coll->active;
+
+	pthread_mutex_lock(&coll->lock);
+	started = coll->started;
+	coll->started = NULL;
+	pthread_mutex_unlock(&coll->lock);
+	while (*end)
+		end = &(*end)->next;
+	*end = started;
+	for (; started; started = started->next)
+		begin(coll, started);
+}
+
+static void check_awaited(struct mrc_coll *coll, struct operation *operation, int64_t now)
+{
+	struct peer *peer;
+	int at = 0;
+
+	while ((peer = awaited(operation, &at))) {
+		if (peer->has_left)
+			fail(coll, peer->rank, "rank %d has left, and an operation needs it",
+			     peer->rank);
+		else if (now >= operation->deadline_ns)
+			fail(coll, peer->rank, "time-out: rank %d waits for rank %d since %d ms",
+			     coll->rank, peer->rank, operation->timeout_ms);
+	}
+}
+
+/* Moves operations on; false: none could move. */
+static bool advance_all(struct mrc_coll *coll)
+{
+	struct operation **at = &coll->active, **end;
+	bool has_moved = false;
+
+	while (*at) {
+		struct operation *each = *at;
+
+		if (!coll->has_failed)
+			has_moved |= advance(coll, each);
+		if (!coll->has_failed && !is_complete(each)) {
+			at = &each->next;
+			continue;
+		}
+		*at = each->next;
+		each->next = NULL;
+		for (end = &coll->ended; *end; end = &(*end)->next)
+			;
+		*end = each;
+	}
+	return has_moved;
+}
+
+static bool take_ended(struct mrc_coll *coll, struct mrc_coll_done *done)
+{
+	struct operation *first = coll->ended;
+
+	if (!first)
+		return false;
+	coll->ended = first->next;
+	*done = (struct mrc_coll_done){.id = first->id, .failed = !is_complete(first)};
+	free(first);
+	return true;
+}
+
+/* Sleeps until something comes; true: mrc_coll_wake() was called. */
+static bool sleep_until(struct mrc_coll *coll, int64_t deadline_ns, int64_t probe_ns)
+{
+	struct pollfd files[PEERS_MAX + 2] = {
+	    {.fd = coll->wake, .events = POLLIN},
+	    {.fd = coll->channel->fd, .events = POLLIN},
+	};
+	const int64_t until = probe_ns < deadline_ns ? probe_ns : deadline_ns, now = now_ns();
+	struct ibv_cq *cq;
+	void *context;
+	eventfd_t count;
+
+	for (int i = 0; i < coll->peer_count; i++)
+		files[i + 2] = (struct pollfd){.fd = coll->peers[i].socket, .events = POLLIN};
+	poll(files, coll->peer_count + 2,
+	     until == INT64_MAX ? -1
+	     : until > now	? (int)((until - now + 999999) / 1000000)
+				: 0);
+	if (files[1].revents && !ibv_get_cq_event(coll->channel, &cq, &context))
+		ibv_ack_cq_events(cq, 1);
+	look_at_sockets(coll);
+	while (take_completions(coll) > 0) /* what a peer sent before it left is here */
+		;
+	return !eventfd_read(coll->wake, &count);
+}
+
+static void check_all(struct mrc_coll *coll, int64_t *probe_ns)
+{
+	const int64_t now = now_ns();
+	const bool is_late = now >= *probe_ns;
+	struct peer *peer;
+
+	for (struct operation *each = coll->active; each && !coll->has_failed; each = each->next) {
+		int at = 0;
+
+		check_awaited(coll, each, now);
+		while (is_late && !coll->has_failed && (peer = awaited(each, &at)))
+			probe(coll, peer);
+	}
+	if (is_late)
+		*probe_ns = now + PROBE_MS * 1000000LL;
+}
+
+static int64_t first_deadline_ns(const struct mrc_coll *coll, int64_t deadline_ns)
+{
+	for (const struct operation *each = coll->active; each; each = each->next)
+		if (each->deadline_ns < deadline_ns)
+			deadline_ns = each->deadline_ns;
+	return deadline_ns;
+}
+
+int mrc_coll_wait(struct mrc_coll *coll, int timeout_ms, struct mrc_coll_done *done)
+{
+	const int64_t deadline_ns = timeout_ms < 0 ? INT64_MAX : now_ns() + timeout_ms * 1000000LL;
+	int64_t probe_ns = now_ns() + PROBE_MS * 1000000LL;
+	int idle = 0;
+
+	for (;;) {
+		bool has_moved = take_completions(coll) > 0;
+
+		take_started(coll);
+		has_moved |= advance_all(coll);
+		if (take_ended(coll, done))
+			return 1;
+		if (has_moved) {
+			idle = 0;
+			continue;
+		}
+		if (coll->active && idle++ < POLLS)
+			continue;
+		ibv_req_notify_cq(coll->cq, 0);
+		if (take_completions(coll) > 0)
+			continue;
+		if (sleep_until(coll, first_deadline_ns(coll, deadline_ns),
+				coll->active ? probe_ns : INT64_MAX) &&
+		    !coll->started)
+			return 0;
+		check_all(coll, &probe_ns);
+		if (now_ns() >= deadline_ns)
+			return 0;
+		idle = 0;
+	}
+}
+
+static bool is_all_acknowledged(const struct mrc_coll *coll)
+{
+	for (int i = 0; i < coll->peer_count; i++)
+		if (coll->peers[i].sent != coll->peers[i].acknowledged && !coll->peers[i].has_left)
+			return false;
+	return true;
+}
+
+static void free_operations(struct operation *first)
+{
+	while (first) {
+		struct operation *next = first->next;
+
+		free(first);
+		first = next;
+	}
+}
+
+void mrc_coll_close(struct mrc_coll *coll)
+{
+	while (!coll->has_failed && !is_all_acknowledged(coll)) {
+		ibv_req_notify_cq(coll->cq, 0);
+		if (take_completions(coll) <= 0)
+			sleep_until(coll, INT64_MAX,
+				    INT64_MAX); /* the QP fails where nobody responds */
+	}
+	close_peers(coll);
+	if (coll->cq)
+		ibv_destroy_cq(coll->cq);
+	if (coll->channel)
+		ibv_destroy_comp_channel(coll->channel);
+	if (coll->pd)
+		ibv_dealloc_pd(coll->pd);
+	if (coll->nic)
+		ibv_close_device(coll->nic);
+	while (coll->groups) {
+		struct mrc_coll_group *next = coll->groups->next;
+
+		free(coll->groups);
+		coll->groups = next;
+	}
+	while (coll->early) {
+		struct early_slice *next = coll->early->next;
+
+		free(coll->early);
+		coll->early = next;
+	}
+	free_operations(coll->started);
+	free_operations(coll->active);
+	free_operations(coll->ended);
+	close(coll->wake);
+	pthread_mutex_destroy(&coll->lock);
+	free(coll);
+}

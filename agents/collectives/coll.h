@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The parts of libmrc_coll.
+ *
+ *	peers.c       connections to peers, and what says that one is dead
+ *	slots.c       slices of data through slots of NIC memory, credits
+ *	operations.c  what is sent and received, in which order
+ *	reduce.c      sums and the like
+ *	coll.c        the loop that does the work
+ *
+ * A slice is a WRITE with immediate into the peer's next slot: a header, then payload. The peer
+ *takes it out at once, to a heap copy where its operation has not started yet, so that no operation
+ *holds up another, and returns credits by zero-length WRITEs with immediate.
+ */
+#ifndef COLL_H
+#define COLL_H
+
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include "mrc_coll.h"
+
+enum {
+	PEERS_MAX = 64, /* regions of a NIC */
+	ERROR_BYTES = 256,
+};
+
+struct slice_header {
+	uint64_t group;
+	uint64_t number;
+	uint32_t bytes;
+	uint32_t unused[3]; /* payload begins at a multiple of 32 */
+};
+
+struct peer {
+	int rank;
+	int socket; /* -1: closed */
+	bool has_left;
+	struct ibv_qp *qp;
+	struct ibv_mr *region;
+	char *slots; /* those that it writes into, then those that are sent from */
+	uint64_t remote_slots;
+	uint32_t remote_key;
+	uint32_t credits;
+	uint32_t sent;
+	uint32_t acknowledged;
+	uint32_t arrived;
+	uint32_t owed; /* credits that were not returned yet */
+	bool is_probed;
+};
+
+struct mrc_coll_group {
+	struct mrc_coll_group *next;
+	struct mrc_coll *coll;
+	uint64_t number;
+	int index; /* of this rank */
+	int size;
+	struct peer *members[]; /* NULL: this rank */
+};
+
+/* What one rank gives another in an exchange. */
+struct stream {
+	const char *out;
+	size_t out_bytes;
+	size_t sent;
+	char *in;
+	size_t in_bytes;
+	size_t received;
+};
+
+struct operation {
+	struct operation *next;
+	struct mrc_coll_group *group;
+	uint64_t number;
+	uint64_t id;
+	int64_t deadline_ns;
+	int timeout_ms;
+	/* of a ring: */
+	char *data;
+	size_t bytes;
+	size_t chunk_bytes;
+	int first_chunk;    /* to be sent */
+	int reducing_steps; /* the others replace */
+	size_t slices;	    /* of a step */
+	size_t total;	    /* slices of all steps */
+	size_t sent;
+	size_t received;
+	enum mrc_coll_type type;
+	enum mrc_coll_reduction reduction;
+	/* of an exchange, where `bytes` is 0: by index in the group */
+	struct stream streams[];
+};
+
+/* A slice that came before its operation was started. */
+struct early_slice {
+	struct early_slice *next;
+	struct peer *peer;
+	struct slice_header header;
+	char payload[];
+};
+
+struct mrc_coll {
+	int rank;
+	struct mrc_coll_options options;
+	struct ibv_context *nic;
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	union ibv_gid gid;
+	enum ibv_mtu mtu;
+	int listener;
+	int wake; /* eventfd */
+	int peer_count;
+	struct peer peers[PEERS_MAX];
+	struct {
+		int rank;
+		int socket;
+	} callers[PEERS_MAX]; /* connected before this process came to the group that they are of */
+	int caller_count;
+	struct mrc_coll_group *groups;
+	pthread_mutex_t lock; /* of `started` */
+	struct operation *started;
+	struct operation *active; /* in the order of their start */
+	struct operation *ended;
+	struct early_slice *early;
+	bool has_failed;
+	char error[ERROR_BYTES];
+};
+
+static inline uint32_t payload_bytes(const struct mrc_coll *coll)
+{
+	return coll->options.slot_bytes - sizeof(struct slice_header);
+}
+
+int64_t now_ns(void);
+
+/* Notes the first failure; the text names the rank that is at fault, of which peers are informed.
+ */
+__attribute__((format(printf, 3, 4))) void fail(struct mrc_coll *coll, int rank, const char *format,
+						...);
+
+/* peers.c */
+int listen_for_peers(struct mrc_coll *coll, char *why, size_t why_bytes);
+void inform_peers(struct mrc_coll *coll, int rank);
+void look_at_sockets(struct mrc_coll *coll);
+void close_peers(struct mrc_coll *coll);
+
+/* slots.c */
+int open_slots(struct mrc_coll *coll, struct peer *peer);
+void close_slots(struct peer *peer);
+bool can_send(const struct mrc_coll *coll, const struct peer *peer);
+void send_slice(struct mrc_coll *coll, struct peer *peer, const struct operation *operation,
+		const void *payload, uint32_t bytes);
+void probe(struct mrc_coll *coll, struct peer *peer);
+int take_completions(struct mrc_coll *coll);
+
+/* operations.c */
+void begin(struct mrc_coll *coll, struct operation *operation);
+bool advance(struct mrc_coll *coll, struct operation *operation);
+bool is_complete(const struct operation *operation);
+struct peer *awaited(struct operation *operation, int *at);
+void accept_slice(struct mrc_coll *coll, struct peer *peer, const struct slice_header *header,
+		  const char *payload);
+
+/* reduce.c */
+size_t element_bytes(enum mrc_coll_type type);
+void reduce(void *into, const void *from, size_t bytes, enum mrc_coll_type type,
+	    enum mrc_coll_reduction reduction);
+
+#endif

@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * What operations send and receive. All are a pipeline round the ring of the group, or an exchange
+ * of each with each.
+ *
+ * The ring goes towards the index before, as gloo's does: at step s a rank sends chunk first + s
+ * and receives chunk first + s + 1. A slice leaves once the one of the same place a step before has
+ * come.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "coll.h"
+
+enum {
+	SEGMENT_BYTES = 1 << 20, /* gloo's longest, and how many of them a rank has at least */
+	SEGMENTS_PER_RANK = 2,
+};
+
+static bool is_ring(const struct operation *operation)
+{
+	return operation->bytes;
+}
+
+static struct peer *neighbour(const struct operation *operation, int step)
+{
+	const struct mrc_coll_group *group = operation->group;
+
+	return group->members[(group->index + group->size + step) % group->size];
+}
+
+struct piece {
+	char *data;
+	uint32_t bytes;
+};
+
+/* The slice of a ring: the `number`th that is sent, or with ahead = 1 received. */
+static struct piece ring_piece(const struct operation *operation, size_t number, int ahead)
+{
+	const uint32_t payload = payload_bytes(operation->group->coll);
+	const size_t chunk =
+	    (operation->first_chunk + ahead + number / operation->slices) % operation->group->size;
+	const size_t start = chunk * operation->chunk_bytes + number % operation->slices * payload;
+	size_t end = (chunk + 1) * operation->chunk_bytes;
+
+	if (end > operation->bytes)
+		end = operation->bytes;
+	if (start >= end)
+		return (struct piece){operation->data, 0};
+	return (struct piece){operation->data + start,
+			      end - start < payload ? end - start : payload};
+}
+
+static struct piece stream_piece(struct operation *operation, const struct stream *stream)
+{
+	const uint32_t payload = payload_bytes(operation->group->coll);
+	const size_t left = stream->in_bytes - stream->received;
+
+	return (struct piece){stream->in + stream->received, left < payload ? left : payload};
+}
+
+static bool advance_ring(struct mrc_coll *coll, struct operation *operation)
+{
+	struct peer *to = neighbour(operation, -1);
+	bool has_moved = false;
+
+	while (operation->sent < operation->total &&
+	       operation->sent < operation->received + operation->slices && can_send(coll, to)) {
+		const struct piece piece = ring_piece(operation, operation->sent++, 0);
+
+		send_slice(coll, to, operation, piece.data, piece.bytes);
+		has_moved = true;
+	}
+	return has_moved;
+}
+
+static bool advance_exchange(struct mrc_coll *coll, struct operation *operation)
+{
+	const struct mrc_coll_group *group = operation->group;
+	bool has_moved = false;
+
+	for (int step = 1; step < group->size; step++) {
+		const int at = (group->index + step) % group->size;
+		struct stream *stream = &operation->streams[at];
+
+		while (stream->sent < stream->out_bytes && can_send(coll, group->members[at])) {
+			const size_t left = stream->out_bytes - stream->sent;
+			const uint32_t bytes =
+			    left < payload_bytes(coll) ? left : payload_bytes(coll);
+
+			send_slice(coll, group->members[at], operation, stream->out + stream->sent,
+				   bytes);
+			stream->sent += bytes;
+			has_moved = true;
+		}
+	}
+	return has_moved;
+}
+
+/* Sends what may be sent now; false: nothing. */
+bool advance(struct mrc_coll *coll, struct operation *operation)
+{
+	return is_ring(operation) ? advance_ring(coll, operation)
+				  : advance_exchange(coll, operation);
+}
+
+static bool is_stream_complete(const struct stream *stream)
+{
+	return stream->sent == stream->out_bytes && stream->received == stream->in_bytes;
+}
+
+bool is_complete(const struct operation *operation)
+{
+	if (is_ring(operation))
+		return operation->sent == operation->total &&
+		       operation->received == operation->total;
+	for (int at = 0; at < operation->group->size; at++)
+		if (!is_stream_complete(&operation->streams[at]))
+			return false;
+	return true;
+}
+
+/* Whether the operation cannot end before that member of its group does something. */
+static bool is_awaited(const struct operation *operation, int at)
+{
+	const struct peer *peer = operation->group->members[at];
+
+	if (!is_ring(operation))
+		return !is_stream_complete(&operation->streams[at]);
+	return peer == neighbour(operation, operation->received < operation->total ? 1 : -1);
+}
+
+/* The next peer that the operation waits for, from *at on, which begins with 0; NULL: no more. */
+struct peer *awaited(struct operation *operation, int *at)
+{
+	while (*at < operation->group->size) {
+		struct peer *peer = operation->group->members[*at];
+		const bool is_found = peer && is_awaited(operation, *at);
+
+		(*at)++;
+		if (is_found)
+			return peer;
+	}
+	return NULL;
+}
+
+static int index_of(const struct mrc_coll_group *group, const struct peer *peer)
+{
+	int at = 0;
+
+	while (at < group->size && group->members[at] != peer)
+		at++;
+	return at;
+}
+
+/* Whether the operation has room for a slice of that size now; what it is for follows. */
+static bool is_expected(struct mrc_coll *coll, struct operation *operation, struct peer *peer,
+			uint32_t bytes, struct piece *piece)
+{
+	const struct mrc_coll_group *group = operation->group;
+	const int at = index_of(group, peer);
+
+	*piece = (struct piece){NULL, 0};
+	if (is_ring(operation)) {
+		if (peer == neighbour(operation, 1) && operation->received < operation->total)
+			*piece = ring_piece(operation, operation->received, 1);
+	} else if (at < group->size &&
+		   operation->streams[at].received < operation->streams[at].in_bytes) {
+		*piece = stream_piece(operation, &operation->streams[at]);
+	}
+	if (piece->data && piece->bytes == bytes)
+		return true;
+	fail(coll, peer->rank,
+	     "rank %d sends %u bytes where %u are expected: the ranks of a group do not agree on "
+	     "operation "
+	     "or sizes",
+	     peer->rank, bytes, piece->bytes);
+	return false;
+}
+
+static void take_in(struct mrc_coll *coll, struct operation *operation, struct peer *peer,
+		    const struct slice_header *header, const char *payload)
+{
+	struct piece piece;
+
+	if (!is_expected(coll, operation, peer, header->bytes, &piece))
+		return;
+	if (is_ring(operation) &&
+	    operation->received / operation->slices < (size_t)operation->reducing_steps)
+		reduce(piece.data, payload, piece.bytes, operation->type, operation->reduction);
+	else
+		memcpy(piece.data, payload, piece.bytes);
+	if (is_ring(operation))
+		operation->received++;
+	else
+		operation->streams[index_of(operation->group, peer)].received += piece.bytes;
+}
+
+static bool is_of(const struct slice_header *header, const struct operation *operation)
+{
+	return header->group == operation->group->number && header->number == operation->number;
+}
+
+/* Gives a slice to its operation, or keeps a copy until that is started. */
+void accept_slice(struct mrc_coll *coll, struct peer *peer, const struct slice_header *header,
+		  const char *payload)
+{
+	struct early_slice *early, **end;
+
+	for (struct operation *each = coll->active; each; each = each->next)
+		if (is_of(header, each)) {
+			take_in(coll, each, peer, header, payload);
+			return;
+		}
+	early = malloc(sizeof(*early) + header->bytes);
+	if (!early) {
+		fail(coll, coll->rank, "rank %d has no memory for what rank %d sends", coll->rank,
+		     peer->rank);
+		return;
+	}
+	*early = (struct early_slice){.peer = peer, .header = *header};
+	memcpy(early->payload, payload, header->bytes);
+	for (end = &coll->early; *end; end = &(*end)->next)
+		;
+	*end = early;
+}
+
+/* Takes in what came before the operation, which is active now. */
+void begin(struct mrc_coll *coll, struct operation *operation)
+{
+	struct early_slice **at = &coll->early;
+
+	while (*at && !coll->has_failed) {
+		struct early_slice *each = *at;
+
+		if (is_of(&each->header, operation)) {
+			take_in(coll, operation, each->peer, &each->header, each->payload);
+			*at = each->next;
+			free(each);
+		} else {
+			at = &each->next;
+		}
+	}
+}
+
+static bool is_possible(enum mrc_coll_type type, enum mrc_coll_reduction reduction)
+{
+	return reduction < MRC_COLL_AND || (type >= MRC_COLL_I8 && type <= MRC_COLL_I64);
+}
+
+static struct operation *make(struct mrc_coll_group *group, uint64_t number, int timeout_ms,
+			      uint64_t id)
+{
+	const size_t streams = group->size * sizeof(struct stream);
+	struct operation *operation = calloc(1, sizeof(*operation) + streams);
+
+	if (!operation)
+		return NULL;
+	operation->group = group;
+	operation->number = number;
+	operation->id = id;
+	operation->timeout_ms = timeout_ms;
+	operation->deadline_ns = timeout_ms < 0 ? INT64_MAX : now_ns() + timeout_ms * 1000000LL;
+	return operation;
+}
+
+static int start(struct operation *operation)
+{
+	struct mrc_coll *coll = operation->group->coll;
+	struct operation **end;
+
+	pthread_mutex_lock(&coll->lock);
+	for (end = &coll->started; *end; end = &(*end)->next)
+		;
+	*end = operation;
+	pthread_mutex_unlock(&coll->lock);
+	mrc_coll_wake(coll);
+	return 0;
+}
+
+static int start_ring(struct operation *operation, void *data, size_t bytes, size_t chunk_bytes,
+		      int first_ahead, int steps)
+{
+	const uint32_t payload = payload_bytes(operation->group->coll);
+
+	operation->data = data;
+	operation->bytes = bytes;
+	operation->chunk_bytes = chunk_bytes;
+	operation->first_chunk = operation->group->index + first_ahead;
+	operation->slices = (chunk_bytes + payload - 1) / payload;
+	operation->total = operation->slices * steps;
+	return start(operation);
+}
+
+/* Bytes of the chunk of a rank, as gloo's ring cuts it: in segments, the same number for each rank.
+ */
+static size_t gloo_chunk_bytes(size_t bytes, int size, size_t element)
+{
+	const size_t longest = SEGMENT_BYTES / element * element,
+		     least = (size_t)size * SEGMENTS_PER_RANK;
+	size_t segment = (bytes + least - 1) / least, count;
+
+	if (segment > longest)
+		segment = longest;
+	segment = (segment + element - 1) / element * element;
+	count = (bytes + segment - 1) / segment;
+	if (count < least)
+		count = least;
+	return (count + size - 1) / size * segment;
+}
+
+int mrc_coll_all_reduce(struct mrc_coll_group *group, uint64_t number, void *data, size_t count,
+			enum mrc_coll_type type, enum mrc_coll_reduction reduction, int timeout_ms,
+			uint64_t id)
+{
+	const size_t element = element_bytes(type), bytes = count * element;
+	struct operation *operation;
+
+	if (!is_possible(type, reduction))
+		return EINVAL;
+	operation = make(group, number, timeout_ms, id);
+	if (!operation)
+		return ENOMEM;
+	operation->type = type;
+	operation->reduction = reduction;
+	operation->reducing_steps = group->size - 1;
+	return start_ring(operation, data, bytes,
+			  bytes ? gloo_chunk_bytes(bytes, group->size, element) : 0, 1,
+			  2 * (group->size - 1));
+}
+
+int mrc_coll_reduce_scatter(struct mrc_coll_group *group, uint64_t number, void *data,
+			    size_t chunk_count, enum mrc_coll_type type,
+			    enum mrc_coll_reduction reduction, int timeout_ms, uint64_t id)
+{
+	const size_t chunk_bytes = chunk_count * element_bytes(type);
+	struct operation *operation;
+
+	if (!is_possible(type, reduction))
+		return EINVAL;
+	operation = make(group, number, timeout_ms, id);
+	if (!operation)
+		return ENOMEM;
+	operation->type = type;
+	operation->reduction = reduction;
+	operation->reducing_steps = group->size - 1;
+	return start_ring(operation, data, chunk_bytes * group->size, chunk_bytes, 1,
+			  group->size - 1);
+}
+
+int mrc_coll_all_gather(struct mrc_coll_group *group, uint64_t number, void *data,
+			size_t chunk_bytes, int timeout_ms, uint64_t id)
+{
+	struct operation *operation = make(group, number, timeout_ms, id);
+
+	if (!operation)
+		return ENOMEM;
+	return start_ring(operation, data, chunk_bytes * group->size, chunk_bytes, 0,
+			  group->size - 1);
+}
+
+int mrc_coll_exchange(struct mrc_coll_group *group, uint64_t number, const void *const *out,
+		      const size_t *out_bytes, void *const *in, const size_t *in_bytes,
+		      int timeout_ms, uint64_t id)
+{
+	struct operation *operation = make(group, number, timeout_ms, id);
+
+	if (!operation)
+		return ENOMEM;
+	for (int at = 0; at < group->size; at++)
+		if (at != group->index)
+			operation->streams[at] = (struct stream){
+			    .out = out[at],
+			    .out_bytes = out_bytes[at],
+			    .in = in[at],
+			    .in_bytes = in_bytes[at],
+			};
+	return start(operation);
+}

@@ -1,0 +1,84 @@
+"""Collectives of libmrc_coll: right to the bit, many at once, and a failure that all ranks name alike."""
+
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typed_command import Launch
+
+from testbed.fabric.live import Lab
+
+pytestmark = pytest.mark.root
+
+PROGRAM = Path(__file__).with_name("collective_ranks.py")
+PACKAGE = Path(__file__).parents[3] / "mrc-torch"
+
+Ranks = Callable[..., tuple[int, list[str], str]]
+
+
+@pytest.fixture
+def ranks(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> Ranks:
+    """Runs cases on four ranks."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(PACKAGE), os.environ.get("PYTHONPATH", "")]))
+    return lambda *cases: launch("--ranks", "4", "--", sys.executable, str(PROGRAM), *cases)
+
+
+def test_results_are_right_to_the_bit_and_operations_independent(ranks: Ranks) -> None:
+    status, said, complained = ranks(
+        "sums_are_right",
+        "sums_are_in_the_order_of_gloo",
+        "chunks_are_scattered_and_gathered",
+        "all_give_each_what_is_its",
+        "operations_do_not_wait_for_each_other",
+    )
+    assert (status, said) == (0, [f"[{rank}] done" for rank in range(4)]), complained
+
+
+@pytest.mark.parametrize(
+    ("case", "status", "reason"),
+    [
+        ("a_rank_is_killed", 137, "rank 2 has died"),
+        ("a_rank_leaves", 1, "rank 2 has left, and an operation needs it"),
+    ],
+)
+def test_all_ranks_name_the_one_at_fault(ranks: Ranks, case: str, status: int, reason: str) -> None:
+    found, said, complained = ranks(case)
+    assert found == status, complained
+    assert {line.partition(" ")[2] for line in said} - {"done"} == {reason}
+    assert len(said) >= 3
+
+
+def test_ranks_that_do_not_agree_say_so(ranks: Ranks) -> None:
+    status, said, _ = ranks("a_rank_has_another_size")
+    assert status == 1
+    assert {re.sub(r"\d+", "N", line[4:]) for line in said} == {
+        "rank N sends N bytes where N are expected: the ranks of a group do not agree on operation or sizes"
+    }
+
+
+def test_a_rank_that_does_not_come_is_waited_for_until_the_time_out(ranks: Ranks) -> None:
+    status, said, _ = ranks("a_rank_never_comes")
+    assert status == 1
+    assert {re.sub(r"rank \d", "rank N", line[4:]) for line in said} == {
+        "time-out: rank N waits for rank N since 300 ms"
+    }
+
+
+def test_a_nic_that_fails_is_named(ranks: Ranks, live: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(
+        "RESTART", f"{Path(sys.executable).with_name('mrc-testbed')} -n {live.name} restart h2"
+    )
+    status, said, complained = ranks("a_nic_fails")
+    assert (status, said) == (1, [f"[{rank}] the NIC of rank 2 has failed" for rank in range(4)]), complained
+
+
+def test_a_nic_without_room_for_the_peers_says_what_to_change(ranks: Ranks) -> None:
+    status, said, _ = ranks("a_nic_is_too_small")
+    assert status == 1
+    assert (
+        "[0] the NIC of rank 0 has no room for 3 peers, each 134217728 bytes and a QP "
+        "(`nic: {memory}` of the topology): Cannot allocate memory"
+    ) in said
