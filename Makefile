@@ -25,6 +25,11 @@ VIRTUAL_FLAGS := -DMRC_VIRTUAL -std=gnu11 -fPIC -fvisibility=hidden -fno-strict-
 	-Wno-unknown-pragmas -Wno-address-of-packed-member -Wno-uninitialized -Wno-sign-compare -Wno-unused-command-line-argument -Wno-unused-parameter -Wa,--no-warn \
 	-Iagents/virtual/shim -Iagents/include -Iagents/_objects -Iagents/virtual
 
+# PyTorch for `make train` and the tests of mrc-torch, in an environment of its own. Its CPU build has an index of its own, which
+# --torch-backend stands for; where that is out of reach and pip's index has a CPU build too: TORCH=torch==2.13.0.
+TORCH ?= torch==2.13.0 --torch-backend cpu
+TORCH_VENV := build/torch
+
 BPF_SOURCES := $(shell find agents -name '*.bpf.c')
 BPF_OBJECTS := $(patsubst %.c,agents/_objects/%.o,$(notdir $(BPF_SOURCES)))
 DRAINER_SOURCES := $(wildcard agents/switch/drainer/*.c)
@@ -52,7 +57,7 @@ KERNEL_PARTS ?= load smoke tests
 KERNEL_TESTS ?= tests/bpf
 
 .PHONY: help setup demo test test-long test-tools check size audit bench kernels budgets pictures bpf virtual abi \
-	abi-check headers coverage dashboards docs image lock clean
+	abi-check headers coverage dashboards docs image lock clean torch
 help:
 	@echo "sudo make setup   system packages, Python environment, BPF objects, node image"
 	@echo "sudo make demo    all of that, then a lab, a link flap and its verdict"
@@ -67,6 +72,7 @@ help:
 	@echo "sudo make pictures  redraw docs/images"
 	@echo "make bpf | abi    compile the BPF programs | regenerate agents/abi.py"
 	@echo "make virtual      compile the same programs for virtual time; needs cc alone"
+	@echo "make torch        PyTorch's CPU build and mrc-torch, in build/torch"
 	@echo "make dashboards   rewrite dashboards/json"
 	@echo "make docs         the pages of docs/ as a site in build/site; fails on a broken link"
 	@echo "make coverage     what the tests of each tier run, against a floor; TIERS as for test"
@@ -187,6 +193,15 @@ docs: $(VENV)/.synced
 
 dashboards: $(VENV)/.synced
 	@$(BIN)/python -m dashboards
+
+torch: $(TORCH_VENV)/.synced
+
+$(TORCH_VENV)/.synced: mrc-torch/pyproject.toml | $(VENV)/.synced
+	@echo "installing PyTorch for mrc-torch"
+	@export UV_SYSTEM_CERTS=true; $(BIN)/uv venv --quiet --clear --python $(PYTHON) $(TORCH_VENV); \
+		$(BIN)/uv pip install --quiet --python $(TORCH_VENV)/bin/python numpy $(TORCH); \
+		$(BIN)/uv pip install --quiet --python $(TORCH_VENV)/bin/python --editable ./mrc-torch
+	@touch $@
 
 # ---- the machine ----------------------------------------------------------------------------
 

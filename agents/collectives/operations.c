@@ -127,7 +127,9 @@ static bool is_awaited(const struct operation *operation, int at)
 
 	if (!is_ring(operation))
 		return !is_stream_complete(&operation->streams[at]);
-	return peer == neighbour(operation, operation->received < operation->total ? 1 : -1);
+	if (operation->received < operation->total)
+		return peer == neighbour(operation, 1);
+	return operation->sent < operation->total && peer == neighbour(operation, -1);
 }
 
 /* The next peer that the operation waits for, from *at on, which begins with 0; NULL: no more. */

@@ -2,7 +2,6 @@
 
 import ctypes
 import os
-import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
@@ -107,14 +106,6 @@ def _load() -> dict[str, Callable[..., Any]]:
         function.restype, function.argtypes = result, arguments
         functions[name] = function
     return functions
-
-
-def own_address(towards: str) -> str:
-    """The IPv4 address of this process on the network where another address is; sends nothing."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((towards, 1))
-        address: str = probe.getsockname()[0]
-        return address
 
 
 Ended = Callable[[str | None], None]

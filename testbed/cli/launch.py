@@ -2,6 +2,7 @@
 
 import sys
 from contextlib import ExitStack
+from enum import StrEnum
 from typing import Annotated, Final
 
 import typer
@@ -13,7 +14,17 @@ from testbed.fabric import lab
 from testbed.fabric.live import Lab
 from testbed.fabric.ranks import Rank, placed_ranks, run_ranks
 
+STAND_IN_VARIABLE: Final = "MRC_TORCH_AS"
+"""Which mrc-torch reads."""
+
 _SIGNALLED: Final = 128
+
+
+class StandIn(StrEnum):
+    """Backends of torch.distributed that mrc-torch can stand in for."""
+
+    GLOO = "gloo"
+    NCCL = "nccl"
 
 
 def register(app: typer.Typer) -> None:
@@ -30,6 +41,12 @@ def launch(
     hosts: Annotated[
         str, typer.Option("--hosts", metavar="LIST", help="The ranks: host names with commas, or all.")
     ] = "all",
+    stand_in: Annotated[
+        StandIn | None,
+        typer.Option(
+            "--as", help="PyTorch scripts that ask for this backend get `mrc`, where mrc-torch is installed."
+        ),
+    ] = None,
 ) -> int:
     """Run a program with ranks, such as a training job: one process on each host.
 
@@ -43,10 +60,14 @@ def launch(
       mrc-testbed launch -- python train.py
       mrc-testbed launch --ranks 4 -- sh -c 'echo rank $RANK of $WORLD_SIZE'
       mrc-testbed launch --hosts h0,h4 -- ./my-ranks
+      mrc-testbed launch --as gloo -- python train.py
     """
+    given = {} if stand_in is None else {STAND_IN_VARIABLE: stand_in.value}
     with ExitStack() as stack:
         with lab.attach(settings.name) as attached:
-            placed = stack.enter_context(placed_ranks(attached, _hosts(attached, ranks, hosts), arguments))
+            placed = stack.enter_context(
+                placed_ranks(attached, _hosts(attached, ranks, hosts), arguments, given)
+            )
         failure = run_ranks(placed, _write)
     if failure is None:
         return 0

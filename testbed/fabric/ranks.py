@@ -78,12 +78,20 @@ Write = Callable[[Rank, bool, bytes], None]
 
 
 @contextmanager
-def placed_ranks(attached: Lab, hosts: Sequence[str], program: Sequence[str]) -> Iterator[list[Rank]]:
+def placed_ranks(
+    attached: Lab, hosts: Sequence[str], program: Sequence[str], environment: Mapping[str, str]
+) -> Iterator[list[Rank]]:
     """The ranks of *program*, one on each of *hosts* in that order, which can be started meanwhile.
 
     Each has the host's NIC as its RDMA device, and the variables that torchrun(1) sets for a single process
     per node. Those of the user stay: OMP_NUM_THREADS, PYTHONUNBUFFERED and the interfaces of gloo, NCCL and
     TensorPipe.
+
+    Args:
+        attached: has the hosts.
+        hosts: names.
+        program: and its arguments.
+        environment: variables that all ranks have besides.
 
     Raises:
         UsageError: a host has no NIC that programs can use, is not there or stands twice; or no such program.
@@ -102,6 +110,7 @@ def placed_ranks(attached: Lab, hosts: Sequence[str], program: Sequence[str]) ->
             **dict.fromkeys(_SOCKET_INTERFACES, INTERFACE),
             **marked_environment(attached.name),
             **rdma_environment(),
+            **environment,
             "WORLD_SIZE": str(len(hosts)),
             "RANK_HOSTS": ",".join(hosts),
             "LOCAL_RANK": "0",

@@ -10,13 +10,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
 import numpy as np
 import pytest
 
-from mrc_torch.library import CollectiveError, Engine, Options, Reduction, Type, buffers, own_address
+from mrc_torch.library import CollectiveError, Engine, Options, Reduction, Type, buffers
 
 RANK: Final = int(os.environ["RANK"])
 SIZE: Final = int(os.environ["WORLD_SIZE"])
@@ -35,11 +35,15 @@ LENGTHS: Final = (1, 3, 1000, 70_001, 300_000)
 Array = np.ndarray[Any, Any]
 
 
+@cache
+def server() -> socket.socket:
+    return socket.create_server(("", MASTER[1]))
+
+
 def meet(own: Any) -> list[Any]:
     """What all ranks give, in their order."""
     if RANK == 0:
-        with socket.create_server(("", MASTER[1])) as server:
-            files = [server.accept()[0].makefile("rw") for _ in range(SIZE - 1)]
+        files = [server().accept()[0].makefile("rw") for _ in range(SIZE - 1)]
         given = sorted([[0, own], *(json.loads(file.readline()) for file in files)])
         for file in files:
             print(json.dumps(given), file=file, flush=True)
@@ -60,7 +64,7 @@ class Ranks:
 
     def __init__(self, options: Options | None = None) -> None:
         self.engine = Engine(RANK, options)
-        self.addresses = meet([own_address(MASTER[0]), self.engine.port])
+        self.addresses = meet([socket.gethostbyname(socket.gethostname()), self.engine.port])
         self.numbers = iter(range(1 << 32))
         self.errors: list[str | None] = []
         self.connect(range(SIZE))
@@ -255,6 +259,16 @@ def operations_do_not_wait_for_each_other(ranks: Ranks) -> None:
     assert all(check() for check in checks)
 
 
+def ranks_leave_after_their_last_operation(ranks: Ranks) -> None:
+    """Whoever is through first does not fail those that are not, again and again."""
+    ranks.engine.close()
+    for _ in range(15):
+        again = Ranks()
+        again.barrier()
+        again.engine.close()
+    ranks.engine = Ranks().engine
+
+
 def a_rank_is_killed(ranks: Ranks) -> None:
     ranks.barrier()
     if RANK == 2:
@@ -309,6 +323,7 @@ CASES: Final = {
             chunks_are_scattered_and_gathered,
             all_give_each_what_is_its,
             operations_do_not_wait_for_each_other,
+            ranks_leave_after_their_last_operation,
             a_rank_is_killed,
             a_rank_leaves,
             a_rank_never_comes,

@@ -4,9 +4,10 @@ import os
 from collections.abc import Callable, Iterator
 
 import pytest
+from launching import Launch
 from own_lab import lab_up
 from shared_lab import SPEC, await_ports_down, unhealthy_ports
-from typed_command import Command, Launch
+from typed_command import Command
 from waiting import poll_until
 
 from testbed.fabric import lab

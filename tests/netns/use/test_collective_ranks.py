@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typed_command import Launch
+from launching import Launch
 
 from testbed.fabric.live import Lab
 
@@ -33,6 +33,7 @@ def test_results_are_right_to_the_bit_and_operations_independent(ranks: Ranks) -
         "chunks_are_scattered_and_gathered",
         "all_give_each_what_is_its",
         "operations_do_not_wait_for_each_other",
+        "ranks_leave_after_their_last_operation",
     )
     assert (status, said) == (0, [f"[{rank}] done" for rank in range(4)]), complained
 

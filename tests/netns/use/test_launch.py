@@ -4,7 +4,7 @@ import socket
 import sys
 
 import pytest
-from typed_command import Launch
+from launching import Launch
 
 from testbed.fabric.management import management_address
 

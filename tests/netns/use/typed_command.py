@@ -28,17 +28,3 @@ class Command:
         found: dict[str, Any] = json.loads(self("-o", "json", *arguments, status=status))
         check_document(found["kind"], found)
         return found
-
-
-class Launch:
-    """`launch` on the lab of the module."""
-
-    def __init__(self, lab_name: str, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-        self._lab_name = lab_name
-        self._capfdbinary = capfdbinary
-
-    def __call__(self, *arguments: str) -> tuple[int, list[str], str]:
-        """Status, sorted lines of stdout, and stderr."""
-        status = run(["-n", self._lab_name, "launch", *arguments])
-        out, err = self._capfdbinary.readouterr()
-        return status, sorted(out.decode().splitlines()), err.decode()

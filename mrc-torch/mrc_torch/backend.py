@@ -1,0 +1,78 @@
+"""Registration with torch.distributed, also in place of a backend that a script names."""
+
+import atexit
+import functools
+import inspect
+import multiprocessing
+import os
+import re
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch.distributed as dist
+from torch.distributed import device_mesh, distributed_c10d
+
+NAME: Final = "mrc"
+AS_VARIABLE: Final = "MRC_TORCH_AS"
+"""Name of the backend that scripts ask for and this one stands in for; `mrc-testbed launch --as` sets it."""
+
+HOSTS_VARIABLE: Final = "RANK_HOSTS"
+"""Hosts of all ranks, with commas in between, as `mrc-testbed launch` sets it."""
+
+
+def register() -> None:
+    """Make the backend known, once."""
+    if hasattr(dist.Backend, NAME.upper()):
+        return
+    dist.Backend.register_backend(NAME, _create, extended_api=True, devices=["cpu"])
+    if HOSTS_VARIABLE not in os.environ:
+        return
+    entries: list[str] = []
+    other = os.environ.get(AS_VARIABLE)
+    for module in (dist, distributed_c10d, device_mesh):
+        for name in ("init_process_group", "new_group"):
+            if hasattr(module, name):
+                setattr(module, name, diverted(getattr(module, name), other, entries.append))
+    if multiprocessing.parent_process() is None and os.environ.get("WORLD_SIZE", "1") != "1":
+        atexit.register(_say_if_alone, entries)
+
+
+def _create(options: Any, _: Any = None) -> Any:
+    from mrc_torch.process_group import create  # noqa: PLC0415 - a class of torch's, which is loading
+
+    return create(options)
+
+
+def diverted(
+    function: Callable[..., Any], other: str | None, note: Callable[[str], None]
+) -> Callable[..., Any]:
+    """*function*, with this backend where its argument `backend` names *other*.
+
+    Where init_process_group is given none, this one is taken too; new_group takes that of the default group.
+
+    Args:
+        function: init_process_group or new_group.
+        other: None: nothing is diverted.
+        note: called with its name when it is.
+    """
+    signature = inspect.signature(function)
+    is_default = function.__name__ == "init_process_group"
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **named: Any) -> Any:
+        note(function.__name__)
+        bound = signature.bind(*arguments, **named)
+        wanted = bound.arguments.get("backend")
+        names = [] if wanted is None else re.split("[:,]", str(wanted).lower())
+        if other and (other in names or (wanted is None and is_default)):
+            bound.arguments["backend"] = NAME
+        return function(*bound.args, **bound.kwargs)
+
+    return call
+
+
+def _say_if_alone(entries: list[str]) -> None:
+    if not entries:
+        rank = os.environ.get("RANK", "?")
+        sys.stderr.write(f"mrc-torch: rank {rank} never called init_process_group: it ran alone\n")

@@ -1,0 +1,507 @@
+"""The process group of the backend: tensors become buffers of libmrc_coll."""
+
+import atexit
+import hashlib
+import os
+import re
+import socket
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import timedelta
+from itertools import count
+from typing import Any, Final
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.futures import Future
+
+from mrc_torch.backend import HOSTS_VARIABLE, NAME
+from mrc_torch.library import CollectiveError, Engine, Reduction, Type, buffers
+
+_TYPES: Final = {
+    torch.float32: Type.F32,
+    torch.float64: Type.F64,
+    torch.float16: Type.F16,
+    torch.bfloat16: Type.BF16,
+    torch.int8: Type.I8,
+    torch.uint8: Type.U8,
+    torch.bool: Type.U8,
+    torch.int32: Type.I32,
+    torch.int64: Type.I64,
+}
+_REDUCTIONS: Final = (
+    (dist.ReduceOp.SUM, Reduction.SUM),
+    (dist.ReduceOp.AVG, Reduction.SUM),
+    (dist.ReduceOp.PRODUCT, Reduction.PRODUCT),
+    (dist.ReduceOp.MIN, Reduction.MIN),
+    (dist.ReduceOp.MAX, Reduction.MAX),
+    (dist.ReduceOp.BAND, Reduction.AND),
+    (dist.ReduceOp.BOR, Reduction.OR),
+    (dist.ReduceOp.BXOR, Reduction.XOR),
+)
+_OF_BITS: Final = (Reduction.AND, Reduction.OR, Reduction.XOR)
+_OF_BOOL: Final = {Reduction.SUM: Reduction.MAX, Reduction.PRODUCT: Reduction.MIN}
+_POINT_TO_POINT: Final = 1 << 63
+"""Bit of an operation's number; others count up from 0."""
+
+Call = tuple[Any, ...]
+"""Name of an operation of libmrc_coll, and its arguments behind the number."""
+
+
+class MrcWork(dist.Work):  # type: ignore[misc]
+    """An operation that was started."""
+
+    def __init__(self, result: Any) -> None:
+        super().__init__()
+        self._future = Future()
+        self._ended = threading.Event()
+        self._error: Exception | None = None
+        self._result = result
+
+    def end(self, error: Exception | None) -> None:
+        """Note the end; the future's callbacks run in the calling thread."""
+        self._error = error
+        self._ended.set()
+        if error:
+            self._future.set_exception(error)
+        else:
+            self._future.set_result(self._result)
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Wait for the end; an operation that failed raises DistBackendError."""
+        limit_s = timeout.total_seconds() if timeout and timeout > timedelta(0) else None
+        if not self._ended.wait(limit_s):
+            raise dist.DistBackendError(f"{NAME}: not done after {limit_s} s")
+        if self._error:
+            raise self._error
+        return True
+
+    def is_completed(self) -> bool:
+        """Whether it has ended, well or not."""
+        return self._ended.is_set()
+
+    def is_success(self) -> bool:
+        """Whether it has ended well."""
+        return self._ended.is_set() and self._error is None
+
+    def exception(self) -> Exception | None:
+        """Why it failed."""
+        return self._error
+
+    def result(self) -> Any:
+        """Its tensors."""
+        return self._result
+
+    def get_future(self) -> Any:
+        """Its future."""
+        return self._future
+
+
+class _Process:
+    """What the groups of this process share."""
+
+    engine: Engine | None = None
+    groups: set[str]
+
+
+_PROCESS: Final = _Process()
+_PROCESS.groups = set()
+
+
+def create(options: Any) -> "MrcProcessGroup":
+    """The group that torch.distributed asks for; all its ranks call this.
+
+    Raises:
+        DistBackendError: there is no NIC, or a rank cannot be reached.
+    """
+    ranks = list(options.global_ranks_in_group) or list(range(options.group_size))
+    own = ranks[options.group_rank]
+    timeout: timedelta = options.timeout
+    try:
+        if _PROCESS.engine is None:
+            _PROCESS.engine = Engine(own)
+            atexit.register(_leave)
+        engine = _PROCESS.engine
+        address = socket.gethostbyname(socket.gethostname())
+        options.store.set(f"mrc/{own}", f"{address}:{engine.port}")
+        peers = {}
+        for rank in ranks:
+            if rank != own:
+                host, _, port = options.store.get(f"mrc/{rank}").decode().rpartition(":")
+                peers[rank] = host, int(port)
+        engine.connect(peers, _ms(timeout))
+    except CollectiveError as error:
+        raise _failed(f"rank {own}", str(error)) from error
+    _PROCESS.groups.add(options.group_id)
+    return MrcProcessGroup(engine, ranks, options.group_rank, options.group_id, timeout)
+
+
+def _leave() -> None:
+    if _PROCESS.engine:
+        _PROCESS.engine.close()
+        _PROCESS.engine = None
+        atexit.unregister(_leave)
+
+
+def _ms(time: timedelta) -> int:
+    return int(time.total_seconds() * 1000)
+
+
+def _failed(what: str, why: str) -> Exception:
+    hosts = os.environ.get(HOSTS_VARIABLE, "").split(",")
+
+    def named(found: re.Match[str]) -> str:
+        rank = int(found[1])
+        return f"rank {rank} ({hosts[rank]})" if rank < len(hosts) and hosts[rank] else found[0]
+
+    error: Exception = dist.DistBackendError(f"{NAME}: " + re.sub(r"\brank (\d+)", named, f"{what}: {why}"))
+    return error
+
+
+def _refuse(what: str) -> Exception:
+    return NotImplementedError(f"{NAME}: {what}")
+
+
+def _checked(tensor: Tensor) -> Tensor:
+    """A contiguous tensor with those elements: *tensor* itself if it is one."""
+    if tensor.device.type != "cpu":
+        raise _refuse(f"a tensor on {tensor.device}: the NIC has memory of the CPU only")
+    if tensor.layout != torch.strided:
+        raise _refuse(f"a tensor of layout {tensor.layout}")
+    return tensor.detach().contiguous()
+
+
+def _bytes(tensor: Tensor | None) -> tuple[int, int] | None:
+    return None if tensor is None else (tensor.data_ptr(), tensor.numel() * tensor.element_size())
+
+
+class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
+    """Ranks that do collectives together; methods are those that torch.distributed calls."""
+
+    def __init__(
+        self, engine: Engine, ranks: Sequence[int], rank: int, name: str, timeout: timedelta
+    ) -> None:
+        super().__init__(rank, len(ranks))
+        digest = hashlib.blake2b(f"{name} {ranks}".encode(), digest_size=8).digest()
+        self._engine = engine
+        self._group = engine.group(ranks, int.from_bytes(digest, "big"))
+        self._index = rank
+        self._ranks = ranks
+        self._name = name
+        self._description = ""
+        self._timeout = timeout
+        self._numbers = count()
+        self._messages: Counter[tuple[int, int, int]] = Counter()
+
+    # ---- what torch asks about a group
+
+    def getBackendName(self) -> str:  # noqa: D102, N802
+        return NAME
+
+    def getSize(self) -> int:  # noqa: D102, N802
+        return len(self._ranks)
+
+    def getRank(self) -> int:  # noqa: D102, N802
+        return self._index
+
+    def getGroupName(self) -> str:  # noqa: D102, N802
+        return self._name
+
+    def setGroupName(self, name: str) -> None:  # noqa: D102, N802
+        self._name = name
+
+    def getGroupDesc(self) -> str:  # noqa: D102, N802
+        return self._description
+
+    def setGroupDesc(self, description: str) -> None:  # noqa: D102, N802
+        self._description = description
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Set the time-out of operations that begin later."""
+        self._timeout = timeout
+
+    def shutdown(self) -> None:
+        """End the group; with the last one the process takes leave of its peers."""
+        _PROCESS.groups.discard(self._name)
+        if not _PROCESS.groups:
+            _leave()
+
+    abort = shutdown
+
+    # ---- reductions
+
+    def allreduce(self, tensors: list[Tensor], opts: Any = None) -> MrcWork:  # noqa: D102
+        reduction = opts.reduceOp if opts else dist.ReduceOp.SUM
+        flat = [_checked(each) for each in tensors]
+        calls = [self._reduce("all_reduce", each, each.numel(), reduction) for each in flat]
+
+        def finish() -> None:
+            for tensor, each in zip(tensors, flat, strict=True):
+                self._average(each, reduction)
+                _copy_back(tensor, each)
+
+        return self._start("all_reduce", calls, finish, tensors, flat, opts)
+
+    def allreduce_coalesced(self, tensors: list[Tensor], opts: Any = None) -> MrcWork:  # noqa: D102
+        return self.allreduce(tensors, opts)
+
+    def reduce(self, tensors: list[Tensor], opts: Any) -> MrcWork:
+        """All-reduce of which the root keeps the result."""
+        if self._index == opts.rootRank:
+            return self.allreduce(tensors, opts)
+        return self.allreduce([each.clone() for each in tensors], opts)
+
+    def _reduce_scatter_base(self, output: Tensor, given: Tensor, opts: Any = None) -> MrcWork:
+        reduction = opts.reduceOp if opts else dist.ReduceOp.SUM
+        work = _checked(given).clone().reshape(-1)
+        chunk = work.view(self.getSize(), -1)[self._index]
+        call = self._reduce("reduce_scatter", work, chunk.numel(), reduction)
+
+        def finish() -> None:
+            self._average(chunk, reduction)
+            output.copy_(chunk.view(output.shape))
+
+        return self._start("reduce_scatter", [call], finish, output, work, opts)
+
+    reduce_scatter_single = reduce_scatter_tensor = _reduce_scatter_base
+
+    def reduce_scatter(  # noqa: D102
+        self, outputs: list[Tensor], given: list[list[Tensor]], opts: Any = None
+    ) -> MrcWork:
+        ((output,), (parts,)) = outputs, given
+        if any(part.numel() != output.numel() for part in parts):
+            raise _refuse("reduce_scatter of parts of different sizes")
+        return self._reduce_scatter_base(output, torch.cat([part.reshape(-1) for part in parts]), opts)
+
+    def reduce_scatter_tensor_coalesced(  # noqa: D102
+        self, outputs: list[Tensor], given: list[Tensor], opts: Any = None
+    ) -> MrcWork:
+        return _last(self._reduce_scatter_base(*each, opts) for each in zip(outputs, given, strict=True))
+
+    reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
+
+    # ---- data that moves
+
+    def broadcast(self, tensors: list[Tensor], opts: Any = None) -> MrcWork:  # noqa: D102
+        root = opts.rootRank if opts else 0
+        flat = [_checked(each) for each in tensors]
+        calls = [
+            self._exchange([each] * self.getSize(), [])
+            if self._index == root
+            else self._exchange([], self._only(root, each))
+            for each in flat
+        ]
+        return self._start("broadcast", calls, _copies(tensors, flat), tensors, flat, opts)
+
+    def allgather(  # noqa: D102
+        self, outputs: list[list[Tensor]], given: list[Tensor], opts: Any = None
+    ) -> MrcWork:
+        flat = [_checked(each) for each in given]
+        parts = [[_checked(each) for each in each_list] for each_list in outputs]
+        calls = []
+        for own, received in zip(flat, parts, strict=True):
+            received[self._index].copy_(own.view(received[self._index].shape))
+            calls.append(self._exchange([own] * self.getSize(), received))
+        finish = [_copies(*pair) for pair in zip(outputs, parts, strict=True)]
+        return self._start("all_gather", calls, lambda: _all(finish), outputs, (flat, parts), opts)
+
+    def _allgather_base(self, output: Tensor, given: Tensor, opts: Any = None) -> MrcWork:
+        whole = _checked(output)
+        own = whole.view(-1).view(self.getSize(), -1)[self._index]
+        own.copy_(_checked(given).reshape(-1))
+        call = ("all_gather", whole.data_ptr(), own.numel() * own.element_size())
+        return self._start("all_gather", [call], _copies([output], [whole]), output, whole, opts)
+
+    all_gather_single = allgather_into_tensor = _allgather_base
+
+    def allgather_into_tensor_coalesced(  # noqa: D102
+        self, outputs: list[Tensor], given: list[Tensor], opts: Any = None
+    ) -> MrcWork:
+        return _last(self._allgather_base(*each, opts) for each in zip(outputs, given, strict=True))
+
+    all_gather_single_coalesced = allgather_into_tensor_coalesced
+
+    def gather(  # noqa: D102
+        self, outputs: list[list[Tensor]], given: list[Tensor], opts: Any
+    ) -> MrcWork:
+        flat = [_checked(each) for each in given]
+        if self._index != opts.rootRank:
+            calls = [self._exchange(self._only(opts.rootRank, each), []) for each in flat]
+            return self._start("gather", calls, lambda: None, outputs, flat, opts)
+        parts = [[_checked(each) for each in each_list] for each_list in outputs]
+        for own, received in zip(flat, parts, strict=True):
+            received[self._index].copy_(own)
+        calls = [self._exchange([], received) for received in parts]
+        finish = [_copies(*pair) for pair in zip(outputs, parts, strict=True)]
+        return self._start("gather", calls, lambda: _all(finish), outputs, (flat, parts), opts)
+
+    def scatter(  # noqa: D102
+        self, outputs: list[Tensor], given: list[list[Tensor]], opts: Any
+    ) -> MrcWork:
+        flat = [_checked(each) for each in outputs]
+        if self._index == opts.rootRank:
+            parts = [[_checked(each) for each in each_list] for each_list in given]
+            for own, sent in zip(flat, parts, strict=True):
+                own.copy_(sent[self._index])
+            calls = [self._exchange(sent, []) for sent in parts]
+        else:
+            parts = []
+            calls = [self._exchange([], self._only(opts.rootRank, each)) for each in flat]
+        return self._start("scatter", calls, _copies(outputs, flat), outputs, (flat, parts), opts)
+
+    def alltoall(  # noqa: D102
+        self, outputs: list[Tensor], given: list[Tensor], opts: Any = None
+    ) -> MrcWork:
+        flat = [_checked(each) for each in outputs]
+        sent = [_checked(each) for each in given]
+        flat[self._index].copy_(sent[self._index].view(flat[self._index].shape))
+        call = self._exchange(sent, flat)
+        return self._start("all_to_all", [call], _copies(outputs, flat), outputs, (flat, sent), opts)
+
+    def alltoall_base(  # noqa: D102
+        self,
+        output: Tensor,
+        given: Tensor,
+        output_splits: list[int],
+        input_splits: list[int],
+        opts: Any = None,
+    ) -> MrcWork:
+        size = self.getSize()
+        outputs = list(output.split(output_splits) if output_splits else output.chunk(size))
+        parts = list(given.split(input_splits) if input_splits else given.chunk(size))
+        return self.alltoall(outputs, parts, opts)
+
+    all_to_all_single = alltoall_base
+
+    def barrier(self, opts: Any = None) -> MrcWork:  # noqa: D102
+        token = torch.zeros(1, dtype=torch.uint8)
+        call = self._reduce("all_reduce", token, 1, dist.ReduceOp.SUM)
+        return self._start("barrier", [call], lambda: None, None, token, opts)
+
+    # ---- point to point
+
+    def send(self, tensors: list[Tensor], peer: int, tag: int = 0) -> MrcWork:
+        """Send; ends when the data is on its way, and later changes of the tensor do not matter."""
+        flat = [_checked(each) for each in tensors]
+        calls = [self._exchange(self._only(peer, each), []) for each in flat]
+        numbers = (self._message(self._index, peer, tag) for _ in flat)
+        return self._start("send", calls, lambda: None, tensors, flat, None, numbers)
+
+    def recv(self, tensors: list[Tensor], peer: int, tag: int = 0) -> MrcWork:
+        """Receive what that rank sends with that tag."""
+        flat = [_checked(each) for each in tensors]
+        calls = [self._exchange([], self._only(peer, each)) for each in flat]
+        numbers = (self._message(peer, self._index, tag) for _ in flat)
+        return self._start("recv", calls, _copies(tensors, flat), tensors, flat, None, numbers)
+
+    def recv_anysource(self, _tensors: list[Tensor], _tag: int = 0) -> MrcWork:
+        """Refuse: slots belong to a pair of ranks."""
+        raise _refuse("recv from any source; name the source")
+
+    def _message(self, source: int, target: int, tag: int) -> int:
+        key = source, target, tag
+        text = f"{key} {self._messages[key]}".encode()
+        self._messages[key] += 1
+        return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big") | _POINT_TO_POINT
+
+    # ---- operations of libmrc_coll
+
+    def _reduce(self, operation: str, tensor: Tensor, length: int, wanted: Any) -> Call:
+        reduction = next((ours for theirs, ours in _REDUCTIONS if wanted == theirs), None)
+        if reduction is None:
+            raise _refuse(f"reduction {wanted}")
+        if tensor.is_complex() and reduction is Reduction.SUM:
+            tensor, length = torch.view_as_real(tensor), 2 * length
+        if tensor.dtype not in _TYPES:
+            raise _refuse(f"reduction of {tensor.dtype}")
+        if reduction in _OF_BITS and tensor.is_floating_point():
+            raise _refuse(f"reduction {reduction.name} of {tensor.dtype}")
+        if tensor.dtype == torch.bool:
+            reduction = _OF_BOOL.get(reduction, reduction)
+        return operation, tensor.data_ptr(), length, _TYPES[tensor.dtype], reduction
+
+    def _average(self, tensor: Tensor, wanted: Any) -> None:
+        if wanted == dist.ReduceOp.AVG:
+            is_real = tensor.is_floating_point() or tensor.is_complex()
+            tensor.div_(self.getSize(), rounding_mode=None if is_real else "trunc")
+
+    def _only(self, peer: int, tensor: Tensor) -> list[Tensor | None]:
+        return [tensor if index == peer else None for index in range(self.getSize())]
+
+    def _exchange(self, out: Sequence[Tensor | None], into: Sequence[Tensor | None]) -> Call:
+        nothing = [None] * self.getSize()
+        sides = (buffers([_bytes(each) for each in side or nothing]) for side in (out, into))
+        return ("exchange", *(array for side in sides for array in side))
+
+    def _start(
+        self,
+        name: str,
+        calls: Sequence[Call],
+        finish: Callable[[], None],
+        result: Any,
+        kept: Any,
+        opts: Any,
+        numbers: Iterator[int] | None = None,
+    ) -> MrcWork:
+        """Start operations that make up one of torch's.
+
+        Args:
+            name: of torch's, for messages.
+            calls: each gets a number of its own.
+            finish: called when all have ended well.
+            result: of the work.
+            kept: what must not be freed before they end.
+            opts: of torch, which may have a time-out.
+            numbers: of the operations, where they are not the next ones of the group.
+        """
+        work = MrcWork(result)
+        if not calls:
+            work.end(None)
+            return work
+        errors: list[str | None] = []
+
+        def end(error: str | None, _kept: Any = (kept, calls)) -> None:
+            errors.append(error)
+            if len(errors) < len(calls):
+                return
+            if why := next(filter(None, errors), None):
+                work.end(_failed(f"{name} on rank {self._ranks[self._index]}", why))
+                return
+            try:
+                finish()
+            except Exception as raised:  # noqa: BLE001 - of the caller's tensors: the caller's to see
+                work.end(raised)
+            else:
+                work.end(None)
+
+        given = getattr(opts, "timeout", None)
+        timeout = given if given and given > timedelta(0) else self._timeout
+        for operation, *arguments in calls:
+            number = next(numbers or self._numbers)
+            self._engine.start(operation, end, self._group, number, *arguments, timeout_ms=_ms(timeout))
+        return work
+
+
+def _copy_back(tensor: Tensor, flat: Tensor) -> None:
+    if tensor.data_ptr() != flat.data_ptr():
+        tensor.copy_(flat)
+
+
+def _copies(tensors: Sequence[Tensor], flat: Sequence[Tensor]) -> Callable[[], None]:
+    def copy() -> None:
+        for tensor, each in zip(tensors, flat, strict=True):
+            _copy_back(tensor, each)
+
+    return copy
+
+
+def _all(functions: Sequence[Callable[[], None]]) -> None:
+    for each in functions:
+        each()
+
+
+def _last(works: Iterable[MrcWork]) -> MrcWork:
+    """The work that ends behind all others: where one of them fails, so does what was started later."""
+    return list(works)[-1]

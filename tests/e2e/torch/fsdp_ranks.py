@@ -1,0 +1,36 @@
+"""A rank that trains with FSDP2 for some steps and prints its losses, to the bit."""
+
+import sys
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+
+STEPS = 10
+
+
+def main(backend: str) -> None:
+    dist.init_process_group(backend)
+    mesh = dist.init_device_mesh("cpu", (dist.get_world_size(),))
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(64, 251), nn.ReLU(), nn.Linear(251, 250), nn.ReLU(), nn.Linear(250, 10))
+    for layer in model:
+        if isinstance(layer, nn.Linear):
+            fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    generator = torch.Generator().manual_seed(100 + dist.get_rank())
+    for _ in range(STEPS):
+        data = torch.randn(32, 64, generator=generator)
+        loss = nn.functional.cross_entropy(model(data), data[:, :10].argmax(1))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        print(loss.item().hex())
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

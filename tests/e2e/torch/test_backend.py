@@ -1,0 +1,130 @@
+"""Unmodified PyTorch on a lab by the backend `mrc`: right, and bit by bit as gloo has it, through faults."""
+
+import json
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from launching import Launch
+from own_lab import lab_up
+
+from testbed.cli.app import run
+from testbed.fabric import lab
+from testbed.topology.spec import TopologySpec
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.download("PyTorch"),
+    pytest.mark.slow("imports PyTorch in four processes, again and again"),
+    pytest.mark.ci,
+]
+
+ROOT = Path(__file__).parents[3]
+HERE = Path(__file__).parent
+EXAMPLE = ROOT / "mrc-torch" / "examples" / "train.py"
+SHAPED = TopologySpec.model_validate(
+    {"planes": 2, "t0": 2, "t1": 2, "hosts_per_t0": 2, "port_rate": "50Mbit"}
+)
+RANKS = "4"
+
+
+@pytest.fixture(scope="module")
+def python() -> str:
+    """The Python of an environment with PyTorch and mrc-torch."""
+    made = subprocess.run(
+        ["make", "--no-print-directory", "torch"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if made.returncode:
+        pytest.skip(f"PyTorch cannot be installed: {made.stderr.strip()}")
+    return str(ROOT / "build" / "torch" / "bin" / "python")
+
+
+@pytest.fixture(scope="module")
+def lab_name() -> Iterator[str]:
+    with lab_up(SHAPED, "torch") as name:
+        yield name
+
+
+@pytest.fixture
+def launch(lab_name: str, capfdbinary: pytest.CaptureFixture[bytes]) -> Launch:
+    return Launch(lab_name, capfdbinary)
+
+
+def losses(said: list[str]) -> dict[str, list[str]]:
+    """Losses of each rank, by step."""
+    found: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for line in said:
+        rank, _, text = line.partition(" ")
+        step = json.loads(text)
+        found[rank].append((step["step"], step["loss"]))
+    return {rank: [loss for _, loss in sorted(steps)] for rank, steps in found.items()}
+
+
+def retransmissions(lab_name: str) -> int:
+    """Packets that NICs have sent again."""
+    with lab.attach(lab_name) as attached:
+        counters = [attached.agent(host.name).counters() for host in attached.clos.hosts()]
+    return sum(count for each in counters for name, count in each.items() if name.startswith("tx_retransmit"))
+
+
+def test_operations(launch: Launch, python: str) -> None:
+    status, said, complained = launch(
+        "--ranks", RANKS, "--", python, str(HERE / "backend_ranks.py"),
+        "collectives", "shapes_and_kinds", "messages_cross", "groups_share_qps",
+        "what_is_not_served_is_refused_by_name",
+    )  # fmt: skip
+    assert (status, said) == (0, [f"[{rank}] done" for rank in range(4)]), complained
+
+
+@pytest.mark.parametrize(
+    ("case", "status", "reason"),
+    [
+        ("a_rank_is_killed", 137, "rank 2 (h2) has died"),
+        ("a_rank_ends_early", 1, "rank 2 (h2) has left, and an operation needs it"),
+    ],
+)
+def test_all_ranks_name_the_one_that_is_gone(
+    launch: Launch, python: str, case: str, status: int, reason: str
+) -> None:
+    found, said, complained = launch("--ranks", RANKS, "--", python, str(HERE / "backend_ranks.py"), case)
+    assert (found, said) == (
+        status,
+        [f"[{rank}] mrc: barrier on rank {rank} (h{rank}): {reason}" for rank in (0, 1, 3)],
+    ), complained
+
+
+def test_losses_are_those_of_gloo_through_faults(launch: Launch, python: str, lab_name: str) -> None:
+    """Of a script that knows nothing of mrc-torch: a NIC's link flaps, or loses packets."""
+    train = ["--", python, str(EXAMPLE), "--steps", "20"]
+    status, said, complained = launch("--ranks", RANKS, *train, "--backend", "gloo")
+    assert status == 0, complained
+    expected = losses(said)
+    assert {len(steps) for steps in expected.values()} == {20}
+    for fault in (
+        ["link-flap", "--link", "h0:0", "--every", "300ms", "--down", "100ms"],
+        ["loss", "--link", "h1:1", "--ratio", "5%"],
+    ):
+        sent_again = retransmissions(lab_name)
+        assert run(["-n", lab_name, "fault", "add", *fault, "--until", "cleared"]) == 0
+        status, said, complained = launch("--ranks", RANKS, "--as", "gloo", *train, "--backend", "gloo")
+        assert run(["-n", lab_name, "fault", "clear", "--all"]) == 0
+        found = losses([line for line in said if line.startswith("[")])
+        assert (status, found) == (0, expected), complained
+        assert retransmissions(lab_name) > sent_again
+
+
+def test_losses_of_fsdp2_are_those_of_gloo(launch: Launch, python: str) -> None:
+    status, expected, complained = launch("--ranks", RANKS, "--", python, str(HERE / "fsdp_ranks.py"), "gloo")
+    assert (status, len(expected)) == (0, 40), complained
+    status, found, complained = launch("--ranks", RANKS, "--", python, str(HERE / "fsdp_ranks.py"), "mrc")
+    assert (status, found) == (0, expected), complained
+
+
+def test_a_script_that_never_joins_is_named(launch: Launch, python: str) -> None:
+    status, _, complained = launch("--ranks", "2", "--", python, "-c", "import torch")
+    assert status == 0
+    assert sorted(complained.splitlines()) == [
+        f"[{rank}] mrc-torch: rank {rank} never called init_process_group: it ran alone" for rank in range(2)
+    ]
