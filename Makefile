@@ -56,11 +56,12 @@ KERNELS ?= 6.1 6.12 running
 KERNEL_PARTS ?= load smoke tests
 KERNEL_TESTS ?= tests/bpf
 
-.PHONY: help setup demo test test-long test-tools check size audit bench kernels budgets pictures bpf virtual abi \
+.PHONY: help setup demo train test test-long test-tools check size audit bench kernels budgets pictures bpf virtual abi \
 	abi-check headers coverage dashboards docs image lock clean torch
 help:
 	@echo "sudo make setup   system packages, Python environment, BPF objects, node image"
 	@echo "sudo make demo    all of that, then a lab, a link flap and its verdict"
+	@echo "sudo make train   a PyTorch job on eight hosts, through faults; a page shows what became of it"
 	@echo "sudo make test    every test; TIERS='unit bpf' chooses from: unit virtual bpf netns e2e"
 	@echo "sudo make test-long  what takes hours: slow tests, tests/long, and new random examples in unit and bpf"
 	@echo "make check        ruff, mypy, bandit, words, seccomp, file modes, import-linter, clang-format, headers, ABI, workflows, playbooks, verifiers' budgets"
@@ -84,6 +85,11 @@ setup: $(VENV)/.synced $(HOST_READY)
 
 demo: setup
 	@$(BIN)/mrc-testbed demo
+
+# A PyTorch job through faults, and its page; TRAIN='--ranks 4 --ports shaped' takes fewer, `python -m benchmarks.train --help` the rest.
+TRAIN ?=
+train: setup torch
+	@$(BIN)/python -m benchmarks.train $(TRAIN)
 
 # Which tests, as for pytest -m: 'slow and ci' are those that .ci/run adds.
 MARKS ?= not slow

@@ -56,7 +56,7 @@ def main() -> None:
     dist.init_process_group(given.backend)
     torch.manual_seed(1)
     model = DistributedDataParallel(Model())
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=6e-3)
     generator = torch.Generator().manual_seed(100 + dist.get_rank())
     for step in range(given.steps):
         began_ns = time.monotonic_ns()

@@ -11,13 +11,12 @@ from html import escape
 from importlib import resources
 from typing import Final, Literal
 
-from testbed.scenario.report.axis import SECONDS, Axis, linear_axis, log_axis
+from testbed.scenario.report.axis import Axis, linear_axis, log_axis
 from testbed.scenario.report.panel_drawing import (
     BOTTOM,
     HEIGHT,
     LEFT,
     RIGHT,
-    TIME_TITLE,
     TOP,
     WIDTH,
     Frame,
@@ -195,7 +194,7 @@ def _draw(chart: Chart) -> tuple[list[str], float]:
             *shading(chart.frame),
             *scaled,
             *_over_time(chart, chart.frame, axis),
-            *ticks_below(chart.frame.axis, SECONDS, TIME_TITLE),
+            *ticks_below(chart.frame.axis, chart.frame.scale, chart.frame.quantity),
             *fault_labels(chart.frame),
         ]
     elif chart.form == "bars":

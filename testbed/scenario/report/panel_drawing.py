@@ -138,12 +138,16 @@ class Frame:
         axis: of time.
         bands: of the faults.
         end: when the run ended; what follows is not part of the measurement.
+        quantity: what the axis is called.
+        scale: of the axis.
     """
 
     edges: tuple[float, ...]
     axis: Axis
     bands: tuple[Band, ...]
     end: float
+    quantity: str = TIME_TITLE
+    scale: Scale = SECONDS
 
     def x(self, time: float) -> float:
         """Horizontal position of a time."""
@@ -169,7 +173,7 @@ def draw_panel(panel: Panel, frame: Frame) -> str:
         f'role="img" tabindex="0" aria-label="{escape(_description(panel))}">',
         *shading(frame, bottom),
         *content,
-        *ticks_below(frame.axis, SECONDS, TIME_TITLE, bottom),
+        *ticks_below(frame.axis, frame.scale, frame.quantity, bottom),
         *fault_labels(frame),
         f'<line class="cursor" x1="0" x2="0" y1="{TOP}" y2="{bottom}"/>',
         f'<text class="cursor-time" x="0" y="{bottom + 18}" text-anchor="middle"></text>',

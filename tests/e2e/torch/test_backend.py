@@ -1,7 +1,6 @@
 """Unmodified PyTorch on a lab by the backend `mrc`: right, and bit by bit as gloo has it, through faults."""
 
 import json
-import subprocess
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,17 +27,6 @@ SHAPED = TopologySpec.model_validate(
     {"planes": 2, "t0": 2, "t1": 2, "hosts_per_t0": 2, "port_rate": "50Mbit"}
 )
 RANKS = "4"
-
-
-@pytest.fixture(scope="module")
-def python() -> str:
-    """The Python of an environment with PyTorch and mrc-torch."""
-    made = subprocess.run(
-        ["make", "--no-print-directory", "torch"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    if made.returncode:
-        pytest.skip(f"PyTorch cannot be installed: {made.stderr.strip()}")
-    return str(ROOT / "build" / "torch" / "bin" / "python")
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +57,9 @@ def retransmissions(lab_name: str) -> int:
     return sum(count for each in counters for name, count in each.items() if name.startswith("tx_retransmit"))
 
 
-def test_operations(launch: Launch, python: str) -> None:
+def test_operations(launch: Launch, torch_python: str) -> None:
     status, said, complained = launch(
-        "--ranks", RANKS, "--", python, str(HERE / "backend_ranks.py"),
+        "--ranks", RANKS, "--", torch_python, str(HERE / "backend_ranks.py"),
         "collectives", "shapes_and_kinds", "messages_cross", "groups_share_qps",
         "what_is_not_served_is_refused_by_name",
     )  # fmt: skip
@@ -86,18 +74,20 @@ def test_operations(launch: Launch, python: str) -> None:
     ],
 )
 def test_all_ranks_name_the_one_that_is_gone(
-    launch: Launch, python: str, case: str, status: int, reason: str
+    launch: Launch, torch_python: str, case: str, status: int, reason: str
 ) -> None:
-    found, said, complained = launch("--ranks", RANKS, "--", python, str(HERE / "backend_ranks.py"), case)
+    found, said, complained = launch(
+        "--ranks", RANKS, "--", torch_python, str(HERE / "backend_ranks.py"), case
+    )
     assert (found, said) == (
         status,
         [f"[{rank}] mrc: barrier on rank {rank} (h{rank}): {reason}" for rank in (0, 1, 3)],
     ), complained
 
 
-def test_losses_are_those_of_gloo_through_faults(launch: Launch, python: str, lab_name: str) -> None:
+def test_losses_are_those_of_gloo_through_faults(launch: Launch, torch_python: str, lab_name: str) -> None:
     """Of a script that knows nothing of mrc-torch: a NIC's link flaps, or loses packets."""
-    train = ["--", python, str(EXAMPLE), "--steps", "20"]
+    train = ["--", torch_python, str(EXAMPLE), "--steps", "20"]
     status, said, complained = launch("--ranks", RANKS, *train, "--backend", "gloo")
     assert status == 0, complained
     expected = losses(said)
@@ -115,15 +105,19 @@ def test_losses_are_those_of_gloo_through_faults(launch: Launch, python: str, la
         assert retransmissions(lab_name) > sent_again
 
 
-def test_losses_of_fsdp2_are_those_of_gloo(launch: Launch, python: str) -> None:
-    status, expected, complained = launch("--ranks", RANKS, "--", python, str(HERE / "fsdp_ranks.py"), "gloo")
+def test_losses_of_fsdp2_are_those_of_gloo(launch: Launch, torch_python: str) -> None:
+    status, expected, complained = launch(
+        "--ranks", RANKS, "--", torch_python, str(HERE / "fsdp_ranks.py"), "gloo"
+    )
     assert (status, len(expected)) == (0, 40), complained
-    status, found, complained = launch("--ranks", RANKS, "--", python, str(HERE / "fsdp_ranks.py"), "mrc")
+    status, found, complained = launch(
+        "--ranks", RANKS, "--", torch_python, str(HERE / "fsdp_ranks.py"), "mrc"
+    )
     assert (status, found) == (0, expected), complained
 
 
-def test_a_script_that_never_joins_is_named(launch: Launch, python: str) -> None:
-    status, _, complained = launch("--ranks", "2", "--", python, "-c", "import torch")
+def test_a_script_that_never_joins_is_named(launch: Launch, torch_python: str) -> None:
+    status, _, complained = launch("--ranks", "2", "--", torch_python, "-c", "import torch")
     assert status == 0
     assert sorted(complained.splitlines()) == [
         f"[{rank}] mrc-torch: rank {rank} never called init_process_group: it ran alone" for rank in range(2)

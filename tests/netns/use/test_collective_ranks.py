@@ -2,6 +2,7 @@
 
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,12 +10,14 @@ from pathlib import Path
 import pytest
 from launching import Launch
 
+from testbed.fabric.data_plane import OBJECTS_DIR
 from testbed.fabric.live import Lab
 
 pytestmark = pytest.mark.root
 
 PROGRAM = Path(__file__).with_name("collective_ranks.py")
-PACKAGE = Path(__file__).parents[3] / "mrc-torch"
+ROOT = Path(__file__).parents[3]
+PACKAGE = ROOT / "mrc-torch"
 
 Ranks = Callable[..., tuple[int, list[str], str]]
 
@@ -36,6 +39,17 @@ def test_results_are_right_to_the_bit_and_operations_independent(ranks: Ranks) -
         "ranks_leave_after_their_last_operation",
     )
     assert (status, said) == (0, [f"[{rank}] done" for rank in range(4)]), complained
+
+
+def test_the_program_of_the_guide(launch: Launch, tmp_path: Path) -> None:
+    (example,) = re.findall(r"```c\n(.*?)```", (ROOT / "docs/guide/training.md").read_text(), re.DOTALL)
+    (tmp_path / "sum.c").write_text(example)
+    program = tmp_path / "sum"
+    flags = ["-Wall", "-Wextra", "-Werror", f"-I{ROOT}/agents/collectives", f"-L{OBJECTS_DIR}"]
+    libraries = ["-lmrc_coll", "-libverbs"]
+    subprocess.run(["clang", *flags, str(tmp_path / "sum.c"), "-o", str(program), *libraries], check=True)
+    status, said, complained = launch("--", str(program))
+    assert (status, said) == (0, [f"[{rank}] rank {rank}: sum 6" for rank in range(4)]), complained
 
 
 @pytest.mark.parametrize(
