@@ -116,6 +116,19 @@ def test_losses_of_fsdp2_are_those_of_gloo(launch: Launch, torch_python: str) ->
     assert (status, found) == (0, expected), complained
 
 
+def test_the_check_names_a_slow_rank(launch: Launch, torch_python: str, lab_name: str) -> None:
+    command = [torch_python, "-m", "mrc_torch.check", "--repetitions", "4", "--late-ms", "1e6"]
+    slow = ["slow-link", "--link", "h2:*", "--to", "10%", "--until", "cleared"]
+    assert run(["-n", lab_name, "fault", "add", *slow]) == 0
+    status, said, complained = launch("--ranks", RANKS, "--", *command)
+    assert run(["-n", lab_name, "fault", "clear", "--all"]) == 0
+    assert (status, [line for line in said if line.startswith("[0] slow")]) == (
+        1,
+        ["[0] slow: rank 2 sends or receives slowly"],
+    ), complained
+    assert all(any(f"all-reduce of {size} KiB" in line for line in said) for size in (1, 64, 1024))
+
+
 def test_a_script_that_never_joins_is_named(launch: Launch, torch_python: str) -> None:
     status, _, complained = launch("--ranks", "2", "--", torch_python, "-c", "import torch")
     assert status == 0
