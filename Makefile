@@ -42,7 +42,7 @@ COLLECTIVES_SOURCES := $(wildcard agents/collectives/*.c)
 COLLECTIVES := agents/_objects/libmrc_coll.so
 BPF_HEADERS := $(shell find agents/include agents/nic agents/switch/bpf -name '*.h')
 TABLE := agents/_objects/cc_algorithms.h agents/_objects/ev_selectors.h
-C_FILES := $(shell find agents -path agents/_objects -prune -o -name '*.[ch]' -print)
+C_FILES := $(shell find agents benchmarks/ranks -path agents/_objects -prune -o -name '*.[ch]' -print)
 vpath %.bpf.c $(sort $(dir $(BPF_SOURCES)))
 
 # What the machine was given lasts until it restarts: /run and its mounts do not survive that.

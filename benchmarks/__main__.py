@@ -40,6 +40,7 @@ NAMES = (
     "collective",
     "verifier",
     "fault_ends",
+    "launched",
 )
 
 
