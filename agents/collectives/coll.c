@@ -132,9 +132,15 @@ const char *mrc_coll_error(const struct mrc_coll *coll)
 	return coll->error;
 }
 
-void mrc_coll_wake(struct mrc_coll *coll)
+void rouse(const struct mrc_coll *coll)
 {
 	eventfd_write(coll->wake, 1);
+}
+
+void mrc_coll_wake(struct mrc_coll *coll)
+{
+	__atomic_store_n(&coll->is_woken, true, __ATOMIC_RELEASE);
+	rouse(coll);
 }
 
 /* Makes active what other threads have started. */
@@ -204,8 +210,8 @@ static bool take_ended(struct mrc_coll *coll, struct mrc_coll_done *done)
 	return true;
 }
 
-/* Sleeps until something comes; true: mrc_coll_wake() was called. */
-static bool sleep_until(struct mrc_coll *coll, int64_t deadline_ns, int64_t probe_ns)
+/* Sleeps until something comes. */
+static void sleep_until(struct mrc_coll *coll, int64_t deadline_ns, int64_t probe_ns)
 {
 	struct pollfd files[PEERS_MAX + 2] = {
 	    {.fd = coll->wake, .events = POLLIN},
@@ -227,7 +233,7 @@ static bool sleep_until(struct mrc_coll *coll, int64_t deadline_ns, int64_t prob
 	look_at_sockets(coll);
 	while (take_completions(coll) > 0) /* what a peer sent before it left is here */
 		;
-	return !eventfd_read(coll->wake, &count);
+	eventfd_read(coll->wake, &count);
 }
 
 static void check_all(struct mrc_coll *coll, int64_t *probe_ns)
@@ -268,6 +274,8 @@ int mrc_coll_wait(struct mrc_coll *coll, int timeout_ms, struct mrc_coll_done *d
 		has_moved |= advance_all(coll);
 		if (take_ended(coll, done))
 			return 1;
+		if (__atomic_exchange_n(&coll->is_woken, false, __ATOMIC_ACQUIRE))
+			return 0;
 		if (has_moved) {
 			idle = 0;
 			continue;
@@ -277,10 +285,8 @@ int mrc_coll_wait(struct mrc_coll *coll, int timeout_ms, struct mrc_coll_done *d
 		ibv_req_notify_cq(coll->cq, 0);
 		if (take_completions(coll) > 0)
 			continue;
-		if (sleep_until(coll, first_deadline_ns(coll, deadline_ns),
-				coll->active ? probe_ns : INT64_MAX) &&
-		    !coll->started)
-			return 0;
+		sleep_until(coll, first_deadline_ns(coll, deadline_ns),
+			    coll->active ? probe_ns : INT64_MAX);
 		check_all(coll, &probe_ns);
 		if (now_ns() >= deadline_ns)
 			return 0;

@@ -123,6 +123,7 @@ struct mrc_coll {
 	struct operation *active; /* in the order of their start */
 	struct operation *ended;
 	struct early_slice *early;
+	bool is_woken; /* by mrc_coll_wake() */
 	bool has_failed;
 	char error[ERROR_BYTES];
 };
@@ -133,6 +134,9 @@ static inline uint32_t payload_bytes(const struct mrc_coll *coll)
 }
 
 int64_t now_ns(void);
+
+/* Lets the thread in mrc_coll_wait() look around. */
+void rouse(const struct mrc_coll *coll);
 
 /* Notes the first failure; the text names the rank that is at fault, of which peers are informed.
  */

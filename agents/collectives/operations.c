@@ -276,7 +276,7 @@ static int start(struct operation *operation)
 		;
 	*end = operation;
 	pthread_mutex_unlock(&coll->lock);
-	mrc_coll_wake(coll);
+	rouse(coll);
 	return 0;
 }
 

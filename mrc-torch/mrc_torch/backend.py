@@ -10,10 +10,14 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final
 
+import torch
 import torch.distributed as dist
 from torch.distributed import device_mesh, distributed_c10d
 
 NAME: Final = "mrc"
+OLDEST: Final = (2, 13)
+"""Version of PyTorch."""
+
 AS_VARIABLE: Final = "MRC_TORCH_AS"
 """Name of the backend that scripts ask for and this one stands in for; `mrc-testbed launch --as` sets it."""
 
@@ -38,7 +42,15 @@ def register() -> None:
         atexit.register(_say_if_alone, entries)
 
 
+def is_too_old(version: str) -> bool:
+    """Whether a version of PyTorch, like 2.13.0+cpu, is older than what this is written for."""
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < OLDEST
+
+
 def _create(options: Any, _: Any = None) -> Any:
+    if is_too_old(torch.__version__):
+        needed = ".".join(map(str, OLDEST))
+        raise RuntimeError(f"{NAME}: PyTorch {needed} or newer is needed; this is {torch.__version__}")
     from mrc_torch.process_group import create  # noqa: PLC0415 - a class of torch's, which is loading
 
     return create(options)

@@ -10,6 +10,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from mrc_torch.backend import is_too_old
+
 TYPES = (
     torch.float32,
     torch.float64,
@@ -157,6 +159,8 @@ def what_is_not_served_is_refused_by_name(rank: int, _size: int) -> None:
         except NotImplementedError as error:
             said = str(error)
         assert said.startswith(reason), said
+    versions = ("1.13", "2.9.1+cpu", "2.12.1", "2.13.0+cpu", "2.14.0a0+git", "3.0")
+    assert [is_too_old(version) for version in versions] == [True, True, True, False, False, False]
 
 
 def a_rank_is_killed(rank: int, _size: int) -> None:
