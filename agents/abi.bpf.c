@@ -97,6 +97,7 @@ KEEP(struct, mrc_lossless_link);
 KEEP(struct, mrc_stream);
 KEEP(struct, mrc_stream_account);
 KEEP(enum, mrc_application_limit);
+KEEP(enum, mrc_application_transport);
 KEEP(enum, mrc_application_verb);
 KEEP(struct, mrc_application_request);
 KEEP(struct, mrc_application_reply);
