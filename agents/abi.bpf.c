@@ -63,6 +63,8 @@ KEEP(struct, mrc_region);
 KEEP(struct, mrc_probe);
 KEEP(enum, mrc_probe_kind);
 KEEP(enum, mrc_kick_mode);
+KEEP(enum, mrc_doorbell_format);
+KEEP(struct, mrc_doorbell);
 KEEP(enum, mrc_command);
 KEEP(struct, mrc_kick);
 KEEP(enum, mrc_event_kind);

@@ -94,6 +94,13 @@ class DcqcnReason(IntEnum):
     REASON_COUNT = 5
 
 
+class DoorbellFormat(IntEnum):
+    """enum mrc_doorbell_format."""
+
+    MAGIC = 1819043170
+    RC_MAGIC = 1668441442
+
+
 class DrainerMode(IntEnum):
     """enum mrc_drainer_mode."""
 
@@ -758,6 +765,18 @@ class DcqcnParameters(Structure):
         ("recovery_stages", c_uint32),
         ("mtu_bytes", c_uint32),
         ("is_fixed", c_uint32),
+    )
+
+
+class Doorbell(Structure):
+    """struct mrc_doorbell, 8 bytes."""
+
+    magic: int
+    qp_index: int
+
+    _fields_ = (
+        ("magic", c_uint32),
+        ("qp_index", c_uint32),
     )
 
 

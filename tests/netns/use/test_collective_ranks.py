@@ -23,7 +23,12 @@ Ranks = Callable[..., tuple[int, list[str], str]]
 def ranks(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> Ranks:
     """Runs cases on four ranks."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(PACKAGE), os.environ.get("PYTHONPATH", "")]))
-    return lambda *cases: launch("--ranks", "4", "--", sys.executable, str(PROGRAM), *cases)
+
+    def run(*cases: str, transport: str = "mrc") -> tuple[int, list[str], str]:
+        options = ("--ranks", "4", "--transport", transport)
+        return launch(*options, "--", sys.executable, str(PROGRAM), *cases)
+
+    return run
 
 
 def test_results_are_right_to_the_bit_and_operations_independent(ranks: Ranks) -> None:
@@ -34,6 +39,13 @@ def test_results_are_right_to_the_bit_and_operations_independent(ranks: Ranks) -
         "all_give_each_what_is_its",
         "operations_do_not_wait_for_each_other",
         "ranks_leave_after_their_last_operation",
+    )
+    assert (status, said) == (0, [f"[{rank}] done" for rank in range(4)]), complained
+
+
+def test_results_are_right_over_rocev2(ranks: Ranks) -> None:
+    status, said, complained = ranks(
+        "sums_are_right", "chunks_are_scattered_and_gathered", transport="rocev2"
     )
     assert (status, said) == (0, [f"[{rank}] done" for rank in range(4)]), complained
 
