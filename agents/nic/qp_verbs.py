@@ -182,7 +182,8 @@ class QueuePairVerbs(CcProfileVerbs):
                 another number and another first PSN, for packets of its last connection may be on their way.
             attributes: to RTR `peer_qpn` and `peer_first_psn`, and where they differ from what the QP was
                 created with `peer_host`, `mpr_dest`, `max_wimm_dest` and `dynamic_mpr`; to RTS `mpr`,
-                `max_wimm` and `first_psn` likewise.
+                `max_wimm` and `first_psn` likewise. A reliable connection has the first three, `first_psn`,
+                and no RESET.
         """
         qp = self._find(qpn)
         check_transition(qp, TRANSITIONS, state, attributes)
