@@ -12,9 +12,16 @@ from enum import IntEnum
 class ApplicationLimit(IntEnum):
     """enum mrc_application_limit."""
 
-    VERSION = 2
+    VERSION = 3
     TEXT = 160
     NOT_GIVEN = 255
+
+
+class ApplicationTransport(IntEnum):
+    """enum mrc_application_transport."""
+
+    MRC = 0
+    ROCEV2 = 1
 
 
 class ApplicationVerb(IntEnum):
@@ -73,6 +80,7 @@ class Command(IntEnum):
     TRACK = 8
     PENALTY = 9
     LIMITS = 10
+    RC_RTS = 11
 
 
 class DcqcnReason(IntEnum):
@@ -84,6 +92,13 @@ class DcqcnReason(IntEnum):
     ADDITIVE_INCREASE = 3
     HYPER_INCREASE = 4
     REASON_COUNT = 5
+
+
+class DoorbellFormat(IntEnum):
+    """enum mrc_doorbell_format."""
+
+    MAGIC = 1819043170
+    RC_MAGIC = 1668441442
 
 
 class DrainerMode(IntEnum):
@@ -223,6 +238,7 @@ class KickMode(IntEnum):
     COMMAND = 2
     RC = 3
     LINK_PROBE = 4
+    RC_COMMAND = 5
 
 
 class Limit(IntEnum):
@@ -531,7 +547,7 @@ class ApplicationReply(Structure):
 
 
 class ApplicationRequest(Structure):
-    """struct mrc_application_request, 56 bytes."""
+    """struct mrc_application_request, 64 bytes."""
 
     verb: int
     qpn: int
@@ -548,6 +564,8 @@ class ApplicationRequest(Structure):
     retry_count: int
     rnr_retry: int
     min_rnr_timer: int
+    transport: int
+    pad0: int
 
     _fields_ = (
         ("verb", c_uint32),
@@ -565,6 +583,8 @@ class ApplicationRequest(Structure):
         ("retry_count", c_uint8),
         ("rnr_retry", c_uint8),
         ("min_rnr_timer", c_uint8),
+        ("transport", c_uint32),
+        ("pad0", c_uint32),
     )
 
 
@@ -745,6 +765,18 @@ class DcqcnParameters(Structure):
         ("recovery_stages", c_uint32),
         ("mtu_bytes", c_uint32),
         ("is_fixed", c_uint32),
+    )
+
+
+class Doorbell(Structure):
+    """struct mrc_doorbell, 8 bytes."""
+
+    magic: int
+    qp_index: int
+
+    _fields_ = (
+        ("magic", c_uint32),
+        ("qp_index", c_uint32),
     )
 
 
@@ -1951,7 +1983,7 @@ class RcSlot(Structure):
 
 
 class RcQp(Structure):
-    """struct mrc_rc_qp, 47448 bytes."""
+    """struct mrc_rc_qp, 47504 bytes."""
 
     lock: "object"
     state: int
@@ -1970,6 +2002,12 @@ class RcQp(Structure):
     ev_count: int
     cc: DcqcnParameters
     is_any_order: int
+    give_up_ns: int
+    rnr_timer_ns: int
+    rnr_limit: int
+    pd: int
+    is_writable: int
+    pad0: int
     dcqcn: Dcqcn
     next_psn: int
     max_psn: int
@@ -1981,7 +2019,11 @@ class RcQp(Structure):
     is_timer_armed: int
     loss: int
     is_rnr_wait: int
+    rnr_retries: int
+    pad1: int
+    rnr_until_ns: int
     progress_ns: int
+    stalled_ns: int
     timer_expired_ns: int
     acked_bytes: int
     work: WorkCursor
@@ -2022,6 +2064,12 @@ class RcQp(Structure):
         ("ev_count", c_uint32),
         ("cc", DcqcnParameters),
         ("is_any_order", c_uint32),
+        ("give_up_ns", c_uint64),
+        ("rnr_timer_ns", c_uint64),
+        ("rnr_limit", c_uint32),
+        ("pd", c_uint32),
+        ("is_writable", c_uint32),
+        ("pad0", c_uint32),
         ("dcqcn", Dcqcn),
         ("next_psn", c_uint32),
         ("max_psn", c_uint32),
@@ -2033,7 +2081,11 @@ class RcQp(Structure):
         ("is_timer_armed", c_uint32),
         ("loss", c_uint32),
         ("is_rnr_wait", c_uint32),
+        ("rnr_retries", c_uint32),
+        ("pad1", c_uint32),
+        ("rnr_until_ns", c_uint64),
         ("progress_ns", c_uint64),
+        ("stalled_ns", c_uint64),
         ("timer_expired_ns", c_uint64),
         ("acked_bytes", c_uint64),
         ("work", WorkCursor),

@@ -251,13 +251,9 @@ class ApplicationLink:
         self, application: _Application, request: ApplicationRequest, reply: ApplicationReply
     ) -> None:
         verbs = self._reactions.verbs
+        verb, arguments = verbs.creation(request.transport)
         try:
-            # The peer becomes known on the way to RTR.
-            reply.qpn = self._call(
-                "create_qp",
-                {"peer_host": int(self._device.config.host_index), "evs": verbs.automatic_evs()},
-                application.owned,
-            )
+            reply.qpn = self._call(verb, arguments, application.owned)
         except UsageError as error:
             _refuse(reply, errno.ENOMEM, error.message)
             return

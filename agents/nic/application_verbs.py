@@ -4,14 +4,20 @@ peer.
 Source: agents/include/mrc/application_abi.h.
 """
 
-from agents.abi import Command, Limit, Status
+from typing import Any
+
+from agents.abi import ApplicationTransport, Command, Limit, Status
+from agents.entropy import randbits
+from agents.errors import UsageError
 from agents.nic.ev_profile import EvProfile
 from agents.nic.memory import MemoryRegion
-from agents.nic.qp import CONNECTED, QpLimits
+from agents.nic.qp import CONNECTED, QpLimits, QueuePair
+from agents.nic.rc_qp import RcQueuePair
 from agents.nic.work_queue import qp_index
 from agents.nic.work_verbs import WorkVerbs
 
 _EVS_PER_PLANE = 32
+_EV_DRAW_BITS = 32
 
 
 class ApplicationVerbs(WorkVerbs):
@@ -40,17 +46,37 @@ class ApplicationVerbs(WorkVerbs):
 
     def join_domain(self, qpn: int, pd: int) -> None:
         """Gives a QP that is new the protection domain whose regions its peer may write to."""
-        self._find(qpn).pd = pd
+        self._find_either(qpn).pd = pd
 
     def limit_qp(self, qpn: int, limits: QpLimits) -> None:
         """Puts limits of a QP in force; of one without a peer, with its change to RTR."""
-        qp = self._find(qpn)
+        qp = self._find_either(qpn)
         qp.limits = limits
         if qp.state in CONNECTED:
             values = (limits.give_up_us, limits.rnr_timer_us, limits.rnr_limit, limits.is_writable)
             self._device.command(Command.LIMITS, qp.index, *values)
 
-    def automatic_evs(self) -> list[int]:
+    def creation(self, transport: int) -> tuple[str, dict[str, Any]]:
+        """The verb that creates a QP, and its arguments; its peer becomes known on the way to RTR.
+
+        Raises:
+            UsageError: the NIC has no such transport.
+        """
+        arguments: dict[str, Any] = {"peer_host": int(self._device.config.host_index)}
+        evs = self._automatic_evs()
+        match transport:
+            case ApplicationTransport.MRC:
+                return "create_qp", arguments | {"evs": evs}
+            case ApplicationTransport.ROCEV2 if self._config.rocev2 is not None:
+                chosen = evs[randbits(_EV_DRAW_BITS) % len(evs)]
+                return "create_rc_qp", arguments | {"evs": [chosen], **self._config.rocev2}
+            case ApplicationTransport.ROCEV2:
+                raise UsageError(
+                    "transport: rocev2 takes packets in order only, which this fabric does not keep"
+                )
+        raise UsageError(f"transport: {transport}; there is none of that number")
+
+    def _automatic_evs(self) -> list[int]:
         """EVs for a QP to any peer, spread over the uplinks of every plane."""
         planes = int(self._device.config.plane_count)
         profile = EvProfile("AUTO", min(_EVS_PER_PLANE, int(Limit.EV_MAX) // planes) * planes, planes)
@@ -59,7 +85,11 @@ class ApplicationVerbs(WorkVerbs):
 
     def window_of(self, qpn: int) -> int:
         """Packets that a QP may have under way at most."""
-        return self._find(qpn).attributes.window_packets
+        return self._queue(qpn).attributes.window_packets
+
+    def _find_either(self, qpn: int) -> QueuePair | RcQueuePair:
+        """A QP of an application, of either transport."""
+        return self._find_rc(qpn) or self._find(qpn)
 
     def forget_reports(self, qpn: int) -> None:
         """Drops completions and arrivals of a QP, which its application reads from the ring."""

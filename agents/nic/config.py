@@ -1,8 +1,10 @@
 """Configuration of a NIC agent: one JSON object."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from agents.algorithms import CC
 from agents.errors import UsageError
@@ -32,6 +34,8 @@ class NicSettings:
         cc: the algorithm that its programs were loaded with.
         link_probe_interval_ns: from one round of link probes to the next; 0: none unless asked for.
         link_probe_lag_rounds: rounds after which a link probe that is not back has failed.
+        rocev2: attributes, as of create_rc_qp, of reliable connections of applications; None: the fabric does
+            not keep the order that they need.
     """
 
     host: str
@@ -55,6 +59,7 @@ class NicSettings:
     cc: str = CC.usual
     link_probe_interval_ns: int = 0
     link_probe_lag_rounds: int = 1
+    rocev2: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +95,7 @@ def load_config(path: Path) -> AgentConfig:
         raise UsageError(f"{path}: not the configuration of a NIC agent: {error}") from error
 
 
-def config_document(config: AgentConfig) -> dict[str, str | int | None]:
+def config_document(config: AgentConfig) -> dict[str, Any]:
     """The JSON object that `load_config` reads."""
     values = {field.name: getattr(config, field.name) for field in fields(config)}
     return {name: str(value) if isinstance(value, Path) else value for name, value in values.items()}

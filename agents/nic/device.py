@@ -143,7 +143,8 @@ class NicDevice:
 
     def command(self, command: Command, qp_index: int, *arguments: int) -> bool:
         """Has the kernel change a QP under its lock; whether it did."""
-        self._kick.mode = KickMode.COMMAND
+        is_rc = qp_index in self.reliable_connections
+        self._kick.mode = KickMode.RC_COMMAND if is_rc else KickMode.COMMAND
         self._kick.qp_index = qp_index
         self._kick.command = command
         self._kick.result = 0

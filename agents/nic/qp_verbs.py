@@ -13,13 +13,14 @@ from agents.nic.qp import (
     TRANSITIONS,
     QpAttributes,
     QueuePair,
+    Transition,
     attribute_ranges,
     build_qp,
     draw_psn,
     largest_window_packets,
 )
 from agents.nic.verb import verb
-from agents.nic.work_queue import QPN_MAX, QPN_MIN
+from agents.nic.work_queue import QPN_MAX, QPN_MIN, WorkQueue
 from agents.protocol.cc_profile import CcParameters, Setting
 
 _FIXED_WINDOW_PACKETS = 64
@@ -43,6 +44,21 @@ def require_peer_first_psn(qpn: int, peer_first_psn: int | None) -> None:
             f"peer_first_psn: needed to connect QP {qpn}",
             hint="it is the first_psn of the peer's QP, as query_qp gives it",
         )
+
+
+def check_transition(
+    qp: WorkQueue, transitions: Mapping[str, Transition], state: str, attributes: Mapping[str, int]
+) -> None:
+    """Raises UsageError unless a QP may go to that state, and with those attributes."""
+    if state not in transitions:
+        raise UsageError(f"state: {state}; {', '.join(transitions)} are accepted")
+    rule = transitions[state]
+    if qp.state not in rule.before:
+        names = " or ".join(before.name for before in rule.before)
+        raise UsageError(f"QP {qp.qpn} is in state {qp.state.name}; {state} follows {names}")
+    for name in sorted(set(attributes) - rule.attributes):
+        known = ", ".join(sorted(rule.attributes)) or "none"
+        raise UsageError(f"{name}: not an attribute of the change to {state}; {known} may be given")
 
 
 class QueuePairVerbs(CcProfileVerbs):
@@ -166,10 +182,11 @@ class QueuePairVerbs(CcProfileVerbs):
                 another number and another first PSN, for packets of its last connection may be on their way.
             attributes: to RTR `peer_qpn` and `peer_first_psn`, and where they differ from what the QP was
                 created with `peer_host`, `mpr_dest`, `max_wimm_dest` and `dynamic_mpr`; to RTS `mpr`,
-                `max_wimm` and `first_psn` likewise.
+                `max_wimm` and `first_psn` likewise. A reliable connection has the first three, `first_psn`,
+                and no RESET.
         """
         qp = self._find(qpn)
-        self._check_transition(qp, state, attributes)
+        check_transition(qp, TRANSITIONS, state, attributes)
         target = QpState[state]
         if target == QpState.RTR:
             self._to_rtr(qp, attributes)
@@ -191,18 +208,6 @@ class QueuePairVerbs(CcProfileVerbs):
         qp.state = target
         return qp.qpn
 
-    @staticmethod
-    def _check_transition(qp: QueuePair, state: str, attributes: dict[str, int]) -> None:
-        if state not in TRANSITIONS:
-            raise UsageError(f"state: {state}; {', '.join(TRANSITIONS)} are accepted")
-        rule = TRANSITIONS[state]
-        if qp.state not in rule.before:
-            names = " or ".join(before.name for before in rule.before)
-            raise UsageError(f"QP {qp.qpn} is in state {qp.state.name}; {state} follows {names}")
-        for name in sorted(set(attributes) - rule.attributes):
-            known = ", ".join(sorted(rule.attributes)) or "none"
-            raise UsageError(f"{name}: not an attribute of the change to {state}; {known} may be given")
-
     def _to_rtr(self, qp: QueuePair, attributes: dict[str, int]) -> None:
         peer_qpn = attributes.pop("peer_qpn", 0)
         check_peer_qpn(peer_qpn)
@@ -220,7 +225,7 @@ class QueuePairVerbs(CcProfileVerbs):
         if is_other_peer:
             self._deny_paths(qp)
 
-    def _command(self, command: Command, qp: QueuePair, *arguments: int) -> None:
+    def _command(self, command: Command, qp: WorkQueue, *arguments: int) -> None:
         if not self._device.command(command, qp.index, *arguments):
             raise UsageError(f"QP {qp.qpn} is in state {qp.state.name}; {command.name} was refused")
 

@@ -1,12 +1,14 @@
 """Queue pairs of the reliable connection: attributes, and the kernel's QP built from them."""
 
-from dataclasses import asdict, dataclass
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final, cast
 
 from agents.abi import Dcqcn, EvLayout, Limit, NicConfig, QpState, RcQp, Usid
 from agents.abi import DcqcnParameters as KernelParameters
 from agents.errors import UsageError
-from agents.nic.qp import PSN_MAX, carrier_template
+from agents.nic.qp import PSN_MAX, QpLimits, Transition, carrier_template
+from agents.nic.qp import TRANSITIONS as MRC_TRANSITIONS
 from agents.nic.work_queue import WorkQueue
 from agents.protocol.dcqcn import ONE_Q16, DcqcnParameters
 
@@ -52,6 +54,10 @@ class RcAttributes:
         """WRITEs with immediate that may be outstanding: as many as messages."""
         return int(Limit.WORK_RING)
 
+    def changed(self, values: Mapping[str, int]) -> "RcAttributes":
+        """The same but for *values*, by name."""
+        return replace(self, **cast("dict[str, Any]", values))
+
     def check(self, config: NicConfig) -> None:
         """Raises UsageError, naming the attribute and its range, when one does not fit the NIC."""
         if not 1 <= len(self.evs) <= Limit.EV_MAX:
@@ -79,11 +85,20 @@ class RcAttributes:
                 raise UsageError(f"cc.{name}: {parameter}; {low} to {_U32_MAX} is accepted")
 
 
+TRANSITIONS: Final = {
+    "RTR": Transition(frozenset({QpState.INIT}), frozenset({"peer_host", "peer_qpn", "peer_first_psn"})),
+    "RTS": Transition(frozenset({QpState.RTR}), frozenset({"first_psn"})),
+    "ERROR": MRC_TRANSITIONS["ERROR"],
+}
+
+
 @dataclass(slots=True)
 class RcQueuePair(WorkQueue):
-    """The agent's side of a reliable connection."""
+    """The agent's side of a reliable connection; `pd` and `limits` as of an MRC QP."""
 
     attributes: RcAttributes
+    pd: int = 0
+    limits: QpLimits = field(default_factory=QpLimits)
 
 
 def build_rc_qp(qp: RcQueuePair, config: NicConfig, now_ns: int) -> RcQp:
@@ -102,6 +117,11 @@ def build_rc_qp(qp: RcQueuePair, config: NicConfig, now_ns: int) -> RcQp:
         window_packets=attributes.window_packets,
         rto_ns=attributes.rto_ns,
         retry_limit=attributes.retry_limit,
+        give_up_ns=qp.limits.give_up_ns,
+        rnr_timer_ns=qp.limits.rnr_timer_us * 1000,
+        rnr_limit=qp.limits.rnr_limit,
+        pd=qp.pd,
+        is_writable=qp.limits.is_writable,
         cnp_interval_ns=attributes.cnp_interval_ns,
         ev_count=len(attributes.evs),
         cc=KernelParameters(**asdict(attributes.cc)),

@@ -2,15 +2,15 @@
 (docs/explanation/transports.md).
 """
 
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields
 from typing import Any
 
-from agents.abi import Limit, QpState, RcQp
+from agents.abi import Command, Limit, QpState, RcQp
 from agents.clock import monotonic_ns
 from agents.errors import UsageError
 from agents.nic.qp import draw_psn
-from agents.nic.qp_verbs import QueuePairVerbs, check_peer_qpn, require_peer_first_psn
-from agents.nic.rc_qp import RcAttributes, RcQueuePair, build_rc_qp
+from agents.nic.qp_verbs import QueuePairVerbs, check_peer_qpn, check_transition, require_peer_first_psn
+from agents.nic.rc_qp import TRANSITIONS, RcAttributes, RcQueuePair, build_rc_qp
 from agents.nic.verb import verb
 from agents.protocol.dcqcn import DcqcnParameters
 
@@ -57,6 +57,42 @@ class RcVerbs(QueuePairVerbs):
         self._rc_qps[qp.index] = qp
         return qp.qpn
 
+    def modify_qp(self, qpn: int, state: str, **attributes: int) -> int:
+        """Moves a QP from one state to another, and sets what goes with that; returns its number.
+
+        Args:
+            qpn: the QP.
+            state: RTR, RTS or ERROR.
+            attributes: to RTR `peer_qpn`, `peer_first_psn` and `peer_host`, to RTS `first_psn`.
+        """
+        qp = self._find_rc(qpn)
+        if qp is None:
+            return super().modify_qp(qpn, state, **attributes)
+        check_transition(qp, TRANSITIONS, state, attributes)
+        target = QpState[state]
+        if target == QpState.RTR:
+            self._aim(qp, target, attributes.pop("peer_qpn", 0), attributes)
+        elif target == QpState.RTS:
+            qp.attributes = changed = qp.attributes.changed(attributes)
+            changed.check(self._device.config)
+            self._command(Command.RC_RTS, qp, changed.first_psn)
+        else:
+            self._command(Command.ERROR, qp)
+        qp.state = target
+        return qpn
+
+    def _aim(self, qp: RcQueuePair, state: QpState, peer_qpn: int, attributes: dict[str, int]) -> None:
+        """Gives a QP in INIT its peer."""
+        check_peer_qpn(peer_qpn)
+        changed = qp.attributes.changed(attributes)
+        require_peer_first_psn(qp.qpn, changed.peer_first_psn)
+        changed.check(self._device.config)
+        qp.attributes = changed
+        value = build_rc_qp(qp, self._device.config, monotonic_ns())
+        value.peer_qpn = peer_qpn
+        value.state = qp.state = state
+        self._device.rc_qps.write(qp.index, value)
+
     def connect_qp(self, qpn: int, peer_qpn: int, peer_first_psn: int | None = None) -> None:
         """Moves a QP through RTR to RTS towards the peer's QP.
 
@@ -71,15 +107,8 @@ class RcVerbs(QueuePairVerbs):
             return
         if qp.state != QpState.INIT:
             raise UsageError(f"QP {qpn} is in state {qp.state.name}; connect_qp needs INIT")
-        check_peer_qpn(peer_qpn)
-        if peer_first_psn is not None:
-            qp.attributes = replace(qp.attributes, peer_first_psn=peer_first_psn)
-            qp.attributes.check(self._device.config)
-        require_peer_first_psn(qpn, qp.attributes.peer_first_psn)
-        value = build_rc_qp(qp, self._device.config, monotonic_ns())
-        value.peer_qpn = peer_qpn
-        value.state = qp.state = QpState.RTS
-        self._device.rc_qps.write(qp.index, value)
+        given = {} if peer_first_psn is None else {"peer_first_psn": peer_first_psn}
+        self._aim(qp, QpState.RTS, peer_qpn, given)
 
     def destroy_qp(self, qpn: int) -> None:
         """Takes a QP out of use; packets for it are dropped from now on."""

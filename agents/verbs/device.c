@@ -23,21 +23,36 @@ static struct ibv_device the_device = {
     .ibdev_path = "/sys/class/infiniband/mrc0",
 };
 
+/* The transport that the program is to use, as its environment says; less than 0: none that is
+ * known. */
+static int transport_wanted(void)
+{
+	const char *name = getenv("MRC_TESTBED_TRANSPORT");
+
+	if (!name || !strcmp(name, "mrc"))
+		return MRC_APPLICATION_MRC;
+	if (!strcmp(name, "rocev2"))
+		return MRC_APPLICATION_ROCEV2;
+	complain("MRC_TESTBED_TRANSPORT is '%s': mrc and rocev2 are accepted", name);
+	return -1;
+}
+
 EXPORT struct ibv_device **ibv_get_device_list(int *count)
 {
 	struct ibv_device **list = calloc(2, sizeof(*list));
 	struct agent_link link;
-	int error;
+	int error, transport;
 
 	if (!list)
 		return NULL;
-	error = link_open(&link);
-	if (error)
+	transport = transport_wanted();
+	error = transport < 0 ? EINVAL : link_open(&link);
+	if (!error)
+		link_close(&link);
+	else if (transport >= 0)
 		complain("no NIC agent responds in this network namespace (%s): run the program by "
 			 "mrc-testbed exec HOST --rdma -- PROGRAM",
 			 strerror(error));
-	else
-		link_close(&link);
 	list[0] = error ? NULL : &the_device;
 	if (count)
 		*count = !error;
@@ -202,13 +217,15 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *found)
 {
 	struct device_context *device = calloc(1, sizeof(*device));
 	struct ibv_context *context;
-	int error;
+	int error, transport;
 
 	if (!device)
 		return NULL;
-	error = link_open(&device->link);
+	transport = transport_wanted();
+	error = transport < 0 ? EINVAL : link_open(&device->link);
 	if (error)
 		goto no_link;
+	device->transport = transport;
 	device->ring_stride = (sizeof(struct mrc_work_ring) + 7) & ~7UL;
 	device->rings = mmap(NULL, device->ring_stride * device->link.hello.qp_count,
 			     PROT_READ | PROT_WRITE, MAP_SHARED, device->link.work_rings, 0);

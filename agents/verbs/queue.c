@@ -27,15 +27,18 @@ int queue_failure(struct queue_pair *queue_pair)
 /* Gives the NIC so many frames, which become packets of the QP as far as its window allows. */
 static void ring_doorbell(struct queue_pair *queue_pair, uint32_t frames)
 {
+	struct device_context *device = device_of(queue_pair->qp.context);
 	uint32_t frame[MRC_FRAME_BYTES_MAX / sizeof(uint32_t)] = {MRC_DOORBELL_MAGIC};
 	union bpf_attr attr;
 
+	if (device->transport == MRC_APPLICATION_ROCEV2)
+		frame[0] = MRC_DOORBELL_RC_MAGIC;
 	frame[1] = queue_pair->qp.qp_num & ((1U << MRC_QP_INDEX_BITS) - 1);
 	while (frames) {
 		uint32_t count = frames < FRAMES_PER_RUN ? frames : FRAMES_PER_RUN;
 
 		memset(&attr, 0, sizeof(attr));
-		attr.test.prog_fd = device_of(queue_pair->qp.context)->link.program;
+		attr.test.prog_fd = device->link.program;
 		attr.test.data_in = (uintptr_t)frame;
 		attr.test.data_size_in = sizeof(frame);
 		attr.test.repeat = count;
@@ -97,7 +100,7 @@ static int64_t source_of(struct queue_pair *queue_pair, const struct ibv_send_wr
 }
 
 /* Says once for each operation what there is in its place. */
-static int unsupported_opcode(enum ibv_wr_opcode opcode)
+static int unsupported_opcode(enum ibv_wr_opcode opcode, uint32_t transport)
 {
 	static const char *const names[] = {
 	    [IBV_WR_SEND] = "SEND",
@@ -111,8 +114,9 @@ static int unsupported_opcode(enum ibv_wr_opcode opcode)
 	uint32_t bit = 1U << (opcode % 32);
 
 	if (!(__atomic_fetch_or(&said, bit, __ATOMIC_RELAXED) & bit))
-		complain("%s cannot be posted: MRC has RDMA WRITE and RDMA WRITE with immediate",
-			 name ? name : "an operation");
+		complain("%s cannot be posted: %s RDMA WRITE and RDMA WRITE with immediate",
+			 name ? name : "an operation",
+			 transport == MRC_APPLICATION_MRC ? "MRC has" : "over rocev2 there are");
 	return EOPNOTSUPP;
 }
 
@@ -124,7 +128,7 @@ static int queue_request(struct queue_pair *queue_pair, const struct ibv_send_wr
 	int64_t source;
 
 	if (wr->opcode != IBV_WR_RDMA_WRITE && !has_immediate)
-		return unsupported_opcode(wr->opcode);
+		return unsupported_opcode(wr->opcode, device_of(queue_pair->qp.context)->transport);
 	if (wr->num_sge > 1)
 		return EINVAL;
 	if (queue_pair->posted - queue_pair->done >= queue_pair->capacity)

@@ -65,11 +65,12 @@ static void use_cq(struct ibv_cq *cq, int change)
 
 EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
+	struct device_context *device = device_of(pd->context);
 	struct mrc_application_request request = {
 	    .verb = MRC_APPLICATION_CREATE_QP,
 	    .pd = number_of(pd),
+	    .transport = device->transport,
 	};
-	struct device_context *device = device_of(pd->context);
 	struct mrc_application_reply reply;
 	struct queue_pair *queue_pair;
 	int error;

@@ -73,6 +73,7 @@ struct queue_pair;
 
 struct device_context {
 	struct device_context *next; /* of the process, with the lock of registrations */
+	uint32_t transport;	     /* enum mrc_application_transport, of all its QPs */
 	struct agent_link link;
 	pthread_mutex_t lock; /* of all below but the rings */
 	struct region *regions[REGIONS_MAX];

@@ -63,9 +63,7 @@ def run_job(lab: Lab, launch: Sequence[str], job: Job | None, steps: int) -> Out
     """Train; the job's fault begins when rank 0 has done so many steps."""
     outcome = Outcome(job, time.monotonic_ns())
     train = [str(SCRIPT), "--backend", "gloo", "--steps", str(steps)]
-    transport: tuple[str, ...] = () if job is None else ("--as", "gloo")
-    if job and job.transport != "mrc":
-        transport += ("--transport", job.transport)
+    transport = () if job is None else ("--as", "gloo", "--transport", job.transport)
     command = ("launch", *launch[:2], *transport, "--", launch[2], *train)
     with TemporaryFile("w+", encoding="utf-8") as complaints:
         with lab.start(complaints, *command) as process:

@@ -13,6 +13,7 @@ from testbed.errors import UsageError
 from testbed.fabric import lab
 from testbed.fabric.live import Lab
 from testbed.fabric.ranks import Rank, placed_ranks, run_ranks
+from testbed.fabric.rdma import RdmaTransport
 
 STAND_IN_VARIABLE: Final = "MRC_TORCH_AS"
 """Which mrc-torch reads."""
@@ -47,6 +48,9 @@ def launch(
             "--as", help="PyTorch scripts that ask for this backend get `mrc`, where mrc-torch is installed."
         ),
     ] = None,
+    transport: Annotated[
+        RdmaTransport, typer.Option("--transport", help="Of the NICs' QPs that programs create.")
+    ] = RdmaTransport.MRC,
 ) -> int:
     """Run a program with ranks, such as a training job: one process on each host.
 
@@ -61,12 +65,13 @@ def launch(
       mrc-testbed launch --ranks 4 -- sh -c 'echo rank $RANK of $WORLD_SIZE'
       mrc-testbed launch --hosts h0,h4 -- ./my-ranks
       mrc-testbed launch --as gloo -- python train.py
+      mrc-testbed launch --transport rocev2 -- python train.py
     """
     given = {} if stand_in is None else {STAND_IN_VARIABLE: stand_in.value}
     with ExitStack() as stack:
         with lab.attach(settings.name) as attached:
             placed = stack.enter_context(
-                placed_ranks(attached, _hosts(attached, ranks, hosts), arguments, given)
+                placed_ranks(attached, _hosts(attached, ranks, hosts), arguments, given, transport)
             )
         failure = run_ranks(placed, _write)
     if failure is None:

@@ -17,7 +17,7 @@ from testbed.fabric.live import Lab
 from testbed.fabric.log_file import log_lines
 from testbed.fabric.node_entry import enter_command
 from testbed.fabric.process import marked_environment
-from testbed.fabric.rdma import rdma_command, rdma_environment
+from testbed.fabric.rdma import RdmaTransport, rdma_command, rdma_environment
 from testbed.fabric.repair import Repair
 from testbed.faults.attendance import repair_faults, under_faults
 
@@ -39,6 +39,10 @@ def execute(
     rdma: Annotated[
         bool, typer.Option("--rdma", help="Its RDMA device mrc0 is the host's NIC; hosts have names.")
     ] = False,
+    transport: Annotated[
+        RdmaTransport | None,
+        typer.Option("--transport", help="With --rdma: of the QPs that the program creates; mrc by default."),
+    ] = None,
 ) -> int:
     """Run a program inside a node; its exit status becomes ours.
 
@@ -48,7 +52,11 @@ def execute(
       mrc-testbed exec p0-t0-0 -- bpftool net
       mrc-testbed exec h1 --rdma -- ib_write_bw -d mrc0 &
       mrc-testbed exec h0 --rdma -- ib_write_bw -d mrc0 h1
+      mrc-testbed exec h0 --rdma --transport rocev2 -- ib_write_bw -d mrc0 h1
     """
+    if transport is not None and not rdma:
+        raise UsageError("--transport: it is for programs with --rdma")
+    chosen = transport or RdmaTransport.MRC
     environment = marked_environment(settings.name)
     with ExitStack() as stack:
         with lab.attach(settings.name) as attached:
@@ -56,8 +64,8 @@ def execute(
             container = attached.state.containers.get(name)
             enter = enter_command(attached.name, name, container.pid if container else None)
             if rdma:
-                enter += stack.enter_context(rdma_command(attached, name))
-                environment |= rdma_environment()
+                enter += stack.enter_context(rdma_command(attached, name, chosen))
+                environment |= rdma_environment(chosen)
         return subprocess.run([*enter, *arguments], env=environment, check=False).returncode
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from agents.clock import monotonic_ns
 from agents.nic.client import AgentClient
@@ -22,6 +22,7 @@ from testbed.fabric.state_file import write_private
 from testbed.topology import port_queue, timing
 from testbed.topology.clos import Clos
 from testbed.transport.congestion import is_trimming, nic_rate_bps
+from testbed.transport.reliable_connection import choose_rc_congestion
 
 READY_TIMEOUT_NS: Final = 60_000_000_000
 """A hundred agents on two busy cores take ten seconds."""
@@ -143,6 +144,7 @@ def nic_settings(
         local_byte_time_ps=timing.byte_time_ps(clos, is_local=True),
         is_trimming=is_trimming(clos),
         cc=clos.spec.nic.cc,
+        rocev2=_rocev2(clos),
         # Probes pass queued data.
         probe_base_ns=max(timing.pace_ns(clos, lateness_ns), timing.base_rtt_ns(clos)),
         probe_ceiling_ns=timing.paced_ns(_PROBE_CEILING_NS, clos, lateness_ns),
@@ -150,6 +152,13 @@ def nic_settings(
     return {
         host: replace(shared, host=host, rate_bps=nic_rate_bps(clos, clos.node(host).index)) for host in hosts
     }
+
+
+def _rocev2(clos: Clos) -> dict[str, Any] | None:
+    """Attributes of reliable connections of programs: those of `bench`; None: order is not kept."""
+    if clos.is_adaptive:
+        return None
+    return choose_rc_congestion(clos, "rocev2").qp_attributes | {"pmtu_bytes": clos.spec.nic.path_mtu}
 
 
 def _packet_lifetime_ns(clos: Clos, lateness_ns: int) -> int:

@@ -20,7 +20,7 @@ from testbed.fabric.management import INTERFACE, management_address
 from testbed.fabric.namespace import entered
 from testbed.fabric.node_entry import enter_command
 from testbed.fabric.process import marked_environment
-from testbed.fabric.rdma import rdma_command, rdma_environment
+from testbed.fabric.rdma import RdmaTransport, rdma_command, rdma_environment
 from testbed.fabric.runtime import node_namespace
 
 GRACE_NS: Final = 5_000_000_000
@@ -79,7 +79,11 @@ Write = Callable[[Rank, bool, bytes], None]
 
 @contextmanager
 def placed_ranks(
-    attached: Lab, hosts: Sequence[str], program: Sequence[str], environment: Mapping[str, str]
+    attached: Lab,
+    hosts: Sequence[str],
+    program: Sequence[str],
+    environment: Mapping[str, str],
+    transport: RdmaTransport,
 ) -> Iterator[list[Rank]]:
     """The ranks of *program*, one on each of *hosts* in that order, which can be started meanwhile.
 
@@ -92,6 +96,7 @@ def placed_ranks(
         hosts: names.
         program: and its arguments.
         environment: variables that all ranks have besides.
+        transport: of their QPs.
 
     Raises:
         UsageError: a host has no NIC that programs can use, is not there or stands twice; or no such program.
@@ -103,13 +108,13 @@ def placed_ranks(
         raise UsageError(f"{program[0]}: there is no such program", hint="give its path, or set PATH")
     nodes = [attached.clos.node(host) for host in hosts]
     with ExitStack() as stack:
-        inside = [stack.enter_context(rdma_command(attached, host)) for host in hosts]
+        inside = [stack.enter_context(rdma_command(attached, host, transport)) for host in hosts]
         common = {
             "OMP_NUM_THREADS": "1",
             "PYTHONUNBUFFERED": "1",
             **dict.fromkeys(_SOCKET_INTERFACES, INTERFACE),
             **marked_environment(attached.name),
-            **rdma_environment(),
+            **rdma_environment(transport),
             **environment,
             "WORLD_SIZE": str(len(hosts)),
             "RANK_HOSTS": ",".join(hosts),

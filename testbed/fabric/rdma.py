@@ -3,29 +3,47 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from typing import Final
 
 from testbed.errors import UsageError
 from testbed.fabric.data_plane import OBJECTS_DIR
 from testbed.fabric.live import Lab
 from testbed.fabric.management import connect, hosts_file
+from testbed.transport.overtaking import check_order
 
 VERBS_LIBRARY: Final = OBJECTS_DIR / "libmrc_verbs.so"
+TRANSPORT_VARIABLE: Final = "MRC_TESTBED_TRANSPORT"
+"""Which the verbs library reads."""
+
 _WITH_HOSTS_FILE: Final = 'mount --bind "$0" /etc/hosts && exec "$@"'
 
 
-def rdma_environment() -> dict[str, str]:
-    """Variables that let a program find the verbs library in front of libibverbs, and libmrc_coll."""
+class RdmaTransport(StrEnum):
+    """What QPs of a program are."""
+
+    MRC = "mrc"
+    ROCEV2 = "rocev2"
+
+
+def rdma_environment(transport: RdmaTransport = RdmaTransport.MRC) -> dict[str, str]:
+    """Variables that let a program find the verbs library in front of libibverbs, and libmrc_coll; and the
+    library the transport.
+    """
     ours = {"LD_PRELOAD": VERBS_LIBRARY, "LD_LIBRARY_PATH": OBJECTS_DIR}
-    return {name: ":".join([str(path), *filter(None, [os.environ.get(name)])]) for name, path in ours.items()}
+    paths = {
+        name: ":".join([str(path), *filter(None, [os.environ.get(name)])]) for name, path in ours.items()
+    }
+    return {**paths, TRANSPORT_VARIABLE: transport.value}
 
 
 @contextmanager
-def rdma_command(attached: Lab, host: str) -> Iterator[tuple[str, ...]]:
+def rdma_command(attached: Lab, host: str, transport: RdmaTransport) -> Iterator[tuple[str, ...]]:
     """The program, with arguments, that runs what follows it with the lab's names, as long as it may.
 
     Raises:
-        UsageError: the node has no NIC that programs can use, or the library was not built.
+        UsageError: the node has no NIC that programs can use, the fabric does not keep the order that the
+            transport needs, or the library was not built.
         FabricError: the host cannot be given a management network.
     """
     if attached.clos.node(host).is_switch:
@@ -35,6 +53,8 @@ def rdma_command(attached: Lab, host: str) -> Iterator[tuple[str, ...]]:
             f"{host} is a container: --rdma needs a lab of network namespaces",
             hint="mrc-testbed up --runtime netns",
         )
+    if transport is RdmaTransport.ROCEV2:
+        check_order(attached.clos, transport.value)
     if not VERBS_LIBRARY.exists():
         raise UsageError(f"{VERBS_LIBRARY} is not there", hint="make setup")
     connect(attached.name, attached.clos, host)

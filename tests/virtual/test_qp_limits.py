@@ -1,6 +1,10 @@
-"""What a QP bears of its peer, to the millisecond: no receive for a WRITE with immediate, and silence."""
+"""What a QP bears of its peer, to the millisecond: no receive for a WRITE with immediate, and silence.
 
-from collections.abc import Iterator
+The same for QPs of MRC and for reliable connections.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -8,6 +12,7 @@ from agents.nic.qp import QpLimits
 from agents.protocol.retry_times import NO_END_US, give_up_us, rnr_timer_us
 from testbed.topology.resolve import resolve_topology
 from testbed.topology.spec import TopologySpec
+from testbed.transport.reliable_connection import choose_rc_congestion
 from testbed.virtual.connection import VirtualConnection
 from testbed.virtual.lab import VirtualLab, virtual_lab
 
@@ -27,13 +32,17 @@ def lab() -> Iterator[VirtualLab]:
 class Pair:
     """A QP of h0 and its peer of h1, the first of which is limited."""
 
-    def __init__(self, lab: VirtualLab, limits: QpLimits) -> None:
+    def __init__(self, lab: VirtualLab, transport: str, limits: QpLimits) -> None:
         self._lab = lab
         self.near, self.far = VirtualConnection(lab, "h0"), VirtualConnection(lab, "h1")
         ends = (self.near, self.far)
-        evs = [plane << 28 for plane in range(2)]
+        verb = "create_qp"
+        attributes: dict[str, Any] = {"evs": [plane << 28 for plane in range(2)]}
+        if transport == "rocev2":
+            usual = choose_rc_congestion(lab.clos, "rocev2").qp_attributes
+            verb, attributes = "create_rc_qp", {"evs": [0], **usual, "rto_ns": 4 * LOOK_MS * MS}
         self.qpn, self.peer_qpn = (
-            end.call("create_qp", peer_host=1 - host, evs=evs, first_psn=0, peer_first_psn=0)
+            end.call(verb, peer_host=1 - host, first_psn=0, peer_first_psn=0, **attributes)
             for host, end in enumerate(ends)
         )
         reactions = lab.agent("h0")._reactions
@@ -56,8 +65,13 @@ class Pair:
         return [event["status"] for event in self.near.drain_events()]
 
 
-def test_a_write_waits_for_its_receive(lab: VirtualLab) -> None:
-    pair = Pair(lab, QpLimits(rnr_timer_us=rnr_timer_us(TIMER_5_MS)))
+@pytest.fixture(params=["mrc", "rocev2"])
+def make_pair(lab: VirtualLab, request: pytest.FixtureRequest) -> Callable[[QpLimits], Pair]:
+    return lambda limits: Pair(lab, request.param, limits)
+
+
+def test_a_write_waits_for_its_receive(make_pair: Callable[[QpLimits], Pair]) -> None:
+    pair = make_pair(QpLimits(rnr_timer_us=rnr_timer_us(TIMER_5_MS)))
     pair.write()
     assert pair.run_ms(1000) == []
     pair.far.call("post_receive", qpn=pair.peer_qpn)
@@ -67,39 +81,39 @@ def test_a_write_waits_for_its_receive(lab: VirtualLab) -> None:
     assert pair.near.call("list_qps")[0]["inflight"] == 0
 
 
-def test_rnr_retry_ends_the_wait(lab: VirtualLab) -> None:
-    pair = Pair(lab, QpLimits(rnr_timer_us=rnr_timer_us(TIMER_5_MS), rnr_limit=3))
+def test_rnr_retry_ends_the_wait(make_pair: Callable[[QpLimits], Pair]) -> None:
+    pair = make_pair(QpLimits(rnr_timer_us=rnr_timer_us(TIMER_5_MS), rnr_limit=3))
     pair.write()
     assert pair.run_ms(3 * 5.12) == []
     assert pair.run_ms(1000) == ["rnr_retry_exceeded"]
 
 
 @pytest.mark.parametrize("limit_ms", [100, 300])
-def test_silence_ends_the_qp(lab: VirtualLab, limit_ms: int) -> None:
-    pair = Pair(lab, QpLimits(give_up_us=limit_ms * 1000))
+def test_silence_ends_the_qp(make_pair: Callable[[QpLimits], Pair], limit_ms: int) -> None:
+    pair = make_pair(QpLimits(give_up_us=limit_ms * 1000))
     pair.far.call("destroy_qp", qpn=pair.peer_qpn)
     pair.write()
     assert pair.run_ms(limit_ms) == []
     assert pair.run_ms(LOOK_MS) == ["retry_exceeded"]
 
 
-def test_a_peer_that_answers_is_not_silent(lab: VirtualLab) -> None:
+def test_a_peer_that_answers_is_not_silent(make_pair: Callable[[QpLimits], Pair]) -> None:
     """It has no receive for far longer than the limit."""
-    pair = Pair(lab, QpLimits(give_up_us=100_000, rnr_timer_us=rnr_timer_us(TIMER_5_MS)))
+    pair = make_pair(QpLimits(give_up_us=100_000, rnr_timer_us=rnr_timer_us(TIMER_5_MS)))
     pair.write()
     assert pair.run_ms(1000) == []
 
 
-def test_a_peer_that_goes_while_a_write_waits_for_it_is_missed(lab: VirtualLab) -> None:
-    pair = Pair(lab, QpLimits(give_up_us=100_000, rnr_timer_us=rnr_timer_us(TIMER_5_MS)))
+def test_a_peer_that_goes_while_a_write_waits_for_it_is_missed(make_pair: Callable[[QpLimits], Pair]) -> None:
+    pair = make_pair(QpLimits(give_up_us=100_000, rnr_timer_us=rnr_timer_us(TIMER_5_MS)))
     pair.write()
     assert pair.run_ms(200) == []
     pair.far.call("destroy_qp", qpn=pair.peer_qpn)
     assert pair.run_ms(100 + 3 * LOOK_MS) == ["retry_exceeded"]
 
 
-def test_no_end_is_none(lab: VirtualLab) -> None:
-    pair = Pair(lab, QpLimits(give_up_us=NO_END_US))
+def test_no_end_is_none(make_pair: Callable[[QpLimits], Pair]) -> None:
+    pair = make_pair(QpLimits(give_up_us=NO_END_US))
     pair.far.call("destroy_qp", qpn=pair.peer_qpn)
     pair.write()
     assert pair.run_ms(100_000) == []

@@ -12,16 +12,22 @@
 #define MRC_APPLICATION_SOCKET "mrc-testbed-nic"
 
 enum mrc_application_limit {
-	MRC_APPLICATION_VERSION = 2, /* of this file, and of the maps that are handed over */
+	MRC_APPLICATION_VERSION = 3, /* of this file, and of the maps that are handed over */
 	MRC_APPLICATION_TEXT = 160,
 	MRC_APPLICATION_NOT_GIVEN = 0xff, /* an attribute that the program has not set */
+};
+
+/* What carries the messages of a QP. */
+enum mrc_application_transport {
+	MRC_APPLICATION_MRC = 0,
+	MRC_APPLICATION_ROCEV2 = 1, /* a reliable connection on one path */
 };
 
 enum mrc_application_verb {
 	MRC_APPLICATION_HELLO = 0,	/* reply only; with program, memory and work rings */
 	MRC_APPLICATION_REGISTER = 1,	/* address, length, r_key, is_writable, pd */
 	MRC_APPLICATION_DEREGISTER = 2, /* r_key */
-	MRC_APPLICATION_CREATE_QP = 3,	/* pd */
+	MRC_APPLICATION_CREATE_QP = 3,	/* pd, transport */
 	/*
 	 * qpn, attributes from is_writable on; state, 0: it stays; to RTR peer_host, peer_qpn, psn;
 	 * to RTS psn
@@ -48,6 +54,8 @@ struct mrc_application_request {
 	__u8 retry_count;
 	__u8 rnr_retry;
 	__u8 min_rnr_timer;
+	__u32 transport; /* enum mrc_application_transport */
+	__u32 pad0;
 };
 
 struct mrc_application_reply {

@@ -107,6 +107,7 @@ enum mrc_kick_mode {
 	    2,		 /* repeat = 1: sends nothing, changes the QP qp_index under its lock */
 	MRC_KICK_RC = 3, /* as DATA, for the reliable connection qp_index */
 	MRC_KICK_LINK_PROBE = 4, /* repeat = probe_count: the paths from probe_cursor on */
+	MRC_KICK_RC_COMMAND = 5, /* as COMMAND, for the reliable connection qp_index */
 };
 
 /*
@@ -114,7 +115,8 @@ enum mrc_kick_mode {
  * applications ring without waiting for each other, or for the agent.
  */
 enum mrc_doorbell_format {
-	MRC_DOORBELL_MAGIC = 0x6c6c6562, /* "bell": as a MAC address, no port has it */
+	MRC_DOORBELL_MAGIC = 0x6c6c6562,    /* "bell": as a MAC address, no port has it */
+	MRC_DOORBELL_RC_MAGIC = 0x63726562, /* "berc": of a reliable connection */
 };
 
 struct mrc_doorbell {
@@ -134,6 +136,7 @@ enum mrc_command {
 	MRC_COMMAND_TRACK = 8,	 /* argument: PSNs above cack_psn that are tracked from now on */
 	MRC_COMMAND_PENALTY = 9, /* argument: receiver penalty; 0 ends it */
 	MRC_COMMAND_LIMITS = 10, /* arguments: give_up_us, rnr_timer_us, rnr_limit, is_writable */
+	MRC_COMMAND_RC_RTS = 11, /* of a reliable connection: RTR to RTS; argument: first PSN */
 };
 
 /* kick[0], mmapable array: what the next BPF_PROG_TEST_RUN call is to send. */

@@ -56,6 +56,12 @@ struct mrc_rc_qp {
 	__u32 ev_count; /* 1: one path. More: packets take turns, one EV after the other */
 	struct mrc_dcqcn_parameters cc;
 	__u32 is_any_order; /* packets may overtake one another: each says where it goes */
+	__u64 give_up_ns;   /* without an acknowledgement, in place of retry_limit; 0: that */
+	__u64 rnr_timer_ns; /* before a packet that found no receive is sent again */
+	__u32 rnr_limit;    /* times in a row; MRC_RNR_FOREVER: no limit */
+	__u32 pd;	    /* protection domain of the regions that the peer may write to */
+	__u32 is_writable;  /* the peer may write at all */
+	__u32 pad0;
 
 	/* requester; PSNs are free-running, the wire carries the low 24 bits */
 	struct mrc_dcqcn dcqcn;
@@ -67,9 +73,13 @@ struct mrc_rc_qp {
 	__u32 retries;
 	__u32 is_kick_pending; /* a TX kick was requested, or is running */
 	__u32 is_timer_armed;
-	__u32 loss;		/* enum mrc_loss: why packets below max_psn are sent again */
-	__u32 is_rnr_wait;	/* RNR: nothing leaves until the timer expires */
-	__u64 progress_ns;	/* last acknowledgement of something new */
+	__u32 loss;	   /* enum mrc_loss: why packets below max_psn are sent again */
+	__u32 is_rnr_wait; /* RNR: nothing leaves until rnr_until_ns */
+	__u32 rnr_retries; /* waits in a row */
+	__u32 pad1;
+	__u64 rnr_until_ns;
+	__u64 progress_ns;	/* last acknowledgement of something new, or RNR NAK */
+	__u64 stalled_ns;	/* progress_ns before the first of the time-outs in a row */
 	__u64 timer_expired_ns; /* when the timer last expired or was started */
 	__u64 acked_bytes;	/* payload */
 	struct mrc_work_cursor work;

@@ -136,8 +136,6 @@ __noinline int ctrl_set_penalty(__u32 qp_index, __u32 penalty)
 	return 1;
 }
 
-#define NO_END_NS (1ULL << 62)
-
 /* How long and how often the QP tries again, and whether its peer may write. */
 __noinline int ctrl_set_limits(__u32 qp_index, __u32 give_up_us, __u32 rnr_timer_us,
 			       __u32 rnr_limit, __u32 is_writable)
@@ -147,7 +145,7 @@ __noinline int ctrl_set_limits(__u32 qp_index, __u32 give_up_us, __u32 rnr_timer
 	if (!qp)
 		return 0;
 	bpf_spin_lock(&qp->lock);
-	qp->give_up_ns = give_up_us == (__u32)-1 ? NO_END_NS : give_up_us * 1000ULL;
+	qp->give_up_ns = give_up_ns_of(give_up_us);
 	qp->rnr_timer_ns = rnr_timer_us * 1000ULL;
 	qp->rnr_limit = rnr_limit;
 	qp->is_writable = is_writable;

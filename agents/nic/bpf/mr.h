@@ -37,6 +37,17 @@ static __always_inline __s64 mr_check(__u32 r_key, __u32 pd, __u64 va, __u32 len
 	return region->offset + va;
 }
 
+/* The same for a QP whose peer may write or not. Nothing may be anywhere. */
+static __always_inline __s64 mr_of_qp(__u32 is_writable, __u32 pd, __u32 r_key, __u64 va,
+				      __u32 length)
+{
+	if (!is_writable) {
+		nic_count(MRC_NC_DROP_R_KEY, 1);
+		return -1;
+	}
+	return length ? mr_check(r_key, pd, va, length) : 0;
+}
+
 static __always_inline long mr_copy_bytes(struct xdp_md *ctx, __u32 frame_offset,
 					  __u8 *memory_bytes, __u64 length, int direction)
 {

@@ -71,11 +71,13 @@ static __always_inline int on_kick(struct xdp_md *ctx)
 		return XDP_DROP;
 	if (doorbell && doorbell->magic == MRC_DOORBELL_MAGIC)
 		return on_transmit(doorbell->qp_index, desc);
+	if (doorbell && doorbell->magic == MRC_DOORBELL_RC_MAGIC)
+		return NIC_CALL_RC;
 	if (request->mode == MRC_KICK_PROBE)
 		return send_probe(ctx);
 	if (request->mode == MRC_KICK_COMMAND)
 		return ctrl_run(request);
-	if (request->mode == MRC_KICK_RC)
+	if (request->mode == MRC_KICK_RC || request->mode == MRC_KICK_RC_COMMAND)
 		return NIC_CALL_RC;
 	if (request->mode == MRC_KICK_LINK_PROBE)
 		return send_link_probe(ctx);

@@ -28,6 +28,14 @@ static __always_inline __u32 qp_to_error(struct mrc_qp *qp)
 	return from;
 }
 
+#define NO_END_NS (1ULL << 62)
+
+/* How long a QP goes without an acknowledgement, as a program has set it. */
+static __always_inline __u64 give_up_ns_of(__u32 give_up_us)
+{
+	return give_up_us == (__u32)-1 ? NO_END_NS : give_up_us * 1000ULL;
+}
+
 /* Reports that a QP has gone to ERROR: the agent fails its work requests with `status`. */
 static __always_inline void qp_fail(__u32 qp_index, __u32 from, __u32 status)
 {

@@ -135,16 +135,6 @@ __noinline int on_probe(struct xdp_md *ctx, __u32 plane)
 	return NIC_TX_RESPONSE;
 }
 
-/* Where the payload goes in the NIC's memory; -1: the QP or the region forbids it. */
-static __always_inline __s64 mr_of_qp(const struct mrc_qp *qp, __u32 r_key, __u64 va, __u32 length)
-{
-	if (!qp->is_writable) {
-		nic_count(MRC_NC_DROP_R_KEY, 1);
-		return -1;
-	}
-	return length ? mr_check(r_key, qp->pd, va, length) : 0;
-}
-
 /* A data packet, whose stack has been checked. Returns a verdict or NIC_TX_RESPONSE. */
 __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 {
@@ -212,7 +202,7 @@ __noinline int on_write(struct xdp_md *ctx, __u32 plane)
 	}
 	is_new = (__s32)distance >= 0 && !ring_test(qp->received_bits, psn);
 	if (is_new) {
-		offset = mr_of_qp(qp, r_key, va, length);
+		offset = mr_of_qp(qp->is_writable, qp->pd, r_key, va, length);
 		if (offset < 0)
 			return respond_nak(response, RESPONSE_AETH, WIRE_AETH_NAK_REMOTE_ACCESS);
 		if (has_immediate) {

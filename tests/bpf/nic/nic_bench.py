@@ -225,6 +225,11 @@ class NicBench:
         ring.entries[ring.tail % Limit.WORK_RING] = work
         ring.tail += 1
 
+    def work_ring(self, index: int = 0) -> WorkRing:
+        """Of a QP, live."""
+        ring: WorkRing = self._work[index]
+        return ring
+
     def posted(self, place: int, index: int = 0) -> Work:
         """A work request in a QP's ring, live."""
         entry: Work = self._work[index].entries[place]
@@ -248,9 +253,11 @@ class NicBench:
         """Lets that many more WRITEs with immediate come in."""
         self._work[index].receive_tail += count
 
-    def command(self, command: Command, index: int, *arguments: int) -> bool:
+    def command(
+        self, command: Command, index: int, *arguments: int, mode: KickMode = KickMode.COMMAND
+    ) -> bool:
         """Has the program change a QP; whether it did."""
-        self._kick.mode = KickMode.COMMAND
+        self._kick.mode = mode
         self._kick.qp_index = index
         self._kick.command = command
         for place, argument in enumerate(arguments):

@@ -13,7 +13,7 @@ from reference.psn import psn_expand, wire_psn
 from reference.rc_packet import Cnp, RcAcknowledge, RcBth, RcOpcode, RcWrite
 from reference.transport_header import AckKind, Aeth, NakCode
 
-from agents.abi import Event, EventKind, KickMode, Limit, Qp, QpState, RcQp, Work
+from agents.abi import Command, Doorbell, Event, EventKind, KickMode, Limit, Qp, QpState, RcQp, Work
 from agents.bpf.libbpf import BpfObject, run_once
 from agents.bpf.maps import ArrayMap, map_update
 from agents.nic.rc_qp import RcAttributes, RcQueuePair, build_rc_qp
@@ -86,6 +86,22 @@ class RcBench(NicBench):
     def rc_qp(self, index: int = 0) -> RcQp:
         """A copy of a connection as it is now."""
         return self._rc_qps.read(index)
+
+    def edit_rc_qp(self, index: int, **values: int) -> None:
+        """Changes fields of a connection."""
+        value = self._rc_qps.read(index)
+        for name, each in values.items():
+            setattr(value, name, each)
+        self._rc_qps.write(index, value)
+
+    def rc_command(self, command: Command, index: int, *arguments: int) -> bool:
+        """Has the program change a connection; whether it did."""
+        return self.command(command, index, *arguments, mode=KickMode.RC_COMMAND)
+
+    def ring_doorbell(self, magic: int, index: int) -> Outcome:
+        """Lends one frame as an application does."""
+        frame = bytes(Doorbell(magic=magic, qp_index=index))
+        return self._run(frame.ljust(Limit.FRAME_BYTES_MAX, b"\0"), 0)
 
     def kick_rc(self, index: int = 0) -> Outcome:
         """Lends one frame to a connection."""

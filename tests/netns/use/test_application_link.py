@@ -7,7 +7,7 @@ from ctypes import sizeof
 
 import pytest
 
-from agents.abi import ApplicationReply, ApplicationRequest, ApplicationVerb, QpState
+from agents.abi import ApplicationReply, ApplicationRequest, ApplicationTransport, ApplicationVerb, QpState
 from agents.nic.application_link import SOCKET_NAME
 from testbed.fabric.live import Lab
 from testbed.fabric.namespace import entered
@@ -92,6 +92,7 @@ def test_qps_and_regions_of_others_are_out_of_reach(program: Callable[[], Progra
         ({"verb": ApplicationVerb.REGISTER, "address": 2**64 - 1, "length": 2**64 - 1}, errno.ENOMEM),
         ({"verb": ApplicationVerb.REGISTER, "address": ADDRESS, "length": 1 << 40}, errno.ENOMEM),
         ({"verb": ApplicationVerb.MODIFY_QP, "qpn": 0xFFFFFFFF, "state": 2}, errno.EINVAL),
+        ({"verb": ApplicationVerb.CREATE_QP, "transport": 2}, errno.EINVAL),
     ],
 )
 def test_request_that_cannot_be_carried_out(
@@ -112,9 +113,10 @@ def test_region_outside_the_pages_it_is_said_to_share(program: Callable[[], Prog
         assert refused.error == errno.ENOMEM
 
 
-def test_qp_that_is_pointed_at_no_host(program: Callable[[], Program]) -> None:
+@pytest.mark.parametrize("transport", ApplicationTransport)
+def test_qp_that_is_pointed_at_no_host(program: Callable[[], Program], transport: int) -> None:
     mine = program()
-    qpn = mine.ask(ApplicationVerb.CREATE_QP).qpn
+    qpn = mine.ask(ApplicationVerb.CREATE_QP, transport=transport).qpn
     for peer_host in (0xFFFFFFFF, 1 << 20):
         refused = mine.ask(
             ApplicationVerb.MODIFY_QP, qpn=qpn, state=QpState.RTR, peer_host=peer_host, peer_qpn=1024

@@ -1,4 +1,7 @@
-"""Unmodified programs use the NIC of a host by libibverbs: perftest, ibv_devinfo, one of our own."""
+"""Unmodified programs use the NIC of a host by libibverbs: perftest, ibv_devinfo, one of our own.
+
+What concerns the data path is done over QPs of every transport.
+"""
 
 import contextlib
 import os
@@ -13,7 +16,7 @@ import pytest
 from waiting import DEADLINE_S, poll_until
 
 from testbed.fabric.live import Lab
-from testbed.fabric.rdma import rdma_environment
+from testbed.fabric.rdma import TRANSPORT_VARIABLE, RdmaTransport, rdma_environment
 
 pytestmark = pytest.mark.root
 
@@ -21,6 +24,7 @@ TESTBED = str(Path(sys.executable).with_name("mrc-testbed"))
 SOURCES = [Path(__file__).with_name(name) for name in ("verbs_pair.c", "verbs_memory.c", "verbs_limits.c")]
 GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "applications.md"
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+TRANSPORTS = [each.value for each in RdmaTransport]
 Started = subprocess.Popen[str]
 
 
@@ -38,10 +42,13 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def start(live: Lab, host: str, *command: str | Path) -> Started:
+def start(live: Lab, host: str, *command: str | Path, transport: str = "mrc") -> Started:
     """A command on a host with its NIC as RDMA device."""
     return subprocess.Popen(
-        [TESTBED, "-n", live.name, "exec", host, "--rdma", "--", *map(str, command)],
+        [
+            *(TESTBED, "-n", live.name, "exec", host, "--rdma", "--transport", transport),
+            *("--", *map(str, command)),
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -71,9 +78,10 @@ def next_line(started: Started) -> str:
 
 
 @pytest.fixture
-def server(live: Lab, programs: Path) -> Iterator[Started]:
-    """`verbs_pair` on h2, that waits for a peer."""
-    started = start(live, "h2", *NOBODY, programs / "verbs_pair")
+def server(live: Lab, programs: Path, request: pytest.FixtureRequest) -> Iterator[Started]:
+    """`verbs_pair` on h2, that waits for a peer; its transport may be a parameter."""
+    transport = getattr(request, "param", "mrc")
+    started = start(live, "h2", *NOBODY, programs / "verbs_pair", transport=transport)
     assert next_line(started) == "listening", finish(started)
     yield started
     kill_program(started)
@@ -91,11 +99,40 @@ def test_devices_of_a_host(live: Lab) -> None:
     assert "RoCE v2" in said
 
 
-def test_bytes_immediate_and_event_arrive_for_nobody(live: Lab, programs: Path, server: Started) -> None:
-    status, said, complained = finish(start(live, "h0", *NOBODY, programs / "verbs_pair", "h2", "good"))
+@pytest.mark.parametrize(("server", "transport"), [(each, each) for each in TRANSPORTS], indirect=["server"])
+def test_bytes_immediate_and_event_arrive_for_nobody(
+    live: Lab, programs: Path, server: Started, transport: str
+) -> None:
+    before = live.agent("h2").counters()
+    client = start(live, "h0", *NOBODY, programs / "verbs_pair", "h2", "good", transport=transport)
+    status, said, complained = finish(client)
     assert (status, said.splitlines()[-1]) == (0, "success"), complained
     assert next_line(server) == "connected"
     assert next_line(server) == "success, 1048576 bytes, immediate 0x1234abcd, wr_id 42, 0 wrong"
+    answers = {
+        name: live.agent("h2").counters()[name] - before[name] for name in ("rx_data", "tx_sack", "tx_ack")
+    }
+    # MRC answers data by SACKs, and whole messages by ACKs; a reliable connection all by ACKs.
+    assert answers["rx_data"] >= 512
+    assert (answers["tx_sack"] == 0) == (transport == "rocev2")
+    if transport == "rocev2":
+        assert answers["tx_ack"] >= 512
+
+
+@pytest.mark.parametrize("server", ["rocev2"], indirect=True)
+def test_qps_of_rocev2_have_one_path_and_end_with_the_program(
+    live: Lab, programs: Path, server: Started
+) -> None:
+    client = start(live, "h0", programs / "verbs_pair", "h2", "endless", transport="rocev2")
+    assert next_line(client) == "connected"
+    agent = live.agent("h0")
+    (qp,) = agent.list_qps()
+    assert (qp["active_evs"], "cwnd_bytes" in qp) == (1, False)
+    assert agent.query_qp(qp["qpn"])["peer_host"] == live.clos.node("h2").index
+    poll_until(lambda: next(iter(agent.list_qps()))["next_psn"] != qp["next_psn"], what="a WRITE")
+    kill_program(client)
+    finish(client)
+    poll_until(lambda: not agent.list_qps(), what="the end of its QP")
 
 
 @pytest.mark.parametrize("case", ["wrong-key", "out-of-bounds"])
@@ -115,6 +152,7 @@ def test_memory_is_the_program_s_and_a_readable_channel_has_an_event(live: Lab, 
     ]
 
 
+@pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize(
     ("case", "outcome"),
     [
@@ -127,9 +165,10 @@ def test_memory_is_the_program_s_and_a_readable_channel_has_an_event(live: Lab, 
     ],
 )
 def test_what_a_program_bounds_and_forbids_the_nic_does(
-    live: Lab, programs: Path, case: str, outcome: str
+    live: Lab, programs: Path, case: str, outcome: str, transport: str
 ) -> None:
-    status, said, complained = finish(start(live, "h0", programs / "verbs_limits", case))
+    program = start(live, "h0", programs / "verbs_limits", case, transport=transport)
+    status, said, complained = finish(program)
     assert (status, said.strip()) == (0, outcome), complained
 
 
@@ -144,8 +183,11 @@ def test_killed_program_leaves_nothing(live: Lab, programs: Path, server: Starte
     poll_until(lambda: not agent.list_qps(), what="the end of its QP")
 
 
-def test_death_of_the_agent_ends_a_program(live: Lab, programs: Path, server: Started) -> None:
-    client = start(live, "h0", programs / "verbs_pair", "h2", "endless")
+@pytest.mark.parametrize(("server", "transport"), [(each, each) for each in TRANSPORTS], indirect=["server"])
+def test_death_of_the_agent_ends_a_program(
+    live: Lab, programs: Path, server: Started, transport: str
+) -> None:
+    client = start(live, "h0", programs / "verbs_pair", "h2", "endless", transport=transport)
     assert next_line(client) == "connected"
     subprocess.run([TESTBED, "-n", live.name, "restart", "h0"], check=True, capture_output=True)
     status, said, complained = finish(client)
@@ -153,6 +195,7 @@ def test_death_of_the_agent_ends_a_program(live: Lab, programs: Path, server: St
     assert "the NIC agent is gone" in complained
 
 
+@pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize(
     "test",
     [
@@ -161,10 +204,11 @@ def test_death_of_the_agent_ends_a_program(live: Lab, programs: Path, server: St
         ("ib_write_bw", "-q", "4", "-b", "-n", "50"),
     ],
 )
-def test_perftest(live: Lab, test: tuple[str, ...]) -> None:
-    waiting = start(live, "h3", *NOBODY, *test, "-d", "mrc0")
+def test_perftest(live: Lab, test: tuple[str, ...], transport: str) -> None:
+    waiting = start(live, "h3", *NOBODY, *test, "-d", "mrc0", transport=transport)
     poll_until(lambda: listens(live, "h3", 18515), what="the server's socket")
-    status, said, complained = finish(start(live, "h0", *NOBODY, *test, "-d", "mrc0", "h3"))
+    client = start(live, "h0", *NOBODY, *test, "-d", "mrc0", "h3", transport=transport)
+    status, said, complained = finish(client)
     assert status == 0, said + complained
     assert "#bytes" in said
     assert finish(waiting)[0] == 0
@@ -177,8 +221,10 @@ def listens(live: Lab, host: str, port: int) -> bool:
     return re.search(rf":{port:04X} [0-9A-F]+:0000 0A ", table) is not None
 
 
-def test_hello_of_the_guide(live: Lab, programs: Path) -> None:
-    status, said, complained = finish(start(live, "h1", *NOBODY, programs / "hello"))
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_hello_of_the_guide(live: Lab, programs: Path, transport: str) -> None:
+    hello = start(live, "h1", *NOBODY, programs / "hello", transport=transport)
+    status, said, complained = finish(hello)
     assert (status, said) == (0, "success: hello over MRC\n"), complained
 
 
@@ -189,6 +235,23 @@ def test_what_is_refused(live: Lab) -> None:
     status, _, complained = finish(start(live, "h0", "ib_write_bw", "-d", "mrc9"))
     assert status == 1
     assert "mrc9" in complained
+    status, said, complained = finish(start(live, "h0", "env", f"{TRANSPORT_VARIABLE}=tcp", "ibv_devices"))
+    assert "mrc0" not in said
+    assert complained == "mrc-testbed: MRC_TESTBED_TRANSPORT is 'tcp': mrc and rocev2 are accepted\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("exec", "h0", "--rdma", "--transport", "tcp", "--", "true"),
+        ("exec", "h0", "--transport", "rocev2", "--", "true"),
+        ("launch", "--transport", "tcp", "--", "true"),
+    ],
+)
+def test_transport_that_cannot_be(live: Lab, command: tuple[str, ...]) -> None:
+    done = subprocess.run([TESTBED, "-n", live.name, *command], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "--transport" in done.stderr
 
 
 def test_without_a_lab_there_is_no_device() -> None:

@@ -26,7 +26,12 @@ Ranks = Callable[..., tuple[int, list[str], str]]
 def ranks(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> Ranks:
     """Runs cases on four ranks."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(PACKAGE), os.environ.get("PYTHONPATH", "")]))
-    return lambda *cases: launch("--ranks", "4", "--", sys.executable, str(PROGRAM), *cases)
+
+    def run(*cases: str, transport: str = "mrc") -> tuple[int, list[str], str]:
+        options = ("--ranks", "4", "--transport", transport)
+        return launch(*options, "--", sys.executable, str(PROGRAM), *cases)
+
+    return run
 
 
 def test_results_are_right_to_the_bit_and_operations_independent(ranks: Ranks) -> None:
@@ -50,6 +55,13 @@ def test_the_program_of_the_guide(launch: Launch, tmp_path: Path) -> None:
     subprocess.run(["clang", *flags, str(tmp_path / "sum.c"), "-o", str(program), *libraries], check=True)
     status, said, complained = launch("--", str(program))
     assert (status, said) == (0, [f"[{rank}] rank {rank}: sum 6" for rank in range(4)]), complained
+
+
+def test_results_are_right_over_rocev2(ranks: Ranks) -> None:
+    status, said, complained = ranks(
+        "sums_are_right", "chunks_are_scattered_and_gathered", transport="rocev2"
+    )
+    assert (status, said) == (0, [f"[{rank}] done" for rank in range(4)]), complained
 
 
 @pytest.mark.parametrize(

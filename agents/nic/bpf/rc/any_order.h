@@ -9,6 +9,7 @@
 
 #include <mrc/psn.h>
 #include "../mr.h"
+#include "../work.h"
 #include "../xmit.h"
 #include "maps.h"
 #include "wire.h"
@@ -72,7 +73,7 @@ __noinline int rc_deliver_immediate(__u32 qp_index)
 	}
 	bpf_spin_unlock(&qp->lock);
 	if (number)
-		nic_event(MRC_EVENT_RECEIVE, qp_index, number, entry.immediate, entry.length);
+		report_arrival(qp_index, number, entry.immediate, entry.length);
 	return number != 0;
 }
 
@@ -126,7 +127,8 @@ __noinline int rc_on_write_any_order(struct xdp_md *ctx, __u32 psn, __u32 length
 				       sizeof(immediate)))
 			return nic_drop(MRC_NC_DROP_LENGTH);
 	}
-	offset = length ? mr_check(bpf_ntohl(reth.r_key), 0, bpf_be64_to_cpu(reth.va), length) : 0;
+	offset = mr_of_qp(qp->is_writable, qp->pd, bpf_ntohl(reth.r_key), bpf_be64_to_cpu(reth.va),
+			  length);
 	if (offset < 0)
 		return rc_respond(response, RC_NAK_REMOTE_ACCESS, psn, qp->completed_messages);
 	if (!place_begin(qp->placings, psn - qp->first_expected))

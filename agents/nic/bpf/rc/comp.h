@@ -76,6 +76,7 @@ __noinline int rc_on_ack(struct xdp_md *ctx, __u32 is_cnp)
 	__u32 expected = is_cnp ? sizeof(struct rc_cnp) : sizeof(struct wire_acknowledge);
 	struct tx_desc *desc = lookup0(&tx_descs);
 	__u32 qp_index, psn, syndrome, kind, is_stale, from = MRC_QP_ERROR, plane = 0;
+	__u32 is_waiting = 0, is_rnr_over = 0;
 	__u64 now_ns, model_ns, rtt_ns = 0, model_rtt_ns = 0;
 	struct mrc_histogram *histogram;
 	struct mrc_rc_qp *qp;
@@ -110,6 +111,7 @@ __noinline int rc_on_ack(struct xdp_md *ctx, __u32 is_cnp)
 		if (psn != qp->acked_psn) {
 			qp->progress_ns = now_ns;
 			qp->retries = 0;
+			qp->rnr_retries = 0;
 			if (kind == RC_AETH_ACK && !slot->is_resent) {
 				rtt_ns = now_ns - slot->sent_ns;
 				model_rtt_ns = model_ns - slot->sent_ns;
@@ -123,10 +125,12 @@ __noinline int rc_on_ack(struct xdp_md *ctx, __u32 is_cnp)
 			dcqcn_on_cnp(&qp->dcqcn, &qp->cc, model_ns);
 		if (kind == RC_AETH_RNR_NAK) {
 			rc_go_back_n(qp, MRC_LOSS_NACK);
-			qp->is_rnr_wait = 1;
+			is_waiting = !qp->is_rnr_wait;
+			is_rnr_over = rc_wait_for_receive(qp, now_ns);
 		} else if (kind == RC_AETH_NAK && syndrome == RC_NAK_SEQUENCE) {
 			rc_go_back_n(qp, MRC_LOSS_NACK);
-		} else if (kind != RC_AETH_ACK) {
+		}
+		if (is_rnr_over || (kind == RC_AETH_NAK && syndrome != RC_NAK_SEQUENCE)) {
 			from = qp->state;
 			qp->state = MRC_QP_ERROR;
 		}
@@ -136,7 +140,10 @@ __noinline int rc_on_ack(struct xdp_md *ctx, __u32 is_cnp)
 		return nic_drop(kind == RC_AETH_ACK ? MRC_NC_DROP_STALE_ACK
 						    : MRC_NC_DROP_STALE_NACK);
 	if (from != MRC_QP_ERROR)
-		qp_fail(qp_index, from, rc_status(syndrome));
+		qp_fail(qp_index, from,
+			is_rnr_over ? MRC_STATUS_RNR_RETRY_EXCEEDED : rc_status(syndrome));
+	else if (is_waiting)
+		rc_rto_timer_start(qp_index);
 	nic_count(is_cnp ? MRC_NC_RX_CNP : kind == RC_AETH_ACK ? MRC_NC_RX_ACK : MRC_NC_RX_NAK, 1);
 	histogram = bpf_map_lookup_elem(&rtt_histogram, &plane);
 	if (rtt_ns && histogram)

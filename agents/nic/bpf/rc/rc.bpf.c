@@ -16,17 +16,40 @@
 #include <mrc/fabric_maps.h>
 #include <mrc/emit.h>
 #include "comp.h"
+#include "ctrl.h"
 #include "req.h"
 #include "resp.h"
 
-static __always_inline int rc_on_kick(void)
+/* The frame becomes a packet of the QP, if it has one to send. */
+static __always_inline int rc_on_transmit(__u32 qp_index, struct tx_desc *desc)
+{
+	struct mrc_rc_qp *qp = rc_find(qp_index);
+
+	if (!qp)
+		return XDP_DROP;
+	desc->now_ns = bpf_ktime_get_ns();
+	desc->model_ns = desc->now_ns;
+	if (!rc_next_packet(qp_index)) {
+		qp->is_kick_pending = 0;
+		return XDP_DROP;
+	}
+	nic_count(MRC_NC_KICK_PACKETS, 1);
+	return NIC_TX_DATA;
+}
+
+static __always_inline int rc_on_kick(struct xdp_md *ctx)
 {
 	struct mrc_kick *request = lookup0(&kick);
+	struct mrc_doorbell *doorbell = frame_head(ctx, sizeof(*doorbell));
 	struct tx_desc *desc = lookup0(&tx_descs);
 	struct mrc_rc_qp *qp;
 
 	if (!request || !desc)
 		return XDP_DROP;
+	if (doorbell && doorbell->magic == MRC_DOORBELL_RC_MAGIC)
+		return rc_on_transmit(doorbell->qp_index, desc);
+	if (request->mode == MRC_KICK_RC_COMMAND)
+		return rc_ctrl_run(request);
 	qp = rc_find(request->qp_index);
 	if (!qp)
 		return XDP_DROP;
@@ -34,14 +57,7 @@ static __always_inline int rc_on_kick(void)
 	qp->is_kick_pending = request->frames_left != 0;
 	if (!request->frames_left)
 		rc_rto_timer_check(request->qp_index);
-	desc->now_ns = bpf_ktime_get_ns();
-	desc->model_ns = desc->now_ns;
-	if (!rc_next_packet(request->qp_index)) {
-		qp->is_kick_pending = 0;
-		return XDP_DROP;
-	}
-	nic_count(MRC_NC_KICK_PACKETS, 1);
-	return NIC_TX_DATA;
+	return rc_on_transmit(request->qp_index, desc);
 }
 
 /* The NIC's program has checked the stack, up to and including its lengths. */
@@ -73,7 +89,7 @@ static __always_inline int rc_on_frame(struct xdp_md *ctx)
 SEC("xdp")
 int rc(struct xdp_md *ctx)
 {
-	int verdict = ctx->ingress_ifindex == NIC_KICK_IFINDEX ? rc_on_kick() : rc_on_frame(ctx);
+	int verdict = ctx->ingress_ifindex == NIC_KICK_IFINDEX ? rc_on_kick(ctx) : rc_on_frame(ctx);
 
 	if (verdict == NIC_TX_DATA)
 		verdict = rc_xmit_data(ctx);

@@ -93,7 +93,7 @@ static __always_inline int rc_next_packet_locked(struct mrc_rc_qp *qp, struct mr
 		slot->plane = desc->plane;
 		work = &ring->entries[slot->work_index & (MRC_WORK_RING - 1)];
 		desc->local_offset = slot->local_offset;
-		desc->remote_offset = slot->remote_offset;
+		desc->remote_offset = work_address(work, slot->remote_offset);
 		desc->dmalen = slot->message_bytes;
 		desc->length = slot->length;
 		desc->opcode = qp->is_any_order ? rc_only_opcode(slot->opcode) : slot->opcode;

@@ -7,6 +7,7 @@
 #ifndef MRC_RC_RESP_H
 #define MRC_RC_RESP_H
 
+#include "../qp.h"
 #include "any_order.h"
 
 /* Under the lock: the next packet has been placed. Returns the number of a WRITE with immediate. */
@@ -27,6 +28,23 @@ static __always_inline __u32 rc_receive(struct mrc_rc_qp *qp, __u32 opcode, __u3
 		return 0;
 	qp->completed_messages++;
 	return rc_has_immediate(opcode) ? ++qp->delivered : 0;
+}
+
+/* Takes a QP whose agent is gone to ERROR; returns whether that is so. */
+static __always_inline int rc_fail_orphan(struct mrc_rc_qp *qp, __u32 qp_index)
+{
+	struct mrc_nic_control *control = lookup0(&nic_control);
+	__u32 from;
+
+	if (!control || !is_agent_dead(control, bpf_ktime_get_ns()))
+		return 0;
+	bpf_spin_lock(&qp->lock);
+	from = qp->state;
+	qp->state = MRC_QP_ERROR;
+	bpf_spin_unlock(&qp->lock);
+	if (from != MRC_QP_ERROR)
+		qp_fail(qp_index, from, MRC_STATUS_FLUSHED);
+	return 1;
 }
 
 /* A data packet, whose stack has been checked. Returns a verdict or NIC_TX_RESPONSE. */
@@ -65,6 +83,8 @@ __noinline int rc_on_write(struct xdp_md *ctx, __u32 plane)
 	if (qp->state != MRC_QP_RTR && qp->state != MRC_QP_RTS)
 		return nic_drop(MRC_NC_DROP_QP_STATE);
 	psn = psn_expand(qp->expected_psn, psn);
+	if (!(psn & HEARTBEAT_PSN_MASK) && rc_fail_orphan(qp, response->qp_index))
+		return nic_drop(MRC_NC_DROP_QP_STATE);
 	if (qp->is_any_order)
 		return rc_on_write_any_order(ctx, psn, length);
 	distance = psn_distance(psn, qp->expected_psn);
@@ -122,7 +142,7 @@ __noinline int rc_on_write(struct xdp_md *ctx, __u32 plane)
 				       sizeof(immediate)))
 			return nic_drop(MRC_NC_DROP_LENGTH);
 	}
-	offset = length ? mr_check(r_key, 0, va, length) : 0;
+	offset = mr_of_qp(qp->is_writable, qp->pd, r_key, va, length);
 	if (offset < 0)
 		return rc_respond(response, RC_NAK_REMOTE_ACCESS, psn, qp->completed_messages);
 	if (!place_begin(qp->placings, psn - qp->first_expected))
@@ -145,8 +165,7 @@ __noinline int rc_on_write(struct xdp_md *ctx, __u32 plane)
 	nic_count(MRC_NC_RX_DATA, 1);
 	nic_count(MRC_NC_RX_PLACED_BYTES, length);
 	if (number)
-		nic_event(MRC_EVENT_RECEIVE, response->qp_index, number, bpf_ntohl(immediate),
-			  message_bytes);
+		report_arrival(response->qp_index, number, bpf_ntohl(immediate), message_bytes);
 	return NIC_TX_RESPONSE;
 }
 

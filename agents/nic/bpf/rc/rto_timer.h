@@ -14,6 +14,7 @@
 
 enum {
 	RC_TIMER_EXPIRIES_PER_RTO = 4,
+	RC_RNR_MIN_NS = 10000, /* IBTA's shortest RNR timer */
 };
 
 /* Packets that rate and window let leave now; 0: none. */
@@ -34,63 +35,106 @@ static __always_inline void rc_go_back_n(struct mrc_rc_qp *qp, __u32 loss)
 	qp->loss = loss;
 }
 
+/* Under the lock: the peer has no receive; returns whether that has been so too often. */
+static __always_inline int rc_wait_for_receive(struct mrc_rc_qp *qp, __u64 now_ns)
+{
+	qp->progress_ns = now_ns; /* it is there */
+	qp->retries = 0;
+	if (qp->is_rnr_wait)
+		return 0;
+	qp->is_rnr_wait = 1;
+	qp->rnr_until_ns = now_ns + qp->rnr_timer_ns;
+	qp->rnr_retries++;
+	return qp->rnr_limit < MRC_RNR_FOREVER && qp->rnr_retries > qp->rnr_limit;
+}
+
+/*
+ * Under the lock: whether time-outs in a row are too many: by their number, or by the time since
+ * something was last acknowledged.
+ */
+static __always_inline int rc_is_given_up(const struct mrc_rc_qp *qp, __u64 now_ns)
+{
+	return qp->give_up_ns ? qp->retries && now_ns - qp->stalled_ns >= qp->give_up_ns
+			      : qp->retries > qp->retry_limit;
+}
+
+/* When the timer is to expire next: after a part of the RTO, or when an RNR wait ends. */
+static __always_inline __u64 rc_timer_delay_ns(const struct mrc_rc_qp *qp, __u64 now_ns)
+{
+	__u64 delay_ns = qp->rto_ns / RC_TIMER_EXPIRIES_PER_RTO;
+	__s64 left_ns = qp->rnr_until_ns - now_ns;
+
+	if (!qp->is_rnr_wait || left_ns >= (__s64)delay_ns)
+		return delay_ns;
+	return left_ns < RC_RNR_MIN_NS ? RC_RNR_MIN_NS : left_ns;
+}
+
 static int rc_rto_timer_expired(void *map, __u32 *key, struct mrc_rc_qp *given)
 {
 	struct mrc_rc_qp *qp = TIMER_ELEMENT(&rc_qps, key);
 	struct mrc_work_ring *ring = bpf_map_lookup_elem(&work_ring, key);
-	__u32 qp_index = *key, wanted = 0, is_failed = 0, is_idle = 0;
-	__u64 now_ns = bpf_ktime_get_ns(), rto_ns;
+	__u32 qp_index = *key, wanted = 0, is_failed = 0, is_idle = 0, is_orphan;
+	struct mrc_nic_control *control = lookup0(&nic_control);
+	__u64 now_ns = bpf_ktime_get_ns(), delay_ns;
 
 	(void)map;
 	(void)given;
-	if (!qp || !ring)
+	if (!qp || !ring || !control)
 		return 0;
-	rto_ns = qp->rto_ns;
+	is_orphan = is_agent_dead(control, now_ns);
 	bpf_spin_lock(&qp->lock);
 	qp->timer_expired_ns = now_ns;
-	qp->is_rnr_wait = 0;
+	if (qp->is_rnr_wait && (__s64)(now_ns - qp->rnr_until_ns) >= 0) {
+		qp->is_rnr_wait = 0;
+		qp->progress_ns = now_ns;
+	}
 	if (qp->state != MRC_QP_RTS) {
 		is_idle = 1;
+	} else if (is_orphan) {
+		is_failed = 1;
 	} else if (qp->acked_psn != qp->max_psn) {
-		if ((__s64)(now_ns - qp->progress_ns) > (__s64)rto_ns) {
+		if (!qp->is_rnr_wait && (__s64)(now_ns - qp->progress_ns) > (__s64)qp->rto_ns) {
+			if (!qp->retries)
+				qp->stalled_ns = qp->progress_ns;
 			qp->progress_ns = now_ns;
 			qp->retries++;
-			is_failed = qp->retries > qp->retry_limit;
-			if (is_failed)
-				qp->state = MRC_QP_ERROR;
-			else
-				rc_go_back_n(qp, MRC_LOSS_TIMEOUT);
+			rc_go_back_n(qp, MRC_LOSS_TIMEOUT);
 		}
+		is_failed = rc_is_given_up(qp, now_ns);
 	} else {
 		is_idle = !work_ready(&qp->work, ring);
 	}
+	if (is_failed)
+		qp->state = MRC_QP_ERROR;
 	if (is_idle || is_failed)
 		qp->is_timer_armed = 0;
 	if (!is_idle && !is_failed && (qp->next_psn != qp->max_psn || work_ready(&qp->work, ring)))
 		wanted = rc_packets_allowed(qp);
 	if (wanted)
 		qp->is_kick_pending = 1;
+	delay_ns = rc_timer_delay_ns(qp, now_ns);
 	bpf_spin_unlock(&qp->lock);
 	if (is_failed)
-		qp_fail(qp_index, MRC_QP_RTS, MRC_STATUS_RETRY_EXCEEDED);
+		qp_fail(qp_index, MRC_QP_RTS,
+			is_orphan ? MRC_STATUS_FLUSHED : MRC_STATUS_RETRY_EXCEEDED);
 	if (is_failed || is_idle)
 		return 0;
 	if (wanted)
 		nic_event(MRC_EVENT_KICK, qp_index, wanted, 0, 0);
-	bpf_timer_start(&qp->timer, rto_ns / RC_TIMER_EXPIRIES_PER_RTO, 0);
+	bpf_timer_start(&qp->timer, delay_ns, 0);
 	return 0;
 }
 
-/* Starts the timer of a QP whose is_timer_armed the caller has just set. */
+/* Starts the timer of a QP whose is_timer_armed is set; what it was to wait for is forgotten. */
 static __noinline int rc_rto_timer_start(__u32 qp_index)
 {
 	struct mrc_rc_qp *qp = rc_find(qp_index);
+	__u64 now_ns = bpf_ktime_get_ns();
 
 	if (!qp)
 		return 0;
-	qp->timer_expired_ns = bpf_ktime_get_ns();
-	qp_timer_start(&qp->timer, &rc_qps, rc_rto_timer_expired,
-		       qp->rto_ns / RC_TIMER_EXPIRIES_PER_RTO);
+	qp->timer_expired_ns = now_ns;
+	qp_timer_start(&qp->timer, &rc_qps, rc_rto_timer_expired, rc_timer_delay_ns(qp, now_ns));
 	return 0;
 }
 

@@ -27,7 +27,7 @@ enum {
 	RC_NAK_SEQUENCE = 0x60,
 	RC_NAK_INVALID_REQUEST = 0x61,
 	RC_NAK_REMOTE_ACCESS = 0x62,
-	RC_RNR_TIMER = 0x2e, /* RNR NAK, "wait": the requester's own clock decides how long */
+	RC_RNR_TIMER = 0x2e, /* RNR NAK, "wait": the requester's own attribute says how long */
 	RC_BECN = 0x40,	     /* in the first byte of BTH.destination_qp */
 };
 

@@ -1,0 +1,99 @@
+"""QPs that an agent makes for applications: of which transport, by which EVs."""
+
+from dataclasses import asdict
+from typing import Any, cast
+
+import pytest
+from plain_device import PlainDevice
+
+from agents.abi import ApplicationTransport, QpState
+from agents.nic.config import NicSettings
+from agents.nic.device import NicDevice
+from agents.nic.qp import QpLimits
+from agents.nic.verbs import Verbs
+from agents.nic.work_queue import qp_index
+from testbed.errors import UsageError
+from testbed.fabric.agent_process import nic_settings
+from testbed.topology.clos import Clos
+from testbed.topology.spec import TopologySpec
+from testbed.transport.reliable_connection import choose_rc_congestion
+
+FABRIC = Clos(TopologySpec(planes=4, t0=2, t1=2, hosts_per_t0=2))
+HOST, PEER, PEER_QPN, PSN = 0, 3, 3000, 77
+
+
+@pytest.fixture
+def device() -> PlainDevice:
+    return PlainDevice(FABRIC, HOST)
+
+
+def verbs_of(device: PlainDevice, settings: NicSettings) -> Verbs:
+    return Verbs(settings, cast("NicDevice", device))
+
+
+@pytest.fixture
+def verbs(device: PlainDevice) -> Verbs:
+    return verbs_of(device, nic_settings(FABRIC, ["h0"])["h0"])
+
+
+def create(verbs: Verbs, transport: int) -> int:
+    verb, arguments = verbs.creation(transport)
+    qpn: int = verbs.table[verb](**arguments)
+    return qpn
+
+
+def test_rocev2_is_what_bench_has_on_one_path_of_any_plane(verbs: Verbs) -> None:
+    arguments: list[dict[str, Any]] = []
+    for _ in range(100):
+        verb, given = verbs.creation(ApplicationTransport.ROCEV2)
+        assert verb == "create_rc_qp"
+        arguments.append(given)
+    congestion = choose_rc_congestion(FABRIC, "rocev2")
+    assert arguments[0]["cc"] == asdict(congestion.parameters)
+    assert arguments[0]["window_packets"] == congestion.window_packets
+    assert {len(each["evs"]) for each in arguments} == {1}
+    assert {each["evs"][0] >> 28 for each in arguments} == {0, 1, 2, 3}
+
+
+def test_the_peer_of_a_reliable_connection_becomes_known_on_the_way(
+    verbs: Verbs, device: PlainDevice
+) -> None:
+    qpn = create(verbs, ApplicationTransport.ROCEV2)
+    verbs.join_domain(qpn, 5)
+    verbs.limit_qp(qpn, QpLimits(give_up_us=9, is_writable=False))
+    verbs.modify_qp(qpn, "RTR", peer_host=PEER, peer_qpn=PEER_QPN, peer_first_psn=PSN)
+    value = device.rc_qps.read(qp_index(qpn))
+    assert (value.state, value.peer_host, value.peer_qpn) == (QpState.RTR, PEER, PEER_QPN)
+    assert (value.expected_psn, value.pd, value.give_up_ns, value.is_writable) == (PSN, 5, 9000, 0)
+
+
+@pytest.mark.parametrize(
+    ("state", "attributes", "reason"),
+    [
+        ("RTS", {}, "is in state INIT"),
+        ("RESET", {}, "state: RESET; RTR, RTS, ERROR are accepted"),
+        ("RTR", {"peer_qpn": PEER_QPN}, "peer_first_psn"),
+        ("RTR", {"peer_qpn": PEER_QPN, "peer_first_psn": PSN, "mpr_dest": 1}, "mpr_dest: not an attribute"),
+        ("RTR", {"peer_qpn": PEER_QPN, "peer_first_psn": PSN, "peer_host": 1 << 20}, "peer_host"),
+    ],
+)
+def test_change_that_cannot_be(verbs: Verbs, state: str, attributes: dict[str, int], reason: str) -> None:
+    qpn = create(verbs, ApplicationTransport.ROCEV2)
+    with pytest.raises(UsageError, match=reason):
+        verbs.modify_qp(qpn, state, **attributes)
+    assert verbs.query_qp(qpn)["state"] == "INIT"
+
+
+def test_transport_that_the_nic_does_not_have(verbs: Verbs, device: PlainDevice) -> None:
+    assert verbs.creation(ApplicationTransport.MRC)[0] == "create_qp"
+    with pytest.raises(UsageError, match="transport: 2; there is none of that number"):
+        verbs.creation(2)
+    with pytest.raises(UsageError, match="rocev2 takes packets in order only"):
+        verbs_of(device, NicSettings("h0")).creation(ApplicationTransport.ROCEV2)
+
+
+def test_agents_of_an_adaptive_fabric_have_no_rocev2() -> None:
+    adaptive = Clos(
+        TopologySpec(planes=1, t0=2, t1=2, forwarding="ecmp", uplink_choice="adaptive", port_rate=10**9)
+    )
+    assert nic_settings(adaptive, ["h0"])["h0"].rocev2 is None
