@@ -65,7 +65,8 @@ static __always_inline int rc_needs_frames(const struct mrc_rc_qp *qp, struct mr
 		return 0;
 	return qp->next_psn != qp->max_psn ||
 	       (work_ready(&qp->work, ring) &&
-		(__s64)(now_ns - qp->doorbell_ns) > (__s64)paced_ns(RC_DOORBELL_NS));
+		(!qp->doorbell_ns ||
+		 (__s64)(now_ns - qp->doorbell_ns) > (__s64)paced_ns(RC_DOORBELL_NS)));
 }
 
 struct rc_deferred {
