@@ -1983,7 +1983,7 @@ class RcSlot(Structure):
 
 
 class RcQp(Structure):
-    """struct mrc_rc_qp, 47504 bytes."""
+    """struct mrc_rc_qp, 47512 bytes."""
 
     lock: "object"
     state: int
@@ -2023,6 +2023,7 @@ class RcQp(Structure):
     pad1: int
     rnr_until_ns: int
     progress_ns: int
+    doorbell_ns: int
     stalled_ns: int
     timer_expired_ns: int
     acked_bytes: int
@@ -2085,6 +2086,7 @@ class RcQp(Structure):
         ("pad1", c_uint32),
         ("rnr_until_ns", c_uint64),
         ("progress_ns", c_uint64),
+        ("doorbell_ns", c_uint64),
         ("stalled_ns", c_uint64),
         ("timer_expired_ns", c_uint64),
         ("acked_bytes", c_uint64),

@@ -79,6 +79,7 @@ struct mrc_rc_qp {
 	__u32 pad1;
 	__u64 rnr_until_ns;
 	__u64 progress_ns;	/* last acknowledgement of something new, or RNR NAK */
+	__u64 doorbell_ns;	/* when a program last rang; 0: never */
 	__u64 stalled_ns;	/* progress_ns before the first of the time-outs in a row */
 	__u64 timer_expired_ns; /* when the timer last expired or was started */
 	__u64 acked_bytes;	/* payload */

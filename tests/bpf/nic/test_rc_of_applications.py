@@ -116,6 +116,21 @@ def test_a_doorbell_sends_whatever_the_agent_kicks(source: RcSource) -> None:
     assert source.nic.ring_doorbell(DoorbellFormat.RC_MAGIC, 0xFFFFFFFF).verdict is Verdict.DROP
 
 
+def test_a_doorbell_leaves_to_acknowledgements_and_agent_what_they_send(source: RcSource) -> None:
+    """Of a window of 64 packets: seven that are free, a kick that is pending; not what nobody else sends."""
+
+    def sends() -> bool:
+        outcome = source.nic.ring_doorbell(DoorbellFormat.RC_MAGIC, source.index)
+        return outcome.verdict is Verdict.REDIRECT
+
+    source.post(2048, iterations=1000, depth=1000)
+    source.nic.edit_rc_qp(source.index, is_kick_pending=1)
+    assert [sends() for _ in range(2)] == [True, False]
+    source.nic.edit_rc_qp(source.index, is_kick_pending=0)
+    assert sum(sends() for _ in range(100)) == 55
+    assert len(source.send()) == 8
+
+
 def test_an_address_may_lie_beyond_4_gib(source: RcSource) -> None:
     work = Work(id=1, length=10, iterations=1, depth=1, local_slots=1, remote_slots=1, r_key=REMOTE_KEY)
     work.remote_offset, work.remote_high = BASE & 0xFFFFFFFF, BASE >> 32

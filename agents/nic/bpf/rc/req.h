@@ -6,6 +6,7 @@
 #ifndef MRC_RC_REQ_H
 #define MRC_RC_REQ_H
 
+#include <mrc/fabric_config.h>
 #include "../work.h"
 #include "../xmit.h"
 #include "maps.h"
@@ -15,7 +16,8 @@
 #define RC_SLOT(qp, psn) (&(qp)->tx[(psn) & (MRC_PSN_RING - 1)])
 
 enum {
-	RC_IDLE_SHARE = 8, /* part of the window that may lie idle until the timer fires */
+	RC_IDLE_SHARE = 8,	/* part of the window that may lie idle until the timer fires */
+	RC_DOORBELL_NS = 50000, /* paced: after a doorbell others of its frames come */
 };
 
 /* Fills the slot of a new packet, and moves on in the work request. */
@@ -53,6 +55,18 @@ static __always_inline __u32 rc_next_ev(struct mrc_rc_qp *qp, __u32 port_up_mask
 			break;
 	}
 	return entropy;
+}
+
+/* Whether what may be sent needs frames that nobody has provided yet. */
+static __always_inline int rc_needs_frames(const struct mrc_rc_qp *qp, struct mrc_work_ring *ring,
+					   __u64 now_ns)
+{
+	if (qp->is_kick_pending)
+		return 0;
+	return qp->next_psn != qp->max_psn ||
+	       (work_ready(&qp->work, ring) &&
+		(!qp->doorbell_ns ||
+		 (__s64)(now_ns - qp->doorbell_ns) > (__s64)paced_ns(RC_DOORBELL_NS)));
 }
 
 struct rc_deferred {
@@ -111,8 +125,7 @@ static __always_inline int rc_next_packet_locked(struct mrc_rc_qp *qp, struct mr
 	work_reap(&qp->work, &deferred->reaped);
 	/* A little credit is only an acknowledgement overtaken by a later one. */
 	window = qp->next_psn - qp->acked_psn + room;
-	if (room > window / RC_IDLE_SHARE && !qp->is_kick_pending &&
-	    (qp->next_psn != qp->max_psn || work_ready(&qp->work, ring))) {
+	if (room > window / RC_IDLE_SHARE && rc_needs_frames(qp, ring, desc->now_ns)) {
 		qp->is_kick_pending = 1;
 		deferred->tx_budget = room;
 	}
