@@ -25,10 +25,13 @@ VIRTUAL_FLAGS := -DMRC_VIRTUAL -std=gnu11 -fPIC -fvisibility=hidden -fno-strict-
 	-Wno-unknown-pragmas -Wno-address-of-packed-member -Wno-uninitialized -Wno-sign-compare -Wno-unused-command-line-argument -Wno-unused-parameter -Wa,--no-warn \
 	-Iagents/virtual/shim -Iagents/include -Iagents/_objects -Iagents/virtual
 
-# PyTorch for `make train` and the tests of mrc-torch, in an environment of its own. Its CPU build has an index of its own, which
-# --torch-backend stands for; where that is out of reach and pip's index has a CPU build too: TORCH=torch==2.13.0.
-TORCH ?= torch==2.13.0 --torch-backend cpu
+# PyTorch for `make train` and the tests of mrc-torch, in an environment of its own. Its CPU build has an index of its own, which uv
+# knows by --torch-backend; pip takes what it is configured for.
+TORCH_VERSION ?= 2.13.0
+TORCH_INSTALLER ?= uv
 TORCH_VENV := build/torch
+TORCH_BY_uv := .venv/bin/uv pip install --python $(TORCH_VENV)/bin/python --torch-backend cpu
+TORCH_BY_pip := $(TORCH_VENV)/bin/python -m pip --disable-pip-version-check install
 
 BPF_SOURCES := $(shell find agents -name '*.bpf.c')
 BPF_OBJECTS := $(patsubst %.c,agents/_objects/%.o,$(notdir $(BPF_SOURCES)))
@@ -204,8 +207,8 @@ torch: $(TORCH_VENV)/.synced
 
 $(TORCH_VENV)/.synced: mrc-torch/pyproject.toml | $(VENV)/.synced
 	@echo "installing PyTorch for mrc-torch"
-	@export UV_SYSTEM_CERTS=true; $(BIN)/uv venv --quiet --clear --python $(PYTHON) $(TORCH_VENV); \
-		$(BIN)/uv pip install --quiet --python $(TORCH_VENV)/bin/python numpy $(TORCH); \
+	@rm -rf $(TORCH_VENV); $(PYTHON) -m venv $(TORCH_VENV)
+	@export UV_SYSTEM_CERTS=true; $(TORCH_BY_$(TORCH_INSTALLER)) --quiet numpy torch==$(TORCH_VERSION); \
 		$(BIN)/uv pip install --quiet --python $(TORCH_VENV)/bin/python --editable ./mrc-torch
 	@touch $@
 

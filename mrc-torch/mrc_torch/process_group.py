@@ -55,19 +55,24 @@ class MrcWork(dist.Work):  # type: ignore[misc]
 
     def __init__(self, result: Any) -> None:
         super().__init__()
-        self._future = Future()
         self._ended = threading.Event()
         self._error: Exception | None = None
         self._result = result
+        # C++ takes an exception that is set on a future for tensors. One that is raised by what follows the
+        # future is an error there too.
+        self._end = Future()
+        self._future = self._end.then(lambda _: self._outcome())
 
     def end(self, error: Exception | None) -> None:
         """Note the end; the future's callbacks run in the calling thread."""
         self._error = error
         self._ended.set()
-        if error:
-            self._future.set_exception(error)
-        else:
-            self._future.set_result(self._result)
+        self._end.set_result(None)
+
+    def _outcome(self) -> Any:
+        if self._error:
+            raise self._error
+        return self._result
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Wait for the end; an operation that failed raises DistBackendError."""

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from mrc_torch.backend import is_too_old
 
@@ -170,6 +171,17 @@ def a_rank_is_killed(rank: int, _size: int) -> None:
     dist.barrier()
 
 
+def a_rank_is_killed_in_a_step(rank: int, _size: int) -> None:
+    """DistributedDataParallel waits for futures, in C++."""
+    model = DistributedDataParallel(nn.Linear(100, 100))
+    data = torch.randn(4, 100)
+    while True:
+        loss = model(data).sum()
+        if rank == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        loss.backward()
+
+
 def a_rank_ends_early(rank: int, _size: int) -> None:
     dist.barrier()
     if rank == 2:
@@ -186,6 +198,7 @@ CASES: dict[str, Callable[[int, int], None]] = {
         groups_share_qps,
         what_is_not_served_is_refused_by_name,
         a_rank_is_killed,
+        a_rank_is_killed_in_a_step,
         a_rank_ends_early,
     )
 }
@@ -197,8 +210,8 @@ def main() -> None:
     try:
         for case in sys.argv[1:]:
             CASES[case](dist.get_rank(), dist.get_world_size())
-    except dist.DistBackendError as error:
-        print(error, flush=True)
+    except RuntimeError as error:
+        print(str(error)[str(error).index("mrc: ") :].partition("\n")[0], flush=True)
         sys.exit(1)
     dist.destroy_process_group()
     print("done")

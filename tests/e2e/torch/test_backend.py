@@ -67,21 +67,21 @@ def test_operations(launch: Launch, torch_python: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "status", "reason"),
+    ("case", "operation", "status", "reason"),
     [
-        ("a_rank_is_killed", 137, "rank 2 (h2) has died"),
-        ("a_rank_ends_early", 1, "rank 2 (h2) has left, and an operation needs it"),
+        ("a_rank_is_killed", "barrier", 137, "rank 2 (h2) has died"),
+        ("a_rank_is_killed_in_a_step", "all_reduce", 137, "rank 2 (h2) has died"),
+        ("a_rank_ends_early", "barrier", 1, "rank 2 (h2) has left, and an operation needs it"),
     ],
 )
 def test_all_ranks_name_the_one_that_is_gone(
-    launch: Launch, torch_python: str, case: str, status: int, reason: str
+    launch: Launch, torch_python: str, case: str, operation: str, status: int, reason: str
 ) -> None:
-    found, said, complained = launch(
-        "--ranks", RANKS, "--", torch_python, str(HERE / "backend_ranks.py"), case
-    )
+    program = str(HERE / "backend_ranks.py")
+    found, said, complained = launch("--ranks", RANKS, "--", torch_python, program, case)
     assert (found, said) == (
         status,
-        [f"[{rank}] mrc: barrier on rank {rank} (h{rank}): {reason}" for rank in (0, 1, 3)],
+        [f"[{rank}] mrc: {operation} on rank {rank} (h{rank}): {reason}" for rank in (0, 1, 3)],
     ), complained
 
 
