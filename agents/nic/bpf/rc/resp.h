@@ -7,6 +7,7 @@
 #ifndef MRC_RC_RESP_H
 #define MRC_RC_RESP_H
 
+#include "../qp.h"
 #include "any_order.h"
 
 /* Under the lock: the next packet has been placed. Returns the number of a WRITE with immediate. */
