@@ -21,7 +21,7 @@ import yaml
 
 from benchmarks.train.outcome import Outcome, differing, reason_of
 from benchmarks.train.page import build_page, sentence
-from benchmarks.train.plan import FAULTS, PORTS, SECOND_NS, TRANSPORTS, Fault, Job, Ports, jobs
+from benchmarks.train.plan import FAULTS, PORTS, SECOND_NS, TRANSPORTS, Fault, Job, Ports, across, jobs
 
 ROOT: Final = Path(__file__).parents[2]
 COMMAND: Final = str(Path(sys.executable).with_name("mrc-testbed"))
@@ -89,7 +89,7 @@ def _break(lab: Lab, fault: Fault, duration_ns: int) -> tuple[int, int]:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.train", description=__doc__)
-    parser.add_argument("--ranks", type=int, default=8)
+    parser.add_argument("--ranks", type=int, default=8, choices=range(2, 9))
     parser.add_argument("--steps", type=int, help="of each job (default: as the ports have it)")
     for name, known in (("ports", PORTS), ("faults", FAULTS), ("transports", TRANSPORTS)):
         parser.add_argument(f"--{name}", nargs="*", default=list(known), choices=list(known))
@@ -106,7 +106,7 @@ def main() -> int:
     given = _arguments()
     folder = given.output / datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     folder.mkdir(parents=True)
-    launch = ("--ranks", str(given.ranks), str(given.python))
+    launch = ("--hosts", ",".join(across(given.ranks)), str(given.python))
     steps = given.steps or max(PORTS[name].steps for name in given.ports)
     outcomes: list[Outcome] = []
     reference = None

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 SECOND_NS: Final = 1_000_000_000
+HOSTS_PER_T0: Final = 4
+"""Of the default topology, which has two rows."""
+
 TRANSPORTS: Final = {"mrc": "MRC", "rocev2": "RoCEv2-like"}
 
 
@@ -73,7 +76,7 @@ FAULTS: Final = {
         Fault(
             "flaps",
             "T0-T1 flaps",
-            ("link-flap", "--link", "p0-t0-0:4,p0-t0-1:5", "--every", "500ms", "--down", "150ms"),
+            ("link-flap", "--link", "p0-t0-0:4,p0-t0-0:5", "--every", "500ms", "--down", "150ms"),
         ),
         Fault("dead-t1", "a dead T1", ("switch-down", "--node", "p0-t1-0")),
         Fault("lost-plane", "a lost plane", ("plane-down", "--plane", "0")),
@@ -87,3 +90,8 @@ def jobs(ports: Ports, transports: Sequence[str], faults: Sequence[str], steps: 
     for transport in transports:
         for fault in (None, *(FAULTS[name] for name in faults)):
             yield Job(ports, transport, fault, steps or ports.steps)
+
+
+def across(ranks: int) -> list[str]:
+    """Hosts of the ranks: each neighbour in the ring is behind the other T0, so that all crosses T1s."""
+    return [f"h{HOSTS_PER_T0 * (rank % 2) + rank // 2}" for rank in range(ranks)]
