@@ -65,8 +65,8 @@ class Job:
 PORTS: Final = {
     each.name: each
     for each in (
-        Ports("unshaped", "ports without a rate", {}, 30, 3 * SECOND_NS, 150),
-        Ports("shaped", "4 x 25 Mbit/s", {"port_rate": "25Mbit"}, 20, 5 * SECOND_NS, 80),
+        Ports("unshaped", "ports without a rate", {"t1": 4}, 30, 5 * SECOND_NS, 200),
+        Ports("shaped", "4 x 25 Mbit/s", {"t1": 4, "port_rate": "25Mbit"}, 20, 5 * SECOND_NS, 80),
     )
 }
 
@@ -76,7 +76,15 @@ FAULTS: Final = {
         Fault(
             "flaps",
             "T0-T1 flaps",
-            ("link-flap", "--link", "p0-t0-0:4,p0-t0-0:5", "--every", "500ms", "--down", "150ms"),
+            (
+                "link-flap",
+                "--link",
+                "p0-t0-0:4,p0-t0-0:5,p0-t0-0:6,p0-t0-0:7",
+                "--every",
+                "500ms",
+                "--down",
+                "150ms",
+            ),
         ),
         Fault("dead-t1", "a dead T1", ("switch-down", "--node", "p0-t1-0")),
         Fault("lost-plane", "a lost plane", ("plane-down", "--plane", "0")),
