@@ -172,6 +172,8 @@ class Engine:
             arguments: of the library's function, without time-out and id.
             timeout_ms: less than 0: none.
         """
+        if self._coll is None:
+            raise CollectiveError(f"{operation}: this process has left its peers")
         number = next(self._ids)
         self._waiting[number] = ended
         error = self._call[operation](*arguments, timeout_ms, number)
@@ -183,6 +185,7 @@ class Engine:
         """Wait until peers have what was sent to them, and leave in good order."""
         self._stop()
         self._call["close"](self._coll)
+        self._coll = None
 
     def _stop(self) -> None:
         if self._thread:
