@@ -218,6 +218,7 @@ static void sleep_until(struct mrc_coll *coll, int64_t deadline_ns, int64_t prob
 	    {.fd = coll->channel->fd, .events = POLLIN},
 	};
 	const int64_t until = probe_ns < deadline_ns ? probe_ns : deadline_ns, now = now_ns();
+	bool is_any_ready = false;
 	struct ibv_cq *cq;
 	void *context;
 	eventfd_t count;
@@ -230,7 +231,10 @@ static void sleep_until(struct mrc_coll *coll, int64_t deadline_ns, int64_t prob
 				: 0);
 	if (files[1].revents && !ibv_get_cq_event(coll->channel, &cq, &context))
 		ibv_ack_cq_events(cq, 1);
-	look_at_sockets(coll);
+	for (int i = 0; i < coll->peer_count; i++)
+		is_any_ready |= files[i + 2].revents != 0;
+	if (is_any_ready)
+		look_at_sockets(coll);
 	while (take_completions(coll) > 0) /* what a peer sent before it left is here */
 		;
 	eventfd_read(coll->wake, &count);
@@ -317,8 +321,7 @@ void mrc_coll_close(struct mrc_coll *coll)
 	while (!coll->has_failed && !is_all_acknowledged(coll)) {
 		ibv_req_notify_cq(coll->cq, 0);
 		if (take_completions(coll) <= 0)
-			sleep_until(coll, INT64_MAX,
-				    INT64_MAX); /* the QP fails where nobody responds */
+			sleep_until(coll, INT64_MAX, INT64_MAX); /* a QP fails in the end */
 	}
 	close_peers(coll);
 	if (coll->cq)

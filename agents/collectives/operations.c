@@ -294,8 +294,7 @@ static int start_ring(struct operation *operation, void *data, size_t bytes, siz
 	return start(operation);
 }
 
-/* Bytes of the chunk of a rank, as gloo's ring cuts it: in segments, the same number for each rank.
- */
+/* Bytes of the chunk of a rank, as gloo's ring cuts it: so many segments for each rank. */
 static size_t gloo_chunk_bytes(size_t bytes, int size, size_t element)
 {
 	const size_t longest = SEGMENT_BYTES / element * element,
@@ -311,11 +310,10 @@ static size_t gloo_chunk_bytes(size_t bytes, int size, size_t element)
 	return (count + size - 1) / size * segment;
 }
 
-int mrc_coll_all_reduce(struct mrc_coll_group *group, uint64_t number, void *data, size_t count,
-			enum mrc_coll_type type, enum mrc_coll_reduction reduction, int timeout_ms,
-			uint64_t id)
+static int start_reduction(struct mrc_coll_group *group, uint64_t number, void *data, size_t bytes,
+			   size_t chunk_bytes, int steps, enum mrc_coll_type type,
+			   enum mrc_coll_reduction reduction, int timeout_ms, uint64_t id)
 {
-	const size_t element = element_bytes(type), bytes = count * element;
 	struct operation *operation;
 
 	if (!is_possible(type, reduction))
@@ -326,9 +324,18 @@ int mrc_coll_all_reduce(struct mrc_coll_group *group, uint64_t number, void *dat
 	operation->type = type;
 	operation->reduction = reduction;
 	operation->reducing_steps = group->size - 1;
-	return start_ring(operation, data, bytes,
-			  bytes ? gloo_chunk_bytes(bytes, group->size, element) : 0, 1,
-			  2 * (group->size - 1));
+	return start_ring(operation, data, bytes, chunk_bytes, 1, steps);
+}
+
+int mrc_coll_all_reduce(struct mrc_coll_group *group, uint64_t number, void *data, size_t count,
+			enum mrc_coll_type type, enum mrc_coll_reduction reduction, int timeout_ms,
+			uint64_t id)
+{
+	const size_t element = element_bytes(type), bytes = count * element;
+
+	return start_reduction(group, number, data, bytes,
+			       bytes ? gloo_chunk_bytes(bytes, group->size, element) : 0,
+			       2 * (group->size - 1), type, reduction, timeout_ms, id);
 }
 
 int mrc_coll_reduce_scatter(struct mrc_coll_group *group, uint64_t number, void *data,
@@ -336,18 +343,9 @@ int mrc_coll_reduce_scatter(struct mrc_coll_group *group, uint64_t number, void 
 			    enum mrc_coll_reduction reduction, int timeout_ms, uint64_t id)
 {
 	const size_t chunk_bytes = chunk_count * element_bytes(type);
-	struct operation *operation;
 
-	if (!is_possible(type, reduction))
-		return EINVAL;
-	operation = make(group, number, timeout_ms, id);
-	if (!operation)
-		return ENOMEM;
-	operation->type = type;
-	operation->reduction = reduction;
-	operation->reducing_steps = group->size - 1;
-	return start_ring(operation, data, chunk_bytes * group->size, chunk_bytes, 1,
-			  group->size - 1);
+	return start_reduction(group, number, data, chunk_bytes * group->size, chunk_bytes,
+			       group->size - 1, type, reduction, timeout_ms, id);
 }
 
 int mrc_coll_all_gather(struct mrc_coll_group *group, uint64_t number, void *data,

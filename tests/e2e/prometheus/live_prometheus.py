@@ -7,6 +7,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -89,10 +90,16 @@ def wait_until_ready(server: subprocess.Popen[str]) -> None:
     pytest.fail("prometheus did not start:\n" + "".join(said))
 
 
+def free_ports(count: int) -> list[int]:
+    """TCP ports without a listener, each another: one by one the kernel may repeat itself."""
+    with ExitStack() as stack:
+        probes = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [int(probe.getsockname()[1]) for probe in probes]
+
+
 def free_port() -> int:
-    """A TCP port that nobody listens on at the moment."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
+    """One of them."""
+    return free_ports(1)[0]
 
 
 def host_write(lab: Lab, length: int, iterations: int) -> None:

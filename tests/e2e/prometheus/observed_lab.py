@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from live_prometheus import Prometheus, free_port, require_program
+from live_prometheus import Prometheus, free_ports, require_program
 
 from testbed.fabric.process import find_marked
 from testbed.observe.state import StackPaths
@@ -210,11 +210,11 @@ def observing(
     topology_file = folder / "lab.yaml"
     document = {"apiVersion": "mrc-testbed/v1", "kind": "Topology", "metadata": {"name": "small"}}
     topology_file.write_text(json.dumps({**document, "spec": topology}))
-    port = free_port()
+    port, exporter_port, grafana_port = free_ports(3)
     try:
         command.succeeds(
             *("observe", "up", "--prometheus-port", str(port)),
-            *("--exporter-port", str(free_port()), "--grafana-port", str(free_port()), *options),
+            *("--exporter-port", str(exporter_port), "--grafana-port", str(grafana_port), *options),
         )
         said = command.succeeds("up", "--observe", "-n", lab, "-t", str(topology_file), "--runtime", "netns")
         prometheus = Prometheus(f"http://127.0.0.1:{port}")

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 import yaml
 from grafana_double import TOKEN, GrafanaDouble, serving
-from live_prometheus import Prometheus, free_port, require_program
+from live_prometheus import Prometheus, free_port, free_ports, require_program
 from observed_lab import Command, clean_environment
 
 from testbed.fabric.process import find_marked, is_alive, stop_processes
@@ -85,7 +85,8 @@ def command(folder: Path) -> Command:
 
 def settings() -> StackSettings:
     """Ports of the test's own."""
-    return StackSettings(exporter_port=free_port(), prometheus_port=free_port(), grafana_port=free_port())
+    exporter, prometheus, grafana = free_ports(3)
+    return StackSettings(exporter_port=exporter, prometheus_port=prometheus, grafana_port=grafana)
 
 
 def ports(chosen: StackSettings) -> list[str]:
