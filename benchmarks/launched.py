@@ -7,12 +7,12 @@ resident set grows by from the import of torch on, 1 MiB of data and its copies 
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from benchmarks.applications import COMMAND
 from benchmarks.figure import Figure
 from benchmarks.transfer import live_lab
 from testbed.fabric.data_plane import OBJECTS_DIR
@@ -20,7 +20,6 @@ from testbed.fabric.live import Lab
 from testbed.topology.spec import TopologySpec
 
 ROOT: Final = Path(__file__).parents[1]
-COMMAND: Final = str(Path(sys.executable).with_name("mrc-testbed"))
 PYTHON: Final = ROOT / "build" / "torch" / "bin" / "python"
 SOURCES: Final = ROOT / "benchmarks" / "ranks"
 HOSTS: Final = "h0,h1,h2,h3"
@@ -66,14 +65,26 @@ def _compiled(folder: Path) -> str:
 
 def _launched(lab: Lab, *program: str) -> dict[int, int]:
     """Bytes to ns; -1 to the bytes of memory."""
-    command = [COMMAND, "-n", lab.name, "launch", "--hosts", HOSTS, "--", *program]
+    command = [str(COMMAND), "-n", lab.name, "launch", "--hosts", HOSTS, "--", *program]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     rows = [line.removeprefix("[0] ").split() for line in said.splitlines()]
     return {-1 if name == "memory" else int(name): int(value) for name, value in rows}
 
 
 def _agents_ms(lab: Lab) -> float:
-    command = [COMMAND, "-n", lab.name, "-o", "json", "bench", "all-reduce", "--hosts", HOSTS, "-b", "1MiB"]
+    command = [
+        str(COMMAND),
+        "-n",
+        lab.name,
+        "-o",
+        "json",
+        "bench",
+        "all-reduce",
+        "--hosts",
+        HOSTS,
+        "-b",
+        "1MiB",
+    ]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     milliseconds: float = json.loads(said)["sizes"][0]["operation_ns"]["p50"] / 1e6
     return milliseconds

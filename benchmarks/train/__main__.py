@@ -19,12 +19,12 @@ from typing import IO, Final
 
 import yaml
 
+from benchmarks.applications import COMMAND
 from benchmarks.train.outcome import Outcome, differing, reason_of
 from benchmarks.train.page import build_page, sentence
 from benchmarks.train.plan import FAULTS, PORTS, SECOND_NS, TRANSPORTS, Fault, Job, Ports, across, jobs
 
 ROOT: Final = Path(__file__).parents[2]
-COMMAND: Final = str(Path(sys.executable).with_name("mrc-testbed"))
 SCRIPT: Final = ROOT / "mrc-torch" / "examples" / "train.py"
 PYTHON: Final = ROOT / "build" / "torch" / "bin" / "python"
 
@@ -37,11 +37,11 @@ class Lab:
 
     def run(self, *arguments: str) -> None:
         """Run a command to its end; one that fails ends the program with what it said."""
-        subprocess.run([COMMAND, "-n", self._name, *arguments], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([str(COMMAND), "-n", self._name, *arguments], check=True, stdout=subprocess.DEVNULL)
 
     def start(self, complaints: IO[str], *arguments: str) -> "subprocess.Popen[str]":
         """Start a command whose stdout is read, and whose stderr goes into a file."""
-        command = [COMMAND, "-n", self._name, *arguments]
+        command = [str(COMMAND), "-n", self._name, *arguments]
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=complaints, text=True)
 
 
@@ -128,7 +128,7 @@ def main() -> int:
 
 
 def _keep(folder: Path, outcome: Outcome) -> None:
-    """What was measured stays, whatever becomes of the jobs that follow."""
+    """Write a job down: it stays, whatever becomes of those that follow."""
     with (folder / "jobs.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps(asdict(outcome)) + "\n")
 

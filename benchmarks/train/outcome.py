@@ -1,4 +1,4 @@
-"""What a job left: steps of its ranks, its fault, its end. Pure."""
+"""Jobs that have ended: steps of their ranks, the fault, the end. Pure."""
 
 import json
 from dataclasses import dataclass, field
@@ -92,7 +92,7 @@ class Outcome:
         return {(rank, step.number): step.loss for rank, steps in self.steps.items() for step in steps}
 
     def mean_losses(self) -> list[float]:
-        """Of each step, over the ranks."""
+        """Mean loss of the ranks, by step."""
         return [
             sum(float.fromhex(steps[number].loss) for steps in self.steps.values()) / len(self.steps)
             for number in range(self.done_steps)

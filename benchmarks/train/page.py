@@ -15,7 +15,7 @@ from testbed.scenario.report.panel_drawing import Band, Frame
 from testbed.shown import Scale, format_count, format_time
 
 _LEAD_NS: Final = 2 * SECOND_NS
-"""Of a chart, before the fault begins; as much follows its end."""
+"""Time that a chart shows before the fault; as much follows its end."""
 
 _DASH: Final = "\u2013"
 _LOSS: Final = Scale(((1, ""),))
@@ -35,7 +35,7 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def sentence(reference: Outcome, outcomes: Sequence[Outcome], ranks: int) -> str:
-    """What happened, for people."""
+    """Say what happened, for people."""
     ours = _of(outcomes, "mrc")
     faults = list(dict.fromkeys(fault.title for each in ours if (fault := _job(each).fault)))
     through = f"through {_listed(faults)}" if faults else "without a fault"

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 SECOND_NS: Final = 1_000_000_000
 HOSTS_PER_T0: Final = 4
-"""Of the default topology, which has two rows."""
+"""Hosts in each of the two rows of the default topology."""
 
 TRANSPORTS: Final = {"mrc": "MRC", "rocev2": "RoCEv2-like"}
 

@@ -2,12 +2,10 @@
 
 import atexit
 import hashlib
-import os
-import re
 import socket
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import count
 from typing import Any, Final
@@ -15,10 +13,11 @@ from typing import Any, Final
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.futures import Future
 
-from mrc_torch.backend import HOSTS_VARIABLE, NAME
+from mrc_torch.backend import NAME
+from mrc_torch.failure import failed, refused
 from mrc_torch.library import CollectiveError, Engine, Reduction, Type, buffers
+from mrc_torch.work import MrcWork
 
 _TYPES: Final = {
     torch.float32: Type.F32,
@@ -50,69 +49,15 @@ Call = tuple[Any, ...]
 """Name of an operation of libmrc_coll, and its arguments behind the number."""
 
 
-class MrcWork(dist.Work):  # type: ignore[misc]
-    """An operation that was started."""
-
-    def __init__(self, result: Any) -> None:
-        super().__init__()
-        self._ended = threading.Event()
-        self._error: Exception | None = None
-        self._result = result
-        # C++ takes an exception that is set on a future for tensors. One that is raised by what follows the
-        # future is an error there too.
-        self._end = Future()
-        self._future = self._end.then(lambda _: self._outcome())
-
-    def end(self, error: Exception | None) -> None:
-        """Note the end; the future's callbacks run in the calling thread."""
-        self._error = error
-        self._ended.set()
-        self._end.set_result(None)
-
-    def _outcome(self) -> Any:
-        if self._error:
-            raise self._error
-        return self._result
-
-    def wait(self, timeout: timedelta | None = None) -> bool:
-        """Wait for the end; an operation that failed raises DistBackendError."""
-        limit_s = timeout.total_seconds() if timeout and timeout > timedelta(0) else None
-        if not self._ended.wait(limit_s):
-            raise dist.DistBackendError(f"{NAME}: not done after {limit_s} s")
-        if self._error:
-            raise self._error
-        return True
-
-    def is_completed(self) -> bool:
-        """Whether it has ended, well or not."""
-        return self._ended.is_set()
-
-    def is_success(self) -> bool:
-        """Whether it has ended well."""
-        return self._ended.is_set() and self._error is None
-
-    def exception(self) -> Exception | None:
-        """Why it failed."""
-        return self._error
-
-    def result(self) -> Any:
-        """Its tensors."""
-        return self._result
-
-    def get_future(self) -> Any:
-        """Its future."""
-        return self._future
-
-
+@dataclass
 class _Process:
-    """What the groups of this process share."""
+    """Engine of this process, and the names of the groups that use it."""
 
     engine: Engine | None = None
-    groups: set[str]
+    groups: set[str] = field(default_factory=set)
 
 
 _PROCESS: Final = _Process()
-_PROCESS.groups = set()
 
 
 def create(options: Any) -> "MrcProcessGroup":
@@ -138,7 +83,7 @@ def create(options: Any) -> "MrcProcessGroup":
                 peers[rank] = host, int(port)
         engine.connect(peers, _ms(timeout))
     except CollectiveError as error:
-        raise _failed(f"rank {own}", str(error)) from error
+        raise failed(f"rank {own}", str(error)) from error
     _PROCESS.groups.add(options.group_id)
     return MrcProcessGroup(engine, ranks, options.group_rank, options.group_id, timeout)
 
@@ -154,27 +99,12 @@ def _ms(time: timedelta) -> int:
     return int(time.total_seconds() * 1000)
 
 
-def _failed(what: str, why: str) -> Exception:
-    hosts = os.environ.get(HOSTS_VARIABLE, "").split(",")
-
-    def named(found: re.Match[str]) -> str:
-        rank = int(found[1])
-        return f"rank {rank} ({hosts[rank]})" if rank < len(hosts) and hosts[rank] else found[0]
-
-    error: Exception = dist.DistBackendError(f"{NAME}: " + re.sub(r"\brank (\d+)", named, f"{what}: {why}"))
-    return error
-
-
-def _refuse(what: str) -> Exception:
-    return NotImplementedError(f"{NAME}: {what}")
-
-
 def _checked(tensor: Tensor) -> Tensor:
     """A contiguous tensor with those elements: *tensor* itself if it is one."""
     if tensor.device.type != "cpu":
-        raise _refuse(f"a tensor on {tensor.device}: the NIC has memory of the CPU only")
+        raise refused(f"a tensor on {tensor.device}: the NIC has memory of the CPU only")
     if tensor.layout != torch.strided:
-        raise _refuse(f"a tensor of layout {tensor.layout}")
+        raise refused(f"a tensor of layout {tensor.layout}")
     return tensor.detach().contiguous()
 
 
@@ -277,7 +207,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     ) -> MrcWork:
         ((output,), (parts,)) = outputs, given
         if any(part.numel() != output.numel() for part in parts):
-            raise _refuse("reduce_scatter of parts of different sizes")
+            raise refused("reduce_scatter of parts of different sizes")
         return self._reduce_scatter_base(output, torch.cat([part.reshape(-1) for part in parts]), opts)
 
     def reduce_scatter_tensor_coalesced(  # noqa: D102
@@ -403,7 +333,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def recv_anysource(self, _tensors: list[Tensor], _tag: int = 0) -> MrcWork:
         """Refuse: slots belong to a pair of ranks."""
-        raise _refuse("recv from any source; name the source")
+        raise refused("recv from any source; name the source")
 
     def _message(self, source: int, target: int, tag: int) -> int:
         key = source, target, tag
@@ -416,13 +346,13 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def _reduce(self, operation: str, tensor: Tensor, length: int, wanted: Any) -> Call:
         reduction = next((ours for theirs, ours in _REDUCTIONS if wanted == theirs), None)
         if reduction is None:
-            raise _refuse(f"reduction {wanted}")
+            raise refused(f"reduction {wanted}")
         if tensor.is_complex() and reduction is Reduction.SUM:
             tensor, length = torch.view_as_real(tensor), 2 * length
         if tensor.dtype not in _TYPES:
-            raise _refuse(f"reduction of {tensor.dtype}")
+            raise refused(f"reduction of {tensor.dtype}")
         if reduction in _OF_BITS and tensor.is_floating_point():
-            raise _refuse(f"reduction {reduction.name} of {tensor.dtype}")
+            raise refused(f"reduction {reduction.name} of {tensor.dtype}")
         if tensor.dtype == torch.bool:
             reduction = _OF_BOOL.get(reduction, reduction)
         return operation, tensor.data_ptr(), length, _TYPES[tensor.dtype], reduction
@@ -472,7 +402,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             if len(errors) < len(calls):
                 return
             if why := next(filter(None, errors), None):
-                work.end(_failed(f"{name} on rank {self._ranks[self._index]}", why))
+                work.end(failed(f"{name} on rank {self._ranks[self._index]}", why))
                 return
             try:
                 finish()

@@ -1,0 +1,25 @@
+"""Exceptions of the backend: each names the backend, and ranks by their hosts."""
+
+import os
+import re
+
+import torch.distributed as dist
+
+from mrc_torch.backend import HOSTS_VARIABLE, NAME
+
+
+def failed(what: str, why: str) -> Exception:
+    """The exception for what went wrong; ranks in it get the names of their hosts."""
+    hosts = os.environ.get(HOSTS_VARIABLE, "").split(",")
+
+    def named(found: re.Match[str]) -> str:
+        rank = int(found[1])
+        return f"rank {rank} ({hosts[rank]})" if rank < len(hosts) and hosts[rank] else found[0]
+
+    error: Exception = dist.DistBackendError(f"{NAME}: " + re.sub(r"\brank (\d+)", named, f"{what}: {why}"))
+    return error
+
+
+def refused(what: str) -> Exception:
+    """The exception for what is not served."""
+    return NotImplementedError(f"{NAME}: {what}")

@@ -1,0 +1,64 @@
+"""An operation of torch.distributed that was started, and its future."""
+
+import threading
+from datetime import timedelta
+from typing import Any
+
+import torch.distributed as dist
+from torch.futures import Future
+
+from mrc_torch.backend import NAME
+
+
+class MrcWork(dist.Work):  # type: ignore[misc]
+    """An operation that was started."""
+
+    def __init__(self, result: Any) -> None:
+        super().__init__()
+        self._ended = threading.Event()
+        self._error: Exception | None = None
+        self._result = result
+        # C++ takes an exception that is set on a future for tensors. One that is raised by what follows the
+        # future is an error there too.
+        self._end = Future()
+        self._future = self._end.then(lambda _: self._outcome())
+
+    def end(self, error: Exception | None) -> None:
+        """Note the end; the future's callbacks run in the calling thread."""
+        self._error = error
+        self._ended.set()
+        self._end.set_result(None)
+
+    def _outcome(self) -> Any:
+        if self._error:
+            raise self._error
+        return self._result
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Wait for the end; an operation that failed raises DistBackendError."""
+        limit_s = timeout.total_seconds() if timeout and timeout > timedelta(0) else None
+        if not self._ended.wait(limit_s):
+            raise dist.DistBackendError(f"{NAME}: not done after {limit_s} s")
+        if self._error:
+            raise self._error
+        return True
+
+    def is_completed(self) -> bool:
+        """Whether it has ended, well or not."""
+        return self._ended.is_set()
+
+    def is_success(self) -> bool:
+        """Whether it has ended well."""
+        return self._ended.is_set() and self._error is None
+
+    def exception(self) -> Exception | None:
+        """Why it failed."""
+        return self._error
+
+    def result(self) -> Any:
+        """Its tensors."""
+        return self._result
+
+    def get_future(self) -> Any:
+        """Its future."""
+        return self._future
