@@ -115,8 +115,15 @@ def test_a_fault_ends_with_one_of_its_two_guardians_killed(
     ledger = Ledger(lab_paths(lab_name).faults)
     reaper = reaper_process(ledger)
     assert reaper is not None
-    guardians = processes(lab_name, "testbed.faults.reaper")
-    kill(reaper if victim == "reaper" else next(each for each in guardians if each != reaper))
+
+    def victims() -> list[ProcessIdentity]:
+        guardians = processes(lab_name, "testbed.faults.reaper")
+        return [each for each in guardians if (each == reaper) == (victim == "reaper")]
+
+    # The reaper starts the standby after the fault has begun.
+    poll_until(lambda: victims() or not ledger.entries(), what=f"the {victim}")
+    for each in victims():
+        kill(each)
     await_no_entry(lab_name)
     assert_healthy(live)
 
