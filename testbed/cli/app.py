@@ -5,7 +5,7 @@ from typing import Final, NoReturn
 
 import typer
 
-from testbed.cli.commands import LazyGroup, add_listed
+from testbed.cli.commands import ALIASES, LISTED, RENAMED, add_listed, lazy
 from testbed.cli.exit_codes import ExitCode, run_to_exit_code
 from testbed.cli.interruption import signals_interrupt
 from testbed.cli.options import global_callback
@@ -43,7 +43,7 @@ def build_app() -> typer.Typer:
     """The application; its commands are imported when they are typed."""
     app = typer.Typer(
         name=PROGRAM,
-        cls=LazyGroup,
+        cls=lazy(LISTED, RENAMED),
         no_args_is_help=True,
         add_completion=True,
         pretty_exceptions_enable=False,
@@ -51,7 +51,7 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     global_callback(app, _HELP)
-    add_listed(app)
+    add_listed(app, LISTED, ALIASES)
     return app
 
 

@@ -7,7 +7,7 @@ import typer
 from testbed.cli import bench_collective, bench_flow
 
 app: Final = typer.Typer(
-    no_args_is_help=True, help="Measure a running lab: bandwidth, latency, incast, collectives, training."
+    no_args_is_help=True, help="Measure a running lab: bandwidth, latency, incast, collectives."
 )
 
 

@@ -46,7 +46,7 @@ SCHEMA_VERSION: Final = 1
 _BUDGET_RUNS_MAX: Final = 20
 """Of a cell, where the file does not say."""
 
-app = typer.Typer(no_args_is_help=True, help="Many runs: scenarios x matrix x seeds, resumed, summed up.")
+app = typer.Typer(no_args_is_help=True, help="Run scenarios x parameters x seeds and summarise them.")
 campaign_statistics.register(app)
 
 CampaignFile = Annotated[Path, typer.Argument(metavar="CAMPAIGN", help="Campaign file.")]
@@ -70,11 +70,11 @@ def run(
     budget: BudgetOption = None,
     campaigns: CampaignsFolder = CAMPAIGNS,
 ) -> int:
-    """Run every combination of a Campaign file, one after the other, and sum them up.
+    """Run every combination of a campaign file and summarise the runs.
 
-    Runs on the same topology share a lab. A run that breaks does not end the
-    campaign; Ctrl-C does, and keeps what was measured: `campaign resume` goes on.
-    The exit status is that of the worst run: 1 an error, 4 an expectation failed,
+    Runs on the same topology share a lab. A failed run does not end the campaign.
+    Ctrl-C ends it and keeps what was measured; `campaign resume` continues. The
+    exit status is that of the worst run: 1 an error, 4 an expectation failed,
     5 aborted, 7 UNTRUSTED, 0 all passed.
 
     [bold]Examples[/bold]
@@ -105,7 +105,7 @@ def resume(
         typer.Option(
             "--retry",
             metavar="STATUS",
-            help="Status of runs to repeat: failed, aborted or untrusted; may be given again.",
+            help="Status of runs to repeat: failed, aborted or untrusted. Repeatable.",
         ),
     ] = None,
     runtime: RuntimeOption = None,
@@ -115,9 +115,9 @@ def resume(
     budget: BudgetOption = None,
     campaigns: CampaignsFolder = CAMPAIGNS,
 ) -> int:
-    """Go on with a campaign: runs that finished are skipped, those in error or interrupted are repeated.
+    """Continue a campaign: repeat runs in error or interrupted, then do the rest.
 
-    What is run is what was planned then, whatever has become of the files since.
+    Runs the plan that was made at first, even if files have changed since.
 
     [bold]Examples[/bold]
 
@@ -134,7 +134,7 @@ def resume(
 
 @command(app, "list")
 def list_campaigns(settings: Settings, campaigns: CampaignsFolder = CAMPAIGNS) -> None:
-    """Campaigns that were begun, and how far they came.
+    """List campaigns and their progress.
 
     [bold]Examples[/bold]
 
@@ -161,7 +161,7 @@ def list_campaigns(settings: Settings, campaigns: CampaignsFolder = CAMPAIGNS) -
 
 @command(app, "show")
 def show_campaign(settings: Settings, what: CampaignName, campaigns: CampaignsFolder = CAMPAIGNS) -> int:
-    """What a campaign has come to, also while it goes on. The exit status is the campaign's.
+    """Show the state of a campaign, also while it runs, and return its exit status.
 
     [bold]Examples[/bold]
 
@@ -207,12 +207,12 @@ def compare(
     before: Annotated[
         str, typer.Argument(metavar="A", help="Result folder, bundle, or a scenario's name for its latest.")
     ],
-    after: Annotated[str, typer.Argument(metavar="B", help="The one to compare with.")],
+    after: Annotated[str, typer.Argument(metavar="B", help="Run to compare with.")],
     runs: Annotated[Path, typer.Option("--runs", metavar="FOLDER", help="Folder of result folders.")] = Path(
         "runs"
     ),
 ) -> None:
-    """Two runs side by side: everything that both measured, and the ratio of the second to the first.
+    """Compare two runs: every figure that both have, and the ratio.
 
     [bold]Examples[/bold]
 

@@ -58,7 +58,7 @@ def capture(
     ] = None,
     count: Annotated[
         int | None,
-        typer.Option("-c", "--count", min=1, metavar="NUMBER", help="Number of packets after which to end."),
+        typer.Option("-c", "--count", min=1, metavar="NUMBER", help="Number of packets to capture."),
     ] = None,
     duration: Annotated[
         int | None,
@@ -71,11 +71,11 @@ def capture(
         ),
     ] = SNAP_BYTES_MAX,
 ) -> None:
-    """Copy the MRC packets that ports send and receive; Ctrl-C ends it.
+    """Capture the MRC packets of ports, until Ctrl-C.
 
-    Packets that a fault or a full queue takes are there too, with a comment that
-    says so, as has the first packet after a fault began or ended. tcpdump sees
-    none of them: XDP bypasses the kernel's own stack.
+    Also captures packets that a fault or a full queue drops, with a comment that
+    says so; a comment marks the first packet after a fault begins or ends.
+    tcpdump sees none of these packets: XDP bypasses the kernel's stack.
 
     [bold]Examples[/bold]
 

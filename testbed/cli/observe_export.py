@@ -19,11 +19,13 @@ SCHEMA_VERSION: Final = 1
 
 Target = Annotated[
     str | None,
-    typer.Option("--target", metavar="HOST:PORT", help="The exporter, as that Prometheus finds it."),
+    typer.Option(
+        "--target", metavar="HOST:PORT", help="Address at which that Prometheus reaches the exporter."
+    ),
 ]
 Alertmanager = Annotated[
     str | None,
-    typer.Option("--alertmanager", metavar="HOST:PORT", help="The Alertmanager that alerts go to."),
+    typer.Option("--alertmanager", metavar="HOST:PORT", help="Alertmanager that receives the alerts."),
 ]
 RunbookUrl = Annotated[
     str | None,
@@ -32,9 +34,9 @@ RunbookUrl = Annotated[
     ),
 ]
 Force = Annotated[
-    bool, typer.Option("--force", show_default=False, help="Replace files that are there and differ.")
+    bool, typer.Option("--force", show_default=False, help="Replace files that exist and differ.")
 ]
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder; it is made if it does not exist.")]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write; created if needed.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -44,10 +46,10 @@ def register(app: typer.Typer) -> None:
 
 
 def print_scrape_config(settings: Settings, target: Target = None, alertmanager: Alertmanager = None) -> None:
-    """Print what a Prometheus of your own needs in its configuration: labs, rules, alerts.
+    """Print the configuration that a Prometheus of your own needs.
 
-    `observe export` writes the file of rules that it names. The exporter of
-    `observe up` answers other machines only with --address.
+    It names the rules file that `observe export` writes. Other machines reach the
+    exporter of `observe up` only with --address.
 
     [bold]Examples[/bold]
 
@@ -68,8 +70,8 @@ def export_stack(
 ) -> None:
     """Write files for a Prometheus, Alertmanager and Grafana of your own.
 
-    prometheus.yml is whole; take from it what yours lacks. With Docker Compose
-    the folder starts as it is, beside the exporter of this machine.
+    prometheus.yml is complete: copy what yours lacks. Docker Compose starts the
+    folder as it is, beside the exporter of this machine.
 
     [bold]Examples[/bold]
 

@@ -13,12 +13,12 @@ _TOKEN_VARIABLE: Final = "MRC_TESTBED_GRAFANA_TOKEN"  # noqa: S105 - its name, n
 GrafanaUrl = Annotated[
     str | None,
     typer.Option(
-        "--grafana-url", metavar="URL", help="Use this Grafana; its token is in MRC_TESTBED_GRAFANA_TOKEN."
+        "--grafana-url", metavar="URL", help="Grafana to use; its token is in MRC_TESTBED_GRAFANA_TOKEN."
     ),
 ]
 PrometheusUrl = Annotated[
     str | None,
-    typer.Option("--prometheus-url", metavar="URL", help="Use this Prometheus, which scrapes by itself."),
+    typer.Option("--prometheus-url", metavar="URL", help="Prometheus to use; configure its scrape yourself."),
 ]
 TokenFile = Annotated[
     Path | None,

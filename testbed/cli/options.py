@@ -2,16 +2,19 @@
 
 A flag may stand before the command or after it; after it wins. Each flag of every command is also an
 environment variable, MRC_TESTBED_ and its long name. A global flag that a command does not take is refused.
+The help of a command shows its own flags; those that all commands take are in `mrc-testbed --help`.
 """
 
 import functools
 import inspect
 import logging
 import os
+import platform
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args, get_type_hints
 
@@ -64,7 +67,7 @@ _OPTIONS: Final[dict[str, tuple[object, typer.models.OptionInfo]]] = {
     ),
     "output": (
         OutputFormat | None,
-        typer.Option("-o", "--output", help="table for people, the others for programs."),
+        typer.Option("-o", "--output", help="Format of results; all but table are for programs."),
     ),
     "dry_run": (
         bool | None,
@@ -83,23 +86,43 @@ _OPTIONS: Final[dict[str, tuple[object, typer.models.OptionInfo]]] = {
     "verbose": (
         int,
         typer.Option(
-            "-v", "--verbose", count=True, show_default=False, help="Say more on stderr; -vv for all."
+            "-v", "--verbose", count=True, show_default=False, help="Log more on stderr; -vv logs all."
         ),
     ),
-    "quiet": (bool | None, typer.Option("-q", "--quiet", show_default=False, help="Only errors on stderr.")),
+    "quiet": (bool | None, typer.Option("-q", "--quiet", show_default=False, help="Log only errors.")),
     "no_color": (
         bool | None,
-        typer.Option("--no-color", show_default=False, help="No colours; NO_COLOR does the same."),
+        typer.Option("--no-color", show_default=False, help="Disable colours, as NO_COLOR does."),
     ),
 }
 _OUR_PACKAGES: Final = ("testbed", "agents")
 _COMMON_FLAGS: Final = ("output", "timeout", "verbose", "quiet", "no_color")
+_EPILOG: Final = "Global options, such as --output json: mrc-testbed --help"
 
 
 AddressOption = Annotated[str, typer.Option("--address", metavar="IP", help="Address to listen on.")]
 PortOption = Annotated[
     int,
     typer.Option("--port", "-p", min=0, max=65535, metavar="NUMBER", help="TCP port; 0 for any free one."),
+]
+
+
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
+        version, python = metadata.version("mrc-testbed"), platform.python_version()
+        typer.echo(f"mrc-testbed {version}, Python {python}, Linux {platform.release()} {platform.machine()}")
+        raise typer.Exit
+
+
+VersionOption = Annotated[
+    bool,
+    typer.Option(
+        "--version",
+        is_eager=True,
+        callback=_print_version,
+        show_default=False,
+        help="Print the versions of mrc-testbed, Python and kernel.",
+    ),
 ]
 
 
@@ -157,7 +180,7 @@ def command(
             given = {key: values.pop(key) for key in accepted}
             settings, timeout_ns = _settings(ctx, given, accepted, name)
             if needs_root and not settings.is_dry_run and not values.get(VIRTUAL):
-                _require_root(name)
+                require_root(name)
             progress = settings.progress
             with (
                 _logs_shown(settings.stderr, settings.verbosity),
@@ -167,9 +190,9 @@ def command(
                 return function(settings, **values)
 
         context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-        shared = [_option_parameter(key, with_environment=False) for key in accepted]
+        shared = [_option_parameter(key, is_global=False) for key in accepted]
         _set_signature(invoke, [context, *own, *shared])
-        app.command(name)(invoke)
+        app.command(name, epilog=_EPILOG)(invoke)
         return invoke
 
     return decorate
@@ -178,13 +201,29 @@ def command(
 def global_callback(app: typer.Typer, text: str) -> None:
     """Gives *app* all global flags before its commands, and *text* as its help."""
 
-    def remember(ctx: typer.Context, **values: Any) -> None:
+    def remember(ctx: typer.Context, version: bool, **values: Any) -> None:  # noqa: ARG001 - `_print_version` ends
         ctx.obj = values
 
     remember.__doc__ = text
     context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-    _set_signature(remember, [context, *(_option_parameter(key, with_environment=True) for key in _OPTIONS)])
+    version = inspect.Parameter(
+        "version", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=VersionOption
+    )
+    flags = (_option_parameter(key, is_global=True) for key in _OPTIONS)
+    _set_signature(remember, [context, version, *flags])
     app.callback()(remember)
+
+
+def require_root(command_name: str) -> None:
+    """Refuse a command that touches a lab without root."""
+    if os.geteuid() != 0:
+        raise PreflightError(f"{command_name!r} needs root: it touches a lab", hint=ROOT_HINT)
+
+
+def with_parameters(function: Callable[..., Any], parameters: Iterable[inspect.Parameter]) -> None:
+    """Give *function*, which takes settings and keywords, a signature that `command` reads options from."""
+    settings = inspect.Parameter("settings", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Settings)
+    _set_signature(function, [settings, *parameters])
 
 
 def _settings(
@@ -217,11 +256,6 @@ def _settings(
         verbosity=verbosity,
     )
     return settings, merged["timeout"]
-
-
-def _require_root(command_name: str) -> None:
-    if os.geteuid() != 0:
-        raise PreflightError(f"{command_name!r} needs root: it touches a lab", hint=ROOT_HINT)
 
 
 def _from_environment(key: str) -> bool:
@@ -266,11 +300,12 @@ def _own_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     return own
 
 
-def _option_parameter(key: str, *, with_environment: bool) -> inspect.Parameter:
+def _option_parameter(key: str, *, is_global: bool) -> inspect.Parameter:
     annotation, option = _OPTIONS[key]
     option = _copied(option)
-    option.rich_help_panel = GLOBAL_PANEL
-    option.envvar = _environment_name(key) if with_environment else None
+    option.rich_help_panel = GLOBAL_PANEL if is_global else None
+    option.hidden = not is_global and key in _COMMON_FLAGS
+    option.envvar = _environment_name(key) if is_global else None
     option.show_envvar = False
     return inspect.Parameter(
         key,

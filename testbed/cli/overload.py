@@ -32,7 +32,7 @@ OverloadOption = Annotated[
     bool,
     typer.Option(
         "--overload",
-        help="Warn, rather than refuse, when the ports' rates ask for more than this machine can carry.",
+        help="Warn, instead of refusing, when port rates exceed what this machine can carry.",
     ),
 ]
 

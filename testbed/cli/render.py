@@ -32,13 +32,11 @@ def show(
 ) -> None:
     """Prints one result.
 
-    Args:
-        settings: say in which format.
-        kind: what the document is, such as `LabStatus`.
-        version: of the document's shape; it grows when a key changes its meaning or goes.
-        document: the result for programs.
-        table: makes the result for people.
-        lines: key of the list in *document* that `-o jsonl` prints one by one; None: the whole on one line.
+    Args: settings: say in which format. kind: what the document is, such as
+    `LabStatus`. version: of the document's shape; it grows when a key changes its
+    meaning or goes. document: the result for programs. table: makes the result
+    for people. lines: key of the list in *document* that `-o jsonl` prints one by
+    one; None: the whole on one line.
     """
     whole = {"schema_version": version, "kind": kind, **document}
     if settings.output is OutputFormat.TABLE:
@@ -62,8 +60,8 @@ def show(
 def write_out(settings: Settings, text: str) -> None:
     """Writes *text* to stdout at once; the only way anything gets there.
 
-    When its reader has left, as `| head` does, the rest goes nowhere: what the command does, and the status
-    it ends with, do not depend on who reads.
+    When its reader has left, as `| head` does, the rest goes nowhere: what the
+    command does, and the status it ends with, do not depend on who reads.
     """
     settings.progress.hide()
     stream = settings.stdout.file
@@ -116,7 +114,7 @@ def key_values(pairs: Sequence[tuple[str, RenderableType]]) -> Table:
 def result_lines(path: Path) -> list[Text]:
     """Where results are, for people: a result folder, or a bundle."""
     path = path.resolve()
-    report = f"mrc-testbed unbundle {path}" if path.is_file() else path / "report.html"
+    report = f"mrc-testbed bundle open {path}" if path.is_file() else path / "report.html"
     return [Text(f"report   {report}"), Text(f"results  {path}")]
 
 

@@ -33,12 +33,12 @@ def register(app: typer.Typer) -> None:
 
 
 def status(settings: Settings) -> int:
-    """What labs there are and how they do; with -n one lab in detail.
+    """List labs and their health; with -n show one in detail.
 
-    Looks at every node, port and process, and asks every agent. A port that is
-    down, or without our XDP program, is a problem unless a fault wants it so.
-    A fault that is overdue is ended. The exit status is 1 when anything is
-    wrong; `up` and `restart` get back what does not work.
+    Checks every node, port, process and agent. A port that is down, or that has
+    lost its XDP program, is a problem unless a fault causes it. Clears faults
+    that are overdue. The exit status is 1 on a problem; `up` and `restart` repair
+    it.
 
     [bold]Examples[/bold]
 

@@ -8,7 +8,6 @@ from testbed.errors import TestbedError
 from testbed.fabric.paths import DEFAULT_LAB, lab_paths
 from testbed.fabric.state import read_state
 from testbed.faults.ledger import Ledger
-from testbed.faults.spec import KINDS
 from testbed.topology.clos import Clos
 from testbed.topology.resolve import resolve_topology
 from testbed.topology.spec import TopologySpec
@@ -27,11 +26,6 @@ def nodes(incomplete: str) -> list[str]:
 def links(incomplete: str) -> list[str]:
     """Links, likewise."""
     return _beginning((link.name for link in _clos().links()), incomplete)
-
-
-def fault_kinds(incomplete: str) -> list[str]:
-    """Kinds of fault."""
-    return _beginning(KINDS, incomplete)
 
 
 def faults(incomplete: str) -> list[str]:

@@ -17,7 +17,7 @@ VirtualOption = Annotated[
     bool,
     typer.Option(
         "--virtual",
-        help="In virtual time: no lab, no root; exact and repeatable, however busy the machine is.",
+        help="Run in virtual time: no lab, no root; exact, repeatable, whatever the machine's load.",
     ),
 ]
 JobsOption = Annotated[

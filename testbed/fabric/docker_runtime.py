@@ -39,7 +39,7 @@ def require_node_image() -> str:
     if state is not ImageState.CURRENT:
         raise PreflightError(
             f"the node image {image_name()} is {state.value}",
-            hint="build it: mrc-testbed image build; or use --runtime netns",
+            hint="build it: mrc-testbed setup image; or use --runtime netns",
         )
     return image_name()
 

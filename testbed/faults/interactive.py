@@ -7,7 +7,7 @@ from typing import Final
 
 from agents.clock import monotonic_ns
 from testbed.document import Tree, validate_values
-from testbed.errors import UsageError, did_you_mean
+from testbed.errors import UsageError
 from testbed.fabric.owner import owner_identity
 from testbed.fabric.paths import lab_paths
 from testbed.fabric.process import ProcessIdentity
@@ -74,19 +74,6 @@ def _check_options(kind: str, fields: Mapping[str, object]) -> None:
         examples = {name: properties[name].get("examples", ())[:1] for name in absent}
         options = (" ".join((f"--{name}", *map(str, examples[name]))) for name in absent)
         raise UsageError(f"{kind} needs {', '.join(options)}")
-
-
-def parse_kind(text: str) -> str:
-    """The kind of that name.
-
-    Raises:
-        UsageError: there is none; names the nearest.
-    """
-    for kind in KINDS:
-        if kind == text:
-            return kind
-    meant = did_you_mean(text, list(KINDS))
-    raise UsageError(f"there is no kind of fault {text!r}{meant}", hint="mrc-testbed fault kinds lists them")
 
 
 def parse_selector(kind: str, text: str) -> LinkSelector | NodeSelector | PlaneSelector:

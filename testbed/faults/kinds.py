@@ -75,6 +75,7 @@ class NicPortDown(BothWaysFault):
     """A NIC port loses its carrier, which its NIC notices; selects host links only, both ways."""
 
     condition: ClassVar[str] = "was down"
+    example: ClassVar[str] = "h0:2"
 
     kind: Literal["nic-port-down"]
 

@@ -60,6 +60,7 @@ class PlaneDown(AnyFault):
     """All links of a plane are down, and every NIC loses the carrier of that port."""
 
     selects: ClassVar = "plane"
+    example: ClassVar[str] = "1"
     condition: ClassVar[str] = "was down"
 
     kind: Literal["plane-down"]
@@ -83,6 +84,7 @@ class HostPause(NodeFault):
     """
 
     acts_on_hosts: ClassVar[bool] = True
+    example: ClassVar[str] = "h3"
     condition: ClassVar[str] = "stood still"
 
     kind: Literal["host-pause"]
@@ -108,6 +110,7 @@ class NicAgentKill(NodeFault):
     """
 
     acts_on_hosts: ClassVar[bool] = True
+    example: ClassVar[str] = "h3"
     condition: ClassVar[str] = "had no agent"
 
     kind: Literal["nic-agent-kill"]

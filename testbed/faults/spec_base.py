@@ -54,6 +54,9 @@ class AnyFault(BaseModel):
     selects: ClassVar[Literal["link", "node", "plane"]]
     """What its selector chooses from."""
 
+    example: ClassVar[str]
+    """A selector, as the command line takes it."""
+
     condition: ClassVar[str]
     """What its place did or was while it acted, for people: `was down`, `flapped`."""
 
@@ -147,6 +150,7 @@ class LinkFault(AnyFault):
     """A fault of links, one way or both."""
 
     selects: ClassVar = "link"
+    example: ClassVar[str] = "p0-t0-0:4"
 
     select: LinkSelector = Field(description="The links it acts on.")
     direction: Direction = Field(
@@ -192,6 +196,7 @@ class NodeFault(AnyFault):
     """A fault of whole nodes."""
 
     selects: ClassVar = "node"
+    example: ClassVar[str] = "p0-t1-0"
 
     acts_on_hosts: ClassVar[bool] = False
     """Whether it acts on hosts; otherwise on switches."""

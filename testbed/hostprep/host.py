@@ -23,7 +23,7 @@ def prepare_host(
     if os.geteuid() != 0:
         raise PreflightError(
             "preparing the machine needs root: it installs packages and mounts the BPF file system",
-            hint="run it as root: sudo .venv/bin/mrc-testbed host prepare",
+            hint="run it as root: sudo .venv/bin/mrc-testbed setup host",
         )
     variables = {
         "state_dir": os.environ.get("MRC_TESTBED_STATE_DIR", "/run/mrc-testbed"),

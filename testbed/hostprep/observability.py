@@ -22,7 +22,7 @@ def prepare_observability(
     if os.geteuid() != 0:
         raise PreflightError(
             "preparing the machine needs root: it installs packages",
-            hint="run it as root: sudo .venv/bin/mrc-testbed host prepare --with-observability",
+            hint="run it as root: sudo .venv/bin/mrc-testbed setup host --with-observability",
         )
     return run_playbook(
         find_in_clone("playbooks/observability.yaml"),

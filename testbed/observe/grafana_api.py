@@ -31,7 +31,7 @@ _CONFLICTS: Final = (409, 412)
 _ACCESS_HINT: Final = (
     "make a service account with role Editor in Grafana (Administration > Users and access > Service"
     " accounts), or Admin for a data source too, and give its token in MRC_TESTBED_GRAFANA_TOKEN or with"
-    " --token-file; or write files to import by hand: mrc-testbed dashboards export DIR"
+    " --token-file; or write files to import by hand: mrc-testbed observe dashboards export DIR"
 )
 
 Credential = str | tuple[str, str] | None

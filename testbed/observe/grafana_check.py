@@ -97,7 +97,7 @@ def _check(
             len(panels),
             0,
             0,
-            ("it is not there: `mrc-testbed dashboards push` puts it there",),
+            ("it is not there: `mrc-testbed observe dashboards push` puts it there",),
         )
     problems = [
         f"its {key} differ from ours: it was edited there, or is of another version"

@@ -113,8 +113,8 @@ CASES = {
     ),
     "top, then top": Case(TOP, (TOP,), is_on_lab=True),
     "serve, then status": Case(("serve",), (("status",),), is_on_lab=True, is_server=True),
-    "metrics serve, then status": Case(
-        ("metrics", "serve", "--port", "19847"), (("status",),), is_on_lab=True, is_server=True
+    "observe metrics, then status": Case(
+        ("observe", "metrics", "--port", "19847"), (("status",),), is_on_lab=True, is_server=True
     ),
     "observe up, then down": Case(OBSERVE, (("observe", "down"),)),
     "observe up, then up and down": Case(OBSERVE, (OBSERVE, ("observe", "down"))),

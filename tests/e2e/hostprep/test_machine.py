@@ -1,4 +1,4 @@
-"""`host prepare` and `image build` on this machine, which `make test` has prepared."""
+"""`setup host` and `setup image` on this machine, which `make test` has prepared."""
 
 import shutil
 import subprocess

@@ -37,7 +37,7 @@ def require_program(name: str) -> str:
     """Path of a program of the Debian package `prometheus`."""
     path = shutil.which(name)
     if path is None:
-        pytest.skip(f"{name} is not installed: mrc-testbed host prepare")
+        pytest.skip(f"{name} is not installed: mrc-testbed setup host")
     return path
 
 

@@ -167,7 +167,7 @@ def test_without_reaper_a_scrape_of_the_metrics_starts_one_which_ends_what_is_ov
     ledger = Ledger(lab_paths(lab_name).faults)
     poll_until(lambda: reaper_process(ledger) is None, what="the death of the reaper")
     with subprocess.Popen(
-        [sys.executable, "-m", "testbed.cli", "-n", lab_name, "metrics", "serve", "--port", "0"],
+        [sys.executable, "-m", "testbed.cli", "-n", lab_name, "observe", "metrics", "--port", "0"],
         stdout=subprocess.PIPE,
         text=True,
     ) as exporter:

@@ -138,7 +138,7 @@ ARCHIVES = {
     "zeros": bytes(4096),
 }
 
-UNBUNDLE = ["unbundle", "--into", "target"]
+UNBUNDLE = ["bundle", "open", "--into", "target"]
 OTHERS = (["report"], ["campaign", "show"], ["replay", "--virtual"])
 
 

@@ -184,7 +184,7 @@ WORDS = st.sampled_from(FLAGS + ARGUMENTS)
 
 @FEW
 @given(
-    st.sampled_from(["validate", "schema", "inspect", "graph", "plan", "version"]),
+    st.sampled_from(["validate", "inspect", "graph", "run", "compare"]),
     st.lists(WORDS, max_size=5),
 )
 def test_any_command_line_is_answered(mrc_testbed, command, words):

@@ -1,7 +1,6 @@
 """Global flags: where they may stand, what they mean, where they are refused."""
 
 import inspect
-import json
 import logging
 from pathlib import Path
 from typing import Annotated
@@ -141,9 +140,3 @@ def test_the_decorated_function_has_the_flags_in_its_signature(settings_of):
         "quiet",
         "no_color",
     ]
-
-
-def test_the_application_gives_its_version_as_json(mrc_testbed):
-    finished = mrc_testbed("-o", "json", "version")
-    assert finished.status == 0
-    assert json.loads(finished.stdout)["kind"] == "Version"

@@ -8,7 +8,8 @@ import typer
 
 from agents.abi import PortCounter
 from testbed.cli.known_topology import known_topology, live_topology
-from testbed.cli.options import OutputFormat, Settings, command
+from testbed.cli.options import OutputFormat, Settings, command, require_root
+from testbed.cli.queues import DrainerOption, LinkOption, LinksOption, show_queues
 from testbed.cli.render import show, show_tables, write_out
 from testbed.cli.suggestion import nodes
 from testbed.cli.table import (
@@ -22,6 +23,7 @@ from testbed.cli.table import (
 )
 from testbed.drawing.graph import graph_dot, graph_text
 from testbed.drawing.svg import graph_svg
+from testbed.errors import UsageError
 from testbed.fabric import lab
 from testbed.topology.clos import Clos
 from testbed.topology.element import Port
@@ -54,14 +56,22 @@ def inspect(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="[NAME]", autocompletion=nodes, help="nodes, links, a node, a port (h0:2) or a link."
+            metavar="[NAME]", autocompletion=nodes, help="nodes, links, or one node, port (h0:2) or link."
         ),
     ] = "",
+    queues: Annotated[
+        bool, typer.Option("--queues", help="Show the port queues of a lab: service and counters.")
+    ] = False,
+    drainer: DrainerOption = None,
+    links: LinksOption = None,
+    link: LinkOption = None,
 ) -> None:
-    """Names, numbers, addresses, uSIDs and forwarding tables of a fabric; live counters if it is up.
+    """Show a fabric: sizes, addresses, uSIDs, tables, counters, queues.
 
-    Needs no lab: with -t the fabric of a file, else that of the lab, else the
-    default one.
+    Needs no lab: shows the fabric of -t, else that of the lab, else the default
+    one. With --queues it needs a lab and root; counters begin when the lab is
+    brought up. A setting lasts until the lab is removed; `queue:` of a topology
+    file is the setting to begin with.
 
     [bold]Examples[/bold]
 
@@ -69,7 +79,18 @@ def inspect(
       mrc-testbed inspect nodes        all switches and hosts with their uSIDs
       mrc-testbed inspect p0-t0-1      a switch: ports, forwarding table, counters
       mrc-testbed inspect h3:2         one link
+      mrc-testbed inspect --queues
+      mrc-testbed inspect --queues --drainer precise
+      mrc-testbed inspect --queues --links direct --link 'p0-t0-0:*'
     """
+    if queues:
+        if what:
+            raise UsageError(f"--queues shows the whole lab: leave {what!r} out")
+        require_root("inspect --queues")
+        show_queues(settings, drainer, links, link)
+        return
+    if drainer or links or link:
+        raise UsageError("--drainer, --links and --link go with --queues")
     clos = resolve_topology(known_topology(settings))
     show_tables(settings, "Inspection", SCHEMA_VERSION, _tables(settings, clos, what))
 
@@ -78,7 +99,7 @@ def graph(
     settings: Settings,
     style: Annotated[
         GraphFormat,
-        typer.Option("--format", "-f", help="text for terminals, dot for Graphviz, svg to look at."),
+        typer.Option("--format", "-f", help="text for terminals, dot for Graphviz, or svg."),
     ] = GraphFormat.TEXT,
 ) -> None:
     """Draw a fabric.
