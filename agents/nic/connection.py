@@ -22,9 +22,9 @@ class Connection(VerbMethods):
         try:
             result = super().hello()
         except UsageError as error:  # it takes no argument that could be refused
-            raise AgentError(f"a NIC agent does not say who it is: {error.message}") from error
+            raise AgentError(f"a NIC agent does not identify itself: {error.message}") from error
         if not result.keys() >= _HELLO:
-            raise AgentError("a NIC agent does not say who it is")
+            raise AgentError("a NIC agent does not identify itself")
         return result
 
     @abstractmethod

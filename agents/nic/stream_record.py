@@ -63,5 +63,5 @@ def decode_record(encoded: bytes | bytearray | memoryview) -> Record:
     """
     magic, kind, has_immediate, immediate, r_key, length, offset, number = _LAYOUT.unpack(encoded)
     if magic != _MAGIC or kind not in _KINDS:
-        raise AgentError("what came is no record of an agent")
+        raise AgentError("invalid record from an agent")
     return Record(RecordKind(kind), number, offset, r_key, length, immediate if has_immediate else None)

@@ -116,7 +116,7 @@ def write_bundle(folder: Path, path: Path | None = None) -> Path:
     if not re.fullmatch(_ID, folder.name):
         raise UsageError(
             f"{folder}: not the name of a result folder",
-            hint="give it back the name that it had, such as 20261121T170000Z-3fa2b1",
+            hint="give it its old name back, such as 20261121T170000Z-3fa2b1",
         )
     holds = held_in(folder)
     plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))

@@ -88,9 +88,9 @@ def capture(
         write_out(settings, f"{DISSECTOR}\n")
         return
     if bool(write) == tshark:
-        raise UsageError("say where the packets go: -w FILE, or --tshark")
+        raise UsageError("give a destination: -w FILE, or --tshark")
     if bool(places) == everything:
-        raise UsageError("say what to capture: nodes or ports like h0 or p0-t0-0:4, or --all")
+        raise UsageError("give what to capture: nodes or ports like h0 or p0-t0-0:4, or --all")
     with lab.attach(settings.name) as attached:
         selection = select_ports(attached.clos, places or [], plane)
         forwarding = attached.spec.forwarding if tshark else None
@@ -114,7 +114,9 @@ def _destination(write: str, forwarding: str | None) -> Iterator[IO[bytes]]:
             yield pipe
     elif write == STDOUT:
         if sys.stdout.isatty():
-            raise UsageError("pcapng is not for a terminal", hint="pipe it, name a file, or use --tshark")
+            raise UsageError(
+                "pcapng cannot be shown on a terminal", hint="pipe it, name a file, or use --tshark"
+            )
         yield sys.stdout.buffer
     else:
         with _created(Path(write)) as file:
@@ -139,7 +141,8 @@ def _tshark(forwarding: str) -> Iterator[IO[bytes]]:
         )
     except FileNotFoundError as error:
         raise PreflightError(
-            "tshark is not installed", hint="apt-get install tshark, or -w FILE and look at it elsewhere"
+            "tshark is not installed",
+            hint="apt-get install tshark, or write with -w FILE and open it elsewhere",
         ) from error
     if process.stdin is None:
         raise AssertionError("Popen was asked for a pipe")
@@ -157,7 +160,7 @@ def _report(settings: Settings, write: str, selection: Selection, count: Capture
     ports = len(selection.ports)
     if write in {"", STDOUT}:
         text = f"{count.frames} packets at {ports} ports, {count.lost_on_the_way} of them lost there"
-        say(settings.stderr, f"{text}; {count.missed} came too fast to be copied")
+        say(settings.stderr, f"{text}; {count.missed} were lost: they came too fast")
         return
     document: dict[str, Any] = {
         "lab": settings.name,
@@ -178,7 +181,7 @@ def _report(settings: Settings, write: str, selection: Selection, count: Capture
                 ("ports", str(ports)),
                 ("packets", str(count.frames)),
                 ("lost there", str(count.lost_on_the_way)),
-                ("missed", f"{count.missed} came too fast to be copied"),
+                ("missed", f"{count.missed} were lost: they came too fast"),
             ]
         ),
     )

@@ -232,7 +232,7 @@ def _address(state: StackState | None, given: str | None) -> str:
     service = state.service(ServiceName.GRAFANA) if state is not None else None
     if service is None:
         raise UsageError(
-            "which Grafana? The stack has none",
+            "no Grafana is given, and the stack has none",
             hint="give its address with --grafana-url, or start one: mrc-testbed observe up",
         )
     return service.url

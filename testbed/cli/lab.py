@@ -163,7 +163,7 @@ def down(
         lines="labs",
     )
     if all_labs and _has_stack():
-        say(settings.stderr, "Prometheus and Grafana go on: mrc-testbed observe down")
+        say(settings.stderr, "Prometheus and Grafana still run: mrc-testbed observe down")
     if all_labs and not everywhere:
         for name, root in labs_elsewhere().items():
             say(settings.stderr, f"lab {name} stays: it belongs to state folder {root} (--everywhere)")

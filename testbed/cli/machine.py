@@ -73,7 +73,7 @@ def doctor(
     is_ready = all(row.met or row.optional for row in rows)
     if calibrate:
         if not is_ready:
-            raise PreflightError("this machine cannot carry a lab yet", hint="mrc-testbed doctor says why")
+            raise PreflightError("this machine is not ready for labs", hint="mrc-testbed doctor says why")
         keep_capacity(measure_capacity(settings.progress))
     capacity = known_capacity()
     show_rows(

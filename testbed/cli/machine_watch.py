@@ -29,7 +29,7 @@ class MachineWatch:
         self._before = ProcessTimes.now()
         found = look_at_load(self._ours())
         if found.is_busy:
-            say(settings.stderr, f"warning: {found}: this run may come out UNTRUSTED; --virtual is exact")
+            say(settings.stderr, f"warning: {found}: this run may be UNTRUSTED; --virtual is exact")
 
     def begin(self) -> None:
         """A run begins."""

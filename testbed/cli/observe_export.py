@@ -104,7 +104,7 @@ def _export(
     """How others are to find the stack of this machine; says so when they cannot."""
     for option, given in (("--target", target), ("--alertmanager", alertmanager)):
         if given is not None and not re.fullmatch(r"[^\s/]+:\d+", given):
-            raise UsageError(f"{option} {given}: a host and a port are wanted", hint="such as 10.0.0.5:9093")
+            raise UsageError(f"{option} {given}: expected a host and a port", hint="such as 10.0.0.5:9093")
     state = read_stack(stack_paths())
     known = state.settings if state is not None else StackSettings()
     if target is None and known.is_local_only:

@@ -44,7 +44,7 @@ def read_token(file: Path | None) -> str:
         except (OSError, ValueError) as error:
             raise UsageError(f"no token can be read from {file}: {error}", hint=hint) from error
     if not token:
-        raise UsageError("a Grafana of your own wants a token, and there is none", hint=hint)
+        raise UsageError("a Grafana of your own needs a token, and none is given", hint=hint)
     if not token.isascii() or not token.isprintable() or " " in token:
         raise UsageError(f"{where} holds no token: it has spaces or unprintable characters", hint=hint)
     return token

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args, get_type_hints
 
@@ -109,6 +108,8 @@ PortOption = Annotated[
 
 def _print_version(is_wanted: bool) -> None:
     if is_wanted:
+        from importlib import metadata  # noqa: PLC0415 - takes longer to import than --help to print
+
         version, python = metadata.version("mrc-testbed"), platform.python_version()
         typer.echo(f"mrc-testbed {version}, Python {python}, Linux {platform.release()} {platform.machine()}")
         raise typer.Exit
@@ -233,7 +234,7 @@ def _settings(
     for key in ("topology", "dry_run", "seed"):
         if before.get(key) is not None and key not in accepted and not _from_environment(key):
             flag = "--" + key.replace("_", "-")
-            raise UsageError(f"{flag} has no meaning for {command_name!r}", hint=f"leave {flag} out")
+            raise UsageError(f"{flag} is not an option of {command_name!r}", hint=f"leave {flag} out")
     merged = {key: given.get(key) or before.get(key) for key in _OPTIONS}
     if given.get("seed") is not None:
         merged["seed"] = given["seed"]  # zero is a seed

@@ -182,7 +182,7 @@ def demo(
         return finished.result.verdict.exit_code
     name = f"demo-{os.getpid()}"
     with exporter_running([name], port=0, fault_kinds=KINDS) as url:
-        say(settings.stderr, f"metrics are at {url} while it lasts")
+        say(settings.stderr, f"metrics are at {url} while the demo runs")
         finished = run_plan(settings, resolved, _source(loaded), runs, name=name, where=where)
     _show_finished(
         settings,

@@ -272,7 +272,7 @@ def load_object(
             raise
         write_private(paths.verifier_log, f"{error.reason}\n{error.log}\n")
         raise PreflightError(
-            f"{error.reason}; what the verifier said is in {paths.verifier_log}", hint=error.hint
+            f"{error.reason}; the verifier's log is {paths.verifier_log}", hint=error.hint
         ) from error
 
 

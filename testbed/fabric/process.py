@@ -168,7 +168,7 @@ def is_alive(process: ProcessIdentity) -> bool:
 def _require_local(process: ProcessIdentity) -> None:
     if not process.is_local:
         raise FabricError(
-            f"process {process.pid} is of another PID or time namespace: nothing can be said of it here",
+            f"process {process.pid} is of another PID or time namespace: its state is unknown here",
             hint="run the command where it was started, or remove the lab: mrc-testbed down",
         )
 

@@ -103,7 +103,7 @@ def placed_ranks(
         FabricError: a host cannot be given a management network.
     """
     if twice := {host for host in hosts if hosts.count(host) > 1}:
-        raise UsageError(f"{min(twice)} stands twice: a host has one rank")
+        raise UsageError(f"{min(twice)} is listed twice: a host has one rank")
     if shutil.which(program[0]) is None:
         raise UsageError(f"{program[0]}: there is no such program", hint="give its path, or set PATH")
     nodes = [attached.clos.node(host) for host in hosts]

@@ -94,7 +94,8 @@ def remove(paths: LabPaths, runtime: Runtime, *, keep_lock: bool = False) -> Non
         attempt(lambda: _clear_folder(paths, keep_lock=keep_lock))
     if failures:
         raise CleanupError(
-            f"lab {paths.lab!r} is not wholly removed:\n" + "\n".join(f"- {failure}" for failure in failures),
+            f"lab {paths.lab!r} is not completely removed:\n"
+            + "\n".join(f"- {failure}" for failure in failures),
             hint=f"fix the cause, then: mrc-testbed down -n {paths.lab}",
         )
 

@@ -56,7 +56,7 @@ def require_working(lab: str) -> None:
         problems = "\n".join(f"- {problem}" for problem in found.problems)
         raise FabricError(
             f"lab {lab!r} does not work:\n{problems}",
-            hint=f"put it right: mrc-testbed up -n {lab}; what is to fail: mrc-testbed fault add",
+            hint=f"repair it: mrc-testbed up -n {lab}; break it on purpose: mrc-testbed fault add",
         )
 
 

@@ -185,7 +185,7 @@ class FaultController:
         for other in entries.values():
             if other.fault.does_the_same_as(fault):
                 raise FaultError(
-                    f"fault {fault_id!r} would do just what {other.fault.fault_id!r} does already",
+                    f"fault {fault_id!r} would have the same effect as {other.fault.fault_id!r}",
                     hint="change where or how strongly it acts, or clear the other one first",
                 )
 
@@ -364,6 +364,6 @@ def _free_rule(entries: dict[str, Entry], fault: ScheduledFault) -> int:
         if index not in taken:
             return index
     raise FaultError(
-        f"fault {fault.fault_id!r} finds {FaultLimit.RULES} others at its ports, which hold no more",
+        f"fault {fault.fault_id!r}: its ports have {FaultLimit.RULES} faults already, the maximum",
         hint="clear one of them: mrc-testbed fault list",
     )

@@ -167,7 +167,7 @@ def run_playbook(
     if run.status == "timeout":
         raise PreflightError(
             f"playbook {name} was not finished after {_DEADLINE_S} s; its output is in {log}",
-            hint="look in the log for the task that hangs; often a package mirror is out of reach",
+            hint="find the task that hangs in the log; often a package mirror is out of reach",
         )
     if run.rc != 0:
         failures = "\n".join(listener.failures) or f"ansible-playbook ended with status {run.rc}"

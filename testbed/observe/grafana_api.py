@@ -223,7 +223,7 @@ class Grafana:
         numbers = re.match(r"(\d+)\.(\d+)", version)
         if numbers is None:
             raise FabricError(
-                f"what answers at {self.url} is no Grafana", hint="look at the address and its prefix"
+                f"the service at {self.url} is not Grafana", hint="check the address and its prefix"
             )
         if (int(numbers[1]), int(numbers[2])) < VERSION_MIN:
             wanted = ".".join(map(str, VERSION_MIN))
@@ -254,13 +254,13 @@ class Grafana:
             raise self._refusal(what, error) from error
         except (JSONDecodeError, KeyError) as error:
             raise FabricError(
-                f"what answers at {self.url} is no Grafana: {error}",
-                hint="look at the address and its prefix",
+                f"the service at {self.url} is not Grafana: {error}",
+                hint="check the address and its prefix",
             ) from error
         except RequestException as error:
             raise FabricError(
                 f"no Grafana answers at {self.url}: {_reason(error)}",
-                hint="look at the address; is it running?",
+                hint="check the address, and that Grafana runs",
             ) from error
 
     def _refusal(self, what: str, error: GrafanaException) -> Exception:
@@ -274,7 +274,7 @@ class Grafana:
         if error.status_code in _CONFLICTS:
             return FabricError(
                 f"Grafana at {self.url} has something else where {what} belongs: {said}",
-                hint="rename or remove what has that name there, then push again",
+                hint="rename or remove it there, then push again",
             )
         if isinstance(error, GrafanaClientError) and "provisioned" in said:
             return FabricError(

@@ -61,7 +61,7 @@ def choose_source(settings: Mapping[str, Any], name: str | None) -> str:
     found = ours or default or [source["uid"] for source in sources.values()]
     if len(found) != 1:
         raise UsageError(
-            f"which data source? Grafana has of Prometheus: {known}", hint="name one with --data-source"
+            f"Grafana has several Prometheus data sources: {known}", hint="name one with --data-source"
         )
     return str(found[0])
 

@@ -87,7 +87,7 @@ def fabric_profile(clos: Clos, settings: Mapping[str, Setting] | None = None) ->
     idle_rtt_ns = base_rtt_ns(clos)
     if "base_rtt" not in (settings or {}) and idle_rtt_ns < BASE_RTT_MIN_NS:
         raise UsageError(
-            f"cc: {of_nics} reckons with idle RTTs of {format_duration_ns(BASE_RTT_MIN_NS)} or more, and "
+            f"cc: {of_nics} assumes idle RTTs of {format_duration_ns(BASE_RTT_MIN_NS)} or more, and "
             f"here it is {format_duration_ns(idle_rtt_ns)}: lower port_rate, or use cc: fixed"
         )
     link = CcLink(nic_rate_bps(clos), idle_rtt_ns, mtu_bytes, is_trimming=is_trimming(clos))

@@ -150,7 +150,7 @@ class VirtualAgent:
         if self._reactions is None:
             raise AgentError(f"the NIC agent of {self.host} died")
         if self._is_frozen:
-            raise AgentError(f"the NIC agent of {self.host} did not send an answer to {verb!r} in time")
+            raise AgentError(f"the NIC agent of {self.host} did not send a response to {verb!r} in time")
         result = self._reactions.call(verb, arguments, resources)
         self._arm()
         return result

@@ -66,7 +66,7 @@ def calibrate(progress: Progress = lambda _: None) -> Capacity:
         if not in_time:
             raise FabricError(
                 f"frames leave late even at {_FIRST_RATE_BPS // 10**6} Mbit/s ports",
-                hint="see what else keeps this machine busy, then try again",
+                hint="stop what keeps this machine busy, then try again",
             )
         best = _between(lab, reader, in_time[-1], steps[-1], progress)
         flooded = _flooded(lab, reader, progress)

@@ -273,7 +273,7 @@ def test_what_needs_a_queue_is_refused_where_there_is_none(live: Lab, faults: Op
 def test_the_same_fault_twice_is_refused_and_changes_nothing(live: Lab, faults: OpenFaults) -> None:
     faults_now = faults()
     add(faults_now, "loss", "h0:0", id="a", ratio="50%", direction="a-to-b")
-    with pytest.raises(FaultError, match="'b' would do just what 'a' does already"):
+    with pytest.raises(FaultError, match="'b' would have the same effect as 'a'"):
         add(faults_now, "loss", "h0:0", id="b", ratio="50%", direction="a-to-b")
     port_id = Clos(live.spec).link("h0:0").lower.id
     assert [rule.action != 0 for rule in live.port_fault[port_id].rule].count(True) == 1

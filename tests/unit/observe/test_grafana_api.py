@@ -145,7 +145,7 @@ def test_a_newer_grafana_is_accepted(double: GrafanaDouble, version: str) -> Non
 
 def test_what_is_no_grafana_is_reported(double: GrafanaDouble) -> None:
     double.version = ""
-    assert "is no Grafana" in refusal(double).message
+    assert "is not Grafana" in refusal(double).message
 
 
 def test_a_server_that_does_not_answer_is_reported() -> None:
