@@ -1,4 +1,4 @@
-"""The mrc-testbed command line: its overview, and its way out."""
+"""The mrc-testbed command line."""
 
 import sys
 from typing import Final, NoReturn
@@ -40,7 +40,7 @@ Global flags may stand before the command or after it.
 
 
 def build_app() -> typer.Typer:
-    """The application; its commands are imported when they are typed."""
+    """Build the application; its commands are imported when they are typed."""
     app = typer.Typer(
         name=PROGRAM,
         cls=lazy(LISTED, RENAMED),
@@ -56,7 +56,7 @@ def build_app() -> typer.Typer:
 
 
 def run(arguments: list[str]) -> int:
-    """The exit status of one command line."""
+    """Run one command line and return its exit status."""
     with signals_interrupt():
         app = build_app()
         status = run_to_exit_code(
@@ -66,5 +66,4 @@ def run(arguments: list[str]) -> int:
 
 
 def main() -> NoReturn:
-    """Runs the command line of this process."""
     sys.exit(run(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""bench: one workload on a lab that is up, as perftest and nccl-tests show it."""
+"""bench: one workload on a running lab, reported as perftest and nccl-tests do."""
 
 from typing import Final
 
@@ -12,7 +12,6 @@ app: Final = typer.Typer(
 
 
 def register(root: typer.Typer) -> None:
-    """Adds the group of this module to *root*."""
     bench_flow.register(app)
     bench_collective.register(app)
     root.add_typer(app, name="bench")

@@ -1,4 +1,4 @@
-"""bench all-reduce | reduce-scatter | all-gather | all-to-all | broadcast | training, as nccl-tests shows."""
+"""bench all-reduce | reduce-scatter | all-gather | all-to-all | broadcast | training."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final
@@ -80,7 +80,6 @@ Reduce = Annotated[str, typer.Option("--reduce", metavar="OPERATION", help="sum,
 
 
 def register(app: typer.Typer) -> None:
-    """Adds a command for each collective, and training, to *app*."""
     for kind, summary in _SUMMARIES.items():
         command(app, kind, flags=("name", "seed"), needs_root=True)(_collective_command(kind, summary))
     command(app, "training", flags=("name", "seed"), needs_root=True)(training)
@@ -309,7 +308,7 @@ def _table(results: Sequence[CollectiveResult], heading: str) -> RenderableType:
 
 
 def collective_table(collectives: Mapping[str, CollectiveResult]) -> RenderableType:
-    """The collectives of a run, by workload; of training, times are those of whole steps."""
+    """Table of a run's collectives by workload; times of training are of whole steps."""
     right = ("operations", "busbw", "p50", "p99", "p99.9", "max")
     table = plain_table("collective", "what", *right, right=right)
     for name, found in collectives.items():

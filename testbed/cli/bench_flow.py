@@ -1,4 +1,4 @@
-"""bench write-bw | write-lat | sendrecv | incast | permutation: messages between hosts, as perftest shows."""
+"""bench write-bw | write-lat | sendrecv | incast | permutation, reported as perftest does."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Final
@@ -41,7 +41,6 @@ DEFAULT_LATENCY_ITERATIONS: Final = 1000
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module to *app*."""
     for name, run in _COMMANDS.items():
         command(app, name, flags=("name", "seed"), needs_root=True)(run)
 

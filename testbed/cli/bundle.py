@@ -1,4 +1,4 @@
-"""bundle create | open, and replay: results in one file, elsewhere, and once more."""
+"""bundle create | open, and replay."""
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -43,7 +43,6 @@ app = typer.Typer(
 
 
 def register(root: typer.Typer) -> None:
-    """Add the commands of this module to *root*."""
     root.add_typer(app, name="bundle")
     command(root, "replay", flags=("name",), needs_root=True)(replay)
 
@@ -182,7 +181,7 @@ def replay(
 def _replay_run(
     settings: Settings, folder: Path, runs: Path, gate: OverloadGate, where: Where, tolerance: float | None
 ) -> tuple[Sequence[Repetition], int, Path]:
-    """The repetition of a run, the exit status, its result folder."""
+    """Repeat a run; return the repetition, the exit status and the result folder."""
     [before] = finished_runs(folder)
     plan = load_plan(folder / "plan.json")
     gate.saved_plan(plan)
@@ -203,7 +202,7 @@ def _replay_campaign(
     where: Where,
     tolerance: float | None,
 ) -> tuple[Sequence[Repetition], int, Path]:
-    """The repetitions of a campaign's runs that ended, the exit status, its folder."""
+    """Repeat the finished runs of a campaign; return repetitions, exit status and folder."""
     old = CampaignFolder.open(folder)
     for run in old.plan.runs:
         gate.saved_plan(run.plan)

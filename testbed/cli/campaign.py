@@ -1,4 +1,4 @@
-"""campaign run | list | show | resume | report, and compare: many runs, and two side by side."""
+"""campaign run | list | show | resume | report, and compare."""
 
 import signal
 from collections.abc import Mapping
@@ -53,7 +53,6 @@ CampaignFile = Annotated[Path, typer.Argument(metavar="CAMPAIGN", help="Campaign
 
 
 def register(root: typer.Typer) -> None:
-    """Adds the commands of this module to *root*."""
     root.add_typer(app, name="campaign")
     command(root, "compare")(compare)
 
@@ -242,7 +241,6 @@ def compare(
 
 
 def figure_document(figure: ComparedFigure) -> dict[str, Any]:
-    """A figure of two runs for programs."""
     return {
         "name": figure.name,
         "dimension": figure.dimension.value,
@@ -268,7 +266,7 @@ def _manifest(runs: Path, what: str) -> Mapping[str, Any]:
 
 
 def run_campaign(settings: Settings, folder: CampaignFolder, where: Where, retry: frozenset[str]) -> int:
-    """Carries out what is pending in *folder* and shows the summary; the exit status of the campaign."""
+    """Do the pending runs of *folder*, show the summary, return the campaign's exit status."""
     status = carry_out_campaign(settings, folder, where, retry)
     show_summary(settings, folder.path, summarize_campaign(folder))
     return status
@@ -277,7 +275,7 @@ def run_campaign(settings: Settings, folder: CampaignFolder, where: Where, retry
 def carry_out_campaign(
     settings: Settings, folder: CampaignFolder, where: Where, retry: frozenset[str]
 ) -> int:
-    """Carries out what is pending in *folder*; the exit status of the campaign."""
+    """Do the pending runs of *folder* and return the campaign's exit status."""
     if where.jobs > 1:
         return execute_in_parallel(
             folder, where.jobs, progress=settings.progress, retry=retry, budget_ns=where.budget_ns
@@ -308,14 +306,13 @@ def carry_out_campaign(
 
 
 def show_plan(settings: Settings, plan: CampaignPlan) -> None:
-    """Prints what a campaign would run."""
     show(
         settings, "CampaignPlan", SCHEMA_VERSION, plan_document(plan), lambda: plan_table(plan), lines="runs"
     )
 
 
 def show_summary(settings: Settings, path: Path, summary: Summary) -> None:
-    """Prints the summary of the campaign in the folder or bundle at *path*."""
+    """Print the summary of the campaign in the folder or bundle at *path*."""
     document = summary_document(summary) | {"folder": str(path.resolve())}
     document.pop("schema_version")
     show(

@@ -1,4 +1,4 @@
-"""campaign stats | baseline | check | export: what the runs of a campaign say together."""
+"""campaign stats | baseline | check | export."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
@@ -42,7 +42,6 @@ _STYLES: Final = {"worse": "bold red", "gone": "bold red", "better": "green", "c
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module to `campaign`."""
     command(app, "stats")(stats)
     command(app, "baseline")(baseline)
     command(app, "check")(check_campaign)
@@ -157,7 +156,7 @@ def check_campaign(
 
 
 def _worst(status: int, statuses: Collection[str]) -> int:
-    """The worse of an exit status of the gate and those of expectations."""
+    """Worse of the gate's exit status and those of expectations."""
     codes = {status, *(Status(each).exit_code for each in statuses)}
     return next((code for code in (Status.FAILED.exit_code, Status.UNTRUSTED.exit_code) if code in codes), 0)
 

@@ -28,7 +28,6 @@ STDOUT: Final = "-"
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command of this module to *app*."""
     command(app, "capture", flags=("name",))(capture)
 
 
@@ -108,7 +107,7 @@ def capture(
 
 @contextmanager
 def _destination(write: str, forwarding: str | None) -> Iterator[IO[bytes]]:
-    """Where the file goes; with the *forwarding* of the lab, to a tshark that knows it."""
+    """Open the file, or a tshark that knows the lab's *forwarding*."""
     if forwarding is not None:
         with _tshark(forwarding) as pipe:
             yield pipe
@@ -132,7 +131,7 @@ def _created(path: Path) -> IO[bytes]:
 
 @contextmanager
 def _tshark(forwarding: str) -> Iterator[IO[bytes]]:
-    """The standard input of a tshark that ends when it is closed; Ctrl-C is for us alone."""
+    """Standard input of a tshark that ends when it is closed; Ctrl-C does not reach it."""
     try:
         process = subprocess.Popen(
             ["tshark", *tshark_arguments(forwarding), "-n", "-l", "-r", "-"],

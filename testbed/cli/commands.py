@@ -118,7 +118,7 @@ class LazyGroup(TyperGroup):
     """Name that is gone -> what is typed now."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that *args* begin with, its name and the other arguments."""
+        """Import the command that *args* begin with and return it with its name and arguments."""
         name = ALIASES.get(args[0], args[0])
         if name in self.modules:
             self.commands[args[0]] = get_group(registered([self.modules[name]])).commands[name]

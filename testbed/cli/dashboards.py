@@ -36,7 +36,6 @@ app = typer.Typer(no_args_is_help=True, help="Manage the dashboards in a Grafana
 
 
 def register(root: typer.Typer) -> None:
-    """Adds the group of this module to *root*."""
     root.add_typer(app, name="dashboards")
 
 

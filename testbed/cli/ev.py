@@ -1,4 +1,4 @@
-"""ev list | explain, and the group of all ev commands: entropy values, and the paths they name."""
+"""ev list | explain, and the group of all ev commands."""
 
 import os
 from collections.abc import Mapping
@@ -102,7 +102,6 @@ app = typer.Typer(no_args_is_help=True, help="Show and control entropy values (E
 
 
 def register(root: typer.Typer) -> None:
-    """Adds the group of this module to *root*."""
     ev_control.register(app)
     root.add_typer(app, name="ev")
 
@@ -223,7 +222,7 @@ def _live_evs(
 
 
 def _window_line(window: dict[str, Any]) -> Text:
-    """A QP's congestion control in a line."""
+    """Describe a QP's congestion control in one line."""
     cwnd, under_way = (format_size(max(0, window[key])) for key in ("cwnd_bytes", "inflight_bytes"))
     if window["cc"] == "fixed":
         return Text(f"QP {window['qpn']}  fixed window of {cwnd}, {under_way} under way", style="dim")

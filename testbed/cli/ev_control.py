@@ -1,4 +1,4 @@
-"""ev deny | allow | probe: what an administrator does to EVs."""
+"""ev deny | allow | probe."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +30,6 @@ AnyTarget = Annotated[str, typer.Argument(metavar="TO", help="Receiving host, or
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module to the group *app*."""
     command(app, "deny", flags=("name",), needs_root=True)(deny)
     command(app, "allow", flags=("name",), needs_root=True)(allow)
     command(app, "probe", flags=("name", "seed"), needs_root=True)(probe)
@@ -86,7 +85,7 @@ def _order(settings: Settings, source: str, target: str, choices: Sequence[str],
 
 
 def _carry_out(agent: AgentClient, choice: EvChoice, far: Node | None, *, is_denied: bool) -> int:
-    """EVs of live QPs whose state changed."""
+    """Deny or allow; return the number of EVs of live QPs that changed."""
     peer = None if far is None else far.index
     if choice.ev is None:
         path = {"plane": choice.plane, "uplink": choice.uplink, "peer_host": peer}

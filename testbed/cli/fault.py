@@ -1,4 +1,4 @@
-"""fault add | kinds | list | clear: break a lab by hand, and repair it."""
+"""fault add | kinds | list | clear."""
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
@@ -134,7 +134,6 @@ class ClearedRow(Row):
 
 
 def register(root: typer.Typer) -> None:
-    """Add the group of this module to *root*."""
     root.add_typer(app, name="fault")
 
 

@@ -1,4 +1,4 @@
-"""validate: files before anything is done with them, and the schemas of files."""
+"""validate: checks and schemas of files."""
 
 import functools
 import json
@@ -29,7 +29,6 @@ SCHEMA_VERSION: Final = 1
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module to *app*."""
     command(app, "validate")(validate)
 
 
@@ -107,7 +106,7 @@ def _schema_of(kind: Kind) -> dict[str, Any]:
 
 
 def _validation(path: Path, gate: OverloadGate) -> dict[str, Any]:
-    """What is wrong with a file, and what is to be feared of it; None for nothing."""
+    """Problem and warning of a file, each None for none."""
     try:
         match document.load(path).kind:
             case Kind.SCENARIO:

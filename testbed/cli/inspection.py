@@ -1,4 +1,4 @@
-"""inspect | graph: the fabric on paper, and what its ports have counted."""
+"""inspect | graph: a fabric on paper, with live counters."""
 
 import os
 from enum import StrEnum
@@ -35,8 +35,6 @@ _END_COLUMNS: Final = ("interface", "id", "ifindex", "mac", "inner_address", "ra
 
 
 class GraphFormat(StrEnum):
-    """Ways to draw a fabric."""
-
     TEXT = "text"
     DOT = "dot"
     SVG = "svg"
@@ -46,7 +44,6 @@ _DRAW: Final = {GraphFormat.TEXT: graph_text, GraphFormat.DOT: graph_dot, GraphF
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module to *app*."""
     command(app, "inspect", flags=("topology", "name"))(inspect)
     command(app, "graph", flags=("topology", "name"))(graph)
 
@@ -142,7 +139,7 @@ def _link_ends(name: str, ports: tuple[Port, ...], clos: Clos) -> Table:
 
 
 def _counters(settings: Settings, clos: Clos, ports: tuple[Port, ...]) -> list[Table]:
-    """What the ports have counted, if the lab is up with this very topology; no counters that are zero."""
+    """Counters of the ports that are not zero, if the lab is up with this topology."""
     if os.geteuid() != 0 or live_topology(settings) != clos.spec:
         return []
     with lab.attach(settings.name) as attached:

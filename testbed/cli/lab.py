@@ -1,4 +1,4 @@
-"""up | down: labs as a whole."""
+"""up | down."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -27,7 +27,6 @@ SCHEMA_VERSION: Final = 1
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module to *app*."""
     command(app, "up", flags=("topology", "name", "dry_run"), needs_root=True)(up)
     command(app, "down", flags=("name", "dry_run"), needs_root=True)(down)
 
@@ -105,7 +104,7 @@ def up(
 def _observe(
     settings: Settings, grafana_url: str | None, prometheus_url: str | None, token_file: Path | None
 ) -> dict[str, Any]:
-    """The stack, brought up beside the lab; that the lab is up is said when the stack is not."""
+    """Start the stack beside the lab; an error says that the lab is up."""
     from testbed.cli import observe_stack  # noqa: PLC0415 - the SDK of Docker takes a third of a second to import
 
     try:
@@ -173,7 +172,7 @@ def down(
 
 
 def _has_stack() -> bool:
-    """Whether Prometheus and Grafana were started beside the labs."""
+    """Return True if Prometheus and Grafana run beside the labs."""
     from testbed.observe.state import stack_paths  # noqa: PLC0415 - only `down --all` asks
 
     return stack_paths().state_file.exists()

@@ -1,4 +1,4 @@
-"""launch: a program with ranks, one on each host."""
+"""launch: a program with one rank per host."""
 
 import sys
 from contextlib import ExitStack
@@ -29,7 +29,6 @@ class StandIn(StrEnum):
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command of this module to *app*."""
     command(app, "launch", flags=("name",), needs_root=True)(launch)
 
 

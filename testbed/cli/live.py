@@ -1,4 +1,4 @@
-"""serve | top: a lab as it is this second, in a browser or a terminal."""
+"""serve | top: a lab live, in a browser or a terminal."""
 
 import sys
 import threading
@@ -43,7 +43,6 @@ IntervalOption = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module to *app*."""
     command(app, "top", flags=("name",), needs_root=True)(top)
     command(app, "serve", flags=("name",), needs_root=True)(serve)
 
@@ -144,7 +143,7 @@ def _watch(settings: Settings, feed: Feed) -> None:
 
 
 def _on_key(key: str, view: View, shown: Update, control: LabControl) -> View:
-    """The view after a key."""
+    """View after a key."""
     match key:
         case "p":
             return replace(view, is_paused=not view.is_paused)
@@ -171,7 +170,7 @@ def _neighbour(view: View, shown: Update, step: int) -> str:
 
 
 def _change(key: str, view: View, control: LabControl) -> str:
-    """What to tell the user about the change that a key asked for."""
+    """Make the change that a key asks for and return a sentence about it."""
     try:
         if key == "c":
             cleared = control.clear(ClearRequest())
@@ -185,7 +184,7 @@ def _change(key: str, view: View, control: LabControl) -> str:
 
 
 def checked_interval_ns(interval_ns: int | None) -> int:
-    """The interval of an option.
+    """Check --interval.
 
     Raises:
         UsageError: it is too short or too long.

@@ -1,4 +1,4 @@
-"""doctor: the machine that labs run on."""
+"""doctor: checks of this machine."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -38,7 +38,6 @@ class CheckRow(Row):
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module to *app*."""
     command(app, "doctor")(doctor)
 
 

@@ -1,4 +1,4 @@
-"""exec | logs | restart | shell: inside the nodes of a lab."""
+"""exec | logs | restart | shell."""
 
 import os
 import subprocess
@@ -25,7 +25,6 @@ SCHEMA_VERSION: Final = 1
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module to *app*."""
     command(app, "exec", flags=("name",), needs_root=True)(execute)
     command(app, "logs", flags=("name",), needs_root=True)(logs)
     command(app, "restart", flags=("name",), needs_root=True)(restart)
@@ -152,7 +151,7 @@ def restart(
 
 
 def describe_repair(done: Repair) -> list[str]:
-    """What was done to a lab, one sentence each."""
+    """Describe a repair, one sentence per part."""
     lines = []
     if done.restarted:
         lines.append(f"agents restarted: {', '.join(done.restarted)}")

@@ -6,7 +6,6 @@ from testbed.cli.commands import OBSERVE, add_listed, lazy
 
 
 def register(root: typer.Typer) -> None:
-    """Add the group to *root*."""
     app = typer.Typer(
         no_args_is_help=True, cls=lazy(OBSERVE), help="Run Prometheus and Grafana beside the labs."
     )

@@ -1,4 +1,4 @@
-"""observe alerts: what Prometheus says is wrong now."""
+"""observe alerts."""
 
 from dataclasses import dataclass
 from typing import Annotated, Final
@@ -37,7 +37,6 @@ class AlertRow(Row):
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command of this module to the group *app*."""
     command(app, "alerts")(alerts)
 
 

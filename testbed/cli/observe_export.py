@@ -1,4 +1,4 @@
-"""observe scrape-config | export: for a Prometheus, Alertmanager and Grafana that somebody else runs."""
+"""observe scrape-config | export: files for a Prometheus, Alertmanager and Grafana elsewhere."""
 
 import re
 from pathlib import Path
@@ -40,7 +40,6 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write; cr
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module to the group *app*."""
     command(app, "scrape-config")(print_scrape_config)
     command(app, "export")(export_stack)
 
@@ -101,7 +100,7 @@ def export_stack(
 def _export(
     settings: Settings, target: str | None, alertmanager: str | None, runbook_url: str | None
 ) -> export.Export:
-    """How others are to find the stack of this machine; says so when they cannot."""
+    """Settings of an export; warns when other machines cannot reach the exporter."""
     for option, given in (("--target", target), ("--alertmanager", alertmanager)):
         if given is not None and not re.fullmatch(r"[^\s/]+:\d+", given):
             raise UsageError(f"{option} {given}: expected a host and a port", hint="such as 10.0.0.5:9093")

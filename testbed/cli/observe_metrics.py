@@ -18,7 +18,6 @@ _READY: Final = "metrics of {labs} are at {url} (Ctrl-C ends)"
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command of this module to the group *app*."""
     command(app, "metrics", flags=("name",), needs_root=True)(serve_metrics)
 
 
@@ -49,7 +48,7 @@ def serve_metrics(
 
 
 def _attend(lab: str) -> None:
-    """Sees to it that faults of a lab end on time; that it cannot takes no metrics away."""
+    """Restart the fault reaper if needed; a failure is logged and metrics are served all the same."""
     try:
         for done in restore_reaper(lab):
             _LOG.warning("lab %s: %s", lab, done)

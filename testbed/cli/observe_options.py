@@ -1,4 +1,4 @@
-"""Options of the observability stack that more than one command has."""
+"""Options that several commands of the stack share."""
 
 import os
 from pathlib import Path
@@ -27,7 +27,7 @@ TokenFile = Annotated[
 
 
 def read_token(file: Path | None) -> str:
-    """The token for a Grafana of the user's own, from *file* or the environment.
+    """Read the token for a Grafana of the user's own from *file* or the environment.
 
     It is no option by itself: everybody on the machine can read command lines.
 

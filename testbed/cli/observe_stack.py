@@ -40,7 +40,6 @@ OVERVIEW: Final = "/d/mrc-overview"
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands of this module to the group *app*."""
     command(app, "up", needs_root=True)(up)
     command(app, "down", needs_root=True)(down)
     command(app, "status")(status)
@@ -175,7 +174,7 @@ def open_stack(settings: Settings) -> None:
 
 
 def bring_up(settings: Settings, wanted: StackSettings, token_file: Path | None) -> dict[str, Any]:
-    """What is up now, for programs; dashboards are in the user's own Grafana too.
+    """Start the stack, put the dashboards into the user's own Grafana, and return the document.
 
     Raises:
         TestbedError: as `stack.up` and `Grafana` do.
@@ -195,7 +194,6 @@ def known_settings(grafana_url: str | None, prometheus_url: str | None) -> Stack
 
 
 def stack_document(state: StackState, pushed: int | None) -> dict[str, Any]:
-    """The stack for programs."""
     grafana = state.service(ServiceName.GRAFANA)
     return {
         "address": state.settings.address,
@@ -211,7 +209,7 @@ def stack_document(state: StackState, pushed: int | None) -> dict[str, Any]:
 
 
 def open_address(settings: Settings, url: str) -> None:
-    """Prints an address, and opens it in a browser if there is one."""
+    """Print an address, and open it in a browser if there is one."""
     write_out(settings, f"{url}\n")
     has_display = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
     if not (settings.stdout.is_terminal and has_display and webbrowser.open(url)):
@@ -219,7 +217,7 @@ def open_address(settings: Settings, url: str) -> None:
 
 
 def _push(settings: Settings, state: StackState, token: str) -> int:
-    """How many dashboards are in the user's own Grafana now."""
+    """Put the dashboards into the user's own Grafana and return their number."""
     from testbed.observe.grafana_api import Grafana  # noqa: PLC0415 - a third of a second to import
 
     grafana, prometheus = state.service(ServiceName.GRAFANA), state.service(ServiceName.PROMETHEUS)

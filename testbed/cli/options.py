@@ -36,7 +36,7 @@ VIRTUAL: Final = "virtual"
 
 
 class OutputFormat(StrEnum):
-    """How results are printed."""
+    """Formats of results."""
 
     TABLE = "table"
     JSON = "json"
@@ -45,7 +45,7 @@ class OutputFormat(StrEnum):
 
 
 def _labs(incomplete: str) -> list[str]:
-    """Labs of this machine, for the shell's TAB."""
+    """Labs of this machine, for completion."""
     return [name for name in lab_folders() if name.startswith(incomplete)]
 
 
@@ -129,7 +129,7 @@ VersionOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The global flags of one command.
+    """Values of the global flags for one command.
 
     Attributes:
         topology: topology file; None for the default lab.
@@ -163,7 +163,7 @@ def command(
     flags: Iterable[str] = (),
     needs_root: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorator: makes a function `(settings, ...)` the command *name* of *app*.
+    """Decorate a function `(settings, ...)` as the command *name* of *app*.
 
     Args:
         app: where it belongs.
@@ -200,7 +200,7 @@ def command(
 
 
 def global_callback(app: typer.Typer, text: str) -> None:
-    """Gives *app* all global flags before its commands, and *text* as its help."""
+    """Add all global flags to *app*, before its commands, and *text* as its help."""
 
     def remember(ctx: typer.Context, version: bool, **values: Any) -> None:  # noqa: ARG001 - `_print_version` ends
         ctx.obj = values
@@ -260,13 +260,13 @@ def _settings(
 
 
 def _from_environment(key: str) -> bool:
-    """Whether the flag stands in the environment, which serves all commands, so that not all need take it."""
+    """Return True if the flag comes from the environment, which serves all commands."""
     return bool(os.environ.get(_environment_name(key)))
 
 
 @contextmanager
 def _logs_shown(stderr: Console, verbosity: int) -> Iterator[None]:
-    """Shows the logs of our packages on stderr while the block lasts; puts everything back afterwards."""
+    """Show the logs of our packages on stderr while the block lasts."""
     level = {-1: logging.ERROR, 0: logging.WARNING, 1: logging.INFO}.get(verbosity, logging.DEBUG)
     handler = RichHandler(console=stderr, show_path=False, omit_repeated_times=False, log_time_format="%X")
     handler.setFormatter(logging.Formatter("%(message)s"))
@@ -284,7 +284,7 @@ def _logs_shown(stderr: Console, verbosity: int) -> Iterator[None]:
 
 
 def _own_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The command's own parameters, each option with its environment variable."""
+    """Parameters of the command itself, each option with its environment variable."""
     hints = get_type_hints(function, include_extras=True)
     own = []
     for parameter in list(inspect.signature(function).parameters.values())[1:]:

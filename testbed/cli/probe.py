@@ -1,4 +1,4 @@
-"""probe links: which links of a running lab lose packets, by packets that hosts send to themselves."""
+"""probe links: localise lossy links by packets that hosts send to themselves."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -58,7 +58,6 @@ class LinkRow(Row):
 
 
 def register(root: typer.Typer) -> None:
-    """Adds the group of this module to *root*."""
     root.add_typer(app, name="probe")
 
 
@@ -121,7 +120,7 @@ def probe_links(
 def _diagnose(
     settings: Settings, attached: Lab, duration_ns: int, interval_ns: int | None
 ) -> tuple[Diagnosis, ProbingSpec, int]:
-    """What the probes of *duration_ns* say, how they were sent, and how many were judged."""
+    """Probe for *duration_ns*; return the diagnosis, the settings and the number of judged probes."""
     ended = Event()
     with (
         LinkProbeCounts(attached.paths, attached.clos) as counts,
@@ -144,7 +143,7 @@ def _diagnose(
 
 
 def _broken_links(attached: Lab) -> frozenset[str]:
-    """Names of the links that lose packets by an injected fault now."""
+    """Names of the links that an active fault breaks."""
     entries = Ledger(attached.paths.faults).entries().values()
     now_ns = monotonic_ns()
     acting = [entry.fault for entry in entries if entry.is_acting(now_ns)]
@@ -152,7 +151,7 @@ def _broken_links(attached: Lab) -> frozenset[str]:
 
 
 def _deny(attached: Lab, diagnosis: Diagnosis) -> int:
-    """Keeps QPs, also those to come, away from the suspects; the number of EVs denied now."""
+    """Deny the paths across the suspects at all hosts, for later QPs too; return the number of EVs denied."""
     denied = 0
     for host, paths in paths_around(attached.clos, diagnosis.suspects).items():
         agent = attached.agent(attached.clos.host(host).name)

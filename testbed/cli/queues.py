@@ -1,4 +1,4 @@
-"""inspect --queues: how a lab that is up serves its ports, to see and to set."""
+"""inspect --queues: service of a lab's port queues."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -83,7 +83,7 @@ def _port_ids(live: Lab, selector: str | None) -> list[int]:
 
 
 def _tiers(live: Lab) -> dict[str, dict[str, int]]:
-    """By tier, what became of the frames that its nodes queued."""
+    """Counters of frames by tier."""
     totals = {tier.value: dict.fromkeys((counter.name.lower() for counter in _COUNTED), 0) for tier in Tier}
     for port in live.clos.ports():
         counters = live.port_counters.sum(port.id)

@@ -1,4 +1,4 @@
-"""run | report | demo: scenarios and their verdicts."""
+"""run | report | demo."""
 
 import json
 import os
@@ -60,7 +60,6 @@ _STYLES: Final = {Status.PASSED: "bold green", Status.FAILED: "bold red"}
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module to *app*."""
     command(app, "run", flags=("name", "dry_run", "seed"), needs_root=True)(run)
     command(app, "report")(report)
     command(app, "demo", flags=("seed",), needs_root=True)(demo)
@@ -204,7 +203,7 @@ def _run_variants(
     *,
     keep: bool,
 ) -> int:
-    """All variants, one after the other; those of one topology share a lab."""
+    """Run all variants in turn; those of one topology share a lab."""
     if keep:
         raise UsageError("--keep: this scenario has variants, and each may need a lab of its own")
     planned = plan_variants(loaded, seed=settings.seed, admit=gate.plan)
@@ -231,7 +230,7 @@ def run_plan(
     where: Where,
     keep: bool = False,
 ) -> FinishedRun:
-    """The finished run of a plan.
+    """Run a plan.
 
     Args:
         settings: of the command.

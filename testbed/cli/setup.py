@@ -1,4 +1,4 @@
-"""setup host | image: what labs need on this machine."""
+"""setup host | image."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
@@ -14,7 +14,6 @@ SCHEMA_VERSION: Final = 1
 
 
 def register(root: typer.Typer) -> None:
-    """Add the group of this module to *root*."""
     app = typer.Typer(no_args_is_help=True, help="Install what labs need on this machine.")
     command(app, "host", flags=("dry_run",))(host)
     command(app, "image", flags=("dry_run",))(image)

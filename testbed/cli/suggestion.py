@@ -1,4 +1,4 @@
-"""What the shell offers when TAB is pressed: names of hosts, nodes, links and faults."""
+"""Completion of names: hosts, nodes, links and faults."""
 
 import os
 from collections.abc import Iterable
@@ -19,17 +19,14 @@ def hosts(incomplete: str) -> list[str]:
 
 
 def nodes(incomplete: str) -> list[str]:
-    """Hosts and switches, likewise."""
     return _beginning((node.name for node in _clos().nodes()), incomplete)
 
 
 def links(incomplete: str) -> list[str]:
-    """Links, likewise."""
     return _beginning((link.name for link in _clos().links()), incomplete)
 
 
 def faults(incomplete: str) -> list[str]:
-    """Faults that are injected now."""
     try:
         return _beginning(Ledger(lab_paths(_lab()).faults).entries(), incomplete)
     except TestbedError:
