@@ -40,8 +40,8 @@ API void mrc_virtual_load(__u32 port_id, const void *frame, __u32 bytes);
 API void mrc_virtual_set_carrier(__u32 port_id, int is_up);
 
 /*
- * Whether an agent is there to give frames to QPs that ask: at once then. Else the wish waits among
- * the NIC's reports.
+ * Sets whether an agent provides frames to QPs that request them. It does so at once; without one
+ * the request is among the NIC's reports.
  */
 API void mrc_virtual_attend(__u32 nic, int is_attended);
 

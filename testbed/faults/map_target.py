@@ -38,7 +38,7 @@ class MapTarget:
         account = clear_rule(self._maps, port_id, index)
         return PortAccount(
             port_id,
-            met=account.met_frames,
+            met=account.matched_frames,
             count=account.hit_frames,
             data_count=account.hit_data_frames,
             first_ns=account.first_hit_ns,

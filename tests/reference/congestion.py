@@ -177,7 +177,7 @@ class Congestion:
         return reason
 
     def _newly_received(self, received_units: int) -> int:
-        """Bytes received that no SACK had told of before; 0 from one that a newer SACK has overtaken."""
+        """Bytes received that no earlier SACK reported; 0 from one that a newer SACK has overtaken."""
         received = newly_received_bytes(received_units, self.received_units)
         if received is None:
             return 0
@@ -189,7 +189,7 @@ class Congestion:
         self.avg_delay_q8 += difference * self.parameters.delay_gain_q16 >> RATIO_SHIFT
 
     def _sample(self, rtt_ns: int | None) -> int:
-        """The queueing delay that a sample tells, ns; the average where there is none."""
+        """Queueing delay of a sample in ns; the average where there is none."""
         if rtt_ns is None or rtt_ns <= 0:
             return self.avg_delay_q8 >> DELAY_SHIFT
         parameters = self.parameters

@@ -139,7 +139,7 @@ class ReferenceNetwork:
             time_ns, _, _, what, port_id, detail = heapq.heappop(self._events)
             if what == "updates":
                 assert isinstance(detail, int)
-                self._hear(port_id, detail)
+                self._receive_update(port_id, detail)
                 self._serve(port_id, time_ns)
             elif what == "free":
                 self._serve(port_id, time_ns)
@@ -155,7 +155,7 @@ class ReferenceNetwork:
     def _note(self, time_ns: int, port_id: int) -> None:
         self._bucket_ports.setdefault(time_ns // BUCKET_NS, set()).add(port_id)
 
-    def _hear(self, port_id: int, value: int) -> None:
+    def _receive_update(self, port_id: int, value: int) -> None:
         port = self._ports[port_id]
         if port.shape.kind is FlowKind.PFC:
             port.is_paused = bool(value)

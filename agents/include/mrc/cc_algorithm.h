@@ -28,7 +28,7 @@
 /* What a SACK or ACK says to an algorithm. */
 struct cc_ack {
 	__u64 now_ns;
-	__u64 received_bytes; /* that none before had told of */
+	__u64 received_bytes; /* that no earlier one reported */
 	__u64 delay_ns;	      /* of its packet in queues; without a valid sample the average */
 	__u8 is_marked;
 	__u8 penalty; /* that the receiver requests, 0 .. 127 */

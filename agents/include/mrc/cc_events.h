@@ -41,8 +41,8 @@ static __always_inline void cc_start(struct mrc_cc *cc, const struct mrc_cc_para
 }
 
 /*
- * The queueing delay, ns, that a sample tells, with base RTT, its window and the average brought up
- * to date; the average where there is no sample.
+ * Updates base RTT, its window and the average delay from an RTT sample. Returns the queueing
+ * delay of the sample in ns, or the average where there is no sample.
  */
 static __always_inline __u64 cc_sample(struct mrc_cc *cc,
 				       const struct mrc_cc_parameters *parameters, __s64 rtt_ns)
@@ -61,8 +61,8 @@ static __always_inline __u64 cc_sample(struct mrc_cc *cc,
 }
 
 /*
- * Bytes received that no SACK had told of before. A SACK that a newer one has overtaken brings
- * none, but its mark and its delay are news.
+ * Bytes received that no earlier SACK reported. A SACK that a newer one has overtaken adds none,
+ * but its mark and its delay still count.
  */
 static __always_inline __u64 cc_newly_received(struct mrc_cc *cc, __u32 received_units)
 {

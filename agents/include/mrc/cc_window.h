@@ -32,8 +32,8 @@ static __always_inline __u32 cc_packets_allowed(__s64 credit_bytes, __u32 nomina
 }
 
 /* Whether the packet just counted by cc_on_send() is to carry BTH.a. */
-static __always_inline int cc_asks_sack(const struct mrc_cc *cc,
-					const struct mrc_cc_parameters *parameters)
+static __always_inline int cc_requests_sack(const struct mrc_cc *cc,
+					    const struct mrc_cc_parameters *parameters)
 {
 	return cc_credit_bytes(cc) < (__s64)parameters->mtu_bytes ||
 	       cc->cwnd_bytes < parameters->sack_threshold_bytes;

@@ -8,8 +8,8 @@
  *
  *    with struct mrc_qp *qp, __u32 usable_planes, __u64 now_ns, __u32 ev and int is_marked
  *
- * Bit i of usable_planes is plane i, which has active EVs; one is set. ev_select() asks again, a
- * few times, where the EV has lost its turn, or its path is dead or late. Both run under the QP's
+ * Bit i of usable_planes is plane i, which has active EVs; one is set. ev_select() calls it again,
+ * a few times, where the EV has lost its turn, or its path is dead or late. Both run under the QP's
  * lock in the kernel: no loop without bound, no call of a function that is not inline.
  *
  * The EVs of plane p occupy one slice of order[], in three stretches; an EV's own `position` says

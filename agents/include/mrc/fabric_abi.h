@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What every program of a lab is told at load, and how switches choose a way. */
+/* The configuration that every program of a lab gets at load, and how switches choose a route. */
 #ifndef MRC_FABRIC_ABI_H
 #define MRC_FABRIC_ABI_H
 

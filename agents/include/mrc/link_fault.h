@@ -52,7 +52,7 @@ struct {
 	__type(value, struct fault_verdict);
 } fault_verdicts SEC(".maps");
 
-/* What rules ask of a frame. */
+/* The fields of a frame that rules match. */
 struct fault_view {
 	__u32 entropy;
 	__u32 is_mrc;	 /* it carries an EV */
@@ -91,7 +91,7 @@ static __always_inline int fault_hits(const struct mrc_fault_rule *rule,
 		__builtin_memset(account, 0, sizeof(*account));
 		account->id = rule->id;
 	}
-	*sequence = account->met_frames++ * 4;
+	*sequence = account->matched_frames++ * 4;
 	chance_q32 = account->is_in_burst ? rule->burst_chance_q32 : rule->chance_q32;
 	if (rule->burst_begins_q32) {
 		draw = seeded_draw(seed, *sequence + 1);
@@ -190,8 +190,8 @@ static __noinline __u32 fault_decide(__u32 port_id, __u32 traffic_class, __u32 e
 }
 
 /*
- * Reads from a frame what rules ask of it. One IPv6 header or two; the EV is in the last one's flow
- * label and in the UDP source port.
+ * Reads the fields that rules match from a frame. One IPv6 header or two; the EV is in the last
+ * one's flow label and in the UDP source port.
  */
 static __always_inline void fault_see(struct fault_view *view, const void *bytes, const void *end)
 {
@@ -280,10 +280,11 @@ static __noinline int fault_corrupt(struct xdp_md *ctx, __u32 bth_bytes)
 }
 
 /*
- * Meets the faults of a port whose link delays and queues nothing: loses or corrupts the frame.
+ * Applies the faults of a port whose link has no delay and no queue: loses or corrupts the frame.
  * Returns the counter of the drop, or 0.
  */
-static __always_inline __u32 link_fault_meet(struct xdp_md *ctx, __u32 port_id, __u32 traffic_class)
+static __always_inline __u32 link_fault_apply(struct xdp_md *ctx, __u32 port_id,
+					      __u32 traffic_class)
 {
 	__u32 zero = 0, drop;
 	struct fault_verdict *verdict;

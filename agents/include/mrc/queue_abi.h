@@ -31,7 +31,7 @@ enum mrc_queue_limit {
 	MRC_QUEUE_DELAY_BUCKETS = 176, /* see queue_delay.h */
 };
 
-/* queue_frames[frame index], array: the bytes, rewritten for departure. */
+/* queue_frames[frame index], array: the bytes, with headers rewritten for the next link. */
 struct mrc_queue_frame {
 	__u8 bytes[MRC_QUEUE_FRAME_BYTES];
 };

@@ -30,7 +30,7 @@ struct lossless_release {
 	__u32 bytes;
 };
 
-/* Collected under one port's lock, told to other ports after it. */
+/* Collected under one port's lock, sent to other ports after it is released. */
 struct lossless_releases {
 	__u32 count;
 	__u32 pad0;

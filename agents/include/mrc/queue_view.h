@@ -29,8 +29,8 @@ struct port_view {
 };
 
 /*
- * Whether flow control may hold the port's data class. Programs ask once and go separate ways, each
- * with its own copy of what follows: the verifier could not follow both at a time.
+ * Whether flow control may hold the port's data class. Programs test this once and branch, each
+ * branch with its own copy of what follows: the verifier could not follow both at a time.
  */
 static __always_inline int port_is_lossless(__u32 port_id)
 {

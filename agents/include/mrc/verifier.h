@@ -2,7 +2,7 @@
 /*
  * What the verifiers of older kernels need to be shown; all of it costs an instruction or none.
  * docs/reference/kernels.md says which kernels these programs are loaded on. Each idiom is here
- * once, with the newest kernel series that is known to refuse the plain form.
+ * once, with the newest kernel series that is known to reject the plain form.
  *
  * barrier_var(), of libbpf, makes the compiler forget what it knows of a number: it then neither
  * drops a test or a mask that only the verifier needs, nor folds it into one that older verifiers

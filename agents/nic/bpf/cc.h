@@ -33,10 +33,10 @@ static __always_inline __s64 full_packet_rtt_ns(const struct mrc_qp *qp,
 						const struct mrc_tx_slot *slot,
 						__u32 response_bytes, __s64 rtt_ns)
 {
-	__u64 answer_ns =
+	__u64 response_ns =
 	    (sizeof(struct wire_sack) - response_bytes) * qp->byte_time_ps / PS_PER_NS;
 
-	return rtt_ns > 0 ? rtt_ns + rtt_to_full_ns(qp, slot) + answer_ns : rtt_ns;
+	return rtt_ns > 0 ? rtt_ns + rtt_to_full_ns(qp, slot) + response_ns : rtt_ns;
 }
 
 /* Full packets that so much credit of the congestion window allows. */

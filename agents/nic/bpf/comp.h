@@ -389,7 +389,7 @@ __noinline int on_nack(struct xdp_md *ctx)
 		if (!is_stale) {
 			ev_index = slot->ev_index;
 			if (slot->loss == MRC_LOSS_TLP)
-				qp->tlp_count = 0; /* the probe is answered */
+				qp->tlp_count = 0; /* the probe is acknowledged */
 			slot->loss = MRC_LOSS_NACK;
 			if (reason == WIRE_NACK_NO_RESOURCE) {
 				is_rnr_over = hold_for_receive(qp, psn, now_ns);

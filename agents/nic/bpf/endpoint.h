@@ -94,7 +94,7 @@ __noinline int on_endpoint_request(struct xdp_md *ctx, __u32 plane)
 	__builtin_memset(head->reserved, 0, sizeof(head->reserved));
 	head->tx_timestamp = timestamp;
 	__builtin_memset(head->reserved_tail, 0, sizeof(head->reserved_tail));
-	nic_count(MRC_NC_TX_PROBE_ANSWER, 1);
+	nic_count(MRC_NC_TX_PROBE_RESPONSE, 1);
 	return nic_xmit_on(to.plane, MRC_CLASS_CONTROL);
 }
 

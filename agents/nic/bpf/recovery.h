@@ -234,8 +234,7 @@ __noinline int tlp_retransmit(__u32 qp_index, __u64 now_ns)
 		return 0;
 	bpf_spin_lock(&qp->lock);
 	if (qp->is_tlp_due && qp->busy_paths) {
-		/* The probe before this one was not answered: nor was the packet that it repeats.
-		 */
+		/* Neither the last probe nor the packet that it repeats was acknowledged. */
 		if (qp->tlp_count && qp->tlp_ev != TLP_EV_NONE)
 			left = ev_mark_bad(qp, qp->tlp_ev, MRC_REASON_LOSS, now_ns);
 		left_ev = qp->tlp_ev;

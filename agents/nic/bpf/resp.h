@@ -252,7 +252,7 @@ static __always_inline void write_sack(struct wire_sack *head, const struct mrc_
 				       const struct rx_response *response, __u32 port_up_mask)
 {
 	head->advice = bpf_htons((response->packet.is_marked ? WIRE_SETH_SKIP_ONCE : 0) |
-				 (response->packet.is_probe ? WIRE_SETH_ANSWERS_PROBE : 0));
+				 (response->packet.is_probe ? WIRE_SETH_PROBE_RESPONSE : 0));
 	head->ack_psn_offset = bpf_htons(response->ack_offset);
 	head->entropy = bpf_htonl(response->packet.entropy);
 	head->spdcid = bpf_htons(qp->qpn);

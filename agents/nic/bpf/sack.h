@@ -233,7 +233,7 @@ __noinline int on_sack(struct xdp_md *ctx)
 	sack->bitmap = bpf_be64_to_cpu(head->bitmap);
 	sack->entropy = bpf_ntohl(head->entropy);
 	sack->advice = advice & WIRE_SETH_ADVICE_MASK;
-	sack->is_probe = !!(advice & WIRE_SETH_ANSWERS_PROBE);
+	sack->is_probe = !!(advice & WIRE_SETH_PROBE_RESPONSE);
 	sack->probe_id = sack->ack & PROBE_ID_MASK;
 	sack->is_retransmission =
 	    !!(bpf_ntohl(head->stack.bth.flags_psn) & (__u32)WIRE_BTH_RETRANSMISSION << 24);

@@ -243,7 +243,7 @@ class NicBench:
         return self._run(frame, ifindex(self.ports[plane].id), metadata)
 
     def kick(self, index: int = 0, *, frames_left: int = 1) -> Outcome:
-        """Lends one frame to a QP; *frames_left*, this one included, are said to come."""
+        """Run a TX kick for a QP; *frames_left* buffers are announced, this one included."""
         self._kick.mode = KickMode.DATA
         self._kick.qp_index = index
         self._kick.frames_left = frames_left
@@ -266,7 +266,7 @@ class NicBench:
         return bool(self._kick.result)
 
     def send_all(self, index: int = 0, *, frames_max: int = Limit.PSN_RING) -> list[bytes]:
-        """The frames of a QP that leave when it is lent as many as it takes."""
+        """The frames that a QP sends when it gets as many TX buffers as it uses."""
         frames: list[bytes] = []
         while len(frames) < frames_max:
             outcome = self.kick(index)
@@ -310,7 +310,7 @@ class NicBench:
         return [self._run(_LIVE_FRAME, 0) for _ in range(self.link_probing.path_count)]
 
     def kick_probe(self) -> Outcome:
-        """Lends a frame to the next of the probes asked for."""
+        """Run a TX kick for the next of the requested probes."""
         return self._run(_LIVE_FRAME, 0)
 
     def probe_under_way(self, request_id: int) -> Probe:

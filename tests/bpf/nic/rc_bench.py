@@ -75,8 +75,8 @@ class RcBench(NicBench):
         """Of the NIC's program."""
         return self._program_fd
 
-    def lend(self, index: int, mode: KickMode, frames_left: int) -> bytes | None:
-        """What leaves when one frame is lent to a QP; *frames_left*, this one included, are said to come."""
+    def kick_once(self, index: int, mode: KickMode, frames_left: int) -> bytes | None:
+        """The frame that one TX kick sends; *frames_left* buffers are announced, this one included."""
         self._kick.mode = mode
         self._kick.qp_index = index
         self._kick.frames_left = frames_left
@@ -99,12 +99,12 @@ class RcBench(NicBench):
         return self.command(command, index, *arguments, mode=KickMode.RC_COMMAND)
 
     def ring_doorbell(self, magic: int, index: int) -> Outcome:
-        """Lends one frame as an application does."""
+        """Run a TX kick as an application's doorbell does."""
         frame = bytes(Doorbell(magic=magic, qp_index=index))
         return self._run(frame.ljust(Limit.FRAME_BYTES_MAX, b"\0"), 0)
 
     def kick_rc(self, index: int = 0) -> Outcome:
-        """Lends one frame to a connection."""
+        """Run a TX kick for a connection."""
         self._kick.mode = KickMode.RC
         self._kick.qp_index = index
         self._kick.frames_left = 1
@@ -212,7 +212,7 @@ class RcSource:
         self.nic.post(work, self.index)
 
     def send(self, most: int = 1024) -> list[Left]:
-        """What leaves when frames are lent until the connection takes no more."""
+        """The packets that TX kicks send until the connection has none left."""
         left: list[Left] = []
         while len(left) < most:
             outcome = self.nic.kick_rc(self.index)
@@ -233,8 +233,8 @@ class RcSource:
         assert write.bth.destination_qpn == self.far.peer_qpn
         return Left(psn_expand(self.responder.expected, wire_psn(write.bth.psn)), plane, frame.ev, write)
 
-    def hear(self, packet: RcAcknowledge | Cnp, plane: int, ev: int) -> tuple[Outcome, Left | None]:
-        """Lets an answer come in; the outcome, and the data packet that its frame became."""
+    def receive(self, packet: RcAcknowledge | Cnp, plane: int, ev: int) -> tuple[Outcome, Left | None]:
+        """Receive a response; the outcome, and the data packet that its frame became."""
         outcome = self.nic.receive(self.far.arriving_octets(packet, plane, ev), plane)
         return outcome, None if outcome.verdict is Verdict.DROP else self.take(outcome)
 

@@ -10,7 +10,7 @@ from far_end import FarEnd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nic_bench import NicBench
-from reference.responder import MessagesDone, ReverseProbe
+from reference.responder import AckPathProbe, MessagesDone
 from write_source import UDP_OVERHEAD_BYTES, Sent, WriteSource
 from write_target import MESSAGE_ENDS
 
@@ -51,7 +51,7 @@ def deliver_in_an_empty_fabric(source: WriteSource, packet: Sent) -> Sent | None
         timestamp=0,
         ends_message=packet.write.bth.opcode in MESSAGE_ENDS,
     )
-    assert not isinstance(said, ReverseProbe)
+    assert not isinstance(said, AckPathProbe)
     answer = (
         source.far.ack(said.psn, said.count)
         if isinstance(said, MessagesDone)

@@ -69,13 +69,13 @@ class Device:
         self.command = nic.command
 
     def await_runs(self) -> None:
-        """Programs run only while the test lets a frame arrive or lends one."""
+        """Programs run only while the test lets a frame arrive or runs a TX kick."""
 
     def request_tx(self, qp_index: int, packets: int) -> None:
         """What leaves flies."""
         mode = KickMode.RC if qp_index in self.reliable_connections else KickMode.DATA
         for left in range(packets, 0, -1):
-            frame = self._nic.lend(qp_index, mode, left)
+            frame = self._nic.kick_once(qp_index, mode, left)
             if frame is None:
                 break
             self._fabric.depart(self._side, frame)

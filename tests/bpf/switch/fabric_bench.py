@@ -1,7 +1,7 @@
 """All switches of a small fabric: the real program with real tables, one frame at a time, port by port.
 
 Both ends of every link are in one namespace, so the program sees the ifindexes of a lab. A redirected frame
-bears the MAC address of the port it leaves by; that tells where it comes in next.
+bears the MAC address of the port it leaves by, which says where it comes in next.
 """
 
 from contextlib import ExitStack

@@ -51,7 +51,7 @@ def begin_ns() -> int:
 
 
 def packet(number: int) -> Packet:
-    """One that its EV tells from others."""
+    """A packet with an EV of its own."""
     return Packet(entropy=number)
 
 

@@ -277,7 +277,7 @@ def test_the_same_fault_twice_is_refused_and_changes_nothing(live: Lab, faults: 
         add(faults_now, "loss", "h0:0", id="b", ratio="50%", direction="a-to-b")
     port_id = Clos(live.spec).link("h0:0").lower.id
     assert [rule.action != 0 for rule in live.port_fault[port_id].rule].count(True) == 1
-    assert read_account(live, port_id, 0).met_frames >= 0
+    assert read_account(live, port_id, 0).matched_frames >= 0
 
 
 @pytest.mark.parametrize(

@@ -183,7 +183,7 @@ static __always_inline __u32 nscc_fulfil(struct mrc_cc *cc,
 	return cc_replace_window(cc, cc_smaller(cwnd, cc->max_wnd_bytes), reason);
 }
 
-/* The receiver asks for less, by penalty / 128 of what it received, or takes that back. */
+/* The receiver requests less, by penalty / 128 of what it received, or ends the penalty. */
 static __always_inline __u32 nscc_penalise(struct mrc_cc *cc,
 					   const struct mrc_cc_parameters *parameters,
 					   const struct cc_ack *ack, __u64 received)
