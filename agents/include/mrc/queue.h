@@ -98,8 +98,8 @@ static long queue_retry(__u64 turn, struct queue_arrival *arrival)
  * Admits a frame that is in the pool, and counts its verdict. Returns that of queue_admit().
  * Global, so that the verifier looks at it once.
  */
-__noinline int queue_enqueue_pooled(__u32 port_id, __u32 id, __u64 arrival_ns, __u32 length_bytes,
-				    __u32 traffic_class)
+__noinline int queue_enqueue_id(__u32 port_id, __u32 id, __u64 arrival_ns, __u32 length_bytes,
+				__u32 traffic_class)
 {
 	struct queue_arrival arrival = {
 	    .time_ns = arrival_ns,
@@ -222,8 +222,7 @@ __noinline int queue_enqueue(struct xdp_md *ctx, __u32 port_id, __u32 traffic_cl
 		if (outcome)
 			port_count(port_id, outcome, 1);
 	} else {
-		outcome =
-		    queue_enqueue_pooled(port_id, id, arrival_ns, length_bytes, traffic_class);
+		outcome = queue_enqueue_id(port_id, id, arrival_ns, length_bytes, traffic_class);
 	}
 	if (!outcome_is_drop(outcome))
 		return XDP_DROP;

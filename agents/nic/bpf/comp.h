@@ -41,8 +41,7 @@ static __always_inline void on_packet_acked(struct mrc_qp *qp, __u32 psn, __u64 
 	__u32 is_lost = ring_test(qp->lost_bits, psn), is_held = ring_test(qp->held_bits, psn);
 
 	ring_set(qp->acked_bits, psn);
-	if ((__s16)(slot->order - qp->rack_order) > 0 && !slot->retransmissions)
-		qp->rack_order = slot->order;
+	rack_update(qp, slot);
 	qp->acked_total++;
 	qp->acked_bytes += slot->length;
 	qp->acked_nominal_bytes += slot_nominal_bytes(slot);
@@ -211,12 +210,12 @@ static __always_inline int post_process(const struct tx_desc *desc)
 	if (desc->cause == ACK_KIND_ACK)
 		cc_on_transport_ack(qp_index, desc->model_ns, desc->ack_rtt_ns);
 	if (desc->cause != ACK_KIND_NACK && sack->is_tlp_ack)
-		tlp_acked(qp_index, now_ns);
+		tlp_process_ack(qp_index, now_ns);
 	is_due |= is_overtaken; /* a loss changes which path has its turn */
 	for (__u32 i = 0; is_overtaken && i < LOSSES_PER_SACK; i++)
 		is_overtaken = detect_overtaken(qp_index, i, now_ns);
 	for (int i = 0; is_due && i < LOSSES_PER_SACK; i++)
-		is_due = detect_lost(qp_index, MRC_REASON_LOSS, now_ns);
+		is_due = rack_detect_loss(qp_index, MRC_REASON_LOSS, now_ns);
 	return build_next_packet(qp_index);
 }
 
@@ -306,7 +305,7 @@ __noinline int on_ack(struct xdp_md *ctx)
 				plane = ev->plane;
 			}
 			if (slot->retransmissions && !is_retransmission)
-				rack_on_spurious(qp);
+				rack_update_reo_wnd(qp, 1);
 			sack->is_tlp_ack = is_retransmission && slot->loss == MRC_LOSS_TLP;
 		}
 		if (psn_distance(psn + 1, qp->peer_cack_next) > 0)

@@ -138,7 +138,7 @@ static __always_inline void write_stack(struct wire_stack *stack,
 	struct wire_udp *udp = (void *)&stack->udp;
 	struct wire_bth *bth = (void *)&stack->bth;
 
-	if (fabric_is_tunnelled()) { /* else tunnel_leave() cuts this part off */
+	if (fabric_is_tunnelled()) { /* else tunnel_tx() cuts this part off */
 		write_macs(stack, port);
 		stack->eth.ethertype = bpf_htons(WIRE_ETH_P_IPV6);
 		write_ipv6(outer, class_flow, sizeof(struct wire_ipv6) + udp_bytes,

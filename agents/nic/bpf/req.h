@@ -114,7 +114,7 @@ static __always_inline int is_window_idle(struct mrc_qp *qp, struct mrc_work_rin
 
 /*
  * Under the lock: decides the next packet of a QP, a retransmission first, and writes it into
- * `plan`, whose times the caller has set. Returns whether there is one. Also decides whether more
+ * `desc`, whose times the caller has set. Returns whether there is one. Also decides whether more
  * packets could leave than this one, and whether the QP's timer must be started.
  */
 static __always_inline int build_next_packet_locked(struct mrc_qp *qp, struct mrc_work_ring *ring,

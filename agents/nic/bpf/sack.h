@@ -106,7 +106,7 @@ static __always_inline void process_sack_trigger(struct mrc_qp *qp, struct sack_
 		rtt_update(qp, slot, desc->now_ns);
 	}
 	if (slot->retransmissions && !sack->is_retransmission)
-		rack_on_spurious(qp);
+		rack_update_reo_wnd(qp, 1);
 	on_packet_acked(qp, sack->ack, desc->now_ns);
 	ack_path_learn(qp, ev);
 	if (ev->entropy == sack->entropy)

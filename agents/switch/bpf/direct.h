@@ -84,7 +84,7 @@ __noinline int direct_pass(__u32 port_id, __u32 id)
 		port_count(port->peer_port, -way, 1);
 		return 1;
 	}
-	outcome = queue_enqueue_pooled(egress_id, id, arrival_ns, length_bytes, route_class(eth));
+	outcome = queue_enqueue_id(egress_id, id, arrival_ns, length_bytes, route_class(eth));
 	if (outcome_is_drop(outcome))
 		pool_return(id);
 	return 1;
