@@ -64,7 +64,7 @@ class _Settings(Structure):
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """What one interval of a measurement showed.
+    """The result of one interval of a measurement.
 
     Attributes:
         answers_per_s: round trips.
@@ -114,7 +114,6 @@ def private_bpffs() -> Iterator[Path]:
 
 
 def compile_pinger() -> Path:
-    """The program of both ends, compiled."""
     target = _ROOT / "build" / "pinger.bpf.o"
     target.parent.mkdir(exist_ok=True)
     options = ["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Wextra", "-Werror"]
@@ -179,7 +178,6 @@ class Pinger:
         self.line.close()
 
     def measure(self, seconds: float) -> Interval:
-        """Watches for a while."""
         histograms = (*self._round_trips, *self.line.lateness)
         for histogram in histograms:
             ctypes.memset(ctypes.addressof(histogram), 0, ctypes.sizeof(histogram))
@@ -203,7 +201,7 @@ class Pinger:
 
 
 def _first_frame(copy: int) -> bytes:
-    """What the live frame holds that starts a line: struct ping of the program."""
+    """The live frame that starts a line: struct ping of the program."""
     return bytes(_LINE_AT) + copy.to_bytes(8, "little") + bytes(3072 - _LINE_AT - 8)
 
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What the parts of the library share: one fabric and its NICs, and the queue of their events. */
+/* Shared by the parts of the library: one fabric, its NICs, the queue of their events. */
 #ifndef VIRTUAL_H
 #define VIRTUAL_H
 

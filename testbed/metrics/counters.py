@@ -1,4 +1,4 @@
-"""What the data plane's counters mean: which are drops, of which kind, under which label. Pure.
+"""The meaning of the data plane's counters: which are drops, of which kind, under which label. Pure.
 
 A counter added to agents/include/mrc/abi.h finds its place here by its name: DROP_* is a reason to drop, TX_*
 and RX_* a kind of packet, CWND_* a reason to change a window. A test fails for a counter that fits nowhere.

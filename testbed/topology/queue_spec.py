@@ -1,4 +1,4 @@
-"""What a user writes about the queues and delays of ports: for the whole fabric, by tier, by link.
+"""The entries of queues and delays of ports in a topology: for the whole fabric, by tier, by link.
 
     queue:
       ecn: {max: 40KiB}                            every port that marks
@@ -78,7 +78,7 @@ class TrimSpec(BaseModel):
 
 
 class PortQueueSpec(BaseModel):
-    """What can be set for the queues of a port."""
+    """The settings of the queues of a port."""
 
     model_config = _CONFIG
 
@@ -142,7 +142,7 @@ class QueueOverride(PortQueueSpec):
 
     @property
     def needs_rate(self) -> bool:
-        """Whether it says more than how frames get to a switch, which unshaped links know too."""
+        """Return True if it says more than how frames get to a switch, which unshaped links know too."""
         return bool(self.settings().keys() - {"links"})
 
     @model_validator(mode="after")

@@ -89,7 +89,7 @@ class NodeFilter(BaseModel):
 
 
 class Choice(BaseModel):
-    """How many of what matches are taken."""
+    """The number of matches that are taken."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

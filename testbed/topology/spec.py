@@ -182,12 +182,11 @@ class TopologySpec(BaseModel):
 
     @property
     def is_shaped(self) -> bool:
-        """Whether ports have a rate, and with it queues and delay."""
+        """Return True if ports have a rate, and with it queues and delay."""
         return self.port_rate is not None
 
     @property
     def numbering(self) -> Numbering:
-        """Counts and numbers of this fabric."""
         return Numbering(self.planes, self.t0, self.t1, self.hosts_per_t0, self.uplinks_per_pair)
 
     @property

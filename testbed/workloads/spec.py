@@ -39,7 +39,7 @@ HostRing = Annotated[
 
 
 class _Workload(BaseModel):
-    """What every workload has: a name, message size, QPs, and an end."""
+    """The common fields of workloads: a name, message size, QPs, and an end."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -200,7 +200,7 @@ Workload = Annotated[
 
 
 def has_operations(workload: Workload) -> bool:
-    """Whether its hosts do something together, which has a beginning and an end."""
+    """Return True if its hosts do something together, which has a beginning and an end."""
     return isinstance(workload, (CollectiveSpec, Training))
 
 

@@ -56,7 +56,7 @@ class _Phrase:
     replacement: str
 
     def is_at(self, tokens: Sequence[re.Match[str]], index: int, text: str) -> bool:
-        """Whether the words from *index* on are those of the phrase."""
+        """Return True if the words from *index* on are those of the phrase."""
         there = tokens[index : index + len(self.words)]
         return tuple(token.group().lower() for token in there) == self.words and all(
             self.gap.fullmatch(text, before.end(), after.start()) for before, after in pairwise(there)

@@ -22,7 +22,7 @@ CC_TYPE_NACK: Final = 2
 
 
 class PathAdvice(IntEnum):
-    """What the responder advises about the EV that a SACK reflects."""
+    """The responder's advice about the EV that a SACK reflects."""
 
     NONE = 0
     SKIP_ONCE = 1

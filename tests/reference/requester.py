@@ -218,7 +218,7 @@ class ReferenceRequester:
         return rtt_ns + missing_bytes * self.attributes.byte_time_ps // 1000 if rtt_ns > 0 else rtt_ns
 
     def _certain_copy(self, psn: int, entropy: int, *, is_retransmission: bool) -> Packet | None:
-        """What was sent last of *psn*, if it surely is what caused a SACK."""
+        """The last copy of *psn*, if it surely caused a SACK."""
         packet = self.history.get(psn)
         if packet is None or self.attributes.evs[packet.ev] != entropy:
             return None
@@ -288,7 +288,7 @@ class ReferenceRequester:
             self._lose(path)
 
     def _lose(self, path: int) -> None:
-        """Gives up the oldest packet of a path, which is then the last to have its turn again."""
+        """Declare the oldest packet of a path lost; the path is then the last to have its turn again."""
         psn = self.oldest_on(path)
         assert psn is not None
         packet = self.packets[psn]
@@ -328,7 +328,6 @@ class ReferenceRequester:
     # -- EVs --------------------------------------------------------------------------------------
 
     def plane_of(self, ev: int) -> int:
-        """The plane of an EV, by index."""
         return ev // (len(self.attributes.evs) // len(self.planes))
 
     @property

@@ -20,7 +20,7 @@ OFFSET_MIN = -(1 << 15)
 
 @dataclass(frozen=True, slots=True)
 class MessagesDone:
-    """What a transport ACK says.
+    """The content of a transport ACK.
 
     Attributes:
         psn: wire PSN of the last packet of the last message completed in order.
@@ -39,7 +39,7 @@ class AckPathProbe:
 
 @dataclass(slots=True)
 class ReferenceResponder:
-    """What one QP has received.
+    """The receive state of one QP.
 
     Attributes:
         next_psn: the first PSN not received.
@@ -73,11 +73,10 @@ class ReferenceResponder:
         return cls(next_psn=first_psn, newest=first_psn - 1)
 
     def accepts(self, psn: int) -> bool:
-        """Whether *psn* lies below the end of the window."""
+        """Return True if *psn* lies below the end of the window."""
         return psn < self.next_psn + WINDOW_PSNS
 
     def has(self, psn: int) -> bool:
-        """Whether *psn* was received before."""
         return psn < self.next_psn or psn in self.above
 
     def receive(

@@ -21,8 +21,8 @@ enum mrc_cc_format {
 };
 
 /*
- * What changed the window last. Of several steps of one event that did, the one that is further
- * down here counts.
+ * The reason of the last window change. Of several steps of one event that did, the one that is
+ * further down here counts.
  */
 enum mrc_cc_reason {
 	MRC_CC_NONE = 0,	      /* nothing yet */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * How a frame leaves a port without rate and faults, and how a host's program passes it to one that
- * knows about these: mrc/emit_port.h is too much for a verifier to have in every NIC.
+ * Transmission by a port without rate and faults, and how a host's program passes a frame to one
+ * that knows about these: mrc/emit_port.h is too much for a verifier to have in every NIC.
  */
 #ifndef MRC_EMIT_H
 #define MRC_EMIT_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * How a frame leaves any port: faults of the link, queue engine or plain redirect. Faults and
+ * Transmission by any port: faults of the link, queue engine or plain redirect. Faults and
  * engine are most of what the verifier has to look at, so only programs that a lab loads once have
  * them: a NIC's program tail-calls one of these.
  */

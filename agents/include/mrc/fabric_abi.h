@@ -12,7 +12,7 @@ enum mrc_forwarding {
 	MRC_FORWARDING_ECMP = 2, /* a hash per switch; no outer header */
 };
 
-/* How a switch without source routes chooses among equal links; needs ecmp. */
+/* Choice among equal links in a switch without source routes; needs ecmp. */
 enum mrc_uplink_choice {
 	MRC_UPLINK_CHOICE_HASH = 0,
 	MRC_UPLINK_CHOICE_ADAPTIVE = 1, /* per packet, the one with the least to send */

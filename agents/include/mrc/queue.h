@@ -45,7 +45,7 @@ static __always_inline int verdict_counter(enum queue_verdict verdict)
 	}
 }
 
-/* What a frame, whose bytes are in the pool, says of itself. */
+/* Reads the arrival's fields from a frame whose bytes are in the pool. */
 static __always_inline void arrival_describe(struct queue_arrival *arrival,
 					     const struct mrc_queue_frame *frame)
 {
@@ -117,7 +117,7 @@ __noinline int queue_enqueue_id(__u32 port_id, __u32 id, __u64 arrival_ns, __u32
 	return arrival.outcome;
 }
 
-/* Whether a frame that came to this did not enter the queue. */
+/* True if a frame that came to this did not enter the queue. */
 static __always_inline int outcome_is_drop(__u32 outcome)
 {
 	return outcome && outcome != MRC_PC_ECN_MARKS && outcome != MRC_PC_TRIMS;

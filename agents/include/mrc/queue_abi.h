@@ -102,7 +102,7 @@ struct mrc_queue_delays {
 	struct mrc_queue_delay of_class[2]; /* from arrival at the port to start of transmission */
 };
 
-/* How a drainer waits for work. */
+/* The way a drainer waits for work. */
 enum mrc_drainer_mode {
 	MRC_DRAINER_AUTO = 0,	 /* looks for a while, then sleeps until something is due */
 	MRC_DRAINER_PRECISE = 1, /* looks all the time: a core is busy */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What becomes of a frame that cannot be sent at once: it waits, waits with a mark, waits as
+ * Admission of a frame that cannot be sent at once: it waits, waits with a mark, waits as
  * nothing but its headers, or is dropped (docs/explanation/queue-engine.md, "ECN and trimming").
  */
 #ifndef MRC_QUEUE_ADMISSION_H
@@ -33,7 +33,7 @@ struct queue_arrival {
 	__u32 outcome;	/* returned by queue_admit() */
 };
 
-/* Whether a data frame that makes the backlog depth_bytes is to be marked; draws is counted up. */
+/* True if a data frame that makes the backlog depth_bytes is to be marked; draws is counted up. */
 static __always_inline int queue_marks(const struct mrc_queue_settings *settings, __u32 depth_bytes,
 				       __u32 *draws)
 {

@@ -30,7 +30,7 @@ static __always_inline __u32 upstream_of(struct xdp_md *ctx)
 	return flow && flow->flow_control ? sender_id + 1 : 0;
 }
 
-/* Whether a frame may come to wait here. With credits, room was found before it was sent. */
+/* True if a frame may come to wait here. With credits, room was found before it was sent. */
 static __always_inline int upstream_has_room(__u32 upstream, __u32 bytes)
 {
 	__u32 sender_id = upstream - 1;
@@ -41,7 +41,7 @@ static __always_inline int upstream_has_room(__u32 upstream, __u32 bytes)
 	       pfc_has_room(flow, link, bytes);
 }
 
-/* What the far end of a sender's link says at time_ns arrives at the sender then. */
+/* Time at which the sender gets what the far end of its link signals at time_ns. */
 static __always_inline __u64 upstream_update_ns(const struct port_view *sender, __u64 time_ns)
 {
 	__u32 far_id = sender->port->peer_port;

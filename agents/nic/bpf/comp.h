@@ -184,7 +184,7 @@ __noinline int process_sack_bitmap(__u32 qp_index, __u64 now_ns)
 }
 
 /*
- * What a handler that returned NIC_POST_PROCESS leaves to be done, each step in a lock section of
+ * The work that a handler with NIC_POST_PROCESS leaves, each step in a lock section of
  * its own; then whether a packet is planned.
  */
 static __always_inline int post_process(const struct tx_desc *desc)

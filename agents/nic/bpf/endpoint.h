@@ -16,7 +16,7 @@ enum {
 	    sizeof(struct wire_endpoint_response) - sizeof(struct wire_stack) + WIRE_ICRC_BYTES,
 };
 
-/* What a PORT_STATUS_UPDATE says. */
+/* The content of a PORT_STATUS_UPDATE. */
 struct port_status_update {
 	__u32 peer_host;
 	__u32 mask;

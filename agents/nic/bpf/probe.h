@@ -207,7 +207,7 @@ __noinline int xmit_ack_path_probe(struct xdp_md *ctx)
 }
 
 /*
- * Whether a response is exactly that to an outstanding probe: its id, from the host probed, on
+ * True if a response is exactly that to an outstanding probe: its id, from the host probed, on
  * the EV that was probed.
  */
 static __always_inline int response_matches(const struct mrc_probe *probe,

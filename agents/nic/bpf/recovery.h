@@ -86,7 +86,7 @@ static __always_inline int is_lost_by_tlp(const struct mrc_qp *qp, const struct 
 	       is_hole(sack, slot_psn(qp, path->head));
 }
 
-/* What declare_head_lost() defers until the lock is released. */
+/* The work of declare_head_lost() that waits until the lock is released. */
 struct loss_deferred {
 	__u32 ev;
 	__u32 left; /* state that the EV left; 0: it stays */

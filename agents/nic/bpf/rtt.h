@@ -159,7 +159,7 @@ static __always_inline void rack_update(struct mrc_qp *qp, const struct mrc_tx_s
 		qp->rack_order = slot->order;
 }
 
-/* Whether a packet of the QP that was sent later, on any path, has been acknowledged. */
+/* True if a packet of the QP that was sent later, on any path, has been acknowledged. */
 static __always_inline int rack_sent_after(const struct mrc_qp *qp, const struct mrc_tx_slot *slot)
 {
 	return (__s16)(qp->rack_order - slot->order) > 0;

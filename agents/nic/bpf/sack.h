@@ -267,8 +267,8 @@ __noinline int on_sack(struct xdp_md *ctx)
 }
 
 /*
- * What a SACK says of EVs: advice against one, a late packet, and a probe acknowledged. Called by
- * the program itself and not by on_sack(), whose stack it would share.
+ * The parts of a SACK about EVs: advice against one, a late packet, and a probe acknowledged.
+ * Called by the program itself and not by on_sack(), whose stack it would share.
  */
 __noinline int sack_report(__u32 qp_index)
 {
@@ -290,7 +290,7 @@ __noinline int sack_report(__u32 qp_index)
 	return 0;
 }
 
-/* Whether sack_report() has anything to do. */
+/* True if sack_report() has anything to do. */
 static __always_inline int sack_has_report(const struct tx_desc *desc)
 {
 	const struct sack_ctx *sack = lookup0(&sack_ctxs);

@@ -16,7 +16,7 @@
 #include <mrc/queue_pool.h>
 #include "route.h"
 
-/* Whether frames may enter a port with a rate without a frame at hand. */
+/* True if frames may enter a port with a rate without a frame at hand. */
 static __always_inline int direct_takes(__u32 port_id, const struct mrc_port *port)
 {
 	return port->rate_bps && !port->capture_bytes && !port_is_lossless(port_id);

@@ -21,7 +21,7 @@ enum {
 	DRAIN_PASSED_FAULTS = 0x40000000, /* with a frame's id: it comes from a line */
 };
 
-/* How late frames left, per drainer; mmapable, written by it alone. */
+/* Lateness of frames, per drainer; mmapable, written by it alone. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);

@@ -190,7 +190,7 @@ static __noinline int line_send_copy(__u32 port_id, __u32 id, __u64 arrival_ns)
 	return 0;
 }
 
-/* What follows a line in the bucket of the wheel that is being emptied. */
+/* The line after this one in the bucket of the wheel that is being emptied. */
 static __always_inline __u32 line_next(__u32 line_id)
 {
 	struct fault_line *line = bpf_map_lookup_elem(&fault_lines, &line_id);

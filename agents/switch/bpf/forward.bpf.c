@@ -19,7 +19,7 @@ enum {
 	DIRECT_LINKS_MAX = 8, /* that one run crosses; a longer way goes on by a veth */
 };
 
-/* What forward_frame() returns, below any XDP verdict, for a frame that has to queue. */
+/* Values of forward_frame(), below any XDP verdict, for a frame that has to queue. */
 #define ENQUEUE(port_id, traffic_class) (~(int)((port_id)*MRC_CLASS_COUNT + (traffic_class)))
 #define ENQUEUE_PORT(verdict)		((__u32) ~(verdict) / MRC_CLASS_COUNT)
 #define ENQUEUE_CLASS(verdict)		((__u32) ~(verdict) % MRC_CLASS_COUNT)

@@ -18,7 +18,7 @@ enum {
 	TRANSIT_RETRY_NS = 10000, /* until the far end is given another chance to look */
 };
 
-/* Whether a port has to wait for its far end. Under the lock. */
+/* True if a port has to wait for its far end. Under the lock. */
 static __always_inline int transit_is_full(const struct port_view *view, __u64 now_ns)
 {
 	struct mrc_lossless_link *link = view->link;

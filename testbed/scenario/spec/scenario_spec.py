@@ -1,4 +1,4 @@
-"""What a Scenario file may say: models and the rules between their fields. Pure.
+"""The models of a Scenario file and the rules between their fields. Pure.
 
 Rules that need the fabric (does this host exist, does that selector match) are in `resolve`.
 """
@@ -42,7 +42,7 @@ _STRICT = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class TransportSpec(BaseModel):
-    """How messages cross the fabric."""
+    """The transport of messages across the fabric."""
 
     model_config = _STRICT
 
@@ -367,7 +367,7 @@ class ScenarioSpec(BaseModel):
 
 
 def compared_quantities(spec: ScenarioSpec) -> tuple[str, ...]:
-    """What variants are compared by; empty for a scenario without variants."""
+    """The quantities that variants are compared by; empty for a scenario without variants."""
     if not spec.variants:
         return ()
     named = (

@@ -211,7 +211,7 @@ class FuzzedQp:
         return write if (is_inside or not length) and is_awaited else None
 
     def _is_awaited(self, write: Write) -> bool:
-        """Whether a receive is posted for the number of a WRITE with immediate; the QP says how far it is."""
+        """Return True if a receive is posted for the number of a WRITE with immediate."""
         qp = self.nic.qp()
         ahead = (write.meth.rqmsn - qp.completed_wimm) % (1 << 16)
         number = qp.completed_wimm + ahead

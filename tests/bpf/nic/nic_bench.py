@@ -73,7 +73,7 @@ class Verdict(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one run did.
+    """The outcome of one run.
 
     Attributes:
         verdict: of the program.
@@ -136,7 +136,6 @@ class NicBench:
         self._stack.close()
 
     def map_fd(self, name: str) -> int:
-        """Descriptor of one of the object's maps."""
         return self._object.map_fd(name)
 
     def _open_maps(self) -> None:
@@ -226,7 +225,6 @@ class NicBench:
         ring.tail += 1
 
     def work_ring(self, index: int = 0) -> WorkRing:
-        """Of a QP, live."""
         ring: WorkRing = self._work[index]
         return ring
 
@@ -314,7 +312,7 @@ class NicBench:
         return self._run(_LIVE_FRAME, 0)
 
     def probe_under_way(self, request_id: int) -> Probe:
-        """What is remembered of the probe with that id."""
+        """The state of the probe with that id."""
         return self._probes.read(request_id % Limit.PROBE_RING)
 
     @property
@@ -340,7 +338,6 @@ class NicBench:
     # -- what can be seen -------------------------------------------------------------------------
 
     def counters(self) -> dict[NicCounter, int]:
-        """The NIC's counters."""
         values = self._counters.sum(0)
         return {counter: values[counter] for counter in NicCounter if counter != NicCounter.COUNT}
 

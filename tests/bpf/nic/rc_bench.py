@@ -72,7 +72,6 @@ class RcBench(NicBench):
 
     @property
     def program_fd(self) -> int:
-        """Of the NIC's program."""
         return self._program_fd
 
     def kick_once(self, index: int, mode: KickMode, frames_left: int) -> bytes | None:
@@ -88,7 +87,6 @@ class RcBench(NicBench):
         return self._rc_qps.read(index)
 
     def edit_rc_qp(self, index: int, **values: int) -> None:
-        """Changes fields of a connection."""
         value = self._rc_qps.read(index)
         for name, each in values.items():
             setattr(value, name, each)
@@ -243,5 +241,4 @@ class RcSource:
         return [(event.b, event.d) for event in self.events() if event.kind == EventKind.COMPLETION]
 
     def events(self) -> list[Event]:
-        """Events that wait."""
         return self.nic.events()

@@ -31,7 +31,7 @@ LONGER_THAN_BASE = 1.25
 
 
 def idle_rtt_ns(packet: Sent, far: FarEnd, *, is_acked: bool) -> int:
-    """What theory says of this packet and its answer in the empty fabric."""
+    """The RTT by theory of this packet and its response in the empty fabric."""
     return timing.expected_rtt_ns(
         SHAPED,
         far.host,

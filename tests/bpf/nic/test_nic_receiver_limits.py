@@ -1,4 +1,4 @@
-"""What a responder asks of its peer: a smaller range, a penalty; what it refuses for want of something."""
+"""The limits that a responder sets its peer: a smaller range, a penalty, refusals for want of resources."""
 
 import pytest
 from far_end import FarEnd, packet_of

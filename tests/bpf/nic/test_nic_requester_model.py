@@ -78,7 +78,7 @@ class Trimmed:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the responder said of a packet that came on the EV *entropy*."""
+    """The responder's response to a packet that came on the EV *entropy*."""
 
     said: tuple[Seth, CcState] | MessagesDone | Trimmed
     entropy: int

@@ -46,7 +46,6 @@ class Target:
         self.edit(pd=PD)
 
     def edit(self, **values: int) -> None:
-        """Changes fields of the connection."""
         self.nic.edit_rc_qp(self.index, **values)
 
     def arrive(self, psn: int, payload: bytes, *, va: int = BASE, immediate: int | None = None) -> Outcome:
@@ -117,7 +116,7 @@ def test_a_doorbell_sends_whatever_the_agent_kicks(source: RcSource) -> None:
 
 
 def test_a_doorbell_leaves_to_acknowledgements_and_agent_what_they_send(source: RcSource) -> None:
-    """Of a window of 64 packets: seven that are free, a kick that is pending; not what nobody else sends."""
+    """With seven of a window of 64 free and a kick pending, it sends only what nobody else sends."""
 
     def sends() -> bool:
         outcome = source.nic.ring_doorbell(DoorbellFormat.RC_MAGIC, source.index)

@@ -48,8 +48,6 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """A completion event."""
-
     work_id: int
     iterations: int
     status: Status
@@ -240,5 +238,4 @@ class WriteSource:
 
 
 def completed(event: Event) -> Completed:
-    """A completion event's content."""
     return Completed(event.a, event.b, Status(event.c), event.d)

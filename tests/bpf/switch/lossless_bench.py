@@ -57,7 +57,6 @@ class LosslessBench:
         self._bench.__exit__(*details)
 
     def map_fd(self, name: str) -> int:
-        """Descriptor of a map of the program."""
         return self._bench.switch.map_fd(name)
 
     def take_link_down(self, port_id: int) -> None:
@@ -97,7 +96,7 @@ class LosslessBench:
         memmove(byref(link), byref(kept), sizeof(LosslessLink))
 
     def account(self, port_id: int) -> Account:
-        """What was counted of the link that *port_id* sends into."""
+        """The account of the link that *port_id* sends into."""
         link = self.links[port_id]
         return Account(
             pause_frames=link.pause_frames,
@@ -145,7 +144,7 @@ class LosslessBench:
         return sorted(deliveries)
 
     def drain_unseen(self, start_ns: int, arrivals: Iterable[tuple[int, Frame]], *, port_id: int) -> int:
-        """How many frames leave by *port_id* while nothing that leaves there comes in anywhere."""
+        """Count the frames that leave by *port_id* while none that leaves there comes in anywhere."""
         routes = self._inject(start_ns, arrivals)
         count = idle_runs = 0
         while idle_runs < _IDLE_RUNS_MAX:

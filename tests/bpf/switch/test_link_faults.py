@@ -57,7 +57,7 @@ def rule(action: FaultAction, ratio: float = 1.0, **fields: int) -> FaultRule:
 
 
 def send(bench: SwitchBench, packet: Packet = PLAIN, port_id: int = OUT) -> bytes | None:
-    """What leaves through the port; None when nothing does."""
+    """The frame that leaves through the port; None without one."""
     verdict, left = bench.pass_through(packet.frame(port_id))
     if verdict == Verdict.DROP:
         return None

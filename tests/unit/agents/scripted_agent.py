@@ -13,7 +13,6 @@ Script = Callable[[socket.socket, Iterator[dict[str, Any]]], None]
 
 
 def send(connection: socket.socket, *messages: object) -> None:
-    """Sends each message as a JSON line."""
     connection.sendall(b"".join(json.dumps(message).encode() + b"\n" for message in messages))
 
 

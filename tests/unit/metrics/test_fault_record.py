@@ -1,4 +1,4 @@
-"""What metrics read from the fault ledger, written by the ledger itself."""
+"""The metrics of the fault ledger, written by the ledger itself."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -25,7 +25,6 @@ def double() -> Iterator[GrafanaDouble]:
 
 
 def push(double: GrafanaDouble, token: str = TOKEN) -> Any:
-    """What pushing gives."""
     with closing(Grafana(double.url, token)) as grafana:
         return grafana.push(PROMETHEUS)
 

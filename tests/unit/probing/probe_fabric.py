@@ -22,7 +22,7 @@ def all_paths(clos: Clos) -> list[ProbePath]:
 def outcomes(
     clos: Clos, losses: Mapping[int, float], probes: int = 200, seed: int | None = None
 ) -> list[PathOutcome]:
-    """What becomes of *probes* on every path when links lose these shares, by link id, of what crosses them.
+    """The outcome of *probes* on every path when links lose these shares, by link id, of what crosses them.
 
     Without a seed the counts are the expected ones, rounded; with one they are drawn.
     """

@@ -57,7 +57,7 @@ static __always_inline __u32 rc_next_ev(struct mrc_rc_qp *qp, __u32 port_up_mask
 	return entropy;
 }
 
-/* Whether what may be sent needs frames that nobody has provided yet. */
+/* True if what may be sent needs frames that nobody has provided yet. */
 static __always_inline int rc_needs_frames(const struct mrc_rc_qp *qp, struct mrc_work_ring *ring,
 					   __u64 now_ns)
 {
