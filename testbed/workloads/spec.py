@@ -63,7 +63,7 @@ class _Workload(BaseModel):
     timeout_ns: Annotated[Duration, Field(gt=0)] | None = Field(
         default=None,
         alias="timeout",
-        description="How long the iterations may take before the run is given up; 5m when left out.",
+        description="Time that the iterations may take before the run is given up; 5m when left out.",
     )
 
     @model_validator(mode="after")
@@ -164,7 +164,7 @@ class _Ranked(_Workload):
     hosts: HostRing = Field(default="all", description="The ranks, in the order of the ring, or `all`.")
     dtype: DType = Field(default="float32", description="Type of the elements.")
     reduce: ReduceOp = Field(
-        default="sum", description="What all-reduce and reduce-scatter do with the elements."
+        default="sum", description="The operation of all-reduce and reduce-scatter on the elements."
     )
     root: HostName | None = Field(
         default=None, description="Where a broadcast starts; left out, at the first host."
@@ -189,7 +189,7 @@ class Training(_Ranked):
         alias="compute", description="Time that each step computes before it communicates."
     )
     collective: CollectiveKind = Field(
-        default="all-reduce", description="What the ranks do at the end of a step."
+        default="all-reduce", description="The collective of the ranks at the end of a step."
     )
 
 

@@ -45,7 +45,7 @@ class FigureSpec(BaseModel):
     )
     by: Grouping | None = Field(
         default=None,
-        description="What a curve of goodput-over-time is of: the total, a workload, a sending host or a "
+        description="The subject of a curve of goodput-over-time: the total, a workload, a sending host or a "
         "flow; `workload` when left out.",
     )
     every_ns: Annotated[Duration, Field(gt=0)] | None = Field(

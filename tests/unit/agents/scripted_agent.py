@@ -17,7 +17,6 @@ def send(connection: socket.socket, *messages: object) -> None:
 
 
 def answer(request: dict[str, Any], result: object) -> dict[str, Any]:
-    """The answer to a request."""
     return {"id": request["id"], "result": result}
 
 

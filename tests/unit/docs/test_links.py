@@ -36,7 +36,6 @@ def anchors(path: Path) -> set[str]:
 
 
 def broken_links(page: str) -> list[str]:
-    """Links of a page that lead nowhere."""
     here = ROOT / page
     broken = []
     for target, anchor in _LINK.findall(_FENCE.sub("", here.read_text())):

@@ -108,7 +108,6 @@ def test_damaged_lines_are_passed_over(tmp_path: Path, ledger: Ledger) -> None:
 
 
 def applied(action: str, time_ns: int) -> dict[str, object]:
-    """An event of a flap."""
     event = f"fault-{action}"
     return {"event": event, "fault_id": "f", "kind": "link-flap", "links": [LINK], "time_ns": time_ns}
 

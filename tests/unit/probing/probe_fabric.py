@@ -15,7 +15,6 @@ def fabric(**changes: object) -> Clos:
 
 
 def all_paths(clos: Clos) -> list[ProbePath]:
-    """The probe paths of every host."""
     return [path for host in clos.hosts() for path in probe_paths(clos, host.index)]
 
 

@@ -46,7 +46,6 @@ def uneven_fabric(forwarding: str, seed: int) -> Clos:
 
 
 def paths(clos: Clos, source: int, destination: int) -> Iterator[Path]:
-    """Every path, traced through the switches."""
     for plane in range(clos.spec.planes):
         if clos.spec.forwarding == "ecmp":
             check_route(clos, source, destination, plane, 0)
