@@ -55,7 +55,7 @@ class Hook:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What algorithms of a kind have in common.
+    """The common part of the algorithms of a kind.
 
     Attributes:
         folder: that its files are in; also what the table calls it.

@@ -1,4 +1,4 @@
-"""How late faults end with any one process of ours dead: 200 faults of ten kinds, observed where they act.
+"""Lateness of fault ends with one of our processes dead: 200 faults of ten kinds, observed where they act.
 
 In each round ten faults begin and one process is killed: a reaper, the one that stands by, a queue drainer,
 an agent, or none. The end of a fault is seen at the lab and not in the ledger: in the kernel's rule, the
@@ -55,7 +55,7 @@ class Broken:
 
 
 class Eyes:
-    """What can be seen of a lab from outside its ledger."""
+    """The view of a lab from outside its ledger."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
@@ -82,7 +82,7 @@ class Eyes:
         return observed is None or not observed.is_up
 
     def has_traffic(self, port: str) -> bool:
-        """Whether a packet has left by a port in the last STILL_NS, of which there is no other traffic."""
+        """Return True if a packet has left by a port in the last STILL_NS, when it has no other traffic."""
         count = self._maps.port_counters.sum(self._port_id(port))[PortCounter.TX_PACKETS]
         if count != self._sent[0]:
             self._sent = count, monotonic_ns()

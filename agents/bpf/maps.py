@@ -279,7 +279,6 @@ class RingBuffer:
         return records
 
     def close(self) -> None:
-        """Gives the ring buffer back."""
         if self._ring:
             library().ring_buffer__free(self._ring)
             self._ring = None

@@ -57,7 +57,6 @@ class _Application:
                 channel.send(b"1")
 
     def close(self) -> None:
-        """Ends the connection."""
         for each in (*self.channels, self.connection):
             each.close()
 

@@ -140,7 +140,7 @@ class AgentClient(Connection):
 
     @property
     def has_events(self) -> bool:
-        """Whether events were read along with an answer, as messages or not yet taken apart."""
+        """Return True if events were read along with a response, as messages or not yet parsed."""
         return bool(self._events) or b"\n" in self._buffer
 
     def drain_events(self) -> Iterator[dict[str, Any]]:

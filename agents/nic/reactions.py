@@ -1,4 +1,4 @@
-"""What an agent does when something happens: a request, an event of the NIC, a carrier, a time that comes.
+"""The reactions of an agent: to a request, an event of the NIC, a carrier, a timer.
 
 Nothing here waits: whoever drives it, the daemon or a simulation, calls `on_time` at `next_deadline_ns`, and
 looks at that again after each call.
@@ -190,7 +190,6 @@ class Reactions:
         return min(deadline for deadline in deadlines if deadline is not None)
 
     def on_time(self) -> None:
-        """Does what is due."""
         now_ns = monotonic_ns()
         if self._heartbeat_ns <= now_ns:
             self._heartbeat(now_ns)

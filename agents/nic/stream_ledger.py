@@ -1,4 +1,4 @@
-"""What is booked of the kernel's TCP connections, where readers of the NIC's maps find it."""
+"""The account of the kernel's TCP connections, where readers of the NIC's maps find it."""
 
 import ctypes
 import socket
@@ -46,7 +46,6 @@ class StreamLedger:
         count_time(self._account.completion, time_ns)
 
     def fail(self) -> None:
-        """The connection has failed."""
         self._account.errors += 1
 
     def observe(self, connected: socket.socket, *, is_mptcp: bool) -> None:
@@ -71,7 +70,7 @@ def _tcp_info(connected: socket.socket) -> bytes:
 
 
 def _subflow_infos(connected: socket.socket) -> list[bytes]:
-    """What the kernel knows of each subflow: struct tcp_info.
+    """The kernel's struct tcp_info of each subflow.
 
     Source: linux/mptcp.h, struct mptcp_subflow_data.
     """

@@ -35,7 +35,6 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def sentence(reference: Outcome, outcomes: Sequence[Outcome], ranks: int) -> str:
-    """Say what happened, for people."""
     ours = _of(outcomes, "mrc")
     faults = list(dict.fromkeys(fault.title for each in ours if (fault := _job(each).fault)))
     through = f"through {_listed(faults)}" if faults else "without a fault"
@@ -67,7 +66,6 @@ def _where(outcome: Outcome) -> str:
 
 
 def build_page(reference: Outcome, outcomes: Sequence[Outcome], ranks: int) -> str:
-    """The page as HTML text."""
     facts = machine()
     is_good = not any(each.failure or differing(each, reference) for each in _of(outcomes, "mrc"))
     badge = "no rank lost" if is_good else "failed"

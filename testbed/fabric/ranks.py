@@ -64,7 +64,6 @@ class Failure:
     status: int
 
     def __str__(self) -> str:
-        """One sentence."""
         how = (
             f"was ended by {signal.Signals(-self.status).name}"
             if self.status < 0
@@ -191,7 +190,7 @@ class _Process:
 
     @property
     def is_read(self) -> bool:
-        """Whether both of its pipes have come to their end."""
+        """Return True if both of its pipes have come to their end."""
         return not self.pieces
 
     def signal(self, number: signal.Signals) -> None:

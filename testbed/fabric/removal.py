@@ -28,7 +28,7 @@ _ROUNDS_MAX: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """What is there of a lab.
+    """The remains of a lab.
 
     Attributes:
         pids: processes that bear its mark.
@@ -56,7 +56,7 @@ class Remains:
 
 
 def observe_remains(paths: LabPaths, runtime: Runtime) -> Remains:
-    """What is there of the lab, found by marks, labels and names."""
+    """The remains of the lab, found by marks, labels and names."""
     return Remains(
         pids=tuple(process.pid for process in find_marked(paths.lab)),
         nodes=runtime.find_nodes(),

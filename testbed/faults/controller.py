@@ -138,7 +138,7 @@ class FaultController:
         return self._clear(leased, CHANGE_TIMEOUT_NS)
 
     def entries(self) -> list[Entry]:
-        """What is injected now, oldest first."""
+        """Entries injected now, oldest first."""
         return list(self._ledger.entries().values())
 
     def stale_entries(self) -> list[Entry]:
@@ -229,7 +229,7 @@ class FaultController:
         return tuple(sorted(accounts, key=lambda account: account.port_id))
 
     def _begin_on_hosts(self, fault: ScheduledFault) -> None:
-        """What hosts have to do for a fault in force; those that stand still are asked later.
+        """Run the host part of a fault in force; hosts that stand still are asked later.
 
         Raises:
             TestbedError: one does not answer, or background traffic does not flow.
@@ -331,7 +331,7 @@ class FaultController:
         return event
 
     def _end_on_hosts(self, fault: ScheduledFault) -> tuple[Mapping[int, int], Mapping[str, str]]:
-        """What background traffic sent, by port id; why hosts that do run could not be reached.
+        """End the host part; returns bytes of background traffic by port id, and errors of running hosts.
 
         Raises:
             CleanupError: background traffic does not end, or the lab cannot be read.
@@ -348,7 +348,7 @@ class FaultController:
 
 
 def _can_go_on(entries: Iterable[Entry], entry: Entry) -> bool:
-    """Whether nobody works on *entry*, and a host that it has to reach may answer."""
+    """Return True if no process works on *entry*, and a host that it has to reach may respond."""
     if entry.is_being_changed:
         return False
     acting = (effect for other in entries if other.phase is Phase.ON for effect in other.fault.effects)

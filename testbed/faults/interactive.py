@@ -92,7 +92,7 @@ def parse_selector(kind: str, text: str) -> LinkSelector | NodeSelector | PlaneS
 
 
 def plan_fault(fault: AnyFault, clos: Clos, seed: int) -> ScheduledFault:
-    """What `LabFaults.add` injects: the links chosen, the seed fixed.
+    """The fault that `LabFaults.add` injects: the links chosen, the seed fixed.
 
     Raises:
         UsageError: the selector matches nothing, or the kind cannot act on what it matches or in this fabric.
@@ -142,7 +142,7 @@ class LabFaults:
             return self._controller.apply(bound, end_ns=monotonic_ns() + fault.for_ns, flap=flap)
 
     def entries(self) -> list[Entry]:
-        """What is injected now, oldest first."""
+        """Entries injected now, oldest first."""
         return self._controller.entries()
 
     def clear(self, fault_id: str) -> FaultEvent:
@@ -172,5 +172,5 @@ class LabFaults:
             self._ledger.end_lease(this_process)
 
     def close(self) -> None:
-        """Gives the lab's maps back; faults stay as they are."""
+        """Close the lab's maps; faults stay as they are."""
         self._target.close()

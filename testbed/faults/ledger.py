@@ -36,8 +36,6 @@ LEDGER_VERSION: Final = 4
 
 
 class Phase(StrEnum):
-    """Whether an entry counts at the moment."""
-
     ON = "on"
     CLEARING = "clearing"
     """Being removed: the lab may or may not still be changed by it."""
@@ -67,19 +65,19 @@ class Entry:
 
     @property
     def is_being_changed(self) -> bool:
-        """Whether a process works on it."""
+        """Return True if a process works on it."""
         return self.changed_by is not None and is_alive(self.changed_by)
 
     def is_acting(self, now_ns: int) -> bool:
-        """Whether its effects are in force."""
+        """Return True if its effects are in force."""
         return self.phase is Phase.ON and self.schedule.is_acting(now_ns)
 
     def is_on(self, now_ns: int) -> bool:
-        """Whether it is injected, between the outages of a flap too."""
+        """Return True if it is injected, between the outages of a flap too."""
         return self.phase is Phase.ON and not self.schedule.is_over(now_ns)
 
     def is_stale(self, now_ns: int) -> bool:
-        """Whether it is to be reverted: half cleared, over its time, or its lease is."""
+        """Return True if it is to be reverted: half cleared, over its time, or its lease is."""
         return (
             self.phase is Phase.CLEARING
             or self.schedule.is_over(now_ns)
@@ -165,7 +163,6 @@ class Ledger:
         write_private(path, text)
 
     def remove(self, fault_id: str) -> None:
-        """Forgets an entry."""
         self.entry_path(fault_id).unlink(missing_ok=True)
 
     def take_lease(self, process: ProcessIdentity) -> None:
@@ -174,7 +171,6 @@ class Ledger:
             (self.leases_folder / process.to_text()).touch(PRIVATE_FILE)
 
     def end_lease(self, process: ProcessIdentity) -> None:
-        """Forgets a lease."""
         (self.leases_folder / process.to_text()).unlink(missing_ok=True)
 
     def leases(self) -> list[ProcessIdentity]:

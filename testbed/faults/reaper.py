@@ -102,7 +102,7 @@ def _try_lock(lock: TextIO) -> bool:
 
 
 class Watch(Protocol):
-    """How the reaper waits; `FolderWatch` on the ledger's folders."""
+    """The wait of the reaper; `FolderWatch` on the ledger's folders."""
 
     def wait(self, processes: Iterable[ProcessIdentity], deadline_ns: int) -> None:
         """Returns when the ledger changed, a process ended, or *deadline_ns* (CLOCK_MONOTONIC) came."""
@@ -262,7 +262,7 @@ def _write_pid(lock: TextIO) -> None:
 
 
 def _stand_by(ledger: Ledger, lock: TextIO) -> bool:
-    """Whether this process has got the lock of a reaper that died; not while another one stands by.
+    """Return True with the lock of a reaper that died; False while another one stands by.
 
     A reaper that has nothing left to do deletes the lock file: then there is nothing to take over.
     """

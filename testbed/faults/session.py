@@ -1,4 +1,4 @@
-"""What one runner injects: its faults end with it, however it ends."""
+"""The faults of one runner, which end with it, however it ends."""
 
 from collections.abc import Iterable
 from typing import Self

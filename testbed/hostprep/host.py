@@ -9,7 +9,7 @@ from testbed.hostprep.playbook import PlaybookReport, Progress, find_in_clone, l
 def prepare_host(
     *, check: bool = False, with_test_tools: bool = False, progress: Progress | None = None
 ) -> PlaybookReport:
-    """What was changed to make this machine ready for labs; nothing on a ready one.
+    """Make this machine ready for labs; changes nothing on a ready one.
 
     Args:
         check: change nothing, only report what would change.

@@ -36,7 +36,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class PlaybookReport:
-    """What a run did, or with check would do.
+    """The changes of a run, or with check those it would make.
 
     Attributes:
         changes: names of the tasks that changed something, in order; empty when all was as it should be.

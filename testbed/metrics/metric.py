@@ -1,4 +1,4 @@
-"""What a metric family is. Pure."""
+"""Metric families. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

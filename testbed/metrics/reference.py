@@ -25,7 +25,6 @@ buckets up:
 
 
 def reference_page() -> str:
-    """The page, in Markdown."""
     return _HEAD + "".join(_row(metric) for metric in METRICS)
 
 

@@ -51,7 +51,7 @@ class FaultWindow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """What is in Grafana now.
+    """The content of Grafana after a push.
 
     Attributes:
         source: the data source was `created`, `updated`, or `refused`: only an Admin may make one.
@@ -101,7 +101,6 @@ class Grafana:
             raise
 
     def close(self) -> None:
-        """Gives the connection up."""
         self._api.client.s.close()
 
     def push(self, prometheus_url: str) -> Pushed:
@@ -132,7 +131,7 @@ class Grafana:
         return Pushed(source, tuple(pushed))
 
     def annotate(self, windows: Sequence[FaultWindow], run: str) -> int:
-        """How many of the windows of a run were added; those that are there already are left alone.
+        """Add the windows of a run that are not there yet; returns how many.
 
         Raises:
             UsageError: the credential does not allow it.
@@ -157,7 +156,7 @@ class Grafana:
         return len(added)
 
     def remove(self) -> bool:
-        """Whether anything of ours was there; afterwards folder, dashboards and data source are gone.
+        """Remove our folder, dashboards and data source; False if none was there.
 
         Raises:
             UsageError: the credential does not allow it.
@@ -181,7 +180,7 @@ class Grafana:
         return None if answer is None else dict(answer["dashboard"])
 
     def settings(self) -> dict[str, Any]:
-        """What Grafana gives its own pages: `panels` by type, `datasources` by name.
+        """Grafana's settings for its own pages: `panels` by type, `datasources` by name.
 
         Raises:
             TestbedError: Grafana refuses, or does not answer.

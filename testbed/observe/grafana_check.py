@@ -1,4 +1,4 @@
-"""Whether the dashboards work in a Grafana as it is there: panel types, what it stored, every query."""
+"""A check of the dashboards in a Grafana as it is there: panel types, its stored copy, every query."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _OF_PAGES: Final = "row"
 
 @dataclass(frozen=True, slots=True)
 class DashboardCheck:
-    """What was found about one dashboard.
+    """The findings about one dashboard.
 
     Attributes:
         title: of the dashboard.
@@ -67,7 +67,7 @@ def choose_source(settings: Mapping[str, Any], name: str | None) -> str:
 
 
 def check_dashboards(grafana: Grafana, lab: str, source: str | None = None) -> tuple[DashboardCheck, ...]:
-    """What each of the dashboards comes to in *grafana*.
+    """Check each of the dashboards in *grafana*.
 
     Args:
         grafana: into which they were pushed or imported.

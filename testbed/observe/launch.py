@@ -60,7 +60,7 @@ def title(name: ServiceName) -> str:
 
 
 def is_running(service: ServiceRecord) -> bool:
-    """Whether the part is still what was started; true for a server of the user's own."""
+    """Return True if the part is still the process that was started; also for a server of the user's own."""
     return service.kind == "own" or is_alive(service.identity)
 
 

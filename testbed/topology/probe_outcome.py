@@ -1,4 +1,4 @@
-"""What became of the link probes of one path, counted since the NIC was loaded or over an interval."""
+"""The outcome of the link probes of one path, counted since the NIC was loaded or over an interval."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class PathOutcome:
 
 
 def since(later: Sequence[PathOutcome], earlier: Sequence[PathOutcome]) -> tuple[PathOutcome, ...]:
-    """What happened between two counts of the same paths."""
+    """The difference between two counts of the same paths."""
     return tuple(
         PathOutcome(
             new.path,

@@ -25,7 +25,7 @@ QpAttribute = int | str | Mapping[str, Setting]
 
 @dataclass(frozen=True, slots=True)
 class CongestionControl:
-    """What every QP of a run does about congestion.
+    """The congestion control of every QP of a run.
 
     Attributes:
         algorithm: that of the NICs, or `fixed`.
@@ -39,7 +39,7 @@ class CongestionControl:
 
     @property
     def qp_attributes(self) -> dict[str, QpAttribute]:
-        """What a QP is created with."""
+        """The attributes that a QP is created with."""
         if self.algorithm == FIXED:
             return {"cc": FIXED, "window_packets": self.window_packets}
         return {"cc": self.algorithm, "cc_profile": dict(self.settings)}
@@ -67,7 +67,7 @@ def nic_rate_bps(clos: Clos, host: int | None = None) -> int:
 
 
 def is_trimming(clos: Clos) -> bool:
-    """Whether switches trim packets instead of dropping them."""
+    """Return True if switches trim packets instead of dropping them."""
     return clos.spec.is_shaped and bool(clos.spec.queue.settings().get("trim.enabled", is_lossy(clos)))
 
 

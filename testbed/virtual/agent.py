@@ -15,7 +15,7 @@ from testbed.topology.element import Node
 
 
 class Client(Protocol):
-    """What an agent needs of a connection.
+    """The interface of a connection for an agent.
 
     Attributes:
         resources: what was created through it.
@@ -23,15 +23,14 @@ class Client(Protocol):
 
     resources: ClientResources
 
-    def notify(self, fields: dict[str, Any]) -> None:
-        """An event."""
+    def notify(self, fields: dict[str, Any]) -> None: ...
 
     def break_off(self) -> None:
         """The agent has died."""
 
 
 class Surroundings(Protocol):
-    """What an agent needs of its lab.
+    """The interface of a lab for an agent.
 
     Attributes:
         clos: the lab's topology.
@@ -43,8 +42,7 @@ class Surroundings(Protocol):
     runtime: VirtualRuntime
     carriers: list[bool]
 
-    def node_pins(self, host: str) -> VirtualFolder:
-        """Maps of one NIC."""
+    def node_pins(self, host: str) -> VirtualFolder: ...
 
     def set_alarm(self, owner: "VirtualAgent", due_ns: int | None) -> None:
         """Has `owner.on_time` called then."""
@@ -75,7 +73,6 @@ class VirtualAgent:
 
     @property
     def is_alive(self) -> bool:
-        """Whether there is one."""
         return self._reactions is not None
 
     # -- life -------------------------------------------------------------------------------------

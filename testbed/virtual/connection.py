@@ -10,7 +10,7 @@ from testbed.virtual.lab import VirtualLab
 
 
 class VirtualConnection(Connection):
-    """What AgentClient is in a live lab.
+    """The counterpart of AgentClient in a live lab.
 
     Args:
         lab: the lab.
@@ -40,7 +40,6 @@ class VirtualConnection(Connection):
         return self._ready
 
     def call(self, verb: str, **arguments: Any) -> Any:
-        """The result of any verb."""
         self._check()
         try:
             return self._agent.call(verb, arguments, self.resources)
@@ -59,7 +58,7 @@ class VirtualConnection(Connection):
 
     @property
     def has_events(self) -> bool:
-        """Whether events wait; no connection to a dead agent has any that `fileno` does not show."""
+        """Return True if events wait; no connection to a dead agent has any that `fileno` does not show."""
         return bool(self._events) and not self._is_broken
 
     def drain_events(self) -> list[dict[str, Any]]:

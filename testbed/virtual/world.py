@@ -35,18 +35,18 @@ RUNTIME: Final = "virtual"
 
 
 class VirtualLabView:
-    """What the results say about a lab in virtual time; nobody else can look at it."""
+    """The lab as the results describe it, in virtual time; nobody else can look at it."""
 
     name = RUNTIME
     runtime = RUNTIME
 
     def announced(self, plan: Plan, run_id: str) -> AbstractContextManager[None]:
-        """Nothing to notify."""
+        """Do nothing: nobody is notified."""
         del plan, run_id
         return nullcontext()
 
     def show_recovery(self, recoveries: Sequence[Recovery]) -> None:
-        """Nobody to show it to."""
+        """Do nothing: there is no exporter."""
 
 
 SayTime = Callable[[int, int | None], object]
@@ -72,7 +72,6 @@ class VirtualClock:
         self._start_ns: int | None = None
 
     def now_ns(self) -> int:
-        """The lab's time."""
         return self._lab.runtime.now_ns()
 
     def utc_now(self) -> datetime:
@@ -104,7 +103,7 @@ class VirtualFaults:
         self._controller = FaultController(MemoryLedger(), self._target, clock_ns=lab.runtime.now_ns)
 
     def make_ready(self, faults: Iterable[ScheduledFault]) -> None:
-        """Nothing takes a while."""
+        """Do nothing: all is ready at once."""
 
     def apply(self, fault: ScheduledFault) -> FaultEvent:
         """The event of *fault* having begun."""
@@ -121,7 +120,6 @@ class VirtualFaults:
         return self._controller.clear_all()
 
     def close(self) -> None:
-        """Gives the maps up."""
         self._target.close()
 
 
@@ -129,7 +127,7 @@ class VirtualFaults:
 def virtual_world(
     plan: Plan, machine: Clock, runtime: VirtualRuntime | None = None, *, say_time: SayTime = lambda *_: None
 ) -> Iterator[World]:
-    """What a run works on, in a lab in virtual time that lasts as long as the context.
+    """The world of a run, in a lab in virtual time that lasts as long as the context.
 
     Args:
         plan: of the run.
@@ -177,7 +175,7 @@ def planned_lab(
 def world_in(
     lab: VirtualLab, plan: Plan, machine: Clock, say_time: SayTime = lambda *_: None
 ) -> Iterator[World]:
-    """What a run of a plan works on, in its lab.
+    """The world of a run of a plan, in its lab.
 
     Args:
         lab: made for the plan.

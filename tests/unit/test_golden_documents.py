@@ -60,7 +60,7 @@ def test_a_document_has_its_shape(kind, capsys):
 
 
 def kinds_in_source():
-    """What is passed to `show` and `show_tables` as kind, wherever it is written out."""
+    """Kinds that are passed to `show` and `show_tables`, wherever they are written out."""
     found = set()
     for path in (SOURCE_ROOT / "testbed" / "cli").glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

@@ -1,4 +1,4 @@
-"""What runs and campaigns write, and what commands say about them, has the shapes of golden files."""
+"""The documents of runs and campaigns, and of commands about them, have the shapes of golden files."""
 
 import json
 from pathlib import Path

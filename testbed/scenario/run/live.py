@@ -41,7 +41,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 @contextmanager
 def live_world(lab: Lab, clock: Clock) -> Iterator[World]:
-    """What a run works on, in a lab that is up; given back when the context ends, faults reverted first.
+    """The world of a run, in a lab that is up; faults are reverted when the context ends.
 
     Raises:
         TestbedError: the lab cannot be read or changed, or a NIC agent does not answer.
@@ -68,14 +68,13 @@ def live_world(lab: Lab, clock: Clock) -> Iterator[World]:
 
 
 class LiveLab:
-    """What the results say about a lab, and what the lab shows about the run."""
+    """The lab as the results describe it, and its view of the run."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
 
     @property
     def name(self) -> str:
-        """Name of the lab."""
         return self._lab.name
 
     @property
@@ -112,7 +111,7 @@ class LiveLab:
 
 
 class FaultOwner(Protocol):
-    """What a run needs of a FaultSession."""
+    """The interface of a FaultSession for a run."""
 
     def make_ready(self, faults: Iterable[ScheduledFault]) -> None:
         """Makes ready what takes a while."""
@@ -137,7 +136,6 @@ class SessionInjector:
         self._killers: set[str] = set()
 
     def make_ready(self, faults: Sequence[ScheduledFault]) -> None:
-        """Makes ready what takes a while."""
         self._session.make_ready(faults)
 
     def apply(self, fault: ScheduledFault, index: int) -> FaultChange:
@@ -150,7 +148,6 @@ class SessionInjector:
         return self._change(event)
 
     def clear(self, fault: ScheduledFault) -> FaultChange:
-        """Ends the occurrence."""
         return self._change(self._session.clear(fault.fault_id))
 
     def clear_all(self) -> Sequence[FaultChange]:
@@ -190,7 +187,6 @@ class EngineWorkloads:
         self._engine.prepare([workload.load for workload in workloads], seed)
 
     def start(self, name: str) -> None:
-        """Begins to send."""
         self._running().start(name)
 
     def stop(self, name: str) -> None:
@@ -198,7 +194,7 @@ class EngineWorkloads:
         self._running().stop(name)
 
     def is_finished(self, name: str) -> bool:
-        """Whether every message of the workload has completed, or its connections have failed."""
+        """Return True if every message of the workload has completed, or its connections have failed."""
         return self._running().is_finished(name)
 
     def acknowledged_bytes(self) -> Mapping[Flow, int]:
@@ -251,7 +247,6 @@ class LiveSampler:
         self._watch = LinkWatch(clos)
 
     def read(self) -> Reading:
-        """The readings of now."""
         reading = self._take()
         if self._probes is None:
             return reading
@@ -264,7 +259,7 @@ class LiveSampler:
         return self._count_ring_drops()
 
     def drain_events(self) -> Sequence[NicEvent]:
-        """What the NICs reported since the last call."""
+        """Events of the NICs since the last call."""
         events = [
             parsed
             for message in self._nics.messages()
@@ -274,7 +269,7 @@ class LiveSampler:
 
 
 def parse_nic_event(clos: Clos, message: Mapping[str, Any]) -> NicEvent | None:
-    """What a NIC agent's event says; None for kinds that a run does not look at."""
+    """The event of a NIC agent's message; None for kinds that a run does not use."""
     match message["event"]:
         case "ev_state":
             return EvTransition(

@@ -83,7 +83,7 @@ def _rank(action: Action) -> int:
 
 
 def format_plan(plan: Plan) -> str:
-    """What `--dry-run` prints: the fabric, the workloads and every occurrence of every fault."""
+    """The text of `--dry-run`: the fabric, the workloads and every occurrence of every fault."""
     clos = resolve_topology(plan.topology)
     number = clos.numbering
     rate = (

@@ -43,8 +43,6 @@ def require_program(name: str) -> str:
 
 @dataclass(frozen=True)
 class Prometheus:
-    """A running Prometheus server."""
-
     url: str
 
     def query(self, expression: str) -> list[tuple[dict[str, str], float]]:

@@ -31,7 +31,7 @@ FLAP = {
 
 @pytest.fixture
 def running() -> Iterator[ExitStack]:
-    """What the double runs in; closed, it has died."""
+    """The context that the double runs in; closed, it has died."""
     with ExitStack() as opened:
         yield opened
 

@@ -382,7 +382,7 @@ def test_a_clock_that_is_set_back_costs_no_samples(here: StackPaths) -> None:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-            """Nobody reads it."""
+            ...
 
     here.folder.mkdir(parents=True)
     with http.server.HTTPServer(("127.0.0.1", chosen.exporter_port), Handler) as exporter:

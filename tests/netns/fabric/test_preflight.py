@@ -1,4 +1,4 @@
-"""What the machine lacks is said before anything is changed, each with what to do about it."""
+"""Missing requirements of the machine are reported before anything is changed, each with its remedy."""
 
 import resource
 import subprocess

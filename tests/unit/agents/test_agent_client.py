@@ -116,7 +116,7 @@ def test_a_hint_that_is_no_text_is_left_out(path: Path) -> None:
 
 
 def test_an_event_in_the_same_bytes_as_an_answer_is_announced(path: Path) -> None:
-    """Nothing is left to be read then, so whoever waits for the socket would wait for ever."""
+    """No bytes are left to read then, so a reader that waits for the socket would wait for ever."""
 
     def script(connection: socket.socket, requests: Requests) -> None:
         said = answer(next(requests), {"r_key": 1}), {"event": "completion"}

@@ -274,7 +274,6 @@ def test_the_campaign_itself_is_not_refused(campaign, tmp_path):
 
 
 def places(value, path=()):
-    """The path of every value within a JSON value."""
     yield path
     if isinstance(value, dict | list):
         for key, child in value.items() if isinstance(value, dict) else enumerate(value):
@@ -282,12 +281,10 @@ def places(value, path=()):
 
 
 def at(value, path):
-    """The JSON value at *path*."""
     return reduce(getitem, path, value)
 
 
 def replaced(value, path, other):
-    """The same JSON value with *other* at *path*."""
     if not path:
         return other
     key, *rest = path

@@ -37,7 +37,7 @@ FEW = settings(max_examples=examples(12))
 
 
 def checked(mrc_testbed, *arguments, statuses=(2,)):
-    """What the command says, having ended with one of the statuses and without steering the terminal."""
+    """The output of the command, which ended with one of the statuses and without steering the terminal."""
     finished = mrc_testbed(*arguments)
     assert finished.status in statuses, finished
     assert "bug of mrc-testbed" not in finished.stderr

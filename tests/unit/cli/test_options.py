@@ -14,7 +14,7 @@ from testbed.cli.options import OutputFormat, Settings, command, global_callback
 
 @pytest.fixture
 def settings_of():
-    """What a command finds in its settings; None when it was not reached."""
+    """The settings that a command finds; None when it was not reached."""
     app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
     global_callback(app, "A command for tests.")
     seen = []

@@ -54,7 +54,6 @@ def known_series() -> dict[str, set[str]]:
 
 
 def promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """What promtool says."""
     program = shutil.which("promtool")
     if program is None:
         pytest.skip("promtool is not installed: mrc-testbed setup host --with-test-tools")

@@ -25,7 +25,6 @@ def double() -> Iterator[GrafanaDouble]:
 
 
 def push(double: GrafanaDouble, token: str = TOKEN) -> Any:
-    """What pushing gives."""
     with closing(Grafana(double.url, token)) as grafana:
         return grafana.push(PROMETHEUS)
 
@@ -62,7 +61,6 @@ def test_a_grafana_below_a_path_is_found() -> None:
 
 
 def refusal(double: GrafanaDouble, token: str = TOKEN) -> TestbedError:
-    """The error that a push ends with."""
     with pytest.raises(TestbedError) as raised:
         push(double, token)
     assert double.url in raised.value.message

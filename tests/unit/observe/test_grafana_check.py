@@ -1,4 +1,4 @@
-"""Whether the dashboards work in a Grafana, against a double: what is asked, what is found wrong."""
+"""The check of the dashboards in a Grafana, against a double: its requests, its findings."""
 
 from collections.abc import Iterator
 from contextlib import closing
