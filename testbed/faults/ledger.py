@@ -6,7 +6,6 @@
     <lab state>/faults/leases/PROCESS    of a runner: its faults end with that process
     <lab state>/faults/events.jsonl    what was done when
     <lab state>/faults/reaper.lock     held by the reaper process while there is one
-    <lab state>/faults/standby.lock    held by the process that takes over should the reaper die
 
 Whoever finds an entry whose lease or time is over reverts it: the reaper of the lab within milliseconds,
 otherwise the next command that looks at the lab's faults.
@@ -101,7 +100,6 @@ class Ledger:
         self.leases_folder = folder / "leases"
         self.events_path = folder / "events.jsonl"
         self.reaper_lock = folder / "reaper.lock"
-        self.standby_lock = folder / "standby.lock"
         self._known: dict[Path, tuple[str, Entry]] = {}
 
     def create(self) -> None:
