@@ -155,7 +155,6 @@ class LabFaults:
             return self._controller.apply(bound, end_ns=monotonic_ns() + fault.for_ns, flap=flap)
 
     def entries(self) -> list[Entry]:
-        """Entries injected now, oldest first."""
         return self._controller.entries()
 
     def clear(self, fault_id: str) -> FaultEvent:

@@ -106,7 +106,6 @@ class VirtualFaults:
         """Do nothing: all is ready at once."""
 
     def apply(self, fault: ScheduledFault) -> FaultEvent:
-        """The event of *fault* having begun."""
         return self._controller.apply(fault)
 
     def clear(self, fault_id: str) -> FaultEvent:
