@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import cycle, islice
-from pathlib import Path
 
 from agents.abi import PortCounter
 from agents.clock import monotonic_ns
@@ -26,7 +25,7 @@ from testbed.fabric.folder_watch import FolderWatch
 from testbed.fabric.live import Lab
 from testbed.fabric.port_fault import acts
 from testbed.fabric.port_state import observe_ports
-from testbed.fabric.process import ProcessIdentity, find_marked, is_alive, is_stopped
+from testbed.fabric.process import ProcessIdentity, is_alive, is_stopped
 from testbed.fabric.state import read_state
 from testbed.faults.attendance import repair_faults, restore_reaper
 from testbed.faults.interactive import LabFaults, parse_fault

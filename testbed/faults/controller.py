@@ -145,7 +145,6 @@ class FaultController:
         return self._clear(leased, CHANGE_TIMEOUT_NS)
 
     def entries(self) -> list[Entry]:
-        """Entries injected now, oldest first."""
         return list(self._ledger.entries().values())
 
     def stale_entries(self) -> list[Entry]:

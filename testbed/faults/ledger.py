@@ -64,11 +64,9 @@ class Entry:
 
     @property
     def is_being_changed(self) -> bool:
-        """Return True if a process works on it."""
         return self.changed_by is not None and is_alive(self.changed_by)
 
     def is_acting(self, now_ns: int) -> bool:
-        """Return True if its effects are in force."""
         return self.phase is Phase.ON and self.schedule.is_acting(now_ns)
 
     def is_on(self, now_ns: int) -> bool:
@@ -176,7 +174,6 @@ class Ledger:
         return [ProcessIdentity.from_text(path.name) for path in self.leases_folder.glob("*-*")]
 
     def record(self, event: dict[str, Any]) -> None:
-        """Appends one event to events.jsonl."""
         line = json.dumps(event, separators=(",", ":")) + "\n"
         with append_private(self.events_path) as stream:
             stream.write(line)
