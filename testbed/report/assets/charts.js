@@ -106,7 +106,11 @@ globalThis.mrcCharts = (() => {
       if (this.u.series.length !== this.aligned().length) { this.u.destroy(); this.u = null; this.resize(); return; }
       this.u.setData(this.aligned(), false);
       this.rescale();
-      this.show(this.at);
+    }
+
+    remove() {
+      this.group.charts = this.group.charts.filter((each) => each !== this);
+      this.u?.destroy();
     }
 
     rescale() {
@@ -169,13 +173,17 @@ globalThis.mrcCharts = (() => {
         font, labelFont, stroke, labelSize: 20, labelGap: 0, filter: (u, splits) => splits,
         ticks: { show: true, stroke, size: 4, width: 1 },
       };
-      const across = (u) => ticksOf(this.model.x, u.scales.x.min, u.scales.x.max, this.model.x.ticks.length ? room(u) : room(u) / 75, this.model.x.high ?? u.scales.x.max);
+      const across = (u) => {
+        const { min, max } = u.scales.x, { origin = 0, ticks, high } = this.model.x;
+        const found = ticksOf(this.model.x, min - origin, max - origin, ticks.length ? room(u) : room(u) / 75, (high ?? max) - origin || max - min);
+        return found.map(([at, text]) => [at + origin, this.model.x.ago?.(text) ?? text]);
+      };
       const upward = (u) => (form === "lanes"
         ? this.model.lanes.map((lane, index) => [this.model.lanes.length - 1 - index + 0.44, lane.name]).reverse()
         : ticksOf(this.model.y, u.scales.y.min, u.scales.y.max, form === "cells" ? 4 : 5));
       const titled = (axis, unit) => (unit && !axis.log && !axis.ticks.length ? (axis.title ? `${axis.title} (${unit})` : unit) : axis.title);
       return {
-        width, height: this.height(), padding: [this.model.back.bands.length && form !== "cells" ? 4 + FAULT_ROWS * FAULT_ROW : 16, 14, 0, 0],
+        width, height: this.height(), padding: [() => (this.model.back.bands.length && form !== "cells" ? 4 + FAULT_ROWS * FAULT_ROW : 16), 14, 0, 0],
         legend: { show: false },
         cursor: {
           y: false, points: { show: false }, drag: { x: true, y: false, setScale: false },
@@ -187,7 +195,7 @@ globalThis.mrcCharts = (() => {
         },
         axes: [
           { ...axis, size: 26, border, grid: { show: false }, splits: (u) => across(u).map(([at]) => at),
-            values: (u) => across(u).map(([, text]) => this.model.x.ago?.(text) ?? text),
+            values: (u) => across(u).map(([, text]) => text),
             label: x.title ? () => titled(this.model.x, unitOf(this.model.x.high ?? 1, x.units)[1]) : undefined },
           { ...axis, size: 62, border, grid: { show: form !== "lanes", stroke: () => css("--grid"), width: 1 },
             ticks: { show: false }, splits: (u) => upward(u).map(([at]) => at), values: (u) => upward(u).map(([, text]) => text),
@@ -344,12 +352,12 @@ globalThis.mrcCharts = (() => {
     }
 
     placeText(x) {
-      const { log, units, high, ticks } = this.model.x;
+      const { log, units, high, ticks, origin = 0 } = this.model.x;
       if (ticks.length) return ticks.reduce((one, other) => (Math.abs(other[0] - x) < Math.abs(one[0] - x) ? other : one))[1];
       if (log) return written(x, units);
-      const [factor, name] = unitOf(high ?? x, units), [min, max] = this.group.zoom ?? this.ends();
+      const [min, max] = this.group.zoom ?? this.ends(), [factor, name] = unitOf((high ?? x) - origin || max - min, units);
       const digits = Math.max(0, 2 - Math.floor(Math.log10((max - min) / factor / 10)));
-      return `${(x / factor).toFixed(Math.min(digits, 9))} ${name}`.trim();
+      return `${((x - origin) / factor).toFixed(Math.min(digits, 9))} ${name}`.trim();
     }
 
     valueAt(one, x) {
