@@ -294,7 +294,7 @@ $(COLLECTIVES): $(COLLECTIVES_SOURCES) Makefile
 		-o $@ $(COLLECTIVES_SOURCES) -libverbs
 	@$(CLANG) $(CFLAGS) -MM -MP -MT $@ $(COLLECTIVES_SOURCES) > $@.d
 
-virtual: $(VENV)/.synced $(VIRTUAL)
+virtual: $(VENV)/.synced $(VIRTUAL) charts
 	@:
 
 # A map that maps.def does not name would be looked up in vain, silently.

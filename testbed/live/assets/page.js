@@ -140,8 +140,8 @@ async function loadFabric() {
   state.intervalNs = found.interval_ns;
   state.limits = { goodput: found.line_rate_bps, rtt: found.idle_rtt_ns };
   byId("limits").textContent = found.line_rate_bps
-    ? `Striped: a fault. Line rate of all hosts ${rate(found.line_rate_bps)}, idle RTT ${duration(found.idle_rtt_ns)}.`
-    : "Striped: a fault. Ports have no rate.";
+    ? `Shaded: a fault. Line rate of all hosts ${rate(found.line_rate_bps)}, idle RTT ${duration(found.idle_rtt_ns)}.`
+    : "Shaded: a fault. Ports have no rate.";
 }
 
 function drawLegend() {

@@ -24,6 +24,7 @@ from testbed.document.latest import point_latest
 from testbed.document.one_step import room_hint, write_in_one_step
 from testbed.errors import TestbedError
 from testbed.report.figure import figure_files
+from testbed.report.page import chart_script
 from testbed.scenario.measure.event import FaultChange, NicEvent, Note
 from testbed.scenario.measure.event_record import (
     Record,
@@ -58,12 +59,13 @@ class ResultFolder:
         provenance: where and with what.
 
     Raises:
-        TestbedError: the folder cannot be written.
+        TestbedError: the folder cannot be written, or reports have no chart library.
     """
 
     def __init__(
         self, runs: Path, plan: Plan, source: str | None, started: datetime, provenance: Provenance
     ) -> None:
+        chart_script()  # what the report needs is missed now, not after the run
         self._plan = plan
         self.started = started
         self.provenance = provenance
