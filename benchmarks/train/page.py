@@ -6,7 +6,7 @@ from typing import Final
 from benchmarks.figure import machine
 from benchmarks.train.outcome import PHASES, Outcome, differing
 from benchmarks.train.plan import SECOND_NS, TRANSPORTS, Fault, Job, Ports
-from testbed.report.chart import SECONDS, STYLES, Axis, Band, Chart, Frame, Series
+from testbed.report.chart import SECONDS, STYLES, Axis, Band, Chart, Series
 from testbed.report.page import Section, chart_cards, chart_data, page, render
 from testbed.report.table import Cell, Table
 from testbed.shown import Scale, format_count, format_time
@@ -101,8 +101,8 @@ def _loss_chart(reference: Outcome, outcomes: Sequence[Outcome]) -> Chart:
         end = f"lost at step {each.done_steps}" if each.failure else "other losses"
         curves.append(_loss_curve(f"{TRANSPORTS[_job(each).transport]}, {_where(each)}: {end}", each))
     steps = float(max(reference.done_steps, 2))
-    frame = Frame(Axis("step", format_count, 0.0, steps), (), (0.0, steps))
-    return frame.chart("Mean loss of the ranks", "lines", Axis("loss", _LOSS), curves, key="loss")
+    across = Axis("step", format_count, 0.0, steps)
+    return Chart("Mean loss of the ranks", "lines", across, Axis("loss", _LOSS), curves, "loss")
 
 
 def _loss_curve(name: str, outcome: Outcome) -> Series:
@@ -117,12 +117,13 @@ def _step_charts(ports: Ports, outcomes: Sequence[Outcome]) -> list[Chart]:
     end = float(2 * _LEAD_NS + ports.fault_ns)
     acting = (float(_LEAD_NS), float(_LEAD_NS + ports.fault_ns))
     return [
-        Frame(Axis("time", SECONDS, 0.0, end), (Band(fault.name, (acting,)),), (0.0, end)).chart(
+        Chart(
             f"{fault.title[0].upper()}{fault.title[1:]}: {_command(fault)}",
             "steps",
+            Axis("time", SECONDS, 0.0, end, bands=(Band(fault.name, (acting,)),), measured=(0.0, end)),
             Axis("step time", format_time),
             [_step_curve(each) for each in here if _job(each).fault == fault],
-            key=f"{ports.name}-{fault.name}",
+            f"{ports.name}-{fault.name}",
         )
         for fault in faults.values()
     ]

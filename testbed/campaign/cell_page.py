@@ -107,13 +107,13 @@ def _plots(compared: Comparisons, scenario: str, numbers: Mapping[str, int], key
             if note:
                 notes.setdefault(note, []).append(numbers[cell.key])
         ticks = tuple((float(place), str(numbers[cell.key])) for place, cell in enumerate(measured))
-        across = Axis("", format_count, -0.5, len(measured) - 0.5, ticks=ticks)
+        across = Axis("", format_count, -0.5, len(measured) - 0.5, ticks=ticks, bands=tuple(bands))
         upward = Axis("", FORMATS[measured[0].figures[name].dimension])
         runs_of_all = (Series("runs", tuple(places), tuple(values)),)
         yield CellPlot(
             Chart(
                 name, "cells", across, upward, runs_of_all, f"{key}-{name}",
-                bands=tuple(bands), spreads=tuple(spreads),
+ spreads=tuple(spreads),
             ),
             notes,
         )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Final
 
 from testbed.campaign.folder import CampaignFolder
 from testbed.campaign.plan import PlannedRun
-from testbed.report.chart import SECONDS, STYLES, Axis, Band, Chart, Frame, Series
+from testbed.report.chart import SECONDS, STYLES, Axis, Band, Chart, Series
 from testbed.scenario.report.panel import TIME_TITLE
 from testbed.scenario.spec.plan import Plan
 from testbed.shown import format_rate, format_time
@@ -32,11 +32,12 @@ def time_chart(folder: CampaignFolder, runs: Sequence[PlannedRun]) -> Chart | No
             curves.append(curve)
     if not 1 < len(curves) <= STYLES:
         return None
-    frame = _frame(plan, max(curve.x[-1] for curve in curves))
+    time = _time_axis(plan, max(curve.x[-1] for curve in curves))
     if job is None or job.collective is None:
-        return frame.chart("Goodput, all variants", "lines", Axis("goodput", format_rate), curves)
+        return Chart("Goodput, all variants", "lines", time, Axis("goodput", format_rate), curves)
     name = f"{step_word(job.collective)} time"
-    return frame.chart(f"{name.capitalize()}, all variants", "steps", Axis(name, format_time), curves)
+    title = f"{name.capitalize()}, all variants"
+    return Chart(title, "steps", time, Axis(name, format_time), curves)
 
 
 def _steps(folder: Path, name: str, job: str) -> Series:
@@ -73,7 +74,7 @@ def _rows(path: Path) -> Iterator[dict[str, str]]:
             yield from csv.DictReader(stream)
 
 
-def _frame(plan: Plan, last_ns: float) -> Frame:
+def _time_axis(plan: Plan, last_ns: float) -> Axis:
     """The time axis, with the faults as they were planned."""
     bands = []
     for fault in plan.faults:
@@ -84,4 +85,4 @@ def _frame(plan: Plan, last_ns: float) -> Frame:
         if periods:
             bands.append(Band(fault.fault_id, periods))
     start_ns = float(min(plan.start_ns, 0))
-    return Frame(Axis(TIME_TITLE, SECONDS, start_ns, last_ns), tuple(bands), (0.0, last_ns))
+    return Axis(TIME_TITLE, SECONDS, start_ns, last_ns, bands=tuple(bands), measured=(0.0, last_ns))

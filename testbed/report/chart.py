@@ -1,9 +1,9 @@
 """Charts as data; assets/charts.js draws them in a browser, figure.py into files. Pure."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from testbed.shown import Scale, format_size
 
@@ -26,6 +26,14 @@ _BARS_SHARE: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True)
+class Band:
+    """What is shaded behind the curves, such as a fault: (begin, end) of each time it acted, at least one."""
+
+    name: str
+    periods: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Axis:
     """One axis.
 
@@ -35,6 +43,8 @@ class Axis:
         low, high: its ends; None: what the values need.
         is_log: equal distances are equal factors.
         ticks: places and their names; empty for round values.
+        bands: faults, on an axis of time; of cells, what others are compared with.
+        measured: what lies outside it was not part of the measurement; None on an axis of anything but time.
     """
 
     title: str
@@ -43,17 +53,8 @@ class Axis:
     high: float | None = None
     is_log: bool = False
     ticks: tuple[tuple[float, str], ...] = ()
-
-    def as_json(self) -> dict[str, Any]:
-        """For charts.js."""
-        return {
-            "title": self.title,
-            "units": self.scale.units,
-            "low": self.low,
-            "high": self.high,
-            "log": self.is_log,
-            "ticks": self.ticks,
-        }
+    bands: tuple[Band, ...] = ()
+    measured: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +96,6 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class Band:
-    """What is shaded behind the curves, such as a fault: (begin, end) of each time it acted, at least one."""
-
-    name: str
-    periods: tuple[tuple[float, float], ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Spread:
     """A median with its interval, which may be unknown, at a place of the horizontal axis."""
 
@@ -124,8 +117,6 @@ class Chart:
         series: in the order of the legend; of lanes, what they have together.
         key: names it in its page.
         note: how to read it; may be empty.
-        bands: faults; of cells, what others are compared with.
-        measured: what lies outside it was not part of the measurement; None where x is no time.
         limit: drawn where the values come near.
         lanes: from the top down.
         spreads: of cells.
@@ -135,11 +126,9 @@ class Chart:
     form: Form
     x: Axis
     y: Axis
-    series: tuple[Series, ...]
+    series: Sequence[Series]
     key: str = ""
     note: str = ""
-    bands: tuple[Band, ...] = ()
-    measured: tuple[float, float] | None = None
     limit: Limit | None = None
     lanes: tuple[Lane, ...] = ()
     spreads: tuple[Spread, ...] = ()
@@ -173,11 +162,11 @@ class Chart:
     @property
     def description(self) -> str:
         """Title, curves and their ranges, faults: for those who cannot see it."""
-        is_over_time = self.measured is not None
+        is_over_time = self.x.measured is not None
         kind = (
             " over time" if is_over_time else ", histogram" if self.form == "steps" and self.x.is_log else ""
         )
-        names = ", ".join(band.name for band in self.bands)
+        names = ", ".join(band.name for band in self.x.bands)
         faults = f"; faults: {names}" if is_over_time and names else ""
         return f"{self.title}{kind}: {'; '.join(map(self._range, self.series))}{faults}"
 
@@ -187,38 +176,6 @@ class Chart:
             return f"{series.name} nothing recorded".strip()
         low, high = self.y.scale(min(known)), self.y.scale(max(known))
         return f"{series.name} from {low} to {high}".strip()
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """What charts over the same time share.
-
-    Attributes:
-        x: axis of time.
-        bands: of the faults.
-        measured: what was measured lies within.
-    """
-
-    x: Axis
-    bands: tuple[Band, ...]
-    measured: tuple[float, float]
-
-    def chart(
-        self,
-        title: str,
-        form: Form,
-        y: Axis,
-        series: Iterable[Series],
-        *,
-        key: str = "",
-        note: str = "",
-        limit: Limit | None = None,
-        lanes: tuple[Lane, ...] = (),
-    ) -> Chart:
-        """A chart over that time."""
-        return Chart(
-            title, form, self.x, y, tuple(series), key, note, self.bands, self.measured, limit, lanes
-        )
 
 
 def _is_one(values: Iterable[float | None], highest: float) -> bool:
@@ -288,47 +245,42 @@ def bar_width(series_count: int) -> float:
 
 def charts_json(charts: Iterable[Chart]) -> str:
     """Charts for charts.js: what several have in common stands once; no markup within can end it early."""
-    shared = _Shared(), _Shared()
-    drawn = [_chart_json(chart, *shared) for chart in charts]
-    found = {"xs": shared[0].kept, "backs": shared[1].kept, "charts": drawn}
+    axes: dict[Axis, int] = {}
+    places: dict[tuple[float, ...], int] = {}
+    drawn = [_chart_json(chart, axes, places) for chart in charts]
+    xs = [[_short(x, 9) for x in each] for each in places]
+    found = {"axes": [_axis_json(each) for each in axes], "xs": xs, "charts": drawn}
     return json.dumps(found, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
-class _Shared:
-    """Things that are kept once, by their numbers."""
-
-    def __init__(self) -> None:
-        self.kept: list[object] = []
-        self._numbers: dict[object, int] = {}
-
-    def number(self, key: object, content: Callable[[], object]) -> int:
-        """Of what is equal to *key*."""
-        if key not in self._numbers:
-            self._numbers[key] = len(self.kept)
-            self.kept.append(content())
-        return self._numbers[key]
+def _axis_json(axis: Axis) -> dict[str, object]:
+    return {
+        "title": axis.title,
+        "units": axis.scale.units,
+        "low": axis.low,
+        "high": axis.high,
+        "log": axis.is_log,
+        "ticks": axis.ticks,
+        "bands": [[band.name, band.periods] for band in axis.bands],
+        "measured": axis.measured,
+    }
 
 
-def _chart_json(chart: Chart, xs: _Shared, backs: _Shared) -> dict[str, object]:
+def _chart_json(
+    chart: Chart, axes: dict[Axis, int], places: dict[tuple[float, ...], int]
+) -> dict[str, object]:
+    """One chart; axes and places are numbers, given to those that are new."""
+
     def series_json(each: Series) -> list[object]:
-        places = tuple(each.x)
-        return [each.name, xs.number(places, lambda: [_short(x, 9) for x in places]), _written(each.y)]
+        return [each.name, places.setdefault(tuple(each.x), len(places)), _written(each.y)]
 
     limit = chart.shown_limit
     return {
         "key": chart.key,
-        "title": chart.title,
         "form": chart.form,
-        "x": chart.x.as_json(),
-        "y": chart.y.as_json(),
+        "x": axes.setdefault(chart.x, len(axes)),
+        "y": axes.setdefault(chart.y, len(axes)),
         "series": [series_json(each) for each in chart.series],
-        "back": backs.number(
-            (chart.bands, chart.measured),
-            lambda: {
-                "bands": [[band.name, band.periods] for band in chart.bands],
-                "measured": chart.measured,
-            },
-        ),
         "limit": limit and [limit.name, limit.value],
         "lanes": [
             [lane.name, lane.full, [series_json(each) for each in lane.series]] for lane in chart.lanes

@@ -3,6 +3,7 @@
 import io
 import logging
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
 from html import escape
@@ -19,6 +20,7 @@ FORMATS: Final = ("svg", "pdf")
 _WIDTH_INCHES: Final = 9.0
 _HEIGHT_INCHES: Final = 2.9
 _LANE_FULL: Final = 0.88
+_HEADROOM: Final = 1.08
 _SETTINGS: Final[Mapping[str, Any]] = {
     "svg.hashsalt": "mrc-testbed",  # ids are the same every time
     "svg.fonttype": "none",
@@ -48,9 +50,10 @@ def figure_files(charts: Sequence[Chart]) -> dict[str, bytes]:
     except ModuleNotFoundError:
         _LOG.warning("no figure.svg and figure.pdf: they need `pip install 'mrc-testbed[figures]'`")
         return {}
-    # Settings of the machine would make the files differ from one to the next.
+    # Settings of the machine would make the files differ; what its fonts lack, those of the reader may have.
     settings: Any = {**mpl.rcParamsDefault, **_SETTINGS}
-    with mpl.rc_context(settings):
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    with mpl.rc_context(settings), warnings.catch_warnings(action="ignore"):
         size = _WIDTH_INCHES, _HEIGHT_INCHES * len(charts)
         drawn = Figure(figsize=size, layout="constrained")
         for chart, axes in zip(charts, drawn.subplots(len(charts), squeeze=False)[:, 0], strict=True):
@@ -86,7 +89,7 @@ def _styles() -> tuple[tuple[str, Any], ...]:
 
 
 def _draw(chart: Chart, axes: "Axes") -> None:
-    axes.set_title(chart.title, loc="left", pad=20 if chart.bands else 8)
+    axes.set_title(chart.title, loc="left", pad=20 if chart.x.bands else 8)
     _shade(chart, axes)
     for index, series in enumerate(chart.series if chart.form != "lanes" else ()):
         _draw_series(chart, series, index, axes)
@@ -119,7 +122,7 @@ def _draw(chart: Chart, axes: "Axes") -> None:
         axes.set_yticks([len(names) - 1 - index + _LANE_FULL / 2 for index in range(len(names))], names)
         axes.set_ylabel(chart.y.title)
     elif chart.form != "cells" and not chart.y.is_log:
-        axes.set_ylim(bottom=min(0.0, *chart.values) if chart.values else 0.0, top=high * 1.08 or 1.0)
+        axes.set_ylim(bottom=min(0.0, *chart.values) if chart.values else 0.0, top=high * _HEADROOM or 1.0)
     axes.grid(axis="y", color="#e8ecf0", linewidth=0.8)
     axes.set_axisbelow(True)
     if chart.form != "cells" and any(series.name for series in chart.series):
@@ -147,11 +150,11 @@ def _draw_series(chart: Chart, series: Series, index: int, axes: "Axes") -> None
 
 def _shade(chart: Chart, axes: "Axes") -> None:
     """Faults with their names, and what was not part of the measurement."""
-    if chart.measured is not None and chart.x.low is not None and chart.x.high is not None:
-        for low, high in ((chart.x.low, chart.measured[0]), (chart.measured[1], chart.x.high)):
+    if chart.x.measured is not None and chart.x.low is not None and chart.x.high is not None:
+        for low, high in ((chart.x.low, chart.x.measured[0]), (chart.x.measured[1], chart.x.high)):
             if low < high:
                 axes.axvspan(low, high, color="#5a6675", alpha=0.09, linewidth=0)
-    for place, band in enumerate(chart.bands):
+    for place, band in enumerate(chart.x.bands):
         colour = "#0a7a4b" if chart.form == "cells" else "#d98a00"
         for low, high in band.periods:
             axes.axvspan(low, high, color=colour, alpha=0.17, linewidth=0)
@@ -180,7 +183,8 @@ def _scale(axis: Axis, drawn: Any, set_ends: Any, set_kind: Any, high: float | N
 
         ends = (axis.low or 0.0, axis.high if axis.high is not None else (high or 1.0))
         steps = MaxNLocator(nbins=8, steps=[1, 2, 2.5, 5, 10]).tick_values(ends[0] / factor, ends[1] / factor)
-        shown = [step * factor for step in steps if ends[0] <= step * factor <= ends[1] * 1.08]
+        top = ends[1] if axis.high is not None else ends[1] * _HEADROOM
+        shown = [step * factor for step in steps if ends[0] <= step * factor <= top]
         drawn.set_ticks(shown, [format_number(at / factor) for at in shown])
     title = f"{axis.title} ({unit})" if unit else axis.title
     drawn.set_label_text(title)

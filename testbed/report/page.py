@@ -136,6 +136,6 @@ def chart_data(charts: Iterable[Chart]) -> Markup:
     return part("data", html(charts_json(charts)))
 
 
-def chart_cards(charts: Iterable[Chart]) -> Markup:
-    """A card for each chart; folded where there is nothing to see in it."""
-    return part("cards", list(charts))
+def chart_cards(charts: Iterable[Chart], *, is_folding: bool = False) -> Markup:
+    """A card for each chart; with *is_folding* one without anything to see in it is to be opened first."""
+    return part("cards", list(charts), is_folding)

@@ -219,8 +219,8 @@ function plot(place, form, units, series, windows, limit = null) {
   const bands = names.map((name) => [name, windows.filter((one) => one.fault_id === name).map((one) => [one.start_ns, one.end_ns ?? endNs])]);
   const most = Math.max(0, ...seen.flatMap(({ y }) => y));
   const model = {
-    form, series: seen, height: 190, back: { bands, measured: null }, lanes: [], spreads: [],
-    x: { title: "", units: [[1e9, "s"]], low: startNs, high: endNs, log: false, ticks: [], origin: endNs, ago },
+    form, series: seen, height: 190, lanes: [], spreads: [],
+    x: { title: "", units: [[1e9, "s"]], low: startNs, high: endNs, log: false, ticks: [], bands, measured: null, origin: endNs, ago },
     y: { title: "", units, log: false, ticks: [] }, limit: limit?.[1] > 0 && limit[1] <= 2 * most ? limit : null,
   };
   if (place.chart) place.chart.set(model); else new mrcCharts.Chart(place, model, plots);

@@ -3,7 +3,7 @@
 "use strict";
 globalThis.mrcCharts = (() => {
   const STEPS = [1, 2, 2.5, 5, 10], LOG_TICKS = [1, 2, 5], DENSE_DECADES = 1.6, STYLES = 8;
-  const HEIGHT = 252, LANE_PITCH = 40, LANES_MAX = 320, LEGEND_WIDTH = 6.4, FAULT_ROWS = 2, FAULT_ROW = 13;
+  const HEIGHT = 252, LANE_PITCH = 40, LANES_MAX = 320, LEGEND_WIDTH = 6.4, FAULT_ROWS = 2, FAULT_ROW = 13, DOTS_MAX = 60;
   const FONT = '11.5px system-ui, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif';
 
   // As testbed.shown writes values: three digits in the largest unit that the value reaches, once rounded.
@@ -97,6 +97,9 @@ globalThis.mrcCharts = (() => {
       this.resize();
     }
 
+    // Of a line with few values each is a dot too; on the live page there are ever more.
+    hasDots(index) { return this.model.x.origin === undefined && this.model.series[index].y.length <= DOTS_MAX; }
+
     get isStepped() { return this.model.form === "steps" || this.model.form === "lanes"; }
 
     // New data; what is zoomed into stays in view.
@@ -183,7 +186,7 @@ globalThis.mrcCharts = (() => {
         : ticksOf(this.model.y, u.scales.y.min, u.scales.y.max, form === "cells" ? 4 : 5));
       const titled = (axis, unit) => (unit && !axis.log && !axis.ticks.length ? (axis.title ? `${axis.title} (${unit})` : unit) : axis.title);
       return {
-        width, height: this.height(), padding: [() => (this.model.back.bands.length && form !== "cells" ? 4 + FAULT_ROWS * FAULT_ROW : 16), 14, 0, 0],
+        width, height: this.height(), padding: [() => (this.model.x.bands.length && form !== "cells" ? 4 + FAULT_ROWS * FAULT_ROW : 16), 14, 0, 0],
         legend: { show: false },
         cursor: {
           y: false, points: { show: false }, drag: { x: true, y: false, setScale: false },
@@ -227,7 +230,7 @@ globalThis.mrcCharts = (() => {
         const dot = { show: true, size: form === "cells" ? 5 : 5.5, width: 0, fill: stroke, filter: null };
         if (form === "steps") return { stroke, dash, width: 1.8, points, paths: stairs };
         if (form === "bars") return { stroke, fill: stroke, width: 0, points, paths: uPlot.paths.bars({ size: [barWidth, 1e4], gap: 0 }) };
-        if (form === "lines") return { stroke, dash, width: 1.8, points: series[index].y.length > 60 ? points : { ...dot, size: 6 } };
+        if (form === "lines") return { stroke, dash, width: 1.8, points: { ...dot, size: 6, show: (u, at) => this.hasDots(at - 1) } };
         return { stroke, width: 0, paths: () => null, points: dot };
       });
     }
@@ -248,7 +251,7 @@ globalThis.mrcCharts = (() => {
 
     // Faults, and what was not part of the measurement.
     drawBehind(u) {
-      const { bands, measured } = this.model.back, { ctx, bbox } = u;
+      const { bands, measured } = this.model.x, { ctx, bbox } = u;
       const shade = (from, to, fill) => {
         const left = Math.max(bbox.left, u.valToPos(from, "x", true)), right = Math.min(bbox.left + bbox.width, u.valToPos(to, "x", true));
         if (right < bbox.left || left > bbox.left + bbox.width || to < from) return;
@@ -271,7 +274,7 @@ globalThis.mrcCharts = (() => {
 
     // Names of faults, the limit, medians, values of bars.
     drawOver(u) {
-      const { form, back, limit, spreads } = this.model, { ctx, bbox } = u, ratio = uPlot.pxRatio;
+      const { form, limit, spreads, x: { bands } } = this.model, { ctx, bbox } = u, ratio = uPlot.pxRatio;
       const right = bbox.left + bbox.width, text = (string, x, y, align, fill = css("--ink"), weight = "") => {
         ctx.font = weight + FONT.replace(/^[\d.]+/, (size) => String(size * ratio));
         Object.assign(ctx, { fillStyle: fill, textAlign: align, textBaseline: "alphabetic" });
@@ -287,7 +290,7 @@ globalThis.mrcCharts = (() => {
       ctx.save();
       const place = (x) => Math.min(right, Math.max(bbox.left, u.valToPos(x, "x", true)));
       const rowEnds = Array(FAULT_ROWS).fill(0);
-      for (const [name, periods] of form === "cells" ? [] : back.bands) {
+      for (const [name, periods] of form === "cells" ? [] : bands) {
         if (periods.at(-1)[1] < u.scales.x.min || periods[0][0] > u.scales.x.max) continue;
         const from = place(periods[0][0]), to = place(periods.at(-1)[1]);
         const row = Math.max(0, rowEnds.findIndex((end) => end <= from));
@@ -418,15 +421,14 @@ globalThis.mrcCharts = (() => {
 
   // The charts of an article, from the data that it contains.
   function drawArticle(script) {
-    const { xs, backs, charts } = JSON.parse(script.textContent), article = script.closest("article"), groups = new Map();
+    const { axes, xs, charts } = JSON.parse(script.textContent), article = script.closest("article"), groups = new Map();
     const named = ([name, x, y]) => ({ name, x: xs[x], y });
     const places = [...article.querySelectorAll("figure.chart")].filter((place) => place.closest("article") === article);
     for (const model of charts) {
       const place = places.find((each) => each.dataset.chart === model.key);
-      const axis = JSON.stringify([model.x.title, model.x.low, model.x.high]);
-      if (!groups.has(axis)) groups.set(axis, new Group());
+      if (!groups.has(model.x)) groups.set(model.x, new Group());
       const lanes = model.lanes.map(([name, full, series]) => ({ name, full, series: series.map(named) }));
-      if (place) new Chart(place, { ...model, lanes, back: backs[model.back], series: model.series.map(named) }, groups.get(axis));
+      if (place) new Chart(place, { ...model, x: axes[model.x], y: axes[model.y], lanes, series: model.series.map(named) }, groups.get(model.x));
     }
   }
 

@@ -6,15 +6,15 @@ from itertools import pairwise
 from typing import Final
 
 from testbed.metrics.series import Interval, Reading
-from testbed.report.chart import Axis, Chart, Frame, Limit, Series, bar_chart, size_chart
+from testbed.report.chart import Axis, Chart, Limit, Series, bar_chart, size_chart
 from testbed.scenario.measure.operations_of_span import OperationsOfSpan
 from testbed.scenario.measure.recording import AnyReading, FlowReading, NotMeasured, Recording, Span
 from testbed.scenario.measure.series import intervals
 from testbed.scenario.report.line_rate import line_rate
-from testbed.scenario.report.panel import LOSSES, build_frame
+from testbed.scenario.report.panel import LOSSES, time_axis
 from testbed.scenario.spec.figure_spec import FigureKind, PlannedFigure
 from testbed.scenario.spec.plan import PlannedWorkload
-from testbed.shown import Scale, format_frequency, format_rate, format_share, format_time
+from testbed.shown import format_frequency, format_rate, format_share, format_time
 from testbed.workloads.flow import Flow
 from testbed.workloads.job import slowest_of_each
 
@@ -58,11 +58,10 @@ def step_chart(recording: Recording, job: str, word: str) -> Chart | None:
     if len(recording.readings) < 2:
         return None
     workloads = [each for each in recording.plan.workloads if each.name == job]
-    frame = build_frame(recording, list(intervals(recording.readings)))
+    time = time_axis(recording, list(intervals(recording.readings)))
     axis = Axis(f"{word} time", format_time)
-    return frame.chart(
-        f"{word.capitalize()} time", "dots", axis, _steps(workloads, recording), key=f"job-{job}"
-    )
+    title, steps = f"{word.capitalize()} time", list(_steps(workloads, recording))
+    return Chart(title, "dots", time, axis, steps, f"job-{job}")
 
 
 def _chart(figure: PlannedFigure, recording: Recording) -> Chart:
@@ -86,7 +85,7 @@ def _chart(figure: PlannedFigure, recording: Recording) -> Chart:
 def _over_time(
     title: str, figure: PlannedFigure, workloads: Sequence[PlannedWorkload], recording: Recording
 ) -> Chart:
-    frame = build_frame(recording, list(intervals(recording.readings)))
+    time = time_axis(recording, list(intervals(recording.readings)))
     sampled = _sampled(recording.readings, figure.every_ns, recording)
     match figure.kind:
         case "goodput-over-time":
@@ -99,29 +98,24 @@ def _over_time(
                 "host": _nic_rate(workloads, recording),
                 "flow": _nic_rate(workloads, recording),
             }
-            return _lines(title, "goodput", curves, format_rate, frame, limits[figure.by])
+            axis = Axis("goodput", format_rate)
+            return Chart(title, "lines", time, axis, list(curves), limit=limits[figure.by])
         case "plane-share":
-            return _lines(title, "share", _plane_shares(sampled, recording), format_share, frame)
+            return Chart(
+                title, "lines", time, Axis("share", format_share), list(_plane_shares(sampled, recording))
+            )
         case "loss-rate":
-            return _lines(title, "packets", _losses(sampled, recording), format_frequency, frame)
+            return Chart(
+                title, "lines", time, Axis("packets", format_frequency), list(_losses(sampled, recording))
+            )
         case "step-time":
-            return frame.chart(title, "dots", Axis("step time", format_time), _steps(workloads, recording))
+            steps = list(_steps(workloads, recording))
+            return Chart(title, "dots", time, Axis("step time", format_time), steps)
         case "job-throughput":
             curves = _operations_per_second(workloads, figure.every_ns, recording)
-            return _lines(title, "steps", curves, format_frequency, frame)
+            return Chart(title, "lines", time, Axis("steps", format_frequency), list(curves))
         case _:
             raise ValueError(figure.kind)
-
-
-def _lines(
-    title: str,
-    quantity: str,
-    curves: Iterable[Series],
-    scale: Scale,
-    frame: Frame,
-    limit: Limit | None = None,
-) -> Chart:
-    return frame.chart(title, "lines", Axis(quantity, scale), curves, limit=limit)
 
 
 def _nic_rate(workloads: Sequence[PlannedWorkload], recording: Recording) -> Limit | None:

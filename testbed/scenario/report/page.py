@@ -64,7 +64,9 @@ def build_report(result: RunResult) -> str:
         for job in result.jobs
     ]
     style, mark = _MARKS[verdict.status]
-    sections = _sections(result, chart_cards(figure), chart_cards(panels), chart_cards(distributions))
+    sections = _sections(
+        result, chart_cards(figure), chart_cards(panels, is_folding=True), chart_cards(distributions)
+    )
     steps = [job.chart for job in jobs if job.chart is not None]
     body = render(
         "testbed.scenario.report",

@@ -4,18 +4,18 @@ Long runs are thinned by joining neighbouring intervals, which is exact for rate
 histograms are added, never averaged.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from agents.abi import EvState
 from testbed.metrics.histogram import Histogram, merge
 from testbed.metrics.series import Interval, QueueGroup, Reading, add_hosts
-from testbed.report.chart import SECONDS, Axis, Band, Chart, Frame, Lane, Limit, Series, Values
+from testbed.report.chart import SECONDS, Axis, Band, Chart, Lane, Limit, Series, Values
 from testbed.scenario.measure.recording import NotMeasured, Recording
 from testbed.scenario.measure.series import EV_STATES, intervals, workload_goodput_bps
 from testbed.scenario.report.line_rate import line_rate
-from testbed.shown import Scale, format_count, format_frequency, format_rate, format_size, format_time
+from testbed.shown import format_count, format_frequency, format_rate, format_size, format_time
 
 POINTS_MAX = 480
 _SHORTEST_SHARE = 5  # of the usual interval: readings at edges of faults
@@ -36,8 +36,8 @@ _RATIO_NAMES = ("p50", "p99", "p99.9")
 TIME_TITLE: Final = "time since the end of warm-up"
 
 
-def build_frame(recording: Recording, shown: Sequence[Interval]) -> Frame:
-    """The time axis of a run and the bands of its faults; *shown* has at least one interval."""
+def time_axis(recording: Recording, shown: Sequence[Interval]) -> Axis:
+    """The time axis of a run with its faults; *shown* has at least one interval."""
     start_ns, last_ns = (float(recording.relative_ns(each)) for each in (shown[0].start_ns, shown[-1].end_ns))
     end_ns = _end_ns(recording)
     bands = []
@@ -55,8 +55,14 @@ def build_frame(recording: Recording, shown: Sequence[Interval]) -> Frame:
         )
         if periods:
             bands.append(Band(fault.fault_id, periods))
-    axis = Axis(TIME_TITLE, SECONDS, start_ns, max(last_ns, end_ns))
-    return Frame(axis, tuple(bands), (0.0, float(end_ns)))
+    return Axis(
+        TIME_TITLE,
+        SECONDS,
+        start_ns,
+        max(last_ns, end_ns),
+        bands=tuple(bands),
+        measured=(0.0, float(end_ns)),
+    )
 
 
 def shown_intervals(readings: Sequence[Reading], usual_ns: int) -> list[Interval]:
@@ -100,44 +106,46 @@ class _Panels:
 
     def __init__(self, recording: Recording, shown: Sequence[Interval]) -> None:
         self._recording, self._plan, self._shown = recording, recording.plan, shown
-        self._frame = build_frame(recording, shown)
+        self._time = time_axis(recording, shown)
         edges = (shown[0].start_ns, *(each.end_ns for each in shown))
         self._edges = tuple(float(recording.relative_ns(edge)) for edge in edges)
         workloads = recording.plan.workloads
         self._hosts = list(dict.fromkeys(host for workload in workloads for host in workload.sources))
 
-    def _series(self, name: str, value: Callable[[Interval], float | None]) -> Series:
-        return Series(name, self._edges, [value(each) for each in self._shown])
+    def _each(self, value: Callable[[Interval], float | None]) -> Values:
+        return [value(each) for each in self._shown]
 
-    def _per_second(self, name: str, count: Callable[[Interval], int]) -> Series:
-        return self._series(name, lambda each: count(each) * 1e9 / (each.end_ns - each.start_ns))
+    def _per_second(self, counts: Mapping[str, Callable[[Interval], int]]) -> dict[str, Values]:
+        return {
+            name: [count(each) * 1e9 / (each.end_ns - each.start_ns) for each in self._shown]
+            for name, count in counts.items()
+        }
 
     def _steps(
         self,
         key: str,
         title: str,
-        quantity: str,
-        scale: Scale,
-        series: Sequence[Series],
+        y: Axis,
+        curves: Mapping[str, Values],
         note: str,
         limit: Limit | None = None,
     ) -> Chart:
-        return self._frame.chart(
-            title, "steps", Axis(quantity, scale), series, key=key, note=note, limit=limit
-        )
+        series = [Series(name, self._edges, values) for name, values in curves.items()]
+        return Chart(title, "steps", self._time, y, series, key, note, limit)
 
     def goodput(self) -> Chart:
-        series = [self._series("all senders", lambda each: _rate(each, _acked(each)))]
+        curves = {"all senders": self._each(lambda each: _rate(each, _acked(each)))}
         workloads = self._plan.workloads if len(self._plan.workloads) > 1 else ()
         for workload in workloads:
-            rates = [_workload_rate(self._recording, workload.name, each) for each in self._shown]
-            series.append(Series(workload.name, self._edges, rates))
+            curves[workload.name] = [
+                _workload_rate(self._recording, workload.name, each) for each in self._shown
+            ]
         note = "Payload acknowledged for the first time; retransmissions do not count."
         limit = line_rate(self._plan.topology, self._hosts)
-        return self._steps("goodput", "Goodput", "goodput", format_rate, series, note, limit)
+        return self._steps("goodput", "Goodput", Axis("goodput", format_rate), curves, note, limit)
 
     def senders(self) -> Chart:
-        rates: dict[str, Values] = {
+        rates = {
             host: [_rate(each, each.hosts[host].acknowledged_bytes) for each in self._shown]
             for host in self._hosts
         }
@@ -147,87 +155,75 @@ class _Panels:
             ranks = (("fastest", -1), ("median", len(rates) // 2), ("slowest", 0))
             note = f"The fastest, the median and the slowest of {len(rates)} sending hosts in each interval."
             rates = {name: [column[rank] for column in columns] for name, rank in ranks}
-        series = [Series(name, self._edges, values) for name, values in rates.items()]
         limit = line_rate(self._plan.topology, self._hosts[:1])
-        return self._steps("senders", "Goodput by sender", "goodput", format_rate, series, note, limit)
+        return self._steps("senders", "Goodput by sender", Axis("goodput", format_rate), rates, note, limit)
 
     def latency(self, key: str, title: str, quantity: str, pick: Callable[[Interval], Histogram]) -> Chart:
         rows = [pick(each).percentiles_ns(_RATIOS) for each in self._shown]
-        series = [
-            Series(name, self._edges, [None if row is None else row[index] for row in rows])
+        curves = {
+            name: [None if row is None else row[index] for row in rows]
             for index, name in enumerate(_RATIO_NAMES)
-        ]
+        }
         known = [value for row in rows if row is not None for value in row]
         axis = Axis(quantity, format_time, is_log=bool(known) and min(known) > 0)
         note = "Percentiles of all times recorded in each interval; logarithmic scale."
-        return self._frame.chart(title, "steps", axis, series, key=key, note=note)
+        return self._steps(key, title, axis, curves, note)
 
     def ev_states(self) -> Chart:
         """A lane per plane, as high as the plane has EVs: what is not covered is GOOD."""
 
-        def counted(planes: Sequence[int], states: Sequence[EvState]) -> Callable[[Interval], float]:
-            return lambda each: float(
-                sum(each.ev_states.get((plane, state), 0) for plane in planes for state in states)
-            )
+        def counted(planes: Sequence[int], states: Sequence[EvState]) -> list[float]:
+            wanted = [(plane, state) for plane in planes for state in states]
+            return [float(sum(each.ev_states.get(one, 0) for one in wanted)) for each in self._shown]
 
         def in_states(planes: Sequence[int]) -> tuple[Series, ...]:
-            return tuple(self._series(state.name, counted(planes, [state])) for state in _SHOWN_STATES)
+            return tuple(Series(state.name, self._edges, counted(planes, [state])) for state in _SHOWN_STATES)
 
         planes = range(self._plan.topology.planes)
         lanes = tuple(
-            Lane(
-                f"plane {plane}", max(1.0, *map(counted([plane], EV_STATES), self._shown)), in_states([plane])
-            )
+            Lane(f"plane {plane}", max(1.0, *counted([plane], EV_STATES)), in_states([plane]))
             for plane in planes
         )
         note = "Share of each plane's EVs that carry no data, stacked by state; the rest is GOOD."
         axis = Axis("share of EVs", format_count)
-        return self._frame.chart(
-            "EV states by plane", "lanes", axis, in_states(planes), key="evs", note=note, lanes=lanes
-        )
+        series = in_states(planes)
+        return Chart("EV states by plane", "lanes", self._time, axis, series, "evs", note, lanes=lanes)
 
     def planes(self) -> Chart:
-        rates = [
-            [_rate(each, each.plane_tx_bytes[plane]) for each in self._shown]
+        curves = {
+            f"plane {plane}": [_rate(each, each.plane_tx_bytes[plane]) for each in self._shown]
             for plane in range(self._plan.topology.planes)
-        ]
-        series = [Series(f"plane {plane}", self._edges, values) for plane, values in enumerate(rates)]
+        }
         note = "Everything that hosts send into each plane, headers and retransmissions included."
         limit = line_rate(self._plan.topology, self._hosts, plane=0)
-        return self._steps("planes", "Sent by plane", "sent", format_rate, series, note, limit)
+        return self._steps("planes", "Sent by plane", Axis("sent", format_rate), curves, note, limit)
 
     def losses(self) -> Chart:
-        series = [self._per_second(name, count) for name, count in LOSSES.items()]
+        axis, curves = Axis("packets", format_frequency), self._per_second(LOSSES)
         note = "Dropped EV probes are among the drops."
-        return self._steps("losses", "Drops and retransmissions", "packets", format_frequency, series, note)
+        return self._steps("losses", "Drops and retransmissions", axis, curves, note)
 
     def queues(self) -> Chart:
-        depths = [
-            (name, [each.deepest_queue_bytes.get(group) for each in self._shown])
+        curves = {
+            name: [each.deepest_queue_bytes.get(group) for each in self._shown]
             for group, name in _QUEUE_NAMES.items()
-        ]
-        series = [Series(name, self._edges, values) for name, values in depths]
+        }
         note = "Data queued at the port that has most of it, at the moment of each reading."
-        return self._steps("queues", "Peak queue depth", "queued", format_size, series, note)
+        return self._steps("queues", "Peak queue depth", Axis("queued", format_size), curves, note)
 
     def signals(self) -> Chart:
-        series = [
-            self._per_second("marked (ECN)", lambda each: each.ecn_marks),
-            self._per_second("trimmed", lambda each: each.trims),
-        ]
+        counts = {"marked (ECN)": lambda each: each.ecn_marks, "trimmed": lambda each: each.trims}
+        axis, curves = Axis("packets", format_frequency), self._per_second(counts)
         note = "Packets that ports marked or cut to their headers, over all ports."
-        return self._steps("signals", "Congestion signals", "packets", format_frequency, series, note)
+        return self._steps("signals", "Congestion signals", axis, curves, note)
 
     def paused(self) -> Chart:
-        def ports_held(held_ns: Callable[[Interval], int]) -> Callable[[Interval], float]:
-            return lambda each: held_ns(each) / (each.end_ns - each.start_ns)
-
-        series = [
-            self._series("paused", ports_held(lambda each: each.flow.paused_ns)),
-            self._series("without credit", ports_held(lambda each: each.flow.stalled_ns)),
-        ]
+        curves = {
+            "paused": self._each(lambda each: each.flow.paused_ns / (each.end_ns - each.start_ns)),
+            "without credit": self._each(lambda each: each.flow.stalled_ns / (each.end_ns - each.start_ns)),
+        }
         note = "Ports that flow control kept from sending, on average over each interval."
-        return self._steps("held", "Paused ports", "ports", format_count, series, note)
+        return self._steps("held", "Paused ports", Axis("ports", format_count), curves, note)
 
 
 def _workload_rate(recording: Recording, workload: str, each: Interval) -> int | None:

@@ -104,7 +104,7 @@ def test_a_link_is_cut_by_mouse_and_the_fault_taken_back(browser: Browser, serve
     assert text_of(browser, "#answer") == f"fault {fault_id} added"
     assert LINK in text_of(browser, "#faults li")
     browser.wait_for(f"document.querySelector('#tail').textContent.includes('fault {fault_id} (link-down)')")
-    shaded = "document.querySelector('#goodput-plot').chart.model.back.bands"
+    shaded = "document.querySelector('#goodput-plot').chart.model.x.bands"
     browser.wait_for(f"{shaded}.some(([name]) => name === '{fault_id}')")
     assert text_of(browser, "text.sign.down") == "\u2715"
     browser.click("#faults button")

@@ -21,7 +21,7 @@ _KEEP_EVENTS = """(() => {
         each => each.textContent))).observe(document.querySelector("#tail"), { childList: true });
 })()"""
 
-_BANDS: Final = "{}.chart.model.back.bands.map(([name]) => name)"
+_BANDS: Final = "{}.chart.model.x.bands.map(([name]) => name)"
 """Names of the faults that a chart shades."""
 
 
@@ -88,7 +88,7 @@ def watch(observed: ObservedLab, link: str) -> WatchedRun:
             browser.wait_for("document.querySelector('#faults b')")
             top = command.succeeds("top", "--once", "-i", "100ms", "-n", command.lab, "-o", "json")
             windows = _windows(observed)
-            browser.wait_for("document.querySelector('#goodput-plot').chart.model.back.bands.length")
+            browser.wait_for("document.querySelector('#goodput-plot').chart.model.x.bands.length")
             faults = _texts(browser, "#faults b")
             plotted = browser.value(_BANDS.format("document.querySelector('#goodput-plot')"))
             browser.wait_for(f"seenEvents.some(text => text.includes({json.dumps(FLAP)}))")

@@ -48,7 +48,7 @@ def test_each_run_is_a_dot_and_each_cell_a_median():
     assert list(dots.x) == sorted(dots.x)
     assert [spread.x for spread in chart.spreads] == [0, 1]
     assert all(spread.low < spread.median < spread.high for spread in chart.spreads)
-    assert [(band.name, band.periods) for band in chart.bands] == [("baseline", ((-0.5, 0.5),))]
+    assert [(band.name, band.periods) for band in chart.x.bands] == [("baseline", ((-0.5, 0.5),))]
     assert [name for _, name in chart.x.ticks] == ["1", "2"]
 
 

@@ -90,7 +90,7 @@ def test_curves_of_goodput_are_of_what_was_asked_for(by: str, names: list[str]) 
 def test_a_figure_over_time_shows_its_faults() -> None:
     chart = only("{kind: loss-rate, title: Packets lost}")
     assert chart.title == "Packets lost"
-    [band] = chart.bands
+    [band] = chart.x.bands
     assert band.name == "cut"
     [period] = band.periods
     assert period == pytest.approx((1e9, 3e9), rel=0.01)

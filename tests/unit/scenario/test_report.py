@@ -91,10 +91,10 @@ def test_the_page_is_well_formed_and_has_every_panel(result: RunResult) -> None:
 def test_every_panel_shades_every_occurrence_and_names_the_fault(result: RunResult) -> None:
     text = build_report(result)
     data = data_of(text)
-    backs = [data["backs"][chart["back"]] for chart in data["charts"] if chart["key"] in PANELS]
-    assert len(backs) == len(PANELS)
-    for back in backs:
-        [(name, periods)] = back["bands"]
+    axes = [data["axes"][chart["x"]] for chart in data["charts"] if chart["key"] in PANELS]
+    assert len(axes) == len(PANELS)
+    for axis in axes:
+        [(name, periods)] = axis["bands"]
         assert name == "flap1"
         assert len(periods) == 4
     assert text.count("faults: flap1") == len(PANELS)
