@@ -56,11 +56,10 @@ globalThis.mrcCharts = (() => {
     }
     const [factor] = unitOf(unitLow, axis.units);
     const step = factor * roundStep((high - low) / factor / Math.max(2, Math.floor(room)));
-    const digits = Math.max(0, -Math.floor(Math.log10(step / factor) + 1e-9) + ((step / factor) / 10 ** Math.floor(Math.log10(step / factor) + 1e-9) === 2.5 ? 1 : 0));
     const found = [];
     for (let index = Math.ceil(low / step - 1e-9); index * step <= high * (1 + 1e-9) + 1e-12; index++) {
       const number = (index * step) / factor;
-      found.push([index * step, Math.abs(number) >= 1000 ? number.toLocaleString("en") : String(Number(number.toFixed(digits)))]);
+      found.push([index * step, Math.abs(number) >= 1000 ? number.toLocaleString("en") : String(Number(number.toPrecision(9)))]);
     }
     return found;
   }
@@ -145,6 +144,7 @@ globalThis.mrcCharts = (() => {
     // uPlot's data: places, then values at them; areas of lanes from the top of each stack down.
     aligned() {
       const { form, series, lanes } = this.model;
+      if (!series.length) return [[]];
       if (form === "lanes") {
         const rows = [];
         lanes.forEach(({ full, series: stack }, index) => {
@@ -356,7 +356,10 @@ globalThis.mrcCharts = (() => {
 
     placeText(x) {
       const { log, units, high, ticks, origin = 0 } = this.model.x;
-      if (ticks.length) return ticks.reduce((one, other) => (Math.abs(other[0] - x) < Math.abs(one[0] - x) ? other : one))[1];
+      if (ticks.length) {
+        const nearest = ticks.reduce((one, other) => (Math.abs(other[0] - x) < Math.abs(one[0] - x) ? other : one));
+        return this.model.form === "cells" ? `cell ${nearest[1]}` : nearest[1];
+      }
       if (log) return written(x, units);
       const [min, max] = this.group.zoom ?? this.ends(), [factor, name] = unitOf((high ?? x) - origin || max - min, units);
       const digits = Math.max(0, 2 - Math.floor(Math.log10((max - min) / factor / 10)));
@@ -373,7 +376,7 @@ globalThis.mrcCharts = (() => {
 
     press(event) {
       const { series } = this.model, [min, max] = this.group.zoom ?? this.ends();
-      const xs = this.isStepped ? series[0].x.slice(1).map((end, at) => (end + series[0].x[at]) / 2) : series[0].x;
+      const places = series[0]?.x ?? [], xs = this.isStepped ? places.slice(1).map((end, at) => (end + places[at]) / 2) : places;
       const seen = xs.filter((x) => min <= x && x <= max), step = event.shiftKey ? 10 : 1;
       const at = this.at === null ? null : seen.reduce((best, x, index) => (Math.abs(x - this.at) < Math.abs(seen[best] - this.at) ? index : best), 0);
       const go = (index) => this.group.show(seen[Math.min(Math.max(index, 0), seen.length - 1)] ?? null);

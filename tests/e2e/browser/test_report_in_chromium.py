@@ -3,10 +3,15 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from chromium import Browser, Scheme, browsing
+
+from testbed.report.chart import SECONDS, Axis, Chart, Series, bar_chart, size_chart
+from testbed.report.page import chart_cards, chart_data, page
+from testbed.shown import format_rate, format_time
 
 pytestmark = pytest.mark.root  # Chromium runs without its sandbox
 
@@ -133,3 +138,27 @@ def test_charts_fit_a_narrow_screen_and_paper(browser: Browser, report: Path) ->
     widths = browser.value(f"{canvases}.map(each => each.getBoundingClientRect().width)")
     assert max(widths) <= 400
     browser.emulate("light")
+
+
+def test_charts_with_nothing_or_little_in_them_are_drawn_too(program: Browser, tmp_path: Path) -> None:
+    time, rate = Axis("time", SECONDS, 0.0, 10e9, measured=(0.0, 10e9)), Axis("rate", format_rate)
+    gap, rtt = [Series("a", (1e9, 2e9), (None, None))], Axis("RTT", format_time, is_log=True)
+    charts = [
+        replace(bar_chart("bars", "rate", {}, format_rate), key="bars"),
+        replace(size_chart("sizes", "rate", {"a": {65536: 1e6}}, format_rate), key="sizes"),
+        Chart("none", "dots", time, rate, [], "dots"),
+        Chart("empty", "lines", time, rate, [Series("", (), ())], "lines"),
+        Chart("gap", "lines", time, rate, gap, "gap"),
+        Chart("negative", "lines", time, rate, [Series("", (1e9, 2e9), (-1.0, 1.0))], "negative"),
+        Chart("same", "steps", time, rtt, [Series("", (0.0, 1e9), (5e6,))], "same"),
+    ]
+    file = tmp_path / "page.html"
+    file.write_text(page("charts", f"<article>{chart_cards(charts)}{chart_data(charts)}</article>"))
+    program.console.clear()
+    program.open(file.as_uri())
+    places = "[...document.querySelectorAll('figure.chart')]"
+    program.wait_for(f"{places}.every(each => each.chart?.u?.status === 1)")
+    for key in ("End", "+", "0", "ArrowLeft", "Escape"):
+        event = f"new KeyboardEvent('keydown', {{key: '{key}'}})"
+        program.value(f"{places}.forEach(each => each.dispatchEvent({event}))")
+    assert program.console == []
