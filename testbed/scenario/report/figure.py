@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Final
 
 from testbed.metrics.series import Interval, Reading
-from testbed.report.chart import Axis, Chart, Limit, Series, bar_chart, size_chart
+from testbed.report.chart import Axis, Chart, Form, Limit, Series, bar_chart, size_chart
 from testbed.scenario.measure.operations_of_span import OperationsOfSpan
 from testbed.scenario.measure.recording import AnyReading, FlowReading, NotMeasured, Recording, Span
 from testbed.scenario.measure.series import intervals
@@ -87,35 +87,29 @@ def _over_time(
 ) -> Chart:
     time = time_axis(recording, list(intervals(recording.readings)))
     sampled = _sampled(recording.readings, figure.every_ns, recording)
+    form: Form = "lines"
+    limit = None
     match figure.kind:
         case "goodput-over-time":
             flows = _sampled(recording.flow_readings, figure.every_ns, recording)
-            curves = _goodput(figure, workloads, flows, recording)
-            hosts = [host for workload in workloads for host in workload.sources]
-            limits = {
-                "total": line_rate(recording.plan.topology, hosts),
-                "workload": None,
-                "host": _nic_rate(workloads, recording),
-                "flow": _nic_rate(workloads, recording),
-            }
-            axis = Axis("goodput", format_rate)
-            return Chart(title, "lines", time, axis, list(curves), limit=limits[figure.by])
+            axis, curves = Axis("goodput", format_rate), _goodput(figure, workloads, flows, recording)
+            if figure.by == "total":
+                hosts = [host for workload in workloads for host in workload.sources]
+                limit = line_rate(recording.plan.topology, hosts)
+            elif figure.by != "workload":
+                limit = _nic_rate(workloads, recording)
         case "plane-share":
-            return Chart(
-                title, "lines", time, Axis("share", format_share), list(_plane_shares(sampled, recording))
-            )
+            axis, curves = Axis("share", format_share), _plane_shares(sampled, recording)
         case "loss-rate":
-            return Chart(
-                title, "lines", time, Axis("packets", format_frequency), list(_losses(sampled, recording))
-            )
+            axis, curves = Axis("packets", format_frequency), _losses(sampled, recording)
         case "step-time":
-            steps = list(_steps(workloads, recording))
-            return Chart(title, "dots", time, Axis("step time", format_time), steps)
+            form, axis, curves = "dots", Axis("step time", format_time), _steps(workloads, recording)
         case "job-throughput":
+            axis = Axis("steps", format_frequency)
             curves = _operations_per_second(workloads, figure.every_ns, recording)
-            return Chart(title, "lines", time, Axis("steps", format_frequency), list(curves))
         case _:
             raise ValueError(figure.kind)
+    return Chart(title, form, time, axis, list(curves), limit=limit)
 
 
 def _nic_rate(workloads: Sequence[PlannedWorkload], recording: Recording) -> Limit | None:
