@@ -223,18 +223,18 @@ $(TORCH_VENV)/.synced: mrc-torch/pyproject.toml | $(VENV)/.synced
 
 $(HOST_READY): playbooks/host.yaml | $(VENV)/.synced
 	@echo "preparing the machine"
-	@$(BIN)/mrc-testbed -v host prepare
+	@$(BIN)/mrc-testbed -v setup host
 	@mkdir -p build && touch $@
 
 $(TEST_TOOLS_READY): playbooks/host.yaml | $(HOST_READY)
 	@echo "installing what only tests use"
-	@$(BIN)/mrc-testbed -v host prepare --with-test-tools
+	@$(BIN)/mrc-testbed -v setup host --with-test-tools
 	@$(MAKE) --no-print-directory image
 	@mkdir -p build && touch $@
 
 image: $(VENV)/.synced
 	@if timeout 10 docker version --format '{{.Server.Version}}' >/dev/null 2>&1; then \
-		$(BIN)/mrc-testbed -v image build; \
+		$(BIN)/mrc-testbed -v setup image; \
 	else \
 		echo "no Docker Engine answers: no node image, labs run in network namespaces"; \
 	fi

@@ -126,7 +126,7 @@ def _program(words: Sequence[str]) -> tuple[int, Mapping[str, Any] | None]:
 
 
 def _kind(file: Path) -> str | None:
-    """What the file says it is; None leaves the message about it to the program."""
+    """Kind that the file declares; None leaves the message about it to the program."""
     try:
         found = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError):

@@ -1,1 +1,1 @@
-"""What runs inside a node: the NIC agent, the switch data plane, and the BPF programs they share."""
+"""The programs inside a node: the NIC agent, the switch data plane, and the BPF programs they share."""

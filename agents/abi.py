@@ -312,7 +312,7 @@ class NicCounter(IntEnum):
     TX_PROBE = 11
     TX_LINK_PROBE = 12
     TX_PORT_STATUS = 13
-    TX_PROBE_ANSWER = 14
+    TX_PROBE_RESPONSE = 14
     RX_DATA = 15
     RX_DUPLICATE = 16
     RX_PLACED_BYTES = 17
@@ -323,7 +323,7 @@ class NicCounter(IntEnum):
     RX_CNP = 22
     RX_TRIMMED = 23
     RX_PROBE = 24
-    RX_PROBE_ANSWER = 25
+    RX_PROBE_RESPONSE = 25
     RX_LINK_PROBE = 26
     RX_PORT_STATUS = 27
     CWND_PERIODIC_INCREASE = 28
@@ -917,7 +917,7 @@ class FaultAccount(Structure):
 
     id: int
     is_in_burst: int
-    met_frames: int
+    matched_frames: int
     hit_frames: int
     hit_data_frames: int
     first_hit_ns: int
@@ -926,7 +926,7 @@ class FaultAccount(Structure):
     _fields_ = (
         ("id", c_uint32),
         ("is_in_burst", c_uint32),
-        ("met_frames", c_uint64),
+        ("matched_frames", c_uint64),
         ("hit_frames", c_uint64),
         ("hit_data_frames", c_uint64),
         ("first_hit_ns", c_uint64),
@@ -1071,7 +1071,7 @@ class LinkProbePath(Structure):
     carrier_lo: int
     plane: int
     next_round: int
-    answered: int
+    responded: int
     sent: int
     passed: int
     failed: int
@@ -1086,7 +1086,7 @@ class LinkProbePath(Structure):
         ("carrier_lo", c_uint64),
         ("plane", c_uint32),
         ("next_round", c_uint32),
-        ("answered", c_uint64),
+        ("responded", c_uint64),
         ("sent", c_uint64),
         ("passed", c_uint64),
         ("failed", c_uint64),

@@ -49,13 +49,12 @@ class Hook:
 
     @property
     def arguments(self) -> str:
-        """The names of its parameters."""
         return ", ".join(re.findall(r"(\w+)(?:,|$)", self.parameters))
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What algorithms of a kind have in common.
+    """The common part of the algorithms of a kind.
 
     Attributes:
         folder: that its files are in; also what the table calls it.

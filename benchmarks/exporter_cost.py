@@ -1,4 +1,4 @@
-"""What observing costs: CPU time per scrape and per sampler reading, on a lab of 24 switches and 8 hosts."""
+"""The cost of observing: CPU time per scrape and per sampler reading, on a lab of 24 switches and 8 hosts."""
 
 import time
 from collections.abc import Callable, Iterator

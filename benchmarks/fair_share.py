@@ -1,4 +1,4 @@
-"""How equally 64 QPs on one NIC share it: the share of each over SECONDS, against the mean.
+"""Fairness of 64 QPs on one NIC: the share of each over SECONDS, against the mean.
 
 Unshaped, each with a fixed window, they compete for the CPU; on ports with a rate, under NSCC, for the NIC's
 own ports. All go to hosts behind another T0.
@@ -33,7 +33,7 @@ def run() -> Iterator[Figure]:
 
 
 def _measure(lab: Lab, window: int | None, seconds: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Of each repetition, the largest difference from the mean in percent, and starved QPs."""
+    """For each repetition, the largest difference from the mean in percent, and starved QPs."""
     targets = [
         host for host in range(lab.clos.numbering.host_count) if host and not lab.clos.is_local(0, host)
     ]

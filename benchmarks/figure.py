@@ -33,12 +33,10 @@ class Figure:
 
     @property
     def median(self) -> float:
-        """The middle of the samples."""
         return median(self.samples)
 
 
 def machine() -> dict[str, str | float]:
-    """What the figures were taken on."""
     model = next(
         (
             line.split(":", 1)[1].strip()
@@ -64,7 +62,6 @@ def format_number(value: float) -> str:
 
 
 def show(figures: Sequence[Figure], console: Console) -> None:
-    """Prints the table."""
     facts = machine()
     table = Table(title=", ".join(f"{key} {value}" for key, value in facts.items()), title_justify="left")
     for heading, justify in (("figure", "left"), ("median", "right"), ("min", "right"), ("max", "right")):
@@ -86,7 +83,6 @@ def show(figures: Sequence[Figure], console: Console) -> None:
 
 
 def write_json(figures: Sequence[Figure], path: Path) -> None:
-    """Writes the figures with all samples."""
     rows = [asdict(figure) | {"median": figure.median} for figure in figures]
     path.write_text(json.dumps({"schema_version": 1, "machine": machine(), "figures": rows}, indent=1) + "\n")
 

@@ -1,4 +1,4 @@
-"""What the iCRC costs: packets per second between two cross-T1 hosts with it off and on, by turns in one lab.
+"""The cost of the iCRC: packets per second between two cross-T1 hosts, off and on by turns in one lab.
 
 The ratio is what counts: both halves of a pair meet the same load of the machine.
 """

@@ -46,7 +46,7 @@ def run() -> Iterator[Figure]:
 
 
 def _fuzz(seed: int, frames: int) -> "Counter[str]":
-    """What the NIC counted; raises AssertionError with the frame that did what it may not."""
+    """Count of the NIC's outcomes; raises AssertionError with the frame that broke a rule."""
     random = Random(seed)
     alive = 0
     with NicBench(FABRIC, HOST) as nic:

@@ -24,7 +24,7 @@ from benchmarks.transfer import pause
 from testbed.metrics.histogram import Histogram, merge
 
 DATA_BYTES = 2190
-ANSWER_BYTES = 154
+RESPONSE_BYTES = 154
 _LIVE_BATCH = 64
 _LINE_AT = 14 + 40 + 16
 _SOURCE = Path(__file__).parent / "bpf" / "pinger.bpf.c"
@@ -34,11 +34,11 @@ _ROOT = Path(__file__).parents[1]
 class _Counters(Structure):
     """struct ping_counters."""
 
-    answers: int
+    responses: int
     wrong_length: int
     is_stopped: int
 
-    _fields_ = (("answers", c_uint64), ("wrong_length", c_uint64), ("is_stopped", c_uint64))
+    _fields_ = (("responses", c_uint64), ("wrong_length", c_uint64), ("is_stopped", c_uint64))
 
 
 class _Settings(Structure):
@@ -46,7 +46,7 @@ class _Settings(Structure):
 
     ports_per_line: int
     data_bytes: int
-    answer_bytes: int
+    response_bytes: int
     to_far: int
     to_near: int
     theory_ns: int
@@ -54,7 +54,7 @@ class _Settings(Structure):
     _fields_ = (
         ("ports_per_line", c_uint32),
         ("data_bytes", c_uint32),
-        ("answer_bytes", c_uint32),
+        ("response_bytes", c_uint32),
         ("pad0", c_uint32),
         ("to_far", c_uint64),
         ("to_near", c_uint64),
@@ -64,7 +64,7 @@ class _Settings(Structure):
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """What one interval of a measurement showed.
+    """The result of one interval of a measurement.
 
     Attributes:
         answers_per_s: round trips.
@@ -93,7 +93,7 @@ def round_trip_ns(links: list[LinkShape], window: int) -> int:
     times = [
         (
             serialisation_ns(DATA_BYTES, link.rate_bps),
-            serialisation_ns(ANSWER_BYTES, link.rate_bps),
+            serialisation_ns(RESPONSE_BYTES, link.rate_bps),
             link.delay_ns,
         )
         for link in shaped
@@ -114,7 +114,6 @@ def private_bpffs() -> Iterator[Path]:
 
 
 def compile_pinger() -> Path:
-    """The program of both ends, compiled."""
     target = _ROOT / "build" / "pinger.bpf.o"
     target.parent.mkdir(exist_ok=True)
     options = ["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Wextra", "-Werror"]
@@ -156,7 +155,7 @@ class Pinger:
             drainer.mode = mode
         settings = MappedArray(self.line.end.map_fd("ping_settings"), _Settings)[0]
         settings.ports_per_line = 2 * len(links)
-        settings.data_bytes, settings.answer_bytes = DATA_BYTES, ANSWER_BYTES
+        settings.data_bytes, settings.response_bytes = DATA_BYTES, RESPONSE_BYTES
         settings.to_far, settings.to_near = (SRV6_BLOCK << 32 | usid << 16 for usid in (TO_FAR, TO_NEAR))
         settings.theory_ns = round_trip_ns(links, window) if window else 0
         self.counters = MappedArray(self.line.end.map_fd("ping_counters"), _Counters)[0]
@@ -179,19 +178,18 @@ class Pinger:
         self.line.close()
 
     def measure(self, seconds: float) -> Interval:
-        """Watches for a while."""
         histograms = (*self._round_trips, *self.line.lateness)
         for histogram in histograms:
             ctypes.memset(ctypes.addressof(histogram), 0, ctypes.sizeof(histogram))
         answers, cpu_s, machine_s, start_ns = (
-            self.counters.answers,
+            self.counters.responses,
             self._cpu_seconds(),
             busy_s(),
             time.monotonic_ns(),
         )
         pause(seconds)
         elapsed_s = (time.monotonic_ns() - start_ns) / 1e9
-        answers, cpu_s = self.counters.answers - answers, self._cpu_seconds() - cpu_s
+        answers, cpu_s = self.counters.responses - answers, self._cpu_seconds() - cpu_s
         machine_s = busy_s() - machine_s
         clock, model, *late = (Histogram.from_map_values(bytes(histogram)) for histogram in histograms)
         return Interval(
@@ -203,7 +201,7 @@ class Pinger:
 
 
 def _first_frame(copy: int) -> bytes:
-    """What the live frame holds that starts a line: struct ping of the program."""
+    """The live frame that starts a line: struct ping of the program."""
     return bytes(_LINE_AT) + copy.to_bytes(8, "little") + bytes(3072 - _LINE_AT - 8)
 
 

@@ -1,4 +1,4 @@
-"""What it costs a QP that a whole plane dies under load, every link of it at the same moment.
+"""The cost for a QP when a whole plane dies under load, every link of it at the same moment.
 
 Sending stalls until the QP has found out, and goes on over the planes that are left. The cost is the time
 that is lost: what those planes carry in WATCH_S, less what was acknowledged in it, in terms of their rate.

@@ -22,7 +22,7 @@ PLAIN: Final = {
     "--help": ("--help",),
     "status, no lab": ("status",),
     "fault add --help": ("fault", "add", "--help"),
-    "version": ("version",),
+    "version": ("--version",),
 }
 TYPED: Final = {
     "TAB after `st`": "st",

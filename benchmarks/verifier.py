@@ -1,4 +1,4 @@
-"""What the kernel's verifier goes through in each program, by kind of fabric, and what is left of the budget.
+"""The verifier's instructions for each program, by kind of fabric, and the budget left.
 
 It does not depend on the machine, only on the kernel and the compiler. Beside it is what other kernels went
 through when they were last tried (`make kernels`).

@@ -14,7 +14,6 @@ QUEUE = f"mrc_switch_queue_bytes{{{PLANE_NODE}}}"
 
 
 def fabric() -> Dashboard:
-    """The switches' side of things."""
     return board(
         "fabric",
         "MRC / Fabric",

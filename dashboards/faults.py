@@ -8,7 +8,6 @@ from dashboards.panel import ORANGE, RED, AnyPanel, number, ranking, time_series
 
 
 def faults() -> Dashboard:
-    """Injected faults beside what they caused."""
     return board(
         "faults",
         "MRC / Faults and recovery",

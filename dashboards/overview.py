@@ -10,7 +10,6 @@ COMPLETION = "mrc_message_completion_seconds"
 
 
 def overview() -> Dashboard:
-    """The dashboard to begin with."""
     return board(
         "overview",
         "MRC / Overview",

@@ -76,5 +76,5 @@ def percentiles(metric: str, selector: str) -> list[Query]:
 
 
 def buckets(metric: str, selector: str) -> str:
-    """What a heatmap of the histogram takes."""
+    """The query of a heatmap of the histogram."""
     return f"sum by (le) (increase({metric}_bucket{{{selector}}}[{WINDOW}]))"

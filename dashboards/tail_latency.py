@@ -11,7 +11,6 @@ RTT = "mrc_packet_rtt_seconds"
 
 
 def tail_latency() -> Dashboard:
-    """Message completion times and packet RTTs."""
     return board(
         "tail-latency",
         "MRC / Tail latency",

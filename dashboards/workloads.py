@@ -10,7 +10,6 @@ COLLECTIVE = "mrc_collective_duration_seconds"
 
 
 def workloads() -> Dashboard:
-    """Goodput and completions, by host."""
     return board(
         "workloads",
         "MRC / Workloads",

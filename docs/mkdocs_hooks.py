@@ -1,4 +1,4 @@
-"""What the site needs beyond the pages: files outside docs/ that pages link to are copied into it."""
+"""The files of the site beyond its pages: those outside docs/ that pages link to are copied into it."""
 
 import re
 from pathlib import Path, PurePosixPath

@@ -52,7 +52,7 @@ class FabricIntf(Intf):  # type: ignore[misc]  # Mininet is untyped
         return ""
 
     def isUp(self, setUp: bool = False) -> bool:  # noqa: N802 - Mininet's names
-        """Whether the interface is up; raises it first if asked to."""
+        """Return True if the interface is up; raises it first if asked to."""
         if setUp:
             self.ifconfig("up")
         return self._observe().is_up
@@ -155,7 +155,6 @@ class MrcNet(Mininet):  # type: ignore[misc]  # Mininet is untyped
         self.stop()
 
     def build(self) -> None:
-        """Brings the lab up."""
         labs.up(self.topo.clos.spec, name=self.lab_name, runtime=self._runtime)
         self._show(labs.attach(self.lab_name))
 
@@ -165,7 +164,6 @@ class MrcNet(Mininet):  # type: ignore[misc]  # Mininet is untyped
             self.build()
 
     def stop(self) -> None:
-        """Removes the lab that `build` brought up."""
         if self._lab:
             self._lab.close()
             self._lab = None

@@ -13,7 +13,7 @@ DIGITS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How values of a dimension are written; called with a value it gives the text.
+    """The format of values of a dimension; called with a value it gives the text.
 
     Attributes:
         units: (factor, name), ascending; a value has the largest whose factor it reaches.

@@ -44,7 +44,6 @@ class EndingSignals:
         self._came_ns: int | None = None
 
     def handle(self, number: int, _frame: FrameType | None) -> None:
-        """Handles a signal, as signal.signal wants it."""
         now_ns = machine_ns()
         if self._came_ns is None:
             self._came_ns = now_ns
@@ -55,7 +54,6 @@ class EndingSignals:
 
 
 def forget_signals() -> None:
-    """Forgets which signal came, for a command that begins."""
     _SEEN.name = None
 
 

@@ -32,7 +32,7 @@ class _ProgramInfo(ctypes.Structure):
 
 
 def objects_of(pins: Path) -> BpfObjects:
-    """What is pinned below a folder, all programs that use one of these maps, and the maps of those."""
+    """The objects pinned below a folder, all programs that use one of these maps, and the maps of those."""
     found = {_pinned(path) for path in pins.rglob("*") if not path.is_dir()}
     programs = _maps_of_programs()
     size = 0
@@ -62,7 +62,7 @@ def _pinned(path: Path) -> tuple[str, int]:
 
 
 def _maps_of_programs() -> dict[int, set[tuple[str, int]]]:
-    """Of all programs of the machine."""
+    """Maps of all programs of the machine, by program id."""
     found = {}
     for program in _ids("prog"):
         descriptor = library().bpf_prog_get_fd_by_id(program)
@@ -82,7 +82,7 @@ def _maps_of_programs() -> dict[int, set[tuple[str, int]]]:
 
 
 def _ids(kind: str) -> list[int]:
-    """Of all programs, or maps, of the machine."""
+    """Ids of all programs, or maps, of the machine."""
     next_id = getattr(library(), f"bpf_{kind}_get_next_id")
     found = []
     number = ctypes.c_uint32(0)

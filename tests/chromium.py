@@ -77,7 +77,7 @@ class Browser:
         self._ask("Emulation.setEmulatedVisionDeficiency", type=vision)
 
     def value(self, expression: str) -> Any:
-        """What a JavaScript expression comes to, promises awaited, as JSON value."""
+        """The value of a JavaScript expression, promises awaited, as JSON value."""
         found = self._ask("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
@@ -109,7 +109,6 @@ class Browser:
             self._ask("Input.dispatchMouseEvent", type=kind, **where)
 
     def press(self, key: str, *, times: int = 1) -> None:
-        """Presses a key of the keyboard."""
         text = {"Enter": "\r", " ": " "}.get(key)
         for _ in range(times):
             named = {"key": key, "code": key if key != " " else "Space", "windowsVirtualKeyCode": _KEYS[key]}
@@ -131,7 +130,6 @@ class Browser:
         path.write_bytes(base64.b64decode(self._ask("Page.captureScreenshot", **options)["data"]))
 
     def close(self) -> None:
-        """Ends the program."""
         self._session = None
         self._ask("Browser.close")
 

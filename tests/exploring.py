@@ -1,4 +1,4 @@
-"""How far Hypothesis explores: the same examples every time, or new ones in the long run."""
+"""The extent of Hypothesis's search: the same examples every time, or new ones in the long run."""
 
 from pathlib import Path
 from typing import Final

@@ -34,7 +34,7 @@ def shape(value: Any) -> Any:
 
 
 def fits(golden: Any, found: Any) -> bool:
-    """Whether a shape is what a golden file says."""
+    """Return True if a shape is that of a golden file."""
     if any(each in _OPEN for each in (golden, found)):
         return True
     if isinstance(golden, dict) and isinstance(found, dict):

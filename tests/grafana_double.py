@@ -22,7 +22,7 @@ Answer = tuple[int, Any]
 
 @dataclass
 class GrafanaDouble:
-    """What the double holds, and how it behaves.
+    """The state and the behaviour of the double.
 
     Attributes:
         version: what it says it is; empty for a server that is no Grafana.
@@ -72,7 +72,7 @@ class GrafanaDouble:
         return 404, {"message": "Not found"}
 
     def _early_answer(self, method: str, path: str, token: str) -> Answer | None:
-        """What is answered before anybody looks at what is asked for."""
+        """The response that needs no look at the request."""
         is_known = token == f"Bearer {TOKEN}"
         early: Answer | None = None
         if not self.version:
@@ -234,7 +234,7 @@ def serving(double: GrafanaDouble, port: int = 0) -> Iterator[GrafanaDouble]:
             self.handle_any()
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
-            """Nobody reads it."""
+            ...
 
     with ThreadingHTTPServer(("127.0.0.1", port), Handler) as server:
         server.daemon_threads = True

@@ -275,7 +275,7 @@ class BpfObject:
         return most
 
     def close(self) -> None:
-        """Gives up the descriptors; what is pinned or attached stays."""
+        """Close the descriptors; pinned and attached objects stay."""
         if self._object:
             self._lib.bpf_object__close(self._object)
             self._object = None

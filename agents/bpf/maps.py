@@ -142,7 +142,6 @@ class ArrayMap(Generic[Value]):
         return value
 
     def write(self, index: int, value: Value) -> None:
-        """Stores *value* as element *index*."""
         if isinstance(self._descriptor, VirtualMap):
             map_update(self._descriptor, c_uint32(index), value)
             return
@@ -279,7 +278,6 @@ class RingBuffer:
         return records
 
     def close(self) -> None:
-        """Gives the ring buffer back."""
         if self._ring:
             library().ring_buffer__free(self._ring)
             self._ring = None

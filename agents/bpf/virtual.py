@@ -95,7 +95,6 @@ class VirtualFolder:
         return self._runtime.map(name, self._nic)
 
     def program(self) -> VirtualProgram:
-        """The NIC's program."""
         return self._runtime.program(self._nic)
 
 
@@ -159,7 +158,7 @@ class VirtualRuntime:
         return self
 
     def end(self) -> None:
-        """Gives the lab's memory back."""
+        """Free the lab's memory."""
         self._library.mrc_virtual_end()
 
     def map(self, name: str, nic: int = NO_NIC) -> VirtualMap:
@@ -170,11 +169,9 @@ class VirtualRuntime:
         return VirtualMap(name, found)
 
     def program(self, nic: int) -> VirtualProgram:
-        """The program of a NIC."""
         return VirtualProgram(self._library, nic)
 
     def now_ns(self) -> int:
-        """The lab's time."""
         return int(self._library.mrc_virtual_now())
 
     def run(self, until_ns: int, events_max: int) -> int:
@@ -190,7 +187,7 @@ class VirtualRuntime:
         self._library.mrc_virtual_set_carrier(port_id, is_up)
 
     def attend(self, nic: int, *, is_attended: bool) -> None:
-        """Whether QPs of a NIC that ask for frames get them at once; else their wishes are reports."""
+        """Set whether QPs of a NIC get frames at once when they request them; else requests are reports."""
         self._library.mrc_virtual_attend(nic, is_attended)
 
     def take_reports(self) -> list[tuple[int, Event]]:
@@ -206,7 +203,6 @@ class VirtualRuntime:
         self._library.mrc_virtual_empty_ring(nic)
 
     def totals(self) -> VirtualTotals:
-        """What the simulation has done since it began."""
         totals = VirtualTotals()
         self._library.mrc_virtual_read_totals(byref(totals))
         return totals

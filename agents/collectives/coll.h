@@ -58,7 +58,7 @@ struct mrc_coll_group {
 	struct peer *members[]; /* NULL: this rank */
 };
 
-/* What one rank gives another in an exchange. */
+/* The data from one rank to another in an exchange. */
 struct stream {
 	const char *out;
 	size_t out_bytes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * What operations send and receive. All are a pipeline round the ring of the group, or an exchange
+ * The traffic of operations. All are a pipeline round the ring of the group, or an exchange
  * of each with each.
  *
  * The ring goes towards the index before, as gloo's does: at step s a rank sends chunk first + s
@@ -120,7 +120,7 @@ bool is_complete(const struct operation *operation)
 	return true;
 }
 
-/* Whether the operation cannot end before that member of its group does something. */
+/* True if the operation cannot end before that member of its group does something. */
 static bool is_awaited(const struct operation *operation, int at)
 {
 	const struct peer *peer = operation->group->members[at];
@@ -155,7 +155,7 @@ static int index_of(const struct mrc_coll_group *group, const struct peer *peer)
 	return at;
 }
 
-/* Whether the operation has room for a slice of that size now; what it is for follows. */
+/* True if the operation has room for a slice of that size now; what it is for follows. */
 static bool is_expected(struct mrc_coll *coll, struct operation *operation, struct peer *peer,
 			uint32_t bytes, struct piece *piece)
 {
@@ -203,7 +203,7 @@ static bool is_of(const struct slice_header *header, const struct operation *ope
 	return header->group == operation->group->number && header->number == operation->number;
 }
 
-/* Gives a slice to its operation, or keeps a copy until that is started. */
+/* Passes a slice to its operation, or keeps a copy until that is started. */
 void accept_slice(struct mrc_coll *coll, struct peer *peer, const struct slice_header *header,
 		  const char *payload)
 {

@@ -105,7 +105,7 @@ static int receive(int file, void *into, size_t bytes, int64_t deadline_ns)
 	return 0;
 }
 
-/* Of some bytes, which an idle connection takes at once. */
+/* Sends some bytes, which an idle connection takes at once. */
 static int give(int file, const void *from, size_t bytes)
 {
 	return send(file, from, bytes, MSG_NOSIGNAL) == (ssize_t)bytes ? 0 : -1;
@@ -238,7 +238,7 @@ static int connect_qp(struct mrc_coll *coll, struct peer *peer, int64_t deadline
 	return error ? -1 : 0;
 }
 
-/* Nobody writes before the other end can take it. */
+/* Waits until the other end can take writes; none begins before. */
 static int await_readiness(struct peer *peer, int64_t deadline_ns)
 {
 	char ready;
@@ -323,7 +323,7 @@ void inform_peers(struct mrc_coll *coll, int rank)
 			give(coll->peers[i].socket, &notice, sizeof(notice));
 }
 
-/* What the connection says; silence: nothing. */
+/* Reads a notice of the connection, if one has arrived. */
 static enum { SILENCE, GOODBYE, FAULT, CLOSED } listen_to(struct peer *peer, struct notice *notice)
 {
 	const ssize_t got = recv(peer->socket, notice, sizeof(*notice), MSG_DONTWAIT);

@@ -170,7 +170,7 @@ static void note_failure(struct mrc_coll *coll, const struct peer *peer,
 		     ibv_wc_status_str(completion->status));
 }
 
-/* How many completions there were. */
+/* Takes the completions that wait; returns their number. */
 int take_completions(struct mrc_coll *coll)
 {
 	struct ibv_wc completions[32];

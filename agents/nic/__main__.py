@@ -123,7 +123,6 @@ def _fork_all(configs: list[AgentConfig]) -> int:
 
 
 def main() -> int:
-    """Exit status of the process."""
     parser = argparse.ArgumentParser(prog="python -m agents.nic", description=__doc__)
     parser.add_argument("--config", type=Path, action="append", required=True, help="JSON; may be repeated")
     arguments = parser.parse_args()

@@ -57,7 +57,6 @@ class _Application:
                 channel.send(b"1")
 
     def close(self) -> None:
-        """Ends the connection."""
         for each in (*self.channels, self.connection):
             each.close()
 
@@ -80,7 +79,6 @@ class ApplicationLink:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
 
     def start(self) -> None:
-        """Listens from now on."""
         try:
             self._listener.bind(SOCKET_NAME)
         except OSError as error:

@@ -1,5 +1,4 @@
-"""What applications ask of the NIC by way of their verbs library: regions at virtual addresses, QPs without a
-peer.
+"""Requests of applications through their verbs library: regions at virtual addresses, QPs without a peer.
 
 Source: agents/include/mrc/application_abi.h.
 """
@@ -21,7 +20,7 @@ _EV_DRAW_BITS = 32
 
 
 class ApplicationVerbs(WorkVerbs):
-    """What is not a verb of the agent's socket."""
+    """Requests that are no verbs of the agent's socket."""
 
     def register_at(
         self, address: int, length: int, *, is_remote_writable: bool, shared_key: int, pd: int
@@ -45,7 +44,7 @@ class ApplicationVerbs(WorkVerbs):
         self._regions.revoke(r_key)
 
     def join_domain(self, qpn: int, pd: int) -> None:
-        """Gives a QP that is new the protection domain whose regions its peer may write to."""
+        """Put a new QP into the protection domain whose regions its peer may write to."""
         self._find_either(qpn).pd = pd
 
     def limit_qp(self, qpn: int, limits: QpLimits) -> None:

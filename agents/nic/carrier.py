@@ -40,7 +40,6 @@ class CarrierWatch:
             yield from parse_link_messages(message)
 
     def close(self) -> None:
-        """Closes the socket."""
         self.socket.close()
 
 

@@ -70,7 +70,7 @@ class AgentClient(Connection):
         deadline_ns = monotonic_ns() + self.timeout_ns + arguments.get("wait_ns", 0)
         self._send(request)
         while True:
-            message = self._read_message(deadline_ns, f"an answer to {verb!r}")
+            message = self._read_message(deadline_ns, f"a response to {verb!r}")
             if "event" in message:
                 self._events.append(message)
             elif message.get("id") == number:
@@ -79,7 +79,7 @@ class AgentClient(Connection):
             hint = message.get("hint")
             raise UsageError(f"{verb}: {message['error']}", hint=hint if isinstance(hint, str) else None)
         if "result" not in message:
-            raise AgentError(f"the NIC agent at {self._path} sent an answer without a result")
+            raise AgentError(f"the NIC agent at {self._path} sent a response without a result")
         return message["result"]
 
     def cast(self, verb: str, **arguments: Any) -> None:
@@ -123,9 +123,9 @@ class AgentClient(Connection):
         try:
             message = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise AgentError(f"the NIC agent at {self._path} sent what is no message: {error}") from error
+            raise AgentError(f"the NIC agent at {self._path} sent an invalid message: {error}") from error
         if not isinstance(message, dict):
-            raise AgentError(f"the NIC agent at {self._path} sent what is no message: {line[:80]!r}")
+            raise AgentError(f"the NIC agent at {self._path} sent an invalid message: {line[:80]!r}")
         return message
 
     # -- events -----------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class AgentClient(Connection):
 
     @property
     def has_events(self) -> bool:
-        """Whether events were read along with an answer, as messages or not yet taken apart."""
+        """Return True if events were read along with a response, as messages or not yet parsed."""
         return bool(self._events) or b"\n" in self._buffer
 
     def drain_events(self) -> Iterator[dict[str, Any]]:

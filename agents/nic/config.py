@@ -12,7 +12,7 @@ from agents.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class NicSettings:
-    """How an agent drives its NIC.
+    """The settings of an agent for its NIC.
 
     Attributes:
         host: node name, `h3`.

@@ -1,4 +1,4 @@
-"""What a NIC's API is built on: verbs that are answered, verbs that are not waited for, events."""
+"""The base of a NIC's API: verbs with a response, verbs without, events."""
 
 from abc import abstractmethod
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ class Connection(VerbMethods):
     """A connection to a NIC agent. What is created through it ends with it."""
 
     def hello(self) -> dict[str, Any]:
-        """Who answers: host, host_index, memory_bytes, qps_max.
+        """The host of the agent: host, host_index, memory_bytes, qps_max.
 
         Raises:
             AgentError: nobody does, or not in this form.
@@ -22,9 +22,9 @@ class Connection(VerbMethods):
         try:
             result = super().hello()
         except UsageError as error:  # it takes no argument that could be refused
-            raise AgentError(f"a NIC agent does not say who it is: {error.message}") from error
+            raise AgentError(f"a NIC agent does not identify itself: {error.message}") from error
         if not result.keys() >= _HELLO:
-            raise AgentError("a NIC agent does not say who it is")
+            raise AgentError("a NIC agent does not identify itself")
         return result
 
     @abstractmethod
@@ -42,7 +42,7 @@ class Connection(VerbMethods):
     @property
     @abstractmethod
     def has_events(self) -> bool:
-        """Whether events wait that `fileno` does not show, because they came along with an answer."""
+        """Return True if events wait that `fileno` does not show, because they came along with a response."""
 
     @abstractmethod
     def drain_events(self) -> Iterable[dict[str, Any]]:

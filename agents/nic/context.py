@@ -38,7 +38,7 @@ _EVENTS_PER_POLL: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class RemoteRegion:
-    """What a peer has to know of a region so that it can write into it."""
+    """The data that a peer needs of a region to write into it."""
 
     r_key: int
     length: int
@@ -70,7 +70,7 @@ class MemoryRegion:
         fill(self._place(offset, length), length, seed)
 
     def count_wrong(self, offset: int, length: int, seed: int) -> int:
-        """How many bytes of an interval differ from the test pattern of *seed*."""
+        """Count the bytes of an interval that differ from the test pattern of *seed*."""
         return count_wrong(self._place(offset, length), length, seed)
 
     def close(self) -> None:
@@ -99,7 +99,7 @@ class QueuePair:
         self._unpolled = 0
 
     def exchange(self) -> dict[str, int]:
-        """What the peer has to know before the QPs connect, by whatever means: plain numbers."""
+        """The data that the peer needs before the QPs connect, by whatever means: plain numbers."""
         asked = self.query()
         names = ("qpn", "host", "first_psn", "mpr_dest", "max_wimm_dest", "dynamic_mpr", "sack_every")
         return {name: asked[name] for name in names}
@@ -234,7 +234,7 @@ class Completion:
 
     @property
     def error(self) -> str | None:
-        """What is wrong; None when all of it arrived."""
+        """The error, or None when all of it arrived."""
         return None if self.status == "success" else _failure(self.qp, self.status)
 
     def check(self) -> None:
@@ -266,7 +266,7 @@ QueueEntry = Completion | Arrival | QpError
 
 
 class CompletionQueue:
-    """What became of the work of all QPs of a context, in the order it is reported.
+    """The completions of all QPs of a context, in the order they are reported.
 
     It does not hold the context, so that the NIC's memory is unmapped as soon as nobody else does.
 
@@ -286,7 +286,7 @@ class CompletionQueue:
 
     @property
     def has_entries(self) -> bool:
-        """Whether entries may wait although `fileno` is not readable."""
+        """Return True if entries may wait although `fileno` is not readable."""
         return bool(self._found) or self._verbs.has_events
 
     def poll(self) -> list[QueueEntry]:
@@ -486,6 +486,5 @@ def open_nic(socket: Path, pins: Pins) -> Context:
 
 
 def connect_mrc(near: QueuePair, far: QueuePair) -> None:
-    """Connects two MRC QPs of this process."""
     far.connect(near.exchange())
     near.connect(far.exchange())

@@ -48,8 +48,6 @@ def _checked_kinds(kinds: list[str] | None = None) -> frozenset[str] | None:
 
 
 class NicAgent:
-    """One running agent."""
-
     def __init__(self, config: AgentConfig) -> None:
         self._config = config
         self._device = NicDevice(config.pins)

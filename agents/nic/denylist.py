@@ -10,7 +10,7 @@ from agents.abi import EvLayout
 
 @dataclass(frozen=True, slots=True)
 class DeniedPath:
-    """What is denied.
+    """A denied path.
 
     Attributes:
         plane: of the path.
@@ -23,7 +23,7 @@ class DeniedPath:
     peer_host: int | None = None
 
     def covers(self, ev: int, peer_host: int) -> bool:
-        """Whether an EV of a QP to *peer_host* takes the path."""
+        """Return True if an EV of a QP to *peer_host* takes the path."""
         return (
             self.plane == ev >> EvLayout.PLANE_SHIFT
             and self.uplink in {None, ev >> EvLayout.UPLINK_SHIFT & EvLayout.UPLINK_MASK}
@@ -50,5 +50,5 @@ class Denylist:
         return was_denied
 
     def covers(self, ev: int, peer_host: int) -> bool:
-        """Whether an EV of a QP to *peer_host* takes any of the paths."""
+        """Return True if an EV of a QP to *peer_host* takes any of the paths."""
         return any(path.covers(ev, peer_host) for path in self.paths)

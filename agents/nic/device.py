@@ -68,7 +68,7 @@ class NicDevice:
             self._opened = opened.pop_all()
 
     def open_events(self) -> RingBuffer:
-        """What the NIC reports, to be read by one process; closed with the device.
+        """The events of the NIC, for one reader; closed with the device.
 
         Raises:
             TypeError: in virtual time, where the simulation has the NIC's reports.
@@ -80,7 +80,7 @@ class NicDevice:
         return events
 
     def application_descriptors(self) -> list[int]:
-        """What a program needs to use this NIC itself: the NIC's program, its memory, its work rings.
+        """The descriptors for a program of its own: the NIC's program, its memory, its work rings.
 
         Raises:
             TypeError: in virtual time, where no program runs.
@@ -91,7 +91,7 @@ class NicDevice:
         return [each for each in descriptors if isinstance(each, int)]
 
     def close(self) -> None:
-        """Gives the descriptors up; the NIC goes on."""
+        """Close the descriptors; the NIC continues."""
         self._opened.close()
 
     def request_tx(self, qp_index: int, packets: int) -> None:

@@ -65,7 +65,7 @@ def next_state(present: ProfileState, wanted: str) -> ProfileState:
 
 @dataclass(slots=True)
 class EvFormat:
-    """What the bits of an EV mean.
+    """The meaning of the bits of an EV.
 
     Attributes:
         mode: STEV, SRV6 or UDP.
@@ -163,7 +163,7 @@ class EvProfile:
                 raise UsageError(f"event_mask: {state}; {', '.join(EVENT_STATES)} are accepted")
 
     def fill_generated(self, chosen: EvFormat) -> None:
-        """Gives it its EVs, in every plane its own at random.
+        """Fill it with random EVs, different ones in every plane.
 
         Raises:
             UsageError: the fields do not fit the format, or allow too few.
@@ -178,7 +178,7 @@ class EvProfile:
         ]
 
     def fill_auto(self, uplink_count: int) -> None:
-        """Gives it EVs spread over the uplinks of every plane, in an order of its own in each."""
+        """Fill it with EVs spread over the uplinks of every plane, in an order of its own in each."""
         self.evs = []
         for plane in range(self.planes):
             random = Random(f"{self.seed}/auto/{plane}")
@@ -222,7 +222,6 @@ class EvProfile:
 
 
 def describe_format(number: int, value: EvFormat) -> dict[str, Any]:
-    """A format profile for clients."""
     return {
         "format_id": number,
         "mode": value.mode,
@@ -233,7 +232,6 @@ def describe_format(number: int, value: EvFormat) -> dict[str, Any]:
 
 
 def describe_profile(number: int, value: EvProfile, qp_count: int) -> dict[str, Any]:
-    """An EV profile for clients."""
     return {
         "profile_id": number,
         "mode": value.mode,

@@ -14,8 +14,6 @@ _U32_MAX = 0xFFFFFFFF
 
 
 class EvVerbs(NicState):
-    """The EVs of QPs."""
-
     @verb
     def ev_list(self, qpn: int) -> list[dict[str, Any]]:
         """Every EV of a QP: state, why and since when, and what it carried."""
@@ -58,7 +56,7 @@ class EvVerbs(NicState):
 
     @verb
     def ev_allow(self, qpn: int, evs: list[int]) -> None:
-        """Gives denied EVs of a QP, by index, back; those that are not denied are left as they are."""
+        """Allow denied EVs of a QP, by index, again; those that are not denied are left as they are."""
         qp = self._find(qpn)
         for index in self._checked_evs(qp, evs):
             self._device.command(Command.ALLOW, qp.index, index)

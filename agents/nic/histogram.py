@@ -1,4 +1,4 @@
-"""How times are counted in a log-linear histogram: the twin of agents/include/mrc/histogram.h."""
+"""Log-linear histograms of times: the twin of agents/include/mrc/histogram.h."""
 
 from typing import Final
 

@@ -10,8 +10,6 @@ from agents.nic.work_queue import Arrival, Completion, WorkQueue
 
 
 class KernelEvents(NicState):
-    """Events of the kernel."""
-
     def take_event(self, event: Event) -> dict[str, Any] | None:
         """Records one kernel event; returns the event for subscribers, None if there is none."""
         qp: WorkQueue | None = self._qps.get(event.qp_index) or self._rc_qps.get(event.qp_index)
@@ -53,7 +51,7 @@ class KernelEvents(NicState):
         return None
 
     def _is_wanted(self, qp: QueuePair, event: Event) -> bool:
-        """Whether the profile of the QP's EVs lets this change be reported; without one all are."""
+        """Return True if the profile of the QP's EVs lets this change be reported; without one all are."""
         profile = self._profiles.get(qp.ev_profile) if qp.ev_profile is not None else None
         name = EvState(event.c).name
         return profile is None or name not in EVENT_STATES or name in profile.event_mask

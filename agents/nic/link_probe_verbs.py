@@ -10,8 +10,6 @@ _INTERVAL_MIN_NS = 1_000_000
 
 
 class LinkProbeVerbs(NicState):
-    """Starting and stopping link probes."""
-
     _link_prober: LinkProber | None = None
 
     @verb

@@ -28,7 +28,6 @@ class BoundedLog(logging.Handler):
         self._bytes_max = bytes_max
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Appends one record."""
         try:
             os.write(self._descriptor, f"{self.format(record)}\n".encode(errors="backslashreplace"))
             if os.fstat(self._descriptor).st_size > self._bytes_max:
@@ -37,7 +36,6 @@ class BoundedLog(logging.Handler):
             self.handleError(record)
 
     def close(self) -> None:
-        """Gives the file up."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

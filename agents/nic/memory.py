@@ -183,7 +183,7 @@ class RegionTable:
         return self._device.memory.view[offset : offset + length]
 
     def writable(self, r_key: int, offset: int, length: int) -> memoryview:
-        """What a peer that holds a key may write to.
+        """The memory that a peer with this key may write to.
 
         Args:
             r_key: of a region.

@@ -6,8 +6,6 @@ from agents.nic.verb import verb
 
 
 class MemoryVerbs(NicState):
-    """Registering memory, filling and comparing it."""
-
     @verb
     def register_memory(self, length: int) -> dict[str, int]:
         """A new zeroed region: its offset in the NIC's memory, length in bytes, and R_Key.

@@ -1,4 +1,4 @@
-"""What a program reads of a NIC without asking its agent: memory, and what QPs had acknowledged."""
+"""The maps that a program reads of a NIC without its agent: memory, and what QPs had acknowledged."""
 
 from contextlib import ExitStack
 from functools import partial
@@ -40,5 +40,4 @@ class NicMaps:
         return int(in_nic + self._streams[index].acked_bytes)
 
     def close(self) -> None:
-        """Gives the maps up."""
         self._opened.close()

@@ -1,4 +1,4 @@
-"""What all verbs of one NIC work on: its maps, its memory regions, its QPs."""
+"""The state that all verbs of one NIC work on: its maps, its memory regions, its QPs."""
 
 from ctypes import addressof, memset, sizeof
 
@@ -52,14 +52,13 @@ class NicState:
         ]
 
     def _empty_ring(self, index: int) -> None:
-        """Nothing is posted to a QP, and nothing has been; only its turn goes on."""
+        """Reset a QP's ring to empty; only its turn continues."""
         ring = self._device.work[index]
         turn = ring.turn
         memset(addressof(ring), 0, sizeof(ring))
         ring.turn = turn
 
     def _queue(self, qpn: int) -> WorkQueue:
-        """A QP of any transport."""
         stream = self._streams.get(qp_index(qpn))
         if stream is not None and stream.queue.qpn == qpn:
             return stream.queue

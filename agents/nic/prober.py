@@ -13,7 +13,7 @@ _FALL_FACTOR = 4
 
 
 def excess_falls(own: int, all_falls: Sequence[int]) -> int:
-    """How often a path fell beyond what is expected: 0 for the first fall, or when all paths fall alike.
+    """Times that a path fell beyond what is expected: 0 for the first, or when all paths fall alike.
 
     Args:
         own: falls of the path, this one included.
@@ -56,7 +56,6 @@ class ProbeSchedule:
         self._spacing_ns |= dict.fromkeys(chosen, self._base_ns)
 
     def remove_qp(self, qp_index: int) -> None:
-        """Forgets all EVs of a QP."""
         self._queue = [entry for entry in self._queue if entry[1] != qp_index]
         heapq.heapify(self._queue)
         self._spacing_ns = {key: value for key, value in self._spacing_ns.items() if key[0] != qp_index}

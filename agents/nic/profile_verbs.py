@@ -39,7 +39,7 @@ class ProfileVerbs(NicState):
 
     @verb
     def query_device(self) -> dict[str, Any]:
-        """What the NIC can do, and how much of it is left."""
+        """The NIC's capabilities, and how much of them is left."""
         config = self._device.config
         return {
             "phy_port_mask": ((1 << config.plane_count) - 1) << 1,

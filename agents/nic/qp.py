@@ -27,7 +27,7 @@ def draw_psn() -> int:
 
 @dataclass(frozen=True, slots=True)
 class QpAttributes:
-    """What a QP is created with.
+    """The attributes that a QP is created with.
 
     Attributes:
         peer_host: index of the host at the far end.

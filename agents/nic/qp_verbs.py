@@ -62,8 +62,6 @@ def check_transition(
 
 
 class QueuePairVerbs(CcProfileVerbs):
-    """QPs from INIT to their end."""
-
     @verb
     def create_qp(
         self,

@@ -20,7 +20,7 @@ _POSITIVE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class RcAttributes:
-    """What a reliable connection is created with; docs/explanation/transports.md says what follows from each.
+    """The attributes of a reliable connection; docs/explanation/transports.md says what follows from each.
 
     Attributes:
         peer_host: index of the host at the far end.

@@ -1,4 +1,4 @@
-"""What an agent does when something happens: a request, an event of the NIC, a carrier, a time that comes.
+"""The reactions of an agent: to a request, an event of the NIC, a carrier, a timer.
 
 Nothing here waits: whoever drives it, the daemon or a simulation, calls `on_time` at `next_deadline_ns`, and
 looks at that again after each call.
@@ -127,7 +127,6 @@ class Reactions:
     # -- NIC --------------------------------------------------------------------------------------
 
     def on_events(self, events: Iterable[Event]) -> None:
-        """The NIC reports, oldest first."""
         kicks: dict[int, int] = {}
         fallen: dict[int, list[int]] = {}
         for event in events:
@@ -190,7 +189,6 @@ class Reactions:
         return min(deadline for deadline in deadlines if deadline is not None)
 
     def on_time(self) -> None:
-        """Does what is due."""
         now_ns = monotonic_ns()
         if self._heartbeat_ns <= now_ns:
             self._heartbeat(now_ns)

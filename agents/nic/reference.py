@@ -1,4 +1,4 @@
-"""What is made of the verbs' signatures and docstrings: their reference page, and the client's methods.
+"""The documents made from the verbs' signatures and docstrings: the reference page and the client's methods.
 
 python -m agents.nic.reference page > docs/reference/verbs.md
 python -m agents.nic.reference methods > agents/nic/verb_methods.py
@@ -58,7 +58,6 @@ _NOMINAL_EVS: Final = 128
 
 
 def reference_page() -> str:
-    """The page in Markdown."""
     head = resources.files(__package__).joinpath("reference_template.md").read_text(encoding="utf-8")
     return head.replace("{attributes}", "\n".join(_attribute_rows())) + "".join(_sections())
 

@@ -51,7 +51,7 @@ class _UnderWay:
 
 @dataclass(frozen=True, slots=True)
 class StreamAttributes:
-    """What posting work asks of a connection's attributes.
+    """The attributes of a connection that posting work needs.
 
     Attributes:
         peer_host: index of the host at the far end.
@@ -115,7 +115,6 @@ class Stream:
         return self._socket
 
     def attach(self, connected: socket.socket) -> None:
-        """Takes a connected socket over."""
         connected.setblocking(False)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = connected
@@ -124,7 +123,6 @@ class Stream:
         self._send()
 
     def close(self) -> None:
-        """Ends the connection."""
         if self._socket is not None:
             loop = asyncio.get_running_loop()
             loop.remove_reader(self._socket)
@@ -139,7 +137,7 @@ class Stream:
             self._ledger.observe(self._socket, is_mptcp=self.attributes.is_mptcp)
 
     def _fail(self, reason: str) -> None:
-        """Gives it up; the first work request ends with the reason, the rest as flushed."""
+        """Fail the connection: the first work request ends with the reason, the rest as flushed."""
         before, self.queue.state = self.queue.state, QpState.ERROR
         self.queue.status = status = reason
         self.close()
@@ -198,7 +196,7 @@ class Stream:
                 left -= len(first)
 
     def _begin_next(self) -> bool:
-        """Whether there is a record to write: answers first, then the next message."""
+        """Return True if there is a record to write: responses first, then the next message."""
         if self._answers:
             self._out.append(memoryview(bytes(self._answers)))
             self._answers.clear()

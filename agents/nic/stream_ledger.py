@@ -1,4 +1,4 @@
-"""What is booked of the kernel's TCP connections, where readers of the NIC's maps find it."""
+"""The account of the kernel's TCP connections, where readers of the NIC's maps find it."""
 
 import ctypes
 import socket
@@ -35,7 +35,6 @@ class StreamLedger:
         self._retransmits: dict[int, tuple[int, int]] = {}
 
     def placed(self, count: int) -> None:
-        """Payload bytes have come."""
         self._account.placed_bytes += count
 
     def acknowledged(self, count: int, time_ns: int) -> None:
@@ -46,7 +45,6 @@ class StreamLedger:
         count_time(self._account.completion, time_ns)
 
     def fail(self) -> None:
-        """The connection has failed."""
         self._account.errors += 1
 
     def observe(self, connected: socket.socket, *, is_mptcp: bool) -> None:
@@ -71,7 +69,7 @@ def _tcp_info(connected: socket.socket) -> bytes:
 
 
 def _subflow_infos(connected: socket.socket) -> list[bytes]:
-    """What the kernel knows of each subflow: struct tcp_info.
+    """The kernel's struct tcp_info of each subflow.
 
     Source: linux/mptcp.h, struct mptcp_subflow_data.
     """

@@ -1,4 +1,4 @@
-"""What two agents say on a TCP connection: records of one size, a message's bytes behind its own.
+"""The records of two agents on a TCP connection: of one size, a message's bytes behind its own.
 
     HELLO    number: QP number of the end that is called, offset: that of the caller; answered likewise
     MESSAGE  number: from 1, r_key and offset: where its bytes go, length: how many follow
@@ -20,8 +20,6 @@ _MAGIC: Final = 0x4D53
 
 
 class RecordKind(IntEnum):
-    """What a record is."""
-
     HELLO = 1
     MESSAGE = 2
     DONE = 3
@@ -63,5 +61,5 @@ def decode_record(encoded: bytes | bytearray | memoryview) -> Record:
     """
     magic, kind, has_immediate, immediate, r_key, length, offset, number = _LAYOUT.unpack(encoded)
     if magic != _MAGIC or kind not in _KINDS:
-        raise AgentError("what came is no record of an agent")
+        raise AgentError("invalid record from an agent")
     return Record(RecordKind(kind), number, offset, r_key, length, immediate if has_immediate else None)

@@ -1,4 +1,4 @@
-"""What makes a method a verb: clients may call it by name."""
+"""The decorator that makes a method a verb: clients may call it by name."""
 
 import inspect
 from collections.abc import Callable

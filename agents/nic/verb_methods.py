@@ -22,7 +22,7 @@ class VerbMethods(ABC):
         return result
 
     def hello(self) -> dict[str, Any]:
-        """Who answers."""
+        """The agent's host."""
         result: dict[str, Any] = self.ask(dict, "hello")
         return result
 
@@ -137,7 +137,7 @@ class VerbMethods(ABC):
         self.call("ev_deny", qpn=qpn, evs=evs)
 
     def ev_allow(self, qpn: int, evs: list[int]) -> None:
-        """Gives denied EVs of a QP, by index, back; those that are not denied are left as they are."""
+        """Allow denied EVs of a QP, by index, again; those that are not denied are left as they are."""
         self.call("ev_allow", qpn=qpn, evs=evs)
 
     def deny_path(self, plane: int, uplink: int | None = None, peer_host: int | None = None) -> int:
@@ -160,7 +160,7 @@ class VerbMethods(ABC):
         self.call("probe", qpn=qpn, evs=evs, kind=kind)
 
     def query_device(self) -> dict[str, Any]:
-        """What the NIC can do, and how much of it is left."""
+        """The NIC's capabilities, and how much of them is left."""
         result: dict[str, Any] = self.ask(dict, "query_device")
         return result
 

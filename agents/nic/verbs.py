@@ -35,7 +35,7 @@ class Verbs(
 
     @verb
     def hello(self) -> dict[str, Any]:
-        """Who answers."""
+        """The agent's host."""
         return {
             "host": self._config.host,
             "host_index": self._device.config.host_index,

@@ -1,4 +1,4 @@
-"""What a QP of any transport has as the agent keeps it: a state, work posted, completions, arrivals."""
+"""The agent's state of a QP of any transport: its state, posted work, completions, arrivals."""
 
 from collections import deque
 from collections.abc import Iterator

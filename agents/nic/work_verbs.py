@@ -14,8 +14,6 @@ _U32_MAX = 0xFFFFFFFF
 
 
 class WorkVerbs(NicState):
-    """RDMA WRITEs and receives."""
-
     def __init__(self, config: NicSettings, device: NicDevice) -> None:
         super().__init__(config, device)
         self._next_work_id = 1

@@ -1,1 +1,1 @@
-"""What both ends of a QP agree on: parameters of congestion control, byte counts."""
+"""The agreement between both ends of a QP: parameters of congestion control, byte counts."""

@@ -49,7 +49,7 @@ _Value = TypeVar("_Value", int, Number)
 
 @dataclass(frozen=True, slots=True)
 class CcLink:
-    """What the defaults of a profile are derived from.
+    """The link properties that the defaults of a profile derive from.
 
     Attributes:
         rate_bps: of the slowest hop that a QP's packets share: a host's port rate times its planes.

@@ -17,7 +17,7 @@ _RNR_TIMER_UNIT_US: Final = 10
 
 
 def give_up_us(timeout: int, retry_count: int) -> int:
-    """How long a QP goes without an acknowledgement before its work fails: retry_count + 1 time-outs.
+    """Time that a QP waits for an acknowledgement before its work fails: retry_count + 1 time-outs.
 
     Args:
         timeout: 4.096 us doubled so many times, 5 bits; 0: no end.
@@ -30,5 +30,5 @@ def give_up_us(timeout: int, retry_count: int) -> int:
 
 
 def rnr_timer_us(code: int) -> int:
-    """How long a message that found no receive waits before it is sent again, from its 5 bits."""
+    """Time before a message that found no receive is sent again, from its 5 bits."""
     return _RNR_TIMER_UNITS[code & 31] * _RNR_TIMER_UNIT_US

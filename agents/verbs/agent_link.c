@@ -143,7 +143,7 @@ int link_call(struct agent_link *link, const struct mrc_application_request *req
 	return error;
 }
 
-/* Whether the agent still holds its end; does not block, nor takes a reply that another waits for.
+/* True if the agent still holds its end; does not block, nor takes a reply that another waits for.
  */
 int link_is_alive(struct agent_link *link)
 {

@@ -32,7 +32,7 @@ static enum ibv_wc_status status_of(uint32_t failure)
 	}
 }
 
-/* Whether the oldest request is done, one way or the other: *status says how. */
+/* True if the oldest request is done, one way or the other: *status says how. */
 static int is_send_due(struct queue_pair *queue_pair, enum ibv_wc_status *status)
 {
 	uint32_t failure;
@@ -249,7 +249,7 @@ int req_notify_cq(struct ibv_cq *cq, int solicited_only __attribute__((unused)))
 	return 0;
 }
 
-/* Whether a request that has a completion to come is done. */
+/* True if a request that has a completion to come is done. */
 static int has_completion(struct queue_pair *queue_pair)
 {
 	enum ibv_wc_status status;
@@ -266,7 +266,7 @@ static int has_completion(struct queue_pair *queue_pair)
 	return 0;
 }
 
-/* Whether a queue pair has something to poll in a CQ. */
+/* True if a queue pair has something to poll in a CQ. */
 static int is_ready(struct queue_pair *queue_pair, const struct ibv_cq *cq)
 {
 	int is_due;

@@ -53,5 +53,5 @@ PLACE(ibv_qp, qp_num, 52);
 PLACE(ibv_qp, state, 56);
 PLACE(ibv_qp, qp_type, 60);
 
-/* What by-symbol callers of ibv_query_port() have room for. */
+/* The structure that by-symbol callers of ibv_query_port() have room for. */
 PLACE(ibv_port_attr, port_cap_flags2, 48);

@@ -41,13 +41,13 @@ void region_end(struct device_context *device)
 	pthread_mutex_unlock(&registering);
 }
 
-/* Whether the process has pages that are the NIC's; takes no lock. */
+/* True if the process has pages that are the NIC's; takes no lock. */
 int region_has_stretches(void)
 {
 	return __atomic_load_n(&stretches, __ATOMIC_RELAXED) != 0;
 }
 
-/* Whether a mapping is of work rings, whose offsets are in another map. */
+/* True if a mapping is of work rings, whose offsets are in another map. */
 static int is_of_rings(const struct mapping *mapping)
 {
 	struct device_context *each;
@@ -62,7 +62,7 @@ static int is_of_rings(const struct mapping *mapping)
 	return 0;
 }
 
-/* How many bytes of [start, end) show what the stretch has there: the program may have put other
+/* Bytes of [start, end) that show what the stretch has there: the program may have put other
  * memory in their place. */
 static size_t bytes_in_place(const struct stretch *stretch, uintptr_t start, uintptr_t end)
 {
@@ -82,7 +82,7 @@ static size_t bytes_in_place(const struct stretch *stretch, uintptr_t start, uin
 }
 
 /*
- * Whether the pages can be replaced: all of them private and writable memory of the process, none
+ * True if the pages can be replaced: all of them private and writable memory of the process, none
  * of them the stack that this function runs on. Returns an errno value.
  */
 static int check_pages(uintptr_t start, uintptr_t end)
@@ -330,7 +330,7 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *address, size_t 
 	return register_memory(pd, address, length, iova, access);
 }
 
-/* Gives the program memory of its own in the place of [start, start + bytes), with what is there.
+/* Replaces [start, start + bytes) by memory of the program's own, with what is there.
  */
 static int restore_pages(uintptr_t start, size_t bytes, int protection)
 {

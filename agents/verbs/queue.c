@@ -24,7 +24,7 @@ int queue_failure(struct queue_pair *queue_pair)
 	return failure;
 }
 
-/* Gives the NIC so many frames, which become packets of the QP as far as its window allows. */
+/* Provides frames to the NIC, which become packets of the QP as far as its window allows. */
 static void ring_doorbell(struct queue_pair *queue_pair, uint32_t frames)
 {
 	struct device_context *device = device_of(queue_pair->qp.context);
@@ -185,7 +185,7 @@ static void take_arrivals(struct queue_pair *queue_pair)
 	}
 }
 
-/* Gives the NIC as many posted receives as it has places for arrivals. */
+/* Passes as many posted receives to the NIC as it has places for arrivals. */
 static void offer_receives(struct queue_pair *queue_pair)
 {
 	uint32_t offered = queue_pair->receive_posted - queue_pair->arrived;

@@ -232,7 +232,7 @@ static uint8_t if_given(const struct queue_pair *queue_pair, int bit, uint8_t va
 	return queue_pair->given & bit ? value : MRC_APPLICATION_NOT_GIVEN;
 }
 
-/* What the NIC goes by, as far as the program has set it. */
+/* Fills in the limits of the QP for the NIC, as far as the program has set them. */
 static void fill_limits(const struct queue_pair *queue_pair,
 			struct mrc_application_request *request)
 {

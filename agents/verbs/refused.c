@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * What MRC does not have: SEND, READ, ATOMIC and all that serves them. None may be missing here:
- * the genuine function would get an object of ours. Nobody looks at parameters, so none are
- * declared.
+ * Operations that MRC does not have: SEND, READ, ATOMIC and all that serves them. None may be
+ * missing here: the genuine function would get an object of ours. Nobody looks at parameters, so
+ * none are declared.
  */
 #include <errno.h>
 #include <stddef.h>

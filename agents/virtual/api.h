@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What agents/bpf/virtual.py calls. One lab at a time, one thread: maps and time are globals.
+ * The interface of agents/bpf/virtual.py. One lab at a time, one thread: maps and time are globals.
  *
  *   mrc_virtual_set_entries()...  mrc_virtual_begin()  mrc_virtual_run()...  mrc_virtual_end()
  */
@@ -16,7 +16,7 @@ API int mrc_virtual_set_entries(const char *map, __u32 count);
 
 /* Makes all maps, zeroed; time is 1 ns. Returns 0, or -1 with errno if there is no memory. */
 API int mrc_virtual_begin(const struct mrc_virtual_lab *lab);
-/* Gives everything back; addresses of maps are void from now on. */
+/* Frees everything; addresses of maps are void from now on. */
 API void mrc_virtual_end(void);
 
 /* Where a map is; `nic` matters for maps of NICs only. Returns 0, -1 for one that there is not. */
@@ -30,18 +30,18 @@ API __u64 mrc_virtual_now(void);
  */
 API __u64 mrc_virtual_run(__u64 until_ns, __u64 events_max);
 
-/* What a live-frame run of the NIC's program does, its request being in the map `kick`. */
+/* Runs the NIC's program on live frames, for the request in the map `kick`. */
 API void mrc_virtual_run_nic(__u32 nic, __u32 frames);
 
 /* Lets a frame of background traffic enter the queue of a port, as load.bpf.c does. */
 API void mrc_virtual_load(__u32 port_id, const void *frame, __u32 bytes);
 
-/* Whether the far ends of a port's link see light; what is on it is lost if not. */
+/* Sets whether the far ends of a port's link see light; what is on it is lost if not. */
 API void mrc_virtual_set_carrier(__u32 port_id, int is_up);
 
 /*
- * Whether an agent is there to give frames to QPs that ask: at once then. Else the wish waits among
- * the NIC's reports.
+ * Sets whether an agent provides frames to QPs that request them. It does so at once; without one
+ * the request is among the NIC's reports.
  */
 API void mrc_virtual_attend(__u32 nic, int is_attended);
 

@@ -73,7 +73,7 @@ static void arrive(struct xdp_md *ctx, __u32 port_id)
 	ctx->ingress_ifindex = MRC_IFINDEX_BASE + far_id;
 	if (is_dark[port_id] || is_dark[far_id]) {
 		if (nic_index == VIRTUAL_NO_NIC)
-			upstream_settle(ctx);
+			upstream_post_process(ctx);
 		return;
 	}
 	if (nic_index == VIRTUAL_NO_NIC) {

@@ -76,7 +76,7 @@ void virtual_show_arrival(__u32 entry)
 		virtual_observe(port_id, id, descriptor_of(descriptors, id));
 }
 
-void virtual_ask_frames(__u32 qp_index, __u32 frames)
+void virtual_request_tx(__u32 qp_index, __u32 frames)
 {
 	struct mrc_kick *request = lookup0(&kick);
 	struct mrc_rc_qp *other = rc_find(qp_index);

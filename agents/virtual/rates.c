@@ -32,7 +32,7 @@ void virtual_end_rates(void)
 	ports = 0;
 }
 
-static void begin_anew(struct observed_port *port, const struct mrc_port *now)
+static void observe_from_now(struct observed_port *port, const struct mrc_port *now)
 {
 	__u64 delay_ns = port->delay_ns > now->delay_ns ? port->delay_ns : now->delay_ns;
 
@@ -54,7 +54,7 @@ void virtual_observe(__u32 port_id, __u32 frame, const struct mrc_queue_descript
 	if (port->frame == frame && port->end_ns == arrival_ns) /* its event came twice */
 		return;
 	if (port->rate_bps != now->rate_bps || port->delay_ns != now->delay_ns)
-		begin_anew(port, now);
+		observe_from_now(port, now);
 	port->frame = frame;
 	virtual_totals.arrivals++;
 	if (!now->rate_bps)

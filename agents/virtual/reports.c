@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Events of NICs. A QP that asks an attended NIC's agent for frames gets them in no time, here;
- * everything else is for Python to read. The ring of a NIC whose agent does not read fills up, as
+ * Events of NICs. A QP that requests frames of an attended NIC's agent gets them in no time, here;
+ * Python reads all other events. The ring of a NIC whose agent does not read fills up, as
  * the kernel's does.
  */
 #include <stdio.h>

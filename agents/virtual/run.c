@@ -13,7 +13,7 @@ static void run_event(const struct virtual_event *event)
 		break;
 	case VIRTUAL_EVENT_KICK:
 		virtual_enter_nic(event->nic);
-		virtual_ask_frames(event->a, event->b);
+		virtual_request_tx(event->a, event->b);
 		virtual_run_frames(event->nic, event->b);
 		break;
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
  * Timers of map elements. The 16 bytes that a value keeps for the kernel hold what is needed here:
- * one that is started anew makes the event of the last start void.
+ * a timer that is started again voids the event of its last start.
  */
 #include "api.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What the parts of the library share: one fabric and its NICs, and the queue of their events. */
+/* Shared by the parts of the library: one fabric, its NICs, the queue of their events. */
 #ifndef VIRTUAL_H
 #define VIRTUAL_H
 
@@ -38,13 +38,13 @@ extern const __u32 virtual_map_count;
 int nic(struct xdp_md *ctx);
 int forward(struct xdp_md *ctx);
 int load(struct xdp_md *ctx);
-int upstream_settle(struct xdp_md *ctx);
+int upstream_post_process(struct xdp_md *ctx);
 void virtual_set_config(const void *config, __u32 bytes);
 const struct mrc_port *virtual_port(__u32 port_id);
 /* Shows virtual_observe() the frame that has crossed the link of an entry's port, if one has. */
 void virtual_show_arrival(__u32 entry);
-/* Asks the entered NIC's program for frames of a QP, which it builds in as many live frames. */
-void virtual_ask_frames(__u32 qp_index, __u32 frames);
+/* Requests frames of a QP from the entered NIC's program: it builds them in live frames. */
+void virtual_request_tx(__u32 qp_index, __u32 frames);
 __u32 virtual_event_room(void); /* bytes of a NIC's ring of events */
 int virtual_is_event_ring(const void *ring);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
  * The two ends of a line of shaped links, for measuring the queue engine without a transport: the
- * near end sends data frames, the far end answers each with a short control frame, and each answer
- * becomes the next data frame. So the number of frames in flight never changes.
+ * near end sends data frames, the far end responds to each with a short control frame, and each
+ * response becomes the next data frame. So the number of frames in flight never changes.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -16,7 +16,7 @@
 struct ping_settings {
 	__u32 ports_per_line; /* the near end's is a line's first, the far end's its last */
 	__u32 data_bytes;
-	__u32 answer_bytes;
+	__u32 response_bytes;
 	__u32 pad0;
 	__u64 to_far; /* first line's, first half of the carrier, host order */
 	__u64 to_near;
@@ -54,9 +54,9 @@ struct {
 } round_trip SEC(".maps");
 
 struct ping_counters {
-	__u64 answers;
+	__u64 responses;
 	__u64 wrong_length;
-	__u64 is_stopped; /* set by user space: no answer becomes a data frame any more */
+	__u64 is_stopped; /* set by user space: no response becomes a data frame any more */
 };
 
 struct {
@@ -129,11 +129,11 @@ int ping(struct xdp_md *ctx)
 		return XDP_PASS;
 	if (place == own->ports_per_line - 1) {
 		counters->wrong_length += length != own->data_bytes;
-		return send(ctx, ingress_id, own->answer_bytes, carrier_of(own->to_near, line),
+		return send(ctx, ingress_id, own->response_bytes, carrier_of(own->to_near, line),
 			    MRC_DSCP_CONTROL, ping->sent_ns, ping->sent_clock_ns);
 	}
-	counters->answers++;
-	counters->wrong_length += length != own->answer_bytes;
+	counters->responses++;
+	counters->wrong_length += length != own->response_bytes;
 	record_error(ERROR_IN_MODEL, now_ns - ping->sent_ns, own->theory_ns);
 	record_error(ERROR_BY_CLOCK, clock_ns - ping->sent_clock_ns, own->theory_ns);
 	if (counters->is_stopped)

@@ -12,7 +12,6 @@ REPETITIONS = 60
 
 
 def main(backend: str) -> None:
-    """Measure with that backend."""
     before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     dist.init_process_group(backend)
     lines = []

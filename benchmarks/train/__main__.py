@@ -30,8 +30,6 @@ PYTHON: Final = ROOT / "build" / "torch" / "bin" / "python"
 
 
 class Lab:
-    """A lab that commands are typed for."""
-
     def __init__(self, name: str) -> None:
         self._name = name
 

@@ -78,7 +78,6 @@ class Outcome:
 
     @property
     def longest_ns(self) -> int | None:
-        """The longest step."""
         return max((length for _, length in self.times()), default=None)
 
     @property
@@ -100,7 +99,7 @@ class Outcome:
 
 
 def differing(outcome: Outcome, reference: Outcome) -> int:
-    """How many of the losses are not those of the reference, to the bit."""
+    """The number of losses that differ from those of the reference, by any bit."""
     expected = reference.losses()
     return sum(loss != expected.get(where) for where, loss in outcome.losses().items())
 

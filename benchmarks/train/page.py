@@ -32,7 +32,6 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def sentence(reference: Outcome, outcomes: Sequence[Outcome], ranks: int) -> str:
-    """Say what happened, for people."""
     ours = _of(outcomes, "mrc")
     faults = list(dict.fromkeys(fault.title for each in ours if (fault := _job(each).fault)))
     through = f"through {_listed(faults)}" if faults else "without a fault"
@@ -64,7 +63,6 @@ def _where(outcome: Outcome) -> str:
 
 
 def build_page(reference: Outcome, outcomes: Sequence[Outcome], ranks: int) -> str:
-    """The page as HTML text."""
     is_good = not any(each.failure or differing(each, reference) for each in _of(outcomes, "mrc"))
     ports = {_job(each).ports.name: _job(each).ports for each in outcomes}
     charts = {

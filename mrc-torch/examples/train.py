@@ -45,7 +45,6 @@ def sequences(generator: torch.Generator, batch: int) -> Tensor:
 
 
 def main() -> None:
-    """Train, and print each step."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--backend", default=None)
     options.add_argument("--steps", type=int, default=200)

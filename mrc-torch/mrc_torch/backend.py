@@ -26,7 +26,6 @@ HOSTS_VARIABLE: Final = "RANK_HOSTS"
 
 
 def register() -> None:
-    """Make the backend known, once."""
     if hasattr(dist.Backend, NAME.upper()):
         return
     dist.Backend.register_backend(NAME, _create, extended_api=True, devices=["cpu"])
@@ -43,7 +42,7 @@ def register() -> None:
 
 
 def is_too_old(version: str) -> bool:
-    """Whether a version of PyTorch, like 2.13.0+cpu, is older than what this is written for."""
+    """Return True if a version of PyTorch, like 2.13.0+cpu, is older than this package supports."""
     return tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < OLDEST
 
 

@@ -22,7 +22,7 @@ _SLOW: Final = 0.6
 
 
 def lateness_s(waits_s: Sequence[float]) -> list[float]:
-    """How much later than the first each rank came to a barrier, where each waited so long in it."""
+    """Time from the first rank's arrival at a barrier to each other's, from how long each waited there."""
     return [max(waits_s) - wait for wait in waits_s]
 
 

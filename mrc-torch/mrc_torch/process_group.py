@@ -132,25 +132,25 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     # ---- what torch asks about a group
 
-    def getBackendName(self) -> str:  # noqa: D102, N802
+    def getBackendName(self) -> str:  # noqa: N802
         return NAME
 
-    def getSize(self) -> int:  # noqa: D102, N802
+    def getSize(self) -> int:  # noqa: N802
         return len(self._ranks)
 
-    def getRank(self) -> int:  # noqa: D102, N802
+    def getRank(self) -> int:  # noqa: N802
         return self._index
 
-    def getGroupName(self) -> str:  # noqa: D102, N802
+    def getGroupName(self) -> str:  # noqa: N802
         return self._name
 
-    def setGroupName(self, name: str) -> None:  # noqa: D102, N802
+    def setGroupName(self, name: str) -> None:  # noqa: N802
         self._name = name
 
-    def getGroupDesc(self) -> str:  # noqa: D102, N802
+    def getGroupDesc(self) -> str:  # noqa: N802
         return self._description
 
-    def setGroupDesc(self, description: str) -> None:  # noqa: D102, N802
+    def setGroupDesc(self, description: str) -> None:  # noqa: N802
         self._description = description
 
     def set_timeout(self, timeout: timedelta) -> None:
@@ -167,7 +167,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     # ---- reductions
 
-    def allreduce(self, tensors: list[Tensor], opts: Any = None) -> MrcWork:  # noqa: D102
+    def allreduce(self, tensors: list[Tensor], opts: Any = None) -> MrcWork:
         reduction = opts.reduceOp if opts else dist.ReduceOp.SUM
         flat = [_checked(each) for each in tensors]
         calls = [self._reduce("all_reduce", each, each.numel(), reduction) for each in flat]
@@ -179,7 +179,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
         return self._start("all_reduce", calls, finish, tensors, flat, opts)
 
-    def allreduce_coalesced(self, tensors: list[Tensor], opts: Any = None) -> MrcWork:  # noqa: D102
+    def allreduce_coalesced(self, tensors: list[Tensor], opts: Any = None) -> MrcWork:
         return self.allreduce(tensors, opts)
 
     def reduce(self, tensors: list[Tensor], opts: Any) -> MrcWork:
@@ -202,15 +202,13 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     reduce_scatter_single = reduce_scatter_tensor = _reduce_scatter_base
 
-    def reduce_scatter(  # noqa: D102
-        self, outputs: list[Tensor], given: list[list[Tensor]], opts: Any = None
-    ) -> MrcWork:
+    def reduce_scatter(self, outputs: list[Tensor], given: list[list[Tensor]], opts: Any = None) -> MrcWork:
         ((output,), (parts,)) = outputs, given
         if any(part.numel() != output.numel() for part in parts):
             raise refused("reduce_scatter of parts of different sizes")
         return self._reduce_scatter_base(output, torch.cat([part.reshape(-1) for part in parts]), opts)
 
-    def reduce_scatter_tensor_coalesced(  # noqa: D102
+    def reduce_scatter_tensor_coalesced(
         self, outputs: list[Tensor], given: list[Tensor], opts: Any = None
     ) -> MrcWork:
         return _last(self._reduce_scatter_base(*each, opts) for each in zip(outputs, given, strict=True))
@@ -219,7 +217,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     # ---- data that moves
 
-    def broadcast(self, tensors: list[Tensor], opts: Any = None) -> MrcWork:  # noqa: D102
+    def broadcast(self, tensors: list[Tensor], opts: Any = None) -> MrcWork:
         root = opts.rootRank if opts else 0
         flat = [_checked(each) for each in tensors]
         calls = [
@@ -230,9 +228,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         ]
         return self._start("broadcast", calls, _copies(tensors, flat), tensors, flat, opts)
 
-    def allgather(  # noqa: D102
-        self, outputs: list[list[Tensor]], given: list[Tensor], opts: Any = None
-    ) -> MrcWork:
+    def allgather(self, outputs: list[list[Tensor]], given: list[Tensor], opts: Any = None) -> MrcWork:
         flat = [_checked(each) for each in given]
         parts = [[_checked(each) for each in each_list] for each_list in outputs]
         calls = []
@@ -251,16 +247,14 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     all_gather_single = allgather_into_tensor = _allgather_base
 
-    def allgather_into_tensor_coalesced(  # noqa: D102
+    def allgather_into_tensor_coalesced(
         self, outputs: list[Tensor], given: list[Tensor], opts: Any = None
     ) -> MrcWork:
         return _last(self._allgather_base(*each, opts) for each in zip(outputs, given, strict=True))
 
     all_gather_single_coalesced = allgather_into_tensor_coalesced
 
-    def gather(  # noqa: D102
-        self, outputs: list[list[Tensor]], given: list[Tensor], opts: Any
-    ) -> MrcWork:
+    def gather(self, outputs: list[list[Tensor]], given: list[Tensor], opts: Any) -> MrcWork:
         flat = [_checked(each) for each in given]
         if self._index != opts.rootRank:
             calls = [self._exchange(self._only(opts.rootRank, each), []) for each in flat]
@@ -272,9 +266,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         finish = [_copies(*pair) for pair in zip(outputs, parts, strict=True)]
         return self._start("gather", calls, lambda: _all(finish), outputs, (flat, parts), opts)
 
-    def scatter(  # noqa: D102
-        self, outputs: list[Tensor], given: list[list[Tensor]], opts: Any
-    ) -> MrcWork:
+    def scatter(self, outputs: list[Tensor], given: list[list[Tensor]], opts: Any) -> MrcWork:
         flat = [_checked(each) for each in outputs]
         if self._index == opts.rootRank:
             parts = [[_checked(each) for each in each_list] for each_list in given]
@@ -286,16 +278,14 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             calls = [self._exchange([], self._only(opts.rootRank, each)) for each in flat]
         return self._start("scatter", calls, _copies(outputs, flat), outputs, (flat, parts), opts)
 
-    def alltoall(  # noqa: D102
-        self, outputs: list[Tensor], given: list[Tensor], opts: Any = None
-    ) -> MrcWork:
+    def alltoall(self, outputs: list[Tensor], given: list[Tensor], opts: Any = None) -> MrcWork:
         flat = [_checked(each) for each in outputs]
         sent = [_checked(each) for each in given]
         flat[self._index].copy_(sent[self._index].view(flat[self._index].shape))
         call = self._exchange(sent, flat)
         return self._start("all_to_all", [call], _copies(outputs, flat), outputs, (flat, sent), opts)
 
-    def alltoall_base(  # noqa: D102
+    def alltoall_base(
         self,
         output: Tensor,
         given: Tensor,
@@ -310,7 +300,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     all_to_all_single = alltoall_base
 
-    def barrier(self, opts: Any = None) -> MrcWork:  # noqa: D102
+    def barrier(self, opts: Any = None) -> MrcWork:
         token = torch.zeros(1, dtype=torch.uint8)
         call = self._reduce("all_reduce", token, 1, dist.ReduceOp.SUM)
         return self._start("barrier", [call], lambda: None, None, token, opts)

@@ -11,8 +11,6 @@ from mrc_torch.backend import NAME
 
 
 class MrcWork(dist.Work):  # type: ignore[misc]
-    """An operation that was started."""
-
     def __init__(self, result: Any) -> None:
         super().__init__()
         self._ended = threading.Event()
@@ -44,21 +42,16 @@ class MrcWork(dist.Work):  # type: ignore[misc]
         return True
 
     def is_completed(self) -> bool:
-        """Whether it has ended, well or not."""
         return self._ended.is_set()
 
     def is_success(self) -> bool:
-        """Whether it has ended well."""
         return self._ended.is_set() and self._error is None
 
     def exception(self) -> Exception | None:
-        """Why it failed."""
         return self._error
 
     def result(self) -> Any:
-        """Its tensors."""
         return self._result
 
     def get_future(self) -> Any:
-        """Its future."""
         return self._future

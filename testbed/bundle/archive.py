@@ -36,7 +36,7 @@ _CHUNK_BYTES: Final = 1 << 20
 
 
 def unpacked_bytes_max(packed_bytes: int) -> int:
-    """How much an archive of that size may hold, headers included."""
+    """Maximum size of an archive's content, headers included, from its packed size."""
     return min(UNPACKED_FREE_BYTES + UNPACKED_RATIO_MAX * packed_bytes, UNPACKED_BYTES_MAX)
 
 
@@ -95,7 +95,7 @@ def read_archive(path: Path, into: Path, accepts: Callable[[str], bool]) -> None
 
 
 class _Refused(Exception):  # noqa: N818 - becomes a UsageError once the file's name is known
-    """What is wrong with an archive."""
+    """The error of an archive."""
 
 
 class _Frame:
@@ -178,7 +178,7 @@ class _Reader:
         return found
 
     def _expect_nothing(self) -> None:
-        """Nothing but zeros follows; reading them to their end finds a file that was cut short."""
+        """Check that only zeros follow; reading them to their end finds a file that was cut short."""
         while chunk := self._stream.read(_CHUNK_BYTES):
             self._count(len(chunk))
             if any(chunk):

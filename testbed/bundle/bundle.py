@@ -61,7 +61,7 @@ class Header(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Unpacked:
-    """What was in a bundle.
+    """The content of a bundle.
 
     Attributes:
         header: its bundle.json.
@@ -98,7 +98,7 @@ def find_results(what: str, runs: Path, campaigns: Path) -> Path:
 
 
 def held_in(folder: Path) -> Holds:
-    """Whether a result folder is that of a run or of a campaign."""
+    """Kind of a result folder: a run or a campaign."""
     return "campaign" if (folder / "journal.jsonl").is_file() else "run"
 
 
@@ -116,7 +116,7 @@ def write_bundle(folder: Path, path: Path | None = None) -> Path:
     if not re.fullmatch(_ID, folder.name):
         raise UsageError(
             f"{folder}: not the name of a result folder",
-            hint="give it back the name that it had, such as 20261121T170000Z-3fa2b1",
+            hint="give it its old name back, such as 20261121T170000Z-3fa2b1",
         )
     holds = held_in(folder)
     plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
@@ -195,7 +195,7 @@ def opened(what: Path, holds: Holds | None = None) -> Iterator[Path]:
 
 @contextmanager
 def _unpacked_within(path: Path, parent: Path | None) -> Iterator[Unpacked]:
-    """What a bundle holds, in a scratch folder of *parent* (None: that of the machine) for the context."""
+    """Unpack a bundle into a scratch folder of *parent* (None: that of the machine) for the context."""
     with tempfile.TemporaryDirectory(prefix=".mrc-testbed-", dir=parent) as scratch:
         yield _read(path, Path(scratch))
 
@@ -241,7 +241,7 @@ class _Guard:
         self.folder = ""
 
     def accepts(self, name: str) -> bool:
-        """Whether a file of that name may come now."""
+        """Return True if a file of that name may come now."""
         first = re.fullmatch(rf"({_ID})/{re.escape(_HEADER)}", name)
         if not self.folder and first is not None:
             self.folder = first[1]

@@ -1,4 +1,4 @@
-"""What differs between a run and its repetition: verdict, figures, versions and machine, bytes."""
+"""The differences between a run and its repetition: verdict, figures, versions and machine, bytes."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -90,12 +90,12 @@ class Repetition:
 
     @property
     def is_same(self) -> bool:
-        """Whether it repeated: the same verdict, figures within the tolerance, the same bytes."""
+        """Return True if it repeated: the same verdict, figures within the tolerance, the same bytes."""
         return self.before == self.after and not self.beyond and not (self.is_exact and self.files)
 
 
 def compare_repetition(key: str, before: RunFolder, after: RunFolder, tolerance: float | None) -> Repetition:
-    """What differs between a run and its repetition.
+    """Compare a run with its repetition.
 
     Args:
         key: what to call it.
@@ -148,7 +148,7 @@ def _differences(before: RunFolder, after: RunFolder) -> Iterator[FileDifference
 
 
 def _lines(run: RunFolder, name: str) -> list[str]:
-    """What is compared of a file; nothing of one that the run has not."""
+    """The lines of a file that are compared; empty if the run has no such file."""
     if name == "manifest.json":
         kept = {key: value for key, value in run.manifest.items() if key not in _OF_THE_EXECUTION}
         return json.dumps(kept, indent=1).splitlines(keepends=True)

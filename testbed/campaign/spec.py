@@ -179,5 +179,5 @@ def seed_list(seeds: Seeds) -> list[int]:
 
 
 def campaign_schema() -> dict[str, Any]:
-    """JSON Schema of a Campaign file, for editors and for `mrc-testbed schema Campaign`."""
+    """JSON Schema of a Campaign file, for editors and for `mrc-testbed validate --schema Campaign`."""
     return json_schema(Kind.CAMPAIGN, CampaignSpec)

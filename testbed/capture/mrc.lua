@@ -20,7 +20,7 @@ local LAYOUTS = {
    reth = "va:64 r_key:32 message_bytes:32",
    immdt = "immediate:32",
    aeth = "_:1 kind:2 value:5 msn:24",
-   seth = "_:9 advice:2 _:3 answers_probe:flag _:1 ack_psn_offset:s16 entropy:32"
+   seth = "_:9 advice:2 _:3 is_probe_response:flag _:1 ack_psn_offset:s16 entropy:32"
       .. " source_qpn_low:16 destination_qpn_low:16 ports_down:8 cack_psn:24"
       .. " cc_type:4 cc_flags:4 mpr:8 sack_offset:s16 sack_bitmap:64",
    ccstate = "tx_timestamp:16 _:1 out_of_order_count:15 restores_cwnd:flag cwnd_penalty:7 received_units:24",
@@ -312,7 +312,7 @@ end
 
 -- What one SACK says: see docs/reference/protocol.md, "SACK bitmap".
 local function explain_sack(seth, branch, items, bitmap_range)
-   if seth.answers_probe == 1 then
+   if seth.is_probe_response == 1 then
       branch:add(derived.caused_by_probe, seth.ack_psn_offset % 2 ^ 16):set_generated()
    else
       branch:add(derived.caused_by_psn, psn_add(seth.cack_psn, seth.ack_psn_offset)):set_generated()
@@ -344,7 +344,7 @@ local function explain_sack(seth, branch, items, bitmap_range)
    if seth.advice ~= 0 then
       text = text .. " " .. NAMES.advice[seth.advice]
    end
-   return text .. (seth.answers_probe == 1 and " (answers a probe)" or "")
+   return text .. (seth.is_probe_response == 1 and " (answers a probe)" or "")
 end
 
 -- Text for the info column, by header.

@@ -26,7 +26,7 @@ _VERDICTS: Final = {
 
 @dataclass
 class CaptureCount:
-    """What a capture has written.
+    """The counts of a capture.
 
     Attributes:
         frames: packets in the file.

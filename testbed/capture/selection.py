@@ -29,7 +29,7 @@ class Selection:
     shown_at: dict[int, int]
 
     def is_outbound(self, egress_id: int) -> bool:
-        """Whether frames that leave by *egress_id* are sent, not received, by the port they are shown at."""
+        """Return True if frames that leave by *egress_id* are sent, not received, by the port shown."""
         return self.ports[self.shown_at[egress_id]].id == egress_id
 
 

@@ -57,7 +57,7 @@ class TappedFrame:
 
     @property
     def was_lost(self) -> bool:
-        """Whether it never reached the far end."""
+        """Return True if it never reached the far end."""
         return self.verdict is not PortCounter.TX_PACKETS
 
 

@@ -1,11 +1,11 @@
-"""The mrc-testbed command line: its overview, and its way out."""
+"""The mrc-testbed command line."""
 
 import sys
 from typing import Final, NoReturn
 
 import typer
 
-from testbed.cli.commands import LazyGroup, add_listed
+from testbed.cli.commands import ALIASES, LISTED, RENAMED, add_listed, lazy
 from testbed.cli.exit_codes import ExitCode, run_to_exit_code
 from testbed.cli.interruption import signals_interrupt
 from testbed.cli.options import global_callback
@@ -40,10 +40,10 @@ Global flags may stand before the command or after it.
 
 
 def build_app() -> typer.Typer:
-    """The application; its commands are imported when they are typed."""
+    """Build the application; its commands are imported when they are typed."""
     app = typer.Typer(
         name=PROGRAM,
-        cls=LazyGroup,
+        cls=lazy(LISTED, RENAMED),
         no_args_is_help=True,
         add_completion=True,
         pretty_exceptions_enable=False,
@@ -51,12 +51,12 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     global_callback(app, _HELP)
-    add_listed(app)
+    add_listed(app, LISTED, ALIASES)
     return app
 
 
 def run(arguments: list[str]) -> int:
-    """The exit status of one command line."""
+    """Run one command line and return its exit status."""
     with signals_interrupt():
         app = build_app()
         status = run_to_exit_code(
@@ -66,5 +66,4 @@ def run(arguments: list[str]) -> int:
 
 
 def main() -> NoReturn:
-    """Runs the command line of this process."""
     sys.exit(run(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""bench all-reduce | reduce-scatter | all-gather | all-to-all | broadcast | training, as nccl-tests shows."""
+"""bench all-reduce | reduce-scatter | all-gather | all-to-all | broadcast | training."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final
@@ -38,11 +38,11 @@ DEFAULT_ITERATIONS: Final = 20
 DEFAULT_WARMUP: Final = 2
 
 _SUMMARIES: Final = {
-    "all-reduce": "Every rank ends with the sum of all ranks' data: ring of reduce-scatter and all-gather.",
-    "reduce-scatter": "Every rank ends with its share of the sum of all ranks' data: ring.",
-    "all-gather": "Every rank ends with all ranks' shares: ring.",
-    "all-to-all": "Every rank sends each other rank a share of its data, all at once.",
-    "broadcast": "Every rank ends with the first rank's data: pipeline down the ring.",
+    "all-reduce": "Sum the data of all ranks at each: ring of reduce-scatter and all-gather.",
+    "reduce-scatter": "Sum the data of all ranks, a share of the sum at each: ring.",
+    "all-gather": "Collect the shares of all ranks at each: ring.",
+    "all-to-all": "Send a share from each rank to each other, all at once.",
+    "broadcast": "Copy the first rank's data to all: pipeline along the ring.",
 }
 
 SizeFrom = Annotated[
@@ -62,7 +62,7 @@ Warmup = Annotated[
     int, typer.Option("--warmup", "-w", min=0, metavar="NUMBER", help="Warm-up operations, not timed.")
 ]
 Hosts = Annotated[
-    str, typer.Option("--hosts", metavar="LIST", help="The ranks: host names with commas, or all.")
+    str, typer.Option("--hosts", metavar="LIST", help="Hosts of the ranks: names with commas, or all.")
 ]
 Qps = Annotated[
     int, typer.Option("--qps", min=1, metavar="NUMBER", help="QPs per pair of ranks; each carries a share.")
@@ -80,7 +80,6 @@ Reduce = Annotated[str, typer.Option("--reduce", metavar="OPERATION", help="sum,
 
 
 def register(app: typer.Typer) -> None:
-    """Adds a command for each collective, and training, to *app*."""
     for kind, summary in _SUMMARIES.items():
         command(app, kind, flags=("name", "seed"), needs_root=True)(_collective_command(kind, summary))
     command(app, "training", flags=("name", "seed"), needs_root=True)(training)
@@ -125,8 +124,8 @@ def _collective_command(kind: str, summary: str) -> Callable[..., int]:
 
     run.__doc__ = f"""{summary}
 
-    Sums are computed in the NICs' memory, and every result is compared: `#wrong`
-    counts bytes. busbw is what the busiest NIC had to send per second: compare it
+    Sums are computed in the NICs' memory and every result is compared; `#wrong`
+    counts bytes. busbw is the rate at which the busiest NIC sends: compare it
     with the rate of its ports. The exit status is 1 when a byte is wrong.
 
     [bold]Examples[/bold]
@@ -141,7 +140,7 @@ def _collective_command(kind: str, summary: str) -> Callable[..., int]:
 def training(
     settings: Settings,
     compute: Annotated[
-        str, typer.Option("--compute", metavar="TIME", help="Compute time of each step.")
+        str, typer.Option("--compute", metavar="TIME", help="Compute time of a step.")
     ] = "50ms",
     size: Annotated[str, typer.Option("--size", metavar="SIZE", help="Data of a rank.")] = "1MiB",
     collective: Annotated[
@@ -164,7 +163,7 @@ def training(
     window: WindowOption = None,
     overload: OverloadOption = False,
 ) -> int:
-    """Synchronous training steps: every rank computes, then all carry out a collective together.
+    """Run synchronous training steps: each rank computes, then all run a collective.
 
     [bold]Examples[/bold]
 
@@ -309,7 +308,7 @@ def _table(results: Sequence[CollectiveResult], heading: str) -> RenderableType:
 
 
 def collective_table(collectives: Mapping[str, CollectiveResult]) -> RenderableType:
-    """The collectives of a run, by workload; of training, times are those of whole steps."""
+    """Table of a run's collectives by workload; times of training are of whole steps."""
     right = ("operations", "busbw", "p50", "p99", "p99.9", "max")
     table = plain_table("collective", "what", *right, right=right)
     for name, found in collectives.items():

@@ -1,4 +1,4 @@
-"""bench write-bw | write-lat | sendrecv | incast | permutation: messages between hosts, as perftest shows."""
+"""bench write-bw | write-lat | sendrecv | incast | permutation, reported as perftest does."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Final
@@ -41,7 +41,6 @@ DEFAULT_LATENCY_ITERATIONS: Final = 1000
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module to *app*."""
     for name, run in _COMMANDS.items():
         command(app, name, flags=("name", "seed"), needs_root=True)(run)
 
@@ -60,10 +59,10 @@ def write_bw(
     window: WindowOption = None,
     overload: OverloadOption = False,
 ) -> int:
-    """RDMA WRITE bandwidth from one host to another.
+    """Measure RDMA WRITE bandwidth from one host to another.
 
-    Rates are payload, acknowledged. Received memory is compared with what was
-    sent: `#wrong` counts bytes. The exit status is 1 when a byte is wrong or a
+    Rates are of acknowledged payload. Received memory is compared with what was
+    sent; `#wrong` counts bytes. The exit status is 1 when a byte is wrong or a
     QP failed.
 
     [bold]Examples[/bold]
@@ -104,11 +103,10 @@ def write_lat(
     window: WindowOption = None,
     overload: OverloadOption = False,
 ) -> int:
-    """RDMA WRITE latency: half the time from a message's first packet to its acknowledgement.
+    """Measure RDMA WRITE latency: half the time from first packet to acknowledgement.
 
-    perftest halves a ping-pong of two WRITEs; here the way back is that of the
-    acknowledgement. Times come from the histogram in the NIC, so no process is
-    in the way of what is measured.
+    perftest halves a ping-pong of two WRITEs; here an acknowledgement comes back
+    instead. The NIC takes the times, so that no process adds to them.
 
     [bold]Examples[/bold]
 
@@ -127,7 +125,7 @@ def sendrecv(
     settings: Settings,
     size: SizeOption = "64KiB",
     hosts: Annotated[
-        str, typer.Option("--hosts", metavar="LIST", help="The ring: host names with commas, or all.")
+        str, typer.Option("--hosts", metavar="LIST", help="Hosts of the ring: names with commas, or all.")
     ] = "all",
     shift: Annotated[
         int,
@@ -142,7 +140,7 @@ def sendrecv(
     window: WindowOption = None,
     overload: OverloadOption = False,
 ) -> int:
-    """Every host sends to its neighbour in a ring and receives from the other: both directions are busy.
+    """Send along a ring of hosts: each sends to one neighbour, receives from the other.
 
     [bold]Examples[/bold]
 
@@ -185,7 +183,7 @@ def incast(
     window: WindowOption = None,
     overload: OverloadOption = False,
 ) -> int:
-    """Many hosts write to one; their shares of its port should be equal.
+    """Send from many hosts to one and show how fairly they share its port.
 
     [bold]Examples[/bold]
 
@@ -229,7 +227,7 @@ def permutation(
     window: WindowOption = None,
     overload: OverloadOption = False,
 ) -> int:
-    """Every host sends to one other and receives from one, drawn by --seed.
+    """Send from each host to one other, drawn by --seed; each receives from one.
 
     [bold]Examples[/bold]
 

@@ -1,4 +1,4 @@
-"""The report of a `bench` of messages, as perftest shows it and as JSON."""
+"""Report of a `bench` of messages: perftest's table, and JSON."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from testbed.workloads.spec import WriteLat
 
 
 def bench_document(workload: FlowWorkload, report: BenchReport) -> dict[str, Any]:
-    """What `-o json` shows of a report."""
+    """Report for programs."""
     return {
         "workload": workload.kind,
         "size_bytes": report.load.size_bytes,
@@ -68,7 +68,7 @@ def _times_document(times: Times | None) -> dict[str, float] | None:
 
 
 def bench_table(workload: FlowWorkload, report: BenchReport, transport: str) -> RenderableType:
-    """The table of perftest, and what there is to say about it."""
+    """Report for people: perftest's table and summary lines."""
     parts = [_latency_table(report) if isinstance(workload, WriteLat) else _bandwidth_table(report)]
     parts.append(Text(f"transport           {transport}", style="dim"))
     if report.completion and not isinstance(workload, WriteLat):

@@ -1,4 +1,4 @@
-"""What the commands of `bench` have in common: options, hosts by name, and the transport asked for."""
+"""Options that the commands of `bench` share."""
 
 from dataclasses import dataclass
 from typing import Annotated, Final
@@ -63,14 +63,14 @@ WindowOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class TransportChoice:
-    """What --transport, --cc and --window ask for."""
+    """Values of --transport, --cc and --window."""
 
     kind: TransportKind
     cc: str | None = None
     window_packets: int | None = None
 
     def congestion(self, clos: Clos) -> AnyCongestion:
-        """The congestion control on that fabric.
+        """Congestion control on a fabric.
 
         Raises:
             UsageError: it does not go together.
@@ -79,7 +79,7 @@ class TransportChoice:
 
 
 def choose_transport(transport: str, cc: str | None, window: int | None) -> TransportChoice:
-    """What was asked for.
+    """Check the three options.
 
     Raises:
         UsageError: there is no such transport.
@@ -94,5 +94,5 @@ def choose_transport(transport: str, cc: str | None, window: int | None) -> Tran
 
 
 def listed_hosts(hosts: str) -> Tree:
-    """Host names with commas in between, or `all`, as a workload has them."""
+    """Host names of a list with commas, or `all`, in the form of a workload."""
     return hosts if hosts == "all" else [host.strip() for host in hosts.split(",")]

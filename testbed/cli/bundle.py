@@ -1,4 +1,4 @@
-"""bundle | unbundle | replay: results in one file, elsewhere, and once more."""
+"""bundle create | open, and replay."""
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -14,6 +14,7 @@ from testbed.campaign.folder import CampaignFolder
 from testbed.campaign.tables import finished_run, finished_runs
 from testbed.cli.campaign import carry_out_campaign, figure_document
 from testbed.cli.campaign_options import CAMPAIGNS, CampaignsFolder
+from testbed.cli.commands import DefaultGroup
 from testbed.cli.options import Settings, command
 from testbed.cli.overload import OverloadGate, OverloadOption
 from testbed.cli.render import bad, good, plain_table, result_lines, show
@@ -30,34 +31,38 @@ What = Annotated[
     str,
     typer.Argument(metavar="WHAT", help="Result folder, or a scenario's or campaign's name for its latest."),
 ]
-BundleFile = Annotated[Path, typer.Argument(metavar="BUNDLE", help="File of `bundle`.")]
+BundleFile = Annotated[Path, typer.Argument(metavar="BUNDLE", help="File of `bundle create`.")]
 
 _NO_RESULT: Final = (Status.INTERRUPTED, Status.ERROR, Status.UNTRUSTED)
 """Verdicts that say nothing of whether a run repeats."""
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the commands of this module to *app*."""
-    command(app, "bundle")(bundle)
-    command(app, "unbundle")(unbundle)
-    command(app, "replay", flags=("name",), needs_root=True)(replay)
+app = typer.Typer(
+    no_args_is_help=True, cls=DefaultGroup, help="Pack results into one file, or unpack such a file."
+)
 
 
-def bundle(
+def register(root: typer.Typer) -> None:
+    root.add_typer(app, name="bundle")
+    command(root, "replay", flags=("name",), needs_root=True)(replay)
+
+
+@command(app, "create")
+def create(
     settings: Settings,
     what: What,
     into: Annotated[
         Path | None,
-        typer.Option("--into", metavar="FILE", help="The bundle (default: NAME-ID.tar.zst); replaced."),
+        typer.Option("--into", metavar="FILE", help="Bundle to write or replace (default: NAME-ID.tar.zst)."),
     ] = None,
     runs: RunsFolder = Path("runs"),
     campaigns: CampaignsFolder = CAMPAIGNS,
 ) -> None:
-    """Put a run or campaign into one file: report, data, plan, versions, machine.
+    """Pack a run or campaign into one file: report, data, plan, versions, machine.
 
-    Whoever gets it looks at it with `report`, `compare`, `campaign report` and
-    `testbed.results.load`, without root, and repeats it with `replay`. The same
-    results give the same bytes.
+    `report`, `compare`, `campaign report` and `testbed.results.load` read the
+    file without root; `replay` repeats it. The same results give the same bytes.
+    The word `create` may be left out.
 
     [bold]Examples[/bold]
 
@@ -75,22 +80,23 @@ def bundle(
     )
 
 
-def unbundle(
+@command(app, "open")
+def open_bundle(
     settings: Settings,
     path: BundleFile,
     into: Annotated[
         Path | None,
-        typer.Option("--into", metavar="FOLDER", help="Where to (default: runs, or campaigns); made."),
+        typer.Option("--into", metavar="FOLDER", help="Folder to unpack to (default: runs, or campaigns)."),
     ] = None,
 ) -> None:
-    """Unpack a bundle to FOLDER/NAME/ID, where `run` or `campaign run` would have written it.
+    """Unpack a bundle to FOLDER/NAME/ID, where `run` and `campaign run` write.
 
-    A file that is damaged, cut short or no bundle leaves nothing there.
+    A file that is damaged, truncated or no bundle leaves nothing there.
 
     [bold]Examples[/bold]
 
-      mrc-testbed unbundle loss-ratio.tar.zst
-      mrc-testbed unbundle t0-t1-flap.tar.zst --into theirs
+      mrc-testbed bundle open loss-ratio.tar.zst
+      mrc-testbed bundle open t0-t1-flap.tar.zst --into theirs
     """
     found = unpack_bundle(path, into)
     header, folder = found.header, found.folder.resolve()
@@ -120,7 +126,7 @@ def replay(
         typer.Option(
             "--tolerance",
             metavar="SHARE",
-            help="Share by which a figure may differ (default: 5%; in virtual time nothing may).",
+            help="Share by which a figure may differ (default: 5%; in virtual time 0).",
         ),
     ] = None,
     runtime: RuntimeOption = None,
@@ -130,12 +136,11 @@ def replay(
     runs: RunsFolder = Path("runs"),
     campaigns: CampaignsFolder = CAMPAIGNS,
 ) -> int:
-    """Repeat a run or campaign as it was planned, and say what differs.
+    """Repeat a run or campaign as planned and report differences.
 
-    Verdicts, figures beyond the tolerance, versions and machine; for runs that
-    took place in virtual time, and do again, each file that is not the same to
-    the byte. The exit status is 0 when all repeated, 4 when a verdict, a figure
-    or a byte is another, 7 when a repetition is UNTRUSTED.
+    Compares verdicts, figures beyond the tolerance, versions and machine; for
+    virtual time, every byte of every file. The exit status is 0 when all is the
+    same, 4 when a verdict, figure or byte differs, 7 when a run is UNTRUSTED.
 
     [bold]Examples[/bold]
 
@@ -176,7 +181,7 @@ def replay(
 def _replay_run(
     settings: Settings, folder: Path, runs: Path, gate: OverloadGate, where: Where, tolerance: float | None
 ) -> tuple[Sequence[Repetition], int, Path]:
-    """The repetition of a run, the exit status, its result folder."""
+    """Repeat a run; return the repetition, the exit status and the result folder."""
     [before] = finished_runs(folder)
     plan = load_plan(folder / "plan.json")
     gate.saved_plan(plan)
@@ -197,7 +202,7 @@ def _replay_campaign(
     where: Where,
     tolerance: float | None,
 ) -> tuple[Sequence[Repetition], int, Path]:
-    """The repetitions of a campaign's runs that ended, the exit status, its folder."""
+    """Repeat the finished runs of a campaign; return repetitions, exit status and folder."""
     old = CampaignFolder.open(folder)
     for run in old.plan.runs:
         gate.saved_plan(run.plan)

@@ -1,4 +1,4 @@
-"""campaign run | list | show | resume | report, and compare: many runs, and two side by side."""
+"""campaign run | list | show | resume | report, and compare."""
 
 import signal
 from collections.abc import Mapping
@@ -46,14 +46,13 @@ SCHEMA_VERSION: Final = 1
 _BUDGET_RUNS_MAX: Final = 20
 """Of a cell, where the file does not say."""
 
-app = typer.Typer(no_args_is_help=True, help="Many runs: scenarios x matrix x seeds, resumed, summed up.")
+app = typer.Typer(no_args_is_help=True, help="Run scenarios x parameters x seeds and summarise them.")
 campaign_statistics.register(app)
 
 CampaignFile = Annotated[Path, typer.Argument(metavar="CAMPAIGN", help="Campaign file.")]
 
 
 def register(root: typer.Typer) -> None:
-    """Adds the commands of this module to *root*."""
     root.add_typer(app, name="campaign")
     command(root, "compare")(compare)
 
@@ -70,11 +69,11 @@ def run(
     budget: BudgetOption = None,
     campaigns: CampaignsFolder = CAMPAIGNS,
 ) -> int:
-    """Run every combination of a Campaign file, one after the other, and sum them up.
+    """Run every combination of a campaign file and summarise the runs.
 
-    Runs on the same topology share a lab. A run that breaks does not end the
-    campaign; Ctrl-C does, and keeps what was measured: `campaign resume` goes on.
-    The exit status is that of the worst run: 1 an error, 4 an expectation failed,
+    Runs on the same topology share a lab. A failed run does not end the campaign.
+    Ctrl-C ends it and keeps what was measured; `campaign resume` continues. The
+    exit status is that of the worst run: 1 an error, 4 an expectation failed,
     5 aborted, 7 UNTRUSTED, 0 all passed.
 
     [bold]Examples[/bold]
@@ -105,7 +104,7 @@ def resume(
         typer.Option(
             "--retry",
             metavar="STATUS",
-            help="Status of runs to repeat: failed, aborted or untrusted; may be given again.",
+            help="Status of runs to repeat: failed, aborted or untrusted. Repeatable.",
         ),
     ] = None,
     runtime: RuntimeOption = None,
@@ -115,9 +114,9 @@ def resume(
     budget: BudgetOption = None,
     campaigns: CampaignsFolder = CAMPAIGNS,
 ) -> int:
-    """Go on with a campaign: runs that finished are skipped, those in error or interrupted are repeated.
+    """Continue a campaign: repeat runs in error or interrupted, then do the rest.
 
-    What is run is what was planned then, whatever has become of the files since.
+    Runs the plan that was made at first, even if files have changed since.
 
     [bold]Examples[/bold]
 
@@ -134,7 +133,7 @@ def resume(
 
 @command(app, "list")
 def list_campaigns(settings: Settings, campaigns: CampaignsFolder = CAMPAIGNS) -> None:
-    """Campaigns that were begun, and how far they came.
+    """List campaigns and their progress.
 
     [bold]Examples[/bold]
 
@@ -161,7 +160,7 @@ def list_campaigns(settings: Settings, campaigns: CampaignsFolder = CAMPAIGNS) -
 
 @command(app, "show")
 def show_campaign(settings: Settings, what: CampaignName, campaigns: CampaignsFolder = CAMPAIGNS) -> int:
-    """What a campaign has come to, also while it goes on. The exit status is the campaign's.
+    """Show the state of a campaign, also while it runs, and return its exit status.
 
     [bold]Examples[/bold]
 
@@ -207,12 +206,12 @@ def compare(
     before: Annotated[
         str, typer.Argument(metavar="A", help="Result folder, bundle, or a scenario's name for its latest.")
     ],
-    after: Annotated[str, typer.Argument(metavar="B", help="The one to compare with.")],
+    after: Annotated[str, typer.Argument(metavar="B", help="Run to compare with.")],
     runs: Annotated[Path, typer.Option("--runs", metavar="FOLDER", help="Folder of result folders.")] = Path(
         "runs"
     ),
 ) -> None:
-    """Two runs side by side: everything that both measured, and the ratio of the second to the first.
+    """Compare two runs: every figure that both have, and the ratio.
 
     [bold]Examples[/bold]
 
@@ -242,7 +241,6 @@ def compare(
 
 
 def figure_document(figure: ComparedFigure) -> dict[str, Any]:
-    """A figure of two runs for programs."""
     return {
         "name": figure.name,
         "dimension": figure.dimension.value,
@@ -268,7 +266,7 @@ def _manifest(runs: Path, what: str) -> Mapping[str, Any]:
 
 
 def run_campaign(settings: Settings, folder: CampaignFolder, where: Where, retry: frozenset[str]) -> int:
-    """Carries out what is pending in *folder* and shows the summary; the exit status of the campaign."""
+    """Do the pending runs of *folder*, show the summary, return the campaign's exit status."""
     status = carry_out_campaign(settings, folder, where, retry)
     show_summary(settings, folder.path, summarize_campaign(folder))
     return status
@@ -277,7 +275,7 @@ def run_campaign(settings: Settings, folder: CampaignFolder, where: Where, retry
 def carry_out_campaign(
     settings: Settings, folder: CampaignFolder, where: Where, retry: frozenset[str]
 ) -> int:
-    """Carries out what is pending in *folder*; the exit status of the campaign."""
+    """Do the pending runs of *folder* and return the campaign's exit status."""
     if where.jobs > 1:
         return execute_in_parallel(
             folder, where.jobs, progress=settings.progress, retry=retry, budget_ns=where.budget_ns
@@ -308,14 +306,13 @@ def carry_out_campaign(
 
 
 def show_plan(settings: Settings, plan: CampaignPlan) -> None:
-    """Prints what a campaign would run."""
     show(
         settings, "CampaignPlan", SCHEMA_VERSION, plan_document(plan), lambda: plan_table(plan), lines="runs"
     )
 
 
 def show_summary(settings: Settings, path: Path, summary: Summary) -> None:
-    """Prints the summary of the campaign in the folder or bundle at *path*."""
+    """Print the summary of the campaign in the folder or bundle at *path*."""
     document = summary_document(summary) | {"folder": str(path.resolve())}
     document.pop("schema_version")
     show(

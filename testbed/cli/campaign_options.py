@@ -1,4 +1,4 @@
-"""Arguments that the commands about campaigns share, and what they mean."""
+"""Arguments that the campaign commands share."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ CAMPAIGNS: Final = Path("campaigns")
 
 @contextmanager
 def opened_campaign(campaigns: Path, what: str) -> Iterator[CampaignFolder]:
-    """The campaign that *what* means; of a bundle for as long as the context lasts.
+    """Open the campaign that *what* names; a bundle stays unpacked while the context lasts.
 
     Raises:
         UsageError: there is none, or not of this version.
@@ -30,5 +30,5 @@ def opened_campaign(campaigns: Path, what: str) -> Iterator[CampaignFolder]:
 
 
 def place_of(what: str, folder: CampaignFolder) -> Path:
-    """Where the results are that *what* means: a bundle, or the folder."""
+    """Path of the results that *what* names: a bundle, or the folder."""
     return Path(what) if Path(what).is_file() else folder.path

@@ -1,4 +1,4 @@
-"""campaign stats | baseline | check | export: what the runs of a campaign say together."""
+"""campaign stats | baseline | check | export."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
@@ -42,7 +42,6 @@ _STYLES: Final = {"worse": "bold red", "gone": "bold red", "better": "green", "c
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module to `campaign`."""
     command(app, "stats")(stats)
     command(app, "baseline")(baseline)
     command(app, "check")(check_campaign)
@@ -50,12 +49,11 @@ def register(app: typer.Typer) -> None:
 
 
 def stats(settings: Settings, what: CampaignName, campaigns: CampaignsFolder = CAMPAIGNS) -> None:
-    """Medians over seeds with 95 % intervals, and each cell against the campaign's baseline cell.
+    """Show medians over seeds with 95 % intervals, compared with the baseline cell.
 
-    A cell is all runs that differ in their seed alone; UNTRUSTED runs do not
-    count. Percentiles are those of the times of all its runs together. Cells are
-    compared by the Mann-Whitney U test, corrected for the number of comparisons
-    (Holm); delta is Cliff's.
+    A cell is all runs that differ only in their seed, UNTRUSTED ones left out.
+    Percentiles are of the times of all its runs together. Cells are compared by
+    the Mann-Whitney U test with Holm's correction; delta is Cliff's.
 
     [bold]Examples[/bold]
 
@@ -83,12 +81,10 @@ def stats(settings: Settings, what: CampaignName, campaigns: CampaignsFolder = C
 def baseline(
     settings: Settings,
     what: CampaignName,
-    into: Annotated[
-        Path, typer.Option("--into", metavar="FILE", help="File for the figures; replaced if there is one.")
-    ],
+    into: Annotated[Path, typer.Option("--into", metavar="FILE", help="File to write or replace.")],
     campaigns: CampaignsFolder = CAMPAIGNS,
 ) -> None:
-    """Write the figures of a campaign to a file that `campaign check` holds later campaigns against.
+    """Write the figures of a campaign to a file for `campaign check`.
 
     [bold]Examples[/bold]
 
@@ -114,11 +110,11 @@ def check_campaign(
     ] = "5%",
     campaigns: CampaignsFolder = CAMPAIGNS,
 ) -> int:
-    """Hold a campaign against its expectations and the figures of an earlier one: for CI.
+    """Check a campaign against its expectations and an earlier one's figures.
 
-    The exit status is 4 when an expectation of the campaign did not hold, or a
-    cell got worse by more than the tolerance or is gone; 7 when runs are too few
-    to tell; else 0. Runs in virtual time are exact: one of each is enough.
+    For CI. The exit status is 4 when an expectation failed, or a cell got worse
+    by more than the tolerance or is missing; 7 when there are too few runs to
+    decide; else 0. Runs in virtual time are exact: one per cell is enough.
 
     [bold]Examples[/bold]
 
@@ -160,7 +156,7 @@ def check_campaign(
 
 
 def _worst(status: int, statuses: Collection[str]) -> int:
-    """The worse of an exit status of the gate and those of expectations."""
+    """Worse of the gate's exit status and those of expectations."""
     codes = {status, *(Status(each).exit_code for each in statuses)}
     return next((code for code in (Status.FAILED.exit_code, Status.UNTRUSTED.exit_code) if code in codes), 0)
 
@@ -168,13 +164,13 @@ def _worst(status: int, statuses: Collection[str]) -> int:
 def export(
     settings: Settings,
     what: CampaignName,
-    into: Annotated[Path, typer.Option("--into", metavar="FOLDER", help="Folder for the tables; made.")],
+    into: Annotated[Path, typer.Option("--into", metavar="FOLDER", help="Folder for the tables; created.")],
     file_format: Annotated[
         Literal["csv", "parquet"], typer.Option("--format", help="parquet needs mrc-testbed[data].")
     ] = "csv",
     campaigns: CampaignsFolder = CAMPAIGNS,
 ) -> None:
-    """Write tables for pandas, R or a spreadsheet: runs, figures, and samples over time.
+    """Write tables for pandas, R or a spreadsheet: runs, figures, samples.
 
     Takes the folder or bundle of a campaign or of one run.
 

@@ -1,4 +1,4 @@
-"""Tables of campaigns for people: the plan, the summary, the variants of a scenario side by side."""
+"""Tables of campaigns: plan, summary, variants of a scenario side by side."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ _STYLES: Final = {"passed": "green", "failed": "bold red", "error": "bold red"}
 
 
 def summary_table(summary: Summary, path: Path) -> RenderableType:
-    """A row per run, or per scenario with variants; of one such scenario alone, its variants.
+    """Table with a row per run or scenario with variants; of one such scenario alone, its variants.
 
     Args:
         summary: of the campaign.
@@ -52,7 +52,7 @@ def summary_table(summary: Summary, path: Path) -> RenderableType:
 
 
 def outcome_table(outcomes: Sequence[CellOutcome]) -> RenderableType:
-    """A row per expectation of a campaign and cell."""
+    """Table with a row per expectation and cell."""
     table = plain_table("", "expectation", "cell", "measured")
     for each in outcomes:
         style = _OUTCOMES[each.outcome]
@@ -83,7 +83,6 @@ def _variants(row: SummaryRow, path: Path) -> RenderableType:
 
 
 def plan_document(plan: CampaignPlan) -> dict[str, Any]:
-    """The plan for programs."""
     return {
         "campaign": plan.name,
         "description": plan.description,
@@ -104,7 +103,7 @@ def plan_document(plan: CampaignPlan) -> dict[str, Any]:
 
 
 def plan_table(plan: CampaignPlan) -> RenderableType:
-    """The runs in the order in which they are done, and how long sending takes."""
+    """Table of the runs in order, with the time that sending takes."""
     keys = list(dict.fromkeys(key for run in plan.runs for key in run.varied))
     variants = ("variant",) if any(run.plan.variant for run in plan.runs) else ()
     table = plain_table(

@@ -28,7 +28,6 @@ STDOUT: Final = "-"
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command of this module to *app*."""
     command(app, "capture", flags=("name",))(capture)
 
 
@@ -58,7 +57,7 @@ def capture(
     ] = None,
     count: Annotated[
         int | None,
-        typer.Option("-c", "--count", min=1, metavar="NUMBER", help="Number of packets after which to end."),
+        typer.Option("-c", "--count", min=1, metavar="NUMBER", help="Number of packets to capture."),
     ] = None,
     duration: Annotated[
         int | None,
@@ -71,11 +70,11 @@ def capture(
         ),
     ] = SNAP_BYTES_MAX,
 ) -> None:
-    """Copy the MRC packets that ports send and receive; Ctrl-C ends it.
+    """Capture the MRC packets of ports, until Ctrl-C.
 
-    Packets that a fault or a full queue takes are there too, with a comment that
-    says so, as has the first packet after a fault began or ended. tcpdump sees
-    none of them: XDP bypasses the kernel's own stack.
+    Also captures packets that a fault or a full queue drops, with a comment that
+    says so; a comment marks the first packet after a fault begins or ends.
+    tcpdump sees none of these packets: XDP bypasses the kernel's stack.
 
     [bold]Examples[/bold]
 
@@ -88,9 +87,9 @@ def capture(
         write_out(settings, f"{DISSECTOR}\n")
         return
     if bool(write) == tshark:
-        raise UsageError("say where the packets go: -w FILE, or --tshark")
+        raise UsageError("give a destination: -w FILE, or --tshark")
     if bool(places) == everything:
-        raise UsageError("say what to capture: nodes or ports like h0 or p0-t0-0:4, or --all")
+        raise UsageError("give what to capture: nodes or ports like h0 or p0-t0-0:4, or --all")
     with lab.attach(settings.name) as attached:
         selection = select_ports(attached.clos, places or [], plane)
         forwarding = attached.spec.forwarding if tshark else None
@@ -108,13 +107,15 @@ def capture(
 
 @contextmanager
 def _destination(write: str, forwarding: str | None) -> Iterator[IO[bytes]]:
-    """Where the file goes; with the *forwarding* of the lab, to a tshark that knows it."""
+    """Open the file, or a tshark that knows the lab's *forwarding*."""
     if forwarding is not None:
         with _tshark(forwarding) as pipe:
             yield pipe
     elif write == STDOUT:
         if sys.stdout.isatty():
-            raise UsageError("pcapng is not for a terminal", hint="pipe it, name a file, or use --tshark")
+            raise UsageError(
+                "pcapng cannot be shown on a terminal", hint="pipe it, name a file, or use --tshark"
+            )
         yield sys.stdout.buffer
     else:
         with _created(Path(write)) as file:
@@ -130,7 +131,7 @@ def _created(path: Path) -> IO[bytes]:
 
 @contextmanager
 def _tshark(forwarding: str) -> Iterator[IO[bytes]]:
-    """The standard input of a tshark that ends when it is closed; Ctrl-C is for us alone."""
+    """Standard input of a tshark that ends when it is closed; Ctrl-C does not reach it."""
     try:
         process = subprocess.Popen(
             ["tshark", *tshark_arguments(forwarding), "-n", "-l", "-r", "-"],
@@ -139,7 +140,8 @@ def _tshark(forwarding: str) -> Iterator[IO[bytes]]:
         )
     except FileNotFoundError as error:
         raise PreflightError(
-            "tshark is not installed", hint="apt-get install tshark, or -w FILE and look at it elsewhere"
+            "tshark is not installed",
+            hint="apt-get install tshark, or write with -w FILE and open it elsewhere",
         ) from error
     if process.stdin is None:
         raise AssertionError("Popen was asked for a pipe")
@@ -157,7 +159,7 @@ def _report(settings: Settings, write: str, selection: Selection, count: Capture
     ports = len(selection.ports)
     if write in {"", STDOUT}:
         text = f"{count.frames} packets at {ports} ports, {count.lost_on_the_way} of them lost there"
-        say(settings.stderr, f"{text}; {count.missed} came too fast to be copied")
+        say(settings.stderr, f"{text}; {count.missed} were lost: they came too fast")
         return
     document: dict[str, Any] = {
         "lab": settings.name,
@@ -178,7 +180,7 @@ def _report(settings: Settings, write: str, selection: Selection, count: Capture
                 ("ports", str(ports)),
                 ("packets", str(count.frames)),
                 ("lost there", str(count.lost_on_the_way)),
-                ("missed", f"{count.missed} came too fast to be copied"),
+                ("missed", f"{count.missed} were lost: they came too fast"),
             ]
         ),
     )

@@ -1,193 +1,153 @@
 """The commands and groups of the command line: module, panel and summary of each.
 
-`--help` and TAB show this table and import no command.
+`--help` and TAB show these tables and import no command.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
+from testbed.errors import UsageError
+
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A command, or a group of commands, as the overview lists it.
+    """A command, or a group of commands, as `--help` lists it.
 
     Attributes:
         name: as typed.
         module: in testbed.cli; its `register` adds the command.
-        panel: heading in the overview.
         summary: first paragraph of the command's help.
+        panel: heading above it; empty within a group.
     """
 
     name: str
     module: str
-    panel: str
     summary: str
+    panel: str = ""
 
 
-LISTED: Final = (
-    Listed("up", "lab", "Labs", "Stand a fabric up and return to the shell. Also called deploy."),
-    Listed(
-        "down",
-        "lab",
-        "Labs",
-        "Remove a lab and everything of it, whatever state it is in. Also called destroy.",
+_PANELS: Final = {
+    "Lab": (
+        Listed("up", "lab", "Bring a lab up. Alias: deploy."),
+        Listed("down", "lab", "Remove a lab, whatever state it is in. Alias: destroy."),
+        Listed("status", "status", "List labs and their health; with -n show one in detail."),
+        Listed("exec", "node", "Run a program in a node and return its exit status."),
+        Listed("launch", "launch", "Run a program with one rank per host, such as a training job."),
+        Listed("logs", "node", "Show logs of agents and lab processes (default: all)."),
+        Listed("restart", "node", "Restart NIC agents (default: every failed process)."),
+        Listed("shell", "node", "Open Mininet's shell on a lab."),
     ),
-    Listed("status", "status", "Labs", "What labs there are and how they do; with -n one lab in detail."),
-    Listed(
-        "inspect",
-        "topology",
-        "Fabric",
-        "Names, numbers, addresses, uSIDs and forwarding tables of a fabric; live counters if it is up.",
+    "Test": (
+        Listed("demo", "scenario", "Bring a lab up, flap links under full load, print the verdict."),
+        Listed("run", "scenario", "Run one scenario: workload, faults, expectations, verdict."),
+        Listed("bench", "bench", "Measure a running lab: bandwidth, latency, incast, collectives."),
+        Listed("fault", "fault", "Inject faults into a running lab and clear them."),
+        Listed("campaign", "campaign", "Run scenarios x parameters x seeds and summarise them."),
     ),
-    Listed("graph", "topology", "Fabric", "Draw a fabric."),
-    Listed("exec", "node", "Nodes", "Run a program inside a node; its exit status becomes ours."),
-    Listed(
-        "launch",
-        "launch",
-        "Nodes",
-        "Run a program with ranks, such as a training job: one process on each host.",
+    "Results": (
+        Listed("report", "scenario", "Show the results of a finished run and where its report is."),
+        Listed("compare", "campaign", "Compare two runs: every figure that both have, and the ratio."),
+        Listed("bundle", "bundle", "Pack results into one file, or unpack such a file."),
+        Listed("replay", "bundle", "Repeat a run or campaign as planned and report differences."),
+        Listed("top", "live", "Show a running lab live in the terminal."),
+        Listed("serve", "live", "Show a running lab live in a browser."),
     ),
-    Listed(
-        "logs",
-        "node",
-        "Nodes",
-        "What NIC agents and the lab's own processes have said; without a name all of them.",
+    "Look closer": (
+        Listed("inspect", "inspection", "Show a fabric: sizes, addresses, uSIDs, tables, counters, queues."),
+        Listed("graph", "inspection", "Draw a fabric."),
+        Listed("ev", "ev", "Show and control entropy values (EVs): state, path, use."),
+        Listed("probe", "probe", "Probe the links of a running lab."),
+        Listed("capture", "capture", "Capture the MRC packets of ports, until Ctrl-C."),
     ),
-    Listed(
-        "restart",
-        "node",
-        "Nodes",
-        "Restart NIC agents: those of the hosts named, or else all that does not work.",
+    "Machine": (
+        Listed("doctor", "machine", "Check this machine and say how to fix what it lacks."),
+        Listed("setup", "setup", "Install what labs need on this machine."),
+        Listed("observe", "observe", "Run Prometheus and Grafana beside the labs."),
+        Listed("validate", "files", "Check scenario, topology and campaign files; print their schemas."),
     ),
-    Listed(
-        "shell",
-        "node",
-        "Nodes",
-        "Mininet's interactive shell on a lab: run commands in nodes, look at links. "
-        "Leaves the lab as it is.",
-    ),
-    Listed(
-        "run",
-        "scenario",
-        "Scenarios",
-        "Run one scenario: workload, faults, expectations; a verdict and a result folder.",
-    ),
-    Listed(
-        "plan",
-        "scenario",
-        "Scenarios",
-        "Show what a run would do, with every random choice made: `run --dry-run`.",
-    ),
-    Listed("report", "scenario", "Scenarios", "Show the results of a run again, and where its report is."),
-    Listed(
-        "demo",
-        "scenario",
-        "Scenarios",
-        "A first look: bring a lab up, flap links under full load, print the verdict, remove the lab.",
-    ),
-    Listed(
-        "compare",
-        "campaign",
-        "Scenarios",
-        "Two runs side by side: everything that both measured, and the ratio of the second to the first.",
-    ),
-    Listed(
-        "bundle",
-        "bundle",
-        "Scenarios",
-        "Put a run or campaign into one file: report, data, plan, versions, machine.",
-    ),
-    Listed(
-        "unbundle",
-        "bundle",
-        "Scenarios",
-        "Unpack a bundle to FOLDER/NAME/ID, where `run` or `campaign run` would have written it.",
-    ),
-    Listed(
-        "replay",
-        "bundle",
-        "Scenarios",
-        "Repeat a run or campaign as it was planned, and say what differs.",
-    ),
-    Listed(
-        "campaign",
-        "campaign",
-        "Scenarios",
-        "Many runs: scenarios x matrix x seeds, resumed, summed up.",
-    ),
-    Listed(
-        "queues",
-        "queues",
-        "Use",
-        "Port queues of a lab: service and counters; with an option change the service.",
-    ),
-    Listed("capture", "capture", "Use", "Copy the MRC packets that ports send and receive; Ctrl-C ends it."),
-    Listed("top", "live", "Use", "Show a running lab in the terminal, live."),
-    Listed("serve", "live", "Use", "Show a running lab in a browser, live, until interrupted."),
-    Listed(
-        "bench",
-        "bench",
-        "Use",
-        "Measure a running lab: bandwidth, latency, incast, collectives, training.",
-    ),
-    Listed("fault", "fault", "Use", "Inject faults into a running lab, and take them back."),
-    Listed("ev", "ev", "Use", "Entropy values (EVs): what state they are in, what path they take."),
-    Listed("probe", "probe", "Use", "Probe the links of a running lab, whatever its traffic."),
-    Listed("metrics", "observability", "Use", "Metrics of labs for Prometheus."),
-    Listed("observe", "observe", "Use", "Prometheus and Grafana beside the labs."),
-    Listed("dashboards", "dashboards", "Use", "The dashboards in a Grafana of your own."),
-    Listed(
-        "validate",
-        "files",
-        "Files",
-        "Check files: keys, units, names, selectors against the fabric. Runs nothing, needs no root.",
-    ),
-    Listed("schema", "files", "Files", "JSON Schema of a kind of file: editors complete and check with it."),
-    Listed(
-        "doctor",
-        "machine",
-        "Machine",
-        "Look whether this machine can carry labs, and say how to fix what it lacks.",
-    ),
-    Listed("version", "machine", "Machine", "Versions of mrc-testbed and of what it runs on."),
-    Listed(
-        "completion",
-        "completion",
-        "Machine",
-        "Print the script that completes commands, flags and names in a shell.",
-    ),
-    Listed("host", "machine", "Machine", "Make this machine ready for labs."),
-    Listed("image", "machine", "Machine", "The image that Docker nodes are made of."),
+}
+LISTED: Final = tuple(
+    Listed(each.name, each.module, each.summary, panel)
+    for panel, listed in _PANELS.items()
+    for each in listed
 )
+OBSERVE: Final = (
+    Listed("up", "observe_stack", "Start exporter, Prometheus and Grafana with the dashboards."),
+    Listed("down", "observe_stack", "Stop them and delete their samples; labs stay."),
+    Listed("status", "observe_stack", "Show the state of the services; exit status 1 on a problem."),
+    Listed("open", "observe_stack", "Print the address of the dashboards and open a browser."),
+    Listed("alerts", "observe_alerts", "Show the alerts that are active now."),
+    Listed("export", "observe_export", "Write files for a Prometheus, Alertmanager and Grafana of your own."),
+    Listed("scrape-config", "observe_export", "Print the configuration that a Prometheus of your own needs."),
+    Listed("metrics", "observe_metrics", "Serve metrics for Prometheus, until Ctrl-C."),
+    Listed("dashboards", "dashboards", "Manage the dashboards in a Grafana of your own."),
+)
+"""Commands of `observe`."""
 
 ALIASES: Final = {"deploy": "up", "destroy": "down"}
 """Names that are not listed, to what they stand for."""
 
-_MODULES: Final = {each.name: each.module for each in LISTED}
+RENAMED: Final = {
+    "completion": "--install-completion, or --show-completion",
+    "dashboards": "observe dashboards",
+    "host": "setup host",
+    "image": "setup image",
+    "metrics": "observe metrics",
+    "plan": "run --dry-run",
+    "queues": "inspect --queues",
+    "schema": "validate --schema",
+    "unbundle": "bundle open",
+    "version": "--version",
+}
+"""Names of version 0.2, to what is typed now."""
 
 
 class LazyGroup(TyperGroup):
     """A group that imports the module of a command when that command is typed."""
 
+    modules: ClassVar[Mapping[str, str]]
+    """Name of a command -> module."""
+
+    renamed: ClassVar[Mapping[str, str]] = {}
+    """Name that is gone -> what is typed now."""
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that *args* begin with, its name and the other arguments."""
+        """Import the command that *args* begin with and return it with its name and arguments."""
         name = ALIASES.get(args[0], args[0])
-        if name in _MODULES:
-            self.commands[args[0]] = get_group(registered([_MODULES[name]])).commands[name]
+        if name in self.modules:
+            self.commands[args[0]] = get_group(registered([self.modules[name]])).commands[name]
+        elif name in self.renamed:
+            raise UsageError(f"{name!r} is now: mrc-testbed {self.renamed[name]}")
         return super().resolve_command(ctx, args)
 
 
-def add_listed(app: typer.Typer) -> None:
-    """Adds the table to *app*, whose class is LazyGroup."""
-    for each in LISTED:
-        app.command(each.name, help=each.summary, rich_help_panel=each.panel)(_not_imported)
-    for alias in ALIASES:
+class DefaultGroup(TyperGroup):
+    """A group whose first command need not be named: `bundle RUN` is `bundle create RUN`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse *args*, with the command's name in front where it is missing."""
+        if args and args[0] not in {*self.commands, *ctx.help_option_names}:
+            args = [next(iter(self.commands)), *args]
+        return super().parse_args(ctx, args)
+
+
+def lazy(listed: Iterable[Listed], renamed: Mapping[str, str] | None = None) -> type[LazyGroup]:
+    """The class of a group with the commands of a table."""
+    modules = {each.name: each.module for each in listed}
+    return type("ListedGroup", (LazyGroup,), {"modules": modules, "renamed": renamed or {}})
+
+
+def add_listed(app: typer.Typer, listed: Iterable[Listed], aliases: Iterable[str] = ()) -> None:
+    """Add a table to *app*, whose class is `lazy` of it."""
+    for each in listed:
+        app.command(each.name, help=each.summary, rich_help_panel=each.panel or None)(_not_imported)
+    for alias in aliases:
         app.command(alias, hidden=True)(_not_imported)
 
 
@@ -200,4 +160,4 @@ def registered(modules: Iterable[str]) -> typer.Typer:
 
 
 def _not_imported() -> None:
-    """Stands for a command until LazyGroup imports it."""
+    """Stand for a command until LazyGroup imports it."""

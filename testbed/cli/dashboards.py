@@ -1,4 +1,4 @@
-"""dashboards push | export | check | annotate | remove | open: a Grafana of the user's own."""
+"""observe dashboards push | export | check | annotate | remove | open: a Grafana of the user's own."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,9 +11,9 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from testbed.cli.exit_codes import ExitCode
-from testbed.cli.observe import OVERVIEW, open_address
 from testbed.cli.observe_export import Folder, Force
 from testbed.cli.observe_options import GrafanaUrl, PrometheusUrl, TokenFile, read_token
+from testbed.cli.observe_stack import OVERVIEW, open_address
 from testbed.cli.options import Settings, command
 from testbed.cli.render import bad, good, plain_table, show
 from testbed.errors import UsageError
@@ -32,11 +32,10 @@ from testbed.observe.state import (
 
 SCHEMA_VERSION: Final = 1
 
-app = typer.Typer(no_args_is_help=True, help="The dashboards in a Grafana of your own.")
+app = typer.Typer(no_args_is_help=True, help="Manage the dashboards in a Grafana of your own.")
 
 
 def register(root: typer.Typer) -> None:
-    """Adds the group of this module to *root*."""
     root.add_typer(app, name="dashboards")
 
 
@@ -47,16 +46,15 @@ def push(
     prometheus_url: PrometheusUrl = None,
     token_file: TokenFile = None,
 ) -> None:
-    """Put data source, folder and dashboards into a Grafana, or bring them up to date.
+    """Create or update data source, folder and dashboards in a Grafana.
 
-    By default the addresses are those that `observe up` was given. A token of
-    role Editor suffices; without Admin there is no data source made, and the
-    dashboards take one that is there, chosen at their top.
+    The default addresses are those of `observe up`. The token needs role Editor;
+    without Admin no data source is created: choose one at the top of a dashboard.
 
     [bold]Examples[/bold]
 
       export MRC_TESTBED_GRAFANA_TOKEN=glsa_...
-      mrc-testbed dashboards push --grafana-url http://127.0.0.1:3000
+      mrc-testbed observe dashboards push --grafana-url http://127.0.0.1:3000
     """
     state = read_stack(stack_paths())
     prometheus = state.service(ServiceName.PROMETHEUS) if state is not None else None
@@ -86,15 +84,14 @@ def push(
 
 @command(app, "export")
 def export_dashboards(settings: Settings, folder: Folder, force: Force = False) -> None:
-    """Write the dashboards as files, to be imported by hand into any Grafana.
+    """Write the dashboards as files, to import by hand into a Grafana.
 
-    In Grafana: Dashboards > New > Import, one file after the other. That takes
-    role Editor, or the right to edit one folder. The data source is chosen at
-    the top of each dashboard.
+    In Grafana: Dashboards > New > Import, for each file. That needs role Editor,
+    or the right to edit one folder. Choose the data source at the top of each.
 
     [bold]Examples[/bold]
 
-      mrc-testbed dashboards export dashboards-of-mrc
+      mrc-testbed observe dashboards export dashboards-of-mrc
     """
     written = write_files(folder, dashboard_texts(), replace=force)
     item = {"folder": str(folder), "files": [str(path) for path in written]}
@@ -115,18 +112,18 @@ def check(
     data_source: Annotated[
         str | None,
         typer.Option(
-            "--data-source", metavar="NAME", help="Grafana's data source; else ours, or its default."
+            "--data-source", metavar="NAME", help="Grafana's data source (default: ours, else its default)."
         ),
     ] = None,
 ) -> int:
-    """Look whether the dashboards work in a Grafana as it is there.
+    """Check that the dashboards work in a Grafana.
 
-    It has their panel types, stored what was put there, and answers every query,
-    by the data source. The exit status is 1 when anything is wrong.
+    Checks that it has their panel types, stores them unchanged, and evaluates
+    every query. The exit status is 1 on a problem.
 
     [bold]Examples[/bold]
 
-      mrc-testbed dashboards check --grafana-url http://127.0.0.1:3000
+      mrc-testbed observe dashboards check --grafana-url http://127.0.0.1:3000
     """
     with _grafana(settings, read_stack(stack_paths()), grafana_url, token_file) as grafana:
         settings.progress("asking every query of the dashboards")
@@ -164,11 +161,11 @@ def annotate(
 ) -> None:
     """Add the fault windows of a run to a Grafana, with their exact times.
 
-    Windows that are there already are left alone.
+    Skips windows that are there already.
 
     [bold]Examples[/bold]
 
-      mrc-testbed dashboards annotate runs/t0-t1-flap/latest
+      mrc-testbed observe dashboards annotate runs/t0-t1-flap/latest
     """
     windows = read_run_windows(run)
     with _grafana(settings, read_stack(stack_paths()), grafana_url, token_file) as grafana:
@@ -185,11 +182,11 @@ def annotate(
 
 @command(app, "remove")
 def remove(settings: Settings, grafana_url: GrafanaUrl = None, token_file: TokenFile = None) -> None:
-    """Take folder, dashboards and data source out of a Grafana. Annotations stay.
+    """Remove folder, dashboards and data source from a Grafana; annotations stay.
 
     [bold]Examples[/bold]
 
-      mrc-testbed dashboards remove --grafana-url http://127.0.0.1:3000
+      mrc-testbed observe dashboards remove --grafana-url http://127.0.0.1:3000
     """
     with _grafana(settings, read_stack(stack_paths()), grafana_url, token_file) as grafana:
         existed = grafana.remove()
@@ -200,11 +197,11 @@ def remove(settings: Settings, grafana_url: GrafanaUrl = None, token_file: Token
 
 @command(app, "open")
 def open_dashboards(settings: Settings, grafana_url: GrafanaUrl = None) -> None:
-    """Print where the dashboards are, and open them in a browser if there is one.
+    """Print the address of the dashboards and open a browser.
 
     [bold]Examples[/bold]
 
-      mrc-testbed dashboards open --grafana-url http://127.0.0.1:3000
+      mrc-testbed observe dashboards open --grafana-url http://127.0.0.1:3000
     """
     open_address(settings, _address(read_stack(stack_paths()), grafana_url) + OVERVIEW)
 
@@ -234,7 +231,7 @@ def _address(state: StackState | None, given: str | None) -> str:
     service = state.service(ServiceName.GRAFANA) if state is not None else None
     if service is None:
         raise UsageError(
-            "which Grafana? The stack has none",
+            "no Grafana is given, and the stack has none",
             hint="give its address with --grafana-url, or start one: mrc-testbed observe up",
         )
     return service.url

@@ -1,7 +1,9 @@
-"""ev list | explain, and the group of all ev commands: entropy values, and the paths they name."""
+"""ev list | explain, and the group of all ev commands."""
 
 import os
-from typing import Annotated, Any, Final
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Self
 
 import typer
 from rich.console import Group, RenderableType
@@ -13,7 +15,8 @@ from testbed.cli import ev_control
 from testbed.cli.ev_argument import Source, Target, parse_ev
 from testbed.cli.known_topology import known_topology, live_topology
 from testbed.cli.options import Settings, command
-from testbed.cli.render import bad, data_table, good, plain_table, show, show_tables
+from testbed.cli.render import bad, data_table, good, show, show_tables
+from testbed.cli.rows import Column, Row, known_time, number, row_documents, rows_table, show_rows
 from testbed.cli.table import ev_table, path_table
 from testbed.fabric import lab
 from testbed.fabric.paths import lab_paths
@@ -28,25 +31,77 @@ from testbed.topology.resolve import resolve_topology
 
 SCHEMA_VERSION: Final = 1
 DEFAULT_SEED: Final = 1
+_EV_KEYS: Final = ("index", "state", "reason", "bad_count", "tx_packets", "lost_packets", "marks")
 _WINDOW_KEYS: Final = (
-    "qpn",
-    "cc",
-    "cwnd_bytes",
-    "max_wnd_bytes",
-    "inflight_bytes",
-    "avg_delay_ns",
-    "target_delay_ns",
-    "base_rtt_ns",
-    "cwnd_reason",
+    *("qpn", "cc", "cwnd_bytes", "max_wnd_bytes", "inflight_bytes"),
+    *("avg_delay_ns", "target_delay_ns", "base_rtt_ns", "cwnd_reason"),
 )
 
-app = typer.Typer(
-    no_args_is_help=True, help="Entropy values (EVs): what state they are in, what path they take."
-)
+
+@dataclass(frozen=True, slots=True)
+class EvRow(Row):
+    """An EV of a QP that is up."""
+
+    qpn: int
+    index: int
+    ev: str
+    plane: int
+    uplink: int
+    t1: str | None
+    state: str
+    active: bool
+    reason: str
+    changed_ago_ns: int | None
+    bad_count: int
+    tx_packets: int
+    lost_packets: int
+    marks: int
+    rtt_ns: int | None
+
+    COLUMNS = (
+        Column("QP", lambda row: str(row.qpn)),
+        Column("EV", "ev"),
+        number("plane", "plane"),
+        number("uplink", "uplink"),
+        Column("T1", "t1"),
+        Column("state", lambda row: good(row.state) if row.state == "GOOD" else bad(row.state)),
+        Column("use", "use"),
+        number("tx", "tx_packets"),
+        number("lost", lambda row: row.lost_packets or None),
+        number("marks", lambda row: row.marks or None),
+        number("RTT", lambda row: known_time(row.rtt_ns)),
+        Column("why", lambda row: None if row.reason == "none" else row.reason),
+        Column("since", lambda row: f"{format_time(row.changed_ago_ns)} ago" if row.changed_ago_ns else None),
+    )
+
+    @property
+    def use(self) -> RenderableType:
+        """Use of the EV: active, or backup where it could be."""
+        return "active" if self.active else Text("backup" if self.state == "GOOD" else "-", style="dim")
+
+    @classmethod
+    def of(
+        cls, clos: Clos, source: Node, target: Node, qpn: int, row: Mapping[str, Any], now_ns: int
+    ) -> Self:
+        """The row of an entry of the agent's ev_list."""
+        path = explain_ev(clos, row["entropy"], source.index, target.index)
+        return cls(
+            qpn=qpn,
+            ev=f"{row['entropy']:#010x}",
+            plane=path.plane,
+            uplink=path.uplink,
+            t1=path.t1.name if path.t1 else None,
+            active=row["is_active"],
+            changed_ago_ns=now_ns - row["changed_ns"] if row["changed_ns"] else None,
+            rtt_ns=row["rtt_ns"] or None,
+            **{key: row[key] for key in _EV_KEYS},
+        )
+
+
+app = typer.Typer(no_args_is_help=True, help="Show and control entropy values (EVs): state, path, use.")
 
 
 def register(root: typer.Typer) -> None:
-    """Adds the group of this module to *root*."""
     ev_control.register(app)
     root.add_typer(app, name="ev")
 
@@ -60,11 +115,10 @@ def list_evs(
         int | None, typer.Option("--plane", min=0, metavar="NUMBER", help="Only this plane.")
     ] = None,
 ) -> None:
-    """The EVs of the QPs from one host to another: state, why and since when, packets, losses, marks, RTT.
+    """List the EVs of the QPs between two hosts: state, reason, counters, RTT.
 
-    Above them, for each QP, its congestion window and what changed it last.
-
-    When there is no such QP, the EV set that one would get.
+    Above them is each QP's congestion window and the reason for its last change.
+    Without such a QP, lists the EV set that one would get.
 
     [bold]Examples[/bold]
 
@@ -74,17 +128,12 @@ def list_evs(
     clos = resolve_topology(known_topology(settings))
     near, far = clos.node(source), clos.node(target)
     find_ev(clos, near.index, far.index, plane or 0, 0)  # refuses what there is no path for
-    windows, items = _live_evs(settings, clos, near, far) if settings.topology is None else ([], [])
-    items = [item for item in items if plane is None or item["plane"] == plane]
-    if items:
-        show(
-            settings,
-            "EvList",
-            SCHEMA_VERSION,
-            {"from": near.name, "to": far.name, "windows": windows, "evs": items},
-            lambda: Group(*map(_window_line, windows), _live_table(items)),
-            lines="evs",
-        )
+    windows, rows = _live_evs(settings, clos, near, far) if settings.topology is None else ([], [])
+    rows = [row for row in rows if plane is None or row.plane == plane]
+    if rows:
+        document: dict[str, Any] = {"from": near.name, "to": far.name, "windows": windows}
+        head = list(map(_window_line, windows))
+        show_rows(settings, "EvList", SCHEMA_VERSION, {"evs": rows}, document=document, head=head)
         return
     seed = DEFAULT_SEED if settings.seed is None else settings.seed
     evs = build_ev_set(clos, near.index, far.index, seed=seed)
@@ -102,10 +151,10 @@ def explain(
     target: Target,
     ev: Annotated[str, typer.Argument(metavar="EV", help="32 bits (0x10010000), or plane:uplink[:copy].")],
 ) -> None:
-    """The path of an EV between two hosts, hop by hop: what each node does with the packet, and why.
+    """Explain the path of an EV between two hosts, hop by hop.
 
-    Links that a fault acts on are marked. For QPs that are up, also what state
-    the EV is in, and what it carried.
+    Marks links that a fault acts on. For QPs that are up, also shows the state of
+    the EV and what it carried.
 
     [bold]Examples[/bold]
 
@@ -121,7 +170,7 @@ def explain(
     parts = ev_parts(entropy, clos.spec.forwarding)
     near, far = clos.node(source), clos.node(target)
     _, live = _live_evs(settings, clos, near, far) if settings.topology is None else ([], [])
-    states = [item for item in live if item["ev"] == f"{entropy:#010x}"]
+    states = [row for row in live if row.ev == f"{entropy:#010x}"]
     document: dict[str, Any] = {
         "ev": f"{entropy:#010x}",
         **parts,
@@ -130,18 +179,15 @@ def explain(
         "carrier": None if path.carrier is None else str(path.carrier),
         "usids": [{"value": f"{usid.value:04x}", "meaning": str(usid)} for usid in path.usids],
         "hops": [{**row, "faults": faults.get(str(row["link"]), [])} for row in table.records()],
-        "qps": states,
+        "qps": row_documents(states),
     }
 
     def shown() -> RenderableType:
         meaning = ", ".join(f"{name} {value}" for name, value in parts.items())
         head = Text(f"EV {entropy:#010x}: {meaning}; forwarding: {clos.spec.forwarding}")
-        hit = [
-            bad(f"! {link.name}: {', '.join(faults[link.name])}")
-            for link in path.links
-            if link.name in faults
-        ]
-        return Group(head, data_table(table), *hit, *([Text(), _live_table(states)] if states else []))
+        hit = (f"! {link.name}: {', '.join(faults[link.name])}" for link in path.links if link.name in faults)
+        shown = [head, data_table(table), *map(bad, hit)]
+        return Group(*shown, *((Text(), rows_table(states)) if states else ()))
 
     show(settings, "EvPath", SCHEMA_VERSION, document, shown)
 
@@ -158,7 +204,7 @@ def _faults_by_link(settings: Settings) -> dict[str, list[str]]:
 
 def _live_evs(
     settings: Settings, clos: Clos, source: Node, target: Node
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+) -> tuple[list[dict[str, Any]], list[EvRow]]:
     """Windows and EVs of every QP that the source's agent has to the target; empty without a lab."""
     if os.geteuid() != 0 or live_topology(settings) is None:
         return [], []
@@ -172,11 +218,11 @@ def _live_evs(
         rows = [(qp["qpn"], row) for qp in qps for row in agent.ev_list(qp["qpn"])]
     now_ns = monotonic_ns()
     windows = [{key: qp[key] for key in _WINDOW_KEYS} for qp in qps]
-    return windows, [_ev_document(clos, source, target, qpn, row, now_ns) for qpn, row in rows]
+    return windows, [EvRow.of(clos, source, target, qpn, row, now_ns) for qpn, row in rows]
 
 
 def _window_line(window: dict[str, Any]) -> Text:
-    """A QP's congestion control in a line."""
+    """Describe a QP's congestion control in one line."""
     cwnd, under_way = (format_size(max(0, window[key])) for key in ("cwnd_bytes", "inflight_bytes"))
     if window["cc"] == "fixed":
         return Text(f"QP {window['qpn']}  fixed window of {cwnd}, {under_way} under way", style="dim")
@@ -188,51 +234,3 @@ def _window_line(window: dict[str, Any]) -> Text:
         f"empty fabric {format_time(window['base_rtt_ns'])}",
         style="dim",
     )
-
-
-def _ev_document(
-    clos: Clos, source: Node, target: Node, qpn: int, row: dict[str, Any], now_ns: int
-) -> dict[str, Any]:
-    decoded = decode_ev(row["entropy"])
-    path = explain_ev(clos, row["entropy"], source.index, target.index)
-    return {
-        "qpn": qpn,
-        "index": row["index"],
-        "ev": f"{row['entropy']:#010x}",
-        "plane": decoded.plane,
-        "uplink": path.uplink,
-        "t1": path.t1.name if path.t1 else None,
-        "state": row["state"],
-        "active": row["is_active"],
-        "reason": row["reason"],
-        "changed_ago_ns": now_ns - row["changed_ns"] if row["changed_ns"] else None,
-        "bad_count": row["bad_count"],
-        "tx_packets": row["tx_packets"],
-        "lost_packets": row["lost_packets"],
-        "marks": row["marks"],
-        "rtt_ns": row["rtt_ns"] or None,
-    }
-
-
-def _live_table(items: list[dict[str, Any]]) -> RenderableType:
-    right = ("plane", "uplink", "tx", "lost", "marks", "RTT")
-    columns = ("QP", "EV", "plane", "uplink", "T1", "state", "use", "tx", "lost", "marks", "RTT")
-    table = plain_table(*columns, "why", "since", right=right)
-    for item in items:
-        ago_ns = item["changed_ago_ns"]
-        table.add_row(
-            str(item["qpn"]),
-            item["ev"],
-            str(item["plane"]),
-            str(item["uplink"]),
-            item["t1"] or "-",
-            good(item["state"]) if item["state"] == "GOOD" else bad(item["state"]),
-            "active" if item["active"] else Text("backup" if item["state"] == "GOOD" else "-", style="dim"),
-            f"{item['tx_packets']:,}",
-            f"{item['lost_packets']:,}" if item["lost_packets"] else "-",
-            f"{item['marks']:,}" if item["marks"] else "-",
-            format_time(item["rtt_ns"]) if item["rtt_ns"] else "-",
-            "-" if item["reason"] == "none" else item["reason"],
-            f"{format_time(ago_ns)} ago" if ago_ns else "-",
-        )
-    return table

@@ -1,4 +1,4 @@
-"""How EVs, paths and planes are written on the command line."""
+"""Notation of EVs, paths and planes on the command line."""
 
 import re
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _PATH_FORM: Final = re.compile(r"(\d+):(\d+)(?::(\d+))?")
 
 @dataclass(frozen=True, slots=True)
 class EvChoice:
-    """What somebody means by a word: a whole plane, a path in it, or one EV.
+    """A plane, a path in it, or one EV.
 
     Attributes:
         text: as written.
@@ -35,7 +35,7 @@ class EvChoice:
 
 
 def parse_ev(clos: Clos, source: int, target: int, text: str) -> int:
-    """The EV that *text* names between two hosts.
+    """Parse an EV between two hosts.
 
     Raises:
         UsageError: it is none.
@@ -51,7 +51,7 @@ def parse_ev(clos: Clos, source: int, target: int, text: str) -> int:
 
 
 def parse_choice(clos: Clos, text: str) -> EvChoice:
-    """What *text* means: `2` plane 2, `2:1` its uplink 1, `0x20010003` one EV.
+    """Parse `2` as plane 2, `2:1` as its uplink 1, `0x20010003` as one EV.
 
     Raises:
         UsageError: it is none of them, or not in this fabric.

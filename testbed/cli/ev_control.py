@@ -1,18 +1,18 @@
-"""ev deny | allow | probe: what an administrator does to EVs."""
+"""ev deny | allow | probe."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Self
 
 import typer
-from rich.console import RenderableType
 
 from agents.nic.client import AgentClient
 from testbed.cli.ev_argument import EvChoice, Source, Target, parse_choice, parse_ev
 from testbed.cli.options import Settings, command
-from testbed.cli.render import bad, good, plain_table, show
+from testbed.cli.render import bad, good, show
+from testbed.cli.rows import Column, Row, known_time, number, show_rows
 from testbed.errors import UsageError
 from testbed.fabric import lab
-from testbed.shown import format_time
 from testbed.topology.clos import Clos
 from testbed.topology.element import Node
 from testbed.topology.ev_set import build_ev_set
@@ -30,17 +30,16 @@ AnyTarget = Annotated[str, typer.Argument(metavar="TO", help="Receiving host, or
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module to the group *app*."""
     command(app, "deny", flags=("name",), needs_root=True)(deny)
     command(app, "allow", flags=("name",), needs_root=True)(allow)
     command(app, "probe", flags=("name", "seed"), needs_root=True)(probe)
 
 
 def deny(settings: Settings, source: Source, target: AnyTarget, choices: Choices) -> None:
-    """Take EVs out of use until they are allowed again: no packet of the sender takes them.
+    """Deny EVs: the sender uses them no more, until `ev allow`.
 
-    A plane or a path stays denied for QPs to come as well; a single EV for
-    those that are up. The last active EV of a QP stays in use.
+    A plane or a path is denied to later QPs too; a single EV only to those that
+    are up. The last active EV of a QP stays in use.
 
     [bold]Examples[/bold]
 
@@ -52,7 +51,7 @@ def deny(settings: Settings, source: Source, target: AnyTarget, choices: Choices
 
 
 def allow(settings: Settings, source: Source, target: AnyTarget, choices: Choices) -> None:
-    """Give EVs back that `ev deny` took, written as they were there.
+    """Allow EVs that `ev deny` denied, in the same notation.
 
     [bold]Examples[/bold]
 
@@ -86,7 +85,7 @@ def _order(settings: Settings, source: str, target: str, choices: Sequence[str],
 
 
 def _carry_out(agent: AgentClient, choice: EvChoice, far: Node | None, *, is_denied: bool) -> int:
-    """EVs of live QPs whose state changed."""
+    """Deny or allow; return the number of EVs of live QPs that changed."""
     peer = None if far is None else far.index
     if choice.ev is None:
         path = {"plane": choice.plane, "uplink": choice.uplink, "peer_host": peer}
@@ -107,7 +106,51 @@ def _carry_out(agent: AgentClient, choice: EvChoice, far: Node | None, *, is_den
     return changed
 
 
-# -- probes --------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class ProbeRow(Row):
+    """Probes of one EV."""
+
+    ev: str
+    plane: int
+    uplink: int
+    t1: str | None
+    sent: int
+    answered: int
+    rtt_min_ns: int | None
+    rtt_avg_ns: int | None
+    rtt_max_ns: int | None
+
+    COLUMNS = (
+        Column("EV", "ev"),
+        number("plane", "plane"),
+        number("uplink", "uplink"),
+        Column("T1", "t1"),
+        number("sent", "sent"),
+        number("answered", lambda row: (good if row.answered == row.sent else bad)(f"{row.answered}")),
+        number("RTT min", lambda row: known_time(row.rtt_min_ns)),
+        number("avg", lambda row: known_time(row.rtt_avg_ns)),
+        number("max", lambda row: known_time(row.rtt_max_ns)),
+    )
+
+    @classmethod
+    def of(
+        cls, clos: Clos, near: Node, far: Node, ev: int, rounds: Sequence[Sequence[dict[str, Any]]]
+    ) -> Self:
+        """The row of an EV; *rounds* are the agent's outcomes, one per EV in each."""
+        path = explain_ev(clos, ev, near.index, far.index)
+        sent = [outcome for outcomes in rounds for outcome in outcomes if outcome["ev"] == ev]
+        rtts_ns = [outcome["rtt_ns"] for outcome in sent if outcome["rtt_ns"] is not None]
+        return cls(
+            ev=f"{ev:#010x}",
+            plane=ev >> 28,
+            uplink=path.uplink,
+            t1=path.t1.name if path.t1 else None,
+            sent=len(sent),
+            answered=len(rtts_ns),
+            rtt_min_ns=min(rtts_ns, default=None),
+            rtt_avg_ns=sum(rtts_ns) // len(rtts_ns) if rtts_ns else None,
+            rtt_max_ns=max(rtts_ns, default=None),
+        )
 
 
 def probe(
@@ -121,10 +164,10 @@ def probe(
     count: Annotated[int, typer.Option("--count", min=1, max=1000, help="Probes per EV.")] = 3,
     wait: Annotated[str, typer.Option("--wait", metavar="TIME", help="Time-out of a probe.")] = "1s",
 ) -> None:
-    """Probe paths from one host to another without a QP, and print the RTT of each.
+    """Probe paths between two hosts without a QP, and print the RTT of each.
 
-    A probe is an Endpoint Request on the EV; the far NIC answers on the same
-    path. Only an answer with the same request id, host and EV counts.
+    A probe is an Endpoint Request on the EV; the remote NIC responds on the same
+    path. A response counts if its request id, host and EV match.
 
     [bold]Examples[/bold]
 
@@ -142,9 +185,9 @@ def probe(
         chosen = chosen or _one_per_path(clos, near, far)
         agent = attached.agent(near.name)
         rounds = [agent.probe_evs(far.index, chosen, wait_ns) for _ in range(count)]
-    items = [_outcome(clos, near, far, ev, rounds) for ev in dict.fromkeys(chosen)]
-    document: dict[str, Any] = {"from": near.name, "to": far.name, "count": count, "evs": items}
-    show(settings, "EvProbes", SCHEMA_VERSION, document, lambda: _probe_table(items), lines="evs")
+    rows = [ProbeRow.of(clos, near, far, ev, rounds) for ev in dict.fromkeys(chosen)]
+    document: dict[str, Any] = {"from": near.name, "to": far.name, "count": count}
+    show_rows(settings, "EvProbes", SCHEMA_VERSION, {"evs": rows}, document=document)
 
 
 def _one_per_path(clos: Clos, near: Node, far: Node) -> list[int]:
@@ -158,40 +201,3 @@ def _one_per_path(clos: Clos, near: Node, far: Node) -> list[int]:
         for plane in range(clos.spec.planes)
         for uplink in range(uplinks)
     ]
-
-
-def _outcome(
-    clos: Clos, near: Node, far: Node, ev: int, rounds: Sequence[Sequence[dict[str, Any]]]
-) -> dict[str, Any]:
-    path = explain_ev(clos, ev, near.index, far.index)
-    sent = [answer for answers in rounds for answer in answers if answer["ev"] == ev]
-    rtts_ns = [answer["rtt_ns"] for answer in sent if answer["rtt_ns"] is not None]
-    return {
-        "ev": f"{ev:#010x}",
-        "plane": ev >> 28,
-        "uplink": path.uplink,
-        "t1": path.t1.name if path.t1 else None,
-        "sent": len(sent),
-        "answered": len(rtts_ns),
-        "rtt_min_ns": min(rtts_ns, default=None),
-        "rtt_avg_ns": sum(rtts_ns) // len(rtts_ns) if rtts_ns else None,
-        "rtt_max_ns": max(rtts_ns, default=None),
-    }
-
-
-def _probe_table(items: Sequence[dict[str, Any]]) -> RenderableType:
-    right = ("plane", "uplink", "sent", "answered", "RTT min", "avg", "max")
-    table = plain_table("EV", "plane", "uplink", "T1", *right[2:], right=right)
-    for item in items:
-        answered = f"{item['answered']}"
-        rtts = (item["rtt_min_ns"], item["rtt_avg_ns"], item["rtt_max_ns"])
-        table.add_row(
-            item["ev"],
-            str(item["plane"]),
-            str(item["uplink"]),
-            item["t1"] or "-",
-            str(item["sent"]),
-            good(answered) if item["answered"] == item["sent"] else bad(answered),
-            *("-" if rtt_ns is None else format_time(rtt_ns) for rtt_ns in rtts),
-        )
-    return table

@@ -1,4 +1,4 @@
-"""One place that turns the end of a command into an exit status, a message and, for bugs, a log.
+"""Exit statuses, error messages and, for bugs, a log: how a command ends.
 
 Status of every command:
 
@@ -36,8 +36,6 @@ from testbed.fabric.root import state_root
 
 
 class ExitCode(IntEnum):
-    """The documented statuses."""
-
     PASS = 0
     ERROR = 1
     USAGE = 2
@@ -56,7 +54,7 @@ _VALUE_ERROR_PREFIX: Final = "Value error, "
 
 
 def run_to_exit_code(command: Callable[[], object], arguments: Sequence[str]) -> int:
-    """The exit status of *command*; what went wrong is said on stderr.
+    """Run *command*, report errors on stderr, and return the exit status.
 
     Args:
         command: runs the whole command line; an int it returns is the status, anything else is success.
@@ -74,7 +72,7 @@ def run_to_exit_code(command: Callable[[], object], arguments: Sequence[str]) ->
 
 
 def _say_why(error: BaseException, arguments: Sequence[str]) -> int:
-    """The status for *error*, which is reported to the user: user error, interruption, or bug."""
+    """Report *error*, of the user, an interruption or a bug, and return the status."""
     match error:
         case TestbedError():
             _say_error(error.message, error.hint)
@@ -133,7 +131,7 @@ def _bug(error: BaseException, arguments: Sequence[str]) -> int:
 
 
 def _write_bug_log(trace: str, arguments: Sequence[str]) -> Path | None:
-    """Path of a new log that can be pasted into an issue as it is; None where no folder can be written."""
+    """Write a log to paste into an issue and return its path; None where no folder is writable."""
     from importlib import metadata  # noqa: PLC0415 - it takes longer to import than all else here
 
     state_home = os.environ.get("XDG_STATE_HOME") or "~/.local/state"

@@ -1,71 +1,83 @@
-"""Options of `fault add` for the fields that kinds of fault have, as their classes describe them."""
+"""Options of `fault add KIND`, from the fields of the kind's class."""
 
 import inspect
-from collections import defaultdict
-from collections.abc import Callable
-from typing import Annotated, Any, Final, Literal, get_type_hints
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, Literal
 
 import typer
 
-from testbed.cli.suggestion import hosts
+from testbed.cli.suggestion import hosts, links, nodes
 from testbed.faults.spec import KINDS, own_fields
 
-_SUGGESTED: Final = {"towards": hosts}
-_DESCRIPTIONS_MAX: Final = 2
+_SUGGESTED: Final = {"towards": hosts, "link": links, "node": nodes}
 _TYPES: Final = {"integer": int, "number": float}
+_SHORT: Final = {
+    "link": ("SELECTOR", "Links, by name, glob or `select` text."),
+    "node": ("SELECTOR", "Nodes, by name, glob or `select` text."),
+    "plane": ("SELECTOR", "Planes: numbers, or all."),
+    "direction": ("WAY", "both, a-to-b, b-to-a (default: both)."),
+    "traffic": ("PACKETS", "all, data or control (default: all)."),
+    "for": ("TIME", "Duration, like 2s."),
+    "until": ("cleared", "Last until `fault clear`."),
+    "id": ("ID", "Fault id (default: KIND-NUMBER)."),
+    "pick": ("WHICH", "all, first or random of what matches."),
+    "count": ("NUMBER", "Number of targets (default: 1)."),
+    "optic": ("LINKS", "Links per optical module that fails."),
+}
+"""Metavar and help of fields that many kinds have: shorter than in the reference of scenario files."""
+
+_EXAMPLES: Final = {"every": "1s", "by": "100us", "burst": "8", "ev": "0x10020003"}
 
 
-def with_fields_of_kinds(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives *function* an option for each field of any kind in place of its `**` parameter.
+def kind_options(kind: str) -> list[inspect.Parameter]:
+    """Keyword parameters with the options of one kind; one that is not given is None.
 
-    An option that is not given is None.
+    Each name has an underscore behind it, which `for` needs.
     """
-    hints = get_type_hints(function, include_extras=True)
-    parameters = [
-        parameter.replace(annotation=hints[parameter.name])
-        for parameter in inspect.signature(function).parameters.values()
-        if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+    return [
+        inspect.Parameter(f"{name}_", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in _annotations(kind)
     ]
-    common = {parameter.name for parameter in parameters}
-    for name, schemas in _fields().items():
-        if name not in common:
-            annotation: Any = Annotated[_type_of(schemas), _option(name, schemas)]
-            parameters.append(
-                inspect.Parameter(
-                    name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=annotation
-                )
-            )
-    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return function
 
 
-def _fields() -> dict[str, dict[str, dict[str, Any]]]:
-    """By name of a field, its JSON schema in each kind that has it."""
-    found: defaultdict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
-    for kind, model in KINDS.items():
-        properties = model.model_json_schema()["properties"]
-        for name in own_fields(kind):
-            found[name][kind] = properties[name]
-    return found
+def example(kind: str) -> str:
+    """A command line that adds a fault of that kind."""
+    model = KINDS[kind]
+    properties = model.model_json_schema()["properties"]
+    required = {field.alias or name for name, field in model.model_fields.items() if field.is_required()}
+    own = [
+        f" --{name} {_EXAMPLES.get(name) or properties[name]['examples'][0]}"
+        for name in own_fields(kind)
+        if name in required
+    ]
+    return f"mrc-testbed fault add {kind} --{model.selects} {model.example}{''.join(own)} --for 5s"
 
 
-def _type_of(schemas: dict[str, dict[str, Any]]) -> Any:
-    """What typer makes of the text; units are parsed as in a file."""
-    schema = next(iter(schemas.values()))
-    if "enum" in schema:
-        return Literal[tuple(schema["enum"])] | None
-    return _TYPES.get(schema.get("type", ""), str) | None
+def _annotations(kind: str) -> Iterator[tuple[str, Any]]:
+    model = KINDS[kind]
+    schema = model.model_json_schema()
+    properties = schema["properties"]
+    selector = schema["$defs"][properties["select"]["$ref"].rpartition("/")[2]]["properties"]
+    yield model.selects, _annotated(model.selects, {})
+    for name in (*own_fields(kind), "for", "until", "id"):
+        yield name, _annotated(name, properties[name])
+    for name in ("pick", "count", "optic"):
+        if name in selector:
+            yield name, _annotated(name, selector[name])
 
 
-def _option(name: str, schemas: dict[str, dict[str, Any]]) -> Any:
-    schema = next(iter(schemas.values()))
-    example = "".join(f", like {text}" for text in schema.get("examples", ())[:1])
-    described: defaultdict[str, list[str]] = defaultdict(list)
-    for kind, each in schemas.items():
-        described[each["description"].rstrip(".")].append(kind)
-    if len(described) > _DESCRIPTIONS_MAX:
-        described = defaultdict(list, {schema["description"].rstrip("."): list(schemas)})
-    help_text = "; ".join(f"{', '.join(kinds)}: {text}" for text, kinds in described.items()) + f"{example}."
-    metavar = None if "enum" in schema else "NUMBER" if schema.get("type") in _TYPES else "VALUE"
-    return typer.Option(f"--{name}", metavar=metavar, autocompletion=_SUGGESTED.get(name), help=help_text)
+def _annotated(name: str, schema: dict[str, Any]) -> Any:
+    """Type and option of a field; units are parsed as in a file."""
+    branches = [schema, *schema.get("anyOf", ())]
+    choices = next((tuple(each["enum"]) for each in branches if "enum" in each), None)
+    kind: Any = next((_TYPES[each["type"]] for each in branches if each.get("type") in _TYPES), str)
+    metavar, text = _SHORT.get(name) or ("VALUE" if kind is str else "NUMBER", _described(schema))
+    if choices:
+        kind = Literal[choices]
+    option = typer.Option(f"--{name}", metavar=metavar, autocompletion=_SUGGESTED.get(name), help=text)
+    return Annotated[kind | None, option]
+
+
+def _described(schema: dict[str, Any]) -> str:
+    like = "".join(f", like {text}" for text in schema.get("examples", ())[:1])
+    return f"{schema['description'].partition('. ')[0].rstrip('.')}{like}."

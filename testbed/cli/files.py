@@ -1,8 +1,7 @@
-"""validate | schema: files before anything is done with them."""
+"""validate: checks and schemas of files."""
 
 import functools
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -30,33 +29,50 @@ SCHEMA_VERSION: Final = 1
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module to *app*."""
     command(app, "validate")(validate)
-    command(app, "schema")(schema)
 
 
 def validate(
     settings: Settings,
-    files: Annotated[list[Path], typer.Argument(help="Scenario, Topology and Campaign files.")],
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="FILE...", help="Scenario, Topology and Campaign files.")
+    ] = None,
     overload: OverloadOption = False,
     virtual: Annotated[
-        bool, typer.Option("--virtual", help="Check what virtual time can do, not this machine's labs.")
+        bool, typer.Option("--virtual", help="Check for virtual time, not for labs of this machine.")
     ] = False,
+    schema: Annotated[
+        Kind | None,
+        typer.Option(
+            "--schema", case_sensitive=False, help="Print the JSON Schema of a kind of file, for editors."
+        ),
+    ] = None,
 ) -> int:
-    """Check files: keys, units, names, selectors against the fabric. Runs nothing, needs no root.
+    """Check scenario, topology and campaign files; print their schemas.
 
-    Everything that is wrong is listed with its line, rates that this machine
-    cannot carry too, and a warning says when it can, but frames may be late.
-    The exit status is 2 when a file is wrong.
+    Checks keys, units, names, and selectors against the fabric. Lists every
+    error with its line, also rates that this machine cannot carry, and warns
+    of rates at which frames may be late. Runs nothing and needs no root. The
+    exit status is 2 when a file is wrong.
 
     [bold]Examples[/bold]
 
       mrc-testbed validate scenarios/*.yaml
       mrc-testbed validate --virtual scenarios/true/*.yaml
+      mrc-testbed validate --schema Scenario > scenario.schema.json
+
+    and, for editors with the YAML language server, above a scenario:
+
+      # yaml-language-server: $schema=scenario.schema.json
     """
+    if (schema is None) == (not files):
+        raise UsageError("give files to check, or --schema and a kind of file")
+    if schema is not None:
+        _print_schema(settings, _schema_of(schema))
+        return ExitCode.PASS
     known = functools.cache(known_capacity)
-    gates = (OverloadGate(insists=overload, is_virtual=virtual, known=known) for _ in files)
-    items = list(map(_validation, files, gates))
+    gates = (OverloadGate(insists=overload, is_virtual=virtual, known=known) for _ in files or ())
+    items = list(map(_validation, files or (), gates))
 
     def table() -> Group:
         lines = []
@@ -74,25 +90,11 @@ def validate(
     return ExitCode.PASS if all(item["valid"] for item in items) else ExitCode.USAGE
 
 
-def schema(
-    settings: Settings,
-    kind: Annotated[Kind, typer.Argument(case_sensitive=False, help="Kind of file.")],
-) -> None:
-    """JSON Schema of a kind of file: editors complete and check with it.
-
-    [bold]Examples[/bold]
-
-      mrc-testbed schema Scenario > scenario.schema.json
-
-    and, for editors with the YAML language server, above a scenario:
-
-      # yaml-language-server: $schema=scenario.schema.json
-    """
-    found = _schema_of(kind)
+def _print_schema(settings: Settings, schema: dict[str, Any]) -> None:
     if settings.output is OutputFormat.YAML:
-        show(settings, "Schema", SCHEMA_VERSION, {"schema": found}, lambda: "")
-        return
-    write_out(settings, json.dumps(found, indent=2) + "\n")
+        show(settings, "Schema", SCHEMA_VERSION, {"schema": schema}, lambda: "")
+    else:
+        write_out(settings, json.dumps(schema, indent=2) + "\n")
 
 
 def _schema_of(kind: Kind) -> dict[str, Any]:
@@ -104,7 +106,7 @@ def _schema_of(kind: Kind) -> dict[str, Any]:
 
 
 def _validation(path: Path, gate: OverloadGate) -> dict[str, Any]:
-    """What is wrong with a file, and what is to be feared of it; None for nothing."""
+    """Problem and warning of a file, each None for none."""
     try:
         match document.load(path).kind:
             case Kind.SCENARIO:
@@ -118,6 +120,3 @@ def _validation(path: Path, gate: OverloadGate) -> dict[str, Any]:
     except UsageError as error:
         return {"file": str(path), "valid": False, "problem": error.message, "warning": None}
     return {"file": str(path), "valid": True, "problem": None, "warning": next(iter(gate.warnings), None)}
-
-
-__all__: Sequence[str] = ("register", "schema", "validate")

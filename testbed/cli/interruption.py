@@ -18,7 +18,7 @@ class CommandTimeoutError(TestbedError):
 
 @contextmanager
 def signals_interrupt() -> Iterator[None]:
-    """Turns the first signal into KeyboardInterrupt, and a later one into an immediate end."""
+    """Turn the first signal into KeyboardInterrupt; a later one ends the process."""
 
     def interrupt(number: int) -> None:
         name = signal.Signals(number).name
@@ -32,20 +32,20 @@ def signals_interrupt() -> Iterator[None]:
 
 @contextmanager
 def signals_stop(stop: Callable[[], None]) -> Iterator[None]:
-    """Calls *stop* at the first signal, for work that then ends in good order; a later one forces."""
+    """Call *stop* at the first signal, for work that ends in good order; a later one ends the process."""
     with handled_by(EndingSignals(lambda _: stop(), force_end).handle):
         yield
 
 
 def force_end(_number: int = 0) -> NoReturn:
-    """Ends the process at once, and says what removes the remains."""
+    """End the process at once, and name the command that removes what is left."""
     say("\nforced: `mrc-testbed down` removes what is left\n")
     os._exit(exit_status())
 
 
 @contextmanager
 def deadline(timeout_ns: int | None, stage: Callable[[], str]) -> Iterator[None]:
-    """Raises CommandTimeoutError in the main thread when the block takes longer.
+    """Raise CommandTimeoutError in the main thread when the block takes longer.
 
     Args:
         timeout_ns: None sets no limit.

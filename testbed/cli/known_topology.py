@@ -1,4 +1,4 @@
-"""The topology that a command means: of a file, of the lab that is up, or the default one."""
+"""Topology of a command: of a file, of the lab that is up, or the default one."""
 
 from testbed.cli.options import Settings
 from testbed.errors import UsageError
@@ -9,7 +9,7 @@ from testbed.topology.spec import TopologySpec
 
 
 def known_topology(settings: Settings) -> TopologySpec:
-    """The topology of -t, else of the lab that is up under that name, else the default one."""
+    """Topology of -t, else of the lab that is up under that name, else the default one."""
     if settings.topology is None:
         spec = live_topology(settings)
         if spec is not None:
@@ -22,7 +22,7 @@ def known_topology(settings: Settings) -> TopologySpec:
 
 
 def given_topology(settings: Settings) -> TopologySpec:
-    """The topology of -t, else the default one.
+    """Topology of -t, else the default one.
 
     Raises:
         UsageError: lists everything that is wrong with the file.
@@ -31,6 +31,6 @@ def given_topology(settings: Settings) -> TopologySpec:
 
 
 def live_topology(settings: Settings) -> TopologySpec | None:
-    """The topology of the lab that is up under the name in *settings*; None for none. Needs no root."""
+    """Topology of the lab in *settings*; None without a lab. Needs no root."""
     state = read_state(lab_paths(settings.name))
     return None if state is None else state.spec

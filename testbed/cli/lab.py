@@ -1,4 +1,4 @@
-"""up | down: labs as a whole."""
+"""up | down."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -27,7 +27,6 @@ SCHEMA_VERSION: Final = 1
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module to *app*."""
     command(app, "up", flags=("topology", "name", "dry_run"), needs_root=True)(up)
     command(app, "down", flags=("name", "dry_run"), needs_root=True)(down)
 
@@ -44,18 +43,20 @@ def up(
     overload: OverloadOption = False,
     observe: Annotated[
         bool,
-        typer.Option("--observe", show_default=False, help="Also start Prometheus and Grafana: observe up."),
+        typer.Option(
+            "--observe", show_default=False, help="Start Prometheus and Grafana too, as `observe up` does."
+        ),
     ] = False,
     grafana_url: GrafanaUrl = None,
     prometheus_url: PrometheusUrl = None,
     token_file: TokenFile = None,
 ) -> int:
-    """Stand a fabric up and return to the shell. Also called deploy.
+    """Bring a lab up. Alias: deploy.
 
-    Without -t the default lab: 4 planes of 2 T0 and 2 T1 switches, 8 hosts,
-    unshaped: ports without a rate limit. The same topology again only gets
-    back what does not work; another one shows the difference and needs
-    --reconfigure. If anything fails, all is undone.
+    Without -t it is the default lab: 4 planes of 2 T0 and 2 T1 switches, 8 hosts,
+    ports without a rate. With the topology of a lab that is up, repairs what has
+    failed in it; another topology is shown as a difference and needs
+    --reconfigure. On a failure nothing stays behind.
 
     [bold]Examples[/bold]
 
@@ -103,11 +104,13 @@ def up(
 def _observe(
     settings: Settings, grafana_url: str | None, prometheus_url: str | None, token_file: Path | None
 ) -> dict[str, Any]:
-    """The stack, brought up beside the lab; that the lab is up is said when the stack is not."""
-    from testbed.cli import observe  # noqa: PLC0415 - the SDK of Docker takes a third of a second to import
+    """Start the stack beside the lab; an error says that the lab is up."""
+    from testbed.cli import observe_stack  # noqa: PLC0415 - the SDK of Docker takes a third of a second to import
 
     try:
-        return observe.bring_up(settings, observe.known_settings(grafana_url, prometheus_url), token_file)
+        return observe_stack.bring_up(
+            settings, observe_stack.known_settings(grafana_url, prometheus_url), token_file
+        )
     except TestbedError as error:
         error.add_note(f"lab {settings.name!r} is up, only the stack is not: mrc-testbed observe up")
         raise
@@ -117,15 +120,15 @@ def down(
     settings: Settings,
     all_labs: Annotated[bool, typer.Option("--all", help="Every lab of this state folder.")] = False,
     everywhere: Annotated[
-        bool, typer.Option("--everywhere", help="Also labs of this machine that another state folder knows.")
+        bool, typer.Option("--everywhere", help="Also labs that another state folder knows.")
     ] = False,
 ) -> None:
-    """Remove a lab and everything of it, whatever state it is in. Also called destroy.
+    """Remove a lab, whatever state it is in. Alias: destroy.
 
-    Needs no topology file, and works on a lab that is half built or whose
-    state is lost. Removing what does not exist is a success. Faults end with
-    the lab. A lab that cannot be removed keeps --all from no other one; labs
-    that another state folder knows stay, unless --everywhere is given.
+    Needs no topology file. Also removes labs that are half built or whose state
+    is lost, and all faults. It is no error if there is no such lab. With --all, a
+    lab that cannot be removed does not keep the others. Labs of other state
+    folders stay, unless --everywhere is given.
 
     [bold]Examples[/bold]
 
@@ -159,7 +162,7 @@ def down(
         lines="labs",
     )
     if all_labs and _has_stack():
-        say(settings.stderr, "Prometheus and Grafana go on: mrc-testbed observe down")
+        say(settings.stderr, "Prometheus and Grafana still run: mrc-testbed observe down")
     if all_labs and not everywhere:
         for name, root in labs_elsewhere().items():
             say(settings.stderr, f"lab {name} stays: it belongs to state folder {root} (--everywhere)")
@@ -169,7 +172,7 @@ def down(
 
 
 def _has_stack() -> bool:
-    """Whether Prometheus and Grafana were started beside the labs."""
+    """Return True if Prometheus and Grafana run beside the labs."""
     from testbed.observe.state import stack_paths  # noqa: PLC0415 - only `down --all` asks
 
     return stack_paths().state_file.exists()

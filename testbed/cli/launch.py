@@ -1,4 +1,4 @@
-"""launch: a program with ranks, one on each host."""
+"""launch: a program with one rank per host."""
 
 import sys
 from contextlib import ExitStack
@@ -29,7 +29,6 @@ class StandIn(StrEnum):
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command of this module to *app*."""
     command(app, "launch", flags=("name",), needs_root=True)(launch)
 
 
@@ -37,27 +36,28 @@ def launch(
     settings: Settings,
     arguments: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="Program and arguments.")],
     ranks: Annotated[
-        int | None, typer.Option("--ranks", min=1, metavar="NUMBER", help="That many: on h0, h1 and so on.")
+        int | None,
+        typer.Option("--ranks", min=1, metavar="NUMBER", help="Number of ranks, on h0, h1 and so on."),
     ] = None,
     hosts: Annotated[
-        str, typer.Option("--hosts", metavar="LIST", help="The ranks: host names with commas, or all.")
+        str, typer.Option("--hosts", metavar="LIST", help="Hosts of the ranks: names with commas, or all.")
     ] = "all",
     stand_in: Annotated[
         StandIn | None,
         typer.Option(
-            "--as", help="PyTorch scripts that ask for this backend get `mrc`, where mrc-torch is installed."
+            "--as", help="Give PyTorch scripts that use this backend `mrc` instead; needs mrc-torch."
         ),
     ] = None,
     transport: Annotated[
-        RdmaTransport, typer.Option("--transport", help="Of the NICs' QPs that programs create.")
+        RdmaTransport, typer.Option("--transport", help="Transport of the QPs that programs create.")
     ] = RdmaTransport.MRC,
 ) -> int:
-    """Run a program with ranks, such as a training job: one process on each host.
+    """Run a program with one rank per host, such as a training job.
 
-    Each has RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, as
-    torchrun sets them, and the host's NIC as RDMA device mrc0. Output is
-    prefixed by the rank. When a rank fails, the others are ended, it is
-    named, and its exit status becomes ours.
+    Each rank has RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, as
+    torchrun sets them, and its host's NIC as RDMA device mrc0. Output has the
+    rank in front. When a rank fails, the others are stopped; the command names
+    the rank and returns its exit status.
 
     [bold]Examples[/bold]
 

@@ -1,4 +1,4 @@
-"""serve | top: a lab as it is this second, in a browser or a terminal."""
+"""serve | top: a lab live, in a browser or a terminal."""
 
 import sys
 import threading
@@ -43,7 +43,6 @@ IntervalOption = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module to *app*."""
     command(app, "top", flags=("name",), needs_root=True)(top)
     command(app, "serve", flags=("name",), needs_root=True)(serve)
 
@@ -54,15 +53,14 @@ def serve(
     port: PortOption = 0,
     interval: IntervalOption = None,
 ) -> None:
-    """Show a running lab in a browser, live, until interrupted.
+    """Show a running lab live in a browser.
 
-    The fabric with the load and state of each link, goodput, RTT percentiles,
-    EV states, faults, events, and the step time of jobs. Choose a link, a node or
-    a plane to break it, two hosts to see the paths between them. Needs no
-    Grafana and nothing from the Internet.
+    The page shows load and state of each link, goodput, RTT percentiles, EV
+    states, faults, events and step times. Choose a link, node or plane to break
+    it, or two hosts to see their paths. It needs no Grafana and no Internet.
 
-    The address is printed on stdout. Behind its # is a token: whoever has it
-    may inject faults, everybody else at this machine may only look.
+    The address is printed on stdout. Its part after # is a token: only with it
+    may a browser inject faults; without it, it may look.
 
     [bold]Examples[/bold]
 
@@ -84,14 +82,13 @@ def top(
     once: Annotated[bool, typer.Option("--once", help="Print one picture and end.")] = False,
     interval: IntervalOption = None,
 ) -> None:
-    """Show a running lab in the terminal, live.
+    """Show a running lab live in the terminal.
 
-    Jobs with their step time, faults, events, links with state and load, EV
-    states per plane, RTT, goodput of hosts. Keys: q quits, p pauses, s sorts
-    links, the arrows choose one, f flaps it for 5 s, c clears the manual faults,
-    PgUp and PgDn scroll.
+    Shows jobs and their step time, faults, events, links, EV states by plane, RTT
+    and goodput. Keys: q quits, p pauses, s sorts links, arrows choose a link,
+    f flaps it for 5 s, c clears manual faults, PgUp and PgDn scroll.
 
-    Without a terminal, or with --once, one picture is printed.
+    Without a terminal, or with --once, prints one picture.
 
     [bold]Examples[/bold]
 
@@ -146,7 +143,7 @@ def _watch(settings: Settings, feed: Feed) -> None:
 
 
 def _on_key(key: str, view: View, shown: Update, control: LabControl) -> View:
-    """The view after a key."""
+    """View after a key."""
     match key:
         case "p":
             return replace(view, is_paused=not view.is_paused)
@@ -173,7 +170,7 @@ def _neighbour(view: View, shown: Update, step: int) -> str:
 
 
 def _change(key: str, view: View, control: LabControl) -> str:
-    """What to tell the user about the change that a key asked for."""
+    """Make the change that a key asks for and return a sentence about it."""
     try:
         if key == "c":
             cleared = control.clear(ClearRequest())
@@ -187,7 +184,7 @@ def _change(key: str, view: View, control: LabControl) -> str:
 
 
 def checked_interval_ns(interval_ns: int | None) -> int:
-    """The interval of an option.
+    """Check --interval.
 
     Raises:
         UsageError: it is too short or too long.

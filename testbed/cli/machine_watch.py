@@ -1,4 +1,4 @@
-"""Says before a run that the machine is busy, and after one that is UNTRUSTED who took it and what to do."""
+"""Warnings of a busy machine before a run, and advice after an UNTRUSTED one."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ _WHAT_TO_DO: Final = (
 
 
 class MachineWatch:
-    """Looks at other programs on the machine around a run, and warns at once when they take much of it.
+    """Watch other programs around a run, and warn when they take much of the machine.
 
     Args:
         settings: of the command.
@@ -29,14 +29,13 @@ class MachineWatch:
         self._before = ProcessTimes.now()
         found = look_at_load(self._ours())
         if found.is_busy:
-            say(settings.stderr, f"warning: {found}: this run may come out UNTRUSTED; --virtual is exact")
+            say(settings.stderr, f"warning: {found}: this run may be UNTRUSTED; --virtual is exact")
 
     def begin(self) -> None:
-        """A run begins."""
         self._before = ProcessTimes.now()
 
     def explain(self, status: Status, retries: int = 0) -> None:
-        """Says what to do about a run that ended as *status*, when it is UNTRUSTED.
+        """Print advice about a run that ended as *status*, when it is UNTRUSTED.
 
         Args:
             status: of the run.

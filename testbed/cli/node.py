@@ -1,4 +1,4 @@
-"""exec | logs | restart | shell: inside the nodes of a lab."""
+"""exec | logs | restart | shell."""
 
 import os
 import subprocess
@@ -25,7 +25,6 @@ SCHEMA_VERSION: Final = 1
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module to *app*."""
     command(app, "exec", flags=("name",), needs_root=True)(execute)
     command(app, "logs", flags=("name",), needs_root=True)(logs)
     command(app, "restart", flags=("name",), needs_root=True)(restart)
@@ -37,14 +36,17 @@ def execute(
     node: Annotated[str, typer.Argument(autocompletion=nodes, help="Name of a switch or host.")],
     arguments: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="Program and arguments.")],
     rdma: Annotated[
-        bool, typer.Option("--rdma", help="Its RDMA device mrc0 is the host's NIC; hosts have names.")
+        bool,
+        typer.Option("--rdma", help="Give the program the host's NIC as RDMA device mrc0, and host names."),
     ] = False,
     transport: Annotated[
         RdmaTransport | None,
-        typer.Option("--transport", help="With --rdma: of the QPs that the program creates; mrc by default."),
+        typer.Option(
+            "--transport", help="With --rdma: transport of the QPs that the program creates (default: mrc)."
+        ),
     ] = None,
 ) -> int:
-    """Run a program inside a node; its exit status becomes ours.
+    """Run a program in a node and return its exit status.
 
     [bold]Examples[/bold]
 
@@ -78,7 +80,7 @@ def logs(
         int, typer.Option("--tail", min=1, metavar="LINES", help="Lines from the end of each.")
     ] = 20,
 ) -> None:
-    """What NIC agents and the lab's own processes have said; without a name all of them.
+    """Show logs of agents and lab processes (default: all).
 
     [bold]Examples[/bold]
 
@@ -116,14 +118,13 @@ def restart(
         list[str] | None, typer.Argument(metavar="[HOST...]", autocompletion=hosts, help="Names of hosts.")
     ] = None,
 ) -> None:
-    """Restart NIC agents: those of the hosts named, or else all that does not work.
+    """Restart NIC agents (default: every failed process).
 
-    Without a name it starts agents and queue drainers that died, resumes those
-    that a signal stopped, raises ports that are down and gives them back their
-    XDP program, MTU and MAC, ends faults that are overdue and starts the fault
-    reaper if one is needed. QPs and memory of an agent that is restarted are
-    gone. `up` does the same. Agents that a fault has stopped or killed are left
-    to the fault.
+    Without a name: starts agents and drainers that died, resumes those that a
+    signal stopped, brings ports up with their XDP program, MTU and MAC, clears
+    faults that are overdue, and starts the fault reaper if it is needed. An agent
+    that is restarted has lost its QPs and memory. Agents that a fault stopped or
+    killed are left alone. `up` repairs a lab in the same way.
 
     [bold]Examples[/bold]
 
@@ -150,7 +151,7 @@ def restart(
 
 
 def describe_repair(done: Repair) -> list[str]:
-    """What was done to a lab, one sentence each."""
+    """Describe a repair, one sentence per part."""
     lines = []
     if done.restarted:
         lines.append(f"agents restarted: {', '.join(done.restarted)}")
@@ -164,7 +165,9 @@ def describe_repair(done: Repair) -> list[str]:
 
 
 def shell(settings: Settings) -> None:
-    """Mininet's interactive shell on a lab: run commands in nodes, look at links. Leaves the lab as it is.
+    """Open Mininet's shell on a lab.
+
+    It runs commands in nodes and shows links. The lab stays when it ends.
 
     [bold]Examples[/bold], typed at its prompt
 

@@ -1,22 +1,42 @@
-"""observe alerts: what Prometheus says is wrong now."""
+"""observe alerts."""
 
-from typing import Annotated, Any, Final
+from dataclasses import dataclass
+from typing import Annotated, Final
 
 import typer
-from rich.console import RenderableType
-from rich.text import Text
 
 from testbed.cli.options import Settings, command
-from testbed.cli.render import bad, plain_table, show
-from testbed.observe.alerts import FIRING, Alert, await_alert, read_alerts
+from testbed.cli.render import bad
+from testbed.cli.rows import Column, Row, show_rows
+from testbed.observe.alerts import FIRING, await_alert, read_alerts
 from testbed.units import format_duration_ns
 
 SCHEMA_VERSION: Final = 1
 _NS_PER_SECOND: Final = 10**9
 
 
+@dataclass(frozen=True, slots=True)
+class AlertRow(Row):
+    """An alert that is pending or firing."""
+
+    name: str
+    state: str
+    severity: str
+    since_s: float
+    labels: dict[str, str]
+    summary: str
+    runbook_url: str
+
+    COLUMNS = (
+        Column("alert", "name"),
+        Column("state", lambda row: bad(row.state) if row.state == FIRING else row.state),
+        Column("since", lambda row: format_duration_ns(max(1, round(row.since_s)) * _NS_PER_SECOND)),
+        Column("severity", "severity"),
+        Column("labels", lambda row: " ".join(f"{name}={value}" for name, value in row.labels.items())),
+    )
+
+
 def register(app: typer.Typer) -> None:
-    """Adds the command of this module to the group *app*."""
     command(app, "alerts")(alerts)
 
 
@@ -24,10 +44,12 @@ def alerts(
     settings: Settings,
     wait: Annotated[
         str | None,
-        typer.Option("--wait", metavar="ALERT", help="Return when this alert fires, within a minute."),
+        typer.Option("--wait", metavar="ALERT", help="Wait up to a minute until this alert fires."),
     ] = None,
 ) -> None:
-    """The alerts that hold now, and what they name; docs/guide/alerts.md says what to do.
+    """Show the alerts that are active now.
+
+    docs/guide/alerts.md says what to do about each.
 
     [bold]Examples[/bold]
 
@@ -36,17 +58,5 @@ def alerts(
     """
     settings.progress("asking Prometheus")
     found = read_alerts() if wait is None else await_alert(wait)
-    item: dict[str, Any] = {"alerts": [alert._asdict() for alert in found]}
-    show(settings, "Alerts", SCHEMA_VERSION, item, lambda: _table(found), lines="alerts")
-
-
-def _table(found: tuple[Alert, ...]) -> RenderableType:
-    if not found:
-        return Text("no alert holds")
-    table = plain_table("alert", "state", "since", "severity", "labels")
-    for alert in found:
-        state = bad(alert.state) if alert.state == FIRING else Text(alert.state)
-        since = format_duration_ns(max(1, round(alert.since_s)) * _NS_PER_SECOND)
-        labels = " ".join(f"{name}={value}" for name, value in alert.labels.items())
-        table.add_row(alert.name, state, since, alert.severity, labels)
-    return table
+    rows = [AlertRow(**alert._asdict()) for alert in found]
+    show_rows(settings, "Alerts", SCHEMA_VERSION, {"alerts": rows}, empty="no alert is active")

@@ -1,4 +1,4 @@
-"""observe scrape-config | export: for a Prometheus, Alertmanager and Grafana that somebody else runs."""
+"""observe scrape-config | export: files for a Prometheus, Alertmanager and Grafana elsewhere."""
 
 import re
 from pathlib import Path
@@ -19,11 +19,13 @@ SCHEMA_VERSION: Final = 1
 
 Target = Annotated[
     str | None,
-    typer.Option("--target", metavar="HOST:PORT", help="The exporter, as that Prometheus finds it."),
+    typer.Option(
+        "--target", metavar="HOST:PORT", help="Address at which that Prometheus reaches the exporter."
+    ),
 ]
 Alertmanager = Annotated[
     str | None,
-    typer.Option("--alertmanager", metavar="HOST:PORT", help="The Alertmanager that alerts go to."),
+    typer.Option("--alertmanager", metavar="HOST:PORT", help="Alertmanager that receives the alerts."),
 ]
 RunbookUrl = Annotated[
     str | None,
@@ -32,22 +34,21 @@ RunbookUrl = Annotated[
     ),
 ]
 Force = Annotated[
-    bool, typer.Option("--force", show_default=False, help="Replace files that are there and differ.")
+    bool, typer.Option("--force", show_default=False, help="Replace files that exist and differ.")
 ]
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder; it is made if it does not exist.")]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write; created if needed.")]
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module to the group *app*."""
     command(app, "scrape-config")(print_scrape_config)
     command(app, "export")(export_stack)
 
 
 def print_scrape_config(settings: Settings, target: Target = None, alertmanager: Alertmanager = None) -> None:
-    """Print what a Prometheus of your own needs in its configuration: labs, rules, alerts.
+    """Print the configuration that a Prometheus of your own needs.
 
-    `observe export` writes the file of rules that it names. The exporter of
-    `observe up` answers other machines only with --address.
+    It names the rules file that `observe export` writes. Other machines reach the
+    exporter of `observe up` only with --address.
 
     [bold]Examples[/bold]
 
@@ -68,8 +69,8 @@ def export_stack(
 ) -> None:
     """Write files for a Prometheus, Alertmanager and Grafana of your own.
 
-    prometheus.yml is whole; take from it what yours lacks. With Docker Compose
-    the folder starts as it is, beside the exporter of this machine.
+    prometheus.yml is complete: copy what yours lacks. Docker Compose starts the
+    folder as it is, beside the exporter of this machine.
 
     [bold]Examples[/bold]
 
@@ -99,10 +100,10 @@ def export_stack(
 def _export(
     settings: Settings, target: str | None, alertmanager: str | None, runbook_url: str | None
 ) -> export.Export:
-    """How others are to find the stack of this machine; says so when they cannot."""
+    """Settings of an export; warns when other machines cannot reach the exporter."""
     for option, given in (("--target", target), ("--alertmanager", alertmanager)):
         if given is not None and not re.fullmatch(r"[^\s/]+:\d+", given):
-            raise UsageError(f"{option} {given}: a host and a port are wanted", hint="such as 10.0.0.5:9093")
+            raise UsageError(f"{option} {given}: expected a host and a port", hint="such as 10.0.0.5:9093")
     state = read_stack(stack_paths())
     known = state.settings if state is not None else StackSettings()
     if target is None and known.is_local_only:

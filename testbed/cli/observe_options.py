@@ -1,4 +1,4 @@
-"""Options of the observability stack that more than one command has."""
+"""Options that several commands of the stack share."""
 
 import os
 from pathlib import Path
@@ -13,12 +13,12 @@ _TOKEN_VARIABLE: Final = "MRC_TESTBED_GRAFANA_TOKEN"  # noqa: S105 - its name, n
 GrafanaUrl = Annotated[
     str | None,
     typer.Option(
-        "--grafana-url", metavar="URL", help="Use this Grafana; its token is in MRC_TESTBED_GRAFANA_TOKEN."
+        "--grafana-url", metavar="URL", help="Grafana to use; its token is in MRC_TESTBED_GRAFANA_TOKEN."
     ),
 ]
 PrometheusUrl = Annotated[
     str | None,
-    typer.Option("--prometheus-url", metavar="URL", help="Use this Prometheus, which scrapes by itself."),
+    typer.Option("--prometheus-url", metavar="URL", help="Prometheus to use; configure its scrape yourself."),
 ]
 TokenFile = Annotated[
     Path | None,
@@ -27,7 +27,7 @@ TokenFile = Annotated[
 
 
 def read_token(file: Path | None) -> str:
-    """The token for a Grafana of the user's own, from *file* or the environment.
+    """Read the token for a Grafana of the user's own from *file* or the environment.
 
     It is no option by itself: everybody on the machine can read command lines.
 
@@ -44,7 +44,7 @@ def read_token(file: Path | None) -> str:
         except (OSError, ValueError) as error:
             raise UsageError(f"no token can be read from {file}: {error}", hint=hint) from error
     if not token:
-        raise UsageError("a Grafana of your own wants a token, and there is none", hint=hint)
+        raise UsageError("a Grafana of your own needs a token, and none is given", hint=hint)
     if not token.isascii() or not token.isprintable() or " " in token:
         raise UsageError(f"{where} holds no token: it has spaces or unprintable characters", hint=hint)
     return token

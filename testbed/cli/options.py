@@ -2,12 +2,14 @@
 
 A flag may stand before the command or after it; after it wins. Each flag of every command is also an
 environment variable, MRC_TESTBED_ and its long name. A global flag that a command does not take is refused.
+The help of a command shows its own flags; those that all commands take are in `mrc-testbed --help`.
 """
 
 import functools
 import inspect
 import logging
 import os
+import platform
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,7 +36,7 @@ VIRTUAL: Final = "virtual"
 
 
 class OutputFormat(StrEnum):
-    """How results are printed."""
+    """Formats of results."""
 
     TABLE = "table"
     JSON = "json"
@@ -43,7 +45,7 @@ class OutputFormat(StrEnum):
 
 
 def _labs(incomplete: str) -> list[str]:
-    """Labs of this machine, for the shell's TAB."""
+    """Labs of this machine, for completion."""
     return [name for name in lab_folders() if name.startswith(incomplete)]
 
 
@@ -64,7 +66,7 @@ _OPTIONS: Final[dict[str, tuple[object, typer.models.OptionInfo]]] = {
     ),
     "output": (
         OutputFormat | None,
-        typer.Option("-o", "--output", help="table for people, the others for programs."),
+        typer.Option("-o", "--output", help="Format of results; all but table are for programs."),
     ),
     "dry_run": (
         bool | None,
@@ -83,17 +85,18 @@ _OPTIONS: Final[dict[str, tuple[object, typer.models.OptionInfo]]] = {
     "verbose": (
         int,
         typer.Option(
-            "-v", "--verbose", count=True, show_default=False, help="Say more on stderr; -vv for all."
+            "-v", "--verbose", count=True, show_default=False, help="Log more on stderr; -vv logs all."
         ),
     ),
-    "quiet": (bool | None, typer.Option("-q", "--quiet", show_default=False, help="Only errors on stderr.")),
+    "quiet": (bool | None, typer.Option("-q", "--quiet", show_default=False, help="Log only errors.")),
     "no_color": (
         bool | None,
-        typer.Option("--no-color", show_default=False, help="No colours; NO_COLOR does the same."),
+        typer.Option("--no-color", show_default=False, help="Disable colours, as NO_COLOR does."),
     ),
 }
 _OUR_PACKAGES: Final = ("testbed", "agents")
 _COMMON_FLAGS: Final = ("output", "timeout", "verbose", "quiet", "no_color")
+_EPILOG: Final = "Global options, such as --output json: mrc-testbed --help"
 
 
 AddressOption = Annotated[str, typer.Option("--address", metavar="IP", help="Address to listen on.")]
@@ -103,9 +106,30 @@ PortOption = Annotated[
 ]
 
 
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
+        from importlib import metadata  # noqa: PLC0415 - takes longer to import than --help to print
+
+        version, python = metadata.version("mrc-testbed"), platform.python_version()
+        typer.echo(f"mrc-testbed {version}, Python {python}, Linux {platform.release()} {platform.machine()}")
+        raise typer.Exit
+
+
+VersionOption = Annotated[
+    bool,
+    typer.Option(
+        "--version",
+        is_eager=True,
+        callback=_print_version,
+        show_default=False,
+        help="Print the versions of mrc-testbed, Python and kernel.",
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The global flags of one command.
+    """Values of the global flags for one command.
 
     Attributes:
         topology: topology file; None for the default lab.
@@ -139,7 +163,7 @@ def command(
     flags: Iterable[str] = (),
     needs_root: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorator: makes a function `(settings, ...)` the command *name* of *app*.
+    """Decorate a function `(settings, ...)` as the command *name* of *app*.
 
     Args:
         app: where it belongs.
@@ -157,7 +181,7 @@ def command(
             given = {key: values.pop(key) for key in accepted}
             settings, timeout_ns = _settings(ctx, given, accepted, name)
             if needs_root and not settings.is_dry_run and not values.get(VIRTUAL):
-                _require_root(name)
+                require_root(name)
             progress = settings.progress
             with (
                 _logs_shown(settings.stderr, settings.verbosity),
@@ -167,24 +191,40 @@ def command(
                 return function(settings, **values)
 
         context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-        shared = [_option_parameter(key, with_environment=False) for key in accepted]
+        shared = [_option_parameter(key, is_global=False) for key in accepted]
         _set_signature(invoke, [context, *own, *shared])
-        app.command(name)(invoke)
+        app.command(name, epilog=_EPILOG)(invoke)
         return invoke
 
     return decorate
 
 
 def global_callback(app: typer.Typer, text: str) -> None:
-    """Gives *app* all global flags before its commands, and *text* as its help."""
+    """Add all global flags to *app*, before its commands, and *text* as its help."""
 
-    def remember(ctx: typer.Context, **values: Any) -> None:
+    def remember(ctx: typer.Context, version: bool, **values: Any) -> None:  # noqa: ARG001 - `_print_version` ends
         ctx.obj = values
 
     remember.__doc__ = text
     context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-    _set_signature(remember, [context, *(_option_parameter(key, with_environment=True) for key in _OPTIONS)])
+    version = inspect.Parameter(
+        "version", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=VersionOption
+    )
+    flags = (_option_parameter(key, is_global=True) for key in _OPTIONS)
+    _set_signature(remember, [context, version, *flags])
     app.callback()(remember)
+
+
+def require_root(command_name: str) -> None:
+    """Refuse a command that touches a lab without root."""
+    if os.geteuid() != 0:
+        raise PreflightError(f"{command_name!r} needs root: it touches a lab", hint=ROOT_HINT)
+
+
+def with_parameters(function: Callable[..., Any], parameters: Iterable[inspect.Parameter]) -> None:
+    """Give *function*, which takes settings and keywords, a signature that `command` reads options from."""
+    settings = inspect.Parameter("settings", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Settings)
+    _set_signature(function, [settings, *parameters])
 
 
 def _settings(
@@ -194,7 +234,7 @@ def _settings(
     for key in ("topology", "dry_run", "seed"):
         if before.get(key) is not None and key not in accepted and not _from_environment(key):
             flag = "--" + key.replace("_", "-")
-            raise UsageError(f"{flag} has no meaning for {command_name!r}", hint=f"leave {flag} out")
+            raise UsageError(f"{flag} is not an option of {command_name!r}", hint=f"leave {flag} out")
     merged = {key: given.get(key) or before.get(key) for key in _OPTIONS}
     if given.get("seed") is not None:
         merged["seed"] = given["seed"]  # zero is a seed
@@ -219,19 +259,14 @@ def _settings(
     return settings, merged["timeout"]
 
 
-def _require_root(command_name: str) -> None:
-    if os.geteuid() != 0:
-        raise PreflightError(f"{command_name!r} needs root: it touches a lab", hint=ROOT_HINT)
-
-
 def _from_environment(key: str) -> bool:
-    """Whether the flag stands in the environment, which serves all commands, so that not all need take it."""
+    """Return True if the flag comes from the environment, which serves all commands."""
     return bool(os.environ.get(_environment_name(key)))
 
 
 @contextmanager
 def _logs_shown(stderr: Console, verbosity: int) -> Iterator[None]:
-    """Shows the logs of our packages on stderr while the block lasts; puts everything back afterwards."""
+    """Show the logs of our packages on stderr while the block lasts."""
     level = {-1: logging.ERROR, 0: logging.WARNING, 1: logging.INFO}.get(verbosity, logging.DEBUG)
     handler = RichHandler(console=stderr, show_path=False, omit_repeated_times=False, log_time_format="%X")
     handler.setFormatter(logging.Formatter("%(message)s"))
@@ -249,7 +284,7 @@ def _logs_shown(stderr: Console, verbosity: int) -> Iterator[None]:
 
 
 def _own_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The command's own parameters, each option with its environment variable."""
+    """Parameters of the command itself, each option with its environment variable."""
     hints = get_type_hints(function, include_extras=True)
     own = []
     for parameter in list(inspect.signature(function).parameters.values())[1:]:
@@ -266,11 +301,12 @@ def _own_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     return own
 
 
-def _option_parameter(key: str, *, with_environment: bool) -> inspect.Parameter:
+def _option_parameter(key: str, *, is_global: bool) -> inspect.Parameter:
     annotation, option = _OPTIONS[key]
     option = _copied(option)
-    option.rich_help_panel = GLOBAL_PANEL
-    option.envvar = _environment_name(key) if with_environment else None
+    option.rich_help_panel = GLOBAL_PANEL if is_global else None
+    option.hidden = not is_global and key in _COMMON_FLAGS
+    option.envvar = _environment_name(key) if is_global else None
     option.show_envvar = False
     return inspect.Parameter(
         key,

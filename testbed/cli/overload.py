@@ -1,4 +1,4 @@
-"""Refuses what this machine, or virtual time, cannot carry, before anything changes; --overload insists.
+"""Refusal of loads that this machine or virtual time cannot carry; --overload insists.
 
 The refusal is the commands', not that of the layers below: a program that brings a lab up means what it
 writes, such as the benchmark of the guard, which overloads on purpose. And it is lifted by a flag, not by a
@@ -32,13 +32,13 @@ OverloadOption = Annotated[
     bool,
     typer.Option(
         "--overload",
-        help="Warn, rather than refuse, when the ports' rates ask for more than this machine can carry.",
+        help="Warn, instead of refusing, when port rates exceed what this machine can carry.",
     ),
 ]
 
 
 class OverloadGate:
-    """Lets through what this machine can carry, and notes what it may carry late.
+    """Admit loads that this machine can carry, and note those that may be late.
 
     Args:
         insists: whether to let everything through.
@@ -61,17 +61,17 @@ class OverloadGate:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was noted, each text once."""
+        """Notes, each text once."""
         return tuple(self._noted)
 
     def say_warnings(self, settings: Settings) -> None:
-        """Prints what was noted, each text once, with the scenario it was noted of first."""
+        """Print the notes, each text once, with the first scenario it is about."""
         for text, (first, *others) in self._noted.items():
             more = f" and {len(others)} more runs" if others else ""
             say(settings.stderr, f"warning: {first}{more}: {text}")
 
     def topology(self, spec: TopologySpec, path: Path | None) -> None:
-        """Weighs the fabric of the Topology file at *path*; None for the default one, which has no rates.
+        """Check the fabric of the Topology file at *path*; None for the default one, which has no rates.
 
         Raises:
             UsageError: even two hosts ask for more than the machine can carry.
@@ -87,7 +87,7 @@ class OverloadGate:
             self._weigh(overload, document.load(path, Kind.TOPOLOGY), ("spec", "port_rate"), str(path))
 
     def plan(self, scenario: Scenario, plan: Plan) -> None:
-        """Weighs a scenario as planned.
+        """Check a scenario as planned.
 
         Raises:
             UsageError: it asks for more than the machine can carry, or for what virtual time cannot do.
@@ -105,7 +105,7 @@ class OverloadGate:
             )
 
     def saved_plan(self, plan: Plan) -> None:
-        """Weighs a plan that was saved with results.
+        """Check a plan that was saved with results.
 
         Raises:
             UsageError: it asks for more than the machine can carry, or for what virtual time cannot do.
@@ -118,7 +118,7 @@ class OverloadGate:
             raise UsageError(_refusal(overload))
 
     def bench(self, live: Lab, load: Load, kind: str) -> None:
-        """Weighs what a lab that is up is about to be loaded with.
+        """Check a load for a lab that is up.
 
         Raises:
             UsageError: it asks for more than the machine can carry.
@@ -141,7 +141,7 @@ class OverloadGate:
                 raise scenario.document.usage_error(problems)
 
     def _problems(self, plan: Plan) -> list[Problem]:
-        """Obstacles to a run of a plan; one that only takes long can be insisted on."""
+        """Obstacles to a run of a plan; --overload waives one that only takes long."""
         if self._is_virtual:
             return problems_of(plan, insists=self._insists)
         try:
@@ -155,7 +155,7 @@ class OverloadGate:
             raise loaded.usage_error([Problem(where, _refusal(overload))])
 
     def _lets_through(self, overload: Overload, name: str) -> bool:
-        """Whether it may be; then it is noted."""
+        """Return True if the load is admitted, and note it."""
         if overload.is_hopeless and not self._insists:
             return False
         self._noted.setdefault(overload.text, []).append(name)
@@ -163,7 +163,7 @@ class OverloadGate:
 
 
 def _place(scenario: Scenario, where: Location) -> Location:
-    """A key of the topology's, or of the scenario where the topology is a file of its own."""
+    """Location of a key of the topology, or of the scenario where the topology is a file of its own."""
     is_named = isinstance(scenario.spec.topology, str) and where[:2] == ("spec", "topology")
     return where[:2] if is_named else where
 

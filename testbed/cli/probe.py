@@ -1,8 +1,9 @@
-"""probe links: which links of a running lab lose packets, by packets that hosts send to themselves."""
+"""probe links: localise lossy links by packets that hosts send to themselves."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from threading import Event
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
 import typer
 from rich.console import Group, RenderableType
@@ -11,7 +12,8 @@ from rich.text import Text
 from agents.clock import monotonic_ns
 from testbed.cli.interruption import signals_stop
 from testbed.cli.options import Settings, command
-from testbed.cli.render import bad, good, key_values, plain_table, show
+from testbed.cli.render import bad, good, key_values, show
+from testbed.cli.rows import Column, Row, number, row_documents, rows_table
 from testbed.errors import UsageError
 from testbed.fabric import lab
 from testbed.fabric.link_probes import LinkProbeCounts, link_probes_running
@@ -28,11 +30,34 @@ from testbed.units import format_duration_ns, parse_duration_ns
 SCHEMA_VERSION: Final = 1
 DEFAULT_DURATION: Final = "2s"
 
-app = typer.Typer(no_args_is_help=True, help="Probe the links of a running lab, whatever its traffic.")
+app = typer.Typer(no_args_is_help=True, help="Probe the links of a running lab.")
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRow(Row):
+    """A link; *loss* is None where no probe was judged."""
+
+    link: str
+    plane: int
+    suspect: bool
+    probes: int
+    loss: float | None
+
+    COLUMNS = (
+        Column("link", lambda row: bad(row.link)),
+        number("plane", "plane"),
+        number("lost", lambda row: None if row.loss is None else f"{row.loss:.1%}"),
+        number("of probes", lambda row: row.probes or None),
+    )
+
+    @classmethod
+    def of(cls, clos: Clos, link_id: int, diagnosis: Diagnosis) -> Self:
+        """The row of a link."""
+        link, health = clos.link(link_id), diagnosis.health.get(link_id, LinkHealth())
+        return cls(link.name, link.plane, link_id in diagnosis.suspects, health.probes, health.loss)
 
 
 def register(root: typer.Typer) -> None:
-    """Adds the group of this module to *root*."""
     root.add_typer(app, name="probe")
 
 
@@ -47,15 +72,15 @@ def probe_links(
     ] = None,
     deny: Annotated[
         bool,
-        typer.Option("--deny", show_default=False, help="Have hosts deny the paths across what is found."),
+        typer.Option("--deny", show_default=False, help="Deny the paths across these links at all hosts."),
     ] = False,
 ) -> None:
     """Find the links that lose packets.
 
-    Every host sends probes to its T0s and T1s that come back to itself by their
-    source route; what gets lost shows which link, or switch, it was. Where
-    faults are injected the answer is graded against them. Losses under about
-    3 probes, or half a percent, are within chance: probe for longer.
+    Every host sends probes that a source route brings back to it over its T0s and
+    T1s; the losses identify a link or switch. Where faults are active, the result
+    is graded against them. Fewer than 3 lost probes, or half a percent, may be
+    chance: probe for longer.
 
     [bold]Examples[/bold]
 
@@ -73,30 +98,29 @@ def probe_links(
         found = [clos.link(link).name for link in sorted(diagnosis.suspects)]
         grade = grade_links(found, _broken_links(attached))
         denied = _deny(attached, diagnosis) if deny else None
+    suspects = [LinkRow.of(clos, link, diagnosis) for link in sorted(diagnosis.suspects)]
+    links = [LinkRow.of(clos, link, diagnosis) for link in sorted(diagnosis.health)]
     document: dict[str, Any] = {
         "probes": count,
         "interval_ns": probing.interval,
         "timeout_ns": probing.timeout,
         "nodes": list(diagnosis.nodes),
-        "suspects": [_link_document(clos, link, diagnosis) for link in sorted(diagnosis.suspects)],
+        "suspects": row_documents(suspects),
         "grade": _grade_document(grade),
         "denied_evs": denied,
-        "links": [_link_document(clos, link, diagnosis) for link in sorted(diagnosis.health)],
+        "links": row_documents(links),
     }
-    show(
-        settings,
-        "LinkHealth",
-        SCHEMA_VERSION,
-        document,
-        lambda: _table(clos, diagnosis, grade, count, probing, denied),
-        lines="links",
-    )
+    facts = key_values(_facts(diagnosis, grade, count, probing, denied))
+    is_all_in_sight = all(row.probes for row in links)
+    verdict = good("no link loses probes" if is_all_in_sight else "no link in sight loses probes")
+    shown = Group(Text(), rows_table(suspects)) if suspects else verdict
+    show(settings, "LinkHealth", SCHEMA_VERSION, document, lambda: Group(facts, shown), lines="links")
 
 
 def _diagnose(
     settings: Settings, attached: Lab, duration_ns: int, interval_ns: int | None
 ) -> tuple[Diagnosis, ProbingSpec, int]:
-    """What the probes of *duration_ns* say, how they were sent, and how many were judged."""
+    """Probe for *duration_ns*; return the diagnosis, the settings and the number of judged probes."""
     ended = Event()
     with (
         LinkProbeCounts(attached.paths, attached.clos) as counts,
@@ -119,7 +143,7 @@ def _diagnose(
 
 
 def _broken_links(attached: Lab) -> frozenset[str]:
-    """Names of the links that lose packets by an injected fault now."""
+    """Names of the links that an active fault breaks."""
     entries = Ledger(attached.paths.faults).entries().values()
     now_ns = monotonic_ns()
     acting = [entry.fault for entry in entries if entry.is_acting(now_ns)]
@@ -127,23 +151,12 @@ def _broken_links(attached: Lab) -> frozenset[str]:
 
 
 def _deny(attached: Lab, diagnosis: Diagnosis) -> int:
-    """Keeps QPs, also those to come, away from the suspects; the number of EVs denied now."""
+    """Deny the paths across the suspects at all hosts, for later QPs too; return the number of EVs denied."""
     denied = 0
     for host, paths in paths_around(attached.clos, diagnosis.suspects).items():
         agent = attached.agent(attached.clos.host(host).name)
         denied += sum(int(agent.call("deny_path", **path._asdict())) for path in paths)
     return denied
-
-
-def _link_document(clos: Clos, link_id: int, diagnosis: Diagnosis) -> dict[str, Any]:
-    health = diagnosis.health.get(link_id, LinkHealth())
-    return {
-        "link": clos.link(link_id).name,
-        "plane": clos.link(link_id).plane,
-        "suspect": link_id in diagnosis.suspects,
-        "probes": health.probes,
-        "loss": health.loss,
-    }
 
 
 def _grade_document(grade: Grade) -> Mapping[str, Any] | None:
@@ -152,14 +165,9 @@ def _grade_document(grade: Grade) -> Mapping[str, Any] | None:
     return {"broken": list(grade.broken), "precision": grade.precision, "recall": grade.recall}
 
 
-def _table(
-    clos: Clos,
-    diagnosis: Diagnosis,
-    grade: Grade,
-    count: int,
-    probing: ProbingSpec,
-    denied: int | None,
-) -> RenderableType:
+def _facts(
+    diagnosis: Diagnosis, grade: Grade, count: int, probing: ProbingSpec, denied: int | None
+) -> list[tuple[str, RenderableType]]:
     unknown = [link for link, health in diagnosis.health.items() if not health.probes]
     healthy = len(diagnosis.health) - len(diagnosis.suspects) - len(set(unknown) - diagnosis.suspects)
     facts: list[tuple[str, RenderableType]] = [
@@ -172,17 +180,7 @@ def _table(
         facts.append(("graded", _grade_text(grade)))
     if denied is not None:
         facts.append(("denied", f"{denied} EVs of QPs that are up; `ev allow` gives them back"))
-    if not diagnosis.suspects:
-        verdict = "no link in sight loses probes" if unknown else "no link loses probes"
-        return Group(key_values(facts), good(verdict))
-    table = plain_table("link", "plane", "lost", "of probes", right=("plane", "lost", "of probes"))
-    for link_id in sorted(diagnosis.suspects):
-        row = _link_document(clos, link_id, diagnosis)
-        lost = "-" if row["loss"] is None else f"{row['loss']:.1%}"
-        table.add_row(
-            bad(row["link"]), str(row["plane"]), lost, f"{row['probes']:,}" if row["probes"] else "-"
-        )
-    return Group(key_values(facts), Text(), table)
+    return facts
 
 
 def _grade_text(grade: Grade) -> str:

@@ -1,4 +1,4 @@
-"""Stages of a command, on stderr: a progress bar after two seconds on a terminal, log lines with -v.
+"""Progress of a command on stderr: a bar after two seconds on a terminal, log lines with -v.
 
 A run in virtual time shows how much time it has simulated; without a terminal, a line every ten seconds.
 """
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class Progress:
-    """Shows the stages of a command.
+    """Show the stages of a command.
 
     Args:
         console: stderr.
@@ -46,7 +46,7 @@ class Progress:
         self._next_update_ns = 0
 
     def __call__(self, name: str, done: int | None = None, total: int | None = None) -> None:
-        """Says which stage is under way, and how far it is if that is known; from any thread."""
+        """Set the stage, and its progress if known; from any thread."""
         if name != self._name:
             logger.info("%s", name)
         self._name = name
@@ -55,7 +55,7 @@ class Progress:
         self._draw(done or 0, total, amount)
 
     def simulate(self, done_ns: int, total_ns: int | None) -> None:
-        """Say how much time is simulated, of how much if that is known; cheap enough to be called at will."""
+        """Set the simulated time, and its total if known; cheap enough to call often."""
         now_ns = machine_ns()
         interval_ns = LINE_EVERY_NS if self._bar is None else _UPDATE_EVERY_NS
         if self._simulation_began_ns is None:
@@ -76,7 +76,7 @@ class Progress:
             bar.update(task, description=self._name, completed=done, total=total, amount=amount)
 
     def hide(self) -> None:
-        """Takes the bar away for good: what follows is the result."""
+        """Remove the bar for good: the result follows."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer.join()
@@ -87,7 +87,7 @@ class Progress:
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Shows a bar with the stage when the block takes more than SHOWN_AFTER_S on a terminal."""
+        """Show a bar with the stage when the block takes more than SHOWN_AFTER_S on a terminal."""
         if self._is_quiet or not self._console.is_terminal:
             yield
             return
@@ -113,7 +113,7 @@ class Progress:
 
 
 def _simulated(done_ns: int, total_ns: int | None, elapsed_ns: int) -> str:
-    """Simulated time, its share of the whole, and how long the rest takes if it goes on like this."""
+    """Describe simulated time: its share, and an estimate of the time left."""
     if total_ns is None or not 0 < done_ns <= total_ns:
         return format_time(done_ns)
     left_s = elapsed_ns * (total_ns - done_ns) / done_ns / 1e9

@@ -1,4 +1,4 @@
-"""queues: how a lab that is up serves its ports, to see and to change."""
+"""inspect --queues: service of a lab's port queues."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from agents.abi import DrainerMode, PortCounter
-from testbed.cli.options import Settings, command
+from testbed.cli.options import Settings
 from testbed.cli.render import key_values, plain_table, show
 from testbed.cli.suggestion import links as link_names
 from testbed.errors import UsageError
@@ -21,6 +21,7 @@ from testbed.topology.queue_spec import LinkMode
 from testbed.topology.select import select_links
 from testbed.topology.selector_spec import parse_link_selector
 
+PANEL: Final = "With --queues"
 SCHEMA_VERSION: Final = 1
 _SEED: Final = 1
 _COUNTED: Final = (
@@ -33,44 +34,30 @@ _COUNTED: Final = (
 )
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command of this module to *app*."""
-    command(app, "queues", flags=("name",), needs_root=True)(queues)
+DrainerOption = Annotated[
+    Literal["auto", "precise", "eco"] | None,
+    typer.Option("--drainer", rich_help_panel=PANEL, help="Set how drainers wait."),
+]
+LinksOption = Annotated[
+    LinkMode | None,
+    typer.Option("--links", rich_help_panel=PANEL, help="Set how frames cross links between switches."),
+]
+LinkOption = Annotated[
+    str | None,
+    typer.Option(
+        "--link",
+        metavar="SELECTOR",
+        rich_help_panel=PANEL,
+        autocompletion=link_names,
+        help="Links for --links (default: all).",
+    ),
+]
 
 
-def queues(
-    settings: Settings,
-    drainer: Annotated[
-        Literal["auto", "precise", "eco"] | None,
-        typer.Option("--drainer", help="How drainers wait from now on."),
-    ] = None,
-    links: Annotated[
-        LinkMode | None,
-        typer.Option("--links", help="How frames cross links between switches from now on."),
-    ] = None,
-    link: Annotated[
-        str | None,
-        typer.Option(
-            "--link",
-            metavar="SELECTOR",
-            autocompletion=link_names,
-            help="With --links: links (default: all).",
-        ),
-    ] = None,
-) -> None:
-    """Port queues of a lab: service and counters; with an option change the service.
-
-    Counts are since the lab was made. What is changed here lasts as long as the
-    lab; `queue:` of a topology file says how a lab begins.
-
-    [bold]Examples[/bold]
-
-      mrc-testbed queues
-      mrc-testbed queues --drainer precise
-      mrc-testbed queues --links direct --link 'p0-t0-0:*'
-    """
+def show_queues(settings: Settings, drainer: str | None, links: LinkMode | None, link: str | None) -> None:
+    """Show how a lab serves its port queues, after setting what is not None."""
     if link is not None and links is None:
-        raise UsageError("--link says which links --links is for: give --links too")
+        raise UsageError("--link needs --links: it names the links that --links sets")
     with lab.attach(settings.name) as live:
         if not live.spec.is_shaped and drainer is not None:
             raise UsageError(
@@ -96,7 +83,7 @@ def _port_ids(live: Lab, selector: str | None) -> list[int]:
 
 
 def _tiers(live: Lab) -> dict[str, dict[str, int]]:
-    """By tier, what became of the frames that its nodes queued."""
+    """Counters of frames by tier."""
     totals = {tier.value: dict.fromkeys((counter.name.lower() for counter in _COUNTED), 0) for tier in Tier}
     for port in live.clos.ports():
         counters = live.port_counters.sum(port.id)

@@ -30,15 +30,13 @@ def show(
     *,
     lines: str | None = None,
 ) -> None:
-    """Prints one result.
+    """Print one result.
 
-    Args:
-        settings: say in which format.
-        kind: what the document is, such as `LabStatus`.
-        version: of the document's shape; it grows when a key changes its meaning or goes.
-        document: the result for programs.
-        table: makes the result for people.
-        lines: key of the list in *document* that `-o jsonl` prints one by one; None: the whole on one line.
+    Args: settings: say in which format. kind: what the document is, such as
+    `LabStatus`. version: of the document's shape; it grows when a key changes its
+    meaning or goes. document: the result for programs. table: makes the result
+    for people. lines: key of the list in *document* that `-o jsonl` prints one by
+    one; None: the whole on one line.
     """
     whole = {"schema_version": version, "kind": kind, **document}
     if settings.output is OutputFormat.TABLE:
@@ -60,10 +58,10 @@ def show(
 
 
 def write_out(settings: Settings, text: str) -> None:
-    """Writes *text* to stdout at once; the only way anything gets there.
+    """Write *text* to stdout at once; nothing else writes there.
 
-    When its reader has left, as `| head` does, the rest goes nowhere: what the command does, and the status
-    it ends with, do not depend on who reads.
+    When its reader has left, as `| head` does, the rest goes nowhere: what the
+    command does, and the status it ends with, do not depend on who reads.
     """
     settings.progress.hide()
     stream = settings.stdout.file
@@ -79,7 +77,7 @@ def write_out(settings: Settings, text: str) -> None:
 
 
 def _whole(console: Console, shown: RenderableType) -> str:
-    """*shown* at its natural width: a narrow terminal wraps lines, but no cell is ever cut short."""
+    """Render *shown* at its natural width: a narrow terminal wraps lines, but no cell is cut."""
     natural = console.measure(shown, options=console.options.update(max_width=_WIDTH_MAX)).maximum
     terminal = console.width
     console.width = max(natural, terminal)
@@ -104,7 +102,7 @@ def plain_table(*columns: str, right: Sequence[str] = ()) -> Table:
 
 
 def key_values(pairs: Sequence[tuple[str, RenderableType]]) -> Table:
-    """Names and values below one another."""
+    """Table of names and values."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="bold")
     table.add_column()
@@ -114,29 +112,27 @@ def key_values(pairs: Sequence[tuple[str, RenderableType]]) -> Table:
 
 
 def result_lines(path: Path) -> list[Text]:
-    """Where results are, for people: a result folder, or a bundle."""
+    """Lines that name a result folder, or a bundle."""
     path = path.resolve()
-    report = f"mrc-testbed unbundle {path}" if path.is_file() else path / "report.html"
+    report = f"mrc-testbed bundle open {path}" if path.is_file() else path / "report.html"
     return [Text(f"report   {report}"), Text(f"results  {path}")]
 
 
 def good(text: str) -> Text:
-    """*text* as something that is as it should be."""
     return Text(text, style="green")
 
 
 def bad(text: str) -> Text:
-    """*text* as something that is not."""
     return Text(text, style="red")
 
 
 def say(console: Console, text: str) -> None:
-    """One line of text; a terminal wraps it, nothing is cut."""
+    """Print one line; a terminal wraps it, nothing is cut."""
     console.print(text, soft_wrap=True)
 
 
 def data_table(table: "DataTable") -> RenderableType:
-    """A table of testbed.cli.table for people: title, headings in words, numbers to the right."""
+    """Render a table of testbed.cli.table: title, headings in words, numbers to the right."""
     numeric = [
         name
         for index, name in enumerate(table.columns)
@@ -150,7 +146,7 @@ def data_table(table: "DataTable") -> RenderableType:
 
 
 def show_tables(settings: Settings, kind: str, version: int, tables: Sequence["DataTable"]) -> None:
-    """Prints tables of testbed.cli.table; for programs as lists of mappings under their titles."""
+    """Print tables of testbed.cli.table; for programs as lists of mappings under their titles."""
     show(
         settings,
         kind,

@@ -1,4 +1,4 @@
-"""run | plan | report | demo: scenarios and their verdicts."""
+"""run | report | demo."""
 
 import json
 import os
@@ -60,9 +60,7 @@ _STYLES: Final = {Status.PASSED: "bold green", Status.FAILED: "bold red"}
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module to *app*."""
     command(app, "run", flags=("name", "dry_run", "seed"), needs_root=True)(run)
-    command(app, "plan", flags=("seed",))(plan)
     command(app, "report")(report)
     command(app, "demo", flags=("seed",), needs_root=True)(demo)
 
@@ -78,13 +76,13 @@ def run(
     retry_untrusted: RetryOption = 0,
     runs: RunsFolder = Path("runs"),
 ) -> int:
-    """Run one scenario: workload, faults, expectations; a verdict and a result folder.
+    """Run one scenario: workload, faults, expectations, verdict.
 
-    Uses the lab that is up, if it has the topology of the scenario; otherwise a
-    lab is brought up for the run and removed afterwards. However the run ends,
-    faults are reverted; the results of an interrupted run are kept as partial.
-    A scenario with variants is run once for each; `campaign resume` goes on
-    with one that was interrupted.
+    Uses the lab that is up if it has the scenario's topology; otherwise brings a
+    lab up and removes it afterwards. Faults are cleared however the run ends. The
+    results of an interrupted run are kept as partial. A scenario with variants is
+    run once for each; `campaign resume` continues one that was interrupted.
+    --dry-run shows the plan, with every random choice made, and needs no root.
 
     The exit status is the verdict's: 0 passed, 4 an expectation failed,
     5 aborted, 7 UNTRUSTED.
@@ -116,22 +114,6 @@ def run(
     return finished.result.verdict.exit_code
 
 
-def plan(settings: Settings, path: ScenarioFile) -> None:
-    """Show what a run would do, with every random choice made: `run --dry-run`.
-
-    The same seed always gives the same plan.
-
-    [bold]Examples[/bold]
-
-      mrc-testbed plan scenarios/t0-t1-flap.yaml --seed 7
-    """
-    loaded = load_scenario(path)
-    if loaded.spec.variants:
-        show_plan(settings, plan_variants(loaded, seed=settings.seed))
-    else:
-        _show_plan(settings, resolve(loaded, seed=settings.seed))
-
-
 def report(
     settings: Settings,
     what: Annotated[
@@ -140,7 +122,7 @@ def report(
     ],
     runs: RunsFolder = Path("runs"),
 ) -> None:
-    """Show the results of a run again, and where its report is.
+    """Show the results of a finished run and where its report is.
 
     [bold]Examples[/bold]
 
@@ -177,10 +159,10 @@ def demo(
     virtual: VirtualOption = False,
     runs: RunsFolder = Path("runs"),
 ) -> int:
-    """A first look: bring a lab up, flap links under full load, print the verdict, remove the lab.
+    """Bring a lab up, flap links under full load, print the verdict.
 
-    Half a minute. Metrics can be scraped while it runs. In virtual time it takes
-    seconds and no root, and there is nothing to scrape.
+    Takes half a minute, removes the lab, and exports metrics while it runs. With
+    --virtual it takes seconds, needs no root and exports nothing.
 
     [bold]Examples[/bold]
 
@@ -199,13 +181,13 @@ def demo(
         return finished.result.verdict.exit_code
     name = f"demo-{os.getpid()}"
     with exporter_running([name], port=0, fault_kinds=KINDS) as url:
-        say(settings.stderr, f"metrics are at {url} while it lasts")
+        say(settings.stderr, f"metrics are at {url} while the demo runs")
         finished = run_plan(settings, resolved, _source(loaded), runs, name=name, where=where)
     _show_finished(
         settings,
         finished,
         [
-            f"metrics  were at {url}; `mrc-testbed metrics serve` exports any lab that is up",
+            f"metrics  were at {url}; `mrc-testbed observe metrics` exports any lab that is up",
             "next     mrc-testbed up, then: mrc-testbed bench write-bw h0 h5 --size 1MiB",
         ],
     )
@@ -221,7 +203,7 @@ def _run_variants(
     *,
     keep: bool,
 ) -> int:
-    """All variants, one after the other; those of one topology share a lab."""
+    """Run all variants in turn; those of one topology share a lab."""
     if keep:
         raise UsageError("--keep: this scenario has variants, and each may need a lab of its own")
     planned = plan_variants(loaded, seed=settings.seed, admit=gate.plan)
@@ -248,7 +230,7 @@ def run_plan(
     where: Where,
     keep: bool = False,
 ) -> FinishedRun:
-    """The finished run of a plan.
+    """Run a plan.
 
     Args:
         settings: of the command.

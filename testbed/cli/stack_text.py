@@ -1,4 +1,4 @@
-"""The observability stack in words; apart from its commands, which take long to import."""
+"""Description of the stack; apart from its commands, which take long to import."""
 
 from collections.abc import Mapping
 from ipaddress import ip_address
@@ -11,7 +11,6 @@ from testbed.cli.render import bad, key_values
 
 
 def describe_stack(item: Mapping[str, Any]) -> RenderableType:
-    """The stack for people: where everything is."""
     lines: list[tuple[str, RenderableType]] = [
         ("exporter", item["exporter"]),
         ("Prometheus", item["prometheus"]),

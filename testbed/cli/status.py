@@ -1,4 +1,4 @@
-"""status: what labs there are and how they do."""
+"""status: labs and their health."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -28,17 +28,16 @@ SCHEMA_VERSION: Final = 1
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command of this module to *app*."""
     command(app, "status", flags=("name",), needs_root=True)(status)
 
 
 def status(settings: Settings) -> int:
-    """What labs there are and how they do; with -n one lab in detail.
+    """List labs and their health; with -n show one in detail.
 
-    Looks at every node, port and process, and asks every agent. A port that is
-    down, or without our XDP program, is a problem unless a fault wants it so.
-    A fault that is overdue is ended. The exit status is 1 when anything is
-    wrong; `up` and `restart` get back what does not work.
+    Checks every node, port, process and agent. A port that is down, or that has
+    lost its XDP program, is a problem unless a fault causes it. Clears faults
+    that are overdue. The exit status is 1 on a problem; `up` and `restart` repair
+    it.
 
     [bold]Examples[/bold]
 
@@ -73,7 +72,7 @@ def status(settings: Settings) -> int:
 
 
 def _observe_lab(name: str) -> LabStatus:
-    """How a lab and its faults do; a fault that is overdue is ended."""
+    """Status of a lab and its faults; clears a fault that is overdue."""
     if not lab_paths(name).faults.is_dir():
         return lab_status(name)
     # Most labs have had no fault, and its kinds take longer to import than all else here.
@@ -94,7 +93,7 @@ def _fault_ids(name: str) -> list[str]:
 
 
 def topology_summary(spec: TopologySpec) -> dict[str, Any]:
-    """Size of a fabric, and its topology, for programs."""
+    """Size and topology of a fabric, for programs."""
     number = resolve_topology(spec).numbering
     return {
         "switches": number.switch_count,
@@ -128,7 +127,7 @@ def status_document(one: LabStatus) -> dict[str, Any]:
 
 
 def describe_fabric(spec: TopologySpec) -> str:
-    """One line: planes, switches, hosts, rate and delay."""
+    """Describe planes, switches, hosts, rate and delay in one line."""
     clos = resolve_topology(spec)
     number = clos.numbering
     rate = "unshaped" if spec.port_rate is None else f"{format_rate(spec.port_rate)} ports{other_rates(clos)}"
@@ -137,7 +136,7 @@ def describe_fabric(spec: TopologySpec) -> str:
 
 
 def fabric_lines(spec: TopologySpec) -> list[tuple[str, RenderableType]]:
-    """A fabric for people: heading and text of each line."""
+    """Headings and texts about a fabric."""
     number = resolve_topology(spec).numbering
     return [
         ("fabric", describe_fabric(spec)),
@@ -151,7 +150,7 @@ def _health(one: LabStatus) -> Text:
 
 
 def status_details(one: LabStatus, item: Mapping[str, Any]) -> RenderableType:
-    """One lab in detail for people; *item* is its document."""
+    """Describe one lab; *item* is its document."""
     faults = item["faults"]
     lines: list[tuple[str, RenderableType]] = [
         ("lab", Text(one.name, style="bold")),

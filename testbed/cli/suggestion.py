@@ -1,4 +1,4 @@
-"""What the shell offers when TAB is pressed: names of hosts, nodes, links and faults."""
+"""Completion of names: hosts, nodes, links and faults."""
 
 import os
 from collections.abc import Iterable
@@ -8,7 +8,6 @@ from testbed.errors import TestbedError
 from testbed.fabric.paths import DEFAULT_LAB, lab_paths
 from testbed.fabric.state import read_state
 from testbed.faults.ledger import Ledger
-from testbed.faults.spec import KINDS
 from testbed.topology.clos import Clos
 from testbed.topology.resolve import resolve_topology
 from testbed.topology.spec import TopologySpec
@@ -20,22 +19,14 @@ def hosts(incomplete: str) -> list[str]:
 
 
 def nodes(incomplete: str) -> list[str]:
-    """Hosts and switches, likewise."""
     return _beginning((node.name for node in _clos().nodes()), incomplete)
 
 
 def links(incomplete: str) -> list[str]:
-    """Links, likewise."""
     return _beginning((link.name for link in _clos().links()), incomplete)
 
 
-def fault_kinds(incomplete: str) -> list[str]:
-    """Kinds of fault."""
-    return _beginning(KINDS, incomplete)
-
-
 def faults(incomplete: str) -> list[str]:
-    """Faults that are injected now."""
     try:
         return _beginning(Ledger(lab_paths(_lab()).faults).entries(), incomplete)
     except TestbedError:

@@ -1,4 +1,4 @@
-"""What `inspect` shows, as data: rows for people and for programs alike."""
+"""Tables of `inspect`, for people and programs alike."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -83,12 +83,12 @@ def summary_table(clos: Clos) -> Table:
 
 
 def _but(count: int, what: str) -> str:
-    """How many have a setting of their own."""
+    """Describe the number of exceptions."""
     return f", but for {count} {what}{'s' if count > 1 else ''}" if count else ""
 
 
 def _thresholds(clos: Clos) -> str:
-    """What queues towards a T1 do with too much data."""
+    """Describe what a queue towards a T1 does with too much data."""
     queue = port_queues(clos)[2 * clos.numbering.host_link_count]
     parts = ["drop when full"]
     if queue.trim_bytes:
@@ -111,7 +111,6 @@ def node_table(clos: Clos) -> Table:
 
 
 def link_table(clos: Clos) -> Table:
-    """All links, with node and interface at both ends."""
     rows = tuple(
         (
             link.id,

@@ -1,4 +1,4 @@
-"""A console that shows names and texts of files, nodes and users without obeying them."""
+"""Console that escapes control characters in names and texts of others."""
 
 from collections.abc import Iterable
 
@@ -9,10 +9,9 @@ from testbed.printable import printable_lines
 
 
 class TerminalSafeConsole(Console):
-    """Writes control characters in what it is given as escape sequences; its own still steer the terminal."""
+    """Write control characters of given text as escape sequences; its own still steer the terminal."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """The parts of *renderable*."""
         for segment in super().render(renderable, options):
             if segment.control:
                 yield segment

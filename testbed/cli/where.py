@@ -1,4 +1,4 @@
-"""Where runs take place: in labs of this machine, or in virtual time; the options that say so."""
+"""Place of a run: a lab of this machine, or virtual time; its options."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -17,7 +17,7 @@ VirtualOption = Annotated[
     bool,
     typer.Option(
         "--virtual",
-        help="In virtual time: no lab, no root; exact and repeatable, however busy the machine is.",
+        help="Run in virtual time: no lab, no root; exact, repeatable, whatever the machine's load.",
     ),
 ]
 JobsOption = Annotated[
@@ -49,7 +49,7 @@ BudgetOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Where runs take place.
+    """Place of runs.
 
     Attributes:
         runtime: for labs that are made; None: as `up` chooses.

@@ -30,7 +30,7 @@ _STRICT: Final = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Kind(StrEnum):
-    """What a file describes."""
+    """The kind of document in a file."""
 
     SCENARIO = "Scenario"
     TOPOLOGY = "Topology"
@@ -38,7 +38,7 @@ class Kind(StrEnum):
 
 
 class Metadata(BaseModel):
-    """Who a file is: it names runs, folders and metrics."""
+    """The identity of a file: it names runs, folders and metrics."""
 
     model_config = _STRICT
 
@@ -49,9 +49,9 @@ class Metadata(BaseModel):
             description="Lower-case letters, digits and hyphens; names the folder of its runs.",
         ),
     ]
-    description: Annotated[str, Field(description="What the file shows, for people.")] = ""
+    description: Annotated[str, Field(description="The purpose of the file, for people.")] = ""
     paper: Annotated[str | None, Field(description="The published result it reproduces.")] = None
-    claim: Annotated[str | None, Field(description="What it is to show, in one sentence.")] = None
+    claim: Annotated[str | None, Field(description="The claim it is to prove, in one sentence.")] = None
     tags: Annotated[tuple[str, ...], Field(description="Words to choose files by.")] = ()
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a file, and where: the one place that words `file:line: dotted.key: ...`."""
+"""Errors in a file with their place: the only code that writes `file:line: dotted.key: ...`."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -54,7 +54,7 @@ def _resolve(root: Schema, reference: str) -> Schema:
 
 
 def _step(root: Schema, schema: Schema, step: str | int) -> Iterator[Schema]:
-    """What *schema* says about its entry *step*: a key, a list index, or a union tag."""
+    """The parts of *schema* that describe its entry *step*: a key, a list index, or a union tag."""
     inner: object = None
     if isinstance(step, int):
         inner = schema.get("items")

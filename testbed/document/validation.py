@@ -77,7 +77,7 @@ def _unknown_keys(
 
 
 def _is_noise(finding: Finding, findings: Iterable[Finding]) -> bool:
-    """Whether *finding* is a union member that was not meant: another one was entered, and wrong inside."""
+    """Return True if *finding* is of a union member that was not meant: another was entered, and is wrong."""
     depth = len(finding.location)
     return finding.ends_in_label and any(
         len(other.location) > depth and other.location[:depth] == finding.location for other in findings

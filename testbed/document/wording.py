@@ -1,4 +1,4 @@
-"""What was found and what is accepted, in our words instead of pydantic's."""
+"""Messages about values found and values accepted, in our words instead of pydantic's."""
 
 import re
 from collections.abc import Callable
@@ -34,7 +34,7 @@ _PYDANTIC_KINDS: Final = frozenset(get_args(core_schema.ErrorType))
 
 
 def expected_type(finding: Finding) -> str | None:
-    """What should have been there, when the entry has the wrong type altogether."""
+    """The type expected, when the entry has the wrong type altogether."""
     family = re.fullmatch(r"(\w+?)_(?:type|parsing|from_float|required|parsing_size)", finding.kind)
     return _EXPECTED.get(family.group(1)) if family else None
 

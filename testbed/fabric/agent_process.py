@@ -94,7 +94,7 @@ def _await_answers(
 
 
 def _answers(path: Path, host: str) -> bool:
-    """Whether the agent of *host* listens at *path* and says who it is."""
+    """Return True if the agent of *host* listens at *path* and says who it is."""
     if not path.exists():
         return False
     try:
@@ -162,7 +162,7 @@ def _rocev2(clos: Clos) -> dict[str, Any] | None:
 
 
 def _packet_lifetime_ns(clos: Clos, lateness_ns: int) -> int:
-    """How long packets for a QP may arrive after it has ended: its peer sends on until its retries end, and
+    """Time that packets for a QP may arrive after it has ended: its peer sends on until its retries end, and
     the last one may find every queue full.
     """
     rto_ns = _rto_ns(clos, lateness_ns)

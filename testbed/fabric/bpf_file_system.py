@@ -12,7 +12,7 @@ from testbed.fabric.lock import exclusive
 from testbed.fabric.paths import LabPaths
 
 _SOURCE: Final = "mrc-testbed-up"
-"""Distinguishes our mount from one that `host prepare` or the user made, which stays when the last lab
+"""Distinguishes our mount from one that `setup host` or the user made, which stays when the last lab
 goes.
 """
 

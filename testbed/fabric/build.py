@@ -35,7 +35,7 @@ from testbed.topology.clos import Clos
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far `up` or `down` is: *done_count* of *total_count* things of the step *what*."""
+    """Progress of `up` or `down`: *done_count* of *total_count* things of the step *what*."""
 
     what: str
     done_count: int
@@ -58,7 +58,6 @@ class Counter:
         self.add(0)
 
     def add(self, count: int) -> None:
-        """*count* more are done."""
         with self._lock:
             self._done_count += count
             self._progress(Progress(self._what, self._done_count, self._total_count))
@@ -90,7 +89,7 @@ class Build:
         self._switches: SwitchDataPlane | None = None
 
     def close(self) -> None:
-        """Gives up the descriptors that only building needs."""
+        """Close the descriptors that only building needs."""
         if self._switches:
             self._switches.close()
 

@@ -85,15 +85,14 @@ class FabricMaps:
             self._opened = opened.pop_all()
 
     def close(self) -> None:
-        """Gives the descriptors up; the maps stay."""
+        """Close the descriptors; the maps stay."""
         self._opened.close()
 
 
 class LoadedMaps(Protocol):
     """Maps by name, before or after they are pinned."""
 
-    def map_fd(self, name: str) -> Descriptor:
-        """Descriptor of a map."""
+    def map_fd(self, name: str) -> Descriptor: ...
 
 
 def fabric_map_entries(clos: Clos) -> dict[str, int]:
@@ -146,7 +145,7 @@ class SwitchDataPlane:
         self.close()
 
     def close(self) -> None:
-        """Gives the descriptors up; what is pinned stays."""
+        """Close the descriptors; what is pinned stays."""
         self._emit.close()
         self._object.close()
 
@@ -272,7 +271,7 @@ def load_object(
             raise
         write_private(paths.verifier_log, f"{error.reason}\n{error.log}\n")
         raise PreflightError(
-            f"{error.reason}; what the verifier said is in {paths.verifier_log}", hint=error.hint
+            f"{error.reason}; the verifier's log is {paths.verifier_log}", hint=error.hint
         ) from error
 
 

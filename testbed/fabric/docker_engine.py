@@ -99,5 +99,4 @@ class Engine:
 
 
 def explain(error: Exception) -> str:
-    """What the engine said."""
     return str(error.explanation) if isinstance(error, APIError) else str(error)

@@ -39,7 +39,7 @@ def require_node_image() -> str:
     if state is not ImageState.CURRENT:
         raise PreflightError(
             f"the node image {image_name()} is {state.value}",
-            hint="build it: mrc-testbed image build; or use --runtime netns",
+            hint="build it: mrc-testbed setup image; or use --runtime netns",
         )
     return image_name()
 
@@ -141,7 +141,7 @@ class DockerRuntime:
         return ContainerRecord(container_id=container_id, pid=pid)
 
     def _mounts(self, host: str) -> list[Mount]:
-        """What of this machine a host sees: its own folders, of which it may write one."""
+        """The mounts of a host: its own folders, of which it may write one."""
         writable = self._paths.node_folder(host)
         mount_node_folder(writable)
         folders = (writable, self._paths.agent_folder(host), self._paths.node_pins(host))

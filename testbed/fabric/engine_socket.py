@@ -1,4 +1,4 @@
-"""Whether a Docker Engine listens, asked without its SDK: that takes a third of a second to import."""
+"""Detection of a listening Docker Engine without its SDK, whose import takes a third of a second."""
 
 import os
 import socket
@@ -14,7 +14,7 @@ def engine_host() -> str:
 
 
 def is_engine_listening() -> bool:
-    """Whether somebody listens on the engine's socket; true for a host on the network, which is not asked."""
+    """Return True if an engine listens on the socket; also for a host on the network, which is not asked."""
     url = urlsplit(engine_host())
     if url.scheme != "unix":
         return True

@@ -61,7 +61,7 @@ class FaultLog:
         self.windows: list[FaultWindow] = []
 
     def new_lines(self) -> list[FaultLine]:
-        """What has been added since the last call; the first one returns everything."""
+        """Lines added since the last call; the first one returns all."""
         try:
             with self._path.open("rb") as stream:
                 if stream.seek(0, os.SEEK_END) < self._read_bytes:

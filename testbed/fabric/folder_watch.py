@@ -79,5 +79,4 @@ class FolderWatch:
                 os.close(descriptor)
 
     def close(self) -> None:
-        """Gives the watch back."""
         os.close(self._descriptor)

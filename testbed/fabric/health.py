@@ -1,4 +1,4 @@
-"""What is wrong with a lab that is up, found by looking at all its parts."""
+"""Problems of a lab that is up, found by looking at all its parts."""
 
 from collections.abc import Collection, Iterator
 from typing import Final

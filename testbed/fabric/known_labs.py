@@ -29,7 +29,7 @@ def orphans() -> tuple[str, ...]:
 
 
 def is_in_use(name: str) -> bool:
-    """Whether a lab of this state folder is up, for its user or for a run that goes on."""
+    """Return True if a lab of this state folder is up, for its user or for a run that goes on."""
     state = _readable_state(name)
     return state is not None and state.phase is Phase.UP and not _is_orphan(state)
 

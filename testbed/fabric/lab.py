@@ -143,7 +143,7 @@ def attach(name: str = DEFAULT_LAB) -> Lab:
 
 
 def restart(name: str = DEFAULT_LAB, hosts: Sequence[str] = (), *, faults: UnderFaults = NO_FAULTS) -> Repair:
-    """What was done: agents of *hosts* restarted, or if none are given all got back that works no more.
+    """Restart the agents of *hosts*, or, without any, repair all that works no more; returns what was done.
 
     Args:
         name: of the lab.
@@ -262,7 +262,7 @@ _ABSENT: Final = "not given"
 
 
 def _difference(state: LabState, spec: TopologySpec, runtime: RuntimeName | None) -> list[str]:
-    """What *spec* and *runtime* ask for and the lab is not, as lines `key: is -> wanted`."""
+    """Differences between *spec* and *runtime* and the lab, as lines `key: is -> wanted`."""
     lines = []
     if runtime is not None and runtime != state.runtime:
         lines.append(f"  runtime: {state.runtime.value} -> {runtime.value}")

@@ -73,7 +73,7 @@ def create_links(lab: str, links: Iterable[Link]) -> None:
 
 
 def raise_ports(ports: Iterable[Port]) -> None:
-    """Gives ports their link-local address and sets them up; call it inside their node."""
+    """Add the link-local address to ports and set them up; call it inside their node."""
     with RouteSocket() as route:
         route.perform(
             [

@@ -44,7 +44,6 @@ class LinkProbeCounts:
         self.close()
 
     def close(self) -> None:
-        """Gives the maps up."""
         self._opened.close()
 
     def read(self) -> tuple[PathOutcome, ...]:

@@ -57,42 +57,36 @@ class Lab:
 
     @property
     def name(self) -> str:
-        """Name of the lab."""
         return self.paths.lab
 
     @property
     def spec(self) -> TopologySpec:
-        """What the lab was made from."""
         return self.state.spec
 
     @property
     def runtime(self) -> RuntimeName:
-        """What its nodes are made of."""
         return self.state.runtime
 
     @property
     def state_dir(self) -> Path:
-        """Its folder."""
         return self.paths.folder
 
     @property
     def port_table(self) -> MappedArray[Port]:
-        """What each port is, by port id; stores take effect at once."""
+        """Ports by id; stores take effect at once."""
         return self._maps.port_table
 
     @property
     def port_fault(self) -> MappedArray[PortFault]:
-        """What faults do at each port, by port id."""
         return self._maps.port_fault
 
     @property
     def fault_accounts(self) -> MappedArray[FaultAccounts]:
-        """What faults did at each port, by port id."""
+        """Accounts of the faults at each port, by port id."""
         return self._maps.fault_accounts
 
     @property
     def port_counters(self) -> PerCpuArray[PortCounters]:
-        """Counters of each port, by port id."""
         return self._maps.port_counters
 
     def agent(self, host: str) -> AgentClient:

@@ -49,7 +49,6 @@ def exclusive(
 
 
 def is_held(lock_file: Path) -> bool:
-    """Whether a process holds *lock_file*."""
     try:
         descriptor = os.open(lock_file, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -112,7 +111,7 @@ def _flock(descriptor: int, subject: str, *, wait: bool) -> None:
 
 
 def _is_dead(holder: str) -> bool:
-    """Whether the process that wrote its pid into a lock file is there no longer."""
+    """Return True if the process that wrote its pid into a lock file is no longer there."""
     found = _HOLDER.fullmatch(holder)
     return found is not None and not Path(f"/proc/{found[1]}").exists()
 
@@ -128,7 +127,7 @@ def _require_own_folder(folder: Path) -> None:
 
 
 def is_still_at(descriptor: int, path: Path) -> bool:
-    """Whether an open file is the one that *path* names now."""
+    """Return True if an open file is the one that *path* names now."""
     try:
         found = path.stat()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What flow control does in a live lab: pauses, stalls, buffers, deadlocks. Changes nothing.
+"""Observations of flow control in a live lab: pauses, stalls, buffers, deadlocks. Changes nothing.
 
 Every attribute of a link belongs to the port that sends into it: the port is paused, or waits for credit; the
 switch at the other end sent the pauses, and its buffer fills.

@@ -37,7 +37,6 @@ _HOSTS_FILE: Final = Path("/etc/hosts")
 
 
 def management_address(host_index: int) -> IPv4Address:
-    """Address of a host."""
     return _FIRST_ADDRESS + host_index + 1
 
 
@@ -47,7 +46,7 @@ def _mac(host_index: int, *, is_port: bool) -> bytes:
 
 
 def connect(lab: str, clos: Clos, host: str) -> None:
-    """Gives a host an interface on the lab's management network; one that has it keeps it.
+    """Add an interface on the lab's management network to a host; one that has it keeps it.
 
     Raises:
         FabricError: the kernel refuses.

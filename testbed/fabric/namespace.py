@@ -101,7 +101,7 @@ def create_namespace(name: str) -> Path:
 
 
 def bind_namespace(name: str, source: Path) -> Path:
-    """Gives the network namespace at *source* (a /proc/.../ns/net) a name.
+    """Name the network namespace at *source* (a /proc/.../ns/net).
 
     Returns:
         The path it is bound to.
@@ -201,7 +201,7 @@ def namespace_names() -> list[str]:
 
 
 def is_bound(path: Path) -> bool:
-    """Whether *path*, a name under /run/netns, names a network namespace here.
+    """Return True if *path*, a name under /run/netns, names a network namespace here.
 
     A process in another mount namespace may have bound it there: then only the file is to be seen.
     """

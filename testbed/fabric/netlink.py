@@ -119,7 +119,7 @@ class NetlinkSocket:
             self._exchange(batch)
 
     def ask(self, request: Request) -> bytes:
-        """What the kernel answers to a request with one answer; nothing where its refusal is accepted.
+        """The kernel's response to a request with one response; empty where its refusal is accepted.
 
         Raises:
             FabricError: it refuses.
@@ -262,7 +262,7 @@ def set_link_up(what: str, ifindex: int, *, is_up: bool) -> Request:
 
 
 def configure_link(what: str, ifindex: int, mac: bytes, mtu_bytes: int) -> Request:
-    """Gives an interface a MAC address (6 bytes) and an MTU."""
+    """Set the MAC address (6 bytes) and the MTU of an interface."""
     body = _IFINFO.pack(socket.AF_UNSPEC, 0, ifindex, 0, 0)
     body += attribute(_Link.ADDRESS, mac) + _u32(_Link.MTU, mtu_bytes)
     return Request(f"configure {what}", _Message.NEWLINK, 0, body)
@@ -344,7 +344,6 @@ def _route(destination: IPv6Network, ifindex: int, attributes: bytes) -> bytes:
 
 
 def add_route(what: str, destination: IPv6Network, ifindex: int, gateway: IPv6Address) -> Request:
-    """Adds a static IPv6 route."""
     rta_gateway = 5
     body = _route(destination, ifindex, attribute(rta_gateway, gateway.packed))
     flags = _NLM_F_CREATE | _NLM_F_REPLACE

@@ -176,7 +176,6 @@ def expect_heartbeat(paths: MapPins, host: str, *, is_expected: bool) -> None:
 
 
 def nic_config(clos: Clos, host: Node) -> NicConfig:
-    """Who the NIC of *host* is."""
     ports = [port.id for port in clos.ports_of(host)]
     absent = [Limit.PORT_NONE] * (Limit.PLANE_MAX - len(ports))
     return NicConfig(

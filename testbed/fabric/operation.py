@@ -81,7 +81,6 @@ _KIND_KEY: Final = "operation"
 
 
 def encode_operation(operation: Operation) -> dict[str, str]:
-    """The operation as an object of JSON."""
     return {_KIND_KEY: type(operation).__name__, **asdict(operation)}
 
 

@@ -1,4 +1,4 @@
-"""How everything a lab puts on the machine is recognised as the lab's, also without a state folder.
+"""The marks by which everything a lab puts on the machine is recognised, also without a state folder.
 
     network namespaces   mrc-<lab>-<node>
     containers           label mrc-testbed.lab=<lab>, named like the namespace
@@ -21,8 +21,6 @@ _PREFIX: Final = "mrc-"
 
 
 class OwnedName(NamedTuple):
-    """What the name of a namespace or container says."""
-
     lab: str
     node: str
 
@@ -48,7 +46,6 @@ def parse_owned_name(name: str) -> OwnedName | None:
 
 
 def find_namespaces(lab: str) -> tuple[str, ...]:
-    """Names of the network namespaces of *lab*."""
     return tuple(name for name in namespace_names() if (own := parse_owned_name(name)) and own.lab == lab)
 
 

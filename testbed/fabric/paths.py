@@ -45,14 +45,11 @@ class MapPins(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LabPaths:
-    """Where the files of one lab are."""
-
     root: Path
     lab: str
 
     @property
     def folder(self) -> Path:
-        """The lab's own folder."""
         return self.root / self.lab
 
     @property
@@ -82,7 +79,6 @@ class LabPaths:
 
     @property
     def pins(self) -> Path:
-        """The lab's folder of pins."""
         return self.bpffs / self.lab
 
     @property
@@ -92,11 +88,9 @@ class LabPaths:
 
     @property
     def fabric_pins(self) -> Path:
-        """Pins of what the whole fabric shares."""
         return self.pins / "fabric"
 
     def node_pins(self, host: str) -> Path:
-        """Pins of one NIC."""
         return self.pins / "nodes" / host
 
     @property
@@ -105,28 +99,24 @@ class LabPaths:
         return self.folder / "nodes"
 
     def node_folder(self, host: str) -> Path:
-        """What the agent of one host writes; whoever is root in the host may put anything there."""
+        """Folder that the agent of one host writes; whoever is root in the host may put anything there."""
         return self.nodes_folder / host
 
     def agent_folder(self, host: str) -> Path:
-        """What the agent of one host reads."""
+        """Folder that the agent of one host reads."""
         return self.folder / "agents" / host
 
     def agent_config(self, host: str) -> Path:
-        """Configuration of the agent."""
         return self.agent_folder(host) / "agent.json"
 
     def agent_socket(self, host: str) -> Path:
-        """Where the agent listens."""
         return self.node_folder(host) / "agent.sock"
 
     def agent_log(self, host: str) -> Path:
-        """What the agent says."""
         return self.node_folder(host) / "agent.log"
 
     @property
     def drainer_log(self) -> Path:
-        """What the queue drainer says."""
         return self.folder / "drainer.log"
 
     @property

@@ -1,4 +1,4 @@
-"""What faults do at a port of a live lab: the rules of writing it while frames pass."""
+"""The faults of a port of a live lab: the rules of writing them while frames pass."""
 
 from ctypes import addressof, memset, sizeof
 from typing import Final, Protocol
@@ -70,7 +70,7 @@ def prepare_rule(maps: FaultedMaps, port_id: int, index: int, rule: FaultRule) -
 
 
 def clear_rule(maps: FaultedMaps, port_id: int, index: int) -> FaultAccount:
-    """What a rule met and hit until now that it is taken back; with the last one the port is as new."""
+    """Remove a rule; returns what it matched and hit until now. With the last one the port is as new."""
     fault = maps.port_fault[port_id]
     if not any(rule.action for number, rule in enumerate(fault.rule) if number != index):
         maps.port_table[port_id].is_faulted = 0
@@ -82,13 +82,13 @@ def clear_rule(maps: FaultedMaps, port_id: int, index: int) -> FaultAccount:
 
 
 def read_account(maps: FaultedMaps, port_id: int, index: int) -> FaultAccount:
-    """What the rule that acts there has met and hit; all zero when no frame has met it yet."""
+    """The account of the rule that acts there; all zero when no frame has matched it yet."""
     account = FaultAccount.from_buffer_copy(maps.fault_accounts[port_id].rule[index])
     return account if account.id == maps.port_fault[port_id].rule[index].id else FaultAccount()
 
 
 def acts(rule: FaultRule, now_ns: int) -> bool:
-    """Whether a rule acts at *now_ns* of CLOCK_MONOTONIC, as fault_acts() of the data plane finds it."""
+    """Return True if a rule acts at *now_ns* of CLOCK_MONOTONIC, by fault_acts() of the data plane."""
     if not rule.action or (rule.end_ns and now_ns >= rule.end_ns):
         return False
     if not rule.every_ns:
@@ -123,7 +123,7 @@ def seeded_draw(seed: int, sequence: int) -> int:
 
 
 def is_healthy(maps: FaultedMaps, port_id: int) -> bool:
-    """Whether nothing of any fault is left at the port."""
+    """Return True if no trace of any fault is left at the port."""
     blank = bytes(sizeof(PortFault))
     return not maps.port_table[port_id].is_faulted and bytes(maps.port_fault[port_id]) == blank
 

@@ -23,7 +23,7 @@ _NO_INTERFACE: Final = "has no interface"
 
 
 class PortObservation(NamedTuple):
-    """What the kernel has of a port's interface.
+    """The kernel's state of a port's interface.
 
     Attributes:
         is_up: administratively.
@@ -148,7 +148,7 @@ class LabPorts:
 def _problems(
     port: Port, observed: PortObservation | None, program: int, lowered: Container[int]
 ) -> Iterator[str]:
-    """What is wrong with a port, to be put behind its name; the worst first."""
+    """Problems of a port, to be put behind its name; the worst first."""
     if observed is None:
         yield _NO_INTERFACE
         return

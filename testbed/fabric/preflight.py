@@ -1,4 +1,4 @@
-"""What a lab needs of the machine, checked before anything is changed; `doctor` prints the same checks.
+"""The requirements of a lab, checked before anything is changed; `doctor` prints the same checks.
 
 A check that fails says what to do. Limits that depend on the size of a lab are checked against that lab.
 """
@@ -78,7 +78,7 @@ def check_live(spec: TopologySpec) -> None:
 
 
 def machine_checks() -> tuple[Check, ...]:
-    """What every lab needs, the quick checks only."""
+    """The checks for every lab, the quick ones only."""
     checks = (
         _capabilities(),
         _kernel(),
@@ -92,7 +92,7 @@ def machine_checks() -> tuple[Check, ...]:
 
 
 def clock_check() -> Check:
-    """Whether BPF programs, whose times are compared with ours, read the clock that we read."""
+    """Check that BPF programs, whose times are compared with ours, read the clock that we read."""
     what = "BPF's clock is CLOCK_MONOTONIC"
     before_ns = monotonic_ns()
     try:

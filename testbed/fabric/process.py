@@ -49,7 +49,7 @@ class ProcessIdentity:
 
     @property
     def is_local(self) -> bool:
-        """Whether its pid and start time mean here what they meant there."""
+        """Return True if its pid and start time mean here what they meant there."""
         return not self.namespaces or self.namespaces == _own_namespaces()
 
     def to_text(self) -> str:
@@ -153,7 +153,7 @@ def own_identity() -> ProcessIdentity:
 
 
 def is_alive(process: ProcessIdentity) -> bool:
-    """Whether that very process still runs.
+    """Return True if that very process still runs.
 
     Raises:
         FabricError: that cannot be known in this PID and time namespace.
@@ -168,7 +168,7 @@ def is_alive(process: ProcessIdentity) -> bool:
 def _require_local(process: ProcessIdentity) -> None:
     if not process.is_local:
         raise FabricError(
-            f"process {process.pid} is of another PID or time namespace: nothing can be said of it here",
+            f"process {process.pid} is of another PID or time namespace: its state is unknown here",
             hint="run the command where it was started, or remove the lab: mrc-testbed down",
         )
 
@@ -227,7 +227,7 @@ def kill_processes(processes: Iterable[ProcessIdentity]) -> None:
 
 
 def signal_process(process: ProcessIdentity, number: signal.Signals) -> bool:
-    """Whether *process* still runs, and so got the signal."""
+    """Return True if *process* still runs, and so got the signal."""
     descriptor = _open_process(process)
     if descriptor is None:
         return False
@@ -256,7 +256,7 @@ def freeze(process: ProcessIdentity) -> None:
 
 
 def is_stopped(process: ProcessIdentity) -> bool:
-    """Whether that very process is seen to run, and to have been stopped by a signal."""
+    """Return True if that very process is seen to run, and to have been stopped by a signal."""
     fields = _stat_fields(process.pid)
     if fields is None or not process.is_local:
         return False

@@ -1,4 +1,4 @@
-"""How the ports of a lab that is up are served, which can be changed then, and how full its queues are."""
+"""The service of the ports of a lab that is up, which can be changed then, and its queue occupancy."""
 
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -15,7 +15,7 @@ from testbed.fabric.paths import LabPaths
 
 @dataclass(frozen=True, slots=True)
 class EngineState:
-    """What the engine is doing.
+    """The state of the engine.
 
     Attributes:
         drainer: auto, precise or eco; None in an unshaped lab, where nothing queues and all else is 0 but
@@ -77,7 +77,6 @@ class QueueEngine:
         self._opened.close()
 
     def state(self) -> EngineState:
-        """How it is served, and how full it is."""
         port_count, direct_count = len(self._ports), sum(port.is_direct for port in self._ports)
         if not self._is_shaped:
             return EngineState(None, 0, port_count, direct_count, 0, 0, 0)

@@ -64,7 +64,6 @@ class Failure:
     status: int
 
     def __str__(self) -> str:
-        """One sentence."""
         how = (
             f"was ended by {signal.Signals(-self.status).name}"
             if self.status < 0
@@ -103,7 +102,7 @@ def placed_ranks(
         FabricError: a host cannot be given a management network.
     """
     if twice := {host for host in hosts if hosts.count(host) > 1}:
-        raise UsageError(f"{min(twice)} stands twice: a host has one rank")
+        raise UsageError(f"{min(twice)} is listed twice: a host has one rank")
     if shutil.which(program[0]) is None:
         raise UsageError(f"{program[0]}: there is no such program", hint="give its path, or set PATH")
     nodes = [attached.clos.node(host) for host in hosts]
@@ -191,7 +190,7 @@ class _Process:
 
     @property
     def is_read(self) -> bool:
-        """Whether both of its pipes have come to their end."""
+        """Return True if both of its pipes have come to their end."""
         return not self.pieces
 
     def signal(self, number: signal.Signals) -> None:

@@ -20,7 +20,7 @@ _WITH_HOSTS_FILE: Final = 'mount --bind "$0" /etc/hosts && exec "$@"'
 
 
 class RdmaTransport(StrEnum):
-    """What QPs of a program are."""
+    """The transport of a program's QPs."""
 
     MRC = "mrc"
     ROCEV2 = "rocev2"

@@ -74,7 +74,7 @@ def _trials(clos: Clos) -> list[_Trial]:
 
 
 def _perform(paths: LabPaths, trial: _Trial) -> None:
-    """What a trial makes is gone with its connections, however it ends."""
+    """Run a trial; its connections are closed with the context, however it ends."""
     sender, receiver = trial.sender.name, trial.receiver.name
     with (
         open_nic(paths.agent_socket(sender), paths.node_pins(sender)) as near,

@@ -28,7 +28,7 @@ _ROUNDS_MAX: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """What is there of a lab.
+    """The remains of a lab.
 
     Attributes:
         pids: processes that bear its mark.
@@ -56,7 +56,7 @@ class Remains:
 
 
 def observe_remains(paths: LabPaths, runtime: Runtime) -> Remains:
-    """What is there of the lab, found by marks, labels and names."""
+    """The remains of the lab, found by marks, labels and names."""
     return Remains(
         pids=tuple(process.pid for process in find_marked(paths.lab)),
         nodes=runtime.find_nodes(),
@@ -94,7 +94,8 @@ def remove(paths: LabPaths, runtime: Runtime, *, keep_lock: bool = False) -> Non
         attempt(lambda: _clear_folder(paths, keep_lock=keep_lock))
     if failures:
         raise CleanupError(
-            f"lab {paths.lab!r} is not wholly removed:\n" + "\n".join(f"- {failure}" for failure in failures),
+            f"lab {paths.lab!r} is not completely removed:\n"
+            + "\n".join(f"- {failure}" for failure in failures),
             hint=f"fix the cause, then: mrc-testbed down -n {paths.lab}",
         )
 

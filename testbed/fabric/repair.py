@@ -1,4 +1,4 @@
-"""What does not work any more in a live lab: processes and ports, and how the lab gets them back."""
+"""Detection and repair of dead processes and ports of a live lab."""
 
 import signal
 from collections.abc import Collection, Sequence
@@ -34,7 +34,7 @@ _ASKED_AT_ONCE: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What was done to a lab so that its processes and ports work again.
+    """The repairs of a lab whose processes and ports work again.
 
     Attributes:
         restarted: hosts whose NIC agent was restarted; QPs and memory regions of the old one are gone.
@@ -157,7 +157,7 @@ def _start_agents(paths: LabPaths, state: LabState, runtime: Runtime, hosts: Seq
 
 
 def _resume(process: ProcessRecord) -> bool:
-    """Whether a process was stopped, and goes on."""
+    """Continue a process that was stopped; False if it was not."""
     return is_stopped(process.identity) and signal_process(process.identity, signal.SIGCONT)
 
 

@@ -12,7 +12,7 @@ from testbed.topology.forwarding import FIB_NONE, FIB_STRIDE, fib_entries
 
 
 def write_routes(paths: MapPins, clos: Clos, switch: Node, *, is_present: bool) -> None:
-    """Gives a switch the table that the topology wants, or leaves it none; frames meet it at once.
+    """Write the table that the topology wants of a switch, or an empty one; it acts on the next frame.
 
     Raises:
         FabricError: the lab's maps cannot be opened or written.

@@ -1,4 +1,4 @@
-"""What a node is made of. The rest of the fabric knows a node by its network namespace only."""
+"""The implementation of nodes. The rest of the fabric knows a node by its network namespace only."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,8 +20,7 @@ class Runtime(Protocol):
     """
 
     @property
-    def name(self) -> RuntimeName:
-        """Which runtime it is."""
+    def name(self) -> RuntimeName: ...
 
     def create_nodes(
         self, switches: Sequence[str], hosts: Sequence[str], report: Report
@@ -60,5 +59,4 @@ class Runtime(Protocol):
 
 
 def node_namespace(lab: str, node: str) -> Path:
-    """Path of the network namespace of a node."""
     return namespace_path(owned_name(lab, node))

@@ -1,4 +1,4 @@
-"""What is known of a lab between two commands: its state file, replaced in one step."""
+"""The record of a lab between two commands: its state file, replaced in one step."""
 
 from dataclasses import asdict
 from enum import StrEnum
@@ -13,15 +13,13 @@ from testbed.topology.spec import TopologySpec
 
 
 class RuntimeName(StrEnum):
-    """What a node's network namespace belongs to."""
+    """The owner of a node's network namespace."""
 
     DOCKER = "docker"
     NETNS = "netns"
 
 
 class Phase(StrEnum):
-    """How far a lab is."""
-
     BUILDING = "building"
     UP = "up"
     REMOVING = "removing"
@@ -40,12 +38,10 @@ class ProcessRecord(BaseModel):
 
     @classmethod
     def of(cls, node: str | None, process: ProcessIdentity) -> "ProcessRecord":
-        """The record of *process*."""
         return cls(node=node, **asdict(process))
 
     @property
     def identity(self) -> ProcessIdentity:
-        """The process as testbed.fabric.process knows it."""
         return ProcessIdentity(self.pid, self.start_ticks, self.namespaces, self.lock)
 
 

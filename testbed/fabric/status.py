@@ -1,4 +1,4 @@
-"""How a lab does: what is recorded of it, and what is found wrong."""
+"""The status of a lab: its record, and the problems found."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ from testbed.topology.spec import TopologySpec
 
 @dataclass(frozen=True, slots=True)
 class LabStatus:
-    """What a lab is and how it does.
+    """The status of a lab.
 
     Attributes:
         name: of the lab.
@@ -37,12 +37,12 @@ class LabStatus:
 
     @property
     def is_healthy(self) -> bool:
-        """Whether it is up and nothing is wrong."""
+        """Return True if it is up and has no problem."""
         return self.phase is Phase.UP and not self.problems
 
 
 def status(name: str = DEFAULT_LAB, faults: UnderFaults = NO_FAULTS) -> LabStatus:
-    """How a lab does; looks at every node, port and process but for what *faults* want so.
+    """The status of a lab; looks at every node, port and process except what *faults* account for.
 
     Raises:
         UsageError: no such lab.

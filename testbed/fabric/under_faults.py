@@ -1,4 +1,4 @@
-"""What faults want of a lab, so that it is neither a problem of the lab nor fixed."""
+"""The deviations that faults want of a lab, which are neither problems nor fixed."""
 
 from dataclasses import dataclass
 from typing import Final, Self

@@ -1,1 +1,1 @@
-"""What can be broken in a lab: fault specifications (pure) and the shell that applies and reverts them."""
+"""Faults of a lab: their specifications (pure) and the shell that applies and reverts them."""

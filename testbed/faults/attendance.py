@@ -1,4 +1,4 @@
-"""Whether somebody looks after the faults of a lab, and what is done when nobody does."""
+"""Attendance of a lab's faults: by a process, and what is done when there is none."""
 
 import contextlib
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ OVERDUE_NS: Final = 250_000_000
 
 
 def under_faults(lab: str) -> UnderFaults:
-    """What the faults of a lab want of it; a port that flaps, or that a fault is just leaving, counts."""
+    """The deviations that a lab's faults want; a port counts that flaps, or that a fault is just leaving."""
     entries = Ledger(lab_paths(lab).faults).entries().values()
     acting = (effect for entry in entries if entry.phase is Phase.ON for effect in entry.fault.effects)
     lowered = (each for entry in entries for each in entry.fault.effects if isinstance(each, CarrierDown))
@@ -30,7 +30,7 @@ def under_faults(lab: str) -> UnderFaults:
 
 
 def status_under_faults(lab: str) -> LabStatus:
-    """How a lab does, but for what its faults want so.
+    """The status of a lab, except what its faults account for.
 
     Raises:
         UsageError: no such lab.
@@ -56,7 +56,7 @@ def require_working(lab: str) -> None:
         problems = "\n".join(f"- {problem}" for problem in found.problems)
         raise FabricError(
             f"lab {lab!r} does not work:\n{problems}",
-            hint=f"put it right: mrc-testbed up -n {lab}; what is to fail: mrc-testbed fault add",
+            hint=f"repair it: mrc-testbed up -n {lab}; break it on purpose: mrc-testbed fault add",
         )
 
 
@@ -78,7 +78,7 @@ def attend(lab: str) -> list[str]:
 
 
 def repair_faults(lab: str) -> list[str]:
-    """What was done so that every fault of a lab ends on time, in words.
+    """Repair what the faults of a lab need to end on time; returns what was done, in words.
 
     Raises:
         FaultError: the lab cannot be opened, or its reaper does not start.
@@ -95,7 +95,7 @@ def repair_faults(lab: str) -> list[str]:
 
 
 def restore_reaper(lab: str) -> list[str]:
-    """What was done so that a reaper ends the faults of a lab, in words; costs little where it is there.
+    """Start a reaper for the faults of a lab if it lacks one; returns what was done, in words.
 
     Raises:
         FaultError: the ledger cannot be read, or the reaper does not start.
@@ -110,7 +110,7 @@ def _end_stopped_reaper(ledger: Ledger) -> list[str]:
     reaper = reaper_process(ledger)
     if reaper is None or not is_stopped(reaper):
         return []
-    kill_processes([reaper])  # the one that stands by takes over
+    kill_processes([reaper])
     return ["the fault reaper was stopped and is replaced"]
 
 

@@ -1,4 +1,4 @@
-"""What people call a fault while it acts: `p0-t1-0 was away`, `4 links of p1-t1-1 were drained`. Pure."""
+"""Phrases for a fault while it acts: `p0-t1-0 was away`, `4 links of p1-t1-1 were drained`. Pure."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ def describe_condition(kind: str, links: Sequence[str], nodes: Sequence[str], cl
 
 
 def _place(selects: str, links: Sequence[str], nodes: Sequence[str], clos: Clos) -> tuple[str, bool]:
-    """What broke, and whether it is several."""
+    """The subject of the phrase, and True if it is plural."""
     if nodes:
         return (nodes[0], False) if len(nodes) == 1 else (f"{len(nodes)} nodes", True)
     found = [clos.link(name) for name in links]

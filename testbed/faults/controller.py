@@ -54,6 +54,13 @@ class FaultController:
         self._clock_ns = clock_ns
         self._process = ledger.worker()
 
+    def make_ready(self, faults: Iterable[ScheduledFault]) -> None:
+        """Start what takes a while, so that each fault acts as soon as it is applied.
+
+        Raises:
+            FaultError: background traffic could not be started.
+        """
+
     def apply(
         self,
         fault: ScheduledFault,
@@ -138,7 +145,6 @@ class FaultController:
         return self._clear(leased, CHANGE_TIMEOUT_NS)
 
     def entries(self) -> list[Entry]:
-        """What is injected now, oldest first."""
         return list(self._ledger.entries().values())
 
     def stale_entries(self) -> list[Entry]:
@@ -185,7 +191,7 @@ class FaultController:
         for other in entries.values():
             if other.fault.does_the_same_as(fault):
                 raise FaultError(
-                    f"fault {fault_id!r} would do just what {other.fault.fault_id!r} does already",
+                    f"fault {fault_id!r} would have the same effect as {other.fault.fault_id!r}",
                     hint="change where or how strongly it acts, or clear the other one first",
                 )
 
@@ -229,7 +235,7 @@ class FaultController:
         return tuple(sorted(accounts, key=lambda account: account.port_id))
 
     def _begin_on_hosts(self, fault: ScheduledFault) -> None:
-        """What hosts have to do for a fault in force; those that stand still are asked later.
+        """Run the host part of a fault in force; hosts that stand still are asked later.
 
         Raises:
             TestbedError: one does not answer, or background traffic does not flow.
@@ -331,7 +337,7 @@ class FaultController:
         return event
 
     def _end_on_hosts(self, fault: ScheduledFault) -> tuple[Mapping[int, int], Mapping[str, str]]:
-        """What background traffic sent, by port id; why hosts that do run could not be reached.
+        """End the host part; returns bytes of background traffic by port id, and errors of running hosts.
 
         Raises:
             CleanupError: background traffic does not end, or the lab cannot be read.
@@ -348,7 +354,7 @@ class FaultController:
 
 
 def _can_go_on(entries: Iterable[Entry], entry: Entry) -> bool:
-    """Whether nobody works on *entry*, and a host that it has to reach may answer."""
+    """Return True if no process works on *entry*, and a host that it has to reach may respond."""
     if entry.is_being_changed:
         return False
     acting = (effect for other in entries if other.phase is Phase.ON for effect in other.fault.effects)
@@ -364,6 +370,6 @@ def _free_rule(entries: dict[str, Entry], fault: ScheduledFault) -> int:
         if index not in taken:
             return index
     raise FaultError(
-        f"fault {fault.fault_id!r} finds {FaultLimit.RULES} others at its ports, which hold no more",
+        f"fault {fault.fault_id!r}: its ports have {FaultLimit.RULES} faults already, the maximum",
         hint="clear one of them: mrc-testbed fault list",
     )

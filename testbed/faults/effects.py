@@ -1,4 +1,4 @@
-"""What a fault does to a lab, one class per effect: where, and how it comes into force and ends.
+"""The effects of faults on a lab, one class each: the place, and how it comes into force and ends.
 
 A rule belongs to one fault. Every other effect is shared: whatever several faults want of one place (a port's
 rate, a carrier, a switch's routes, a host) is settled from all of them that act, never as a difference, so
@@ -22,7 +22,7 @@ Place = tuple[str, int | str]
 
 
 class FaultedLab(Protocol):
-    """What effects change in a lab. Each call returns when it has happened; each may be repeated."""
+    """The lab that effects change. Each call returns when it has happened; each may be repeated."""
 
     def set_rate(self, port_id: int, ratio: float) -> None:
         """Lets a port transmit at that share of the rate that the topology gives it."""
@@ -34,7 +34,7 @@ class FaultedLab(Protocol):
         """Brings the port's interface up or down."""
 
     def set_routes(self, switch: str, *, is_present: bool) -> None:
-        """Gives a switch its forwarding table, or leaves it none."""
+        """Set the forwarding table of a switch, or remove it."""
 
     def set_running(self, host: str, *, is_running: bool) -> None:
         """Lets the processes of a host run, or stand still; its NIC goes on."""
@@ -48,7 +48,7 @@ class FaultedLab(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What is done to the frames that leave one port; the data plane begins and ends it by itself."""
+    """The rule for frames that leave one port; the data plane begins and ends it by itself."""
 
     begin_order: ClassVar[int] = 1
     end_order: ClassVar[int] = 2
@@ -59,7 +59,7 @@ class Rule:
 
     @property
     def is_losing(self) -> bool:
-        """Whether the receiver gets nothing that it can use of a frame that is hit."""
+        """Return True if the receiver can use no frame that is hit."""
         return self.rule.action in LOSING_ACTIONS
 
 
@@ -74,7 +74,6 @@ class IcrcChecked:
 
     @property
     def place(self) -> Place:
-        """All NICs."""
         return self.type, ""
 
     def settle(self, lab: FaultedLab, acting: Sequence[Any]) -> None:
@@ -84,7 +83,7 @@ class IcrcChecked:
 
 @dataclass(frozen=True, slots=True)
 class RateShare:
-    """What is left of a port's rate, above 0, at most 1; shares multiply: half of a half is a quarter."""
+    """The part of a port's rate that is left, above 0, at most 1; shares multiply."""
 
     begin_order: ClassVar[int] = 2
     end_order: ClassVar[int] = 0
@@ -95,7 +94,6 @@ class RateShare:
 
     @property
     def place(self) -> Place:
-        """The port."""
         return self.type, self.port_id
 
     def settle(self, lab: FaultedLab, acting: Sequence["RateShare"]) -> None:
@@ -115,7 +113,6 @@ class Hold:
 
     @property
     def place(self) -> Place:
-        """The port."""
         return self.type, self.port_id
 
     def settle(self, lab: FaultedLab, acting: Sequence[Any]) -> None:
@@ -135,7 +132,6 @@ class RoutesGone:
 
     @property
     def place(self) -> Place:
-        """The switch."""
         return self.type, self.switch
 
     def settle(self, lab: FaultedLab, acting: Sequence[Any]) -> None:
@@ -155,7 +151,6 @@ class Frozen:
 
     @property
     def place(self) -> Place:
-        """The host."""
         return self.type, self.host
 
     def settle(self, lab: FaultedLab, acting: Sequence[Any]) -> None:
@@ -175,7 +170,6 @@ class AgentDead:
 
     @property
     def place(self) -> Place:
-        """The host."""
         return self.type, self.host
 
     def settle(self, lab: FaultedLab, acting: Sequence[Any]) -> None:
@@ -199,7 +193,6 @@ class CarrierDown:
 
     @property
     def place(self) -> Place:
-        """The port."""
         return self.type, self.port_id
 
     def settle(self, lab: FaultedLab, acting: Sequence[Any]) -> None:
@@ -229,7 +222,7 @@ Effect = Annotated[Rule | Shared | Drained | Load, Field(discriminator="type")]
 
 @dataclass(frozen=True, slots=True)
 class HostRequests:
-    """What hosts are asked for where faults share them. It takes answers, so no lock is held meanwhile.
+    """The requests to hosts where faults share them. Responses are awaited, so no lock is held meanwhile.
 
     Attributes:
         drained: ids of links whose paths hosts are to deny.
@@ -245,7 +238,7 @@ class HostRequests:
 
 
 def requests_of(acting: Iterable[Effect], concerned: Iterable[Effect]) -> HostRequests:
-    """What hosts are to be asked for on behalf of a fault.
+    """The requests to hosts on behalf of a fault.
 
     Args:
         acting: effects of all faults that act.

@@ -1,4 +1,4 @@
-"""What a fault did, and when. Pure."""
+"""The record of a fault, with times. Pure."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ Action = Literal["applied", "cleared"]
 
 @dataclass(frozen=True, slots=True)
 class PortAccount:
-    """What a fault did to the frames that left one port, since it began to act there.
+    """The effect of a fault on the frames that left one port, since it began to act there.
 
     Attributes:
         port_id: the egress port.
@@ -31,7 +31,7 @@ class PortAccount:
 
 @dataclass(frozen=True, slots=True)
 class FaultEvent:
-    """What was really done when; times are CLOCK_MONOTONIC.
+    """A fault as it was really done; times are CLOCK_MONOTONIC.
 
     Attributes:
         action: the fault began or ceased to act; a flap of a run does both at each outage.
@@ -60,7 +60,6 @@ class FaultEvent:
     accounts: tuple[PortAccount, ...] = ()
 
     def as_record(self) -> dict[str, Any]:
-        """The event as a line of events.jsonl."""
         return {"time_ns": self.after_ns, "event": f"fault-{self.action}", **dataclasses.asdict(self)}
 
 

@@ -22,7 +22,7 @@ from testbed.topology.clos import Clos
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledFault:
-    """What a fault does, where and when.
+    """A fault with its places and times.
 
     Attributes:
         fault_id: name by which it is cleared and shown in events and metrics.
@@ -49,12 +49,10 @@ class ScheduledFault:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """What it does to frames."""
         return tuple(effect for effect in self.effects if isinstance(effect, Rule))
 
     @property
     def loads(self) -> tuple[RawLoad, ...]:
-        """Its background traffic."""
         return tuple(effect.load for effect in self.effects if isinstance(effect, Load))
 
     @property
@@ -64,31 +62,31 @@ class ScheduledFault:
 
     @property
     def is_losing(self) -> bool:
-        """Whether frames that it hits are lost."""
+        """Return True if frames that it hits are lost."""
         return any(rule.is_losing for rule in self.rules)
 
     @property
     def is_outage(self) -> bool:
-        """Whether links are down, rather than impaired."""
+        """Return True if links are down, rather than impaired."""
         return any(rule.rule.action == "down" for rule in self.rules)
 
     @property
     def kills_agents(self) -> bool:
-        """Whether NIC agents die, and with them the QPs of their hosts."""
+        """Return True if NIC agents die, and with them the QPs of their hosts."""
         return any(isinstance(effect, AgentDead) for effect in self.effects)
 
     @property
     def asks_hosts(self) -> bool:
-        """Whether agents have to answer, or processes to start or end, before it has begun or ended."""
+        """Return True if agents have to respond, or processes to start or end, at its begin or end."""
         return any(isinstance(effect, Drained | AgentDead | Load) for effect in self.effects)
 
     @property
     def ends_in_kernel(self) -> bool:
-        """Whether the data plane ends by itself all that can be seen of it."""
+        """Return True if the data plane ends by itself all of it that can be seen."""
         return all(isinstance(effect, Rule | IcrcChecked) for effect in self.effects)
 
     def does_the_same_as(self, other: "ScheduledFault") -> bool:
-        """Whether both do the very same thing at the very same places, whatever their names and seeds."""
+        """Return True if both do the very same at the very same places, whatever their names and seeds."""
         return frozenset(self.effects) == frozenset(other.effects)
 
     def broken_links(self, clos: Clos) -> frozenset[str]:

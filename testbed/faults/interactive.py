@@ -7,7 +7,7 @@ from typing import Final
 
 from agents.clock import monotonic_ns
 from testbed.document import Tree, validate_values
-from testbed.errors import UsageError, did_you_mean
+from testbed.errors import UsageError
 from testbed.fabric.owner import owner_identity
 from testbed.fabric.paths import lab_paths
 from testbed.fabric.process import ProcessIdentity
@@ -15,7 +15,7 @@ from testbed.faults.controller import FaultController
 from testbed.faults.event import FaultEvent
 from testbed.faults.fault import ScheduledFault
 from testbed.faults.lab_target import LabTarget
-from testbed.faults.ledger import Entry, Ledger
+from testbed.faults.ledger import Ledger
 from testbed.faults.raw_load import prepare_load
 from testbed.faults.reaper import ensure_reaper
 from testbed.faults.rule import FLAP_PLACE, mix_seed
@@ -76,19 +76,6 @@ def _check_options(kind: str, fields: Mapping[str, object]) -> None:
         raise UsageError(f"{kind} needs {', '.join(options)}")
 
 
-def parse_kind(text: str) -> str:
-    """The kind of that name.
-
-    Raises:
-        UsageError: there is none; names the nearest.
-    """
-    for kind in KINDS:
-        if kind == text:
-            return kind
-    meant = did_you_mean(text, list(KINDS))
-    raise UsageError(f"there is no kind of fault {text!r}{meant}", hint="mrc-testbed fault kinds lists them")
-
-
 def parse_selector(kind: str, text: str) -> LinkSelector | NodeSelector | PlaneSelector:
     """The selector of a command line, of links, nodes or planes as the kind wants it.
 
@@ -105,7 +92,7 @@ def parse_selector(kind: str, text: str) -> LinkSelector | NodeSelector | PlaneS
 
 
 def plan_fault(fault: AnyFault, clos: Clos, seed: int) -> ScheduledFault:
-    """What `LabFaults.add` injects: the links chosen, the seed fixed.
+    """The fault that `LabFaults.add` injects: the links chosen, the seed fixed.
 
     Raises:
         UsageError: the selector matches nothing, or the kind cannot act on what it matches or in this fabric.
@@ -113,29 +100,27 @@ def plan_fault(fault: AnyFault, clos: Clos, seed: int) -> ScheduledFault:
     return target_fault(fault, clos, seed, seed)
 
 
-class LabFaults:
-    """All faults of a lab, whoever injected them; stale ones are reverted on the way in.
+class LabFaults(FaultController):
+    """All faults of a lab that is up; those that are overdue or whose run died are cleared on the way in.
 
     Args:
-        lab: name of a lab that is up.
+        lab: its name.
 
     Raises:
-        FaultError: there is no such lab.
-        CleanupError: a stale fault could not be reverted.
+        UsageError: there is no such lab.
+        CleanupError: a stale fault could not be cleared.
     """
 
     def __init__(self, lab: str) -> None:
         self._lab = lab
-        self._target = LabTarget(lab)
-        self._ledger = Ledger(lab_paths(lab).faults)
-        self._controller = FaultController(self._ledger, self._target)
-        self.clos = self._target.clos
-        self._controller.clear_stale()
+        self._lab_target = LabTarget(lab)
+        self._lab_ledger = Ledger(lab_paths(lab).faults)
+        super().__init__(self._lab_ledger, self._lab_target)
+        self.clos = self._lab_target.clos
+        self.clear_stale()
 
     def add(self, fault: AnyFault, seed: int) -> FaultEvent:
-        """The event of *fault* having begun; a flap begins with its first period.
-
-        Its `at` is now, whatever it says.
+        """Inject a fault now, whatever its `at`; a flap begins with its first period.
 
         Raises:
             UsageError: its selector matches nothing, or it cannot act on what it matches.
@@ -143,47 +128,26 @@ class LabFaults:
         """
         bound = plan_fault(fault, self.clos, seed)
         flap = fault.flap(mix_seed(seed, FLAP_PLACE))
-        self._controller.require_new(bound)
+        self.require_new(bound)
         if fault.for_ns is None:
-            return self._controller.apply(bound, flap=flap)
+            return self.apply(bound, flap=flap)
         # First what takes a while, so that the fault's time does not begin meanwhile. The lease keeps the
         # reaper from ending before there is a fault to look after.
         with self._leased() as process:
             ensure_reaper(self._lab)
             if bound.loads:
                 prepare_load(self._lab, bound, process)
-            return self._controller.apply(bound, end_ns=monotonic_ns() + fault.for_ns, flap=flap)
-
-    def entries(self) -> list[Entry]:
-        """What is injected now, oldest first."""
-        return self._controller.entries()
-
-    def clear(self, fault_id: str) -> FaultEvent:
-        """The event of the fault having ended.
-
-        Raises:
-            FaultError: no such fault is active.
-            CleanupError: the lab could not be restored.
-        """
-        return self._controller.clear(fault_id)
-
-    def clear_all(self) -> list[FaultEvent]:
-        """Events of all faults having ended, newest first.
-
-        Raises:
-            CleanupError: some could not be reverted; all were tried.
-        """
-        return self._controller.clear_all()
+            return self.apply(bound, end_ns=monotonic_ns() + fault.for_ns, flap=flap)
 
     @contextmanager
     def _leased(self) -> Iterator[ProcessIdentity]:
         this_process = owner_identity()
-        self._ledger.take_lease(this_process)
+        self._lab_ledger.take_lease(this_process)
         try:
             yield this_process
         finally:
-            self._ledger.end_lease(this_process)
+            self._lab_ledger.end_lease(this_process)
 
     def close(self) -> None:
-        """Gives the lab's maps back; faults stay as they are."""
-        self._target.close()
+        """Close the lab's maps; faults stay as they are."""
+        self._lab_target.close()

@@ -36,7 +36,6 @@ class LinkDown(LinkFault):
     kind: Literal["link-down"]
 
     def rule(self) -> FrameRule:
-        """Everything is lost."""
         return FrameRule(action="down")
 
 
@@ -47,7 +46,7 @@ class LinkFlap(LinkFault):
 
     kind: Literal["link-flap"]
     every_ns: Duration = Field(alias="every", gt=0, description="Time from one down to the next.")
-    down_ns: Duration = Field(alias="down", gt=0, description="How long the link is down each time.")
+    down_ns: Duration = Field(alias="down", gt=0, description="Length of each outage of the link.")
     jitter_ratio: Ratio = Field(
         default=0.0,
         alias="jitter",
@@ -63,11 +62,9 @@ class LinkFlap(LinkFault):
         return self
 
     def rule(self) -> FrameRule:
-        """Everything is lost, while it is down."""
         return FrameRule(action="down")
 
     def flap(self, seed: int) -> Flap:
-        """Its outages."""
         return Flap(self.every_ns, self.down_ns, self.jitter_ratio, seed)
 
 
@@ -75,6 +72,7 @@ class NicPortDown(BothWaysFault):
     """A NIC port loses its carrier, which its NIC notices; selects host links only, both ways."""
 
     condition: ClassVar[str] = "was down"
+    example: ClassVar[str] = "h0:2"
 
     kind: Literal["nic-port-down"]
 
@@ -90,7 +88,6 @@ class NicPortDown(BothWaysFault):
         return links, nodes
 
     def effects(self, target: Target) -> tuple[Effect, ...]:
-        """The links are dark."""
         return dark(target.links)
 
 
@@ -103,7 +100,6 @@ class Loss(FrameFault):
     ratio: Ratio = Field(gt=0, description="Probability that a packet is lost.")
 
     def rule(self) -> FrameRule:
-        """Some are lost."""
         return FrameRule(action="lose", ratio=self.ratio, traffic=self.traffic)
 
 
@@ -177,7 +173,6 @@ class EvLoss(FrameFault):
     )
 
     def rule(self) -> FrameRule:
-        """Those of the EV are lost."""
         mask = EV_MASK_ALL if self.copies == "one" else EV_MASK_ALL >> _EV_COPY_BITS << _EV_COPY_BITS
         return FrameRule(
             action="lose", ratio=self.ratio, traffic=self.traffic, ev=int(self.ev, 16), ev_mask=mask
@@ -196,11 +191,9 @@ class Corrupt(FrameFault):
     )
 
     def rule(self) -> FrameRule:
-        """Some are damaged."""
         return FrameRule(action="corrupt", ratio=self.ratio, traffic=self.traffic, flipped_bits=self.bits)
 
     def effects(self, target: Target) -> tuple[Effect, ...]:
-        """NICs notice the damage."""
         return (IcrcChecked(), *super().effects(target))
 
 
@@ -222,7 +215,6 @@ class Duplicate(FrameFault):
             )
 
     def rule(self) -> FrameRule:
-        """Some come twice."""
         return FrameRule(action="duplicate", ratio=self.ratio, traffic=self.traffic)
 
 
@@ -233,7 +225,7 @@ class Delay(FrameFault):
     condition: ClassVar[str] = "was delayed"
 
     kind: Literal["delay"]
-    by_ns: Duration = Field(alias="by", gt=0, description="How much later packets arrive.")
+    by_ns: Duration = Field(alias="by", gt=0, description="Time by which packets arrive later.")
     jitter_ratio: Ratio = Field(
         default=0.0,
         alias="jitter",
@@ -242,7 +234,6 @@ class Delay(FrameFault):
     )
 
     def rule(self) -> FrameRule:
-        """All come later."""
         return FrameRule(
             action="delay",
             traffic=self.traffic,
@@ -259,10 +250,9 @@ class Reorder(FrameFault):
 
     kind: Literal["reorder"]
     ratio: Ratio = Field(gt=0, description="Probability that a packet is held back.")
-    by_ns: Duration = Field(alias="by", gt=0, description="How long a packet is held back.")
+    by_ns: Duration = Field(alias="by", gt=0, description="Time that a packet is held back.")
 
     def rule(self) -> FrameRule:
-        """Some come late."""
         return FrameRule(action="reorder", ratio=self.ratio, traffic=self.traffic, time_ns=self.by_ns)
 
 
@@ -277,11 +267,9 @@ class SlowLink(LinkFault):
 
     @property
     def detail(self) -> str:
-        """The share."""
         return f"to {format_ratio(self.to_ratio)}"
 
     def effects(self, target: Target) -> tuple[Effect, ...]:
-        """Less rate at each port."""
         return tuple(RateShare(port.id, self.to_ratio) for port in egress_ports(target.links, self.direction))
 
 
@@ -299,7 +287,6 @@ class PauseStorm(LinkFault):
     kind: Literal["pause-storm"]
 
     def effects(self, target: Target) -> tuple[Effect, ...]:
-        """Each port is held."""
         return tuple(Hold(port.id) for port in egress_ports(target.links, self.direction))
 
 
@@ -323,7 +310,6 @@ class Drain(BothWaysFault):
             )
 
     def effects(self, target: Target) -> tuple[Effect, ...]:
-        """Each link is drained."""
         return tuple(Drained(link.id) for link in target.links)
 
 
@@ -347,11 +333,9 @@ class Congestion(LinkFault):
 
     @property
     def detail(self) -> str:
-        """Rate and destination."""
         where = f" towards {self.towards}" if self.towards else ""
         return f"of {format_rate_bps(self.rate_bps)}{where}"
 
     def effects(self, target: Target) -> tuple[Effect, ...]:
-        """Traffic into each link."""
         ports = egress_ports(target.links, self.direction)
         return tuple(map(Load, plan_loads(target.clos, ports, self.rate_bps, self.towards, target.seed)))

@@ -6,7 +6,6 @@
     <lab state>/faults/leases/PROCESS    of a runner: its faults end with that process
     <lab state>/faults/events.jsonl    what was done when
     <lab state>/faults/reaper.lock     held by the reaper process while there is one
-    <lab state>/faults/standby.lock    held by the process that takes over should the reaper die
 
 Whoever finds an entry whose lease or time is over reverts it: the reaper of the lab within milliseconds,
 otherwise the next command that looks at the lab's faults.
@@ -36,8 +35,6 @@ LEDGER_VERSION: Final = 4
 
 
 class Phase(StrEnum):
-    """Whether an entry counts at the moment."""
-
     ON = "on"
     CLEARING = "clearing"
     """Being removed: the lab may or may not still be changed by it."""
@@ -67,19 +64,17 @@ class Entry:
 
     @property
     def is_being_changed(self) -> bool:
-        """Whether a process works on it."""
         return self.changed_by is not None and is_alive(self.changed_by)
 
     def is_acting(self, now_ns: int) -> bool:
-        """Whether its effects are in force."""
         return self.phase is Phase.ON and self.schedule.is_acting(now_ns)
 
     def is_on(self, now_ns: int) -> bool:
-        """Whether it is injected, between the outages of a flap too."""
+        """Return True if it is injected, between the outages of a flap too."""
         return self.phase is Phase.ON and not self.schedule.is_over(now_ns)
 
     def is_stale(self, now_ns: int) -> bool:
-        """Whether it is to be reverted: half cleared, over its time, or its lease is."""
+        """Return True if it is to be reverted: half cleared, over its time, or its lease is."""
         return (
             self.phase is Phase.CLEARING
             or self.schedule.is_over(now_ns)
@@ -103,7 +98,6 @@ class Ledger:
         self.leases_folder = folder / "leases"
         self.events_path = folder / "events.jsonl"
         self.reaper_lock = folder / "reaper.lock"
-        self.standby_lock = folder / "standby.lock"
         self._known: dict[Path, tuple[str, Entry]] = {}
 
     def create(self) -> None:
@@ -165,7 +159,6 @@ class Ledger:
         write_private(path, text)
 
     def remove(self, fault_id: str) -> None:
-        """Forgets an entry."""
         self.entry_path(fault_id).unlink(missing_ok=True)
 
     def take_lease(self, process: ProcessIdentity) -> None:
@@ -174,7 +167,6 @@ class Ledger:
             (self.leases_folder / process.to_text()).touch(PRIVATE_FILE)
 
     def end_lease(self, process: ProcessIdentity) -> None:
-        """Forgets a lease."""
         (self.leases_folder / process.to_text()).unlink(missing_ok=True)
 
     def leases(self) -> list[ProcessIdentity]:
@@ -182,7 +174,6 @@ class Ledger:
         return [ProcessIdentity.from_text(path.name) for path in self.leases_folder.glob("*-*")]
 
     def record(self, event: dict[str, Any]) -> None:
-        """Appends one event to events.jsonl."""
         line = json.dumps(event, separators=(",", ":")) + "\n"
         with append_private(self.events_path) as stream:
             stream.write(line)

@@ -1,4 +1,4 @@
-"""What faults change in the maps of a lab, live or in virtual time; a store acts with the next frame."""
+"""The maps of a lab that faults change, live or in virtual time; a store acts with the next frame."""
 
 from testbed.errors import FaultError
 from testbed.fabric.data_plane import FabricMaps
@@ -38,7 +38,7 @@ class MapTarget:
         account = clear_rule(self._maps, port_id, index)
         return PortAccount(
             port_id,
-            met=account.met_frames,
+            met=account.matched_frames,
             count=account.hit_frames,
             data_count=account.hit_data_frames,
             first_ns=account.first_hit_ns,
@@ -57,7 +57,7 @@ class MapTarget:
         self._maps.lossless_settings[port_id].is_forced = is_held
 
     def set_routes(self, switch: str, *, is_present: bool) -> None:
-        """Gives a switch its forwarding table, or leaves it none."""
+        """Set the forwarding table of a switch, or remove it."""
         write_routes(self._pins, self.clos, self.clos.node(switch), is_present=is_present)
 
     def set_icrc(self, *, is_checked: bool) -> None:
@@ -65,5 +65,5 @@ class MapTarget:
         set_icrc(self._pins, self.clos, is_on=is_checked)
 
     def close(self) -> None:
-        """Gives the maps back; faults stay as they are."""
+        """Close the maps; faults stay as they are."""
         self._maps.close()

@@ -27,7 +27,6 @@ class Blackhole(NodeFault):
     kind: Literal["blackhole"]
 
     def effects(self, target: Target) -> tuple[Effect, ...]:
-        """What leaves the switch is lost."""
         lost = FrameRule(action="lose")
         return tuple(Rule(port.id, lost) for node in target.nodes for port in target.clos.ports_of(node))
 
@@ -40,7 +39,6 @@ class SwitchDown(NodeFault):
     kind: Literal["switch-down"]
 
     def effects(self, target: Target) -> tuple[Effect, ...]:
-        """Its links are dark."""
         return dark(target.links)
 
 
@@ -60,6 +58,7 @@ class PlaneDown(AnyFault):
     """All links of a plane are down, and every NIC loses the carrier of that port."""
 
     selects: ClassVar = "plane"
+    example: ClassVar[str] = "1"
     condition: ClassVar[str] = "was down"
 
     kind: Literal["plane-down"]
@@ -71,7 +70,6 @@ class PlaneDown(AnyFault):
         return tuple(link for link in clos.links() if link.plane in planes), ()
 
     def effects(self, target: Target) -> tuple[Effect, ...]:
-        """The links are dark."""
         return dark(target.links)
 
 
@@ -83,6 +81,7 @@ class HostPause(NodeFault):
     """
 
     acts_on_hosts: ClassVar[bool] = True
+    example: ClassVar[str] = "h3"
     condition: ClassVar[str] = "stood still"
 
     kind: Literal["host-pause"]
@@ -96,7 +95,6 @@ class HostPause(NodeFault):
             )
 
     def effects(self, target: Target) -> tuple[Effect, ...]:
-        """Each host stands still."""
         return tuple(Frozen(node.name) for node in target.nodes)
 
 
@@ -108,12 +106,12 @@ class NicAgentKill(NodeFault):
     """
 
     acts_on_hosts: ClassVar[bool] = True
+    example: ClassVar[str] = "h3"
     condition: ClassVar[str] = "had no agent"
 
     kind: Literal["nic-agent-kill"]
 
     def effects(self, target: Target) -> tuple[Effect, ...]:
-        """Each agent is dead."""
         return tuple(AgentDead(node.name) for node in target.nodes)
 
 

@@ -1,4 +1,4 @@
-"""What a controller of faults needs of a lab and of its ledger."""
+"""The interface of a lab and of its ledger for a controller of faults."""
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -14,7 +14,7 @@ from testbed.faults.schedule import Schedule
 
 
 class FaultTarget(FaultedLab, Protocol):
-    """What a controller needs of a lab. Each call returns when it has happened; each may be repeated."""
+    """The interface of a lab for a controller. Calls return when it has happened; each may be repeated."""
 
     def set_rule(self, port_id: int, index: int, rule: FrameRule, seed: int, schedule: Schedule) -> None:
         """Lets a rule act on the frames that leave a port, with a new account; *seed* has 32 bits."""
@@ -33,7 +33,7 @@ class FaultTarget(FaultedLab, Protocol):
 
 
 class FaultLedger(Protocol):
-    """What a controller needs of a Ledger."""
+    """The interface of a Ledger for a controller."""
 
     def worker(self) -> ProcessIdentity:
         """The calling process, as others may ask whether it still works on an entry."""
@@ -47,8 +47,7 @@ class FaultLedger(Protocol):
     def write(self, entry: Entry) -> None:
         """Stores *entry*, in place of an older one with the same fault id."""
 
-    def remove(self, fault_id: str) -> None:
-        """Forgets an entry."""
+    def remove(self, fault_id: str) -> None: ...
 
     def record(self, event: dict[str, Any]) -> None:
         """Notes what was done when."""

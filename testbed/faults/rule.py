@@ -1,4 +1,4 @@
-"""What one fault does to the frames that leave one port, as the data plane's rules say it. Pure.
+"""The rule of one fault for frames that leave one port, as the data plane has it. Pure.
 
 The numbers are those of struct mrc_fault_rule (agents/include/mrc/fault_abi.h), which describes how chances
 are drawn.
@@ -39,7 +39,7 @@ _MASK_64: Final = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameRule:
-    """What is done to which frames.
+    """An action on the frames that match.
 
     Attributes:
         action: what is done to a frame that is hit.
@@ -68,7 +68,7 @@ class FrameRule:
 
     @property
     def needs_queue(self) -> bool:
-        """Whether it works at ports with a rate only."""
+        """Return True if it works at ports with a rate only."""
         return self.action in QUEUE_ACTIONS
 
     @property
@@ -133,7 +133,7 @@ def mix_seed(seed: int, port_id: int) -> int:
 
 
 def describe_rule(rule: FrameRule) -> str:
-    """What distinguishes it from others of its action, such as `5% of data`; empty when there is nothing."""
+    """The difference to others of its action, such as `5% of data`; empty when there is none."""
     words = []
     if rule.action not in {"down", "delay"}:
         words.append(format_ratio(float(f"{rule.mean_ratio:.3g}")))

@@ -50,7 +50,7 @@ class Flap:
             period += 1
 
     def is_down(self, age_ns: int) -> bool:
-        """Whether an outage lasts *age_ns* after the flap began."""
+        """Return True if an outage lasts *age_ns* after the flap began."""
         start_ns, end_ns = self.outage(age_ns // self.every_ns)
         return start_ns <= age_ns < end_ns
 
@@ -70,7 +70,6 @@ class Schedule:
     flap: Flap | None = None
 
     def is_over(self, now_ns: int) -> bool:
-        """Whether its end has come."""
         return self.end_ns is not None and now_ns >= self.end_ns
 
     def left_ns(self, now_ns: int) -> int | None:
@@ -93,7 +92,6 @@ class Schedule:
         return period + (self.flap.outage(period)[0] <= age_ns)
 
     def is_acting(self, now_ns: int) -> bool:
-        """Whether its effects are in force."""
         if self.is_over(now_ns):
             return False
         return self.flap is None or self.flap.is_down(now_ns - self.begin_ns)

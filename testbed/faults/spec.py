@@ -37,7 +37,7 @@ else:
 
 
 def own_fields(kind: str) -> list[str]:
-    """What a fault of that kind takes besides its id, start, end and selector, as a user writes it."""
+    """Fields of a fault of that kind besides its id, start, end and selector, as a user writes them."""
     common = {*AnyFault.model_fields, "select", "kind"}
     if issubclass(KINDS[kind], BothWaysFault):
         common.add("direction")
@@ -45,5 +45,4 @@ def own_fields(kind: str) -> list[str]:
 
 
 def meaning(kind: str) -> str:
-    """What happens, in one sentence."""
     return (KINDS[kind].__doc__ or "").partition("\n")[0]

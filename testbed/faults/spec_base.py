@@ -1,4 +1,4 @@
-"""What every kind of fault has, as a user writes it. Pure; nothing here touches a lab.
+"""The common fields of all kinds of fault, as a user writes them. Pure; nothing here touches a lab.
 
 A kind is one class: its fields, what it selects, what it needs of a fabric, and its effects. Times are
 relative to the end of warm-up (time 0 of a run). A fault without an end does not validate: it has either
@@ -54,6 +54,9 @@ class AnyFault(BaseModel):
     selects: ClassVar[Literal["link", "node", "plane"]]
     """What its selector chooses from."""
 
+    example: ClassVar[str]
+    """A selector, as the command line takes it."""
+
     condition: ClassVar[str]
     """What its place did or was while it acted, for people: `was down`, `flapped`."""
 
@@ -69,7 +72,7 @@ class AnyFault(BaseModel):
     )
     at_ns: Duration = Field(alias="at", description="Start, from the end of warm-up.")
     for_ns: Annotated[Duration, Field(gt=0)] | None = Field(
-        default=None, alias="for", description="How long the fault lasts."
+        default=None, alias="for", description="Duration of the fault."
     )
     until: Literal["cleared"] | None = Field(
         default=None, description="In place of `for`: lasts until it is cleared by hand or the run ends."
@@ -83,18 +86,17 @@ class AnyFault(BaseModel):
         return self
 
     def rule(self) -> FrameRule | None:
-        """What is done to frames; None: nothing."""
+        """Its rule for frames, if it has one."""
         return None
 
     @property
     def detail(self) -> str:
-        """What distinguishes it from others of its kind, in a few words; may be empty."""
+        """The difference to others of its kind, in a few words; may be empty."""
         rule = self.rule()
         return "" if rule is None else describe_rule(rule)
 
     @property
     def way(self) -> Direction:
-        """In which direction it acts."""
         return "both"
 
     def flap(self, seed: int) -> Flap | None:  # noqa: ARG002
@@ -135,7 +137,7 @@ class AnyFault(BaseModel):
         raise NotImplementedError
 
     def effects(self, target: Target) -> tuple[Effect, ...]:
-        """What it does there.
+        """Its effects there.
 
         Raises:
             UsageError: it cannot act there.
@@ -147,6 +149,7 @@ class LinkFault(AnyFault):
     """A fault of links, one way or both."""
 
     selects: ClassVar = "link"
+    example: ClassVar[str] = "p0-t0-0:4"
 
     select: LinkSelector = Field(description="The links it acts on.")
     direction: Direction = Field(
@@ -156,11 +159,9 @@ class LinkFault(AnyFault):
 
     @property
     def way(self) -> Direction:
-        """In which direction it acts."""
         return self.direction
 
     def choose(self, clos: Clos, pick_seed: int) -> tuple[tuple[Link, ...], tuple[Node, ...]]:
-        """The links."""
         return select_links(clos, self.select, pick_seed), ()
 
     def effects(self, target: Target) -> tuple[Effect, ...]:
@@ -192,6 +193,7 @@ class NodeFault(AnyFault):
     """A fault of whole nodes."""
 
     selects: ClassVar = "node"
+    example: ClassVar[str] = "p0-t1-0"
 
     acts_on_hosts: ClassVar[bool] = False
     """Whether it acts on hosts; otherwise on switches."""

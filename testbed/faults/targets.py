@@ -11,7 +11,7 @@ class SelectionError(UsageError):
 
 
 def target_fault(fault: AnyFault, clos: Clos, pick_seed: int, seed: int) -> ScheduledFault:
-    """What *fault* means in the fabric *clos*, whenever it acts.
+    """The meaning of *fault* in the fabric *clos*, whenever it acts.
 
     Args:
         fault: as written.

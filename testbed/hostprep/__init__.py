@@ -1,4 +1,4 @@
-"""What a machine needs before a lab: packages, the BPF file system, the node image.
+"""The requirements of a machine before a lab: packages, the BPF file system, the node image.
 
 Ansible does the work (playbooks/ of the clone, run through ansible-runner); this package finds the playbooks,
 feeds them and reads their outcome. Nothing here touches a lab.

@@ -9,7 +9,7 @@ from testbed.hostprep.playbook import PlaybookReport, Progress, find_in_clone, l
 def prepare_host(
     *, check: bool = False, with_test_tools: bool = False, progress: Progress | None = None
 ) -> PlaybookReport:
-    """What was changed to make this machine ready for labs; nothing on a ready one.
+    """Make this machine ready for labs; changes nothing on a ready one.
 
     Args:
         check: change nothing, only report what would change.
@@ -23,7 +23,7 @@ def prepare_host(
     if os.geteuid() != 0:
         raise PreflightError(
             "preparing the machine needs root: it installs packages and mounts the BPF file system",
-            hint="run it as root: sudo .venv/bin/mrc-testbed host prepare",
+            hint="run it as root: sudo .venv/bin/mrc-testbed setup host",
         )
     variables = {
         "state_dir": os.environ.get("MRC_TESTBED_STATE_DIR", "/run/mrc-testbed"),

@@ -35,7 +35,7 @@ _ENGINE_TIMEOUT_S: Final = 30
 
 
 class ImageState(Enum):
-    """How the node image on this machine compares with the clone."""
+    """The state of the node image on this machine, compared with the clone."""
 
     CURRENT = "current"
     STALE = "stale"
@@ -48,7 +48,7 @@ def image_name() -> str:
 
 
 def observe_image() -> ImageState:
-    """Whether the Docker Engine has the node image, made from the sources as they are now.
+    """Compare the node image that the Docker Engine has with the sources as they are now.
 
     Raises:
         PreflightError: no Docker Engine answers, or mrc-testbed runs without its clone.
@@ -71,7 +71,7 @@ def observe_image() -> ImageState:
 
 
 def build_image(*, check: bool = False, progress: Progress | None = None) -> PlaybookReport:
-    """What was done to have a current node image; nothing when there is one.
+    """Build the node image if it is missing or stale.
 
     The base is pulled, or made from the distribution's packages where no registry answers (needs root).
 

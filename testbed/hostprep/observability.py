@@ -1,4 +1,4 @@
-"""What the observability stack needs of the machine: Prometheus, and Grafana's image where Docker answers."""
+"""The requirements of the observability stack: Prometheus, and Grafana's image where Docker answers."""
 
 import os
 
@@ -9,7 +9,7 @@ from testbed.hostprep.playbook import PlaybookReport, Progress, find_in_clone, l
 def prepare_observability(
     grafana_image: str, *, check: bool = False, progress: Progress | None = None
 ) -> PlaybookReport:
-    """What was changed so that `observe up` finds what it starts; nothing on a ready machine.
+    """Install what `observe up` starts; changes nothing on a ready machine.
 
     Args:
         grafana_image: pulled where a Docker Engine answers; where no registry has it, that is no failure.
@@ -22,7 +22,7 @@ def prepare_observability(
     if os.geteuid() != 0:
         raise PreflightError(
             "preparing the machine needs root: it installs packages",
-            hint="run it as root: sudo .venv/bin/mrc-testbed host prepare --with-observability",
+            hint="run it as root: sudo .venv/bin/mrc-testbed setup host --with-observability",
         )
     return run_playbook(
         find_in_clone("playbooks/observability.yaml"),

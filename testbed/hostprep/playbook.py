@@ -36,7 +36,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class PlaybookReport:
-    """What a run did, or with check would do.
+    """The changes of a run, or with check those it would make.
 
     Attributes:
         changes: names of the tasks that changed something, in order; empty when all was as it should be.
@@ -167,7 +167,7 @@ def run_playbook(
     if run.status == "timeout":
         raise PreflightError(
             f"playbook {name} was not finished after {_DEADLINE_S} s; its output is in {log}",
-            hint="look in the log for the task that hangs; often a package mirror is out of reach",
+            hint="find the task that hangs in the log; often a package mirror is out of reach",
         )
     if run.rc != 0:
         failures = "\n".join(listener.failures) or f"ansible-playbook ended with status {run.rc}"

@@ -1,1 +1,1 @@
-"""What is measured and exported; import from the modules."""
+"""Measurements and their export; import from the modules."""

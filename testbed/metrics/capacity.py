@@ -1,4 +1,4 @@
-"""What this machine can carry: measured by `mrc-testbed doctor --calibrate`, kept, and held against a demand.
+"""The capacity of this machine, by `mrc-testbed doctor --calibrate`, compared with a demand.
 
 A measurement is of one machine and one version of the data plane, and its file of one format; any other does
 not count, and is reported.
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What a measurement is valid for."""
+    """The machine that a measurement is valid for."""
 
     cpu: str
     cpu_count: int
@@ -47,7 +47,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What a machine was found to carry.
+    """The measured capacity of a machine.
 
     Attributes:
         machine: where.
@@ -66,8 +66,6 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class _Numbered:
-    """What every format has in common."""
-
     format: int = 1
 
 
@@ -76,7 +74,6 @@ _NUMBERED: Final = TypeAdapter(_Numbered)
 
 
 def this_machine() -> Machine:
-    """The machine this process runs on."""
     lines = _CPU_INFO.read_text(encoding="utf-8").splitlines()
     names = (line.partition(":")[2].strip() for line in lines if line.startswith(("model name", "CPU part")))
     return Machine(
@@ -90,7 +87,7 @@ def calibration_file() -> Path:
 
 
 def known_capacity() -> Capacity | None:
-    """What was measured on this machine with this version; None if nothing was.
+    """The capacity measured on this machine with this version; None if there is none.
 
     A file that does not count here is logged as a warning, with the reason.
     """
@@ -144,7 +141,7 @@ def keep_capacity(capacity: Capacity) -> Path:
 def overload_warning(
     needed_frame_hops_per_s: float, who: str, known: Capacity | None, *, result: str = UNTRUSTED_RUN
 ) -> str | None:
-    """What to tell who is about to ask more of a shaped lab than the machine carries in time; None if it can.
+    """The warning for a shaped lab that needs more than the machine carries in time; None if it can.
 
     Args:
         needed_frame_hops_per_s: at most, by the ports' rates.

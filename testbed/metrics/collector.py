@@ -91,7 +91,6 @@ class LabCollector:
             samples.setdefault(name, []).extend(series)
 
     def close(self) -> None:
-        """Gives the lab's maps up."""
         self._reader.close()
         if self._probes is not None:
             self._probes.close()
@@ -206,7 +205,7 @@ class LabCollector:
         add(fabric_metrics.DEADLOCK, (self._reader.name,), len(found.port_ids) if found else 0)
 
     def _collect_measured(self, add: Add) -> None:
-        """What commands have measured themselves, and how late frames left their queues."""
+        """Collect the measurements of commands, and how late frames left their queues."""
         lab = self._reader.name
         for measured in read_measured(self._state_dir):
             if measured.what == COLLECTIVE:

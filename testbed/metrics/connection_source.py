@@ -1,4 +1,4 @@
-"""Whose a TCP connection is: the user at this machine who opened it, or the address that it comes from.
+"""The owner of a TCP connection: the user at this machine who opened it, or the address that it comes from.
 
 All users of a machine have the same address, 127.0.0.1, and as many more of 127.0.0.0/8 as they like. The
 kernel knows the user of each socket.

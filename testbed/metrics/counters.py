@@ -1,4 +1,4 @@
-"""What the data plane's counters mean: which are drops, of which kind, under which label. Pure.
+"""The meaning of the data plane's counters: which are drops, of which kind, under which label. Pure.
 
 A counter added to agents/include/mrc/abi.h finds its place here by its name: DROP_* is a reason to drop, TX_*
 and RX_* a kind of packet, CWND_* a reason to change a window. A test fails for a counter that fits nowhere.
@@ -40,7 +40,7 @@ TX_KINDS: Final[Mapping[IntEnum, str]] = {
     NicCounter.TX_PROBE: "probe",
     NicCounter.TX_LINK_PROBE: "link_probe",
     NicCounter.TX_PORT_STATUS: "port_status",
-    NicCounter.TX_PROBE_ANSWER: "probe_answer",
+    NicCounter.TX_PROBE_RESPONSE: "probe_answer",
 }
 """Packets a NIC sends; `data` contains the retransmissions."""
 
@@ -54,7 +54,7 @@ RX_KINDS: Final[Mapping[IntEnum, str]] = {
     NicCounter.RX_TRIMMED: "trimmed",
     NicCounter.RX_PROBE: "probe",
     NicCounter.RX_LINK_PROBE: "link_probe",
-    NicCounter.RX_PROBE_ANSWER: "probe_answer",
+    NicCounter.RX_PROBE_RESPONSE: "probe_answer",
     NicCounter.RX_PORT_STATUS: "port_status",
 }
 """Packets a NIC accepts; `data` contains the duplicates."""

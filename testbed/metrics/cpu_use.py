@@ -1,4 +1,4 @@
-"""How the machine's CPUs spent their time: /proc/stat, its differences, and windows of a run."""
+"""The CPU time of the machine: /proc/stat, its differences, and windows of a run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class CpuTimes:
     steal: int
 
     def since(self, earlier: Self) -> "CpuUse":
-        """How the CPU was used between *earlier* and now; all zero without a tick in between."""
+        """The use of the CPU between *earlier* and now; all zero without a tick in between."""
         total = max(1, self.total - earlier.total)
         busy = self.total - earlier.total - (self.idle - earlier.idle)
         return CpuUse(
@@ -101,7 +101,7 @@ def read_cpus(time_ns: int, path: Path = PROC_STAT) -> CpuReading:
 
 
 def is_saturated(use: Sequence[CpuUse]) -> bool:
-    """Whether a CPU had next to no idle time: one is enough, for a flow stays on the core that started it."""
+    """Return True if a CPU had next to no idle time: a flow stays on the core that started it."""
     return any(cpu.busy_ratio >= SATURATED_BUSY_RATIO for cpu in use)
 
 

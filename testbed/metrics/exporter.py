@@ -70,7 +70,6 @@ class Exporter:
             return text
 
     def close(self) -> None:
-        """Gives all maps up."""
         with self._lock:
             self._watch.close()
 
@@ -90,7 +89,7 @@ class Exporter:
         return samples
 
     def _collect_lab(self, name: str, samples: Samples) -> bool:
-        """Whether the lab is up and its series were added."""
+        """Add the series of a lab; False if it is not up."""
         collector = self._watch.collector(name)
         if collector is None:
             return False
@@ -132,7 +131,6 @@ class MetricsServer(LocalServer):
 
     @property
     def url(self) -> str:
-        """Where the metrics are."""
         return f"http://{self.host}/metrics"
 
     def is_known(self, host: str) -> bool:

@@ -56,7 +56,7 @@ class TextWriter:
 
 
 def _numbers(buckets: ClassicBuckets | None, value: Value) -> tuple[int | str, ...]:
-    """What goes into the gaps of the text of a series."""
+    """The values for the gaps in the text of a series."""
     if isinstance(value, int):
         return (value,)
     if isinstance(value, float):

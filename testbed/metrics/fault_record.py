@@ -22,8 +22,6 @@ _SHOWN_AFTER_NS: Final = 1_000_000_000
 
 
 class ActiveFault(NamedTuple):
-    """A fault that is injected now."""
-
     fault_id: str
     kind: str
 
@@ -134,14 +132,13 @@ class FaultRecord:
         return [fault for fault in self._begins_ns if self._is_spanned(fault, run, now_ns)]
 
     def _is_spanned(self, fault: ActiveFault, run: RunInfo, now_ns: int) -> bool:
-        """Whether the run's plan has the fault still acting, now and then."""
+        """Return True if the run's plan has the fault still acting, now and then."""
         span_ns = run.fault_spans_ns.get(fault.fault_id)
         begins_ns = self._begins_ns[fault]
         first = bisect_left(begins_ns, run.begun_ns)
         return span_ns is not None and first < len(begins_ns) and now_ns < begins_ns[first] + span_ns
 
     def totals(self) -> FaultTotals:
-        """Counts up to now."""
         try:
             with self._events_path.open("rb") as stream:
                 stream.seek(self._read_bytes)

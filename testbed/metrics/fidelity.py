@@ -1,4 +1,4 @@
-"""Whether what a lab showed is to be believed: what the machine did meanwhile, against stated limits. Pure.
+"""The trust in a lab's results: the machine's behaviour meanwhile, against stated limits. Pure.
 
 An unshaped lab is meant to use all the CPU it can get, so saturation does not make it untrustworthy. Nor does
 it a shaped one: under load the drainer polls, and a core is busy however well it keeps up. There the frames
@@ -58,7 +58,7 @@ def limits_for(base_rtt_ns: int, late_ratio: float = LATE_RATIO) -> FidelityLimi
 
 
 class LatenessReading(NamedTuple):
-    """How late frames had left their queues by a moment (CLOCK_MONOTONIC), since the lab was made."""
+    """Lateness of frames that had left their queues by a moment (CLOCK_MONOTONIC), since the lab was made."""
 
     time_ns: int
     lateness: Histogram
@@ -66,7 +66,7 @@ class LatenessReading(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the machine did during a run.
+    """The behaviour of the machine during a run.
 
     Attributes:
         cpus: readings over the run, in order.

@@ -103,18 +103,16 @@ class Histogram:
 
     @classmethod
     def of_times(cls, times_ns: Sequence[int]) -> Self:
-        """The histogram of given times."""
         counts = Counter(bucket_index(time_ns) for time_ns in times_ns)
         return cls.of_counts(counts.items(), sum(times_ns), max(times_ns, default=0))
 
     def __add__(self, other: Self) -> Self:
-        """Both histograms' times together."""
         return type(self)(
             self.lanes + other.lanes, self.sum_ns + other.sum_ns, max(self.max_ns, other.max_ns)
         )
 
     def follows(self, earlier: Self) -> bool:
-        """Whether this can be a later reading of the same histogram: no count is lower than in *earlier*."""
+        """Return True if this can be a later reading of the same histogram: no count is lower."""
         return ((self.lanes | _TOP_BITS) - earlier.lanes) & _TOP_BITS == _TOP_BITS
 
     def since(self, earlier: Self) -> Self:
@@ -130,7 +128,6 @@ class Histogram:
 
     @property
     def count(self) -> int:
-        """Number of times counted."""
         return sum(self.counts())
 
     def counts(self) -> "array[int]":
@@ -170,7 +167,7 @@ class Histogram:
         return min(lower_ns + share * (upper_ns - lower_ns), float(self.max_ns))
 
     def cumulative(self, bounds: Sequence[int]) -> list[int]:
-        """How many times lie below each bound.
+        """Counts of the times below each bound.
 
         Args:
             bounds: bucket indices, the bound being the lower end of that bucket; BUCKET_COUNT counts all.

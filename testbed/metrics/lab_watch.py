@@ -61,7 +61,6 @@ class LabWatch:
         self._refused: dict[str, StateMark] = {}
 
     def names(self) -> tuple[str, ...]:
-        """The labs that are followed now."""
         return self._names or lab_folders()
 
     def collector(self, name: str) -> LabCollector | None:
@@ -83,7 +82,6 @@ class LabWatch:
             self._open.pop(name)[1].close()
 
     def close(self) -> None:
-        """Closes all maps."""
         for name in list(self._open):
             self.forget(name)
 
@@ -117,7 +115,7 @@ def _open(paths: LabPaths, qp_search_readings: int = QP_SEARCH_READINGS) -> LabR
 
 
 def state_mark(paths: LabPaths) -> StateMark | None:
-    """What distinguishes the lab's present state file from its earlier ones; None without one."""
+    """The mark that distinguishes the lab's present state file from earlier ones; None without one."""
     try:
         status = paths.state_file.stat()
     except (FileNotFoundError, NotADirectoryError):

@@ -36,11 +36,9 @@ class LinkProbeCollector:
         ]
 
     def close(self) -> None:
-        """Gives the maps up."""
         self._counts.close()
 
     def collect(self, add: Add) -> None:
-        """Adds the series of now."""
         outcomes = self._counts.read()
         for labels, outcome in zip(self._labels, outcomes, strict=True):
             for name, count in (

@@ -39,8 +39,6 @@ _TOO_MANY: Final = (
 
 
 class Refusal(NamedTuple):
-    """Why a request is refused."""
-
     status: HTTPStatus
     reason: str
 
@@ -115,7 +113,7 @@ class LocalServer(ThreadingHTTPServer):
         self._keep_spare()
 
     def is_known(self, host: str) -> bool:
-        """Whether a request may call this server *host*, a name and a port in lower case."""
+        """Return True if a request may call this server *host*, a name and a port in lower case."""
         return host in self.hosts
 
     def get_request(self) -> tuple[socket.socket, Any]:
@@ -132,7 +130,7 @@ class LocalServer(ThreadingHTTPServer):
             raise
 
     def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ARG002 - of the base class
-        """Whether the connection has a place; else it gets an error."""
+        """Return True if the connection has a place; else it gets an error."""
         source = connection_source(request)
         if source is None:
             return False
@@ -150,12 +148,10 @@ class LocalServer(ThreadingHTTPServer):
             self.connections.give_back(request)
 
     def shutdown(self) -> None:
-        """Ends `serve_forever`."""
         self._ended.set()
         super().shutdown()
 
     def server_close(self) -> None:
-        """Gives the port up."""
         super().server_close()
         if self._spare is not None:
             os.close(self._spare)
@@ -196,7 +192,6 @@ class LocalHandler(BaseHTTPRequestHandler):
     content_policy: ClassVar[str] = "default-src 'none'; frame-ancestors 'none'"
 
     def do_GET(self) -> None:
-        """Answers a GET request."""
         refusal = self.refusal()
         if refusal is None:
             self.get()
@@ -204,11 +199,9 @@ class LocalHandler(BaseHTTPRequestHandler):
             self.refuse(refusal)
 
     def do_POST(self) -> None:
-        """Answers a POST request."""
         self.post()
 
     def get(self) -> None:
-        """Answers a GET request that is not refused."""
         self.send_error(HTTPStatus.NOT_IMPLEMENTED)
 
     def post(self) -> None:
@@ -220,7 +213,6 @@ class LocalHandler(BaseHTTPRequestHandler):
         return refuse_headers(self.server.is_known, self.headers)
 
     def refuse(self, refusal: Refusal) -> None:
-        """Answers with the reason."""
         self.answer(refusal.status, f"{refusal.reason}\n".encode())
 
     def begin(self, status: HTTPStatus, content_type: str) -> None:
@@ -233,7 +225,6 @@ class LocalHandler(BaseHTTPRequestHandler):
         self.send_header("Referrer-Policy", "no-referrer")
 
     def answer(self, status: HTTPStatus, body: bytes, content_type: str = "text/plain") -> None:
-        """Sends a whole answer."""
         self.begin(status, content_type)
         if self.close_connection:
             self.send_header("Connection", "close")

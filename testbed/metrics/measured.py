@@ -1,4 +1,4 @@
-"""What commands measure themselves and the exporter shows: collectives, training steps, recovery from faults.
+"""The measurements of commands that the exporter shows: collectives, training steps, recovery from faults.
 
     <lab state>/measured/collective.all-reduce   times and bytes, in the layout below
     <lab state>/measured/step.all-reduce.job    the job's name last
@@ -72,7 +72,7 @@ class MeasuredTimes:
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Gives the file up; what was counted stays."""
+        """Close the file; the counts stay."""
         self._content.close()
         self._file.close()
 
@@ -105,7 +105,7 @@ class Measured:
 
 
 def read_measured(state_dir: Path) -> Iterator[Measured]:
-    """What was measured in the lab so far, in the order of names."""
+    """The measurements in the lab so far, in the order of names."""
     for path in sorted((state_dir / _FOLDER).glob("*.*")):
         if path.name.startswith(_RECOVERY):
             continue
@@ -117,7 +117,7 @@ def read_measured(state_dir: Path) -> Iterator[Measured]:
 
 
 class RecoveryTime(NamedTuple):
-    """How long one phase of the recovery from a fault took: `detect`, `avoid` or `restore`."""
+    """Duration of one phase of the recovery from a fault: `detect`, `avoid` or `restore`."""
 
     fault_id: str
     phase: str

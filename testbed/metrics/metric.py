@@ -1,4 +1,4 @@
-"""What a metric family is. Pure."""
+"""Metric families. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,8 +8,6 @@ from testbed.metrics.buckets import ClassicBuckets
 
 
 class MetricType(StrEnum):
-    """Type of a metric in the Prometheus text format."""
-
     COUNTER = "counter"
     GAUGE = "gauge"
     HISTOGRAM = "histogram"

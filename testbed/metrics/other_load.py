@@ -1,4 +1,4 @@
-"""What other programs take of this machine's CPUs: why a run is late, by name."""
+"""The CPU time of other programs: why a run is late, by name."""
 
 import os
 import threading
@@ -32,7 +32,7 @@ class OtherLoad:
 
     @property
     def is_busy(self) -> bool:
-        """Whether it is enough to make a run late."""
+        """Return True if it is enough to make a run late."""
         return self.ratio > BUSY_RATIO
 
     def __str__(self) -> str:
@@ -49,7 +49,6 @@ class ProcessTimes:
 
     @classmethod
     def now(cls) -> Self:
-        """As the machine has it now."""
         found = {}
         for process in psutil.process_iter(["name", "cpu_times", "create_time", "ppid"]):
             info = process.info
@@ -59,7 +58,7 @@ class ProcessTimes:
         return cls(monotonic_ns(), found)
 
     def load_since(self, earlier: Self, spared: Collection[int] = ()) -> OtherLoad:
-        """What processes that are still there have used since *earlier*.
+        """CPU time since *earlier* of processes that are still there.
 
         Args:
             earlier: the beginning of the interval.
@@ -78,7 +77,7 @@ class ProcessTimes:
 
 
 def look_at_load(spared: Collection[int] = ()) -> OtherLoad:
-    """What other programs take right now; takes LOOK_S."""
+    """CPU use of other programs right now; takes LOOK_S."""
     before = ProcessTimes.now()
     threading.Event().wait(LOOK_S)
     return ProcessTimes.now().load_since(before, spared)

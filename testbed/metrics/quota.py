@@ -1,4 +1,4 @@
-"""How many of something there may be at once, in all and for each source. Pure but for its lock."""
+"""A limit on things at once, in all and for each source. Pure but for its lock."""
 
 import threading
 from collections.abc import Hashable
@@ -23,7 +23,7 @@ class Quota:
         return len(self._sources)
 
     def take(self, holder: Hashable, source: str) -> bool:
-        """Whether *holder* now has a place; not when all places, or those for *source*, are taken."""
+        """Return True if *holder* now has a place; False if all, or those for *source*, are taken."""
         with self._lock:
             held = sum(other == source for other in self._sources.values())
             if len(self._sources) >= self._total or held >= self._per_source:

@@ -106,7 +106,7 @@ class EvPath(NamedTuple):
 
 
 class QpReadings(NamedTuple):
-    """What the QPs of a NIC show.
+    """The readings of a NIC's QPs.
 
     Attributes:
         states: how many EVs of connected QPs are in which state; unused EVs are not counted.
@@ -180,23 +180,21 @@ class NicReader:
         )
 
     def ev_states(self) -> EvStates:
-        """How many EVs of connected QPs are in which state; unused EVs are not counted."""
+        """Counts of the EVs of connected QPs, by state; unused EVs are not counted."""
         return self._qps.read(with_paths=False).states
 
     def qps(self) -> QpReadings:
-        """What its QPs show now."""
         return self._qps.read(with_paths=True)
 
     def ev_transitions(self) -> list[list[int]]:
-        """How often EVs changed their state: (ev_transition_index, plane)."""
+        """Counts of EV state changes: (ev_transition_index, plane)."""
         return [by_plane[: self._plane_count] for by_plane in _sums(self._transitions)]
 
     def port_is_up(self, plane: int) -> bool:
-        """Whether the NIC's port to *plane* has carrier."""
+        """Return True if the NIC's port to *plane* has carrier."""
         return bool(self._control.port_up_mask >> plane & 1)
 
     def close(self) -> None:
-        """Gives the maps up."""
         self._stack.close()
 
 
@@ -265,13 +263,11 @@ class LabReader:
         return _sums(self._port_counters)
 
     def queue_lateness(self) -> Histogram | None:
-        """How late frames left their queues since the lab was made; None in an unshaped lab."""
+        """Lateness of frames that left their queues since the lab was made; None in an unshaped lab."""
         return None if self._lateness is None else merge(_histograms(self._lateness))
 
     def ports_up(self) -> list[bool]:
-        """Whether each port can send to its peer: (port_count,). A NIC port without carrier takes both ends
-        down.
-        """
+        """Ports that can send: (port_count,). A NIC port without carrier takes both ends down."""
         now_ns = monotonic_ns()
         up = [
             not (
@@ -288,15 +284,14 @@ class LabReader:
         return up
 
     def queue_bytes(self, traffic_class: TrafficClass) -> list[int]:
-        """What waits at each port for its transmission: (port_count,); empty in an unshaped lab."""
+        """Bytes that wait at each port for transmission: (port_count,); empty in an unshaped lab."""
         return [queue.depth_bytes[traffic_class] for queue in self._queues]
 
     def queue_delays(self, traffic_class: TrafficClass) -> list[QueueDelay]:
-        """How long frames waited at each port for transmission: (port_count,), live; empty if unshaped."""
+        """Time that frames waited at each port for transmission: (port_count,), live; empty if unshaped."""
         return [delays.of_class[traffic_class] for delays in self._delays]
 
     def close(self) -> None:
-        """Gives all maps up."""
         self._stack.close()
 
 
@@ -382,7 +377,6 @@ def _ev_path(peer_row: int, low: int, high: int, state: int) -> EvPath:
 
 
 def _span(layout: type[Structure], name: str) -> slice:
-    """The bytes of a field."""
     field = getattr(layout, name)
     return slice(field.offset, field.offset + field.size)
 

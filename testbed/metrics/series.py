@@ -37,7 +37,7 @@ def _shown_by(metric: Metric, label: str | None = None) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class HostCounts:
-    """What one NIC has done, since it was made or within an interval.
+    """Counts of one NIC, since it was made or within an interval.
 
     Attributes:
         goodput_bytes: payload placed in its memory for the first time.
@@ -85,7 +85,6 @@ class HostCounts:
         )
 
     def since(self, earlier: Self) -> Self:
-        """What was added after *earlier*."""
         return type(self)(*(getattr(self, name) - getattr(earlier, name) for name in _HOST_FIELDS))
 
 
@@ -94,14 +93,13 @@ _HOST_SOURCES: Final = tuple(each.metadata["counters"] for each in fields(HostCo
 
 
 def add_hosts(hosts: Iterable[HostCounts]) -> HostCounts:
-    """All hosts' counts together."""
     counted = list(hosts)
     return HostCounts(*(sum(getattr(host, name) for host in counted) for name in _HOST_FIELDS))
 
 
 @dataclass(frozen=True, slots=True)
 class FlowCounts:
-    """What flow control has done, over all links, since the lab was made or within an interval.
+    """Counts of flow control over all links, since the lab was made or within an interval.
 
     Attributes:
         pauses: PFC frames that paused a port.
@@ -116,7 +114,6 @@ class FlowCounts:
     stalled_ns: int = 0
 
     def since(self, earlier: Self) -> Self:
-        """What was added after *earlier*."""
         return type(self)(
             self.pauses - earlier.pauses,
             self.paused_ns - earlier.paused_ns,
@@ -165,7 +162,7 @@ class Reading:
     trims: int = 0
 
     def since(self, earlier: Self) -> "Interval":
-        """What happened between *earlier* and this reading of the same lab.
+        """The interval from *earlier* to this reading of the same lab.
 
         Raises:
             ValueError: a count went down, so this is another lab of the same name.
@@ -195,7 +192,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """What happened in a lab between two readings.
+    """The counts of a lab between two readings.
 
     Attributes:
         start_ns: time of the earlier reading.

@@ -25,14 +25,14 @@ class Account:
     gid: int
 
     def command_prefix(self) -> Sequence[str]:
-        """What a command is to begin with to run as this user, without capabilities or a way back."""
+        """The command prefix that runs a command as this user, without capabilities or a way back."""
         if self.uid == _ROOT_UID:
             return ()
         identity = (f"--reuid={self.uid}", f"--regid={self.gid}", "--clear-groups")
         return ("/usr/bin/setpriv", *identity, "--inh-caps=-all", "--no-new-privs")
 
     def own(self, folder: Path) -> None:
-        """Gives a folder with all its content to this user."""
+        """Change the owner of a folder and all its content to this user."""
         for path in (folder, *folder.rglob("*")):
             os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
@@ -51,5 +51,5 @@ def service_account(names: Iterable[str], folders: Iterable[Path]) -> Account:
 
 
 def _others_enter(folder: Path) -> bool:
-    """Whether users without rights of their own can enter every folder above *folder*."""
+    """Return True if users without rights of their own can enter every folder above *folder*."""
     return all(parent.stat().st_mode & _OTHERS_ENTER for parent in folder.resolve().parents)

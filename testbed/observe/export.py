@@ -36,7 +36,7 @@ _RECEIVER: Final = """\
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """What the files are to say.
+    """The content of the exported files.
 
     Attributes:
         settings: of the stack: ports, the objective.
@@ -52,7 +52,7 @@ class Export:
 
 
 def prometheus_config(export: Export) -> dict[str, Any]:
-    """What a Prometheus needs in its configuration: the exporter, the rules, where alerts go."""
+    """The configuration that a Prometheus needs: the exporter, the rules, where alerts go."""
     config = {**prometheus.scrape_config(export.target), "rule_files": [RULES_FILE]}
     if export.alertmanager is not None:
         targets = {"static_configs": [{"targets": [export.alertmanager]}]}

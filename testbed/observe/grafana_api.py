@@ -31,7 +31,7 @@ _CONFLICTS: Final = (409, 412)
 _ACCESS_HINT: Final = (
     "make a service account with role Editor in Grafana (Administration > Users and access > Service"
     " accounts), or Admin for a data source too, and give its token in MRC_TESTBED_GRAFANA_TOKEN or with"
-    " --token-file; or write files to import by hand: mrc-testbed dashboards export DIR"
+    " --token-file; or write files to import by hand: mrc-testbed observe dashboards export DIR"
 )
 
 Credential = str | tuple[str, str] | None
@@ -51,7 +51,7 @@ class FaultWindow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """What is in Grafana now.
+    """The content of Grafana after a push.
 
     Attributes:
         source: the data source was `created`, `updated`, or `refused`: only an Admin may make one.
@@ -101,7 +101,6 @@ class Grafana:
             raise
 
     def close(self) -> None:
-        """Gives the connection up."""
         self._api.client.s.close()
 
     def push(self, prometheus_url: str) -> Pushed:
@@ -132,7 +131,7 @@ class Grafana:
         return Pushed(source, tuple(pushed))
 
     def annotate(self, windows: Sequence[FaultWindow], run: str) -> int:
-        """How many of the windows of a run were added; those that are there already are left alone.
+        """Add the windows of a run that are not there yet; returns how many.
 
         Raises:
             UsageError: the credential does not allow it.
@@ -157,7 +156,7 @@ class Grafana:
         return len(added)
 
     def remove(self) -> bool:
-        """Whether anything of ours was there; afterwards folder, dashboards and data source are gone.
+        """Remove our folder, dashboards and data source; False if none was there.
 
         Raises:
             UsageError: the credential does not allow it.
@@ -181,7 +180,7 @@ class Grafana:
         return None if answer is None else dict(answer["dashboard"])
 
     def settings(self) -> dict[str, Any]:
-        """What Grafana gives its own pages: `panels` by type, `datasources` by name.
+        """Grafana's settings for its own pages: `panels` by type, `datasources` by name.
 
         Raises:
             TestbedError: Grafana refuses, or does not answer.
@@ -223,7 +222,7 @@ class Grafana:
         numbers = re.match(r"(\d+)\.(\d+)", version)
         if numbers is None:
             raise FabricError(
-                f"what answers at {self.url} is no Grafana", hint="look at the address and its prefix"
+                f"the service at {self.url} is not Grafana", hint="check the address and its prefix"
             )
         if (int(numbers[1]), int(numbers[2])) < VERSION_MIN:
             wanted = ".".join(map(str, VERSION_MIN))
@@ -254,13 +253,13 @@ class Grafana:
             raise self._refusal(what, error) from error
         except (JSONDecodeError, KeyError) as error:
             raise FabricError(
-                f"what answers at {self.url} is no Grafana: {error}",
-                hint="look at the address and its prefix",
+                f"the service at {self.url} is not Grafana: {error}",
+                hint="check the address and its prefix",
             ) from error
         except RequestException as error:
             raise FabricError(
                 f"no Grafana answers at {self.url}: {_reason(error)}",
-                hint="look at the address; is it running?",
+                hint="check the address, and that Grafana runs",
             ) from error
 
     def _refusal(self, what: str, error: GrafanaException) -> Exception:
@@ -274,7 +273,7 @@ class Grafana:
         if error.status_code in _CONFLICTS:
             return FabricError(
                 f"Grafana at {self.url} has something else where {what} belongs: {said}",
-                hint="rename or remove what has that name there, then push again",
+                hint="rename or remove it there, then push again",
             )
         if isinstance(error, GrafanaClientError) and "provisioned" in said:
             return FabricError(

@@ -1,4 +1,4 @@
-"""Whether the dashboards work in a Grafana as it is there: panel types, what it stored, every query."""
+"""A check of the dashboards in a Grafana as it is there: panel types, its stored copy, every query."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _OF_PAGES: Final = "row"
 
 @dataclass(frozen=True, slots=True)
 class DashboardCheck:
-    """What was found about one dashboard.
+    """The findings about one dashboard.
 
     Attributes:
         title: of the dashboard.
@@ -61,13 +61,13 @@ def choose_source(settings: Mapping[str, Any], name: str | None) -> str:
     found = ours or default or [source["uid"] for source in sources.values()]
     if len(found) != 1:
         raise UsageError(
-            f"which data source? Grafana has of Prometheus: {known}", hint="name one with --data-source"
+            f"Grafana has several Prometheus data sources: {known}", hint="name one with --data-source"
         )
     return str(found[0])
 
 
 def check_dashboards(grafana: Grafana, lab: str, source: str | None = None) -> tuple[DashboardCheck, ...]:
-    """What each of the dashboards comes to in *grafana*.
+    """Check each of the dashboards in *grafana*.
 
     Args:
         grafana: into which they were pushed or imported.
@@ -97,7 +97,7 @@ def _check(
             len(panels),
             0,
             0,
-            ("it is not there: `mrc-testbed dashboards push` puts it there",),
+            ("it is not there: `mrc-testbed observe dashboards push` puts it there",),
         )
     problems = [
         f"its {key} differ from ours: it was edited there, or is of another version"

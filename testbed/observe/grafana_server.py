@@ -72,7 +72,7 @@ def data_source(prometheus_url: str) -> dict[str, object]:
 
 
 def dashboard_provider(folder: str) -> dict[str, object]:
-    """What provisioning says of the dashboards, which are in *folder*."""
+    """The provisioning file of the dashboards, which are in *folder*."""
     return {
         "name": "mrc-testbed",
         "type": "file",

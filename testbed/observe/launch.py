@@ -55,12 +55,11 @@ class Server:
 
 
 def title(name: ServiceName) -> str:
-    """The part's name in a sentence."""
     return _TITLES[name]
 
 
 def is_running(service: ServiceRecord) -> bool:
-    """Whether the part is still what was started; true for a server of the user's own."""
+    """Return True if the part is still the process that was started; also for a server of the user's own."""
     return service.kind == "own" or is_alive(service.identity)
 
 

@@ -79,7 +79,7 @@ def await_answer(url: str, process: ProcessIdentity, what: str, quote: Callable[
 
 
 def answer_of(url: str, **parameters: str) -> bytes | None:
-    """What a GET of *url* brings; None when nobody answers, or not with success."""
+    """The response to a GET of *url*; None without one, or without success."""
     asked = f"{url}?{urlencode(parameters)}" if parameters else url
     try:
         with _OPENER.open(asked, timeout=_ANSWER_TIMEOUT_S) as answer:

@@ -22,7 +22,7 @@ class RunWindows(NamedTuple):
 
 
 def read_run_windows(folder: Path) -> RunWindows:
-    """What *folder*, the result folder of a run, says of its faults.
+    """The faults in *folder*, the result folder of a run.
 
     Raises:
         UsageError: it is none, or the run ended before its time axis began.

@@ -29,8 +29,8 @@ def start_exporter(paths: StackPaths, settings: StackSettings, progress: Progres
         sys.executable,
         "-m",
         "testbed.cli",
+        "observe",
         "metrics",
-        "serve",
         "--address",
         settings.address,
         "--port",
@@ -71,7 +71,7 @@ def start_prometheus(paths: StackPaths, settings: StackSettings, progress: Progr
     except PreflightError as error:
         raise PreflightError(
             f"there is no program {prometheus.PROGRAM!r} on this machine, nor a container: {error.message}",
-            hint="install it: mrc-testbed host prepare --with-observability;"
+            hint="install it: mrc-testbed setup host --with-observability;"
             " or give one of your own with --prometheus-url",
         ) from error
 

@@ -51,7 +51,7 @@ def up(settings: StackSettings, *, progress: Progress) -> StackState:
 
 
 def down(*, progress: Progress) -> bool:
-    """Whether there was a stack; afterwards nothing of it is left, stored samples neither.
+    """Remove the stack, stored samples included; False if there was none.
 
     Finds processes and containers by their marks, so it works on a half-built stack and without its state.
 

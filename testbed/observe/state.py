@@ -1,4 +1,4 @@
-"""What is known of the stack between two commands, and where its files are.
+"""The record of the stack between two commands, and its files.
 
 <root>/.observe/            no lab can have this name
     stack.json              StackState
@@ -45,7 +45,7 @@ class ServiceName(StrEnum):
 
 
 class StackSettings(BaseModel):
-    """What a stack is asked to be.
+    """The settings of a stack.
 
     Attributes:
         address: where all of it listens, an IP address of this machine.
@@ -88,7 +88,7 @@ class StackSettings(BaseModel):
 
     @property
     def is_local_only(self) -> bool:
-        """Whether no other machine reaches it."""
+        """Return True if no other machine reaches it."""
         return ip_address(self.address).is_loopback
 
 
@@ -117,7 +117,6 @@ class ServiceRecord(BaseModel):
 
     @property
     def identity(self) -> ProcessIdentity:
-        """The process as testbed.fabric.process knows it."""
         return ProcessIdentity(self.pid, self.start_ticks, self.namespaces)
 
 
@@ -144,8 +143,6 @@ class StackState(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class StackPaths:
-    """Where the files of the stack are."""
-
     root: Path
 
     @property
@@ -165,20 +162,18 @@ class StackPaths:
 
     @property
     def data(self) -> Path:
-        """What Prometheus and Grafana store; beside the labs when those are not in their usual place."""
+        """Folder of Prometheus's and Grafana's data; beside the labs if those are in no usual place."""
         return _USUAL_DATA if self.root == _USUAL_ROOT else self.folder / "data"
 
     @property
     def mark(self) -> str:
-        """What the stack's processes and containers are recognised by; no lab can have this name."""
+        """The mark of the stack's processes and containers; no lab can have this name."""
         return f"{_FOLDER}:{hashlib.sha256(str(self.root.resolve()).encode()).hexdigest()[:12]}"
 
     def config(self, name: ServiceName) -> Path:
-        """Folder of the configuration of one part."""
         return self.folder / name
 
     def log(self, name: ServiceName) -> Path:
-        """What one part says."""
         return self.folder / f"{name}.log"
 
     @property

@@ -1,4 +1,4 @@
-"""How the stack does: what runs, what answers, what is scraped, and what is wrong."""
+"""The status of the stack: processes, servers, scrapes, and problems."""
 
 import shutil
 from collections.abc import Iterator
@@ -47,7 +47,6 @@ class StackStatus:
 
 
 def status() -> StackStatus:
-    """How the stack of this machine does."""
     paths = stack_paths()
     state = read_stack(paths)
     if state is None:

@@ -37,7 +37,7 @@ _NODE_LINKS_MIN: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class LinkHealth:
-    """What the probes say about one link.
+    """The probes' view of one link.
 
     Attributes:
         probes: that crossed it and say something about it; 0: nothing is known.
@@ -52,7 +52,7 @@ class LinkHealth:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What the probes of an interval say about a fabric.
+    """The probes' view of a fabric over an interval.
 
     Attributes:
         health: by link id, for every link that was to be probed.

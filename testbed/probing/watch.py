@@ -24,7 +24,7 @@ class LinkWatch:
         self._counts: deque[tuple[int, Sequence[PathOutcome]]] = deque()
 
     def add(self, time_ns: int, counts: Sequence[PathOutcome]) -> Diagnosis:
-        """What the probes judged until *time_ns* say; of the first counts, nothing."""
+        """The diagnosis of the probes judged until *time_ns*; empty for the first counts."""
         self._counts.append((time_ns, counts))
         while len(self._counts) > 1 and self._counts[1][0] <= time_ns - WINDOW_NS:
             self._counts.popleft()

@@ -27,7 +27,7 @@ _BARS_SHARE: Final = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """What is shaded behind the curves, such as a fault: (begin, end) of each time it acted, at least one."""
+    """A shade behind the curves, such as a fault: (begin, end) of each time it acted, at least one."""
 
     name: str
     periods: tuple[tuple[float, float], ...]
@@ -239,7 +239,7 @@ def bar_chart(
 
 
 def bar_width(series_count: int) -> float:
-    """How wide a bar is where categories are 1 apart."""
+    """Width of a bar where categories are 1 apart."""
     return _BARS_SHARE / max(1, series_count)
 
 
@@ -291,7 +291,7 @@ def _chart_json(
 
 
 def _written(values: Values) -> list[float | None]:
-    """Of many values, each with as many digits as the eye can tell apart."""
+    """The values; of many, each with as many digits as the eye can tell apart."""
     digits = 4 if len(values) > _DENSE else 7
     return [None if value is None else _short(value, digits) for value in values]
 

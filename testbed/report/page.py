@@ -84,7 +84,7 @@ def page(title: str, body: str, *, style: str = "", has_charts: bool = True) -> 
 
 
 def page_head(script: str) -> str:
-    """How a page begins: with a policy that lets this script run, and nothing else that comes after it."""
+    """The beginning of a page: a policy that lets this script run, and nothing else that comes after it."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = _POLICY.format(f"'sha256-{digest}'" if script else "'none'")
     return f"""<!DOCTYPE html>
@@ -132,7 +132,7 @@ def draw_sections(sections: Iterable[Section]) -> Markup:
 
 
 def chart_data(charts: Iterable[Chart]) -> Markup:
-    """What charts.js draws into the places that `chart_cards` makes in the same article."""
+    """Data that charts.js draws into the places that `chart_cards` makes in the same article."""
     return part("data", html(charts_json(charts)))
 
 

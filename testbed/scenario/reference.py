@@ -118,7 +118,7 @@ def _default(key: str, entry: _Schema, schema: _Schema) -> str:
 
 
 def _type(entry: _Schema) -> str:
-    """What one writes for an entry, in a few words."""
+    """The type of an entry as one writes it, in a few words."""
     match entry:
         case {"anyOf": forms} | {"oneOf": forms}:
             named = (_type(form) for form in forms if form.get("type") != "null")

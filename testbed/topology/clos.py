@@ -100,7 +100,6 @@ class Clos:
         return (self.node(node_id) for node_id in range(self.numbering.switch_count))
 
     def hosts(self) -> Iterator[Node]:
-        """All hosts in order."""
         return (self.host(index) for index in range(self.numbering.host_count))
 
     def nodes(self) -> Iterator[Node]:
@@ -197,7 +196,6 @@ class Clos:
     # ---- addresses
 
     def mac(self, port_id: int) -> str:
-        """MAC address of a port."""
         self._require(port_id, self.numbering.port_count, "port id")
         return addressing.mac(port_id)
 
@@ -214,7 +212,7 @@ class Clos:
     # ---- pairs of hosts, EVs
 
     def is_local(self, source: int, destination: int) -> bool:
-        """Whether two hosts share their T0s, so that no T1 is on their paths.
+        """Return True if two hosts share their T0s, so that no T1 is on their paths.
 
         Raises:
             UsageError: there are no such hosts, or they are one and the same.
@@ -227,7 +225,7 @@ class Clos:
 
     @property
     def is_adaptive(self) -> bool:
-        """Whether switches choose among equal links by load, so that an EV does not fix a path."""
+        """Return True if switches choose among equal links by load, so that an EV does not fix a path."""
         return self.spec.uplink_choice == "adaptive"
 
     def ev(self, plane: int, uplink: int, copy: int = 0) -> int:

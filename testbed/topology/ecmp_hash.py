@@ -1,4 +1,4 @@
-"""What an ECMP switch computes: a hash of addresses, flow label and ports, seeded per switch.
+"""The hash of an ECMP switch: over addresses, flow label and ports, seeded per switch.
 
 Each step takes one 64-bit word in: state = (state ^ word) * 0x9e3779b97f4a7c15; state ^= state >> 32. The
 first state has the fabric's seed in its high and the switch's node id in its low half; the result is the high
@@ -16,7 +16,7 @@ _LAST: Final = 0xBF58476D1CE4E5B9
 
 
 class FlowKey(NamedTuple):
-    """What is hashed: the header fields that a packet of a flow has in common with all others of it.
+    """The input of the hash: the header fields that all packets of a flow have in common.
 
     Attributes:
         source, destination: of the only IPv6 header.

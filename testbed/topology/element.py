@@ -7,7 +7,7 @@ from testbed.topology.naming import Tier
 
 
 class PortKind(IntEnum):
-    """What a port is for; the values are those of mrc_port_kind in the data plane."""
+    """The kind of a port; the values are those of mrc_port_kind in the data plane."""
 
     NIC = 0
     T0_DOWN = 1
@@ -37,7 +37,7 @@ class Node:
 
     @property
     def is_switch(self) -> bool:
-        """Whether it forwards packets; a host ends their way."""
+        """Return True if it forwards packets; a host ends their way."""
         return self.tier is not Tier.HOST
 
 
@@ -101,5 +101,5 @@ class Link:
 
     @property
     def is_host_link(self) -> bool:
-        """Whether it joins a host to a T0, not two switches."""
+        """Return True if it joins a host to a T0, not two switches."""
         return self.lower.kind is PortKind.NIC

@@ -70,7 +70,7 @@ def ev_flow_label(entropy: int) -> int:
 
 
 def ev_parts(entropy: int, forwarding: str) -> dict[str, int]:
-    """What the 32 bits of an EV are, by name, in a fabric of that forwarding mode.
+    """The parts of the 32 bits of an EV, by name, in a fabric of that forwarding mode.
 
     Source: docs/reference/protocol.md, "EV format".
     """

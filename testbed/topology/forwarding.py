@@ -1,4 +1,4 @@
-"""What a switch does with a carrier: its static forwarding table, and one look-up in it.
+"""The processing of a carrier in a switch: its static forwarding table, and one look-up in it.
 
 A table has 4096 entries, role and index of a uSID; plane bits are compared apart. An entry is 0 for no route,
 FIB_LOCAL for a uSID of the switch itself (uN: shift, then look the next one up), else the egress port id + 1.
@@ -89,8 +89,6 @@ def fib_entries(clos: Clos, switch: Node) -> Iterator[FibEntry]:
 
 
 class Action(StrEnum):
-    """What a node does with a packet."""
-
     SEND = "send"
     ENCAPSULATE = "encapsulate"
     SHIFT = "uN shift"
@@ -124,7 +122,7 @@ class Hop:
 
 
 def trace_carrier(clos: Clos, source: int, plane: int, carrier: IPv6Address) -> tuple[Hop, ...]:
-    """What becomes of a packet that host *source* sends into *plane* with that outer destination address.
+    """The hops of a packet that host *source* sends into *plane* with that outer destination address.
 
     Any carrier will do; the last hop shows whether a NIC took the packet or why it was dropped. It is never a
     loop: every way through a two-tier fabric without a shift is at most one hop long.

@@ -1,4 +1,4 @@
-"""What switches do without a source route: the address names the host, the EV or a hash chooses the way up.
+"""Forwarding without a source route: the address names the host, the EV or a hash chooses the way up.
 
     at a T0    the host hangs here: its downlink; it came from a T1: dropped; else an uplink
     at a T1    one of the parallel links to the host's T0
@@ -35,7 +35,7 @@ class Choice(NamedTuple):
 
 
 def flow_of_ev(clos: Clos, source: int, destination: int, plane: int, entropy: int) -> FlowKey:
-    """What an ECMP switch hashes of packets on that EV from host *source* to host *destination*."""
+    """The input of an ECMP switch's hash for packets on that EV from host *source* to host *destination*."""
     return FlowKey(
         clos.inner_address(source, plane),
         clos.inner_address(destination, plane),
@@ -65,7 +65,7 @@ def choose_lane(clos: Clos, switch: Node, flow: FlowKey, entropy: int) -> Choice
 
 
 def trace_packet(clos: Clos, source: int, destination: int, plane: int, entropy: int) -> tuple[Hop, ...]:
-    """What becomes of a packet that host *source* sends to host *destination* into *plane* on that EV.
+    """The hops of a packet that host *source* sends to host *destination* into *plane* on that EV.
 
     The last hop shows whether the NIC took it or a switch dropped it.
     """

@@ -26,8 +26,6 @@ _LOOSE_HOST: Final = re.compile(r"h[a-z]*[-_ ]?(\d+)", re.IGNORECASE)
 
 
 class Tier(StrEnum):
-    """Where a node stands."""
-
     HOST = "host"
     T0 = "t0"
     T1 = "t1"
@@ -35,7 +33,7 @@ class Tier(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeName:
-    """What a node name says.
+    """The parts of a node name.
 
     Attributes:
         tier: host, T0 or T1.
@@ -54,7 +52,7 @@ class NodeName:
 
 
 def parse_node_name(text: str) -> NodeName | None:
-    """What the name says; None if it is not a node name. Whether such a node exists is another question."""
+    """The parts of a node name; None if it is none. The node need not exist."""
     if match := _HOST.fullmatch(text):
         return NodeName(Tier.HOST, None, int(match[1]))
     if match := _SWITCH.fullmatch(text):
@@ -88,7 +86,6 @@ def split_link_name(text: str) -> tuple[str, str] | None:
 
 
 def port_name(node_name: str, port_index: int) -> str:
-    """Name of a port."""
     return f"{node_name}{PORT_SEPARATOR}{port_index}"
 
 
@@ -98,7 +95,6 @@ def link_name(lower_port_name: str, upper_port_name: str) -> str:
 
 
 def nic_interface(plane: int) -> str:
-    """Interface of a NIC port."""
     return f"plane{plane}"
 
 

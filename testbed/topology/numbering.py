@@ -100,15 +100,12 @@ class Numbering:
         return 2 * self.link_count
 
     def t0_id(self, plane: int, index: int) -> int:
-        """Node id of T0 *index* of *plane*."""
         return plane * self.switches_per_plane + index
 
     def t1_id(self, plane: int, index: int) -> int:
-        """Node id of T1 *index* of *plane*."""
         return plane * self.switches_per_plane + self.t0 + index
 
     def host_id(self, host: int) -> int:
-        """Node id of *host*."""
         return self.switch_count + host
 
     def switch_place(self, node_id: int) -> SwitchPlace:

@@ -1,4 +1,4 @@
-"""How many frames a fabric has to move for given flows: what a machine that carries it must be able to do."""
+"""The frames that a fabric has to move for given flows: the load on a machine that carries it."""
 
 import functools
 import math
@@ -19,7 +19,7 @@ _CROSS_T1_LINKS: Final = 4
 
 
 class OfferedFlow(NamedTuple):
-    """What one flow asks of a fabric.
+    """The load of one flow on a fabric.
 
     Attributes:
         source: number of the host that sends data.
@@ -79,7 +79,7 @@ def _answered_per_s(clos: Clos, flow: OfferedFlow, idle_fabric: Callable[[int], 
 def _shares_bps(
     clos: Clos, pairs: Sequence[tuple[int, int]], plane: int, rates_bps: Sequence[int]
 ) -> list[float]:
-    """What each flow can have of the ports on its way through *plane*."""
+    """Rate that each flow can have of the ports on its way through *plane*."""
     number = clos.numbering
     senders, receivers = Counter(source for source, _ in pairs), Counter(target for _, target in pairs)
     shares_bps = [

@@ -1,4 +1,4 @@
-"""What the queues of a port are set to: buffers, and where marking and trimming begin.
+"""The settings of a port's queues: buffers, and where marking and trimming begin.
 
 Thresholds are shares of the bandwidth-delay product, the port's own rate times the idle RTT, as real switches
 have them:
@@ -103,7 +103,7 @@ def _port_queue(clos: Clos, kind: PortKind, overrides: tuple[QueueOverride, ...]
 
 
 def _mark_thresholds(min_bytes: int | None, max_bytes: int | None, product_bytes: int) -> tuple[int, int]:
-    """What is left out keeps its distance from what is given."""
+    """Fill in the missing threshold, which keeps its distance from the given one."""
     if max_bytes is None:
         max_bytes = max(round(_ECN_MAX_SHARE * product_bytes), 2 * (min_bytes or 0))
     if min_bytes is None:
@@ -118,9 +118,7 @@ def drainer_of(clos: Clos, port: Port) -> int:
 
 
 def is_lossy(clos: Clos) -> bool:
-    """Whether switches mark and trim unless configured otherwise: not where flow control holds packets
-    back.
-    """
+    """Return True if switches mark and trim by default: not where flow control holds packets back."""
     return clos.spec.is_shaped and clos.spec.flow_control == "none"
 
 

@@ -40,7 +40,7 @@ def overrides_by_port(clos: Clos) -> Mapping[int, tuple[QueueOverride, ...]]:
 
 @lru_cache(maxsize=4)  # asked for at every turn, and a large fabric has 100 000 ports
 def port_rates_bps(clos: Clos) -> tuple[int, ...]:
-    """What each port sends at, by port id; 0 where the fabric is unshaped."""
+    """Rate of each port, by port id; 0 where the fabric is unshaped."""
     rates = [clos.spec.port_rate or 0] * clos.numbering.port_count
     if any(override.rate for override in clos.spec.queue.overrides):
         for port_id, overrides in overrides_by_port(clos).items():
@@ -50,7 +50,7 @@ def port_rates_bps(clos: Clos) -> tuple[int, ...]:
 
 
 def other_rates(clos: Clos) -> str:
-    """What to say after port_rate: `, but 25 Mbit/s to 50 Mbit/s at 8 ports`; nothing if all have that."""
+    """The text after port_rate: `, but 25 Mbit/s to 50 Mbit/s at 8 ports`; empty if all have that."""
     others_bps = [rate_bps for rate_bps in port_rates_bps(clos) if rate_bps != (clos.spec.port_rate or 0)]
     if not others_bps:
         return ""

@@ -1,4 +1,4 @@
-"""What became of the link probes of one path, counted since the NIC was loaded or over an interval."""
+"""The outcome of the link probes of one path, counted since the NIC was loaded or over an interval."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,17 +26,15 @@ class PathOutcome:
 
     @property
     def returned(self) -> int:
-        """Probes that the fabric brought back."""
         return self.passed + min(self.late, self.failed)
 
     @property
     def lost(self) -> int:
-        """Probes that never came back."""
         return self.failed - min(self.late, self.failed)
 
 
 def since(later: Sequence[PathOutcome], earlier: Sequence[PathOutcome]) -> tuple[PathOutcome, ...]:
-    """What happened between two counts of the same paths."""
+    """The difference between two counts of the same paths."""
     return tuple(
         PathOutcome(
             new.path,

@@ -1,4 +1,4 @@
-"""What a user writes about link probes: packets that hosts send to switches and back to themselves."""
+"""The entries of link probes in a topology: packets that hosts send to switches and back to themselves."""
 
 from math import ceil
 from typing import Final, Self
@@ -42,7 +42,7 @@ class ProbingSpec(BaseModel):
         return max(1, -(-self.timeout // self.interval))
 
     def uplinks_per_host(self, uplink_count: int) -> int:
-        """How many of the *uplink_count* uplinks of its T0s a host probes in every plane."""
+        """The number of the *uplink_count* uplinks of its T0s that a host probes in every plane."""
         return min(uplink_count, ceil(self.t1_share * uplink_count))
 
     @model_validator(mode="after")

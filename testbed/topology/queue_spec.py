@@ -1,4 +1,4 @@
-"""What a user writes about the queues and delays of ports: for the whole fabric, by tier, by link.
+"""The entries of queues and delays of ports in a topology: for the whole fabric, by tier, by link.
 
     queue:
       ecn: {max: 40KiB}                            every port that marks
@@ -38,7 +38,7 @@ class EcnSpec(BaseModel):
     model_config = _CONFIG
 
     enabled: bool | None = Field(
-        default=None, description="Whether ports mark at all. Left out: true, unless there is flow control."
+        default=None, description="true: ports mark. Left out: true, unless there is flow control."
     )
     min: Size | None = Field(
         default=None,
@@ -55,7 +55,7 @@ class EcnSpec(BaseModel):
     )
     last_hop: bool | None = Field(
         default=None,
-        description="Whether T0 ports to hosts mark too. Left out: false, or an incast would be taken for a "
+        description="true: T0 ports to hosts mark too. Left out: false, or an incast would be taken for a "
         "congested path.",
     )
 
@@ -67,7 +67,7 @@ class TrimSpec(BaseModel):
 
     enabled: bool | None = Field(
         default=None,
-        description="Whether switch ports trim; else they drop at data_buffer. Left out: true, unless there "
+        description="true: switch ports trim; false: they drop at data_buffer. Left out: true, unless there "
         "is flow control.",
     )
     threshold: _SomeBytes | None = Field(
@@ -78,7 +78,7 @@ class TrimSpec(BaseModel):
 
 
 class PortQueueSpec(BaseModel):
-    """What can be set for the queues of a port."""
+    """The settings of the queues of a port."""
 
     model_config = _CONFIG
 
@@ -93,7 +93,7 @@ class PortQueueSpec(BaseModel):
     )
     links: LinkMode | None = Field(
         default=None,
-        description="How frames get to a switch: through the interfaces, or inside the data plane, which "
+        description="Path of frames to a switch: through the interfaces, or inside the data plane, which "
         "takes half the work, with port_rate or without. Captured and faulted links are veth while they are. "
         "Left out: veth.",
     )
@@ -131,7 +131,7 @@ class QueueOverride(PortQueueSpec):
     )
     rate: Rate | None = Field(
         default=None,
-        description="What these ports send at, port_rate at most. Theory, their buffers and thresholds, and "
+        description="The rate of these ports, port_rate at most. Theory, their buffers and thresholds, and "
         "congestion control go by it. Left out: port_rate.",
     )
 
@@ -142,7 +142,7 @@ class QueueOverride(PortQueueSpec):
 
     @property
     def needs_rate(self) -> bool:
-        """Whether it says more than how frames get to a switch, which unshaped links know too."""
+        """Return True if it says more than how frames get to a switch, which unshaped links know too."""
         return bool(self.settings().keys() - {"links"})
 
     @model_validator(mode="after")
@@ -161,7 +161,7 @@ class QueueSpec(PortQueueSpec):
 
     drainer: Literal["auto", "precise", "eco"] = Field(
         default="auto",
-        description="How the process that sends frames waits for them. auto: it sleeps when it can. precise: "
+        description="Mode of the process that sends frames. auto: it sleeps when it can. precise: "
         "never, so it needs a core of its own. eco: it wakes every 100us at most: frames leave up to that "
         "late, and most of a core is saved.",
     )

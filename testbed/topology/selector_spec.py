@@ -89,7 +89,7 @@ class NodeFilter(BaseModel):
 
 
 class Choice(BaseModel):
-    """How many of what matches are taken."""
+    """The number of matches that are taken."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -98,7 +98,7 @@ class Choice(BaseModel):
         description="Take all that match, the first `count` in topology order, or `count` at random.",
     )
     count: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="How many to take; with pick first or random only, 1 when left out."
+        default=None, description="The number to take; with pick first or random only, 1 when left out."
     )
 
     @model_validator(mode="after")

@@ -69,8 +69,8 @@ class NicSpec(BaseModel):
     )
     path_state: Literal["nic", "qp"] = Field(
         default="nic",
-        description="Who knows of a path that loses packets: all QPs of the NIC that use it, or each QP by "
-        "itself, as with forwarding ecmp, where EVs name no paths.",
+        description="The scope of knowledge about a path that loses packets: all QPs of the NIC that use it, "
+        "or each QP by itself, as with forwarding ecmp, where EVs name no paths.",
     )
     probe_successes: int = Field(
         default=3,
@@ -91,7 +91,7 @@ class NicSpec(BaseModel):
     )
     icrc: Literal["off", "on"] = Field(
         default="off",
-        description="Whether NICs compute and check the invariant CRC of every packet. An unshaped "
+        description="The invariant CRC of every packet, which NICs compute and check. An unshaped "
         "flow is about three times slower with it; faults that corrupt packets turn it on while they last.",
     )
     qps_max: int = Field(
@@ -136,8 +136,8 @@ class TopologySpec(BaseModel):
     uplinks_per_pair: int = Field(default=1, ge=1, description="Parallel links between a T0 and a T1.")
     forwarding: Literal["srv6", "stev", "ecmp"] = Field(
         default="srv6",
-        description="How switches choose a path. srv6: the sender writes it into an outer header. stev: each "
-        "tier reads a field of the EV. ecmp: each switch hashes the EV and the addresses.",
+        description="The choice of a path. srv6: the sender writes it into an outer header. stev: "
+        "each tier reads a field of the EV. ecmp: each switch hashes the EV and the addresses.",
     )
     hash_seed: int = Field(
         default=0,
@@ -147,7 +147,7 @@ class TopologySpec(BaseModel):
     )
     uplink_choice: Literal["hash", "adaptive"] = Field(
         default="hash",
-        description="How an ecmp switch chooses among equal links. hash: by the packet's addresses and EV. "
+        description="The choice of an ecmp switch among equal links. hash: by the packet's addresses and EV. "
         "adaptive: per packet the one with the least to send, as InfiniBand switches do; needs ecmp and "
         "port_rate, and a transport that takes packets in any order: infiniband.",
     )
@@ -166,7 +166,7 @@ class TopologySpec(BaseModel):
     queue: QueueSpec = Field(default=QueueSpec(), description="Queues of every port; need port_rate.")
     flow_control: FlowControlKind = Field(
         default="none",
-        description="What keeps a switch's buffers from overflowing. none: nothing, packets are dropped or "
+        description="Flow control, against overflow of a switch's buffers. none: packets are dropped or "
         "trimmed. pfc: it pauses the port that sends to it. credits: that port waits for room. Needs "
         "port_rate; acts on data, never on control packets.",
     )
@@ -174,7 +174,7 @@ class TopologySpec(BaseModel):
     credits: CreditSpec = Field(
         default=CreditSpec(), description="Buffers of credits; need flow_control: credits."
     )
-    nic: NicSpec = Field(default=NicSpec(), description="What every host's NIC holds: memory, EVs, window.")
+    nic: NicSpec = Field(default=NicSpec(), description="The NIC of every host: memory, EVs, window.")
     probing: ProbingSpec | None = Field(
         default=None,
         description="Link probes, all the time; `{}` for the defaults. Left out: none, until `probe links`.",
@@ -182,12 +182,11 @@ class TopologySpec(BaseModel):
 
     @property
     def is_shaped(self) -> bool:
-        """Whether ports have a rate, and with it queues and delay."""
+        """Return True if ports have a rate, and with it queues and delay."""
         return self.port_rate is not None
 
     @property
     def numbering(self) -> Numbering:
-        """Counts and numbers of this fabric."""
         return Numbering(self.planes, self.t0, self.t1, self.hosts_per_t0, self.uplinks_per_pair)
 
     @property

@@ -1,4 +1,4 @@
-"""What theory says about times in an idle fabric: store-and-forward serialisation plus propagation."""
+"""Times in an idle fabric by theory: store-and-forward serialisation plus propagation."""
 
 from typing import Final
 

@@ -35,15 +35,13 @@ _ARGUMENT_MASK: Final = (1 << _BLOCK_SHIFT) - 1
 
 
 class Role(IntEnum):
-    """What a uSID names."""
-
     T0 = 1
     T1 = 2
     DOWNLINK = 3
 
     @property
     def label(self) -> str:
-        """How people read it: T0, T1 or DL."""
+        """The label for people: T0, T1 or DL."""
         return "DL" if self is Role.DOWNLINK else self.name
 
 

@@ -25,7 +25,7 @@ QpAttribute = int | str | Mapping[str, Setting]
 
 @dataclass(frozen=True, slots=True)
 class CongestionControl:
-    """What every QP of a run does about congestion.
+    """The congestion control of every QP of a run.
 
     Attributes:
         algorithm: that of the NICs, or `fixed`.
@@ -39,7 +39,6 @@ class CongestionControl:
 
     @property
     def qp_attributes(self) -> dict[str, QpAttribute]:
-        """What a QP is created with."""
         if self.algorithm == FIXED:
             return {"cc": FIXED, "window_packets": self.window_packets}
         return {"cc": self.algorithm, "cc_profile": dict(self.settings)}
@@ -67,7 +66,7 @@ def nic_rate_bps(clos: Clos, host: int | None = None) -> int:
 
 
 def is_trimming(clos: Clos) -> bool:
-    """Whether switches trim packets instead of dropping them."""
+    """Return True if switches trim packets instead of dropping them."""
     return clos.spec.is_shaped and bool(clos.spec.queue.settings().get("trim.enabled", is_lossy(clos)))
 
 
@@ -87,7 +86,7 @@ def fabric_profile(clos: Clos, settings: Mapping[str, Setting] | None = None) ->
     idle_rtt_ns = base_rtt_ns(clos)
     if "base_rtt" not in (settings or {}) and idle_rtt_ns < BASE_RTT_MIN_NS:
         raise UsageError(
-            f"cc: {of_nics} reckons with idle RTTs of {format_duration_ns(BASE_RTT_MIN_NS)} or more, and "
+            f"cc: {of_nics} assumes idle RTTs of {format_duration_ns(BASE_RTT_MIN_NS)} or more, and "
             f"here it is {format_duration_ns(idle_rtt_ns)}: lower port_rate, or use cc: fixed"
         )
     link = CcLink(nic_rate_bps(clos), idle_rtt_ns, mtu_bytes, is_trimming=is_trimming(clos))

@@ -23,7 +23,7 @@ DEFAULT_TCP_ALGORITHM: Final = "cubic"
 
 @dataclass(frozen=True, slots=True)
 class TcpCongestion:
-    """What every connection of a run does about congestion.
+    """The congestion control of every connection of a run.
 
     Attributes:
         tcp_algorithm: as the kernel names it.

@@ -37,7 +37,7 @@ _RETRY_LIMIT: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class RcCongestion:
-    """What every reliable connection of a run does about congestion and loss.
+    """The congestion and loss handling of every reliable connection of a run.
 
     Attributes:
         algorithm: `dcqcn`, or `fixed`: at line rate until the window is full.
@@ -57,7 +57,7 @@ class RcCongestion:
 
     @property
     def qp_attributes(self) -> dict[str, int | Mapping[str, int]]:
-        """What a QP is created with."""
+        """The attributes that a QP is created with."""
         return {
             "window_packets": self.window_packets,
             "cc": asdict(self.parameters),

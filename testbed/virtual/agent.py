@@ -15,7 +15,7 @@ from testbed.topology.element import Node
 
 
 class Client(Protocol):
-    """What an agent needs of a connection.
+    """The interface of a connection for an agent.
 
     Attributes:
         resources: what was created through it.
@@ -23,15 +23,13 @@ class Client(Protocol):
 
     resources: ClientResources
 
-    def notify(self, fields: dict[str, Any]) -> None:
-        """An event."""
+    def notify(self, fields: dict[str, Any]) -> None: ...
 
-    def break_off(self) -> None:
-        """The agent has died."""
+    def break_off(self) -> None: ...
 
 
 class Surroundings(Protocol):
-    """What an agent needs of its lab.
+    """The interface of a lab for an agent.
 
     Attributes:
         clos: the lab's topology.
@@ -43,8 +41,7 @@ class Surroundings(Protocol):
     runtime: VirtualRuntime
     carriers: list[bool]
 
-    def node_pins(self, host: str) -> VirtualFolder:
-        """Maps of one NIC."""
+    def node_pins(self, host: str) -> VirtualFolder: ...
 
     def set_alarm(self, owner: "VirtualAgent", due_ns: int | None) -> None:
         """Has `owner.on_time` called then."""
@@ -75,7 +72,6 @@ class VirtualAgent:
 
     @property
     def is_alive(self) -> bool:
-        """Whether there is one."""
         return self._reactions is not None
 
     # -- life -------------------------------------------------------------------------------------
@@ -126,7 +122,6 @@ class VirtualAgent:
     # -- what happens -----------------------------------------------------------------------------
 
     def on_events(self, events: list[Event]) -> None:
-        """The NIC has reported, oldest first."""
         self._soon(lambda reactions: reactions.on_events(events))
 
     def on_carrier(self, port_id: int, *, is_up: bool) -> None:
@@ -150,7 +145,7 @@ class VirtualAgent:
         if self._reactions is None:
             raise AgentError(f"the NIC agent of {self.host} died")
         if self._is_frozen:
-            raise AgentError(f"the NIC agent of {self.host} did not send an answer to {verb!r} in time")
+            raise AgentError(f"the NIC agent of {self.host} did not send a response to {verb!r} in time")
         result = self._reactions.call(verb, arguments, resources)
         self._arm()
         return result

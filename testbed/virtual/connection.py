@@ -10,7 +10,7 @@ from testbed.virtual.lab import VirtualLab
 
 
 class VirtualConnection(Connection):
-    """What AgentClient is in a live lab.
+    """The counterpart of AgentClient in a live lab.
 
     Args:
         lab: the lab.
@@ -40,7 +40,6 @@ class VirtualConnection(Connection):
         return self._ready
 
     def call(self, verb: str, **arguments: Any) -> Any:
-        """The result of any verb."""
         self._check()
         try:
             return self._agent.call(verb, arguments, self.resources)
@@ -53,13 +52,12 @@ class VirtualConnection(Connection):
         self._agent.cast(verb, arguments, self)
 
     def subscribe(self, *kinds: str) -> None:
-        """Asks for events of these kinds."""
         self._check()
         self._kinds = frozenset(kinds)
 
     @property
     def has_events(self) -> bool:
-        """Whether events wait; no connection to a dead agent has any that `fileno` does not show."""
+        """Return True if events wait; no connection to a dead agent has any that `fileno` does not show."""
         return bool(self._events) and not self._is_broken
 
     def drain_events(self) -> list[dict[str, Any]]:
@@ -97,7 +95,6 @@ class VirtualConnection(Connection):
         self._events.append(fields)
 
     def break_off(self) -> None:
-        """The agent has died."""
         if not self._events:
             self._make_readable()
         self._is_broken = True

@@ -41,7 +41,7 @@ class VirtualEngine(Engine):
         self._turns = ExitStack()
 
     def wait(self, deadline_ns: int | None) -> bool:
-        """Whether all workloads that were started are over."""
+        """Return True if all workloads that were started are over."""
         self._lab.run_until(_FOR_EVER_NS if deadline_ns is None else deadline_ns, self._is_over)
         return self._is_over()
 
@@ -50,7 +50,6 @@ class VirtualEngine(Engine):
         return self._deadline_ns()
 
     def turn(self) -> None:
-        """Takes events and does what is due."""
         self._turn()
 
     def _begin(self) -> None:
@@ -64,7 +63,7 @@ class VirtualEngine(Engine):
 
 
 def virtual_transport(lab: VirtualLab, transport: PlannedTransport) -> Transport:
-    """What carries the messages of a plan.
+    """The transport of the messages of a plan.
 
     Raises:
         UsageError: it is the kernel's, or its congestion control is not one of its own.

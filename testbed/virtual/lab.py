@@ -26,14 +26,14 @@ _EVENTS_PER_CALL: Final = 200_000
 
 
 class Alarmed(Protocol):
-    """Who has something to do at a time."""
+    """A part with something to do at a time."""
 
     def on_time(self) -> int | None:
         """Does what is due; returns when the next is, None: nothing any more."""
 
 
 class Turns(Protocol):
-    """Who takes turns with the data plane: an engine."""
+    """A part that takes turns with the data plane: an engine."""
 
     def deadline_ns(self) -> int | None:
         """When a turn is due even without an event."""
@@ -82,11 +82,9 @@ class VirtualLab:
             agent.start()
 
     def node_pins(self, host: str) -> VirtualFolder:
-        """Maps of one NIC."""
         return self.fabric_pins / host
 
     def agent(self, host: str) -> VirtualAgent:
-        """The agent of a host."""
         return self.agents[self.clos.node(host).index]
 
     # -- who has something to do ------------------------------------------------------------------
@@ -133,7 +131,7 @@ class VirtualLab:
                 return
 
     def _take_turns(self) -> int | None:
-        """Gives turns as long as one is due; when the next is."""
+        """Run turns as long as one is due; returns when the next is."""
         if self._turns is None:
             self._is_notified = False
             return None

@@ -9,7 +9,7 @@ from testbed.faults.ledger import Entry
 
 
 class MemoryLedger:
-    """What an injector needs of a Ledger."""
+    """The interface of a Ledger for an injector."""
 
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}
@@ -20,11 +20,10 @@ class MemoryLedger:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Nobody else is there."""
+        """Do nothing: there is no other process."""
         yield
 
     def entries(self) -> dict[str, Entry]:
-        """The entries by fault id, oldest first."""
         return dict(self._entries)
 
     def write(self, entry: Entry) -> None:
@@ -32,11 +31,10 @@ class MemoryLedger:
         self._entries[entry.fault.fault_id] = entry
 
     def remove(self, fault_id: str) -> None:
-        """Forgets an entry."""
         self._entries.pop(fault_id, None)
 
     def record(self, event: dict[str, Any]) -> None:
         """A run's own record has the event."""
 
     def wait_while_changed(self, fault_id: str, deadline_ns: int) -> None:
-        """Nobody else changes an entry."""
+        """Do nothing: no other process changes an entry."""

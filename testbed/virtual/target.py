@@ -18,7 +18,7 @@ _NS_PER_S: Final = 10**9
 
 
 class VirtualTarget(MapTarget):
-    """What faults change in a lab in virtual time, all of it at once.
+    """The lab that faults change in virtual time, all of it at once.
 
     Args:
         lab: the lab.

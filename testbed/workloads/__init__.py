@@ -1,1 +1,1 @@
-"""What is sent through a lab: workload specifications (pure) and the shell that runs them on NIC agents."""
+"""The traffic of a lab: workload specifications (pure) and the shell that runs them on NIC agents."""

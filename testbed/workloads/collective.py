@@ -1,4 +1,4 @@
-"""What a collective workload does, with hosts bound: which ranks, how much, how often. Pure."""
+"""The plan of a collective workload, with hosts bound: which ranks, how much, how often. Pure."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -48,12 +48,12 @@ class Collective:
 
     @property
     def bus_factor(self) -> float:
-        """What bandwidth is multiplied with to give that of the busiest link."""
+        """Factor from bandwidth to that of the busiest link."""
         return bus_factor(self.kind, len(self.ranks))
 
     @property
     def is_training(self) -> bool:
-        """Whether it is the steps of a job."""
+        """Return True if it is the steps of a job."""
         return self.compute_ns is not None
 
     def schedule(self) -> Schedule:

@@ -1,4 +1,4 @@
-"""How NICs of a lab connect: by MRC, by reliable connections (RoCEv2 and its kin), by the kernel's TCP."""
+"""The connection of a lab's NICs: MRC, reliable connections (RoCEv2 and its kin), the kernel's TCP."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ class MrcConnector:
     congestion: CongestionControl | None = None
 
     def open(self, hosts: Sequence[str]) -> None:
-        """Nothing to do: NICs are ready."""
+        """Do nothing: NICs are ready."""
 
     def connect(self, near: Context, far: Context, seed: int) -> tuple[QueuePair, QueuePair]:
         """Two MRC QPs that are connected."""
@@ -73,7 +73,7 @@ class RcConnector:
     congestion: RcCongestion
 
     def open(self, hosts: Sequence[str]) -> None:
-        """Nothing to do: NICs are ready."""
+        """Do nothing: NICs are ready."""
 
     def connect(self, near: Context, far: Context, seed: int) -> tuple[QueuePair, QueuePair]:
         """Two RC QPs that are connected."""
@@ -109,7 +109,6 @@ class KernelConnector:
     connect_hosts: Callable[[Sequence[str]], None]
 
     def open(self, hosts: Sequence[str]) -> None:
-        """Connects the hosts' kernels to the fabric."""
         self.connect_hosts(hosts)
 
     def connect(self, near: Context, far: Context, seed: int) -> tuple[QueuePair, QueuePair]:
@@ -182,7 +181,7 @@ def choose_connector(
 def open_transport(
     lab: Lab, kind: TransportKind, congestion: AnyCongestion, *, evs: int | None = None
 ) -> Transport:
-    """What carries the messages in a lab that is up; see `choose_connector`."""
+    """The transport of the messages in a lab that is up; see `choose_connector`."""
     connector = choose_connector(
         lab.clos, kind, congestion, evs=evs, connect_hosts=lambda hosts: connect_kernels(lab, hosts)
     )

@@ -1,4 +1,4 @@
-"""What collectives compute with: element types, reductions, and inputs whose result is known without them.
+"""The elements of collectives: types, reductions, and inputs whose result is known without them.
 
 The input of rank q in operation k is an endless tile of random elements, begun at a place that q and k give:
 
@@ -62,7 +62,7 @@ class Inputs:
             target[offset : offset + len(piece)] = piece
 
     def count_wrong(self, found: Array, start: int, rank: int | None, operation: int) -> int:
-        """How many bytes of *found* are not those of elements *start* and on of a rank's input.
+        """Count the bytes of *found* that are not those of elements *start* and on of a rank's input.
 
         Args:
             found: what is in memory.

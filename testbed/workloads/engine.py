@@ -89,7 +89,6 @@ class Engine(ABC):
         self._begin()
 
     def start(self, name: str) -> None:
-        """Begins to send."""
         self._command(self._workloads[name].start)
 
     def stop(self, name: str) -> None:
@@ -97,12 +96,12 @@ class Engine(ABC):
         self._command(self._workloads[name].stop)
 
     def is_finished(self, name: str) -> bool:
-        """Whether every message of the workload has completed, or its connections have failed."""
+        """Return True if every message of the workload has completed, or its connections have failed."""
         return self._workloads[name].is_over
 
     @abstractmethod
     def wait(self, deadline_ns: int | None) -> bool:
-        """Whether all workloads that were started are over.
+        """Return True if all workloads that were started are over.
 
         Args:
             deadline_ns: CLOCK_MONOTONIC at which to return anyway; None: only at their end.
@@ -137,7 +136,7 @@ class Engine(ABC):
         return dict(self._acknowledged)
 
     def close(self) -> None:
-        """Gives connections and memory back; also after a failure, and more than once."""
+        """Free connections and memory; also after a failure, and more than once."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -184,7 +183,7 @@ class Engine(ABC):
         """Carries something out between two turns, and returns when it is done."""
 
     def _is_over(self) -> bool:
-        """Whether nothing is to be waited for any more."""
+        """Return True if there is nothing to wait for any more."""
         is_lost = self._lost_agent is not None
         return is_lost or not any(workload.is_under_way for workload in self._workloads.values())
 
@@ -247,7 +246,7 @@ class WorkloadEngine(Engine):
         self._switch_interval_s = sys.getswitchinterval()
 
     def wait(self, deadline_ns: int | None) -> bool:
-        """Whether all workloads that were started are over."""
+        """Return True if all workloads that were started are over."""
         with self._changed:
             timeout_s = None if deadline_ns is None else max(0, deadline_ns - monotonic_ns()) / 1e9
             is_over = self._changed.wait_for(self._is_over, timeout_s)

@@ -1,4 +1,4 @@
-"""How equally flows share. Pure."""
+"""The fairness of flows. Pure."""
 
 from collections.abc import Sequence
 

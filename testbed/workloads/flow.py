@@ -25,7 +25,7 @@ FlowWorkload = WriteBw | WriteLat | SendRecv | Incast | Permutation
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What one QP of a workload carries.
+    """The messages of one QP of a workload.
 
     Attributes:
         workload: name of the workload.

@@ -32,18 +32,16 @@ class Step(NamedTuple):
 
     @property
     def length_ns(self) -> int:
-        """How long it took."""
         return self.end_ns - self.begin_ns
 
 
 def step_word(collective: Collective) -> str:
-    """What the job's steps are called."""
     return "step" if collective.is_training else "operation"
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast a job goes.
+    """The pace of a job.
 
     Attributes:
         count: whole steps in the time.
@@ -108,7 +106,7 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """What a fault did to a job.
+    """The effect of a fault on a job.
 
     Attributes:
         what: place and condition.
@@ -128,12 +126,11 @@ class Impact:
 
     @property
     def ratio(self) -> float:
-        """How many times as long steps took; 0 when that is not known."""
+        """Ratio of the duration of steps to that before; 0 when it is not known."""
         return self.during_ns / self.before_ns if self.before_ns and self.during_ns else 0.0
 
 
 def measure_impact(steps: Sequence[Step], episode: Episode) -> Impact:
-    """What one fault did."""
     begin_ns = episode.begins_ns[0]
     before = [
         step.length_ns for step in steps if episode.calm_ns <= step.begin_ns and step.end_ns <= begin_ns
@@ -166,7 +163,7 @@ def _back_ns(steps: Sequence[Step], limit_ns: float, last_begin_ns: int) -> int 
 
 
 def headline(word: str, impacts: Sequence[Impact], errors: Sequence[str], *, is_over: bool = True) -> str:
-    """What happened to a job, in one sentence.
+    """The state of a job, in one sentence.
 
     Args:
         word: for a step.

@@ -94,7 +94,7 @@ class Layout:
         return base * self.size_bytes, half * self.slots * self.size_bytes
 
     def expected(self, batch: int, messages: int) -> Iterator[Interval]:
-        """What must be found in the half of batch number *batch* after its first *messages* messages."""
+        """The intervals expected in the half of batch number *batch* after its first *messages* messages."""
         local_start, remote_start = self.batch_offsets(batch)
         passes, slots_of_last = divmod(messages, self.slots)
         for message, slot, count in (

@@ -1,4 +1,4 @@
-"""What a workload asks of the hosts, with hosts bound and nothing left to choose. Pure."""
+"""The load of a workload on the hosts, with hosts bound and nothing left to choose. Pure."""
 
 from dataclasses import dataclass
 

@@ -9,7 +9,7 @@ from testbed.workloads.operation_record import OperationRecord, percentile_ns
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """How long operations, or training steps, took; ns.
+    """The durations of operations, or training steps; ns.
 
     Attributes:
         count: of them.
@@ -60,12 +60,12 @@ class CollectiveResult:
 
     @property
     def bus_bytes_per_s(self) -> float:
-        """What the busiest NIC had to send, over the same time; comparable with a port's rate."""
+        """Rate that the busiest NIC had to send at, over the same time; comparable with a port's rate."""
         return self.algorithm_bytes_per_s * self.collective.bus_factor
 
     @property
     def has_passed(self) -> bool:
-        """Whether operations ended, without an error or a wrong byte."""
+        """Return True if operations ended, without an error or a wrong byte."""
         return self.operation is not None and not self.errors and self.wrong_bytes == 0
 
 

@@ -1,4 +1,4 @@
-"""What is written down of each operation of a collective workload. Pure."""
+"""The record of each operation of a collective workload. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,12 +28,12 @@ class OperationRecord:
 
     @property
     def duration_ns(self) -> int:
-        """How long the collective took."""
+        """Duration of the collective."""
         return self.end_ns - self.begin_ns
 
     @property
     def step_ns(self) -> int:
-        """How long the step took, computing included."""
+        """Duration of the step, computing included."""
         return self.end_ns - self.step_begin_ns
 
 

@@ -1,4 +1,4 @@
-"""What became of one flow of a workload. Pure."""
+"""The outcome of one flow of a workload. Pure."""
 
 from dataclasses import dataclass
 

@@ -37,7 +37,6 @@ class Times:
     max_ns: float
 
     def scaled(self, factor: float) -> "Times":
-        """All times multiplied by *factor*."""
         return Times(
             self.count,
             *(
@@ -117,7 +116,7 @@ class BenchReport:
 
     @property
     def has_passed(self) -> bool:
-        """Whether every flow completed and every compared byte is right."""
+        """Return True if every flow completed and every compared byte is right."""
         return not self.errors and self.wrong_bytes == 0
 
 

@@ -18,16 +18,15 @@ class RunningWorkload(Protocol):
     """A workload on a transport. Only the engine's thread changes it once it was prepared."""
 
     @property
-    def load(self) -> Load:
-        """What it is."""
+    def load(self) -> Load: ...
 
     @property
     def is_over(self) -> bool:
-        """Whether every message has completed, or it has failed."""
+        """Return True if every message has completed, or it has failed."""
 
     @property
     def is_under_way(self) -> bool:
-        """Whether it was started and is not over."""
+        """Return True if it was started and is not over."""
 
     @property
     def deadline_ns(self) -> int | None:
@@ -47,8 +46,7 @@ class RunningWorkload(Protocol):
     def senders(self) -> Mapping[Flow, QueuePair]:
         """The sending end of each flow."""
 
-    def start(self) -> None:
-        """Begins to send."""
+    def start(self) -> None: ...
 
     def stop(self) -> None:
         """Posts nothing more; it is over when what has begun has completed."""
@@ -66,7 +64,7 @@ class RunningWorkload(Protocol):
         """Goes on, after events were taken or its deadline came."""
 
     def outcomes(self) -> list[FlowOutcome]:
-        """What became of each flow so far."""
+        """The outcome of each flow so far."""
 
     def batches(self) -> Mapping[Flow, Sequence[BatchRecord]]:
         """Finished batches of flows, oldest first; empty for what has none."""
@@ -75,7 +73,7 @@ class RunningWorkload(Protocol):
         """Operations completed, oldest first; empty for what has none."""
 
     def close(self) -> list[TestbedError]:
-        """Gives everything back; what could not be."""
+        """Free all resources; returns the errors."""
 
 
 class _Phase(enum.Enum):
@@ -102,16 +100,15 @@ class RunningFlows:
 
     @property
     def is_over(self) -> bool:
-        """Whether every message has completed, or the flows have failed."""
+        """Return True if every message has completed, or the flows have failed."""
         return self._phase is _Phase.OVER
 
     @property
     def is_under_way(self) -> bool:
-        """Whether it was started and is not over."""
+        """Return True if it was started and is not over."""
         return self._phase is _Phase.SENDING
 
     def prepare(self) -> None:
-        """Prepares every flow."""
         for sender in self._senders.values():
             sender.prepare()
             self._of_qp[sender.qp] = sender
@@ -121,7 +118,6 @@ class RunningFlows:
         return self._of_qp
 
     def senders(self) -> Mapping[Flow, QueuePair]:
-        """The sending end of each flow."""
         return {flow: sender.qp for flow, sender in self._senders.items()}
 
     def start(self) -> None:
@@ -130,7 +126,6 @@ class RunningFlows:
         self._each(lambda sender: sender.start(self.load.iterations))
 
     def stop(self) -> None:
-        """Posts nothing more."""
         self._each(lambda sender: sender.stop())
 
     def give_up(self, reason: str) -> None:
@@ -160,7 +155,6 @@ class RunningFlows:
             self._phase = _Phase.OVER
 
     def outcomes(self) -> list[FlowOutcome]:
-        """What became of each flow so far."""
         return [sender.outcome() for sender in self._senders.values()]
 
     def batches(self) -> Mapping[Flow, Sequence[BatchRecord]]:
@@ -172,7 +166,7 @@ class RunningFlows:
         return ()
 
     def close(self) -> list[TestbedError]:
-        """Gives memory and connections back, all that can be."""
+        """Free memory and connections, all that can be; returns the errors."""
         failures = []
         for sender in self._senders.values():
             try:

@@ -109,7 +109,7 @@ class RunningCollective:
         )
 
     def close(self) -> list[TestbedError]:
-        """Gives memory and connections back, all that can be."""
+        """Free memory and connections, all that can be; returns the errors."""
         try:
             self._held.close()
         except TestbedError as error:
@@ -120,12 +120,12 @@ class RunningCollective:
 
     @property
     def is_over(self) -> bool:
-        """Whether all its operations have ended, or it has failed."""
+        """Return True if all its operations have ended, or it has failed."""
         return self._phase is _Phase.OVER
 
     @property
     def is_under_way(self) -> bool:
-        """Whether it was started and is not over."""
+        """Return True if it was started and is not over."""
         return self._phase in (_Phase.COMPUTING, _Phase.COMMUNICATING)
 
     @property
@@ -140,13 +140,11 @@ class RunningCollective:
         return self._connection_of
 
     def senders(self) -> Mapping[Flow, QueuePair]:
-        """The sending end of each flow."""
         return dict(zip(self.load.flows, self._near, strict=True))
 
     # ---- what the engine asks
 
     def start(self) -> None:
-        """Begins the first step."""
         self._left = self.load.iterations
         self._first_begin_ns = self._end_ns = monotonic_ns()
         self._begin_step()
@@ -187,7 +185,6 @@ class RunningCollective:
     # ---- results
 
     def outcomes(self) -> list[FlowOutcome]:
-        """What became of each connection so far."""
         done = len(self._records)
         return [
             FlowOutcome(

@@ -123,12 +123,12 @@ def connections_of(kind: CollectiveKind, ranks: int, channels: int, root: int = 
 
 
 def needs_receive_memory(kind: CollectiveKind) -> bool:
-    """Whether ranks receive beside their data, because they reduce it or still have to send it."""
+    """Return True if ranks receive beside their data, because they reduce it or still have to send it."""
     return kind in {"all-reduce", "reduce-scatter", "all-to-all"}
 
 
 def bus_factor(kind: CollectiveKind, ranks: int) -> float:
-    """What the algorithm's bandwidth is multiplied with to give that of the busiest link.
+    """Factor from the algorithm's bandwidth to that of the busiest link.
 
     Source: the performance page of nccl-tests; a broadcast crosses each link once.
     """
@@ -242,7 +242,7 @@ class _Builder:
         reduces: bool,
         gathers: bool,
     ) -> None:
-        """What a rank begins with, and what it must have in the end."""
+        """The data that a rank begins with, and the data that it must have in the end."""
         source = self._index_of[(rank - 1) % self._ranks, rank, channel]
         every = [chunk(index) for index in range(self._ranks)]
         if reduces:

@@ -108,7 +108,7 @@ class FlowSender:
         self._held = _Held(near, local, remote)
 
     def close(self) -> None:
-        """Gives connection and memory back, as far as there are any; all is tried.
+        """Free connection and memory, as far as there are any; all is tried.
 
         Raises:
             AgentError: an agent died or did not answer.
@@ -119,12 +119,11 @@ class FlowSender:
 
     @property
     def qp(self) -> QueuePair:
-        """The QP that sends."""
         return self._require().near
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way: not started, done, stopped and drained, or failed."""
+        """Return True if nothing is in flight: not started, done, stopped and drained, or failed."""
         return not self._posted
 
     def start(self, messages: int | None) -> None:
@@ -143,7 +142,6 @@ class FlowSender:
             self.qp.stop_work(batch.work_id)
 
     def fail(self, error: str) -> None:
-        """Gives the flow up."""
         if self.error is None:
             self.error = error
             self._ended_ns = monotonic_ns()
@@ -159,7 +157,6 @@ class FlowSender:
                 self._finish_batch(event)
 
     def outcome(self) -> FlowOutcome:
-        """What became of the flow so far."""
         return FlowOutcome(
             flow=self.flow,
             qpn=self._held.near.qpn if self._held else 0,

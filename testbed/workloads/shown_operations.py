@@ -57,7 +57,7 @@ class ShownOperations:
             known[1].close()
 
     def close(self) -> None:
-        """Gives its files up; what was counted stays, jobs are over."""
+        """Close its files; the counts stay, jobs are over."""
         for times in self._opened.values():
             times.close()
         self._opened.clear()

@@ -39,7 +39,7 @@ HostRing = Annotated[
 
 
 class _Workload(BaseModel):
-    """What every workload has: a name, message size, QPs, and an end."""
+    """The common fields of workloads: a name, message size, QPs, and an end."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -63,7 +63,7 @@ class _Workload(BaseModel):
     timeout_ns: Annotated[Duration, Field(gt=0)] | None = Field(
         default=None,
         alias="timeout",
-        description="How long the iterations may take before the run is given up; 5m when left out.",
+        description="Time that the iterations may take before the run is given up; 5m when left out.",
     )
 
     @model_validator(mode="after")
@@ -164,7 +164,7 @@ class _Ranked(_Workload):
     hosts: HostRing = Field(default="all", description="The ranks, in the order of the ring, or `all`.")
     dtype: DType = Field(default="float32", description="Type of the elements.")
     reduce: ReduceOp = Field(
-        default="sum", description="What all-reduce and reduce-scatter do with the elements."
+        default="sum", description="The operation of all-reduce and reduce-scatter on the elements."
     )
     root: HostName | None = Field(
         default=None, description="Where a broadcast starts; left out, at the first host."
@@ -189,7 +189,7 @@ class Training(_Ranked):
         alias="compute", description="Time that each step computes before it communicates."
     )
     collective: CollectiveKind = Field(
-        default="all-reduce", description="What the ranks do at the end of a step."
+        default="all-reduce", description="The collective of the ranks at the end of a step."
     )
 
 
@@ -200,7 +200,7 @@ Workload = Annotated[
 
 
 def has_operations(workload: Workload) -> bool:
-    """Whether its hosts do something together, which has a beginning and an end."""
+    """Return True if its hosts do something together, which has a beginning and an end."""
     return isinstance(workload, (CollectiveSpec, Training))
 
 

@@ -1,4 +1,4 @@
-"""What carries the messages of workloads: the NICs of a lab, and how two QPs of them come to be connected.
+"""The transport of messages of workloads: the NICs of a lab, and how two QPs of them come to be connected.
 
     transport = Transport(connector, open_nic)
     near, far = transport.connect("h0", "h5", seed)     two ends of one connection; both may send
@@ -19,7 +19,7 @@ from testbed.errors import AgentError
 
 @dataclass(frozen=True, slots=True)
 class HostLost:
-    """What serves a host has died, and all ends there with it."""
+    """The process that serves a host has died, and all on it ends."""
 
     host: str
     reason: str
@@ -29,7 +29,7 @@ Event = QueueEntry | HostLost
 
 
 class Connector(Protocol):
-    """How two NICs connect."""
+    """The method to connect two NICs."""
 
     def connect(self, near: Context, far: Context, seed: int) -> tuple[QueuePair, QueuePair]:
         """The ends of a new connection; *seed* decides every choice left to it, such as paths.
@@ -68,7 +68,7 @@ class Transport:
             self._attended[nic.completions.fileno()] = nic
 
     def memory_bytes(self, host: str) -> int:
-        """What a host has for regions."""
+        """Size of a host's memory for regions."""
         return self._nics[host].memory_bytes
 
     def register(self, host: str, length: int) -> MemoryRegion:
@@ -89,11 +89,11 @@ class Transport:
 
     @property
     def has_events(self) -> bool:
-        """Whether events may wait although `fileno` is not readable."""
+        """Return True if events may wait although `fileno` is not readable."""
         return any(nic.completions.has_entries for nic in self._attended.values())
 
     def events(self) -> list[Event]:
-        """What has happened, those of one host in their order; does not wait."""
+        """Events so far, those of one host in their order; does not wait."""
         ready = {number: None for number, nic in self._attended.items() if nic.completions.has_entries}
         ready |= dict.fromkeys(number for number, _ in self._epoll.poll(0))
         events: list[Event] = []

@@ -1,4 +1,4 @@
-"""What Python believes of the maps is what the compiled programs have: agents/abi.py is not stale."""
+"""The layouts in Python are those of the compiled programs: agents/abi.py is not stale."""
 
 import ctypes
 import json

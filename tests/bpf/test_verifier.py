@@ -1,4 +1,4 @@
-"""What the running kernel's verifier goes through in each program leaves enough to spare."""
+"""The instructions that the running kernel's verifier processes in each program leave enough to spare."""
 
 import pytest
 

@@ -74,7 +74,6 @@ def run(kernels: list[str], parts: list[str], tests: list[str], *, is_kept: bool
 
 
 def main() -> None:
-    """Does what the command line says."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.kernels",
         description=__doc__,

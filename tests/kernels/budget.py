@@ -1,4 +1,4 @@
-"""What the programs cost the verifiers of the kernels tried: measured, kept in budgets.json, compared."""
+"""The cost of the programs for kernels' verifiers: measured, kept in budgets.json, compared."""
 
 import json
 import os
@@ -43,7 +43,7 @@ Costs = dict[str, dict[str, int]]
 
 
 def object_costs() -> Costs:
-    """Of each program: instructions of its object, and stack bytes of its deepest chain by 6.1's rule."""
+    """For each program: instructions of its object, and stack bytes of its deepest chain by 6.1's rule."""
     costs = {}
     for program in PROGRAMS:
         functions = read_functions(OBJECTS_DIR / f"{program}.bpf.o").values()
@@ -55,7 +55,7 @@ def object_costs() -> Costs:
 
 
 def broken_rules(kept: dict[str, Any]) -> list[str]:
-    """What Linux 6.1 would refuse, or has little to spare. Nothing with another compiler than *kept*'s."""
+    """Rules of Linux 6.1 that are broken, or nearly; empty with another compiler than *kept*'s."""
     found: list[str] = []
     if kept["compiler"] != compiler():
         return found
@@ -76,7 +76,7 @@ def broken_rules(kept: dict[str, Any]) -> list[str]:
 
 
 def verified_instructions(program: str, kind: str) -> int:
-    """What the running kernel goes through in an object's largest program, in SPECS[kind]. Needs root.
+    """Instructions that the kernel verifies in an object's largest program, in SPECS[kind]. Needs root.
 
     Raises:
         ObjectRefusedError: it does not accept the program.
@@ -102,7 +102,7 @@ def beyond_budget(verified: Costs) -> list[str]:
 
 
 def growth(kept: dict[str, Any], compiler: str, objects: Costs, series: str, verified: Costs) -> list[str]:
-    """What has grown by more than GROWTH_MAX since *kept*, which another compiler says nothing of.
+    """Figures that have grown by more than GROWTH_MAX since *kept*; empty with another compiler than its.
 
     Args:
         kept: as `read_kept` gives it.
@@ -130,7 +130,7 @@ def growth(kept: dict[str, Any], compiler: str, objects: Costs, series: str, ver
 
 
 def read_kept() -> dict[str, Any]:
-    """What budgets.json holds: `compiler`, `objects`, and by series `kernels`, of `trial.try_kernel`."""
+    """The content of budgets.json: `compiler`, `objects`, and by series `kernels`, of `trial.try_kernel`."""
     kept: dict[str, Any] = json.loads(KEPT.read_text())
     return kept
 
@@ -157,12 +157,10 @@ def compiler() -> str:
 
 
 def running_series() -> str:
-    """Of the running kernel, like 6.1."""
     return ".".join(os.uname().release.split(".")[:2])
 
 
 def today() -> str:
-    """The date, in UTC."""
     return datetime.now(UTC).date().isoformat()
 
 

@@ -100,7 +100,7 @@ class _Elf:
         ]
 
     def target(self, at: Place, in_section: int) -> Place | None:
-        """What the relocation at *at* names; *in_section* is added to a section. Nothing without one."""
+        """The place that the relocation at *at* names, or None; *in_section* is added to a section."""
         number = self._relocations.get(at)
         if number is None:
             return None

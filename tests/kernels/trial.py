@@ -31,7 +31,7 @@ _CLI: Final = str(Path(sys.executable).with_name("mrc-testbed"))
 
 
 def try_kernel(parts: list[str], tests: list[str]) -> dict[str, Any]:
-    """What came of it: `release`, `date`, and for each part one entry.
+    """Run a kernel; returns `release`, `date`, and for each part one entry.
 
     verified: program -> kind of lab -> instructions that the verifier went through.
     tests: pytest's last line.

@@ -83,7 +83,7 @@ class Case:
 
     @property
     def leaves_lab(self) -> bool:
-        """Whether a lab is up once the commands that follow have ended."""
+        """Return True if a lab is up once the commands that follow have ended."""
         return self.after[-1] == UP or (self.is_on_lab and self.after[-1][0] != "down")
 
 
@@ -113,8 +113,8 @@ CASES = {
     ),
     "top, then top": Case(TOP, (TOP,), is_on_lab=True),
     "serve, then status": Case(("serve",), (("status",),), is_on_lab=True, is_server=True),
-    "metrics serve, then status": Case(
-        ("metrics", "serve", "--port", "19847"), (("status",),), is_on_lab=True, is_server=True
+    "observe metrics, then status": Case(
+        ("observe", "metrics", "--port", "19847"), (("status",),), is_on_lab=True, is_server=True
     ),
     "observe up, then down": Case(OBSERVE, (("observe", "down"),)),
     "observe up, then up and down": Case(OBSERVE, (OBSERVE, ("observe", "down"))),
@@ -152,7 +152,7 @@ class Walk:
         os.chdir(folder)
 
     def lost(self, moments: int) -> Iterator[tuple[int, list[str]]]:
-        """Of each kill: the number of its moment, and what is left or wrong.
+        """For each kill: the number of its moment, and the leftovers and errors.
 
         A command that ended before its moment is no kill; it is tried again with the length that it had.
         """
@@ -191,7 +191,6 @@ class Walk:
         return wrong + sorted(f"{thing} is gone" for thing in before - after)
 
     def close(self) -> None:
-        """Nothing of it is left."""
         self._run("down", "--all")
         place = self._folder / "s" / "bpffs"
         if place.is_mount():
@@ -256,7 +255,7 @@ class Walk:
         return [f"problem: {problem}" for problem in status["problems"] + status["faults"]]
 
     def _machine(self) -> set[str]:
-        """What a lab of the walk could leave on it, by names that do not depend on the moment.
+        """Remains of a lab of the walk on the machine, by names that do not depend on the moment.
 
         Other labs of the machine come and go meanwhile, with mounts and namespaces of their own.
         """
@@ -284,7 +283,7 @@ class Walk:
         return found - {f"mount {state}/bpffs"}  # of all labs, with the first of them
 
     def _is_of_the_walk(self, name: str) -> bool:
-        """Whether a mount or a namespace lies in its folder, or bears the name of one of its labs."""
+        """Return True if a mount or a namespace lies in its folder, or bears the name of one of its labs."""
         return str(self._folder) in name or any(f"mrc-{lab}-" in name for lab in LABS)
 
     def _must(self, *words: str) -> None:
@@ -334,7 +333,7 @@ def walk(name: str, moments: int, folder: Path) -> int:
 
 
 def walk_apart(name: str, moments: int) -> bool:
-    """Whether nothing was lost in a case; it is walked by a process and in a folder of its own."""
+    """Return True if nothing was lost in a case; it is walked by a process and in a folder of its own."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("MRC_TESTBED_")}
     with tempfile.TemporaryDirectory(prefix="walk-") as folder:
         Path(folder).chmod(0o755)  # Prometheus is not root

@@ -38,7 +38,7 @@ OF_PLACES = ("nic-port-down", "blackhole", "switch-down", "switch-reboot", "plan
 
 
 def faults(chance: Random) -> list[dict[str, object]]:
-    """Of each kind one after the other at random times, so that those of several kinds overlap."""
+    """Faults of each kind one after the other at random times, so that those of several kinds overlap."""
     clos = resolve_topology(SPEC)
     links = [
         link.lower.name for plane in range(2) for t0 in range(2) for link in (clos.fabric_link(plane, t0, 0),)

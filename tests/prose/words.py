@@ -24,7 +24,10 @@ EXEMPT = (
     "tests/unit/cli/hostile/*",
     "tests/unit/prose/*",
 )
-"""What is there to name the words, or to be misread."""
+"""Files that name the words on purpose, or are there to be misread."""
+
+FOREIGN = frozenset({("news", "testbed/observe/grafana_server.py")})
+"""Words in names of other programs, with the file: Grafana's section of its settings."""
 
 _WORD = re.compile(r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _IN_NAME = re.compile(r"_?")
@@ -53,7 +56,7 @@ class _Phrase:
     replacement: str
 
     def is_at(self, tokens: Sequence[re.Match[str]], index: int, text: str) -> bool:
-        """Whether the words from *index* on are those of the phrase."""
+        """Return True if the words from *index* on are those of the phrase."""
         there = tokens[index : index + len(self.words)]
         return tuple(token.group().lower() for token in there) == self.words and all(
             self.gap.fullmatch(text, before.end(), after.start()) for before, after in pairwise(there)
@@ -61,7 +64,7 @@ class _Phrase:
 
 
 class Words:
-    """Words and phrases with what to write in their place."""
+    """Words and phrases, with their replacements."""
 
     def __init__(self, everywhere: Mapping[str, str], in_c: Mapping[str, str]) -> None:
         self._everywhere = _by_first(everywhere)
@@ -82,7 +85,7 @@ class Words:
             Finding(path, text.count("\n", 0, token.start()) + 1, phrase.text, phrase.replacement)
             for index, token in enumerate(tokens)
             for phrase in phrases.get(token.group().lower(), ())
-            if phrase.is_at(tokens, index, text)
+            if phrase.is_at(tokens, index, text) and (phrase.text, path) not in FOREIGN
         ]
 
 
@@ -101,22 +104,6 @@ def read_dictionary(path: Path) -> dict[str, str]:
         entries[word] = replacement
         last = word
     return entries
-
-
-def read_pending() -> tuple[str, ...]:
-    """Its lines: what is not clean yet."""
-    lines = (FOLDER / "pending.txt").read_text(encoding="utf-8").splitlines()
-    return tuple(line for line in lines if line and not line.startswith("#"))
-
-
-def excuses(finding: Finding, pending: Sequence[str]) -> set[str]:
-    """Lines of pending.txt that a finding matches: `PATTERN`, or `WORD PATTERN`; `*` matches `/` too."""
-    return {
-        line
-        for line in pending
-        for word, _, pattern in [line.rpartition(" ")]
-        if word in ("", finding.word) and fnmatchcase(finding.path, pattern)
-    }
 
 
 def tracked_files(paths: Sequence[str] = ()) -> Iterator[str]:

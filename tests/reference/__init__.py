@@ -1,4 +1,4 @@
-"""What the BPF programs are tested against, in pure Python: the wire format, both ends of a QP, switch ports.
+"""The reference of the BPF programs, in pure Python: the wire format, both ends of a QP, switch ports.
 
     layout                   bit fields declared once, read both ways
     opcode                   the twelve opcodes

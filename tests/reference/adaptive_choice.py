@@ -19,7 +19,7 @@ _AWAY_NS_MAX: Final = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class UplinkLoad:
-    """What a port has to send, as it was when it was looked at last.
+    """The load of a port, as it was when it was looked at last.
 
     Attributes:
         waiting_bytes: frames that wait, both classes; with credits data alone.
@@ -41,7 +41,7 @@ class UplinkLoad:
 
     @property
     def bytes_to_send(self) -> int:
-        """What the choice compares."""
+        """The value that the choice compares."""
         held = _HELD_BYTES if self.is_held else 0
         if self.used_credit_bytes is not None:
             return held + self.waiting_bytes + self.used_credit_bytes

@@ -40,7 +40,7 @@ def carrier_address(words: CarrierWords) -> IPv6Address:
 
 
 def has_argument(words: CarrierWords) -> bool:
-    """Whether anything follows the active uSID: without it a uN has nowhere to send the packet."""
+    """Return True if anything follows the active uSID: without it a uN has nowhere to send the packet."""
     return bool(words.hi & 0xFFFF or words.lo)
 
 

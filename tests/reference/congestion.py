@@ -1,4 +1,4 @@
-"""What congestion control does whatever the algorithm: the reference of mrc/cc_events.h and mrc/cc_window.h.
+"""Congestion control whatever the algorithm: the reference of mrc/cc_events.h and mrc/cc_window.h.
 
 Fields have the same names here and there. All numbers are integers, quotients are rounded down.
 
@@ -18,7 +18,7 @@ _RTT_MAX_NS: Final = (1 << 32) - 1
 
 
 class CcReason(IntEnum):
-    """What changed the window last; of several steps of one event that did, the highest counts."""
+    """The reason of the last window change; of several steps of one event that did, the highest counts."""
 
     NONE = 0
     PERIODIC_INCREASE = 1
@@ -36,7 +36,7 @@ class CcReason(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class SackFeedback:
-    """What a SACK says to congestion control.
+    """The input of a SACK to congestion control.
 
     Attributes:
         now_ns: when it came.
@@ -93,15 +93,15 @@ class Congestion:
         )
 
     def may_send(self) -> bool:
-        """Whether a packet may leave now."""
+        """Return True if a packet may leave now."""
         return self.inflight_bytes < self.cwnd_bytes
 
     def packets_allowed(self, nominal_bytes: int) -> int:
-        """How many packets of *nominal_bytes* may leave before the next feedback."""
+        """Number of packets of *nominal_bytes* that may leave before the next feedback."""
         return max(0, -(-(self.cwnd_bytes - self.inflight_bytes) // nominal_bytes))
 
     def requests_sack(self) -> bool:
-        """Whether the packet just counted by `on_send` is to carry BTH.a."""
+        """Return True if the packet just counted by `on_send` is to carry BTH.a."""
         room_bytes = self.cwnd_bytes - self.inflight_bytes
         parameters = self.parameters
         return room_bytes < parameters.mtu_bytes or self.cwnd_bytes < parameters.sack_threshold_bytes
@@ -126,7 +126,7 @@ class Congestion:
         self.inflight_bytes = 0
 
     def on_idle(self) -> None:
-        """Nothing is under way, nor waits to be sent again."""
+        """No packet is in flight, nor waits for retransmission."""
 
     def on_sack(self, sack: SackFeedback) -> CcReason:
         """A SACK of this QP, whether it acknowledges anything new or not."""
@@ -177,7 +177,7 @@ class Congestion:
         return reason
 
     def _newly_received(self, received_units: int) -> int:
-        """Bytes received that no SACK had told of before; 0 from one that a newer SACK has overtaken."""
+        """Bytes received that no earlier SACK reported; 0 from one that a newer SACK has overtaken."""
         received = newly_received_bytes(received_units, self.received_units)
         if received is None:
             return 0
@@ -189,7 +189,7 @@ class Congestion:
         self.avg_delay_q8 += difference * self.parameters.delay_gain_q16 >> RATIO_SHIFT
 
     def _sample(self, rtt_ns: int | None) -> int:
-        """The queueing delay that a sample tells, ns; the average where there is none."""
+        """Queueing delay of a sample in ns; the average where there is none."""
         if rtt_ns is None or rtt_ns <= 0:
             return self.avg_delay_q8 >> DELAY_SHIFT
         parameters = self.parameters

@@ -22,8 +22,6 @@ _RTT_MAX_NS: Final = (1 << 29) - 1
 
 
 class DcqcnReason(IntEnum):
-    """What changed the rate last."""
-
     NONE = 0
     CNP = 1
     FAST_RECOVERY = 2

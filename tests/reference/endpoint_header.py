@@ -17,8 +17,6 @@ from reference.transport_header import FormatType
 
 
 class EndpointOperation(IntEnum):
-    """What an endpoint request asks for."""
-
     PORT_STATUS_UPDATE = 0
     EV_PROBE = 1
 

@@ -1,4 +1,4 @@
-"""How the 32 bits of an EV ride in a packet, so that the far end can reflect them.
+"""The 32 bits of an EV in a packet, so that the far end can reflect them.
 
     EV   31 ............. 16 | 15 .............. 0
          flow label 15:0     | UDP source port              flow label 19:16 are 0

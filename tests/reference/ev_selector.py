@@ -42,7 +42,6 @@ class RoundRobin:
         return ev
 
     def on_ack(self, ev: int, *, is_marked: bool) -> None:
-        """A packet on *ev* was acknowledged."""
         if is_marked and self.paths[ev] not in {self.paths[other] for other in self.skipped}:
             self.skipped.add(ev)
 
@@ -65,7 +64,6 @@ class Reps(RoundRobin):
     kept: deque[int] = field(default_factory=deque)
 
     def on_ack(self, ev: int, *, is_marked: bool) -> None:
-        """A packet on *ev* was acknowledged."""
         RoundRobin.on_ack(self, ev, is_marked=is_marked)
         if not is_marked and len(self.kept) < KEPT_MAX:
             self.kept.append(ev)

@@ -1,4 +1,4 @@
-"""What faults do to the frames that leave a port, in plain Python: the reference of link_fault.h."""
+"""The effect of faults on frames that leave a port, in plain Python: the reference of link_fault.h."""
 
 from dataclasses import dataclass, field
 
@@ -26,7 +26,7 @@ class ReferenceRule:
     is_in_burst: bool = False
 
     def meets(self, traffic_class: TrafficClass, entropy: int | None) -> bool:
-        """Whether the rule is about such a frame."""
+        """Return True if the rule is about such a frame."""
         if not self.rule.classes >> traffic_class & 1:
             return False
         if not self.rule.ev_mask:
@@ -34,7 +34,7 @@ class ReferenceRule:
         return entropy is not None and entropy & self.rule.ev_mask == self.rule.ev_value
 
     def hits(self, traffic_class: TrafficClass) -> int | None:
-        """Whether it hits the next frame that meets it: the number of its first draw, or None."""
+        """Number of the first draw if it hits the next frame that matches, else None."""
         sequence = self.met * 4
         self.met += 1
         chance = self.rule.burst_chance_q32 if self.is_in_burst else self.rule.chance_q32
@@ -64,7 +64,7 @@ class ReferenceFaults:
         *,
         has_icrc: bool = True,
     ) -> bytes | None:
-        """What the far end gets; None when the frame is lost.
+        """The frame at the far end; None when it is lost.
 
         Args:
             frame: as it would leave.

@@ -203,7 +203,7 @@ def trimmed_bytes(octets: bytes) -> int:
 
 
 def trim_frame(octets: bytes, *, is_last_hop: bool, kept_bytes: int | None = None) -> bytes:
-    """What a switch forwards of the data frame *octets* instead of dropping it.
+    """The frame that a switch forwards of the data frame *octets* instead of dropping it.
 
     The frame is cut to *kept_bytes* and the DSCP of its outermost IP header rewritten; ECN and all lengths
     stay, so that the receiver knows what was lost.

@@ -6,8 +6,8 @@ with ones in place of traffic class, flow label, hop limit, UDP checksum and byt
 header is not covered. The eight leading bytes stand for the InfiniBand route header that RoCEv2 does not
 have.
 
-A trimmed packet cannot carry a valid one: it is recognised by its DSCP before the iCRC is looked at. A lab
-sends zeros, "off", unless told otherwise: looking at every byte of a payload costs a NIC in BPF dearly.
+A trimmed packet cannot carry a valid one: it is recognised by its DSCP before the iCRC is looked at. By
+default a lab sends zeros, "off": looking at every byte of a payload costs a NIC in BPF dearly.
 
 Source: docs/reference/protocol.md, "iCRC"; InfiniBand architecture, annex A17 (RoCEv2).
 """

@@ -56,7 +56,7 @@ class Frame:
 
 @dataclass(slots=True)
 class Account:
-    """What is counted of a link under flow control."""
+    """The account of a link under flow control."""
 
     pause_frames: int = 0
     resume_frames: int = 0
@@ -123,12 +123,11 @@ class ReferenceNetwork:
 
     @property
     def accounts(self) -> dict[int, Account]:
-        """What was counted, by port id."""
         return {port_id: port.account for port_id, port in self._ports.items()}
 
     @property
     def is_ambiguous(self) -> bool:
-        """Whether the order of two events is below the resolution of the timing wheel."""
+        """Return True if the order of two events is below the resolution of the timing wheel."""
         return any(len(ports) > 1 for ports in self._bucket_ports.values())
 
     def carry(self, arrivals: Iterable[tuple[int, Frame]]) -> None:
@@ -139,7 +138,7 @@ class ReferenceNetwork:
             time_ns, _, _, what, port_id, detail = heapq.heappop(self._events)
             if what == "updates":
                 assert isinstance(detail, int)
-                self._hear(port_id, detail)
+                self._receive_update(port_id, detail)
                 self._serve(port_id, time_ns)
             elif what == "free":
                 self._serve(port_id, time_ns)
@@ -149,13 +148,13 @@ class ReferenceNetwork:
         self.deliveries.sort()
 
     def _push(self, time_ns: int, rank: int, what: str, port_id: int, detail: object) -> None:
-        """Of what happens at one time, updates come first, then transmissions begin, then frames arrive."""
+        """At one time updates come first, then transmissions begin, then frames arrive."""
         heapq.heappush(self._events, (time_ns, rank, next(self._order), what, port_id, detail))
 
     def _note(self, time_ns: int, port_id: int) -> None:
         self._bucket_ports.setdefault(time_ns // BUCKET_NS, set()).add(port_id)
 
-    def _hear(self, port_id: int, value: int) -> None:
+    def _receive_update(self, port_id: int, value: int) -> None:
         port = self._ports[port_id]
         if port.shape.kind is FlowKind.PFC:
             port.is_paused = bool(value)

@@ -54,7 +54,7 @@ def parse_mac(text: str) -> int:
 
 
 class Ipv6Contents(NamedTuple):
-    """What an IPv6 header says about what follows it."""
+    """The content of an IPv6 packet by its header."""
 
     payload_bytes: int
     next_header: int

@@ -53,7 +53,7 @@ class Nscc(Congestion):
     increase_reason: int = CcReason.NONE
 
     def on_idle(self) -> None:
-        """Nothing is under way, nor waits to be sent again.
+        """No packet is in flight, nor waits for retransmission.
 
         A window of quick adapt that began before the pause would measure the pause.
         """
@@ -169,7 +169,7 @@ class Nscc(Congestion):
         return CcReason.NONE
 
     def _fulfil(self, now_ns: int) -> CcReason:
-        """Gives the window what increases have summed up, when it is time."""
+        """Apply the summed increases to the window, when it is time."""
         parameters = self.parameters
         is_period_over = now_ns - self.last_adjust_ns >= parameters.adjust_period_threshold_ns
         if not is_period_over and self.received_bytes <= parameters.adjust_bytes_threshold:

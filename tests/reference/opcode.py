@@ -25,15 +25,15 @@ class Opcode(IntEnum):
 
     @property
     def is_write(self) -> bool:
-        """Whether the packet carries data and so consumes a PSN."""
+        """Return True if the packet carries data and so consumes a PSN."""
         return Opcode.WRITE_FIRST <= self <= Opcode.WRITE_ONLY_IMMEDIATE
 
     @property
     def has_immediate(self) -> bool:
-        """Whether ImmDt follows RETH."""
+        """Return True if ImmDt follows RETH."""
         return self in {Opcode.WRITE_LAST_IMMEDIATE, Opcode.WRITE_ONLY_IMMEDIATE}
 
     @property
     def ends_message(self) -> bool:
-        """Whether the packet is the last of its message."""
+        """Return True if the packet is the last of its message."""
         return self.is_write and self not in {Opcode.WRITE_FIRST, Opcode.WRITE_MIDDLE}

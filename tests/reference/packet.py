@@ -62,7 +62,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class TrimmedWrite:
-    """What a switch leaves of a data packet: headers up to RETH at most, and the length it had.
+    """A trimmed data packet: headers up to RETH at most, and the length it had.
 
     Args:
         bth: as it was sent.

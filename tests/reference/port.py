@@ -13,7 +13,7 @@ _64_BITS = (1 << 64) - 1
 
 
 class Verdict(Enum):
-    """What else became of a frame than being delivered as it came."""
+    """The outcome of a frame that is not delivered as it came."""
 
     MARKED = auto()
     TRIMMED = auto()
@@ -71,7 +71,7 @@ class Marking:
     seed: int = 0
 
     def marks(self, backlog_bytes: int, draw: list[int]) -> bool:
-        """Whether the frame that makes the backlog *backlog_bytes* is marked; counts the draw it uses."""
+        """Return True if the frame that makes that backlog is marked; counts the draw it uses."""
         if not self.max_bytes or backlog_bytes <= self.min_bytes:
             return False
         if backlog_bytes >= self.max_bytes:
@@ -92,7 +92,7 @@ class ReferencePort:
     marking: Marking = field(default_factory=Marking)
 
     def carry(self, arrivals: Iterable[Arrival], first_draw: int = 0) -> Carried:
-        """What becomes of frames.
+        """The outcome of frames.
 
         Args:
             arrivals: in order of time.

@@ -37,22 +37,21 @@ class RcOpcode(IntEnum):
 
     @property
     def is_write(self) -> bool:
-        """Whether the packet carries data and so consumes a PSN."""
+        """Return True if the packet carries data and so consumes a PSN."""
         return self <= RcOpcode.WRITE_ONLY_IMMEDIATE
 
     @property
     def has_reth(self) -> bool:
-        """Whether the packet begins a message."""
+        """Return True if the packet begins a message."""
         return self in {RcOpcode.WRITE_FIRST, RcOpcode.WRITE_ONLY, RcOpcode.WRITE_ONLY_IMMEDIATE}
 
     @property
     def has_immediate(self) -> bool:
-        """Whether ImmDt is there."""
         return self in {RcOpcode.WRITE_LAST_IMMEDIATE, RcOpcode.WRITE_ONLY_IMMEDIATE}
 
     @property
     def ends_message(self) -> bool:
-        """Whether the packet is the last of its message."""
+        """Return True if the packet is the last of its message."""
         return self.is_write and self not in {RcOpcode.WRITE_FIRST, RcOpcode.WRITE_MIDDLE}
 
 
@@ -120,7 +119,6 @@ class RcAcknowledge:
     aeth: Aeth
 
     def encode(self) -> bytes:
-        """The headers' bytes."""
         return self.bth.encode() + self.aeth.encode()
 
 
@@ -132,7 +130,6 @@ class Cnp:
     aeth: Aeth
 
     def encode(self) -> bytes:
-        """The headers' bytes."""
         return self.bth.encode() + self.aeth.encode() + bytes(_CNP_RESERVED_BYTES)
 
 
@@ -140,7 +137,7 @@ RcPacket: TypeAlias = RcWrite | RcAcknowledge | Cnp
 
 
 def is_rc_packet(octets: bytes) -> bool:
-    """Whether *octets*, from the BTH on, begin with an opcode of a reliable connection."""
+    """Return True if *octets*, from the BTH on, begin with an opcode of a reliable connection."""
     return bool(octets) and octets[0] in RcOpcode._value2member_map_
 
 

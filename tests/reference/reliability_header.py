@@ -22,7 +22,7 @@ CC_TYPE_NACK: Final = 2
 
 
 class PathAdvice(IntEnum):
-    """What the responder advises about the EV that a SACK reflects."""
+    """The responder's advice about the EV that a SACK reflects."""
 
     NONE = 0
     SKIP_ONCE = 1
@@ -43,7 +43,7 @@ class Seth(Header):
         ack_psn_offset: from cack_psn to the PSN whose arrival caused the SACK; in the answer to a probe its
             id, read as signed.
         advice: about `entropy`.
-        answers_probe: a Probe caused the SACK.
+        is_probe_response: a Probe caused the SACK.
         source_qpn_low: low 16 bits of the sender's QPN, informational.
         destination_qpn_low: low 16 bits of the receiver's QPN, informational.
         cc_type: CC_TYPE_NSCC.
@@ -58,7 +58,7 @@ class Seth(Header):
     sack_offset: int = 1
     ack_psn_offset: int = 0
     advice: PathAdvice = PathAdvice.NONE
-    answers_probe: bool = False
+    is_probe_response: bool = False
     source_qpn_low: int = 0
     destination_qpn_low: int = 0
     cc_type: int = CC_TYPE_NSCC
@@ -67,7 +67,7 @@ class Seth(Header):
     ports_down: int = 0
 
     LAYOUT: ClassVar = Layout(
-        "_:9 advice:2 _:3 answers_probe:flag _:1 ack_psn_offset:s16 entropy:32"
+        "_:9 advice:2 _:3 is_probe_response:flag _:1 ack_psn_offset:s16 entropy:32"
         " source_qpn_low:16 destination_qpn_low:16 ports_down:8 cack_psn:24"
         " cc_type:4 cc_flags:4 mpr:8 sack_offset:s16 sack_bitmap:64",
         advice=PathAdvice,

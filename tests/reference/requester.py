@@ -1,8 +1,8 @@
-"""The requester's bookkeeping in plain Python: packets under way, loss, EVs set aside, EVs that return.
+"""The requester's bookkeeping in plain Python: packets in flight, loss, EVs set aside, EVs that return.
 
-Which EV carries a packet, and which backup stands in for one that fell, are free choices within rules: they
-are taken over from the NIC once they obey the rules. All else must be equal. There is no clock, every port is
-up, and no two EVs of a plane share a path.
+Which EV carries a packet, and which backup replaces one that became bad, are free choices within rules: they
+are taken over from the NIC if they follow the rules. All else must be equal. There is no clock, every port
+is up, and no two EVs of a plane share a path.
 
 Source: docs/reference/protocol.md, "Requester", "SACK processing", "Loss", "EV states".
 """
@@ -28,8 +28,8 @@ UNIT_BYTES = 256
 ACK_MISSING_BYTES = 32
 """What an ACK is shorter than a SACK."""
 
-BITMAP_NEWS_MAX = 16
-"""What the bitmap of one SACK tells beyond this is heard with the next."""
+NEW_BITS_PER_SACK = 16
+"""Bits of one SACK that are processed; the next SACK repeats the others."""
 
 
 @dataclass(slots=True)
@@ -75,16 +75,16 @@ class ReferenceRequester:
         packets: not acknowledged, by PSN.
         history: all that were sent, by PSN; the last copy of each.
         acked_total: packets acknowledged.
-        peer_next_psn: one above the highest cack_psn heard.
+        peer_next_psn: one above the highest cack_psn received.
         completed: messages.
         fallen: EVs that became bad, in order.
         has_asked: a packet was sent again to ask for an ACK, and nothing has completed since.
-        probe_pending: EVs whose last probe is not answered.
-        successes: probe answers in a row, of bad EVs.
+        probe_pending: EVs whose last probe has no response.
+        successes: probe responses in a row, of bad EVs.
         nscc: congestion control.
         path_of: the path of each EV.
-        busy_paths: those with packets under way, the one not heard of for longest first.
-        last_ack: acknowledgements when a path was last heard of, or first used since.
+        busy_paths: those with packets under way, the one without acknowledgement for longest first.
+        last_ack: acknowledgements when a path was last acknowledged on, or first used since.
         passed: packets that have passed the oldest one of a path.
         sent_order: copies sent.
         acked_nominal_bytes: of packets acknowledged.
@@ -183,9 +183,9 @@ class ReferenceRequester:
         ]
         return min(under_way, key=lambda psn: self.packets[psn].order, default=None)
 
-    # -- hearing ----------------------------------------------------------------------------------
+    # -- receiving --------------------------------------------------------------------------------
 
-    def hear(self, seth: Seth, state: CcState, now_ns: int, *, is_retransmission: bool) -> bool:
+    def on_sack(self, seth: Seth, state: CcState, now_ns: int, *, is_retransmission: bool) -> bool:
         """Takes note of a SACK; false if it is stale."""
         cack_psn = psn_expand(self.oldest_psn, Psn(seth.cack_psn))
         if cack_psn >= self.next_psn:
@@ -200,25 +200,25 @@ class ReferenceRequester:
         psn = cack_psn + seth.ack_psn_offset
         passing = self._certain_copy(psn, seth.entropy, is_retransmission=is_retransmission)
         self._acknowledge(psn)
-        has_passed = passing is not None and self._notice_passing(passing, holes)
+        has_passed = passing is not None and self._detect_overtaken(passing, holes)
         is_marked = seth.advice is PathAdvice.SKIP_ONCE
         self._note(self.nscc.on_sack(SackFeedback(now_ns, state.received_units, rtt_ns, is_marked)))
-        for told in [told for told in reported if told in self.packets][:BITMAP_NEWS_MAX]:
-            self._acknowledge(told)
-        self._settle()
+        for arrived in [each for each in reported if each in self.packets][:NEW_BITS_PER_SACK]:
+            self._acknowledge(arrived)
+        self._post_process()
         while passing is not None and has_passed and self._is_passed(passing, holes):
             self._lose(passing.path)
-        self._declare_silent()
+        self._detect_idle()
         return True
 
     def _full_packet_rtt_ns(self, cause: Packet, now_ns: int, missing_bytes: int) -> int:
-        """The RTT of *cause*, had it been full and its answer a SACK, which is so many bytes longer."""
+        """The RTT of *cause*, had it been full and its response a SACK, which is so many bytes longer."""
         rtt_ns = now_ns - cause.sent_ns
         missing_bytes += self.attributes.pmtu_bytes - cause.payload_bytes
         return rtt_ns + missing_bytes * self.attributes.byte_time_ps // 1000 if rtt_ns > 0 else rtt_ns
 
     def _certain_copy(self, psn: int, entropy: int, *, is_retransmission: bool) -> Packet | None:
-        """What was sent last of *psn*, if it surely is what caused a SACK."""
+        """The last copy of *psn*, if it surely caused a SACK."""
         packet = self.history.get(psn)
         if packet is None or self.attributes.evs[packet.ev] != entropy:
             return None
@@ -231,13 +231,13 @@ class ReferenceRequester:
         packet = self.packets[psn]
         return packet.order < passing.order and packet.sent_ns <= passing.sent_ns
 
-    def _notice_passing(self, passing: Packet, holes: set[int]) -> bool:
+    def _detect_overtaken(self, passing: Packet, holes: set[int]) -> bool:
         if not self._is_passed(passing, holes):
             return False
         self.passed[passing.path] += 1
         return self.passed[passing.path] > self.attributes.reorder_packets
 
-    def hear_ack(self, ack: MessagesDone, entropy: int, now_ns: int) -> None:
+    def on_ack(self, ack: MessagesDone, entropy: int, now_ns: int) -> None:
         """Takes note of a transport ACK that came on the EV *entropy*."""
         psn = psn_expand(self.oldest_psn, Psn(ack.psn))
         cause = self.packets.get(psn)
@@ -248,35 +248,35 @@ class ReferenceRequester:
             self.message_ends.pop(0)
             self.completed += 1
             self.has_asked = False
-        self._settle()
+        self._post_process()
         units = received_units(self.acked_nominal_bytes)
         self._note(self.nscc.on_sack(SackFeedback(now_ns, units, rtt_ns)))
-        self._declare_silent()
+        self._detect_idle()
 
-    def hear_trim(self, psn: int, entropy: int, now_ns: int) -> bool:
+    def on_trimmed(self, psn: int, entropy: int, now_ns: int) -> bool:
         """Takes note of a NACK that says a packet was trimmed; false if it is stale."""
         packet = self.packets.get(psn_expand(self.oldest_psn, Psn(psn)))
         if packet is None or packet.is_lost or self.attributes.evs[packet.ev] != entropy:
             return False
         self._unlink(psn_expand(self.oldest_psn, Psn(psn)))
         packet.is_lost = True
-        self._hear_of(packet.path)
+        self._path_acked(packet.path)
         self._note(self.nscc.on_nack(now_ns, packet.nominal_bytes, is_trimmed=True))
-        self._settle()
-        self._declare_silent()
+        self._post_process()
+        self._detect_idle()
         return True
 
     def _note(self, reason: CcReason) -> None:
         if reason:
             self.window_changes[reason] += 1
 
-    def _settle(self) -> None:
+    def _post_process(self) -> None:
         for psn in [psn for psn in self.packets if psn < self.peer_next_psn]:
             self._acknowledge(psn)
         self.oldest_psn = min(self.packets, default=self.next_psn)
 
-    def _declare_silent(self) -> None:
-        """While the path not heard of for longest owes too much, its oldest packet is lost."""
+    def _detect_idle(self) -> None:
+        """While the path without acknowledgement for longest is idle, its oldest packet is lost."""
         while self.busy_paths:
             path = self.busy_paths[0]
             psn = self.oldest_on(path)
@@ -288,7 +288,7 @@ class ReferenceRequester:
             self._lose(path)
 
     def _lose(self, path: int) -> None:
-        """Gives up the oldest packet of a path, which is then the last to have its turn again."""
+        """Declare the oldest packet of a path lost; the path is then the last to have its turn again."""
         psn = self.oldest_on(path)
         assert psn is not None
         packet = self.packets[psn]
@@ -307,7 +307,7 @@ class ReferenceRequester:
         if sum(packet.path == path and not packet.is_lost for packet in self.packets.values()) == 1:
             self.busy_paths.remove(path)
 
-    def _hear_of(self, path: int) -> None:
+    def _path_acked(self, path: int) -> None:
         self.last_ack[path] = self.acked_total
         if path in self.busy_paths:
             self.busy_paths.append(self.busy_paths.pop(self.busy_paths.index(path)))
@@ -323,12 +323,11 @@ class ReferenceRequester:
         else:
             self._unlink(psn)
         del self.packets[psn]
-        self._hear_of(packet.path)
+        self._path_acked(packet.path)
 
     # -- EVs --------------------------------------------------------------------------------------
 
     def plane_of(self, ev: int) -> int:
-        """The plane of an EV, by index."""
         return ev // (len(self.attributes.evs) // len(self.planes))
 
     @property
@@ -365,8 +364,8 @@ class ReferenceRequester:
             self.successes[ev] = 0
         self.probe_pending.add(ev)
 
-    def hear_answer(self, ev: int) -> bool:
-        """An answer to any probe on an EV; whether the EV has returned."""
+    def on_probe_response(self, ev: int) -> bool:
+        """Return True if a response to a probe on an EV brings the EV back."""
         self.probe_pending.discard(ev)
         plane = self.plane_of(ev)
         part = self.planes[plane]

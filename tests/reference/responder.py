@@ -20,7 +20,7 @@ OFFSET_MIN = -(1 << 15)
 
 @dataclass(frozen=True, slots=True)
 class MessagesDone:
-    """What a transport ACK says.
+    """The content of a transport ACK.
 
     Attributes:
         psn: wire PSN of the last packet of the last message completed in order.
@@ -33,13 +33,13 @@ class MessagesDone:
     stands_for_another: bool = False
 
 
-class ReverseProbe:
-    """An EV probe goes instead of a SACK, to find out where answers arrive."""
+class AckPathProbe:
+    """An EV probe that replaces a SACK, to find EVs on which SACKs arrive."""
 
 
 @dataclass(slots=True)
 class ReferenceResponder:
-    """What one QP has received.
+    """The receive state of one QP.
 
     Attributes:
         next_psn: the first PSN not received.
@@ -50,8 +50,8 @@ class ReferenceResponder:
         ends: PSNs received that end a message.
         done: messages complete, with all before them.
         done_psn: counter of the last packet of the last of them.
-        owes_ack: messages are done that no ACK has told of.
-        probes_reverse: every so many packets that no answer hurries for, a ACK-path probe is sent.
+        owes_ack: messages are done that no ACK has reported.
+        probes_ack_path: an ACK-path probe is sent after so many packets whose response can wait.
         since_probe: such packets since the last one.
     """
 
@@ -64,7 +64,7 @@ class ReferenceResponder:
     done: int = 0
     done_psn: int = -1
     owes_ack: bool = False
-    probes_reverse: bool = False
+    probes_ack_path: bool = False
     since_probe: int = 0
 
     @classmethod
@@ -73,11 +73,10 @@ class ReferenceResponder:
         return cls(next_psn=first_psn, newest=first_psn - 1)
 
     def accepts(self, psn: int) -> bool:
-        """Whether *psn* lies below the end of the window."""
+        """Return True if *psn* lies below the end of the window."""
         return psn < self.next_psn + WINDOW_PSNS
 
     def has(self, psn: int) -> bool:
-        """Whether *psn* was received before."""
         return psn < self.next_psn or psn in self.above
 
     def receive(
@@ -90,7 +89,7 @@ class ReferenceResponder:
         ends_message: bool = False,
         is_marked: bool = False,
         is_retransmission: bool = False,
-    ) -> tuple[Seth, CcState] | MessagesDone | ReverseProbe:
+    ) -> tuple[Seth, CcState] | MessagesDone | AckPathProbe:
         """The headers of the SACK, or the content of the ACK, for a packet inside the window, new or not."""
         is_new = not self.has(psn)
         if is_new:
@@ -109,11 +108,11 @@ class ReferenceResponder:
             self.owes_ack = False
             is_another = is_retransmission or not is_new or psn != self.done_psn
             return MessagesDone(wire_psn(self.done_psn), self.done % (1 << 24), is_another)
-        if self.probes_reverse and is_new and not is_marked and not is_retransmission:
+        if self.probes_ack_path and is_new and not is_marked and not is_retransmission:
             self.since_probe += 1
             if self.since_probe == Limit.ACK_PATH_SPACING:
                 self.since_probe = 0
-                return ReverseProbe()
+                return AckPathProbe()
         self.sack_count += 1
         return self._sack(psn, entropy, timestamp)
 

@@ -45,12 +45,12 @@ def build_bitmap(cack_psn: Psn, received_above: Container[Psn], sack_offset: int
 
 def caused_by_psn(seth: Seth) -> Psn | None:
     """The PSN whose arrival caused the SACK; None for the answer to a probe."""
-    return None if seth.answers_probe else psn_add(Psn(seth.cack_psn), seth.ack_psn_offset)
+    return None if seth.is_probe_response else psn_add(Psn(seth.cack_psn), seth.ack_psn_offset)
 
 
 def caused_by_probe(seth: Seth) -> int | None:
     """The id of the probe that the SACK answers; None for any other SACK."""
-    return seth.ack_psn_offset % (1 << 16) if seth.answers_probe else None
+    return seth.ack_psn_offset % (1 << 16) if seth.is_probe_response else None
 
 
 def acknowledged_psns(seth: Seth) -> Iterator[Psn]:

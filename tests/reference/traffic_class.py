@@ -22,12 +22,12 @@ class Dscp(IntEnum):
 
     @property
     def is_trimmed(self) -> bool:
-        """Whether a switch has cut the payload off."""
+        """Return True if a switch has cut the payload off."""
         return self in {Dscp.TRIMMED, Dscp.TRIMMED_LASTHOP}
 
     @property
     def is_control(self) -> bool:
-        """Whether the packet waits in the control queue, before data."""
+        """Return True if the packet waits in the control queue, before data."""
         return self is Dscp.CONTROL or self.is_trimmed
 
 

@@ -76,7 +76,7 @@ class Meth(Header):
 
 
 class FormatType(IntEnum):
-    """What the two time fields of a header hold."""
+    """The type of the two time fields of a header."""
 
     NONE = 0
     TIMESTAMP = 1

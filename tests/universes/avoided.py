@@ -1,4 +1,4 @@
-"""What no universe has although it might be drawn: one entry each, with the reason.
+"""The conditions that no universe has although they might be drawn: one entry each, with the reason.
 
 An entry goes when its reason does; docs/explanation/simulation-testing.md says more of the bugs among them.
 """

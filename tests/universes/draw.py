@@ -25,7 +25,7 @@ RETRY_LIMIT: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Fabric:
-    """What names of nodes and links follow from."""
+    """The fabric, from which names of nodes and links follow."""
 
     planes: int
     t0: int

@@ -1,4 +1,4 @@
-"""What holds in every universe, whatever it was made of."""
+"""The conditions that hold in every universe, whatever it was made of."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -69,11 +69,11 @@ class _Reach:
         self.is_mrc = plan.transport.kind == "mrc"
 
     def loses_qp(self, *hosts: str) -> bool:
-        """Whether a QP between hosts may fail; a reliable connection gives up after fifty time-outs."""
+        """Return True if a QP between hosts may fail; an RC QP gives up after fifty time-outs."""
         return not self.killed.isdisjoint(hosts) or (not self.is_mrc and bool(self.planes | self.hosts))
 
     def leaves_path(self, flow: Flow) -> bool:
-        """Whether a plane and both hosts of a flow are untouched, all the time."""
+        """Return True if a plane and both hosts of a flow are untouched, all the time."""
         is_whole = len(self.planes) < self._clos.spec.planes
         return self.is_mrc and is_whole and self.hosts.isdisjoint((flow.source, flow.target))
 
@@ -122,7 +122,7 @@ def _errors(plan: Plan, recording: Recording, reach: _Reach) -> Iterator[Failure
 
 
 def _counts(plan: Plan, recording: Recording) -> Iterator[Failure]:
-    """Who is asked for so many messages or operations gets so many."""
+    """Check that a workload asked for so many messages or operations gets so many."""
     for workload in plan.workloads:
         outcomes = [outcome for outcome in recording.outcomes if outcome.flow.workload == workload.name]
         if workload.iterations is None or any(outcome.error for outcome in outcomes):

@@ -36,7 +36,7 @@ def read_plan(path: Path) -> Values:
 
 
 def judge(document: Values, *, is_repeated: bool = False, is_candidate: bool = False) -> Outcome:
-    """What becomes of a universe; an exception is a failure of its own kind.
+    """Judge a universe; an exception is a failure of its own kind.
 
     Args:
         document: of a scenario that the language accepts.

@@ -31,7 +31,7 @@ SETTLE_NS: Final = 3_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a universe.
+    """The outcome of a universe.
 
     Attributes:
         failures: invariants that do not hold; none in a good one.
@@ -47,7 +47,7 @@ class Outcome:
 
 
 def run_document(document: Values) -> Outcome:
-    """What becomes of a document's universe.
+    """Run a document's universe.
 
     Raises:
         UsageError: the scenario language refuses it.

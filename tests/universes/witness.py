@@ -1,4 +1,4 @@
-"""What is seen of a universe beside its workloads: completions, arrivals, QPs, the control plane's maps."""
+"""The observations of a universe: completions, arrivals, QPs, the control plane's maps."""
 
 from collections import defaultdict
 from typing import Any
@@ -49,13 +49,12 @@ class Witness:
                 self.qps.append(row | {"host": host, "posted": posted})
 
     def close(self) -> None:
-        """Ends the connections."""
         for connection in self._connections.values():
             connection.close()
 
 
 def control_plane(lab: VirtualLab) -> dict[str, bytes]:
-    """What faults change and have to give back, by name."""
+    """The state that faults change and have to restore, by name."""
     found = {name: bytes(lab.fabric_pins.map_fd(name).memory) for name in _CONTROL_MAPS}
     for host in lab.clos.hosts():
         found[f"nic_config of {host.name}"] = bytes(lab.node_pins(host.name).map_fd("nic_config").memory)

@@ -7,7 +7,6 @@ from runs import ROOT
 
 
 def build(folder: Path, compiler: str, flags: str) -> Path:
-    """The library, built into *folder*."""
     library = folder / "libmrc_virtual.so"
     variables = (f"VIRTUAL={library}", f"CC={compiler}", f"VIRTUAL_CFLAGS={flags}")
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What the library is built from: the C of NIC and switch as it is, but for the timing wheel; gaps fail."""
+"""The sources of the library: the C of NIC and switch as it is, but for the timing wheel; gaps fail."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""What a QP bears of its peer, to the millisecond: no receive for a WRITE with immediate, and silence.
+"""The time-outs of a QP, to the millisecond: no receive for a WRITE with immediate, and no response.
 
 The same for QPs of MRC and for reliable connections.
 """

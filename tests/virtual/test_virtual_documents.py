@@ -1,4 +1,4 @@
-"""What runs and campaigns write, and what commands say about them, has the shapes of golden files."""
+"""The documents of runs and campaigns, and of commands about them, have the shapes of golden files."""
 
 import json
 from pathlib import Path
@@ -24,8 +24,8 @@ COMMANDS = (
     ("Bundle", "bundle", "{run}", "--into", BUNDLE),
     ("RunReport", "report", BUNDLE),
     ("Comparison", "compare", BUNDLE, BUNDLE),
-    ("UnpackedBundle", "unbundle", BUNDLE, "--into", "theirs"),
-    ("UnpackedBundle", "unbundle", CAMPAIGN_BUNDLE),
+    ("UnpackedBundle", "bundle", "open", BUNDLE, "--into", "theirs"),
+    ("UnpackedBundle", "bundle", "open", CAMPAIGN_BUNDLE),
     ("CampaignList", "campaign", "list"),
     ("CampaignSummary", "campaign", "show", CAMPAIGN_BUNDLE),
     ("CampaignStatistics", "campaign", "stats", CAMPAIGN_BUNDLE),

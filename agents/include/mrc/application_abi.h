@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What an application's verbs library and the NIC agent of its host say to each other: packets of a
+ * Messages between an application's verbs library and the NIC agent of its host: packets of a
  * SOCK_SEQPACKET socket that the agent binds to an abstract name, which only the network namespace
  * of the host has. The agent speaks first; then every request has one reply.
  */
@@ -17,7 +17,7 @@ enum mrc_application_limit {
 	MRC_APPLICATION_NOT_GIVEN = 0xff, /* an attribute that the program has not set */
 };
 
-/* What carries the messages of a QP. */
+/* The transport of a QP. */
 enum mrc_application_transport {
 	MRC_APPLICATION_MRC = 0,
 	MRC_APPLICATION_ROCEV2 = 1, /* a reliable connection on one path */

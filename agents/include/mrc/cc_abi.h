@@ -21,8 +21,8 @@ enum mrc_cc_format {
 };
 
 /*
- * What changed the window last. Of several steps of one event that did, the one that is further
- * down here counts.
+ * The reason of the last window change. Of several steps of one event that did, the one that is
+ * further down here counts.
  */
 enum mrc_cc_reason {
 	MRC_CC_NONE = 0,	      /* nothing yet */
@@ -57,7 +57,7 @@ struct mrc_cc_parameters {
 	__u32 gamma_q16;	    /* <= 2^16, as the next two */
 	__u32 max_md_jump_q16;	    /* share of the window that a decrease leaves at least */
 	__u32 delay_gain_q16;	    /* weight of a sample in avg_delay */
-	__u32 sack_threshold_bytes; /* after so many bytes the responder answers unasked */
+	__u32 sack_threshold_bytes; /* bytes after which the responder sends a SACK unasked */
 	__u8 qa_gate;		    /* quick adapt below max_wnd >> qa_gate; 0 .. 31 */
 	__u8 disable_qa;
 	__u8 is_fixed; /* no algorithm: the window stays max_cwnd */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What a congestion control algorithm includes. One is a header in agents/nic/bpf/cc, or in the
+ * The interface of congestion control algorithms. One is a header in agents/nic/bpf/cc, or in the
  * folder cc of $ALGORITHMS; NAME.h defines, as static __always_inline functions:
  *
  *    __u32 NAME_window(parameters)                            bytes, of a QP that begins to send
@@ -25,10 +25,10 @@
 #include <linux/stddef.h>
 #include <mrc/cc_abi.h>
 
-/* What a SACK or ACK says to an algorithm. */
+/* The input of an algorithm from a SACK or ACK. */
 struct cc_ack {
 	__u64 now_ns;
-	__u64 received_bytes; /* that none before had told of */
+	__u64 received_bytes; /* that no earlier one reported */
 	__u64 delay_ns;	      /* of its packet in queues; without a valid sample the average */
 	__u8 is_marked;
 	__u8 penalty; /* that the receiver requests, 0 .. 127 */

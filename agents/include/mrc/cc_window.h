@@ -8,7 +8,7 @@
 
 #include <mrc/cc_abi.h>
 
-/* What a packet counts for, from its UDP length. */
+/* Nominal bytes of a packet, from its UDP length. */
 static __always_inline __u32 cc_nominal_bytes(__u32 udp_bytes)
 {
 	return udp_bytes + MRC_CC_NOMINAL_EXTRA;
@@ -25,15 +25,15 @@ static __always_inline int cc_may_send(const struct mrc_cc *cc)
 	return cc_credit_bytes(cc) > 0;
 }
 
-/* How many packets of a nominal size so much credit lets go: any is enough for one. */
+/* Packets of a nominal size that the credit lets go: any credit is enough for one. */
 static __always_inline __u32 cc_packets_allowed(__s64 credit_bytes, __u32 nominal_bytes)
 {
 	return credit_bytes > 0 ? ((__u64)credit_bytes + nominal_bytes - 1) / nominal_bytes : 0;
 }
 
-/* Whether the packet just counted by cc_on_send() is to carry BTH.a. */
-static __always_inline int cc_asks_sack(const struct mrc_cc *cc,
-					const struct mrc_cc_parameters *parameters)
+/* True if the packet just counted by cc_on_send() is to carry BTH.a. */
+static __always_inline int cc_requests_sack(const struct mrc_cc *cc,
+					    const struct mrc_cc_parameters *parameters)
 {
 	return cc_credit_bytes(cc) < (__s64)parameters->mtu_bytes ||
 	       cc->cwnd_bytes < parameters->sack_threshold_bytes;

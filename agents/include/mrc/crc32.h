@@ -18,7 +18,7 @@ enum {
 
 #define CRC32_SHIFT(x) (((__u32)(x) >> 1) ^ ((__u32)(x)&1 ? 0xedb88320U : 0U))
 
-/* What bit b of a byte followed by k zero bytes contributes: CRC32_BIT_k_b. */
+/* Contribution of bit b of a byte followed by k zero bytes: CRC32_BIT_k_b. */
 #define CRC32_BITS(k, previous)                                                                    \
 	CRC32_BIT_##k##_7 = CRC32_SHIFT(previous),                                                 \
 	CRC32_BIT_##k##_6 = CRC32_SHIFT(CRC32_BIT_##k##_7),                                        \

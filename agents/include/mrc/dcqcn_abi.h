@@ -16,7 +16,7 @@ enum mrc_dcqcn_format {
 	MRC_DCQCN_RTT_BITS = 29,    /* longer RTTs count as 537 ms, which fits srtt_q3_ns */
 };
 
-/* What changed the rate last. */
+/* Reason of the last rate change. */
 enum mrc_dcqcn_reason {
 	MRC_DCQCN_NONE = 0,
 	MRC_DCQCN_CNP = 1,

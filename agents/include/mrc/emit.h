@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * How a frame leaves a port without rate and faults, and how a host's program passes it to one that
- * knows about these: mrc/emit_port.h is too much for a verifier to have in every NIC.
+ * Transmission by a port without rate and faults, and how a host's program passes a frame to one
+ * that knows about these: mrc/emit_port.h is too much for a verifier to have in every NIC.
  */
 #ifndef MRC_EMIT_H
 #define MRC_EMIT_H
@@ -37,8 +37,8 @@ static __always_inline void emit_count(__u32 port_id, __u64 length_bytes)
 }
 
 /*
- * Sends the frame, already rewritten for departure, out of port_id, which has neither a rate nor a
- * fault. Returns the XDP verdict.
+ * Sends the frame, whose headers are already rewritten, out of port_id, which has neither a rate
+ * nor a fault. Returns the XDP verdict.
  */
 static __always_inline int port_xmit_direct(struct xdp_md *ctx, __u32 port_id,
 					    struct mrc_port *port)
@@ -50,8 +50,8 @@ static __always_inline int port_xmit_direct(struct xdp_md *ctx, __u32 port_id,
 }
 
 /*
- * Sends the frame, rewritten for departure, out of port_id of a host. Returns the XDP verdict, or ~
- * the enum mrc_fabric_program that port_xmit_end() has to call.
+ * Sends the frame, whose headers are rewritten, out of port_id of a host. Returns the XDP verdict,
+ * or ~ the enum mrc_fabric_program that port_xmit_end() has to call.
  */
 static __always_inline int port_xmit(struct xdp_md *ctx, __u32 port_id, struct mrc_port *port,
 				     __u32 traffic_class)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * How a frame leaves any port: faults of the link, queue engine or plain redirect. Faults and
+ * Transmission by any port: faults of the link, queue engine or plain redirect. Faults and
  * engine are most of what the verifier has to look at, so only programs that a lab loads once have
  * them: a NIC's program tail-calls one of these.
  */
@@ -24,7 +24,7 @@ static __always_inline int port_emit_unqueued(struct xdp_md *ctx, __u32 port_id,
 	__u32 fault = 0;
 
 	if (port->is_faulted)
-		fault = link_fault_meet(ctx, port_id, traffic_class);
+		fault = link_fault_apply(ctx, port_id, traffic_class);
 	if (!fault)
 		return port_xmit_direct(ctx, port_id, port);
 	if (port->capture_bytes)
@@ -33,9 +33,9 @@ static __always_inline int port_emit_unqueued(struct xdp_md *ctx, __u32 port_id,
 }
 
 /*
- * Sends the frame, already rewritten for departure, out of port_id. Returns the XDP verdict. The
- * frame is counted as sent when it is redirected, or, on a port with a rate, when its transmission
- * ends.
+ * Sends the frame, whose headers are already rewritten, out of port_id. Returns the XDP verdict.
+ * The frame is counted as sent when it is redirected, or, on a port with a rate, when its
+ * transmission ends.
  */
 static __always_inline int port_emit(struct xdp_md *ctx, __u32 port_id, struct mrc_port *port,
 				     __u32 traffic_class)

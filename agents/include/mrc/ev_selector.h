@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What an EV selector includes. One is a header in agents/nic/bpf/ev, or in the folder ev of
+ * The interface of EV selectors. One is a header in agents/nic/bpf/ev, or in the folder ev of
  * $ALGORITHMS; NAME.h defines, as static __always_inline functions:
  *
  *    __u32 NAME_next(qp, usable_planes, now_ns)   index of the EV that the next packet should have
@@ -8,8 +8,8 @@
  *
  *    with struct mrc_qp *qp, __u32 usable_planes, __u64 now_ns, __u32 ev and int is_marked
  *
- * Bit i of usable_planes is plane i, which has active EVs; one is set. ev_select() asks again, a
- * few times, where the EV has lost its turn, or its path is dead or late. Both run under the QP's
+ * Bit i of usable_planes is plane i, which has active EVs; one is set. ev_select() calls it again,
+ * a few times, where the EV has lost its turn, or its path is dead or late. Both run under the QP's
  * lock in the kernel: no loop without bound, no call of a function that is not inline.
  *
  * The EVs of plane p occupy one slice of order[], in three stretches; an EV's own `position` says
@@ -72,7 +72,7 @@ static __always_inline __u32 ev_next_of_plane(struct mrc_qp *qp, __u32 plane)
 	return qp->order[EV_INDEX(plane * qp->evs_per_plane + cursor)];
 }
 
-/* Whether an EV is active on one of these planes. */
+/* True if an EV is active on one of these planes. */
 static __always_inline int ev_is_usable(const struct mrc_qp *qp, __u32 ev, __u32 usable_planes)
 {
 	__u32 plane = PLANE_INDEX(qp->evs[EV_INDEX(ev)].plane);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What every program of a lab is told at load, and how switches choose a way. */
+/* The configuration that every program of a lab gets at load, and how switches choose a route. */
 #ifndef MRC_FABRIC_ABI_H
 #define MRC_FABRIC_ABI_H
 
@@ -12,7 +12,7 @@ enum mrc_forwarding {
 	MRC_FORWARDING_ECMP = 2, /* a hash per switch; no outer header */
 };
 
-/* How a switch without source routes chooses among equal links; needs ecmp. */
+/* Choice among equal links in a switch without source routes; needs ecmp. */
 enum mrc_uplink_choice {
 	MRC_UPLINK_CHOICE_HASH = 0,
 	MRC_UPLINK_CHOICE_ADAPTIVE = 1, /* per packet, the one with the least to send */

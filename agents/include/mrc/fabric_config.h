@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What the control plane sets when it loads an object. The verifier knows these values: of a mode
- * that a lab does not use nothing is left in its programs.
+ * Constants that the control plane sets when it loads an object. The verifier knows these values:
+ * of a mode that a lab does not use nothing is left in its programs.
  */
 #ifndef MRC_FABRIC_CONFIG_H
 #define MRC_FABRIC_CONFIG_H
@@ -13,13 +13,13 @@
 
 volatile const struct mrc_fabric_config fabric_config SEC(".rodata.config") = {};
 
-/* Whether packets travel in a second IPv6 header, which names the path. */
+/* True if packets travel in a second IPv6 header, which names the path. */
 static __always_inline int fabric_is_tunnelled(void)
 {
 	return fabric_config.forwarding == MRC_FORWARDING_SRV6;
 }
 
-/* Whether switches choose among equal links by what waits there. */
+/* True if switches choose among equal links by what waits there. */
 static __always_inline int fabric_is_adaptive(void)
 {
 	return fabric_config.forwarding == MRC_FORWARDING_ECMP &&

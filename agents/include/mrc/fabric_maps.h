@@ -56,7 +56,7 @@ struct {
 	__type(value, __u32);
 } fabric_programs SEC(".maps");
 
-/* The port and the class of a frame that is handed on. */
+/* The egress port and the class of a frame that another program transmits. */
 struct emit_request {
 	__u32 port_id;
 	__u32 traffic_class;

@@ -27,15 +27,15 @@ enum mrc_fault_action {
 };
 
 /*
- * The n-th frame that meets the rule is hit if draw 4n of the seed is below the chance, which in a
- * burst is another one; draw 4n + 1 ends or begins a burst, draw 4n + 2 says where bits flip or how
- * long a delay is. Chances are times 2^32; 1 << 32 is certain.
+ * The n-th frame that matches the rule is hit if draw 4n of the seed is below the chance, which in
+ * a burst is another one; draw 4n + 1 ends or begins a burst, draw 4n + 2 says where bits flip or
+ * how long a delay is. Chances are times 2^32; 1 << 32 is certain.
  */
 struct mrc_fault_rule {
 	__u32 action; /* enum mrc_fault_action; stored last, cleared first */
-	__u32 id;     /* of this application: the account of another one is begun anew */
+	__u32 id;     /* of this application; an account with another id is reset */
 	__u32 seed;
-	__u32 classes;	/* bit per mrc_traffic_class: frames of others do not meet the rule */
+	__u32 classes;	/* bit per mrc_traffic_class: frames of other classes do not match */
 	__u32 ev_value; /* likewise frames with (EV & ev_mask) != ev_value */
 	__u32 ev_mask;
 	__u64 chance_q32;
@@ -65,7 +65,7 @@ struct mrc_port_fault {
 struct mrc_fault_account {
 	__u32 id; /* of the rule it is about */
 	__u32 is_in_burst;
-	__u64 met_frames;
+	__u64 matched_frames;
 	__u64 hit_frames;
 	__u64 hit_data_frames;
 	__u64 first_hit_ns; /* of a data frame */

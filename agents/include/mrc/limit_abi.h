@@ -3,7 +3,7 @@
 #ifndef MRC_LIMIT_ABI_H
 #define MRC_LIMIT_ABI_H
 
-/* Of virtual time, where no veth and no verifier limits them. */
+/* Limits of virtual time, where there is no veth and no verifier. */
 enum mrc_virtual_limit {
 	MRC_VIRTUAL_PMTU_MAX = 4096,
 	MRC_VIRTUAL_FRAMES_MAX = 4194304,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What the faults of a link do to a frame that leaves through its port. Called where frames leave,
+ * The effect of a link's faults on a frame that leaves through its port. Called where frames leave,
  * by emit.h (unshaped) and drain.h (shaped), and only for ports with mrc_port.is_faulted.
  *
  * Every rule looks at every frame it is about, whatever the others do to it: so the n-th frame
@@ -32,7 +32,7 @@ struct {
 	__type(value, struct fault_lock);
 } fault_locks SEC(".maps");
 
-/* What becomes of one frame. */
+/* The verdict on one frame. */
 struct fault_verdict {
 	__u32 drop; /* enum mrc_port_counter; 0: it is not lost */
 	__u32 is_altered;
@@ -44,7 +44,7 @@ struct fault_verdict {
 	__u32 flip_draw[MRC_FAULT_RULES];
 };
 
-/* Of the frame that this CPU is sending. */
+/* The verdict on the frame that this CPU is sending. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -52,7 +52,7 @@ struct {
 	__type(value, struct fault_verdict);
 } fault_verdicts SEC(".maps");
 
-/* What rules ask of a frame. */
+/* The fields of a frame that rules match. */
 struct fault_view {
 	__u32 entropy;
 	__u32 is_mrc;	 /* it carries an EV */
@@ -60,7 +60,7 @@ struct fault_view {
 };
 
 /*
- * Whether a rule acts at now_ns. It ends by itself, so that its end needs no process; in the n-th
+ * True if a rule acts at now_ns. It ends by itself, so that its end needs no process; in the n-th
  * period of a flap the outage begins by draw n of the flap's seed. acts() of
  * testbed/fabric/port_fault.py is the same in Python.
  */
@@ -79,7 +79,7 @@ static __always_inline int fault_acts(const struct mrc_fault_rule *rule, __u64 n
 	return now_ns - period * every_ns - late_ns < rule->down_ns;
 }
 
-/* Whether a rule hits the frame. Under the lock. */
+/* True if a rule hits the frame. Under the lock. */
 static __always_inline int fault_hits(const struct mrc_fault_rule *rule,
 				      struct mrc_fault_account *account, __u32 traffic_class,
 				      __u64 now_ns, __u64 *sequence)
@@ -91,7 +91,7 @@ static __always_inline int fault_hits(const struct mrc_fault_rule *rule,
 		__builtin_memset(account, 0, sizeof(*account));
 		account->id = rule->id;
 	}
-	*sequence = account->met_frames++ * 4;
+	*sequence = account->matched_frames++ * 4;
 	chance_q32 = account->is_in_burst ? rule->burst_chance_q32 : rule->chance_q32;
 	if (rule->burst_begins_q32) {
 		draw = seeded_draw(seed, *sequence + 1);
@@ -190,8 +190,8 @@ static __noinline __u32 fault_decide(__u32 port_id, __u32 traffic_class, __u32 e
 }
 
 /*
- * Reads from a frame what rules ask of it. One IPv6 header or two; the EV is in the last one's flow
- * label and in the UDP source port.
+ * Reads the fields that rules match from a frame. One IPv6 header or two; the EV is in the last
+ * one's flow label and in the UDP source port.
  */
 static __always_inline void fault_see(struct fault_view *view, const void *bytes, const void *end)
 {
@@ -280,10 +280,11 @@ static __noinline int fault_corrupt(struct xdp_md *ctx, __u32 bth_bytes)
 }
 
 /*
- * Meets the faults of a port whose link delays and queues nothing: loses or corrupts the frame.
+ * Applies the faults of a port whose link has no delay and no queue: loses or corrupts the frame.
  * Returns the counter of the drop, or 0.
  */
-static __always_inline __u32 link_fault_meet(struct xdp_md *ctx, __u32 port_id, __u32 traffic_class)
+static __always_inline __u32 link_fault_apply(struct xdp_md *ctx, __u32 port_id,
+					      __u32 traffic_class)
 {
 	__u32 zero = 0, drop;
 	struct fault_verdict *verdict;

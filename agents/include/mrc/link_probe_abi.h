@@ -15,7 +15,7 @@ struct mrc_link_probe_path {
 	__u64 carrier_lo;
 	__u32 plane;
 	__u32 next_round; /* this and all below: written by BPF */
-	__u64 answered;	  /* bit round % 64: the probe is back */
+	__u64 responded;  /* bit round % 64: the probe is back */
 	__u64 sent;
 	__u64 passed;	     /* back in time */
 	__u64 failed;	     /* not */

@@ -37,7 +37,7 @@ struct mrc_lossless_settings {
 	__u32 pad0;
 };
 
-/* What the far end signalled to its sender: it holds from time_ns on. */
+/* A signal of the far end to its sender, in force from time_ns on. */
 struct mrc_lossless_update {
 	__u64 time_ns;
 	__u32 value; /* PFC: 1 pause, 0 go on; credits: bytes given back */

@@ -111,7 +111,7 @@ enum mrc_kick_mode {
 };
 
 /*
- * A frame of a live run that begins so asks for a packet of the QP it names, whatever `kick` says:
+ * A frame of a live run that begins so requests a packet of the QP it names, whatever `kick` says:
  * applications ring without waiting for each other, or for the agent.
  */
 enum mrc_doorbell_format {
@@ -204,7 +204,7 @@ enum mrc_nic_counter {
 	MRC_NC_TX_PROBE, /* EV probes and reliability probes */
 	MRC_NC_TX_LINK_PROBE,
 	MRC_NC_TX_PORT_STATUS,
-	MRC_NC_TX_PROBE_ANSWER,
+	MRC_NC_TX_PROBE_RESPONSE,
 	MRC_NC_RX_DATA,
 	MRC_NC_RX_DUPLICATE,
 	MRC_NC_RX_PLACED_BYTES, /* payload placed for the first time */
@@ -215,7 +215,7 @@ enum mrc_nic_counter {
 	MRC_NC_RX_CNP,
 	MRC_NC_RX_TRIMMED,
 	MRC_NC_RX_PROBE, /* reliability probes */
-	MRC_NC_RX_PROBE_ANSWER,
+	MRC_NC_RX_PROBE_RESPONSE,
 	MRC_NC_RX_LINK_PROBE,
 	MRC_NC_RX_PORT_STATUS,
 	MRC_NC_CWND_PERIODIC_INCREASE, /* windows changed, by enum mrc_cc_reason, in its order */

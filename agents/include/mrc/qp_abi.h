@@ -251,7 +251,7 @@ struct mrc_qp {
 	__u16 is_tlp_due;    /* the timer has requested a TX kick for a tail loss probe */
 	__u16 tlp_count;     /* sent since something was last acknowledged */
 	__u32 tlp_ev;	     /* that the packet which the last one repeats was sent on before */
-	__u16 rack_order;    /* of the packet acknowledged that was sent last, and only once */
+	__u16 rack_order;    /* RACK: of the acknowledged packet that was sent last, and once */
 	__u8 reo_wnd_steps;  /* by which its reordering window has grown */
 	__u8 reo_wnd_losses; /* that RACK has to find before it shrinks again */
 	struct mrc_path paths[MRC_EV_MAX];
@@ -287,7 +287,7 @@ struct mrc_qp {
 	struct mrc_ack_path_ev ack_path[MRC_PLANE_MAX];
 	__u32 first_expected; /* the first PSN ever */
 	__u32 pad4;
-	__u32 placings[MRC_PSN_RING]; /* see placing_begins() */
+	__u32 placings[MRC_PSN_RING]; /* see place_begin() */
 	__u64 received_bits[MRC_PSN_WORDS];
 	__u64 end_bits[MRC_PSN_WORDS];	/* by psn % ring: received, and the last of its message */
 	__u64 wimm_bits[MRC_PSN_WORDS]; /* of these: with immediate */

@@ -23,7 +23,7 @@
 #include <mrc/queue_upstream.h>
 
 enum {
-	QUEUE_BEHIND = MRC_PC_COUNT, /* an answer of queue_admit() that is no counter */
+	QUEUE_EAGAIN = MRC_PC_COUNT, /* queue_admit(): call again; no counter */
 	QUEUE_TURNS_MAX = MRC_QUEUE_FRAMES_MAX / PORT_STARTS_MAX, /* then every frame has begun */
 	LOSSLESS_TURNS_MAX = 64, /* what is left then only makes the frame wait */
 };
@@ -45,7 +45,7 @@ static __always_inline int verdict_counter(enum queue_verdict verdict)
 	}
 }
 
-/* What a frame, whose bytes are in the pool, says of itself. */
+/* Reads the arrival's fields from a frame whose bytes are in the pool. */
 static __always_inline void arrival_describe(struct queue_arrival *arrival,
 					     const struct mrc_queue_frame *frame)
 {
@@ -57,7 +57,7 @@ static __always_inline void arrival_describe(struct queue_arrival *arrival,
 
 /*
  * Admits frame `id` to a port and sees that the drainer looks at the port in time. Returns
- * verdict_counter(), or QUEUE_BEHIND when more transmissions were to begin before its arrival than
+ * verdict_counter(), or QUEUE_EAGAIN when more transmissions were to begin before its arrival than
  * one call can begin: call again. Global, so that the verifier looks at it once.
  */
 __noinline int queue_admit(struct queue_arrival *arrival)
@@ -83,23 +83,23 @@ __noinline int queue_admit(struct queue_arrival *arrival)
 	port_plan(&view, arrival->time_ns, &events);
 	bpf_spin_unlock(&view.queue->lock);
 	port_schedule(&view, arrival->port_id, &events);
-	return is_behind ? QUEUE_BEHIND : verdict_counter(verdict);
+	return is_behind ? QUEUE_EAGAIN : verdict_counter(verdict);
 }
 
-/* Asks until the port has caught up with the frame's arrival. */
-static long queue_ask(__u64 turn, struct queue_arrival *arrival)
+/* Repeats queue_admit() until the port has caught up with the frame's arrival. */
+static long queue_retry(__u64 turn, struct queue_arrival *arrival)
 {
 	(void)turn;
 	arrival->outcome = queue_admit(arrival);
-	return arrival->outcome != QUEUE_BEHIND;
+	return arrival->outcome != QUEUE_EAGAIN;
 }
 
 /*
- * Admits a frame, and counts what becomes of it. Returns queue_admit()'s answer. Global, so that
- * the verifier looks at it once.
+ * Admits a frame that is in the pool, and counts its verdict. Returns that of queue_admit().
+ * Global, so that the verifier looks at it once.
  */
-__noinline int queue_place(__u32 port_id, __u32 id, __u64 arrival_ns, __u32 length_bytes,
-			   __u32 traffic_class)
+__noinline int queue_enqueue_id(__u32 port_id, __u32 id, __u64 arrival_ns, __u32 length_bytes,
+				__u32 traffic_class)
 {
 	struct queue_arrival arrival = {
 	    .time_ns = arrival_ns,
@@ -110,14 +110,14 @@ __noinline int queue_place(__u32 port_id, __u32 id, __u64 arrival_ns, __u32 leng
 	    .id = id,
 	};
 
-	if (!queue_ask(0, &arrival))
-		bpf_loop(QUEUE_TURNS_MAX, queue_ask, &arrival, 0);
+	if (!queue_retry(0, &arrival))
+		bpf_loop(QUEUE_TURNS_MAX, queue_retry, &arrival, 0);
 	if (arrival.outcome)
 		port_count(port_id, arrival.outcome, 1);
 	return arrival.outcome;
 }
 
-/* Whether a frame that came to this did not enter the queue. */
+/* True if a frame that came to this did not enter the queue. */
 static __always_inline int outcome_is_drop(__u32 outcome)
 {
 	return outcome && outcome != MRC_PC_ECN_MARKS && outcome != MRC_PC_TRIMS;
@@ -158,7 +158,7 @@ __noinline int queue_admit_lossless(struct xdp_md *ctx, __u32 port_id, __u32 id,
 	bpf_spin_unlock(&view.queue->lock);
 	port_schedule(&view, port_id, &events);
 	if (time && upstream && (verdict == QUEUE_WAITS || verdict == QUEUE_WAITS_MARKED)) {
-		upstream_occupy(upstream, length_bytes, arrival.time_ns);
+		ingress_charge(upstream, length_bytes, arrival.time_ns);
 		time->credit_bytes = 0;
 	}
 	return verdict_counter(verdict);
@@ -192,7 +192,7 @@ static __always_inline int queue_drop(__u32 port_id, __u32 reason)
 }
 
 /*
- * Queues the frame, rewritten for departure, on egress port port_id. Returns the XDP verdict,
+ * Queues the frame, whose headers are rewritten, on egress port port_id. Returns the XDP verdict,
  * always XDP_DROP. Global, so that the verifier looks at it once however many call it.
  */
 __noinline int queue_enqueue(struct xdp_md *ctx, __u32 port_id, __u32 traffic_class)
@@ -222,7 +222,7 @@ __noinline int queue_enqueue(struct xdp_md *ctx, __u32 port_id, __u32 traffic_cl
 		if (outcome)
 			port_count(port_id, outcome, 1);
 	} else {
-		outcome = queue_place(port_id, id, arrival_ns, length_bytes, traffic_class);
+		outcome = queue_enqueue_id(port_id, id, arrival_ns, length_bytes, traffic_class);
 	}
 	if (!outcome_is_drop(outcome))
 		return XDP_DROP;

@@ -31,7 +31,7 @@ enum mrc_queue_limit {
 	MRC_QUEUE_DELAY_BUCKETS = 176, /* see queue_delay.h */
 };
 
-/* queue_frames[frame index], array: the bytes, rewritten for departure. */
+/* queue_frames[frame index], array: the bytes, with headers rewritten for the next link. */
 struct mrc_queue_frame {
 	__u8 bytes[MRC_QUEUE_FRAME_BYTES];
 };
@@ -102,7 +102,7 @@ struct mrc_queue_delays {
 	struct mrc_queue_delay of_class[2]; /* from arrival at the port to start of transmission */
 };
 
-/* How a drainer waits for work. */
+/* The way a drainer waits for work. */
 enum mrc_drainer_mode {
 	MRC_DRAINER_AUTO = 0,	 /* looks for a while, then sleeps until something is due */
 	MRC_DRAINER_PRECISE = 1, /* looks all the time: a core is busy */

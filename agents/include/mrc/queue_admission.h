@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What becomes of a frame that cannot be sent at once: it waits, waits with a mark, waits as
+ * Admission of a frame that cannot be sent at once: it waits, waits with a mark, waits as
  * nothing but its headers, or is dropped (docs/explanation/queue-engine.md, "ECN and trimming").
  */
 #ifndef MRC_QUEUE_ADMISSION_H
@@ -20,7 +20,7 @@ enum queue_verdict {
 	QUEUE_DROPS_CONTROL, /* none in the control buffer, for a control frame or a trimmed one */
 };
 
-/* A frame that asks for a place. */
+/* A frame to be admitted. */
 struct queue_arrival {
 	__u64 time_ns;
 	__u32 length_bytes;
@@ -28,12 +28,12 @@ struct queue_arrival {
 	__u32 is_data;
 	__u32 is_ect;
 	__u32 has_room; /* in the buffer of the port it came in by, where flow control keeps one */
-	__u32 port_id;	/* that it asks */
+	__u32 port_id;	/* egress */
 	__u32 id;	/* in the pool */
-	__u32 outcome;	/* queue_admit()'s answer */
+	__u32 outcome;	/* returned by queue_admit() */
 };
 
-/* Whether a data frame that makes the backlog depth_bytes is to be marked; draws is counted up. */
+/* True if a data frame that makes the backlog depth_bytes is to be marked; draws is counted up. */
 static __always_inline int queue_marks(const struct mrc_queue_settings *settings, __u32 depth_bytes,
 				       __u32 *draws)
 {

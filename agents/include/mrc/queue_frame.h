@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What a queue reads and changes in a frame: the traffic class of the outermost IPv6 header, and
- * how much of a data packet is headers (docs/reference/protocol.md, "Traffic classes", "Trimming").
+ * Fields of a frame that a queue reads or changes: the class in the outermost IPv6 header, and the
+ * length of a data packet's headers (docs/reference/protocol.md, "Traffic classes", "Trimming").
  */
 #ifndef MRC_QUEUE_FRAME_H
 #define MRC_QUEUE_FRAME_H
@@ -32,7 +32,7 @@ static __always_inline __u32 frame_dscp(const struct mrc_queue_frame *frame)
 	return frame_class_bits(frame) >> FRAME_DSCP_SHIFT & 0x3f;
 }
 
-/* Whether ECN may mark it: its ends understand. */
+/* True if ECN may mark it: its ends understand. */
 static __always_inline int frame_is_ect(const struct mrc_queue_frame *frame)
 {
 	return (frame_class_bits(frame) >> FRAME_ECN_SHIFT & WIRE_CE) != 0;

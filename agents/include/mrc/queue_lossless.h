@@ -30,7 +30,7 @@ struct lossless_release {
 	__u32 bytes;
 };
 
-/* Collected under one port's lock, told to other ports after it. */
+/* Collected under one port's lock, sent to other ports after it is released. */
 struct lossless_releases {
 	__u32 count;
 	__u32 pad0;
@@ -45,7 +45,7 @@ struct {
 	__type(value, struct lossless_releases);
 } lossless_scratch SEC(".maps");
 
-/* Whether the far end does not let a data frame of that length begin. */
+/* True if the far end does not let a data frame of that length begin. */
 static __always_inline int lossless_forbids(const struct port_view *view, __u32 length_bytes)
 {
 	const struct mrc_lossless_link *link = view->link;
@@ -66,7 +66,7 @@ static __always_inline int lossless_holds(const struct port_view *view)
 }
 
 /*
- * Whether a frame has reached the far end before time_ns that the drainer has not sent yet: then
+ * True if a frame has reached the far end before time_ns that the drainer has not sent yet: then
  * nobody can know what the far end allows at time_ns, and it is too early to decide. The port is
  * looked at again when that frame is sent.
  */

@@ -29,7 +29,7 @@ static __always_inline void pfc_note_resumed(struct mrc_lossless_link *link, __u
 	link->paused_since_ns = 0;
 }
 
-/* Whether bytes more fit into the buffer of the far end. */
+/* True if bytes more fit into the buffer of the far end. */
 static __always_inline int pfc_has_room(const struct mrc_lossless_settings *settings,
 					const struct mrc_lossless_link *link, __u32 bytes)
 {

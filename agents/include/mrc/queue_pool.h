@@ -49,7 +49,7 @@ static __always_inline void pool_return(__u32 id)
 }
 
 /*
- * Gives back an id that names no frame, because queue_frames has fewer elements than there are
+ * Returns an id that names no frame, because queue_frames has fewer elements than there are
  * descriptors: the pool learns its size.
  */
 static __always_inline void pool_reject(__u32 id)

@@ -71,7 +71,7 @@ static __always_inline void port_append(const struct port_view *view, __u32 id)
 		    id);
 }
 
-/* Whether a frame is sent at once when it arrives. Under the lock. */
+/* True if a frame is sent at once when it arrives. Under the lock. */
 static __always_inline int port_is_idle(const struct port_view *view,
 					const struct queue_arrival *arrival)
 {

@@ -9,7 +9,7 @@
 #include <mrc/queue_view.h>
 #include <mrc/queue_wheel.h>
 
-/* What is to be put into the wheel; 0: nothing. */
+/* The events to put into the wheel; 0: none. */
 struct port_events {
 	__u64 arrival_ns; /* of the first frame on the wire, at the far end */
 	__u64 start_ns;	  /* of a transmission, where nobody would look in time */

@@ -9,7 +9,7 @@
 
 #define FRAME_TIME_MAGIC 0x6d726374 /* "mrct" */
 
-/* What the drainer gave the frame along, or NULL: it crossed no shaped link. */
+/* The drainer's metadata of the frame, or NULL: it crossed no shaped link. */
 static __always_inline struct mrc_frame_time *frame_time(struct xdp_md *ctx)
 {
 	struct mrc_frame_time *time = (void *)(long)ctx->data_meta;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What the far end of a link has signalled to its sender and what is still on its way back. Updates
+ * Updates from the far end of a link to its sender, in force and still on their way. They
  * take effect in the order in which they were sent, each at its own time. Under the lock of the
  * sending port.
  */

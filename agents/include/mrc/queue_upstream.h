@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The ingress buffer of a switch under flow control, and what it tells the port that fills it,
- * which is called upstream here. Updates reach it one propagation delay later.
+ * Accounting of the ingress buffer of a switch under flow control, and its updates to the port that
+ * fills it, here called upstream. They reach it one propagation delay later.
  */
 #ifndef MRC_QUEUE_UPSTREAM_H
 #define MRC_QUEUE_UPSTREAM_H
@@ -30,7 +30,7 @@ static __always_inline __u32 upstream_of(struct xdp_md *ctx)
 	return flow && flow->flow_control ? sender_id + 1 : 0;
 }
 
-/* Whether a frame may come to wait here. With credits, room was found before it was sent. */
+/* True if a frame may come to wait here. With credits, room was found before it was sent. */
 static __always_inline int upstream_has_room(__u32 upstream, __u32 bytes)
 {
 	__u32 sender_id = upstream - 1;
@@ -41,7 +41,7 @@ static __always_inline int upstream_has_room(__u32 upstream, __u32 bytes)
 	       pfc_has_room(flow, link, bytes);
 }
 
-/* What the far end of a sender's link says at time_ns arrives at the sender then. */
+/* Time at which the sender gets what the far end of its link signals at time_ns. */
 static __always_inline __u64 upstream_update_ns(const struct port_view *sender, __u64 time_ns)
 {
 	__u32 far_id = sender->port->peer_port;
@@ -54,7 +54,7 @@ static __always_inline __u64 upstream_update_ns(const struct port_view *sender, 
  * Bytes came to wait in the buffer at time_ns; with credits they did so when they were sent.
  * Global, as are the next ones, so that the verifier looks at it once.
  */
-__noinline int upstream_occupy(__u32 upstream, __u32 bytes, __u64 time_ns)
+__noinline int ingress_charge(__u32 upstream, __u32 bytes, __u64 time_ns)
 {
 	struct port_view sender;
 	__u64 update_ns;
@@ -69,7 +69,7 @@ __noinline int upstream_occupy(__u32 upstream, __u32 bytes, __u64 time_ns)
 }
 
 /* Bytes left the buffer at time_ns. */
-__noinline int upstream_release(__u32 upstream, __u32 bytes, __u64 time_ns)
+__noinline int ingress_release(__u32 upstream, __u32 bytes, __u64 time_ns)
 {
 	struct port_events events;
 	struct port_view sender;
@@ -111,7 +111,7 @@ __noinline int lossless_begin_due(__u32 port_id, __u64 until_ns)
 	return is_behind;
 }
 
-/* The other half: tells the ports whose frames have left the buffer. */
+/* The other half: updates the ports whose frames have left the buffer. */
 __noinline int lossless_release_begun(void)
 {
 	__u32 zero = 0;
@@ -120,8 +120,8 @@ __noinline int lossless_release_begun(void)
 	if (!releases)
 		return 0;
 	for (__u32 i = 0; i < LOSSLESS_STEPS_MAX && i < releases->count; i++)
-		upstream_release(releases->entry[i].upstream, releases->entry[i].bytes,
-				 releases->entry[i].time_ns);
+		ingress_release(releases->entry[i].upstream, releases->entry[i].bytes,
+				releases->entry[i].time_ns);
 	return 0;
 }
 
@@ -142,7 +142,7 @@ static __always_inline int lossless_catch_up(__u32 port_id, __u64 until_ns)
  * A switch is done with a frame. Credit that no descriptor took over goes back: the frame never
  * entered the buffer. And the drainer may send one more.
  */
-__noinline int upstream_settle(struct xdp_md *ctx)
+__noinline int upstream_post_process(struct xdp_md *ctx)
 {
 	struct mrc_frame_time *time = frame_time(ctx);
 	struct mrc_lossless_link *link;
@@ -158,7 +158,7 @@ __noinline int upstream_settle(struct xdp_md *ctx)
 	if (link)
 		__sync_fetch_and_add(&link->seen, 1);
 	if (time->credit_bytes)
-		upstream_release(upstream, time->credit_bytes, time->arrival_ns);
+		ingress_release(upstream, time->credit_bytes, time->arrival_ns);
 	return 0;
 }
 

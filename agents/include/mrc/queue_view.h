@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What a port is made of, and the two steps of every service: take the oldest frame of a class, put
+ * The parts of a port, and the two steps of every service: take the oldest frame of a class, put
  * it on the wire.
  *
  * What is called under a lock is inlined: kernels before 6.9 allow no call there, and none allows a
@@ -29,8 +29,8 @@ struct port_view {
 };
 
 /*
- * Whether flow control may hold the port's data class. Programs ask once and go separate ways, each
- * with its own copy of what follows: the verifier could not follow both at a time.
+ * True if flow control may hold the port's data class. Programs test this once and branch, each
+ * branch with its own copy of what follows: the verifier could not follow both at a time.
  */
 static __always_inline int port_is_lossless(__u32 port_id)
 {

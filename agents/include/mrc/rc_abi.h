@@ -101,7 +101,7 @@ struct mrc_rc_qp {
 	__u32 delivered_psn;	      /* immediates below have been reported */
 	__u32 waiting_immediates;     /* taken, not yet reported */
 	__u32 first_expected;	      /* the first PSN ever */
-	__u32 placings[MRC_PSN_RING]; /* see placing_begins() */
+	__u32 placings[MRC_PSN_RING]; /* see place_begin() */
 	__u64 received_bits[MRC_PSN_WORDS];
 	__u64 immediate_bits[MRC_PSN_WORDS]; /* from delivered_psn on */
 	struct mrc_immediate immediates[MRC_PSN_RING];

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What an agent tells of the kernel's TCP and MPTCP connections that it drives; no program reads
- * it. */
+/* State of the kernel's TCP and MPTCP connections that an agent drives; no program reads it. */
 #ifndef MRC_STREAM_ABI_H
 #define MRC_STREAM_ABI_H
 
@@ -8,7 +7,7 @@
 
 /* streams[QP index] */
 struct mrc_stream {
-	__u64 acked_bytes; /* payload of messages that the far end has told are there */
+	__u64 acked_bytes; /* payload of messages that the peer has acknowledged */
 };
 
 /* stream_account[0]: all connections of a host together, since its NIC was loaded. */

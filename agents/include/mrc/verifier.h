@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What the verifiers of older kernels need to be shown; all of it costs an instruction or none.
+ * Idioms that the verifiers of older kernels need; each costs an instruction or none.
  * docs/reference/kernels.md says which kernels these programs are loaded on. Each idiom is here
- * once, with the newest kernel series that is known to refuse the plain form.
+ * once, with the newest kernel series that is known to reject the plain form.
  *
  * barrier_var(), of libbpf, makes the compiler forget what it knows of a number: it then neither
  * drops a test or a mask that only the verifier needs, nor folds it into one that older verifiers
@@ -26,7 +26,7 @@ static __always_inline __u32 index_within(__u32 index, __u32 size)
 }
 
 /*
- * Whether a length that a helper is to be given is 1 .. max bytes. 6.1 learns nothing from a test
+ * True if a length that a helper is to be given is 1 .. max bytes. 6.1 learns nothing from a test
  * against 0, so that "0 bytes" stays possible; 6.12 cannot follow two tests that the compiler has
  * made one of.
  */

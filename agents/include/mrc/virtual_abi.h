@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What the library of virtual time (agents/virtual) and Python share beside the maps. */
+/* Layouts that the library of virtual time (agents/virtual) and Python share beside the maps. */
 #ifndef MRC_VIRTUAL_ABI_H
 #define MRC_VIRTUAL_ABI_H
 
 #include <mrc/nic_abi.h>
 
-/* What a lab is made of. Addresses are this process's. */
+/* The parts of a lab. Addresses are this process's. */
 struct mrc_virtual_lab {
 	__u64 config;	   /* of a struct mrc_fabric_config */
 	__u64 nic_of_port; /* of a __u32 by port id; ~0: a switch's */
@@ -34,7 +34,7 @@ struct mrc_virtual_report {
 	struct mrc_event event;
 };
 
-/* What the simulation has done since it began. */
+/* Counts of the simulation since it began. */
 struct mrc_virtual_totals {
 	__u64 events;
 	__u64 arrivals;	    /* frames that crossed a link */
@@ -42,7 +42,7 @@ struct mrc_virtual_totals {
 	__u64 early_frames; /* that crossed a link sooner than its port's rate allows */
 };
 
-/* How payload travels. */
+/* The way payload travels. */
 enum mrc_virtual_payload {
 	MRC_VIRTUAL_PAYLOAD_COPY =
 	    0, /* hop by hop, as live: for links that corrupt and for iCRCs */

@@ -58,7 +58,7 @@ enum {
 	WIRE_SETH_SKIP_ONCE = 1 << 5,
 	WIRE_SETH_ALWAYS_SKIP = 2 << 5,
 	WIRE_SETH_ADVICE_MASK = 3 << 5,
-	WIRE_SETH_ANSWERS_PROBE = 1 << 1,
+	WIRE_SETH_PROBE_RESPONSE = 1 << 1,
 	WIRE_NETH_CC_TYPE = 2 << 4,
 	WIRE_TIMESTAMP_128NS = 1,      /* TSETH: tsr 0, ftype 1 */
 	WIRE_ERTH_TIMESTAMP_128NS = 1, /* ERTH: the same bits */
@@ -105,7 +105,7 @@ struct wire_bth {
 	__be32 flags_psn;      /* a 31, rtx 29, ts 28, PSN 23:0 */
 };
 
-/* What every MRC packet of this fabric starts with. */
+/* The headers that every MRC packet of this fabric starts with. */
 struct wire_stack {
 	struct wire_eth eth;
 	struct wire_ipv6 outer;
@@ -142,7 +142,7 @@ struct wire_sack {
 	__be32 penalty_received; /* r_c 31, penalty 30:24, received bytes 23:0 */
 } __attribute__((packed, aligned(2)));
 
-/* What is sure to be left of a data packet that a switch has trimmed. */
+/* The headers that are sure to be left of a data packet that a switch has trimmed. */
 struct wire_trimmed {
 	struct wire_stack stack;
 	__be16 rqmsn; /* METH */

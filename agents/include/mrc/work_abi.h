@@ -29,7 +29,7 @@ struct mrc_work {
 	__u32 remote_high;  /* high half of remote_offset, where that is an address */
 };
 
-/* Whether events report completions and arrivals of a QP; BPF also writes both into its ring. */
+/* Use of events for completions and arrivals of a QP; BPF also writes both into its ring. */
 enum mrc_notify {
 	MRC_NOTIFY_ALWAYS = 0,
 	MRC_NOTIFY_NEVER = 1,

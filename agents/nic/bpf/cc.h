@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What congestion control is fed with: nominal sizes of packets, and what a transport ACK implies,
+ * The input of congestion control: nominal sizes of packets, and what a transport ACK implies,
  * which has no CC_STATE (docs/reference/protocol.md, "Congestion control").
  */
 #ifndef MRC_CC_H
@@ -12,7 +12,7 @@
 #include "packet.h"
 #include "rtt.h"
 
-/* What a data packet with a timestamp counts for; what the responder adds to CC_STATE. */
+/* Nominal bytes of a data packet with a timestamp, as the responder adds them to CC_STATE. */
 static __always_inline __u32 nominal_bytes(__u32 payload_bytes, __u32 opcode)
 {
 	return cc_nominal_bytes(write_header_bytes(opcode) - offsetof(struct wire_stack, udp) +
@@ -25,7 +25,7 @@ static __always_inline __u32 slot_nominal_bytes(const struct mrc_tx_slot *slot)
 }
 
 /*
- * What the RTT of a full packet and its SACK would have been, from that of a packet and its
+ * The RTT that a full packet and its SACK would have had, from that of a packet and its
  * response: shorter frames pass each link in less time, and base RTT is that of full ones. Not
  * positive: still no sample.
  */
@@ -33,10 +33,10 @@ static __always_inline __s64 full_packet_rtt_ns(const struct mrc_qp *qp,
 						const struct mrc_tx_slot *slot,
 						__u32 response_bytes, __s64 rtt_ns)
 {
-	__u64 answer_ns =
+	__u64 response_ns =
 	    (sizeof(struct wire_sack) - response_bytes) * qp->byte_time_ps / PS_PER_NS;
 
-	return rtt_ns > 0 ? rtt_ns + rtt_to_full_ns(qp, slot) + answer_ns : rtt_ns;
+	return rtt_ns > 0 ? rtt_ns + rtt_to_full_ns(qp, slot) + response_ns : rtt_ns;
 }
 
 /* Full packets that so much credit of the congestion window allows. */
@@ -61,7 +61,7 @@ static __always_inline void cwnd_count_change(__u32 reason)
 		nic_count(MRC_NC_CWND_PERIODIC_INCREASE + reason - MRC_CC_PERIODIC_INCREASE, 1);
 }
 
-/* What CC_STATE says of everything acknowledged so far; the responder may have received more. */
+/* CC_STATE's count of all bytes acknowledged so far; the responder may have received more. */
 static __always_inline __u32 acknowledged_units(const struct mrc_qp *qp)
 {
 	return (qp->acked_nominal_bytes + (1 << MRC_CC_UNIT_SHIFT) - 1) >> MRC_CC_UNIT_SHIFT &

@@ -41,8 +41,7 @@ static __always_inline void on_packet_acked(struct mrc_qp *qp, __u32 psn, __u64 
 	__u32 is_lost = ring_test(qp->lost_bits, psn), is_held = ring_test(qp->held_bits, psn);
 
 	ring_set(qp->acked_bits, psn);
-	if ((__s16)(slot->order - qp->rack_order) > 0 && !slot->retransmissions)
-		qp->rack_order = slot->order;
+	rack_update(qp, slot);
 	qp->acked_total++;
 	qp->acked_bytes += slot->length;
 	qp->acked_nominal_bytes += slot_nominal_bytes(slot);
@@ -185,7 +184,7 @@ __noinline int process_sack_bitmap(__u32 qp_index, __u64 now_ns)
 }
 
 /*
- * What a handler that returned NIC_POST_PROCESS leaves to be done, each step in a lock section of
+ * The work that a handler with NIC_POST_PROCESS leaves, each step in a lock section of
  * its own; then whether a packet is planned.
  */
 static __always_inline int post_process(const struct tx_desc *desc)
@@ -211,12 +210,12 @@ static __always_inline int post_process(const struct tx_desc *desc)
 	if (desc->cause == ACK_KIND_ACK)
 		cc_on_transport_ack(qp_index, desc->model_ns, desc->ack_rtt_ns);
 	if (desc->cause != ACK_KIND_NACK && sack->is_tlp_ack)
-		tlp_acked(qp_index, now_ns);
+		tlp_process_ack(qp_index, now_ns);
 	is_due |= is_overtaken; /* a loss changes which path has its turn */
 	for (__u32 i = 0; is_overtaken && i < LOSSES_PER_SACK; i++)
 		is_overtaken = detect_overtaken(qp_index, i, now_ns);
 	for (int i = 0; is_due && i < LOSSES_PER_SACK; i++)
-		is_due = detect_lost(qp_index, MRC_REASON_LOSS, now_ns);
+		is_due = rack_detect_loss(qp_index, MRC_REASON_LOSS, now_ns);
 	return build_next_packet(qp_index);
 }
 
@@ -306,7 +305,7 @@ __noinline int on_ack(struct xdp_md *ctx)
 				plane = ev->plane;
 			}
 			if (slot->retransmissions && !is_retransmission)
-				rack_on_spurious(qp);
+				rack_update_reo_wnd(qp, 1);
 			sack->is_tlp_ack = is_retransmission && slot->loss == MRC_LOSS_TLP;
 		}
 		if (psn_distance(psn + 1, qp->peer_cack_next) > 0)
@@ -389,7 +388,7 @@ __noinline int on_nack(struct xdp_md *ctx)
 		if (!is_stale) {
 			ev_index = slot->ev_index;
 			if (slot->loss == MRC_LOSS_TLP)
-				qp->tlp_count = 0; /* the probe is answered */
+				qp->tlp_count = 0; /* the probe is acknowledged */
 			slot->loss = MRC_LOSS_NACK;
 			if (reason == WIRE_NACK_NO_RESOURCE) {
 				is_rnr_over = hold_for_receive(qp, psn, now_ns);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What the agent has done to a QP that is alive: user space could not store into one without
+ * Changes of the agent to a QP that is alive: user space could not store into one without
  * undoing what packets do in the meantime, so the kernel does it, under the lock.
  */
 #ifndef MRC_CTRL_H
@@ -136,7 +136,7 @@ __noinline int ctrl_set_penalty(__u32 qp_index, __u32 penalty)
 	return 1;
 }
 
-/* How long and how often the QP tries again, and whether its peer may write. */
+/* Sets the QP's time-out, its retry limits, and whether its peer may write. */
 __noinline int ctrl_set_limits(__u32 qp_index, __u32 give_up_us, __u32 rnr_timer_us,
 			       __u32 rnr_limit, __u32 is_writable)
 {

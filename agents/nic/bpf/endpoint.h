@@ -16,7 +16,7 @@ enum {
 	    sizeof(struct wire_endpoint_response) - sizeof(struct wire_stack) + WIRE_ICRC_BYTES,
 };
 
-/* What a PORT_STATUS_UPDATE says. */
+/* The content of a PORT_STATUS_UPDATE. */
 struct port_status_update {
 	__u32 peer_host;
 	__u32 mask;
@@ -94,7 +94,7 @@ __noinline int on_endpoint_request(struct xdp_md *ctx, __u32 plane)
 	__builtin_memset(head->reserved, 0, sizeof(head->reserved));
 	head->tx_timestamp = timestamp;
 	__builtin_memset(head->reserved_tail, 0, sizeof(head->reserved_tail));
-	nic_count(MRC_NC_TX_PROBE_ANSWER, 1);
+	nic_count(MRC_NC_TX_PROBE_RESPONSE, 1);
 	return nic_xmit_on(to.plane, MRC_CLASS_CONTROL);
 }
 

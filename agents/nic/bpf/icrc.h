@@ -18,7 +18,7 @@ enum {
 	ICRC_OFFSET_MASK = 2 * MRC_PMTU_MAX - 1, /* no frame is that long */
 };
 
-/* What counts as ones, by 64-bit word from the inner IPv6 header on, little endian. */
+/* Bits that count as ones, by 64-bit word from the inner IPv6 header on, little endian. */
 #define ICRC_MASK_CLASS_FLOW_HOPS 0xff000000ffffff0fULL /* word 0 */
 #define ICRC_MASK_UDP_CHECKSUM	  0xffff000000000000ULL /* word 5 */
 #define ICRC_MASK_BTH_RESERVED	  0x000000ff00000000ULL /* word 6 */
@@ -88,7 +88,7 @@ static __always_inline int write_icrc(struct xdp_md *ctx, const struct mrc_nic_c
 	return 0;
 }
 
-/* Whether a frame that has come in ends with the right iCRC, where that is asked. */
+/* True if a frame that has come in ends with the right iCRC, where that is asked. */
 static __always_inline int has_right_icrc(struct xdp_md *ctx, const struct mrc_nic_control *control)
 {
 	__u32 value, end = frame_bytes(ctx) - WIRE_ICRC_BYTES;

@@ -28,14 +28,14 @@ static __always_inline __u64 round_bit(__u32 round)
 static __always_inline void close_round(struct mrc_link_probe_path *path, __u32 round, __u32 lag)
 {
 	if (round >= lag) {
-		if (path->answered & round_bit(round - lag)) {
+		if (path->responded & round_bit(round - lag)) {
 			path->failed_in_row = 0;
 		} else {
 			path->failed++;
 			path->failed_in_row++;
 		}
 	}
-	__sync_fetch_and_and(&path->answered, ~round_bit(round));
+	__sync_fetch_and_and(&path->responded, ~round_bit(round));
 }
 
 /* The next path of the round: its probe leaves in this frame. */
@@ -110,7 +110,7 @@ __noinline int on_link_probe(struct xdp_md *ctx)
 	if (age >= MRC_LINK_PROBE_ROUNDS || age >= path->sent)
 		return nic_drop(MRC_NC_DROP_STALE_PROBE);
 	bit = round_bit(round);
-	if (__sync_fetch_and_or(&path->answered, bit) & bit)
+	if (__sync_fetch_and_or(&path->responded, bit) & bit)
 		return nic_drop(MRC_NC_DROP_STALE_PROBE);
 	nic_count(MRC_NC_RX_LINK_PROBE, 1);
 	path->last_pass_ns = now_ns;

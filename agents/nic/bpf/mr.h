@@ -113,7 +113,7 @@ enum {
 };
 
 /*
- * Whether this CPU is to place a packet, the `ordinal`th of its QP by PSN. Of two copies that two
+ * True if this CPU is to place a packet, the `ordinal`th of its QP by PSN. Of two copies that two
  * CPUs have in hand one is placed: the slower CPU might write when the message is complete and its
  * memory holds something newer. An entry counts, modulo 2^22, the packets that were placed by it.
  */

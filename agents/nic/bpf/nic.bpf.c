@@ -50,7 +50,7 @@ static __always_inline int on_transmit(__u32 qp_index, struct tx_desc *desc)
 	desc->now_ns = bpf_ktime_get_ns();
 	desc->model_ns = desc->now_ns;
 	if (qp->is_tlp_due)
-		tlp_retransmit(qp_index, desc->now_ns);
+		tlp_send_probe(qp_index, desc->now_ns);
 	if (!build_next_packet(qp_index)) {
 		qp->is_kick_pending = 0;
 		return XDP_DROP;

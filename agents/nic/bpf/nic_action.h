@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What a handler of a frame returns: what its program does with the frame. */
+/* Values that a handler of a frame returns: what its program does with the frame. */
 #ifndef MRC_NIC_ACTION_H
 #define MRC_NIC_ACTION_H
 

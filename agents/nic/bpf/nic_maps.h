@@ -111,7 +111,7 @@ struct reaped_work {
 	__u32 iterations;
 };
 
-/* What is deferred until the lock is released. */
+/* Work deferred until the lock is released. */
 struct tx_deferred {
 	__u32 tx_budget;
 	__u32 is_timer_due;
@@ -121,7 +121,7 @@ struct tx_deferred {
 	struct reaped_work reaped;
 };
 
-/* What post_process() follows. */
+/* The acknowledgement that post_process() completes. */
 enum ack_kind {
 	ACK_KIND_SACK,
 	ACK_KIND_ACK,

@@ -138,7 +138,7 @@ static __always_inline void write_stack(struct wire_stack *stack,
 	struct wire_udp *udp = (void *)&stack->udp;
 	struct wire_bth *bth = (void *)&stack->bth;
 
-	if (fabric_is_tunnelled()) { /* else tunnel_leave() cuts this part off */
+	if (fabric_is_tunnelled()) { /* else tunnel_tx() cuts this part off */
 		write_macs(stack, port);
 		stack->eth.ethertype = bpf_htons(WIRE_ETH_P_IPV6);
 		write_ipv6(outer, class_flow, sizeof(struct wire_ipv6) + udp_bytes,
@@ -197,7 +197,7 @@ static __always_inline __u32 entropy_uplink(__u32 entropy)
 	return entropy >> MRC_EV_UPLINK_SHIFT & MRC_EV_UPLINK_MASK;
 }
 
-/* Whether the versions in a frame are those of the protocol. */
+/* True if the versions in a frame are those of the protocol. */
 static __always_inline int stack_has_known_versions(const struct wire_stack *stack)
 {
 	const __be32 version_mask = bpf_htonl(0xf0000000), version_6 = bpf_htonl(0x60000000);
@@ -207,7 +207,7 @@ static __always_inline int stack_has_known_versions(const struct wire_stack *sta
 	       !(stack->bth.pad_version & WIRE_BTH_VERSION_MASK);
 }
 
-/* Whether all lengths in a frame agree with one another and with the frame's. */
+/* True if all lengths in a frame agree with one another and with the frame's. */
 static __always_inline int stack_lengths_agree(struct xdp_md *ctx, const struct wire_stack *stack)
 {
 	__u32 udp_bytes = bpf_ntohs(stack->udp.length);
@@ -236,7 +236,7 @@ static __always_inline __u32 stack_qp_index(const struct wire_stack *stack)
 	return stack_qpn(stack) & ((1 << MRC_QP_INDEX_BITS) - 1);
 }
 
-/* Whether a packet is for the QP of that number, and from its peer. */
+/* True if a packet is for the QP of that number, and from its peer. */
 static __always_inline int stack_is_for(const struct wire_stack *stack, __u32 qpn, __u32 peer_host)
 {
 	return stack_qpn(stack) == qpn && stack_is_from(stack, peer_host);

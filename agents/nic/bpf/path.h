@@ -115,7 +115,7 @@ static __always_inline __u32 slot_psn(const struct mrc_qp *qp, __u32 slot)
 }
 
 /*
- * Whether a path loses its turns: it was found dead, or its oldest packet is late, more than a
+ * True if a path loses its turns: it was found dead, or its oldest packet is late, more than a
  * window, and a quarter, of acknowledgements having come since it left. Nothing is proven by that,
  * but so a dead path takes few packets, and a slow one no more than it carries.
  */
@@ -131,7 +131,7 @@ static __always_inline int path_is_late(const struct mrc_qp *qp, __u32 index)
 }
 
 /*
- * Whether a path is dead: so many acknowledgements have come that not only its oldest packet is
+ * True if a path is dead: so many acknowledgements have come that not only its oldest packet is
  * long due, but nothing at all was acknowledged on the path for as long.
  */
 static __always_inline int path_is_idle(const struct mrc_qp *qp, __u32 index)
@@ -163,7 +163,7 @@ static __always_inline __u32 nic_path(const struct mrc_qp *qp, __u32 entropy)
 	return index_within(place, MRC_NIC_PATHS);
 }
 
-/* Whether another path is to be taken if there is one. */
+/* True if another path is to be taken if there is one. */
 static __always_inline int is_suspected(const struct mrc_qp *qp, const struct mrc_nic_paths *paths,
 					__u32 entropy, __u64 now_ns)
 {

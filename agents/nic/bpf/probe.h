@@ -207,7 +207,7 @@ __noinline int xmit_ack_path_probe(struct xdp_md *ctx)
 }
 
 /*
- * Whether a response is exactly that to an outstanding probe: its id, from the host probed, on
+ * True if a response is exactly that to an outstanding probe: its id, from the host probed, on
  * the EV that was probed.
  */
 static __always_inline int response_matches(const struct mrc_probe *probe,
@@ -260,7 +260,7 @@ __noinline int probe_acked(__u32 id, __u32 kind, __u32 qp_index, __u32 entropy, 
 						  MRC_REASON_PROBE, now_ns);
 	}
 	bpf_spin_unlock(&qp->lock);
-	nic_count(MRC_NC_RX_PROBE_ANSWER, 1);
+	nic_count(MRC_NC_RX_PROBE_RESPONSE, 1);
 	if (has_returned) {
 		path_trust(qp, qp->evs[ev_index].entropy);
 		ev_report_transition(qp_index, ev_index, MRC_EV_ASSUMED_BAD, to, MRC_REASON_PROBE);
@@ -297,7 +297,7 @@ static __always_inline int on_ack_path_response(struct mrc_probe *probe, __u32 i
 		sack_compose(qp, response);
 	}
 	bpf_spin_unlock(&qp->lock);
-	nic_count(MRC_NC_RX_PROBE_ANSWER, 1);
+	nic_count(MRC_NC_RX_PROBE_RESPONSE, 1);
 	return is_alive ? NIC_TX_RESPONSE : XDP_DROP;
 }
 
@@ -322,7 +322,7 @@ __noinline int on_endpoint_response(struct xdp_md *ctx, __u32 plane)
 		if (!__sync_lock_test_and_set(&probe->is_pending, 0))
 			return nic_drop(MRC_NC_DROP_STALE_PROBE);
 		rtt_ns = now_ns - probe->sent_ns;
-		nic_count(MRC_NC_RX_PROBE_ANSWER, 1);
+		nic_count(MRC_NC_RX_PROBE_RESPONSE, 1);
 		nic_event(MRC_EVENT_PROBE, 0, id, rtt_ns > 0xffffffff ? 0xffffffff : rtt_ns,
 			  (__u64)probe->entropy << 32 | probe->peer_host);
 		return XDP_DROP;

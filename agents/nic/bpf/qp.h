@@ -30,7 +30,7 @@ static __always_inline __u32 qp_to_error(struct mrc_qp *qp)
 
 #define NO_END_NS (1ULL << 62)
 
-/* How long a QP goes without an acknowledgement, as a program has set it. */
+/* Time that a QP waits for an acknowledgement, as a program has set it. */
 static __always_inline __u64 give_up_ns_of(__u32 give_up_us)
 {
 	return give_up_us == (__u32)-1 ? NO_END_NS : give_up_us * 1000ULL;
@@ -53,7 +53,7 @@ static __always_inline void qp_timer_start(struct bpf_timer *timer, void *map, v
 }
 
 /*
- * Whether a timer that fired last at `fired_ns` should have fired since. Under heavy load a kernel
+ * True if a timer that fired last at `fired_ns` should have fired since. Under heavy load a kernel
  * timer was seen to be gone although its callback had started it again: its QP would wait for ever.
  * The agent provides every QP with a frame now and then, so that its timer is looked at.
  */

@@ -1,5 +1,22 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Loss detection: RACK and TLP (RFC 8985), RTO (docs/reference/protocol.md, "Loss"). */
+/*
+ * Loss detection: RACK and TLP (RFC 8985), RTO (docs/reference/protocol.md, "Loss"). Functions bear
+ * the RFC's names. Without a NACK or an RTO, four rules declare a packet lost, each the oldest in
+ * flight on its path:
+ *
+ *    RACK deadline      is_lost_by_rack(), in rack_detect_loss(): a packet of the QP that was sent
+ *                       later, on any path, is acknowledged, and reo_wnd has passed since the
+ *                       acknowledgement of this one was due
+ *    overtaken          is_overtaken_on_path(), in detect_overtaken(): it is missing from the SACK
+ *                       of a packet that was sent later on the same path; in an unshaped lab more
+ *                       than reorder_packets of those
+ *    tail loss probe    is_lost_by_tlp(), in detect_overtaken(): it is missing from the SACK of a
+ *                       tail loss probe that was sent more than a PTO after it
+ *    idle path          path_is_idle(), in rack_detect_loss(): many acknowledgements came since it
+ *                       was sent, and none of them on its path
+ *
+ * When the RTO expires, rack_detect_loss() goes by age alone. A NACK is on_nack()'s.
+ */
 #ifndef MRC_RECOVERY_H
 #define MRC_RECOVERY_H
 
@@ -11,8 +28,7 @@
 #include "rtt.h"
 
 /*
- * Under the lock: whether the oldest packet on a path is lost by RACK: one that was sent after it
- * has arrived, and it has not, a reordering window after it should have. Delays of paths differ by
+ * Under the lock: whether the oldest packet on a path is lost by RACK. Delays of paths differ by
  * what queues on them; rttvar measures how much.
  */
 static __always_inline int is_lost_by_rack(const struct mrc_qp *qp, __u32 index, __u64 now_ns)
@@ -23,7 +39,7 @@ static __always_inline int is_lost_by_rack(const struct mrc_qp *qp, __u32 index,
 	       (__s64)(now_ns - rack_deadline_ns(qp, slot)) > 0;
 }
 
-/* Under the lock: whether detect_lost() would find a packet. */
+/* Under the lock: whether rack_detect_loss() would find a packet. */
 static __always_inline int is_loss_due(const struct mrc_qp *qp, __u64 now_ns)
 {
 	return qp->busy_paths &&
@@ -66,11 +82,11 @@ static __always_inline int is_lost_by_tlp(const struct mrc_qp *qp, const struct 
 
 	return path->outstanding &&
 	       (__s64)(sack->trigger_sent_ns - slot_departed_ns(slot)) >
-		   (__s64)rtt_pto_ns(qp, slot) &&
+		   (__s64)tlp_calc_pto_ns(qp, slot) &&
 	       is_hole(sack, slot_psn(qp, path->head));
 }
 
-/* What declare_head_lost() defers until the lock is released. */
+/* The work of declare_head_lost() that waits until the lock is released. */
 struct loss_deferred {
 	__u32 ev;
 	__u32 left; /* state that the EV left; 0: it stays */
@@ -79,8 +95,8 @@ struct loss_deferred {
 };
 
 /*
- * Under the lock: gives up the oldest packet on a path; its EV leaves, unless nothing is proven,
- * and a silent path is dead.
+ * Under the lock: declares the oldest packet on a path lost. Its EV becomes ASSUMED_BAD, except for
+ * a tail loss probe, which proves nothing; an idle path is dead then.
  */
 static __always_inline void declare_head_lost(struct mrc_qp *qp, __u32 index, __u32 loss,
 					      __u32 reason, int is_idle_path, __u64 now_ns,
@@ -127,10 +143,11 @@ static __always_inline void run_loss_deferred(const struct mrc_qp *qp, __u32 qp_
 }
 
 /*
- * Declares at most one packet lost: of the path that has been silent for longest, or at a time-out
- * of any path. Returns 1 when there may be more.
+ * RACK_detect_loss(), for at most one packet: by an idle path or the RACK deadline, or, with
+ * MRC_REASON_TIMEOUT, by its age. Looks at the LOSS_PATHS paths without acknowledgement for
+ * longest. Returns 1 when there may be more.
  */
-__noinline int detect_lost(__u32 qp_index, __u32 reason, __u64 now_ns)
+__noinline int rack_detect_loss(__u32 qp_index, __u32 reason, __u64 now_ns)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 	__u32 index, is_lost = 0, is_idle_path = 0, loss = MRC_LOSS_SACK;
@@ -161,7 +178,7 @@ __noinline int detect_lost(__u32 qp_index, __u32 reason, __u64 now_ns)
 		declare_head_lost(qp, index, loss, reason, is_idle_path, now_ns, &deferred);
 		qp->rto_retx_left += loss == MRC_LOSS_TIMEOUT;
 		if (!is_idle_path)
-			rack_on_loss(qp);
+			rack_update_reo_wnd(qp, 0);
 	}
 	bpf_spin_unlock(&qp->lock);
 	run_loss_deferred(qp, qp_index, &deferred, reason);
@@ -169,10 +186,10 @@ __noinline int detect_lost(__u32 qp_index, __u32 reason, __u64 now_ns)
 }
 
 /*
- * A tail loss probe is acknowledged: the packet that it repeats was lost, or its ACK was. The EV
- * that the packet had been sent on before leaves, and is probed.
+ * TLP_process_ack(): a tail loss probe is acknowledged. The packet that it repeats was lost, or its
+ * ACK was: the EV that the packet had been sent on before becomes ASSUMED_BAD, and is probed.
  */
-__noinline int tlp_acked(__u32 qp_index, __u64 now_ns)
+__noinline int tlp_process_ack(__u32 qp_index, __u64 now_ns)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 	struct loss_deferred deferred = {};
@@ -190,8 +207,8 @@ __noinline int tlp_acked(__u32 qp_index, __u64 now_ns)
 }
 
 /*
- * Declares at most one packet lost that the packet of the SACK has overtaken; a TLP has overtaken
- * what was sent before it on every path. Returns 1 when there may be more.
+ * Declares at most one packet lost that the packet of the SACK has overtaken: on its path or, if
+ * that is a tail loss probe, on any. Returns 1 when there may be more.
  */
 __noinline int detect_overtaken(__u32 qp_index, __u32 step, __u64 now_ns)
 {
@@ -220,11 +237,11 @@ __noinline int detect_overtaken(__u32 qp_index, __u32 step, __u64 now_ns)
 }
 
 /*
- * Nothing was acknowledged for a PTO though packets are in flight, and nothing has been since the
- * clock found that out: the oldest of the path that has been silent for longest is sent
+ * TLP_send_probe(): is_tlp_due says that the timer found the PTO expired, and that nothing has been
+ * acknowledged since. The oldest packet of the path without acknowledgement for longest is sent
  * once more, on another path. Its SACK shows what arrived of all that was sent long before it.
  */
-__noinline int tlp_retransmit(__u32 qp_index, __u64 now_ns)
+__noinline int tlp_send_probe(__u32 qp_index, __u64 now_ns)
 {
 	struct mrc_qp *qp = bpf_map_lookup_elem(&qps, &qp_index);
 	__u32 left_ev = 0, left = 0;
@@ -234,8 +251,7 @@ __noinline int tlp_retransmit(__u32 qp_index, __u64 now_ns)
 		return 0;
 	bpf_spin_lock(&qp->lock);
 	if (qp->is_tlp_due && qp->busy_paths) {
-		/* The probe before this one was not answered: nor was the packet that it repeats.
-		 */
+		/* Neither the last probe nor the packet that it repeats was acknowledged. */
 		if (qp->tlp_count && qp->tlp_ev != TLP_EV_NONE)
 			left = ev_mark_bad(qp, qp->tlp_ev, MRC_REASON_LOSS, now_ns);
 		left_ev = qp->tlp_ev;

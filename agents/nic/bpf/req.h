@@ -114,7 +114,7 @@ static __always_inline int is_window_idle(struct mrc_qp *qp, struct mrc_work_rin
 
 /*
  * Under the lock: decides the next packet of a QP, a retransmission first, and writes it into
- * `plan`, whose times the caller has set. Returns whether there is one. Also decides whether more
+ * `desc`, whose times the caller has set. Returns whether there is one. Also decides whether more
  * packets could leave than this one, and whether the QP's timer must be started.
  */
 static __always_inline int build_next_packet_locked(struct mrc_qp *qp, struct mrc_work_ring *ring,
@@ -197,8 +197,8 @@ static __always_inline int build_next_packet_locked(struct mrc_qp *qp, struct mr
 		desc->loss = slot->loss;
 		desc->immediate = work->immediate;
 		desc->requests_sack =
-		    qp->requests_sack &&
-		    (cc_asks_sack(&qp->cc, &qp->cc_parameters) || slot->opcode >= WIRE_WRITE_LAST);
+		    qp->requests_sack && (cc_requests_sack(&qp->cc, &qp->cc_parameters) ||
+					  slot->opcode >= WIRE_WRITE_LAST);
 		desc->r_key = work->r_key;
 		desc->dmalen = work->length;
 		desc->template_hi = qp->template_hi;

@@ -7,7 +7,7 @@
 #include "nic_maps.h"
 #include "work.h"
 
-/* Whether a new packet could be sent now, credit and EVs apart. */
+/* True if a new packet could be sent now, credit and EVs apart. */
 static __always_inline int has_packet_to_send(struct mrc_qp *qp, struct mrc_work_ring *ring)
 {
 	if (qp->next_psn - qp->una_psn >= qp->mpr_psns || !work_ready(&qp->work, ring))
@@ -17,7 +17,7 @@ static __always_inline int has_packet_to_send(struct mrc_qp *qp, struct mrc_work
 }
 
 /*
- * Whether all that was sent has arrived and nothing more can be sent, but messages still wait for
+ * True if all that was sent has arrived and nothing more can be sent, but messages still wait for
  * their transport ACK: then none is on its way, or a packet would not be acknowledged yet.
  */
 static __always_inline int is_ack_missing(struct mrc_qp *qp)

@@ -40,7 +40,7 @@ static __always_inline struct mrc_qp *resp_find_qp(__u32 qp_index, const struct 
 	return qp;
 }
 
-/* Whether a refusal may be sent now: not each packet of a burst is refused aloud. */
+/* True if a refusal may be sent now: not each packet of a burst is refused aloud. */
 static __always_inline int may_nak(struct mrc_qp *qp)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
@@ -52,7 +52,7 @@ static __always_inline int may_nak(struct mrc_qp *qp)
 }
 
 /*
- * Whether a packet that resp_find_qp() did not let in is for a QP in ERROR: its peer gets a NACK,
+ * True if a packet that resp_find_qp() did not let in is for a QP in ERROR: its peer gets a NACK,
  * as nothing that it sends will ever be received.
  */
 static __always_inline int is_qp_in_error(__u32 qp_index, const struct wire_stack *stack)
@@ -79,7 +79,7 @@ static __always_inline int fail_orphan(struct mrc_qp *qp, __u32 qp_index)
 	return 1;
 }
 
-/* What is left of a data packet that a switch has trimmed: says so, and changes nothing. */
+/* On a trimmed data packet: sends a NACK, and changes nothing. */
 __noinline int on_trimmed(struct xdp_md *ctx, __u32 plane, __u32 dscp)
 {
 	struct wire_trimmed *head = frame_head(ctx, sizeof(*head));
@@ -252,7 +252,7 @@ static __always_inline void write_sack(struct wire_sack *head, const struct mrc_
 				       const struct rx_response *response, __u32 port_up_mask)
 {
 	head->advice = bpf_htons((response->packet.is_marked ? WIRE_SETH_SKIP_ONCE : 0) |
-				 (response->packet.is_probe ? WIRE_SETH_ANSWERS_PROBE : 0));
+				 (response->packet.is_probe ? WIRE_SETH_PROBE_RESPONSE : 0));
 	head->ack_psn_offset = bpf_htons(response->ack_offset);
 	head->entropy = bpf_htonl(response->packet.entropy);
 	head->spdcid = bpf_htons(qp->qpn);

@@ -18,7 +18,7 @@ enum {
 	PENALTY_ENDS = 1 << 7, /* r_c, above rcv_cwnd_pen */
 };
 
-/* What a response needs to know of the packet that caused it. */
+/* The fields of a packet that its response needs. */
 struct rx_packet {
 	__u32 qp_index;
 	__u32 plane;
@@ -132,7 +132,7 @@ static __always_inline void resp_receive(struct mrc_qp *qp, const struct rx_pack
 	}
 }
 
-/* What the QP's state makes a SACK say. */
+/* Fills in the fields of a SACK that depend on the QP's state. */
 static __always_inline void sack_compose(struct mrc_qp *qp, struct rx_response *response)
 {
 	__u32 cack = qp->cack_next - 1;

@@ -68,7 +68,7 @@ static __always_inline __u64 tlp_deadline_ns(const struct mrc_qp *qp)
 {
 	const struct mrc_tx_slot *slot = TX_SLOT(qp, PATH(qp, qp->path_oldest)->head);
 
-	return rtt_larger(qp->last_sent_ns + rtt_pto_ns(qp, slot),
+	return rtt_larger(qp->last_sent_ns + tlp_calc_pto_ns(qp, slot),
 			  qp->progress_ns + qp->srtt_ns / PTO_RTT_SHARE);
 }
 
@@ -212,8 +212,8 @@ static int rto_timer_expired(void *map, __u32 *key, struct mrc_qp *given)
 	if (is_idle)
 		return 0;
 	for (; losses < LOSSES_PER_RTO; losses++) {
-		if (!detect_lost(qp_index, is_expired ? MRC_REASON_TIMEOUT : MRC_REASON_LOSS,
-				 now_ns))
+		if (!rack_detect_loss(qp_index, is_expired ? MRC_REASON_TIMEOUT : MRC_REASON_LOSS,
+				      now_ns))
 			break;
 	}
 	bpf_spin_lock(&qp->lock);

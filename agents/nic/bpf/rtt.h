@@ -108,9 +108,10 @@ static __always_inline __u64 rtt_expected_ns(const struct mrc_qp *qp,
 	return rtt_larger(qp->srtt_ns, shorter_ns) - shorter_ns;
 }
 
-/* Silence after which a packet is sent again as a tail loss probe; half the RTO without a sample.
- */
-static __always_inline __u64 rtt_pto_ns(const struct mrc_qp *qp, const struct mrc_tx_slot *slot)
+/* Time without an acknowledgement after which a tail loss probe is sent; without a sample half the
+ * RTO. */
+static __always_inline __u64 tlp_calc_pto_ns(const struct mrc_qp *qp,
+					     const struct mrc_tx_slot *slot)
 {
 	__u64 rtt_ns = rtt_expected_ns(qp, slot);
 
@@ -121,10 +122,10 @@ static __always_inline __u64 rtt_pto_ns(const struct mrc_qp *qp, const struct mr
 }
 
 /*
- * How much later than one that was sent behind it a packet may arrive on another path: more after
- * each packet that had only been late.
+ * RACK.reo_wnd: how much later than one that was sent after it a packet may arrive on another path;
+ * more after each spurious retransmission.
  */
-static __always_inline __u64 rtt_reo_wnd_ns(const struct mrc_qp *qp)
+static __always_inline __u64 rack_reo_wnd_ns(const struct mrc_qp *qp)
 {
 	__u64 reo_wnd_ns =
 	    qp->rttvar_ns + (__u64)(qp->srtt_ns / REO_WND_RTT_SHARE) * (1 + qp->reo_wnd_steps);
@@ -132,37 +133,46 @@ static __always_inline __u64 rtt_reo_wnd_ns(const struct mrc_qp *qp)
 	return rtt_larger(reo_wnd_ns, qp->reo_wnd_min_ns);
 }
 
-/* A packet that was sent again had only been late. */
-static __always_inline void rack_on_spurious(struct mrc_qp *qp)
+/*
+ * RFC 8985, section 6.2, step 4: a spurious retransmission widens the reordering window, and
+ * REO_WND_PERSIST losses by RACK without another one reset it.
+ */
+static __always_inline void rack_update_reo_wnd(struct mrc_qp *qp, int is_spurious)
 {
-	if (qp->reo_wnd_steps < REO_WND_STEPS_MAX)
-		qp->reo_wnd_steps++;
-	qp->reo_wnd_losses = REO_WND_PERSIST;
-	qp->tlp_ev = TLP_EV_NONE;
-}
-
-/* A packet that has been passed is lost: so many in a row that had not been late, and delays of
- * paths are again what they were. */
-static __always_inline void rack_on_loss(struct mrc_qp *qp)
-{
-	if (qp->reo_wnd_losses && !--qp->reo_wnd_losses)
+	if (is_spurious) {
+		if (qp->reo_wnd_steps < REO_WND_STEPS_MAX)
+			qp->reo_wnd_steps++;
+		qp->reo_wnd_losses = REO_WND_PERSIST;
+		qp->tlp_ev = TLP_EV_NONE;
+	} else if (qp->reo_wnd_losses && !--qp->reo_wnd_losses) {
 		qp->reo_wnd_steps = 0;
+	}
 }
 
-/* Whether a packet that was sent later, and once, has been acknowledged. */
+/*
+ * RFC 8985, section 6.2, step 2: keeps the order of the acknowledged packet that was sent last, of
+ * the whole QP. That of a retransmission is ambiguous.
+ */
+static __always_inline void rack_update(struct mrc_qp *qp, const struct mrc_tx_slot *slot)
+{
+	if ((__s16)(slot->order - qp->rack_order) > 0 && !slot->retransmissions)
+		qp->rack_order = slot->order;
+}
+
+/* True if a packet of the QP that was sent later, on any path, has been acknowledged. */
 static __always_inline int rack_sent_after(const struct mrc_qp *qp, const struct mrc_tx_slot *slot)
 {
 	return (__s16)(qp->rack_order - slot->order) > 0;
 }
 
-/* When a packet that has been passed is lost: its EV may lead by a plane that is slower. */
+/* When a packet with rack_sent_after() is lost. Its EV may be of a plane that is slower. */
 static __always_inline __u64 rack_deadline_ns(const struct mrc_qp *qp,
 					      const struct mrc_tx_slot *slot)
 {
 	__u32 ev_rtt_ns = qp->evs[slot->ev_index & (MRC_EV_MAX - 1)].rtt_ns;
 
 	return slot_departed_ns(slot) + rtt_larger(qp->srtt_ns, ev_rtt_ns) -
-	       rtt_to_full_ns(qp, slot) + rtt_reo_wnd_ns(qp);
+	       rtt_to_full_ns(qp, slot) + rack_reo_wnd_ns(qp);
 }
 
 #endif

@@ -106,7 +106,7 @@ static __always_inline void process_sack_trigger(struct mrc_qp *qp, struct sack_
 		rtt_update(qp, slot, desc->now_ns);
 	}
 	if (slot->retransmissions && !sack->is_retransmission)
-		rack_on_spurious(qp);
+		rack_update_reo_wnd(qp, 1);
 	on_packet_acked(qp, sack->ack, desc->now_ns);
 	ack_path_learn(qp, ev);
 	if (ev->entropy == sack->entropy)
@@ -233,7 +233,7 @@ __noinline int on_sack(struct xdp_md *ctx)
 	sack->bitmap = bpf_be64_to_cpu(head->bitmap);
 	sack->entropy = bpf_ntohl(head->entropy);
 	sack->advice = advice & WIRE_SETH_ADVICE_MASK;
-	sack->is_probe = !!(advice & WIRE_SETH_ANSWERS_PROBE);
+	sack->is_probe = !!(advice & WIRE_SETH_PROBE_RESPONSE);
 	sack->probe_id = sack->ack & PROBE_ID_MASK;
 	sack->is_retransmission =
 	    !!(bpf_ntohl(head->stack.bth.flags_psn) & (__u32)WIRE_BTH_RETRANSMISSION << 24);
@@ -267,8 +267,8 @@ __noinline int on_sack(struct xdp_md *ctx)
 }
 
 /*
- * What a SACK says of EVs: advice against one, a late packet, and a probe acknowledged. Called by
- * the program itself and not by on_sack(), whose stack it would share.
+ * The parts of a SACK about EVs: advice against one, a late packet, and a probe acknowledged.
+ * Called by the program itself and not by on_sack(), whose stack it would share.
  */
 __noinline int sack_report(__u32 qp_index)
 {
@@ -290,7 +290,7 @@ __noinline int sack_report(__u32 qp_index)
 	return 0;
 }
 
-/* Whether sack_report() has anything to do. */
+/* True if sack_report() has anything to do. */
 static __always_inline int sack_has_report(const struct tx_desc *desc)
 {
 	const struct sack_ctx *sack = lookup0(&sack_ctxs);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * What the host's own kernel sends: TCP and MPTCP (docs/explanation/transports.md). Its packets
+ * Packets of the host's own kernel: TCP and MPTCP (docs/explanation/transports.md). Its packets
  * come by an interface of their own, are given a way through the fabric where switches choose none,
  * and leave by the NIC's ports, with their rates, queues and faults.
  */

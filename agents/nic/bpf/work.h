@@ -15,7 +15,7 @@ static __always_inline struct mrc_work *work_current(const struct mrc_work_curso
 	return &ring->entries[cursor->next & (MRC_WORK_RING - 1)];
 }
 
-/* Whether there is something to send that was never sent. */
+/* True if there is something to send that was never sent. */
 static __always_inline int work_ready(const struct mrc_work_cursor *cursor,
 				      struct mrc_work_ring *ring)
 {
@@ -30,7 +30,7 @@ static __always_inline int work_ready(const struct mrc_work_cursor *cursor,
 	return !cursor->iteration || cursor->outstanding_messages < work->depth;
 }
 
-/* What one packet carries. */
+/* The part of a message that one packet carries. */
 struct work_segment {
 	__u32 local_offset;
 	__u32 remote_offset;
@@ -126,7 +126,7 @@ static __always_inline void work_reap(struct mrc_work_cursor *cursor, struct rea
 }
 
 /*
- * Whether an event is to say what the ring says since the last atomic operation, which is a full
+ * True if an event is to say what the ring says since the last atomic operation, which is a full
  * barrier: who arms a ring and finds nothing new in it gets an event.
  */
 static __always_inline int is_event_wanted(struct mrc_work_ring *ring)

@@ -15,7 +15,7 @@
 
 #define PORT_WAIT_MAX_NS 1000000000ULL
 
-/* How a transport formats its data packets. */
+/* The format of a transport's data packets. */
 struct tx_format {
 	__u32 head_bytes;  /* in front of the payload */
 	__u32 stack_bytes; /* of these, that the caller writes in place: the result has so many */
@@ -45,7 +45,7 @@ static __always_inline void port_occupy(__u32 plane, const struct mrc_port *port
 	*idle_ns += serialisation_ns(port, length_bytes, carry);
 }
 
-/* How long a data packet for the plane would wait before the port begins to send it. */
+/* Time that a data packet for the plane would wait before the port begins to send it. */
 static __always_inline __u32 port_wait_ns(const struct mrc_nic_paths *paths, __u32 plane,
 					  __u64 now_ns)
 {
@@ -57,7 +57,7 @@ static __always_inline __u32 port_wait_ns(const struct mrc_nic_paths *paths, __u
 }
 
 /*
- * Gives the frame, whatever it held, the size of the packet and its headers up to the BTH. Returns
+ * Makes the frame, whatever it held, the packet, with its headers up to the BTH. Returns
  * its start, or NULL when that is not possible.
  */
 static __always_inline void *tx_data_begin(struct xdp_md *ctx, const struct tx_desc *desc,

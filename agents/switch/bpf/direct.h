@@ -16,14 +16,14 @@
 #include <mrc/queue_pool.h>
 #include "route.h"
 
-/* Whether frames may enter a port with a rate without a frame at hand. */
+/* True if frames may enter a port with a rate without a frame at hand. */
 static __always_inline int direct_takes(__u32 port_id, const struct mrc_port *port)
 {
 	return port->rate_bps && !port->capture_bytes && !port_is_lossless(port_id);
 }
 
 /* The switch port at the far end of a link that frames need not cross, or nothing. */
-static __always_inline struct mrc_port *direct_far_end(const struct mrc_port *port)
+static __always_inline struct mrc_port *direct_peer_port(const struct mrc_port *port)
 {
 	__u32 far_id = port->peer_port;
 	struct mrc_port *far;
@@ -52,7 +52,7 @@ __noinline int direct_pass(__u32 port_id, __u32 id)
 
 	if (!descriptors || !port || !frame || !direct_takes(port_id, port))
 		return 0;
-	far = direct_far_end(port);
+	far = direct_peer_port(port);
 	if (!far)
 		return 0;
 	length_bytes = descriptor_of(descriptors, id)->length_bytes;
@@ -84,7 +84,7 @@ __noinline int direct_pass(__u32 port_id, __u32 id)
 		port_count(port->peer_port, -way, 1);
 		return 1;
 	}
-	outcome = queue_place(egress_id, id, arrival_ns, length_bytes, route_class(eth));
+	outcome = queue_enqueue_id(egress_id, id, arrival_ns, length_bytes, route_class(eth));
 	if (outcome_is_drop(outcome))
 		pool_return(id);
 	return 1;

@@ -18,10 +18,10 @@ enum {
 	DRAIN_LOOKS = 4,  /* ports and buckets looked at per frame */
 	DRAIN_PASSES = 4, /* frames that go on directly per run */
 	DRAIN_ENTRY_KINDS = MRC_LOSSLESS_NODE | MRC_FAULT_LINE,
-	DRAIN_MET_FAULTS = 0x40000000, /* with a frame's id: it comes from a line */
+	DRAIN_PASSED_FAULTS = 0x40000000, /* with a frame's id: it comes from a line */
 };
 
-/* How late frames left, per drainer; mmapable, written by it alone. */
+/* Lateness of frames, per drainer; mmapable, written by it alone. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -149,7 +149,7 @@ static __always_inline __u32 drain_next_entry(struct mrc_queue_drainer *drainer)
 }
 
 /*
- * The next frame that is due, id in the low half, perhaps with DRAIN_MET_FAULTS, and port in the
+ * The next frame that is due, id in the low half, perhaps with DRAIN_PASSED_FAULTS, and port in the
  * high half; or 0. Global, so that the verifier looks at it once.
  */
 __noinline __u64 drain_take(__u64 now_ns)
@@ -176,7 +176,7 @@ __noinline __u64 drain_take(__u64 now_ns)
 			id = line_take_due(port_id, drainer->limit_ns);
 			if (id)
 				return (__u64)(port_id / MRC_FAULT_LINES) << 32 | id |
-				       DRAIN_MET_FAULTS;
+				       DRAIN_PASSED_FAULTS;
 			continue;
 		}
 		if (entry & MRC_LOSSLESS_NODE) {
@@ -230,7 +230,8 @@ static __noinline void drain_account(__u32 id, __u64 now_ns)
 }
 
 /* Sends frame `id`, which is due, through the link of port_id. Returns the XDP verdict. */
-static __noinline int drain_send(struct xdp_md *ctx, __u32 port_id, __u32 id, __u32 has_met_faults)
+static __noinline int drain_send(struct xdp_md *ctx, __u32 port_id, __u32 id,
+				 __u32 has_passed_faults)
 {
 	__u32 zero = 0, traffic_class, credit_bytes, fault = 0;
 	struct mrc_queue_descriptors *descriptors = bpf_map_lookup_elem(&queue_descriptors, &zero);
@@ -245,15 +246,15 @@ static __noinline int drain_send(struct xdp_md *ctx, __u32 port_id, __u32 id, __
 	arrival_ns = descriptor->time_ns;
 	length_bytes = descriptor->length_bytes;
 	traffic_class = descriptor->traffic_class & FAULT_CLASS_MASK;
-	if (port->is_faulted && !has_met_faults) {
-		fault = fault_meet_pooled(port_id, id, length_bytes, traffic_class);
+	if (port->is_faulted && !has_passed_faults) {
+		fault = fault_apply_pooled(port_id, id, length_bytes, traffic_class);
 		if (!fault && line_hold(port_id, id, arrival_ns))
 			return XDP_DROP;
 	}
 	credit_bytes = transit_credit_bytes(port_id, port, descriptor);
 	is_ready = !drain_copy(ctx, id, arrival_ns, length_bytes, credit_bytes);
-	if (descriptor->traffic_class & FAULT_SENT_AGAIN)
-		line_send_again(port_id, id, arrival_ns);
+	if (descriptor->traffic_class & FAULT_DUPLICATED)
+		line_send_copy(port_id, id, arrival_ns);
 	else
 		pool_return(id);
 	if (!is_ready) {
@@ -283,14 +284,14 @@ static __always_inline int queue_drain(struct xdp_md *ctx)
 
 	for (int i = 0; i < DRAIN_PASSES; i++) {
 		__u64 taken = drain_take(now_ns);
-		__u32 has_met_faults = taken & DRAIN_MET_FAULTS;
-		__u32 id = (__u32)taken & ~DRAIN_MET_FAULTS, port_id = taken >> 32;
+		__u32 has_passed_faults = taken & DRAIN_PASSED_FAULTS;
+		__u32 id = (__u32)taken & ~DRAIN_PASSED_FAULTS, port_id = taken >> 32;
 
 		if (!id)
 			return XDP_DROP;
 		drain_account(id, now_ns);
-		if (has_met_faults || !direct_pass(port_id, id))
-			return drain_send(ctx, port_id, id, has_met_faults);
+		if (has_passed_faults || !direct_pass(port_id, id))
+			return drain_send(ctx, port_id, id, has_passed_faults);
 	}
 	return XDP_DROP;
 }

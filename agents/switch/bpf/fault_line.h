@@ -19,7 +19,7 @@
 #include <mrc/queue_wheel.h>
 
 enum {
-	FAULT_SENT_AGAIN = 0x100, /* in a descriptor's traffic_class: a copy is to follow */
+	FAULT_DUPLICATED = 0x100, /* in a descriptor's traffic_class: a copy is to follow */
 	FAULT_CLASS_MASK = 0xff,
 	FAULT_LINE_COPIES = MRC_FAULT_LINES - 1,
 };
@@ -135,11 +135,11 @@ static __noinline int fault_corrupt_pooled(__u32 id, __u32 bth_bytes, __u32 leng
 }
 
 /*
- * Lets the faults of a port meet frame `id`, which lies in the pool and has arrived at the far end.
+ * Applies the faults of a port to frame `id`, which is in the pool and has arrived at the far end.
  * Returns the counter of the drop, or 0; it may be damaged then, and line_hold() says more.
  */
-static __noinline __u32 fault_meet_pooled(__u32 port_id, __u32 id, __u32 length_bytes,
-					  __u32 traffic_class)
+static __noinline __u32 fault_apply_pooled(__u32 port_id, __u32 id, __u32 length_bytes,
+					   __u32 traffic_class)
 {
 	__u32 zero = 0, index = id - 1, drop;
 	struct mrc_queue_frame *frame = bpf_map_lookup_elem(&queue_frames, &index);
@@ -168,7 +168,7 @@ static __noinline int line_hold(__u32 port_id, __u32 id, __u64 arrival_ns)
 	if (!descriptors || !verdict || !verdict->is_altered)
 		return 0;
 	if (verdict->is_duplicated)
-		descriptor_of(descriptors, id)->traffic_class |= FAULT_SENT_AGAIN;
+		descriptor_of(descriptors, id)->traffic_class |= FAULT_DUPLICATED;
 	if (!verdict->delay_ns && !verdict->reorder_ns)
 		return 0;
 	if (verdict->reorder_ns)
@@ -176,8 +176,8 @@ static __noinline int line_hold(__u32 port_id, __u32 id, __u64 arrival_ns)
 	return line_put(line_id, id, arrival_ns + verdict->delay_ns + verdict->reorder_ns);
 }
 
-/* Keeps a frame that has just left, so that it leaves once more. */
-static __noinline int line_send_again(__u32 port_id, __u32 id, __u64 arrival_ns)
+/* Puts a frame that has just been sent into the line of copies, which sends it once more. */
+static __noinline int line_send_copy(__u32 port_id, __u32 id, __u64 arrival_ns)
 {
 	__u32 zero = 0;
 	struct mrc_queue_descriptors *descriptors = bpf_map_lookup_elem(&queue_descriptors, &zero);
@@ -190,7 +190,7 @@ static __noinline int line_send_again(__u32 port_id, __u32 id, __u64 arrival_ns)
 	return 0;
 }
 
-/* What follows a line in the bucket of the wheel that is being emptied. */
+/* The line after this one in the bucket of the wheel that is being emptied. */
 static __always_inline __u32 line_next(__u32 line_id)
 {
 	struct fault_line *line = bpf_map_lookup_elem(&fault_lines, &line_id);

@@ -27,7 +27,7 @@ static __always_inline __u32 fib_find(__u32 node_id, __u32 value)
 }
 
 /*
- * How a mode's look-up ends: the id of the egress port, or minus the mrc_port_counter of what
+ * Result of a mode's look-up: the id of the egress port, or minus the mrc_port_counter of what
  * becomes of the packet instead.
  */
 static __always_inline int fib_verdict(__u32 hit)

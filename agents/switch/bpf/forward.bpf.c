@@ -19,7 +19,7 @@ enum {
 	DIRECT_LINKS_MAX = 8, /* that one run crosses; a longer way goes on by a veth */
 };
 
-/* What forward_frame() returns, below any XDP verdict, for a frame that has to queue. */
+/* Values of forward_frame(), below any XDP verdict, for a frame that has to queue. */
 #define ENQUEUE(port_id, traffic_class) (~(int)((port_id)*MRC_CLASS_COUNT + (traffic_class)))
 #define ENQUEUE_PORT(verdict)		((__u32) ~(verdict) / MRC_CLASS_COUNT)
 #define ENQUEUE_CLASS(verdict)		((__u32) ~(verdict) % MRC_CLASS_COUNT)
@@ -31,9 +31,8 @@ static __always_inline int drop(__u32 port_id, __u32 reason)
 }
 
 /*
- * One switch: routes the frame that came in by `ingress` and rewrites its IPv6 header for
- * departure. Returns the egress port, which is then in `*egress`, or, negated, the counter of what
- * else becomes of it.
+ * One switch: routes the frame that came in by `ingress` and rewrites its IPv6 header. Returns the
+ * egress port, which is then in `*egress`, or, negated, the counter of what else becomes of it.
  */
 static __always_inline int cross_switch(struct wire_eth *eth, const void *data_end,
 					const struct mrc_port *ingress, __u64 time_ns,
@@ -52,10 +51,10 @@ static __always_inline int cross_switch(struct wire_eth *eth, const void *data_e
 }
 
 /*
- * Lets a frame that is rewritten for departure by egress_id, in an unshaped lab, go from switch to
- * switch as far as links are direct. It leaves by the first one that is not.
+ * In an unshaped lab, forwards a frame whose headers are rewritten for egress_id from switch to
+ * switch while links are direct, and sends it by the first link that is not.
  */
-static __always_inline int go_on(struct xdp_md *ctx, __u32 egress_id)
+static __always_inline int forward_chain(struct xdp_md *ctx, __u32 egress_id)
 {
 	void *data = (void *)(long)ctx->data;
 	void *data_end = (void *)(long)ctx->data_end;
@@ -67,7 +66,7 @@ static __always_inline int go_on(struct xdp_md *ctx, __u32 egress_id)
 	if (!egress || (void *)(eth + 1) + sizeof(struct wire_ipv6) > data_end)
 		return XDP_DROP;
 	for (__u32 i = 0; i < DIRECT_LINKS_MAX; i++) {
-		far = direct_far_end(egress);
+		far = direct_peer_port(egress);
 		if (!far)
 			break;
 		far_id = egress->peer_port;
@@ -110,7 +109,7 @@ static __always_inline int forward_frame(struct xdp_md *ctx, int is_shaped)
 	if (way < 0)
 		return drop(ingress_id, -way);
 	if (!is_shaped && egress->is_direct)
-		return go_on(ctx, way);
+		return forward_chain(ctx, way);
 	write_macs(eth, egress);
 	if (is_shaped && port_has_queue(egress))
 		return ENQUEUE(way, route_class(eth));
@@ -136,7 +135,7 @@ int forward(struct xdp_md *ctx)
 	verdict = forward_queued(ctx);
 	if (verdict < 0)
 		verdict = queue_enqueue(ctx, ENQUEUE_PORT(verdict), ENQUEUE_CLASS(verdict));
-	upstream_settle(ctx);
+	upstream_post_process(ctx);
 	return verdict;
 }
 
@@ -147,7 +146,7 @@ int forward_unshaped(struct xdp_md *ctx)
 	return forward_frame(ctx, 0);
 }
 
-/* A host's program hands on a frame that leaves by a port whose link is direct. */
+/* Called by a host's program for a frame that leaves by a port whose link is direct. */
 SEC("xdp")
 int enter(struct xdp_md *ctx)
 {
@@ -156,7 +155,7 @@ int enter(struct xdp_md *ctx)
 
 	if (!request || fabric_config.is_shaped) /* where a frame queues first */
 		return XDP_DROP;
-	return go_on(ctx, request->port_id);
+	return forward_chain(ctx, request->port_id);
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

@@ -33,7 +33,7 @@ struct adaptive_search {
 	__u32 usual; /* that of the hash's, for when all are down */
 };
 
-/* Whether a fault takes the link down that this port sends into. */
+/* True if a fault takes the link down that this port sends into. */
 static __always_inline int adaptive_is_cut(__u32 port_id)
 {
 	struct mrc_port *port = bpf_map_lookup_elem(&port_table, &port_id);

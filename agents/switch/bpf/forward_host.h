@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What the modes without a source route share: the address names the host, hence the way down; only
- * the way up, and a lane among parallel links, are chosen (docs/reference/protocol.md, "Forwarding
- * modes").
+ * The common part of the modes without a source route: the address names the host, hence the way
+ * down; only the way up, and a lane among parallel links, are chosen (docs/reference/protocol.md,
+ * "Forwarding modes").
  */
 #ifndef MRC_FORWARD_HOST_H
 #define MRC_FORWARD_HOST_H

@@ -32,7 +32,7 @@ static __always_inline int route(struct wire_eth *eth, const void *data_end,
 	return way;
 }
 
-/* Rewrites the frame for departure, but for its MAC addresses. */
+/* Rewrites the headers for the next link, except the MAC addresses. */
 static __always_inline void route_leave(struct wire_eth *eth)
 {
 	struct wire_ipv6 *outer = (void *)(eth + 1);

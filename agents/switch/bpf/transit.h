@@ -18,7 +18,7 @@ enum {
 	TRANSIT_RETRY_NS = 10000, /* until the far end is given another chance to look */
 };
 
-/* Whether a port has to wait for its far end. Under the lock. */
+/* True if a port has to wait for its far end. Under the lock. */
 static __always_inline int transit_is_full(const struct port_view *view, __u64 now_ns)
 {
 	struct mrc_lossless_link *link = view->link;
@@ -59,7 +59,7 @@ static __always_inline __u32 transit_credit_bytes(__u32 port_id, const struct mr
 		return 0;
 	if (!transit_is_to_nic(port))
 		return frame->length_bytes;
-	upstream_release(port_id + 1, frame->length_bytes, frame->time_ns);
+	ingress_release(port_id + 1, frame->length_bytes, frame->time_ns);
 	return 0;
 }
 
@@ -67,7 +67,7 @@ static __always_inline __u32 transit_credit_bytes(__u32 port_id, const struct mr
 static __always_inline void transit_lose(__u32 port_id, __u32 credit_bytes, __u64 time_ns)
 {
 	if (credit_bytes)
-		upstream_release(port_id + 1, credit_bytes, time_ns);
+		ingress_release(port_id + 1, credit_bytes, time_ns);
 }
 
 /* The frame leaves for a switch, which counts it when it has looked at it. */

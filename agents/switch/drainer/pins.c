@@ -45,13 +45,13 @@ static int pin_open(const char *folder, const char *name)
 	return fd;
 }
 
-/* Looks at the map of drainers: is it of this build, and is there an element for this one? */
-static bool ask_about(int fd, unsigned index, struct bpf_map_info *info)
+/* Checks that the map of drainers is of this build and has an element for this one. */
+static bool check_map(int fd, unsigned index, struct bpf_map_info *info)
 {
 	__u32 info_bytes = sizeof(*info);
 
 	if (bpf_obj_get_info_by_fd(fd, info, &info_bytes)) {
-		fprintf(stderr, "mrc-drainer: cannot ask about map %s: %s\n", drainer_pin,
+		fprintf(stderr, "mrc-drainer: cannot get the info of map %s: %s\n", drainer_pin,
 			strerror(errno));
 		return false;
 	}
@@ -176,7 +176,7 @@ bool pins_open(struct pins *pins, const char *folder, unsigned index)
 	drainer_fd = pin_open(folder, drainer_pin);
 	if (pins->program_fd < 0 || drainer_fd < 0)
 		return false;
-	if (!ask_about(drainer_fd, index, &info))
+	if (!check_map(drainer_fd, index, &info))
 		return false;
 	pins->claim_fd = claim_map(info.id, index);
 	if (pins->claim_fd < 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the drainer opens from a lab's bpffs folder, and whether it is still there. */
+/* The pins that the drainer opens from a lab's bpffs folder, and whether they are still there. */
 #ifndef DRAINER_PINS_H
 #define DRAINER_PINS_H
 

@@ -106,7 +106,7 @@ static bool sleep_until_event(struct pins *pins, struct ring_buffer *wake, uint6
 	struct mrc_queue_drainer *drainer = pins->drainer;
 	_Atomic(__u64) *wake_at_ns = (_Atomic(__u64) *)&drainer->wake_at_ns;
 	uint64_t event_ns = next_event_ns(drainer), until_ns;
-	bool goes_on = true;
+	bool is_serving = true;
 
 	if (event_ns < WAKE_EARLY_NS)
 		return true;
@@ -115,9 +115,9 @@ static bool sleep_until_event(struct pins *pins, struct ring_buffer *wake, uint6
 		until_ns = event_ns - early_ns;
 	atomic_store(wake_at_ns, event_ns);
 	if (next_event_ns(drainer) >= event_ns)
-		goes_on = wait_until(pins, wake, until_ns);
+		is_serving = wait_until(pins, wake, until_ns);
 	atomic_store(wake_at_ns, 0);
-	return goes_on;
+	return is_serving;
 }
 
 /*
@@ -177,11 +177,11 @@ static bool wait_precisely(struct pins *pins, struct ring_buffer *wake)
  */
 static bool wait_eco(struct pins *pins, struct ring_buffer *wake, uint64_t *woken_ns)
 {
-	bool goes_on =
+	bool is_serving =
 	    wait_until(pins, NULL, *woken_ns + ECO_REST_NS) && sleep_until_event(pins, wake, 0);
 
 	*woken_ns = clock_ns();
-	return goes_on;
+	return is_serving;
 }
 
 int serve(struct pins *pins, struct ring_buffer *wake)
@@ -196,7 +196,7 @@ int serve(struct pins *pins, struct ring_buffer *wake)
 		uint64_t before = *taken, sent;
 		int error = drain(pins->program_fd, runs);
 		uint32_t mode = mode_of(drainer);
-		bool goes_on = true, is_dense;
+		bool is_serving = true, is_dense;
 
 		if (error)
 			return error;
@@ -206,14 +206,14 @@ int serve(struct pins *pins, struct ring_buffer *wake)
 		runs = is_dense ? runs * 2 : runs / 2;
 		runs = runs < RUNS_MIN ? RUNS_MIN : runs > RUNS_MAX ? RUNS_MAX : runs;
 		if (++calls % CALLS_PER_LOOK == 0)
-			goes_on = wait_until(pins, wake, 0);
+			is_serving = wait_until(pins, wake, 0);
 		else if (mode == MRC_DRAINER_PRECISE)
-			goes_on = wait_precisely(pins, wake);
+			is_serving = wait_precisely(pins, wake);
 		else if (mode == MRC_DRAINER_ECO && !is_dense)
-			goes_on = wait_eco(pins, wake, &woken_ns);
+			is_serving = wait_eco(pins, wake, &woken_ns);
 		else if (mode == MRC_DRAINER_AUTO && !spin_for_event(drainer, clock_ns() + SPIN_NS))
-			goes_on = sleep_until_event(pins, wake, WAKE_EARLY_NS);
-		if (!goes_on)
+			is_serving = sleep_until_event(pins, wake, WAKE_EARLY_NS);
+		if (!is_serving)
 			return 0;
 	}
 }

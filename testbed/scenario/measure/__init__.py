@@ -1,1 +1,1 @@
-"""What is recorded in a run, and what it amounts to: quantities, recovery, trust, verdict."""
+"""The record of a run, and its results: quantities, recovery, trust, verdict."""

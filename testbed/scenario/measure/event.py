@@ -1,4 +1,4 @@
-"""What happens at one instant of a run, as kernel or injector saw it; times are CLOCK_MONOTONIC. Pure."""
+"""An event at one instant of a run, as kernel or injector saw it; times are CLOCK_MONOTONIC. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

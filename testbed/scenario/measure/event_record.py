@@ -43,7 +43,6 @@ def change_record(recording: Recording, change: FaultChange) -> Record:
 
 
 def nic_event_record(recording: Recording, event: NicEvent) -> Record:
-    """Something a NIC reported."""
     record: Record = {"time_ns": recording.relative_ns(event.time_ns)}
     match event:
         case EvTransition():
@@ -77,7 +76,6 @@ def nic_event_record(recording: Recording, event: NicEvent) -> Record:
 
 
 def note_record(recording: Recording, note: Note) -> Record:
-    """Something the runner did."""
     return {"time_ns": recording.relative_ns(note.time_ns), "event": note.what, **note.details}
 
 

@@ -1,4 +1,4 @@
-"""Whether an expectation held in a run, with the numbers and the reason in plain words. Pure."""
+"""The judgement of an expectation, with the numbers and the reason in plain words. Pure."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ FORMATS: Final[dict[Dimension, Scale]] = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one expectation.
+    """The outcome of one expectation.
 
     Attributes:
         text: as written.
@@ -78,7 +78,6 @@ def evaluate_expectations(texts: Iterable[str], recording: Recording) -> tuple[O
 
 
 def evaluate(comparison: Comparison, measurement: Measures) -> Outcome:
-    """Outcome of an expectation."""
     dimension = comparison.left.dimension
     try:
         measured = measurement.measured(comparison)

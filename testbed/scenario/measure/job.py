@@ -1,4 +1,4 @@
-"""What became of each job of a run: its pace, its slowest rank, and one sentence on its faults. Pure."""
+"""The result of each job of a run: its pace, its slowest rank, and one sentence on its faults. Pure."""
 
 from dataclasses import dataclass
 

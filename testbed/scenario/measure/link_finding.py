@@ -1,4 +1,4 @@
-"""How well, and how fast, link probes found the links that the faults of a run broke. Pure.
+"""Quality and speed of the link probes in finding the links that the faults of a run broke. Pure.
 
     truth      ....[#########################].............
     suspected  .........[##########################]......
@@ -23,7 +23,7 @@ _ROUNDS_TO_FIND: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class LinkFinding:
-    """What link probes were worth in a run.
+    """The results of the link probes in a run.
 
     Attributes:
         precision: share of suspicions, over all readings, that were right; None if there was none.
@@ -44,16 +44,16 @@ class _Outage:
     end_ns: int | None
 
     def touches(self, start_ns: int, end_ns: int) -> bool:
-        """Whether it acted at any time of that span."""
+        """Return True if it acted at any time of that span."""
         return self.start_ns <= end_ns and (self.end_ns is None or self.end_ns >= start_ns)
 
     def covers(self, start_ns: int, end_ns: int) -> bool:
-        """Whether it acted all the time of that span."""
+        """Return True if it acted all the time of that span."""
         return self.start_ns <= start_ns and (self.end_ns is None or self.end_ns >= end_ns)
 
 
 def measure_link_finding(recording: Recording) -> LinkFinding | None:
-    """What the link probes of a run found; None if its hosts did not probe."""
+    """The findings of the link probes of a run; None if its hosts did not probe."""
     probing = recording.plan.topology.probing
     readings = [reading for reading in recording.readings if reading.suspects is not None]
     if probing is None or not readings:
@@ -83,7 +83,7 @@ def measure_link_finding(recording: Recording) -> LinkFinding | None:
 
 
 def time_to_find_ns(probing: ProbingSpec, reading_interval_ns: int) -> int:
-    """How long a dead link may stay unsuspected: until probes time out, some rounds, two readings."""
+    """Time that a dead link may stay unsuspected: until probes time out, some rounds, two readings."""
     return probing.timeout + _ROUNDS_TO_FIND * probing.interval + 2 * reading_interval_ns
 
 

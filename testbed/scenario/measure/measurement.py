@@ -143,7 +143,6 @@ class Measurement(Measures):
             raise NotMeasured(f"{quantity}: {error.message}") from error
 
     def recovery(self, fault_id: str) -> Recovery:
-        """Recovery from a fault of the plan."""
         if fault_id not in self._recoveries:
             fault = next(fault for fault in self._recording.plan.faults if fault.fault_id == fault_id)
             self._recoveries[fault_id] = measure_recovery(self._recording, fault)

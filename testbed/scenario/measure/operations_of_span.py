@@ -54,7 +54,7 @@ class OperationsOfSpan:
         return len(self.operations)
 
     def durations_ns(self) -> list[int]:
-        """How long each collective took.
+        """Duration of each collective.
 
         Raises:
             NotMeasured: there is none.
@@ -62,7 +62,7 @@ class OperationsOfSpan:
         return [each.duration_ns for each in self._some()]
 
     def steps_ns(self) -> list[int]:
-        """How long each step took, computing included.
+        """Duration of each step, computing included.
 
         Raises:
             NotMeasured: there is none.
@@ -79,7 +79,7 @@ class OperationsOfSpan:
         return self.collective.size_bytes * 8e9 * len(times_ns) / sum(times_ns)
 
     def bus_bps(self) -> float:
-        """What the busiest NIC had to send during the collectives, bit/s.
+        """Rate that the busiest NIC had to send at during the collectives, bit/s.
 
         Raises:
             NotMeasured: there is none.

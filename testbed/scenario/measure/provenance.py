@@ -11,7 +11,7 @@ _CPU_INFO = Path("/proc/cpuinfo")
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What one must know to judge, and to repeat, a run.
+    """The facts that one needs to judge, and to repeat, a run.
 
     Attributes:
         mrc_testbed, python, kernel: versions.

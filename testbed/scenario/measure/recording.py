@@ -19,7 +19,7 @@ from testbed.workloads.outcome import FlowOutcome
 
 
 class NotMeasured(TestbedError):  # noqa: N818 - it is an answer, not a failure of ours
-    """What was asked for has no value in this run; the message says why."""
+    """A quantity without a value in this run; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +35,12 @@ class Span:
 
     @property
     def length_ns(self) -> int:
-        """Its length."""
         return self.end_ns - self.start_ns
 
 
 @dataclass(frozen=True, slots=True)
 class FlowReading:
-    """What each flow had had acknowledged at one moment.
+    """Bytes of each flow acknowledged at one moment.
 
     Attributes:
         time_ns: CLOCK_MONOTONIC just before the first was read.
@@ -66,7 +65,7 @@ class Occurrence:
 
     @property
     def is_misdated(self) -> bool:
-        """Whether the kernel says that it took a packet at a time when it did not act."""
+        """Return True if the kernel says that it took a packet at a time when it did not act."""
         if self.cleared is None or self.cleared.last_lost_ns is None:
             return False
         return not self.applied.before_ns <= self.cleared.last_lost_ns <= self.cleared.after_ns
@@ -77,7 +76,7 @@ AnyReading = TypeVar("AnyReading", Reading, FlowReading)
 
 @dataclass(slots=True)
 class Recording:
-    """What happened, as it is written down.
+    """The events of a run, as they are written down.
 
     Attributes:
         plan: what was to happen.
@@ -204,7 +203,7 @@ class Recording:
         return Span(run.start_ns + start_ns, min(run.start_ns + end_ns, run.end_ns))
 
     def interval(self, span: Span) -> Interval:
-        """What the counters say about *span*: the difference of the readings nearest to its two ends.
+        """The counts of *span*: the difference of the readings nearest to its two ends.
 
         The runner takes a reading where a fault's window begins or ends, so nearest is within milliseconds.
 

@@ -1,4 +1,4 @@
-"""How fast the fabric's users noticed, avoided and outlived a fault: from event times alone. Pure.
+"""Times in which the fabric's users noticed, avoided and outlived a fault: from event times alone. Pure.
 
     applied          first EV leaves      last packet lost     cleared        last of those EVs GOOD again
        |---- detect ------|                     |                 |                    |
@@ -40,7 +40,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What became of one fault.
+    """The recovery from one fault.
 
     Attributes:
         fault_id: its id.
@@ -63,7 +63,6 @@ _MISDATED: Final = Phase(None, "the kernel dates packets that it took outside of
 
 
 def measure_recovery(recording: Recording, fault: ScheduledFault) -> Recovery:
-    """The recovery from *fault* in a run."""
     occurrences = recording.occurrences(fault.fault_id)
     if not occurrences:
         never = Phase(None, "the fault was never applied")
@@ -120,7 +119,7 @@ class _Concerned:
                     yield event
 
     def _has_on_its_path(self, event: EvTransition) -> bool:
-        """Whether a link of the fault is on the EV's path, and the fault is about that EV."""
+        """Return True if a link of the fault is on the EV's path, and the fault is about that EV."""
         rule = self._rule
         if rule is not None and rule.ev is not None and (event.entropy ^ rule.ev) & rule.ev_mask:
             return False
@@ -132,7 +131,7 @@ class _Concerned:
         return self._known[route]
 
     def _is_port(self, event: PortTransition) -> bool:
-        """Whether the NIC port is at an end of a link of the fault."""
+        """Return True if the NIC port is at an end of a link of the fault."""
         host = self._clos.node(event.host).index
         return self._clos.host_link(host, event.plane).id in self._links
 
@@ -148,7 +147,7 @@ def _has_left(event: EvTransition | PortTransition) -> bool:
 
 
 def _took_packets(occurrence: Occurrence) -> bool:
-    """Whether there was anything to notice, as far as one knows."""
+    """Return True if there was anything to notice, as far as one knows."""
     return occurrence.cleared is None or occurrence.cleared.lost_packets > 0
 
 

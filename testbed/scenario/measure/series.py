@@ -99,7 +99,7 @@ def workload_goodput_bps(recording: Recording, workload: str, interval: Interval
 
 
 def intervals(readings: Sequence[Reading]) -> Iterator[Interval]:
-    """What happened between each two neighbouring readings; two of the same instant are one."""
+    """The interval between each two neighbouring readings; two of the same instant are one."""
     for earlier, later in pairwise(readings):
         if later.time_ns > earlier.time_ns:
             yield later.since(earlier)

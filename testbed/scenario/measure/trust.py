@@ -1,4 +1,4 @@
-"""Whether the numbers of a recorded run are to be believed. Pure."""
+"""The trust in the numbers of a recorded run. Pure."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -13,7 +13,7 @@ _POOL_EMPTY: Final = "pool_empty"
 
 
 def judge_fidelity(recording: Recording) -> tuple[Finding, ...]:
-    """What was looked at, with limits; each reason among them makes the run UNTRUSTED."""
+    """Findings about the machine, with limits; each reason among them makes the run UNTRUSTED."""
     readings = recording.readings
     topology = recording.plan.topology
     counts = _counts(readings)
@@ -38,7 +38,7 @@ def judge_fidelity(recording: Recording) -> tuple[Finding, ...]:
 
 
 def _misdated(recording: Recording) -> Iterator[Finding]:
-    """What cannot be while BPF programs and Python read one clock, as they do not in a time namespace."""
+    """Times that are impossible while BPF programs and Python read one clock: not in a time namespace."""
     for fault in recording.plan.faults:
         if any(occurrence.is_misdated for occurrence in recording.occurrences(fault.fault_id)):
             reason = f"packets that fault {fault.fault_id} took are dated outside of its time"

@@ -1,4 +1,4 @@
-"""What a run came to, and the exit status that says so. Pure."""
+"""The verdict on a run, and its exit status. Pure."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -7,7 +7,7 @@ from testbed.scenario.measure.expectation import Outcome
 
 
 class Status(Enum):
-    """How a run ended; the value is written to results."""
+    """The end of a run; the value is written to results."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -18,7 +18,6 @@ class Status(Enum):
 
     @property
     def exit_code(self) -> int:
-        """Exit status of the command."""
         return {
             Status.PASSED: 0,
             Status.FAILED: 4,
@@ -64,7 +63,7 @@ class Verdict:
 
     @property
     def is_trusted(self) -> bool:
-        """Whether the testbed itself kept within its limits."""
+        """Return True if the testbed itself kept within its limits."""
         return not self.untrusted
 
 

@@ -1,4 +1,4 @@
-"""What every run is held to, also unwritten: workloads send, and end without an error. Pure."""
+"""The expectations of every run, also unwritten: workloads send, and end without an error. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final

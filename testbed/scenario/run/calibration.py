@@ -52,7 +52,7 @@ class _Step:
 
 
 def calibrate(progress: Progress = lambda _: None) -> Capacity:
-    """What this machine carries now, in the default lab with every host sending across T1s.
+    """Measure what this machine carries now, in the default lab with every host sending across T1s.
 
     Port rates grow twofold until one frame in a hundred leaves too late, then the rate between is sought; the
     most is what leaves ports that are too fast. Takes about twenty seconds; nothing remains of the lab.
@@ -66,7 +66,7 @@ def calibrate(progress: Progress = lambda _: None) -> Capacity:
         if not in_time:
             raise FabricError(
                 f"frames leave late even at {_FIRST_RATE_BPS // 10**6} Mbit/s ports",
-                hint="see what else keeps this machine busy, then try again",
+                hint="stop what keeps this machine busy, then try again",
             )
         best = _between(lab, reader, in_time[-1], steps[-1], progress)
         flooded = _flooded(lab, reader, progress)
@@ -133,7 +133,7 @@ def _between(lab: Lab, reader: LabReader, good: _Step, late: _Step, progress: Pr
 
 
 def _flooded(lab: Lab, reader: LabReader, progress: Progress) -> list[_Step]:
-    """What is carried when ports hold nobody back, at several such rates."""
+    """Measure the load that is carried when no port limits it, at several such rates."""
     progress("measuring with ports that are too fast")
     steps = []
     for rate_bps in (_LAST_RATE_BPS >> shift for shift in range(_TOO_FAST)):
@@ -185,5 +185,4 @@ def _set_rate(lab: Lab, rate_bps: int) -> None:
 
 
 def _pass(seconds: float) -> None:
-    """Lets an interval of a measurement pass."""
     threading.Event().wait(seconds)

@@ -1,11 +1,11 @@
 """A real lab behind the runner's protocols: thin adapters, no decisions."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from agents.abi import EvState, QpState
 from agents.clock import monotonic_ns
@@ -13,6 +13,7 @@ from agents.nic.client import AgentClient
 from testbed.fabric.link_probes import LinkProbeCounts
 from testbed.fabric.live import Lab
 from testbed.fabric.ring_drops import ring_drops
+from testbed.faults.controller import FaultController
 from testbed.faults.event import FaultEvent
 from testbed.faults.fault import ScheduledFault
 from testbed.faults.session import FaultSession
@@ -41,7 +42,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 @contextmanager
 def live_world(lab: Lab, clock: Clock) -> Iterator[World]:
-    """What a run works on, in a lab that is up; given back when the context ends, faults reverted first.
+    """The world of a run, in a lab that is up; faults are reverted when the context ends.
 
     Raises:
         TestbedError: the lab cannot be read or changed, or a NIC agent does not answer.
@@ -64,18 +65,17 @@ def live_world(lab: Lab, clock: Clock) -> Iterator[World]:
         if lab.spec.probing is not None:
             probes = stack.enter_context(LinkProbeCounts(lab.paths, lab.clos))
         sampler = LiveSampler(partial(take_reading, reader), lab.clos, nics, probes, partial(ring_drops, lab))
-        yield World(clock, SessionInjector(session, nics), workloads, sampler)
+        yield World(clock, RunFaults(session, nics), workloads, sampler)
 
 
 class LiveLab:
-    """What the results say about a lab, and what the lab shows about the run."""
+    """The lab as the results describe it, and its view of the run."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
 
     @property
     def name(self) -> str:
-        """Name of the lab."""
         return self._lab.name
 
     @property
@@ -111,51 +111,38 @@ class LiveLab:
             _LOG.warning("metrics will not show this run's recovery: %s", error)
 
 
-class FaultOwner(Protocol):
-    """What a run needs of a FaultSession."""
+class RunFaults:
+    """The faults of a run, as its report needs them.
 
-    def make_ready(self, faults: Iterable[ScheduledFault]) -> None:
-        """Makes ready what takes a while."""
+    Args:
+        controller: injects into the lab, live or in virtual time.
+        nics: of the lab.
+    """
 
-    def apply(self, fault: ScheduledFault) -> FaultEvent:
-        """The event of *fault* having begun."""
-
-    def clear(self, fault_id: str) -> FaultEvent:
-        """The event of the fault having ended."""
-
-    def clear_all(self) -> Sequence[FaultEvent]:
-        """Events of all its faults having ended."""
-
-
-class SessionInjector:
-    """Faults of one session, and what of them a run reports."""
-
-    def __init__(self, session: FaultOwner, nics: NicListeners) -> None:
-        self._session = session
+    def __init__(self, controller: FaultController, nics: NicListeners) -> None:
+        self._controller = controller
         self._nics = nics
         self._index_of: dict[str, int] = {}
         self._killers: set[str] = set()
 
     def make_ready(self, faults: Sequence[ScheduledFault]) -> None:
-        """Makes ready what takes a while."""
-        self._session.make_ready(faults)
+        self._controller.make_ready(faults)
 
     def apply(self, fault: ScheduledFault, index: int) -> FaultChange:
         """Puts an occurrence of *fault* in force."""
         if fault.kills_agents:
             self._nics.expect_loss(fault.nodes)
             self._killers.add(fault.fault_id)
-        event = self._session.apply(fault)
+        event = self._controller.apply(fault)
         self._index_of[fault.fault_id] = index
         return self._change(event)
 
     def clear(self, fault: ScheduledFault) -> FaultChange:
-        """Ends the occurrence."""
-        return self._change(self._session.clear(fault.fault_id))
+        return self._change(self._controller.clear(fault.fault_id))
 
     def clear_all(self) -> Sequence[FaultChange]:
         """Ends whatever this process has in force."""
-        return [self._change(event) for event in self._session.clear_all()]
+        return [self._change(event) for event in self._controller.clear_all()]
 
     def _change(self, event: FaultEvent) -> FaultChange:
         if event.fault_id in self._killers and event.action == "cleared":
@@ -190,7 +177,6 @@ class EngineWorkloads:
         self._engine.prepare([workload.load for workload in workloads], seed)
 
     def start(self, name: str) -> None:
-        """Begins to send."""
         self._running().start(name)
 
     def stop(self, name: str) -> None:
@@ -198,7 +184,7 @@ class EngineWorkloads:
         self._running().stop(name)
 
     def is_finished(self, name: str) -> bool:
-        """Whether every message of the workload has completed, or its connections have failed."""
+        """Return True if every message of the workload has completed, or its connections have failed."""
         return self._running().is_finished(name)
 
     def acknowledged_bytes(self) -> Mapping[Flow, int]:
@@ -251,7 +237,6 @@ class LiveSampler:
         self._watch = LinkWatch(clos)
 
     def read(self) -> Reading:
-        """The readings of now."""
         reading = self._take()
         if self._probes is None:
             return reading
@@ -264,7 +249,7 @@ class LiveSampler:
         return self._count_ring_drops()
 
     def drain_events(self) -> Sequence[NicEvent]:
-        """What the NICs reported since the last call."""
+        """Events of the NICs since the last call."""
         events = [
             parsed
             for message in self._nics.messages()
@@ -274,7 +259,7 @@ class LiveSampler:
 
 
 def parse_nic_event(clos: Clos, message: Mapping[str, Any]) -> NicEvent | None:
-    """What a NIC agent's event says; None for kinds that a run does not look at."""
+    """The event of a NIC agent's message; None for kinds that a run does not use."""
     match message["event"]:
         case "ev_state":
             return EvTransition(

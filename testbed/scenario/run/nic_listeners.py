@@ -35,7 +35,7 @@ class NicListeners:
             undone.pop_all()
 
     def is_killed(self, host: str) -> bool:
-        """Whether a fault has killed, or is about to kill, the agent that the host had when the run began."""
+        """Return True if a fault kills or has killed the agent that the host had when the run began."""
         return host in self._killed
 
     def expect_loss(self, hosts: Iterable[str]) -> None:
@@ -54,7 +54,7 @@ class NicListeners:
         self._connect_waiting()
 
     def messages(self) -> list[dict[str, Any]]:
-        """What agents reported since the last call, host by host.
+        """Messages of agents since the last call, host by host.
 
         Raises:
             AgentError: an agent is gone that no fault has killed.
@@ -63,7 +63,6 @@ class NicListeners:
         return [message for host in self._hosts for message in self._messages_of(host)]
 
     def close(self) -> None:
-        """Ends the connections."""
         for host in self._hosts:
             self._forget(host)
 

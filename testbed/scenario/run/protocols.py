@@ -1,4 +1,4 @@
-"""What the runner needs of the live world, and nothing more.
+"""The interface of the live world for the runner, and no more.
 
 `scenario.run.live` fulfils these with a real lab; tests fulfil them with a simulated one. All times are
 CLOCK_MONOTONIC in ns unless they say otherwise.
@@ -32,7 +32,7 @@ class Clock(Protocol):
         """Returns at *deadline_ns*, or earlier when `interruption` came; at once if it is past."""
 
     def interruption(self) -> str | None:
-        """What asks for an early end, such as `SIGINT`; None while nothing does."""
+        """Reason for an early end, such as `SIGINT`; None while there is none."""
 
 
 class FaultInjector(Protocol):
@@ -84,7 +84,7 @@ class WorkloadRunner(Protocol):
         """Posts nothing more; messages under way complete."""
 
     def is_finished(self, name: str) -> bool:
-        """Whether every message of the workload has completed, or its QPs have failed."""
+        """Return True if every message of the workload has completed, or its QPs have failed."""
 
     def acknowledged_bytes(self) -> Mapping[Flow, int]:
         """Payload of each flow acknowledged for the first time since it was connected."""
@@ -106,8 +106,6 @@ class WorkloadRunner(Protocol):
 
 
 class Sampler(Protocol):
-    """Reads counters and events of the lab."""
-
     def read(self) -> Reading:
         """The cumulative readings of now.
 
@@ -131,11 +129,8 @@ class Sampler(Protocol):
 
 
 class LabView(Protocol):
-    """What the results say about the lab."""
-
     @property
-    def name(self) -> str:
-        """Name of the lab."""
+    def name(self) -> str: ...
 
     @property
     def runtime(self) -> str:

@@ -239,7 +239,7 @@ class Runner:
                 raise _Stopped(Ending(Status.ERROR, reason))
 
     def _read_flows(self, *, is_needed: bool) -> None:
-        """What each flow has had acknowledged; of thousands of flows not at every reading."""
+        """Read the acknowledged bytes of each flow; with thousands of flows not at every reading."""
         readings = self.recording.flow_readings
         begun_ns = self._clock.now_ns()
         since_ns = begun_ns - readings[-1].time_ns if readings else 0
@@ -273,7 +273,7 @@ class Runner:
         self._note(f"deadlock: {ports}", now.since_ns, "deadlock", ports=ports)
 
     def _end(self) -> None:
-        """What belongs to a whole run: revert faults without an end, compare memory, read once more."""
+        """End a whole run: revert faults without an end, compare memory, read once more."""
         for change in self._world.injector.clear_all():
             self._changed(change)
         self._progress("comparing received memory")

@@ -27,7 +27,6 @@ class SignalClock:
         return monotonic_ns()
 
     def utc_now(self) -> datetime:
-        """The date."""
         return datetime.now(UTC)
 
     def wait_until_ns(self, deadline_ns: int) -> None:

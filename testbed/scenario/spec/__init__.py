@@ -1,1 +1,1 @@
-"""What a Scenario file says, and the plan with nothing left open that it resolves to."""
+"""The content of a Scenario file, and the plan with nothing left open that it resolves to."""

@@ -44,7 +44,7 @@ class Overload:
 
 
 def topology_overload(spec: TopologySpec, known: Capacity | None) -> Overload | None:
-    """What is too much about a fabric; None when the machine can carry all its hosts.
+    """The overload of a fabric; None when the machine can carry all its hosts.
 
     Ports allow more than any one use asks, so it is hopeless only if two hosts alone are too much.
 
@@ -64,7 +64,7 @@ def topology_overload(spec: TopologySpec, known: Capacity | None) -> Overload | 
 
 
 def plan_overload(plan: Plan, known: Capacity | None) -> Overload | None:
-    """What is too much about a scenario; None when the machine can carry its workloads.
+    """The overload of a scenario; None when the machine can carry its workloads.
 
     Args:
         plan: of the scenario.
@@ -87,7 +87,7 @@ def plan_frame_hops(plan: Plan) -> float:
 def bench_overload(
     spec: TopologySpec, load: Load, who: str, known: Capacity | None, *, has_direct_links: bool
 ) -> Overload | None:
-    """What is too much about a load on a lab that is up; None when the machine can carry it.
+    """The overload of a load on a lab that is up; None when the machine can carry it.
 
     Args:
         spec: the fabric.
@@ -130,7 +130,7 @@ def _offered(clos: Clos, load: Load) -> list[OfferedFlow]:
 
 
 def _ease(spec: TopologySpec, *, has_direct_links: bool | None = None) -> float:
-    """How many times as much as with one drainer and veth links the machine can at best carry."""
+    """The factor over one drainer and veth links that the machine can at best carry."""
     queue = spec.queue
     if has_direct_links is None:
         has_direct_links = "direct" in (queue.links, *(override.links for override in queue.overrides))

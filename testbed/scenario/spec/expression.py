@@ -217,7 +217,7 @@ class _Parser:
         return variant.text
 
     def _argument(self, name: str, kind: QuantityKind) -> tuple[str, str | None]:
-        """What stands in the parentheses, and the workload that is named there."""
+        """The argument in the parentheses, and the workload that is named there."""
         if self._take_operator("(") is None:
             refuse(
                 self._next.column, f"expected '(' and {kind.argument_help} after {name}, found {self._next}"

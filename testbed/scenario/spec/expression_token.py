@@ -9,8 +9,6 @@ from testbed.errors import UsageError
 
 
 class TokenKind(Enum):
-    """What a word is."""
-
     NUMBER = "number"
     NAME = "name"
     OPERATOR = "operator"

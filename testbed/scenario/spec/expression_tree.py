@@ -1,4 +1,4 @@
-"""What an expectation is once it is read: a comparison of terms over quantities and numbers. Pure."""
+"""The parsed expectation: a comparison of terms over quantities and numbers. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -42,12 +42,11 @@ class Quantity:
 
     @property
     def dimension(self) -> Dimension:
-        """Dimension of the measured value."""
         return self.kind.dimension
 
     @property
     def needs_operations(self) -> bool:
-        """Whether it only has a value for a workload of collectives."""
+        """Return True if it only has a value for a workload of collectives."""
         return self.kind.argument == "collective" or self.argument in WORKLOAD_TIMES
 
     def __str__(self) -> str:
@@ -104,7 +103,7 @@ class Comparison:
 
     @property
     def is_across_variants(self) -> bool:
-        """Whether it speaks of named variants, so that no single run can tell."""
+        """Return True if it names variants, so that no single run can tell."""
         return any(quantity.variant is not None for quantity in self.quantities())
 
 

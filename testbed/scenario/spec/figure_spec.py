@@ -1,4 +1,4 @@
-"""What `figure:` of a scenario may say: which curves figure.svg draws. Pure."""
+"""The content of `figure:` of a scenario: the curves that figure.svg draws. Pure."""
 
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
@@ -36,7 +36,7 @@ class FigureSpec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    kind: FigureKind = Field(description="What is drawn; see above.")
+    kind: FigureKind = Field(description="The quantity drawn; see above.")
     title: Annotated[str, Field(min_length=1)] | None = Field(
         default=None, description="Heading; left out, one that says the kind."
     )
@@ -45,7 +45,7 @@ class FigureSpec(BaseModel):
     )
     by: Grouping | None = Field(
         default=None,
-        description="What a curve of goodput-over-time is of: the total, a workload, a sending host or a "
+        description="The subject of a curve of goodput-over-time: the total, a workload, a sending host or a "
         "flow; `workload` when left out.",
     )
     every_ns: Annotated[Duration, Field(gt=0)] | None = Field(

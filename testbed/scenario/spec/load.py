@@ -71,7 +71,7 @@ def scenario_variants(scenario: Scenario) -> tuple[Scenario, ...]:
 
 
 def scenario_schema() -> dict[str, Any]:
-    """JSON Schema of a Scenario file, for editors and for `mrc-testbed schema Scenario`."""
+    """JSON Schema of a Scenario file, for editors and for `mrc-testbed validate --schema Scenario`."""
     return document.json_schema(Kind.SCENARIO, ScenarioSpec)
 
 

@@ -34,7 +34,7 @@ WorkloadKind = FlowKind | CollectiveKind | Literal["training"]
 
 @dataclass(frozen=True, slots=True)
 class PlannedTransport:
-    """How messages cross the fabric, with the topology's defaults filled in."""
+    """The transport of messages, with the topology's defaults filled in."""
 
     kind: TransportKind
     evs: int
@@ -81,7 +81,6 @@ class PlannedWorkload:
 
     @property
     def load(self) -> Load:
-        """What it asks of the hosts."""
         return Load(
             name=self.name,
             size_bytes=self.size_bytes,

@@ -1,4 +1,4 @@
-"""What an expectation may speak of: every measured quantity, its dimension and its meaning. Pure.
+"""The quantities of expectations: every measured one, its dimension and its meaning. Pure.
 
 The reference page is generated from this table; `scenario.measure.measurement` has one function per entry.
 """
@@ -23,7 +23,7 @@ Better = Literal["more", "less"]
 
 
 class Dimension(Enum):
-    """What kind of value it is; only equal dimensions are added or compared. The base unit is in brackets."""
+    """The dimension of a value; only equal dimensions are added or compared. The base unit is in brackets."""
 
     COUNT = "count"
     RATIO = "ratio"
@@ -63,7 +63,7 @@ class QuantityKind:
 
     @property
     def argument_help(self) -> str:
-        """What to write in the parentheses, for messages."""
+        """The argument for the parentheses, for messages."""
         return {
             "workload": "the name of a workload",
             "collective": "the name of a collective or training workload",

@@ -121,7 +121,7 @@ def _resolve_figure(
 
 
 def _measures(spec: ScenarioSpec, variant: str) -> tuple[str, ...]:
-    """What the variants are compared by, as far as it concerns one of them."""
+    """The quantities that variants are compared by, as far as they concern one of them."""
     named = [
         quantity.within_run
         for text in spec.expect

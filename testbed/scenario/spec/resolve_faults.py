@@ -98,7 +98,7 @@ def _conflicts(planned: dict[int, ScheduledFault]) -> list[Problem]:
 
 
 def _overlap(one: ScheduledFault, other: ScheduledFault) -> bool:
-    """Whether they are in force at the same time, pauses between outages included."""
+    """Return True if they are in force at the same time, pauses between outages included."""
     return _begins_before_end(one, other) and _begins_before_end(other, one)
 
 

@@ -1,4 +1,4 @@
-"""What a Scenario file may say: models and the rules between their fields. Pure.
+"""The models of a Scenario file and the rules between their fields. Pure.
 
 Rules that need the fabric (does this host exist, does that selector match) are in `resolve`.
 """
@@ -42,7 +42,7 @@ _STRICT = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class TransportSpec(BaseModel):
-    """How messages cross the fabric."""
+    """The transport of messages across the fabric."""
 
     model_config = _STRICT
 
@@ -142,16 +142,16 @@ class ScenarioSpec(BaseModel):
     transport: TransportSpec = Field(
         default=TransportSpec(), description="The transport protocol and its parameters."
     )
-    workloads: Annotated[list[Workload], Field(min_length=1)] = Field(description="What is sent.")
-    faults: list[FaultOrClear] = Field(default=[], description="What breaks, when, and for how long.")
+    workloads: Annotated[list[Workload], Field(min_length=1)] = Field(description="The traffic.")
+    faults: list[FaultOrClear] = Field(default=[], description="The faults, when, and for how long.")
     expect: list[Annotated[str, AfterValidator(_check_expectation)]] = Field(
-        default=[], description="What must hold for the run to pass."
+        default=[], description="Conditions that must hold for the run to pass."
     )
     abort: list[Annotated[str, AfterValidator(_check_abort)]] = Field(
         default=[], description="Conditions that end the run at once, with everything reverted."
     )
     fidelity: FidelitySpec = Field(
-        default=FidelitySpec(), description="What the machine is held to during the run."
+        default=FidelitySpec(), description="The limits of the machine during the run."
     )
     figure: list[FigureSpec] = Field(
         default=[], description="Drawings for figure.svg and the top of the report, from the top down."
@@ -367,7 +367,7 @@ class ScenarioSpec(BaseModel):
 
 
 def compared_quantities(spec: ScenarioSpec) -> tuple[str, ...]:
-    """What variants are compared by; empty for a scenario without variants."""
+    """The quantities that variants are compared by; empty for a scenario without variants."""
     if not spec.variants:
         return ()
     named = (

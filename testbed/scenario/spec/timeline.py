@@ -15,8 +15,6 @@ _LINKS_SHOWN_MAX = 4
 
 @dataclass(frozen=True, slots=True)
 class StartWorkload:
-    """A workload begins to send."""
-
     at_ns: int
     name: str
 
@@ -30,8 +28,6 @@ class EndWarmup:
 
 @dataclass(frozen=True, slots=True)
 class StopWorkload:
-    """A workload posts nothing more."""
-
     at_ns: int
     name: str
 
@@ -83,7 +79,7 @@ def _rank(action: Action) -> int:
 
 
 def format_plan(plan: Plan) -> str:
-    """What `--dry-run` prints: the fabric, the workloads and every occurrence of every fault."""
+    """The text of `--dry-run`: the fabric, the workloads and every occurrence of every fault."""
     clos = resolve_topology(plan.topology)
     number = clos.numbering
     rate = (

@@ -69,7 +69,6 @@ def _section(scenario: Document, spec: dict[str, Tree], root: str) -> dict[str, 
 
 
 def _named(scenario: Document, spec: dict[str, Tree], root: str, name: str) -> dict[str, Tree]:
-    """The workload or fault of that name."""
     entries = spec.get(root)
     found = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
     names = [str(entry.get(NAMED[root])) for entry in found]

@@ -35,7 +35,6 @@ class HistogramProgram:
 
     @property
     def map_fd(self) -> int:
-        """The program's own map."""
         return self._loaded.map_fd("times")
 
     def add(self, value_ns: int, key: int = 0) -> int:
@@ -90,7 +89,6 @@ class PinnedLab:
         )
 
     def take_down(self) -> None:
-        """Removes state and pins."""
         if not self.paths.folder.exists():
             return
         remove_pins(self.paths)

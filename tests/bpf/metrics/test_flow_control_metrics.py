@@ -64,7 +64,7 @@ SWITCH = ("0", "t0", "p0-t0-0", "h0:0~p0-t0-0:0")
 
 
 @pytest.mark.parametrize("lab", ["pfc"], indirect=True)
-def test_pauses_are_told_of_who_sent_them_and_paused_time_of_who_was_paused(
+def test_pauses_count_at_the_sender_and_paused_time_at_the_port_that_was_paused(
     lab: PinnedLab, reader: LabReader
 ) -> None:
     fill(lab, "h0:0", pause_frames=7, resume_frames=6, paused_ns=2 * SECOND, buffered_bytes=4380)
@@ -80,7 +80,7 @@ def test_pauses_are_told_of_who_sent_them_and_paused_time_of_who_was_paused(
 
 
 @pytest.mark.parametrize("lab", ["credits"], indirect=True)
-def test_stalls_are_told_of_who_waits_for_credit(lab: PinnedLab, reader: LabReader) -> None:
+def test_stalls_count_at_the_port_that_waits_for_credit(lab: PinnedLab, reader: LabReader) -> None:
     fill(lab, "h0:0", blocks=3, blocked_ns=SECOND // 2, used_bytes=2190)
     samples = collected(lab, reader)
     assert value(samples, "mrc_credit_stalls_total", *HOST) == 3

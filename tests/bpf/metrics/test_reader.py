@@ -61,7 +61,7 @@ def test_counters_are_added_up_over_cpus(pinned_lab: PinnedLab, reader: LabReade
     assert not any(reader.nics["h0"].counters())
 
 
-def test_port_counters_are_told_apart_by_port(pinned_lab: PinnedLab, reader: LabReader) -> None:
+def test_port_counters_are_kept_by_port(pinned_lab: PinnedLab, reader: LabReader) -> None:
     ports = pinned_lab.clos.numbering.port_count
     for port_id in range(ports):
         values = {PortCounter.TX_PACKETS: [port_id, 1], PortCounter.PASSED_TO_STACK: [0, 3]}

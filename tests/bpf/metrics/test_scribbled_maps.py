@@ -28,7 +28,7 @@ ELEMENTS = 8
 
 @contextmanager
 def watching(lab: PinnedLab) -> Iterator[Callable[[], Update]]:
-    """What the live view has after each of its steps, which the test takes in place of its thread."""
+    """The live view after each of its steps, which the test takes in place of its thread."""
     feed = Feed(lab.paths.lab)
 
     def step() -> Update:

@@ -63,7 +63,7 @@ class FarEnd:
 
     @property
     def is_tunnelled(self) -> bool:
-        """Whether frames have an outer IPv6 header, with the carrier."""
+        """Return True if frames have an outer IPv6 header, with the carrier."""
         return self.clos.spec.forwarding == "srv6"
 
     def attributes(self, **changes: int | tuple[int, ...]) -> QpAttributes:

@@ -1,5 +1,5 @@
 """A QP under random and damaged frames, and the judge of what each may do: it writes what a packet may write,
-is answered, heard or refused under one counter, and can always go on.
+is answered, processed or refused under one counter, and can always continue.
 
 The reference judges each frame by itself, from its bytes. So it holds in both directions: nothing is written
 that is not allowed, and no damage that the protocol ignores keeps a packet from being placed.
@@ -37,7 +37,7 @@ RECEIVED: Final = frozenset(
         NicCounter.RX_ACK,
         NicCounter.RX_NAK,
         NicCounter.RX_NACK,
-        NicCounter.RX_PROBE_ANSWER,
+        NicCounter.RX_PROBE_RESPONSE,
     }
 )
 UNMET: Final = frozenset({NicCounter.DROP_ICRC, NicCounter.DROP_OUT_OF_ORDER})
@@ -211,7 +211,7 @@ class FuzzedQp:
         return write if (is_inside or not length) and is_awaited else None
 
     def _is_awaited(self, write: Write) -> bool:
-        """Whether a receive is posted for the number of a WRITE with immediate; the QP says how far it is."""
+        """Return True if a receive is posted for the number of a WRITE with immediate."""
         qp = self.nic.qp()
         ahead = (write.meth.rqmsn - qp.completed_wimm) % (1 << 16)
         number = qp.completed_wimm + ahead
@@ -299,12 +299,12 @@ def without_tunnel(octets: bytes) -> bytes:
         return octets
     inner = bytearray(octets[INNER_AT:])
     if octets[OUTER_AT + 1] & 0x30 == 0x30 and inner[1] & 0x30:
-        inner[1] |= 0x30  # congestion that switches marked outside is handed on (RFC 6040)
+        inner[1] |= 0x30  # congestion marked in the outer header is copied (RFC 6040)
     return octets[:OUTER_AT] + bytes(inner)
 
 
 def check_account(outcome: Outcome, octets: bytes) -> None:
-    """Each frame is left to the kernel, or answered, or heard, or refused under exactly one counter."""
+    """Each frame is passed to the kernel, answered, processed, or refused under exactly one counter."""
     refusals = sum(outcome.counters.get(counter, 0) for counter in REFUSALS)
     match outcome.verdict:
         case Verdict.PASS:

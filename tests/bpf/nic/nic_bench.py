@@ -73,7 +73,7 @@ class Verdict(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one run did.
+    """The outcome of one run.
 
     Attributes:
         verdict: of the program.
@@ -136,7 +136,6 @@ class NicBench:
         self._stack.close()
 
     def map_fd(self, name: str) -> int:
-        """Descriptor of one of the object's maps."""
         return self._object.map_fd(name)
 
     def _open_maps(self) -> None:
@@ -226,7 +225,6 @@ class NicBench:
         ring.tail += 1
 
     def work_ring(self, index: int = 0) -> WorkRing:
-        """Of a QP, live."""
         ring: WorkRing = self._work[index]
         return ring
 
@@ -243,7 +241,7 @@ class NicBench:
         return self._run(frame, ifindex(self.ports[plane].id), metadata)
 
     def kick(self, index: int = 0, *, frames_left: int = 1) -> Outcome:
-        """Lends one frame to a QP; *frames_left*, this one included, are said to come."""
+        """Run a TX kick for a QP; *frames_left* buffers are announced, this one included."""
         self._kick.mode = KickMode.DATA
         self._kick.qp_index = index
         self._kick.frames_left = frames_left
@@ -266,7 +264,7 @@ class NicBench:
         return bool(self._kick.result)
 
     def send_all(self, index: int = 0, *, frames_max: int = Limit.PSN_RING) -> list[bytes]:
-        """The frames of a QP that leave when it is lent as many as it takes."""
+        """The frames that a QP sends when it gets as many TX buffers as it uses."""
         frames: list[bytes] = []
         while len(frames) < frames_max:
             outcome = self.kick(index)
@@ -310,11 +308,11 @@ class NicBench:
         return [self._run(_LIVE_FRAME, 0) for _ in range(self.link_probing.path_count)]
 
     def kick_probe(self) -> Outcome:
-        """Lends a frame to the next of the probes asked for."""
+        """Run a TX kick for the next of the requested probes."""
         return self._run(_LIVE_FRAME, 0)
 
     def probe_under_way(self, request_id: int) -> Probe:
-        """What is remembered of the probe with that id."""
+        """The state of the probe with that id."""
         return self._probes.read(request_id % Limit.PROBE_RING)
 
     @property
@@ -340,7 +338,6 @@ class NicBench:
     # -- what can be seen -------------------------------------------------------------------------
 
     def counters(self) -> dict[NicCounter, int]:
-        """The NIC's counters."""
         values = self._counters.sum(0)
         return {counter: values[counter] for counter in NicCounter if counter != NicCounter.COUNT}
 

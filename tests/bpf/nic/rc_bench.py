@@ -72,11 +72,10 @@ class RcBench(NicBench):
 
     @property
     def program_fd(self) -> int:
-        """Of the NIC's program."""
         return self._program_fd
 
-    def lend(self, index: int, mode: KickMode, frames_left: int) -> bytes | None:
-        """What leaves when one frame is lent to a QP; *frames_left*, this one included, are said to come."""
+    def kick_once(self, index: int, mode: KickMode, frames_left: int) -> bytes | None:
+        """The frame that one TX kick sends; *frames_left* buffers are announced, this one included."""
         self._kick.mode = mode
         self._kick.qp_index = index
         self._kick.frames_left = frames_left
@@ -88,7 +87,6 @@ class RcBench(NicBench):
         return self._rc_qps.read(index)
 
     def edit_rc_qp(self, index: int, **values: int) -> None:
-        """Changes fields of a connection."""
         value = self._rc_qps.read(index)
         for name, each in values.items():
             setattr(value, name, each)
@@ -99,12 +97,12 @@ class RcBench(NicBench):
         return self.command(command, index, *arguments, mode=KickMode.RC_COMMAND)
 
     def ring_doorbell(self, magic: int, index: int) -> Outcome:
-        """Lends one frame as an application does."""
+        """Run a TX kick as an application's doorbell does."""
         frame = bytes(Doorbell(magic=magic, qp_index=index))
         return self._run(frame.ljust(Limit.FRAME_BYTES_MAX, b"\0"), 0)
 
     def kick_rc(self, index: int = 0) -> Outcome:
-        """Lends one frame to a connection."""
+        """Run a TX kick for a connection."""
         self._kick.mode = KickMode.RC
         self._kick.qp_index = index
         self._kick.frames_left = 1
@@ -212,7 +210,7 @@ class RcSource:
         self.nic.post(work, self.index)
 
     def send(self, most: int = 1024) -> list[Left]:
-        """What leaves when frames are lent until the connection takes no more."""
+        """The packets that TX kicks send until the connection has none left."""
         left: list[Left] = []
         while len(left) < most:
             outcome = self.nic.kick_rc(self.index)
@@ -233,8 +231,8 @@ class RcSource:
         assert write.bth.destination_qpn == self.far.peer_qpn
         return Left(psn_expand(self.responder.expected, wire_psn(write.bth.psn)), plane, frame.ev, write)
 
-    def hear(self, packet: RcAcknowledge | Cnp, plane: int, ev: int) -> tuple[Outcome, Left | None]:
-        """Lets an answer come in; the outcome, and the data packet that its frame became."""
+    def receive(self, packet: RcAcknowledge | Cnp, plane: int, ev: int) -> tuple[Outcome, Left | None]:
+        """Receive a response; the outcome, and the data packet that its frame became."""
         outcome = self.nic.receive(self.far.arriving_octets(packet, plane, ev), plane)
         return outcome, None if outcome.verdict is Verdict.DROP else self.take(outcome)
 
@@ -243,5 +241,4 @@ class RcSource:
         return [(event.b, event.d) for event in self.events() if event.kind == EventKind.COMPLETION]
 
     def events(self) -> list[Event]:
-        """Events that wait."""
         return self.nic.events()

@@ -142,7 +142,7 @@ def test_qp_in_a_state_that_does_not_receive(target: WriteTarget, good: Frame, s
     target.refuse(encode_frame(good), NicCounter.DROP_QP_STATE)
 
 
-def test_qp_in_error_tells_the_peer_so_but_not_for_every_packet(target: WriteTarget, good: Frame) -> None:
+def test_qp_in_error_sends_the_peer_one_nack_for_many_packets(target: WriteTarget, good: Frame) -> None:
     with target.nic.editing_qp() as qp:
         qp.state = QpState.ERROR
     first, second = (target.nic.receive(encode_frame(good), 0) for _ in range(2))

@@ -96,7 +96,7 @@ class Receiver:
         request_id, ev = self.pending.pop(plane)
         self.known[plane] = ev
         outcome = self.answer(request_id, ev)
-        assert outcome.counters == {NicCounter.RX_PROBE_ANSWER: 1, NicCounter.TX_SACK: 1}
+        assert outcome.counters == {NicCounter.RX_PROBE_RESPONSE: 1, NicCounter.TX_SACK: 1}
         self.check_path(outcome, plane, ev)
         return packet_of(outcome.frame, Sack)
 
@@ -146,7 +146,7 @@ def test_probe_without_an_answer_sends_answers_back_to_the_packets_own_evs(recei
         receiver.deliver(plane)
 
 
-def test_reverse_ev_that_answers_stays_though_others_do_not(receiver: Receiver) -> None:
+def test_ack_path_ev_that_responds_stays_though_others_do_not(receiver: Receiver) -> None:
     for _ in range(PLANES):
         receiver.answer_pending(receiver.until_probe())
     known = dict(receiver.known)
@@ -163,7 +163,7 @@ def test_late_answer_to_an_older_probe_brings_the_sack_but_proves_nothing(receiv
     while receiver.until_probe() != first:
         pass
     outcome = receiver.answer(request_id, ev)
-    assert outcome.counters == {NicCounter.RX_PROBE_ANSWER: 1, NicCounter.TX_SACK: 1}
+    assert outcome.counters == {NicCounter.RX_PROBE_RESPONSE: 1, NicCounter.TX_SACK: 1}
     receiver.check_path(outcome, first, ev)
     receiver.deliver(first)
 

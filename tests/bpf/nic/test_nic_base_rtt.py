@@ -10,7 +10,7 @@ from far_end import FarEnd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nic_bench import NicBench
-from reference.responder import MessagesDone, ReverseProbe
+from reference.responder import AckPathProbe, MessagesDone
 from write_source import UDP_OVERHEAD_BYTES, Sent, WriteSource
 from write_target import MESSAGE_ENDS
 
@@ -31,7 +31,7 @@ LONGER_THAN_BASE = 1.25
 
 
 def idle_rtt_ns(packet: Sent, far: FarEnd, *, is_acked: bool) -> int:
-    """What theory says of this packet and its answer in the empty fabric."""
+    """The RTT by theory of this packet and its response in the empty fabric."""
     return timing.expected_rtt_ns(
         SHAPED,
         far.host,
@@ -51,7 +51,7 @@ def deliver_in_an_empty_fabric(source: WriteSource, packet: Sent) -> Sent | None
         timestamp=0,
         ends_message=packet.write.bth.opcode in MESSAGE_ENDS,
     )
-    assert not isinstance(said, ReverseProbe)
+    assert not isinstance(said, AckPathProbe)
     answer = (
         source.far.ack(said.psn, said.count)
         if isinstance(said, MessagesDone)

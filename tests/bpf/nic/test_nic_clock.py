@@ -1,4 +1,4 @@
-"""What a QP does when no SACK comes: its clock finds losses, asks for frames, and gives up in the end."""
+"""A QP without SACKs: its timer finds losses, requests frames, and gives up in the end."""
 
 from itertools import count
 
@@ -143,7 +143,7 @@ def test_a_clock_that_ticks_is_left_alone(nic: NicBench, timed: FarEnd) -> None:
 def test_a_little_credit_is_asked_for_when_nothing_has_spent_it_from_one_look_to_the_next(
     nic: NicBench, timed: FarEnd
 ) -> None:
-    """What SACKs on their way are about to spend is idle too, but never for so long."""
+    """Credit that SACKs on their way are about to spend is idle too, but never for so long."""
     source = WriteSource(nic, timed, timed.attributes(rto_ns=4 * 10**9, window_packets=40))
     source.post(2048 * 1000)  # a look each second: time enough for a slow machine to feed a SACK in between
     source.send()

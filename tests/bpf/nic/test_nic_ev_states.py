@@ -68,7 +68,7 @@ def test_further_marks_do_not_cost_further_turns(source: WriteSource) -> None:
     assert source.nic.qp(source.index).evs[marked].marks == len(same)
 
 
-def test_mark_counts_although_another_sack_told_of_the_packet_first(source: WriteSource) -> None:
+def test_mark_counts_although_another_sack_reported_the_packet_first(source: WriteSource) -> None:
     first, second, *_ = source.send(12)
     entropy = source.attributes.evs
     source.feed(Seth(1, entropy[second.ev], ack_psn_offset=0))
@@ -151,8 +151,8 @@ def test_denied_ev_is_replaced_and_not_used_until_it_is_allowed(source: WriteSou
     assert denied not in {packet.ev for packet in source.send(36)}
     assert source.nic.command(Command.ALLOW, source.index, denied)
     assert state_of(source, denied) == (EvState.GOOD, EvReason.ADMIN)
-    told = [(event.b, event.c) for event in source.nic.events() if event.kind == EventKind.EV_STATE]
-    assert told == [(EvState.GOOD, EvState.DENIED), (EvState.DENIED, EvState.GOOD)]
+    changes = [(event.b, event.c) for event in source.nic.events() if event.kind == EventKind.EV_STATE]
+    assert changes == [(EvState.GOOD, EvState.DENIED), (EvState.DENIED, EvState.GOOD)]
 
 
 def test_loss_on_a_denied_ev_leaves_it_denied(source: WriteSource) -> None:

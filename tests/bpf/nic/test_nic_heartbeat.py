@@ -1,4 +1,4 @@
-"""QPs whose agent has died: they end by themselves, and their peers hear of it."""
+"""QPs whose agent has died: they end by themselves, and their peers get a NACK."""
 
 import time
 
@@ -46,7 +46,7 @@ def test_requester_stops_at_the_next_tick_of_its_clock(nic: NicBench, timed: Far
     assert source.send() == []
 
 
-def test_responder_refuses_and_tells_its_peer(nic: NicBench, distant: FarEnd) -> None:
+def test_responder_refuses_and_reports_it_to_its_peer(nic: NicBench, distant: FarEnd) -> None:
     target = WriteTarget(nic, distant, LOOKED_AT_PSN - 1)
     let_agent_die(nic)
     target.deliver(target.packet(LOOKED_AT_PSN - 1, b"not looked at yet"), LOOKED_AT_PSN - 1)

@@ -26,9 +26,7 @@ ROUNDS_REMEMBERED = 64
 
 @dataclass
 class Rounds:
-    """What is right for one path: every round's fate, as docs/reference/protocol.md has it, without any
-    bitmap.
-    """
+    """The expected result of every round on one path, by docs/reference/protocol.md, without a bitmap."""
 
     lag: int
     back: dict[int, int] = field(default_factory=dict)
@@ -47,7 +45,7 @@ class Rounds:
         self.sent += 1
 
     def receive(self, number: int) -> bool:
-        """Whether it is news."""
+        """Return False if the probe is stale."""
         age = self.sent - 1 - number
         if not 0 <= age < ROUNDS_REMEMBERED or number in self.back:
             return False
@@ -134,8 +132,8 @@ def test_rounds_are_judged_as_the_model_judges_them(nic: NicBench, lag: int, ste
         elif 0 <= model.sent - 1 - step < model.sent:
             number = model.sent - 1 - step
             back = nic.receive(returning(nic, frames[number]), 0)
-            is_news = model.receive(number)
-            expected = NicCounter.RX_LINK_PROBE if is_news else NicCounter.DROP_STALE_PROBE
+            is_fresh = model.receive(number)
+            expected = NicCounter.RX_LINK_PROBE if is_fresh else NicCounter.DROP_STALE_PROBE
             assert back.counters == {expected: 1}
         assert counts_of(nic.link_probe_paths[index]) == model.counts
 

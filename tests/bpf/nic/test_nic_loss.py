@@ -198,7 +198,7 @@ def check_no_effect(source: WriteSource, seth: Seth, counters: dict[NicCounter, 
     assert source.nic.events() == []
 
 
-def test_sack_heard_twice_changes_nothing_the_second_time(source: WriteSource) -> None:
+def test_sack_received_twice_changes_nothing_the_second_time(source: WriteSource) -> None:
     source.post(2048 * 8)
     sent = source.send()
     source.deliver(sent[2])

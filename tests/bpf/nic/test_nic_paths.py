@@ -65,7 +65,7 @@ def test_burst_lost_on_a_path_is_found_by_the_first_packet_behind_it(source: Wri
 
 
 def test_slow_path_is_not_taken_for_a_dead_one(nic: NicBench, distant: FarEnd) -> None:
-    """It is late by many windows, but something is heard of it now and then."""
+    """It is late by many windows, but now and then one of its packets is acknowledged."""
     threshold = 2 * WINDOW
     attributes = distant.attributes(
         evs=on_uplinks(distant, 0, 1),
@@ -149,7 +149,7 @@ def test_dead_path_gets_no_packets_until_an_ev_on_it_returns(nic: NicBench, dist
     assert any(path_of(source, packet) == dead for packet in source.sent[-4 * WINDOW :])
 
 
-def test_silent_tail_is_probed_and_the_answer_tells_what_is_lost(nic: NicBench, timed: FarEnd) -> None:
+def test_silent_tail_is_probed_and_the_sack_shows_what_is_lost(nic: NicBench, timed: FarEnd) -> None:
     source = WriteSource(nic, timed, timed.attributes(pto_min_ns=TAIL_NS))
     before = nic.counters()
     source.post(2048 * 6)
@@ -193,7 +193,7 @@ def probed_message(nic: NicBench, timed: FarEnd) -> tuple[WriteSource, Sent, Sen
     return source, packet, probe[0]
 
 
-def test_ev_of_a_message_that_a_tail_probe_completes_leaves(nic: NicBench, timed: FarEnd) -> None:
+def test_ev_of_a_message_that_a_tail_loss_probe_completes_leaves(nic: NicBench, timed: FarEnd) -> None:
     """Its answer is an ACK, which says no less than a SACK."""
     source, packet, probe = probed_message(nic, timed)
     source.deliver(probe)
@@ -264,7 +264,7 @@ def test_a_qp_of_one_packet_fails_though_it_is_probed(nic: NicBench, timed: FarE
 
 
 def full_window(nic: NicBench, timed: FarEnd, **changes: int) -> WriteSource:
-    """A QP whose congestion window is full: nothing more leaves until something is heard."""
+    """A QP whose congestion window is full: nothing more leaves before an acknowledgement comes."""
     cc = CcParameters.from_profile(derive_profile(CcLink(5 * 10**8, 750_000, 2048), {}))
     attributes = replace(timed.attributes(**changes), cc=cc)
     source = WriteSource(nic, timed, attributes)
@@ -274,8 +274,8 @@ def full_window(nic: NicBench, timed: FarEnd, **changes: int) -> WriteSource:
     return source
 
 
-def test_a_tail_probe_leaves_though_the_window_is_full(nic: NicBench, timed: FarEnd) -> None:
-    """Nothing is heard of what fills the window, so nothing else would ever open it."""
+def test_a_tail_loss_probe_leaves_though_the_window_is_full(nic: NicBench, timed: FarEnd) -> None:
+    """The packets that fill the window are not acknowledged, so nothing else would ever open it."""
     source = full_window(nic, timed, pto_min_ns=TAIL_NS, rto_ns=8 * TAIL_NS)
     probe: list[Sent] = []
     while not probe:

@@ -39,7 +39,7 @@ def check_answer(nic: NicBench, far: FarEnd, request_id: int, plane: int, uplink
     assert decode_frame(outcome.frame) == expected
     assert outcome.frame == encode_frame(expected)
     assert (outcome.verdict, outcome.planes) == (Verdict.REDIRECT, (plane,))
-    assert outcome.counters == {NicCounter.TX_PROBE_ANSWER: 1}
+    assert outcome.counters == {NicCounter.TX_PROBE_RESPONSE: 1}
 
 
 @pytest.mark.parametrize("request_id", [0, 1, 0x1234, 0xFFFF])
@@ -119,7 +119,7 @@ def answer(source: WriteSource, request_id: int, ev: int | None = None) -> Outco
 def probe_and_answer(source: WriteSource, ev: int) -> None:
     (frame,) = source.nic.probe([ev])
     outcome = answer(source, packet_of(frame, EndpointRequest).bth.psn)
-    assert (outcome.verdict, outcome.counters) == (Verdict.DROP, {NicCounter.RX_PROBE_ANSWER: 1})
+    assert (outcome.verdict, outcome.counters) == (Verdict.DROP, {NicCounter.RX_PROBE_RESPONSE: 1})
 
 
 def test_answer_is_matched_exactly_once(source: WriteSource) -> None:
@@ -127,7 +127,7 @@ def test_answer_is_matched_exactly_once(source: WriteSource) -> None:
     request_id = packet_of(frame, EndpointRequest).bth.psn
     for stale in (request_id + 1, request_id + Limit.PROBE_RING, 0xFFFF):
         assert answer(source, stale).counters == {NicCounter.DROP_STALE_PROBE: 1}
-    assert answer(source, request_id).counters == {NicCounter.RX_PROBE_ANSWER: 1}
+    assert answer(source, request_id).counters == {NicCounter.RX_PROBE_RESPONSE: 1}
     assert answer(source, request_id).counters == {NicCounter.DROP_STALE_PROBE: 1}
 
 
@@ -136,10 +136,10 @@ def test_request_whose_slot_was_taken_by_a_later_one_is_forgotten(source: WriteS
     source.nic.next_probe_id = Limit.PROBE_RING
     source.nic.probe([4])
     assert answer(source, 0).counters == {NicCounter.DROP_STALE_PROBE: 1}
-    assert answer(source, Limit.PROBE_RING).counters == {NicCounter.RX_PROBE_ANSWER: 1}
+    assert answer(source, Limit.PROBE_RING).counters == {NicCounter.RX_PROBE_RESPONSE: 1}
 
 
-def test_answer_tells_the_round_trip_of_a_good_ev_and_nothing_else(source: WriteSource) -> None:
+def test_response_gives_the_round_trip_of_a_good_ev_and_nothing_else(source: WriteSource) -> None:
     before = source.nic.qp()
     probe_and_answer(source, 6)
     after = source.nic.qp()
@@ -242,7 +242,7 @@ def test_answer_on_another_ev_than_the_probe_is_none(source: WriteSource) -> Non
     request_id = packet_of(frame, EndpointRequest).bth.psn
     for other in (source.attributes.evs[7], source.attributes.evs[6] ^ 1):
         assert answer(source, request_id, other).counters == {NicCounter.DROP_STALE_PROBE: 1}
-    assert answer(source, request_id).counters == {NicCounter.RX_PROBE_ANSWER: 1}
+    assert answer(source, request_id).counters == {NicCounter.RX_PROBE_RESPONSE: 1}
 
 
 def test_answer_of_another_host_is_none(source: WriteSource) -> None:
@@ -251,7 +251,7 @@ def test_answer_of_another_host_is_none(source: WriteSource) -> None:
     stranger = replace(source.far, peer=5)
     octets = stranger.arriving_octets(stranger.probe_response(request_id), 0, source.attributes.evs[0])
     assert source.nic.receive(octets, 0).counters == {NicCounter.DROP_STALE_PROBE: 1}
-    assert answer(source, request_id).counters == {NicCounter.RX_PROBE_ANSWER: 1}
+    assert answer(source, request_id).counters == {NicCounter.RX_PROBE_RESPONSE: 1}
 
 
 def test_answer_to_another_qp_than_the_endpoint(source: WriteSource) -> None:
@@ -316,11 +316,11 @@ def test_path_probe_to_a_neighbour_stays_at_the_t0(nic: NicBench, neighbour: Far
     assert frame == encode_frame(expected)
 
 
-def test_answer_to_a_path_probe_is_told_once_with_its_rtt(nic: NicBench, distant: FarEnd) -> None:
+def test_response_to_a_path_probe_is_reported_once_with_its_rtt(nic: NicBench, distant: FarEnd) -> None:
     ev = 0x10020001
     probe_paths(nic, distant, [0x00010000, ev])
     octets = distant.arriving_octets(distant.probe_response(1), 1, ev)
-    assert nic.receive(octets, 1).counters == {NicCounter.RX_PROBE_ANSWER: 1}
+    assert nic.receive(octets, 1).counters == {NicCounter.RX_PROBE_RESPONSE: 1}
     assert nic.receive(octets, 1).counters == {NicCounter.DROP_STALE_PROBE: 1}
     (event,) = nic.events()
     assert (event.kind, event.a, event.c, event.d) == (EventKind.PROBE, 1, ev, distant.peer)

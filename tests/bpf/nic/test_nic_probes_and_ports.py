@@ -46,7 +46,7 @@ def test_probe_is_answered_by_a_sack_at_once(nic: NicBench, distant: FarEnd) -> 
     sack = frame.packet
     assert isinstance(sack, Sack)
     assert frame == distant.leaving(sack, 1, 1, EV)
-    assert (sack.seth.answers_probe, sack.seth.ack_psn_offset & 0xFFFF) == (True, 0xFFFE)
+    assert (sack.seth.is_probe_response, sack.seth.ack_psn_offset & 0xFFFF) == (True, 0xFFFE)
     assert (sack.seth.cack_psn, sack.seth.sack_bitmap, sack.seth.entropy) == (1, 0b10, EV)
     assert sack.cc_state.tx_timestamp == 0x1357
     assert outcome.counters == {NicCounter.RX_PROBE: 1, NicCounter.TX_SACK: 1}
@@ -78,7 +78,7 @@ def answer_probe(source: WriteSource, ev: int, probe_id: int, advice: PathAdvice
     offset = probe_id - 0x10000 if probe_id & 0x8000 else probe_id
     entropy = source.attributes.evs[ev]
     cack = (source.reference.next_psn - 1) & 0xFFFFFF
-    source.feed(Seth(cack, entropy, ack_psn_offset=offset, answers_probe=True, advice=advice))
+    source.feed(Seth(cack, entropy, ack_psn_offset=offset, is_probe_response=True, advice=advice))
 
 
 @pytest.mark.parametrize(
@@ -132,8 +132,8 @@ def test_peer_that_loses_a_port_is_left_on_that_plane_until_it_is_back(source: W
     assert {packet.plane for packet in source.send(12)} == {0, 2, 3}
     nic.receive(far.arriving_octets(port_update(0b1111, 8), 0, 0), 0)
     assert {packet.plane for packet in source.send()} == {0, 1, 2, 3}
-    told = [(event.a, event.b) for event in nic.events() if event.kind == EventKind.PEER_PORTS]
-    assert told == [(far.peer, 0b1101), (far.peer, 0b1111)]
+    reported = [(event.a, event.b) for event in nic.events() if event.kind == EventKind.PEER_PORTS]
+    assert reported == [(far.peer, 0b1101), (far.peer, 0b1111)]
 
 
 @pytest.mark.parametrize(("first", "late"), [(7, 6), (7, 7), (2, 0xFFFF)])
@@ -150,7 +150,7 @@ def test_ports_of_another_host_are_of_no_concern(source: WriteSource) -> None:
     assert source.nic.qp(source.index).peer_port_mask == 0xFFFFFFFF
 
 
-def test_update_tells_the_state_of_all_ports_and_its_answer_is_reported(source: WriteSource) -> None:
+def test_update_has_the_state_of_all_ports_and_its_response_is_reported(source: WriteSource) -> None:
     source.nic.control.port_up_mask = 0b1011
     (octets,) = source.nic.probe([0], source.index, kind=ProbeKind.PORT_STATUS)
     request = decode_frame(octets).packet
@@ -185,8 +185,8 @@ def planes_in_use(source: WriteSource) -> set[int]:
     return {packet.plane for packet in source.send(8)}
 
 
-def hear(source: WriteSource, cack: int, ports_down: int) -> None:
-    """A SACK with news of ports comes in; the frame is not given back."""
+def receive_sack(source: WriteSource, cack: int, ports_down: int) -> None:
+    """Receive a SACK with the state of ports; its frame is not sent again."""
     ev = source.attributes.evs[0]
     source.try_feed(Seth(cack_psn=cack, entropy=ev, ack_psn_offset=0, ports_down=ports_down))
 
@@ -197,9 +197,9 @@ def test_requester_leaves_a_plane_with_the_first_sack_and_returns_with_the_next(
     source = WriteSource(nic, distant)
     source.post(2048 * 200)
     assert planes_in_use(source) == {0, 1, 2, 3}
-    hear(source, 0, 0b0110)
+    receive_sack(source, 0, 0b0110)
     assert planes_in_use(source) == {0, 3}
-    hear(source, 1, 0)
+    receive_sack(source, 1, 0)
     assert planes_in_use(source) == {0, 1, 2, 3}
 
 
@@ -207,8 +207,8 @@ def test_old_sack_says_nothing_of_ports(nic: NicBench, distant: FarEnd) -> None:
     source = WriteSource(nic, distant)
     source.post(2048 * 200)
     source.send(8)
-    hear(source, 3, 0b0001)
-    hear(source, 2, 0)
+    receive_sack(source, 3, 0b0001)
+    receive_sack(source, 2, 0)
     assert planes_in_use(source) == {1, 2, 3}
 
 
@@ -217,9 +217,9 @@ def test_neither_sack_nor_update_overrules_the_other(nic: NicBench, distant: Far
     source.post(2048 * 200)
     source.send(8)
     nic.receive(distant.arriving_octets(port_update(0b0111, 1), 0), 0)
-    hear(source, 0, 0b0001)
+    receive_sack(source, 0, 0b0001)
     assert planes_in_use(source) == {1, 2}
-    hear(source, 1, 0)  # of a peer that never fills the field
+    receive_sack(source, 1, 0)  # of a peer that never fills the field
     assert planes_in_use(source) == {0, 1, 2}
     nic.receive(distant.arriving_octets(port_update(0b1111, 2), 0), 0)
     assert planes_in_use(source) == {0, 1, 2, 3}
@@ -229,7 +229,7 @@ def test_update_is_newer_than_any_sack_before_it(nic: NicBench, distant: FarEnd)
     source = WriteSource(nic, distant)
     source.post(2048 * 200)
     source.send(8)
-    hear(source, 0, 0b1110)
+    receive_sack(source, 0, 0b1110)
     assert planes_in_use(source) == {0}
     nic.receive(distant.arriving_octets(port_update(0b1111, 1), 0), 0)
     assert planes_in_use(source) | planes_in_use(source) | planes_in_use(source) == {0, 1, 2, 3}

@@ -1,4 +1,4 @@
-"""What a responder asks of its peer: a smaller range, a penalty; what it refuses for want of something."""
+"""The limits that a responder sets its peer: a smaller range, a penalty, refusals for want of resources."""
 
 import pytest
 from far_end import FarEnd, packet_of
@@ -32,7 +32,7 @@ def refusal(target: WriteTarget, psn: int) -> NackReason | None:
     return None
 
 
-def mpr_told(target: WriteTarget, psn: int) -> int:
+def mpr_in_sack(target: WriteTarget, psn: int) -> int:
     """SETH.mpr of the SACK for a packet."""
     frame = target.far.arriving_octets(target.packet(psn, b"x", va=psn), 0)
     return packet_of(target.nic.receive(frame, 0).frame, Sack).seth.mpr
@@ -70,16 +70,16 @@ def test_range_that_cannot_be(target: WriteTarget, psns: int) -> None:
     assert not target.nic.command(Command.TRACK, 0, psns)
 
 
-def test_range_is_told_where_both_sides_want_it(target: WriteTarget) -> None:
-    assert mpr_told(target, 0) == 0
+def test_range_is_in_sacks_where_both_sides_want_it(target: WriteTarget) -> None:
+    assert mpr_in_sack(target, 0) == 0
     with target.nic.editing_qp() as qp:
         qp.is_mpr_dynamic = 1
-    assert mpr_told(target, 1) == WHOLE // UNIT
+    assert mpr_in_sack(target, 1) == WHOLE // UNIT
     target.nic.command(Command.TRACK, 0, 2 * UNIT)
-    assert mpr_told(target, 2) == 2
+    assert mpr_in_sack(target, 2) == 2
 
 
-def told(source: WriteSource, cack: int, mpr: int) -> int:
+def mpr_after_sack(source: WriteSource, cack: int, mpr: int) -> int:
     """The PSN range of the requester after a SACK with *mpr*."""
     source.try_feed(Seth(cack_psn=cack, entropy=0, ack_psn_offset=0, mpr=mpr))
     return source.nic.qp(source.index).mpr_psns
@@ -89,17 +89,17 @@ def test_requester_takes_the_range_of_the_newest_sack(nic: NicBench, distant: Fa
     source = WriteSource(nic, distant)
     source.post(2048 * 40)
     source.send(20)
-    assert told(source, 1, 2) == WHOLE  # nothing was agreed
+    assert mpr_after_sack(source, 1, 2) == WHOLE  # nothing was agreed
     with nic.editing_qp() as qp:
         qp.is_mpr_dynamic = 1
-    assert told(source, 5, 2) == 2 * UNIT
-    assert told(source, 4, 8) == 2 * UNIT  # an old SACK
-    assert told(source, 6, 0) == 2 * UNIT  # no change
-    assert told(source, 7, 9) == 2 * UNIT  # more than can be tracked
-    assert told(source, 8, 8) == WHOLE
+    assert mpr_after_sack(source, 5, 2) == 2 * UNIT
+    assert mpr_after_sack(source, 4, 8) == 2 * UNIT  # an old SACK
+    assert mpr_after_sack(source, 6, 0) == 2 * UNIT  # no change
+    assert mpr_after_sack(source, 7, 9) == 2 * UNIT  # more than can be tracked
+    assert mpr_after_sack(source, 8, 8) == WHOLE
 
 
-def test_requester_keeps_within_the_range_it_was_told(nic: NicBench, distant: FarEnd) -> None:
+def test_requester_keeps_within_the_range_of_the_sack(nic: NicBench, distant: FarEnd) -> None:
     source = WriteSource(nic, distant, distant.attributes(window_packets=1024))
     with nic.editing_qp() as qp:
         qp.is_mpr_dynamic = 1
@@ -115,17 +115,17 @@ def test_requester_keeps_within_the_range_it_was_told(nic: NicBench, distant: Fa
 # -- receiver penalty ----------------------------------------------------------------------------------------
 
 
-def penalty_told(target: WriteTarget, psn: int) -> tuple[int, bool]:
+def penalty_in_sack(target: WriteTarget, psn: int) -> tuple[int, bool]:
     """Penalty and end of penalty in the SACK for a packet."""
     frame = target.far.arriving_octets(target.packet(psn, b"x"), 0)
     state = packet_of(target.nic.receive(frame, 0).frame, Sack).cc_state
     return state.cwnd_penalty, state.restores_cwnd
 
 
-def test_penalty_is_told_until_it_ends_and_then_that_it_ended(target: WriteTarget) -> None:
-    assert penalty_told(target, 0) == (0, False)
+def test_penalty_is_in_sacks_until_it_ends_and_then_its_end(target: WriteTarget) -> None:
+    assert penalty_in_sack(target, 0) == (0, False)
     assert target.nic.command(Command.PENALTY, 0, 64)
-    assert [penalty_told(target, psn) for psn in range(1, 5)] == [(64, False)] * 4
+    assert [penalty_in_sack(target, psn) for psn in range(1, 5)] == [(64, False)] * 4
     assert target.nic.command(Command.PENALTY, 0, 0)
     sacks = 0
     for psn in range(5, 5 + int(Limit.RESTORE_SACKS) + 10):
@@ -138,16 +138,16 @@ def test_penalty_is_told_until_it_ends_and_then_that_it_ended(target: WriteTarge
 
 def test_ending_no_penalty_says_nothing(target: WriteTarget) -> None:
     target.nic.command(Command.PENALTY, 0, 0)
-    assert penalty_told(target, 0) == (0, False)
+    assert penalty_in_sack(target, 0) == (0, False)
 
 
 def test_penalty_beyond_its_field(target: WriteTarget) -> None:
     assert not target.nic.command(Command.PENALTY, 0, 128)
     assert target.nic.command(Command.PENALTY, 0, 127)
-    assert penalty_told(target, 0) == (127, False)
+    assert penalty_in_sack(target, 0) == (127, False)
 
 
-def test_bytes_received_are_told_beside_the_penalty(target: WriteTarget) -> None:
+def test_bytes_received_are_in_sacks_beside_the_penalty(target: WriteTarget) -> None:
     target.nic.command(Command.PENALTY, 0, 127)
     frame = target.far.arriving_octets(target.packet(0, bytes(2048)), 0)
     state = packet_of(target.nic.receive(frame, 0).frame, Sack).cc_state

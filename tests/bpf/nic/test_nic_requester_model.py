@@ -19,7 +19,7 @@ from reference.packet import EndpointRequest, Packet
 from reference.psn import wire_psn
 from reference.reliability_header import CcState, NackReason, PathAdvice, Seth
 from reference.requester import ReferenceRequester
-from reference.responder import MessagesDone, ReverseProbe
+from reference.responder import AckPathProbe, MessagesDone
 from write_source import Sent, WriteSource
 from write_target import MESSAGE_ENDS
 
@@ -52,8 +52,8 @@ OPERATIONS = {
     "mark": 3,
     "trim": 2,
     "wait": 2,
-    "hear": 3,
-    "hear twice": 1,
+    "acknowledge": 3,
+    "acknowledge twice": 1,
     "mute": 1,
     "probe": 1,
     "answer": 2,
@@ -78,7 +78,7 @@ class Trimmed:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the responder said of a packet that came on the EV *entropy*."""
+    """The responder's response to a packet that came on the EV *entropy*."""
 
     said: tuple[Seth, CcState] | MessagesDone | Trimmed
     entropy: int
@@ -122,8 +122,8 @@ class Network:
             "lose": self._lose,
             "lose newest": lambda _: self._lose(-1),
             "lose a plane": self._lose_plane,
-            "hear": lambda place: self._hear(place, stays=False),
-            "hear twice": lambda place: self._hear(place, stays=True),
+            "acknowledge": lambda place: self._receive(place, stays=False),
+            "acknowledge twice": lambda place: self._receive(place, stays=True),
             "mute": self._mute,
             "probe": self._probe,
             "answer": self._answer,
@@ -149,7 +149,7 @@ class Network:
             if not self.packets and not self.answers:
                 self._kick(3)
             self._arrive(0, stays=False)
-            self._hear(0, stays=False)
+            self._receive(0, stays=False)
             self._compare()
 
     def _take_note(self, sent: list[Sent]) -> None:
@@ -182,7 +182,7 @@ class Network:
             ends_message=packet.write.bth.opcode in MESSAGE_ENDS,
             is_marked=is_marked,
         )
-        assert not isinstance(said, ReverseProbe)
+        assert not isinstance(said, AckPathProbe)
         if is_marked and not isinstance(said, MessagesDone):
             said = replace(said[0], advice=PathAdvice.SKIP_ONCE), said[1]
         self.answers.append(Answer(said, entropy, packet.write.bth.is_retransmission))
@@ -194,7 +194,7 @@ class Network:
     def _lose_plane(self, choice: int) -> None:
         self.packets = [packet for packet in self.packets if packet.plane != choice % 4]
 
-    def _hear(self, place: int, *, stays: bool) -> None:
+    def _receive(self, place: int, *, stays: bool) -> None:
         if not self.answers:
             return
         answer = self.answers[place % len(self.answers)]
@@ -202,21 +202,21 @@ class Network:
             self.answers.remove(answer)
         said, entropy, far, now_ns = answer.said, answer.entropy, self.source.far, self.now_ns
         if isinstance(said, MessagesDone):
-            self.reference.hear_ack(said, entropy, now_ns)
-            is_fresh, heard = True, NicCounter.RX_ACK
+            self.reference.on_ack(said, entropy, now_ns)
+            is_fresh, counter = True, NicCounter.RX_ACK
             packet: Packet = far.ack(said.psn, said.count)
         elif isinstance(said, Trimmed):
-            is_fresh = self.reference.hear_trim(said.psn, entropy, now_ns)
-            heard = NicCounter.RX_NACK if is_fresh else NicCounter.DROP_STALE_NACK
+            is_fresh = self.reference.on_trimmed(said.psn, entropy, now_ns)
+            counter = NicCounter.RX_NACK if is_fresh else NicCounter.DROP_STALE_NACK
             packet = far.nack(said.psn, NackReason.TRIMMED, entropy)
         else:
             is_retransmission = answer.is_retransmission
-            is_fresh = self.reference.hear(*said, now_ns, is_retransmission=is_retransmission)
-            heard = NicCounter.RX_SACK if is_fresh else NicCounter.DROP_STALE_SACK
+            is_fresh = self.reference.on_sack(*said, now_ns, is_retransmission=is_retransmission)
+            counter = NicCounter.RX_SACK if is_fresh else NicCounter.DROP_STALE_SACK
             packet = far.sack(*said, is_retransmission=is_retransmission)
         plane = entropy >> EvLayout.PLANE_SHIFT
         outcome, sent = self.source.try_packet(packet, plane=plane, entropy=entropy, model_ns=now_ns)
-        assert outcome.counters[heard] == 1
+        assert outcome.counters[counter] == 1
         self.reference.adopt(ev_partition(self.source.nic.qp()))
         expected = self.reference.next_to_send() if is_fresh else None
         assert (None if sent is None else sent.psn) == expected
@@ -237,12 +237,12 @@ class Network:
         if not self.probes:
             return
         request_id, ev = self.probes.pop(place % len(self.probes))
-        self.reference.hear_answer(ev)
+        self.reference.on_probe_response(ev)
         far = self.source.far
         entropy = self.source.attributes.evs[ev]
         response = far.arriving_octets(far.probe_response(request_id), entropy >> 28, entropy)
         outcome = self.source.nic.receive(response, entropy >> 28)
-        assert outcome.counters == {NicCounter.RX_PROBE_ANSWER: 1}
+        assert outcome.counters == {NicCounter.RX_PROBE_RESPONSE: 1}
 
     def _compare(self) -> None:
         qp = self.source.nic.qp()

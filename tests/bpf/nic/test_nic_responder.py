@@ -66,7 +66,7 @@ def test_last_packet_of_a_full_window_moves_the_edge_over_all(target: WriteTarge
 
 
 def test_places_of_received_packets_are_used_again(target: WriteTarget) -> None:
-    """What is left over in them from one cycle of the PSN range would look like a duplicate in the next."""
+    """The state left over from one cycle of the PSN range would look like a duplicate in the next."""
     for first in range(0, WINDOW_PSNS + 200, 5):
         for psn in (first + 2, first, first + 4, first + 3, first + 1):
             target.deliver(target.packet(psn, b"cycle", va=psn), psn)

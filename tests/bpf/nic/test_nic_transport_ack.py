@@ -120,8 +120,8 @@ def test_ack_gives_a_round_trip_of_the_path_it_came_by(source: WriteSource) -> N
 def test_missing_ack_is_asked_for_again_by_the_clock_until_the_retry_limit(
     nic: NicBench, timed: FarEnd
 ) -> None:
-    patient = timed.attributes(rto_ns=1_000_000_000, retry_limit=2, exponential_count=0)
-    source = WriteSource(nic, timed, patient)
+    attributes = timed.attributes(rto_ns=1_000_000_000, retry_limit=2, exponential_count=0)
+    source = WriteSource(nic, timed, attributes)
     source.post(10)
     source.send()
     assert source.feed(Seth(0, 0, ack_psn_offset=0)) is not None

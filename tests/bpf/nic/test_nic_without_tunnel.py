@@ -91,7 +91,7 @@ def test_probe_is_answered_on_its_ev(nic: NicBench, far: FarEnd) -> None:
     bth = Bth(Opcode.ENDPOINT_RESPONSE, ENDPOINT_QPN, 77)
     answer = EndpointResponse(bth, Eeth(EndpointOperation.EV_PROBE, 0xABCD))
     assert decode_frame(outcome.frame) == far.leaving(answer, plane, 1, ev)
-    assert outcome.counters == {NicCounter.TX_PROBE_ANSWER: 1}
+    assert outcome.counters == {NicCounter.TX_PROBE_RESPONSE: 1}
 
 
 def test_probes_leave_on_their_evs(nic: NicBench, far: FarEnd) -> None:

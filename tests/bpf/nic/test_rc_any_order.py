@@ -70,8 +70,8 @@ class AnyOrderTarget:
         assert bytes(self.nic.memory) == self.memory
         return outcome
 
-    def told(self) -> list[tuple[int, int, int]]:
-        """(number, immediate, bytes of the message) of the receives told so far."""
+    def receives(self) -> list[tuple[int, int, int]]:
+        """(number, immediate, bytes of the message) of the receives completed since the last call."""
         return [(e.a, e.b, e.d) for e in self.nic.events() if e.kind == EventKind.RECEIVE]
 
 
@@ -82,7 +82,7 @@ def target(rc_nic: RcBench, distant: FarEnd) -> AnyOrderTarget:
 
 @settings(max_examples=examples(60))
 @given(seed=st.integers(0, 2**32), first_psn=st.sampled_from([0, 2**24 - 10]))
-def test_packets_of_any_order_are_placed_once_and_told_in_order(
+def test_packets_of_any_order_are_placed_once_and_completed_in_order(
     rc_nic: RcBench, distant: FarEnd, seed: int, first_psn: int
 ) -> None:
     rc_nic.reset()
@@ -103,13 +103,13 @@ def test_packets_of_any_order_are_placed_once_and_told_in_order(
         )
     order = [place for place in range(60) for _ in range(random.choice([1, 1, 2]))]
     order.sort(key=lambda place: place + random.uniform(0, 25))
-    told = []
+    completed = []
     for place in order:
         target.deliver(first_psn + place, packets[place])
-        told += target.told()
+        completed += target.receives()
         whole = target.expected - first_psn
-        assert told == [entry for entry in numbers if entry[1] < whole]
-    assert len(told) == len(numbers)
+        assert completed == [entry for entry in numbers if entry[1] < whole]
+    assert len(completed) == len(numbers)
 
 
 def test_as_many_packets_as_are_tracked_may_be_ahead(target: AnyOrderTarget) -> None:
@@ -129,9 +129,9 @@ def test_an_immediate_takes_a_receive_when_it_comes(target: AnyOrderTarget) -> N
     answer = decode_frame(target.arrive(target.packet(2, b"two", number=8)).frame).packet
     assert isinstance(answer, RcAcknowledge)
     assert (answer.aeth.kind, answer.bth.psn) == (AckKind.RNR_NAK, 0)
-    assert target.told() == []
+    assert target.receives() == []
     target.deliver(0, target.packet(0, b"zero"))
-    assert target.told() == [(1, 7, 3)]
+    assert target.receives() == [(1, 7, 3)]
 
 
 @pytest.mark.parametrize("opcode", [RcOpcode.WRITE_MIDDLE, RcOpcode.WRITE_LAST, RcOpcode.WRITE_FIRST])
@@ -168,5 +168,5 @@ def test_every_packet_that_is_sent_says_where_it_goes(rc_nic: RcBench, distant: 
     ]
     assert b"".join(packet.write.payload for packet in left) == bytes(source.nic.memory[:4101])
     done = RcAcknowledge(RcBth(RcOpcode.ACKNOWLEDGE, distant.qpn, 2), Aeth.ack(3))
-    source.hear(done, 0, PATH)
+    source.receive(done, 0, PATH)
     assert source.completions() == [(1, 4101)]

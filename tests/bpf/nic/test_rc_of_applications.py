@@ -46,7 +46,6 @@ class Target:
         self.edit(pd=PD)
 
     def edit(self, **values: int) -> None:
-        """Changes fields of the connection."""
         self.nic.edit_rc_qp(self.index, **values)
 
     def arrive(self, psn: int, payload: bytes, *, va: int = BASE, immediate: int | None = None) -> Outcome:
@@ -109,7 +108,7 @@ def test_arrivals_are_in_the_ring_and_an_event_comes_when_one_was_asked_for(targ
 
 def test_a_doorbell_sends_whatever_the_agent_kicks(source: RcSource) -> None:
     source.post(100)
-    source.nic.lend(7, KickMode.DATA, 1)
+    source.nic.kick_once(7, KickMode.DATA, 1)
     outcome = source.nic.ring_doorbell(DoorbellFormat.RC_MAGIC, source.index)
     assert source.take(outcome).write.reth == Reth(0, REMOTE_KEY, 100)
     assert source.nic.ring_doorbell(DoorbellFormat.RC_MAGIC, source.index).verdict is Verdict.DROP
@@ -117,7 +116,7 @@ def test_a_doorbell_sends_whatever_the_agent_kicks(source: RcSource) -> None:
 
 
 def test_a_doorbell_leaves_to_acknowledgements_and_agent_what_they_send(source: RcSource) -> None:
-    """Of a window of 64 packets: seven that are free, a kick that is pending; not what nobody else sends."""
+    """With seven of a window of 64 free and a kick pending, it sends only what nobody else sends."""
 
     def sends() -> bool:
         outcome = source.nic.ring_doorbell(DoorbellFormat.RC_MAGIC, source.index)
@@ -171,11 +170,11 @@ def test_rnr_naks_beyond_the_limit_end_it(source: RcSource) -> None:
     )
     for _ in range(3):  # those that come during a wait are the same wait
         source.send()
-        source.hear(no_receive, 0, PATH)
+        source.receive(no_receive, 0, PATH)
     assert source.nic.rc_qp().state == QpState.RTS
     source.nic.edit_rc_qp(source.index, is_rnr_wait=0)
     source.send()
-    source.hear(no_receive, 0, PATH)
+    source.receive(no_receive, 0, PATH)
     (event,) = (event for event in source.events() if event.kind == EventKind.QP_STATE)
     assert (event.b, event.c) == (QpState.ERROR, Status.RNR_RETRY_EXCEEDED)
 

@@ -63,7 +63,7 @@ def test_short_messages_are_single_packets_with_their_immediate(source: RcSource
 def test_no_more_than_the_window_is_under_way_and_each_ack_lets_one_go(source: RcSource) -> None:
     source.post(2048 * 200)
     assert len(source.send()) == 64
-    outcome, packet = source.hear(ack(source, 0), 0, PATH)
+    outcome, packet = source.receive(ack(source, 0), 0, PATH)
     assert outcome.counters[NicCounter.RX_ACK] == 1
     assert packet is not None
     assert packet.psn == 64
@@ -72,9 +72,9 @@ def test_no_more_than_the_window_is_under_way_and_each_ack_lets_one_go(source: R
 def test_an_ack_covers_all_before_it_and_completes_messages(source: RcSource) -> None:
     source.post(2048 * 2, iterations=3)
     assert len(source.send()) == 6
-    source.hear(ack(source, 3), 0, PATH)
+    source.receive(ack(source, 3), 0, PATH)
     assert source.completions() == []
-    outcome, _ = source.hear(ack(source, 5, 3), 0, PATH)
+    outcome, _ = source.receive(ack(source, 5, 3), 0, PATH)
     assert outcome.counters[NicCounter.MESSAGES] == 1
     assert source.completions() == [(3, 4096)]
     assert source.nic.rc_qp().acked_bytes == 3 * 4096
@@ -83,7 +83,7 @@ def test_an_ack_covers_all_before_it_and_completes_messages(source: RcSource) ->
 def test_sixty_messages_may_complete_at_once(source: RcSource) -> None:
     source.post(1, iterations=60, depth=60)
     assert len(source.send()) == 60
-    outcome, _ = source.hear(ack(source, 59, 60), 0, PATH)
+    outcome, _ = source.receive(ack(source, 59, 60), 0, PATH)
     assert outcome.counters[NicCounter.MESSAGES] == 60
     assert source.completions() == [(60, 1)]
 
@@ -91,7 +91,7 @@ def test_sixty_messages_may_complete_at_once(source: RcSource) -> None:
 def test_a_sequence_nak_sends_everything_from_there_again(source: RcSource) -> None:
     source.post(2048 * 20)
     first = source.send()
-    _, again = source.hear(nak(source, 5, NakCode.PSN_SEQUENCE_ERROR), 0, PATH)
+    _, again = source.receive(nak(source, 5, NakCode.PSN_SEQUENCE_ERROR), 0, PATH)
     assert again is not None
     resent = [again, *source.send()]
     assert [packet.psn for packet in resent] == list(range(5, 20))
@@ -103,7 +103,7 @@ def test_an_ack_that_names_what_was_never_sent_is_dropped(source: RcSource) -> N
     source.post(2048 * 4)
     source.send()
     for packet in (ack(source, 4), ack(source, -2), nak(source, 5, NakCode.PSN_SEQUENCE_ERROR)):
-        outcome, _ = source.hear(packet, 0, PATH)
+        outcome, _ = source.receive(packet, 0, PATH)
         assert outcome.verdict is Verdict.DROP
         assert outcome.counters.keys() <= {NicCounter.DROP_STALE_ACK, NicCounter.DROP_STALE_NACK}
     assert source.nic.rc_qp().acked_psn == 0
@@ -121,11 +121,11 @@ def test_an_ack_that_names_what_was_never_sent_is_dropped(source: RcSource) -> N
 def test_a_nak_for_a_packet_that_was_not_sent_is_stale(
     source: RcSource, psn: int, code: int, kind: AckKind
 ) -> None:
-    outcome, following = source.hear(nak(source, psn, code, kind), 0, PATH)
+    outcome, following = source.receive(nak(source, psn, code, kind), 0, PATH)
     assert (following, outcome.counters) == (None, {NicCounter.DROP_STALE_NACK: 1})
     source.post(2048)
     assert [packet.psn for packet in source.send()] == [0]
-    outcome, following = source.hear(nak(source, psn + 1 if psn >= 0 else psn, code, kind), 0, PATH)
+    outcome, following = source.receive(nak(source, psn + 1 if psn >= 0 else psn, code, kind), 0, PATH)
     assert (following, outcome.counters) == (None, {NicCounter.DROP_STALE_NACK: 1})
     assert source.nic.rc_qp().state == QpState.RTS
 
@@ -141,7 +141,7 @@ def test_a_nak_for_a_packet_that_was_not_sent_is_stale(
 def test_other_naks_end_the_connection(source: RcSource, code: NakCode, status: Status) -> None:
     source.post(100)
     source.send()
-    source.hear(nak(source, 0, code), 0, PATH)
+    source.receive(nak(source, 0, code), 0, PATH)
     assert source.nic.rc_qp().state == QpState.ERROR
     (event,) = source.events()
     assert (event.kind, event.b, event.c) == (EventKind.QP_STATE, QpState.ERROR, status)
@@ -150,7 +150,7 @@ def test_other_naks_end_the_connection(source: RcSource, code: NakCode, status: 
 def test_nothing_leaves_while_the_peer_has_no_receive(source: RcSource) -> None:
     source.post(10, iterations=5, immediate=1)
     source.send()
-    _, packet = source.hear(nak(source, 0, 0x0E, AckKind.RNR_NAK), 0, PATH)
+    _, packet = source.receive(nak(source, 0, 0x0E, AckKind.RNR_NAK), 0, PATH)
     assert packet is None
     assert source.send() == []
     assert source.nic.rc_qp().is_rnr_wait
@@ -184,7 +184,7 @@ def test_a_cnp_cuts_the_rate_and_acknowledges(rc_nic: RcBench, distant: FarEnd) 
     source.post(2048 * 100)
     assert len(source.send()) == 42  # rate x RTT in frames
     cnp = Cnp(RcBth(RcOpcode.CNP, distant.qpn, 20, becn=True), Aeth.ack(0))
-    outcome, _ = source.hear(cnp, 0, PATH)
+    outcome, _ = source.receive(cnp, 0, PATH)
     assert outcome.counters[NicCounter.RX_CNP] == 1
     qp = rc_nic.rc_qp()
     assert qp.acked_psn == 21
@@ -226,7 +226,7 @@ def test_all_arrives_in_order_whatever_the_network_does(
         said = source.responder.receive(packet.psn, packet.write)
         if said is None or random.random() < loss:
             continue
-        _, following = source.hear(source.responder.answer(said, distant.qpn), packet.plane, packet.ev)
+        _, following = source.receive(source.responder.answer(said, distant.qpn), packet.plane, packet.ev)
         under_way += [following] if following else []
         under_way += source.send(most=4)
     packets = source.responder.taken

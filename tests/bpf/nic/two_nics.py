@@ -69,13 +69,13 @@ class Device:
         self.command = nic.command
 
     def await_runs(self) -> None:
-        """Programs run only while the test lets a frame arrive or lends one."""
+        """Programs run only while the test lets a frame arrive or runs a TX kick."""
 
     def request_tx(self, qp_index: int, packets: int) -> None:
-        """What leaves flies."""
+        """Send the packets; they fly."""
         mode = KickMode.RC if qp_index in self.reliable_connections else KickMode.DATA
         for left in range(packets, 0, -1):
-            frame = self._nic.lend(qp_index, mode, left)
+            frame = self._nic.kick_once(qp_index, mode, left)
             if frame is None:
                 break
             self._fabric.depart(self._side, frame)
@@ -114,7 +114,7 @@ class Fabric:
             self.flying.append(one)
 
     def arrivals(self) -> Iterator[Flying]:
-        """What arrives next: any frame that flies, mostly an older one, or one that flew long ago."""
+        """The next arrival: any frame that flies, mostly an older one, or one that flew long ago."""
         if self.flown and self.random.random() < 0.1:
             yield self.flown[self.random.randrange(len(self.flown))]
         if self.flying:
@@ -181,7 +181,6 @@ class TwoNics:
             self._take_events_of(side, verbs, seconds=0 if arrived else _STILL_SECONDS)
 
     def _receive(self, frame: Flying) -> bytes | None:
-        """What the NIC makes of the frame."""
         if _libc.setns(self._namespaces[frame.to], 0):
             raise AgentError("cannot enter a NIC's namespace")
         nic = self.nics[frame.to]
@@ -204,7 +203,7 @@ class TwoNics:
 
 @dataclass(slots=True)
 class Account:
-    """What the lives of many QPs came to.
+    """The outcome of the lives of many QPs.
 
     Attributes:
         lives: pairs of QPs that were made.

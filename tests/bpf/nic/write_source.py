@@ -12,7 +12,7 @@ from reference.packet import Packet, Write
 from reference.psn import psn_expand, wire_psn
 from reference.received_bytes import received_units
 from reference.reliability_header import CcState, Seth
-from reference.responder import MessagesDone, ReferenceResponder, ReverseProbe
+from reference.responder import AckPathProbe, MessagesDone, ReferenceResponder
 from write_target import MESSAGE_ENDS
 
 from agents.abi import Event, EventKind, Limit, NicCounter, Status, Work
@@ -48,8 +48,6 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """A completion event."""
-
     work_id: int
     iterations: int
     status: Status
@@ -57,7 +55,7 @@ class Completed:
 
 
 class WriteSource:
-    """A QP of the NIC in RTS, random bytes in memory to send, and a responder that hears what is delivered.
+    """A QP of the NIC in RTS, random bytes in memory to send, and a responder for what is delivered.
 
     Args:
         nic: under test.
@@ -79,7 +77,7 @@ class WriteSource:
         self.index = qp_index(far.qpn)
         self.reference = ReferenceResponder.starting_at(first_psn)
         self.sent: list[Sent] = []
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
         nic.memory[:] = Random(4791).randbytes(MEMORY_BYTES)
         nic.create_qp(self.index, self.attributes, far.peer_qpn, first_psn=first_psn)
 
@@ -108,7 +106,7 @@ class WriteSource:
         self.nic.post(work, self.index)
 
     def send(self, frames_max: int = Limit.PSN_RING) -> list[Sent]:
-        """The packets that leave when the QP is lent frames, at most *frames_max*, until it takes no more."""
+        """The packets that TX kicks send, at most *frames_max*, until the QP has none left."""
         packets: list[Sent] = []
         while len(packets) < frames_max:
             before_ns = time.monotonic_ns()
@@ -140,7 +138,7 @@ class WriteSource:
                 entropy=entropy,
                 is_retransmission=packet.write.bth.is_retransmission,
             )
-        assert not isinstance(said, ReverseProbe)
+        assert not isinstance(said, AckPathProbe)
         return self.feed(
             said[0],
             said[1],
@@ -191,24 +189,24 @@ class WriteSource:
     ) -> tuple[Outcome, Sent | None]:
         """Lets any SACK come in; the outcome, and what its frame turned into.
 
-        Without a *state* the bytes received are those of all packets that SACKs have told of so far.
+        Without a *state* the bytes received are those of all packets that SACKs have reported so far.
         """
-        told = self._note_told(seth)
+        received = self._note_reported(seth)
         sack = self.far.sack(
-            seth, state or CcState(0, received_units=told), is_retransmission=is_retransmission
+            seth, state or CcState(0, received_units=received), is_retransmission=is_retransmission
         )
         return self.try_packet(sack, plane=plane, entropy=seth.entropy)
 
-    def _note_told(self, seth: Seth) -> int:
-        """Books the packets that a SACK tells of; what CC_STATE says of all that were told of."""
+    def _note_reported(self, seth: Seth) -> int:
+        """Note the packets that a SACK reports; CC_STATE's count of all reported so far."""
         cack = psn_expand(self.reference.next_psn, wire_psn(seth.cack_psn))
-        told = {cack + seth.sack_offset + bit for bit in range(64) if seth.sack_bitmap >> bit & 1}
-        if not seth.answers_probe:
-            told.add(cack + seth.ack_psn_offset)
+        reported = {cack + seth.sack_offset + bit for bit in range(64) if seth.sack_bitmap >> bit & 1}
+        if not seth.is_probe_response:
+            reported.add(cack + seth.ack_psn_offset)
         sizes = {sent.psn: write_nominal_bytes(len(sent.write.payload)) for sent in self.sent}
-        self._told |= {psn for psn in sizes if psn <= cack or psn in told}
+        self._reported |= {psn for psn in sizes if psn <= cack or psn in reported}
         return received_units(
-            sum(sizes[psn] for psn in sizes if psn in self._told or self.reference.has(psn))
+            sum(sizes[psn] for psn in sizes if psn in self._reported or self.reference.has(psn))
         )
 
     def _take(self, outcome: Outcome, before_ns: int) -> Sent:
@@ -240,5 +238,4 @@ class WriteSource:
 
 
 def completed(event: Event) -> Completed:
-    """A completion event's content."""
     return Completed(event.a, event.b, Status(event.c), event.d)

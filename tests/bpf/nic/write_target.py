@@ -10,7 +10,7 @@ from reference.frame import decode_frame, encode_frame
 from reference.opcode import Opcode
 from reference.packet import Acknowledge, EndpointRequest, Sack, Write
 from reference.reliability_header import PathAdvice
-from reference.responder import MessagesDone, ReferenceResponder, ReverseProbe
+from reference.responder import AckPathProbe, MessagesDone, ReferenceResponder
 from reference.transport_header import Aeth, Bth
 
 from agents.abi import NicCounter
@@ -50,7 +50,7 @@ class WriteTarget:
         self.nic = nic
         self.far = far
         self.reference = ReferenceResponder.starting_at(first_psn)
-        self.reference.probes_reverse = True
+        self.reference.probes_ack_path = True
         self.expected = bytearray(MEMORY_BYTES) if expected is None else expected
         self.r_key = nic.register(REGION_SLOT, REGION_OFFSET, MEMORY_BYTES - REGION_OFFSET)
         nic.create_qp(qp_index(far.qpn), far.attributes(), far.peer_qpn, first_psn=first_psn)
@@ -83,7 +83,7 @@ class WriteTarget:
     def deliver(
         self, packet: Write, psn: int, *, plane: int = 0, ev: int | None = None, is_marked: bool = False
     ) -> Sack | Acknowledge | EndpointRequest:
-        """The SACK or ACK for *packet*, or a ACK-path probe instead, once all else is as it should be.
+        """The SACK or ACK for *packet*, or an ACK-path probe instead, once all else is as it should be.
 
         Args:
             packet: comes in.
@@ -125,7 +125,7 @@ class WriteTarget:
     def _expected_reply(
         self, packet: Write, psn: int, entropy: int, *, is_marked: bool
     ) -> Sack | Acknowledge | None:
-        """None where a ACK-path probe takes its place."""
+        """None where an ACK-path probe takes its place."""
         assert packet.tseth is not None
         udp_bytes = UDP_OVERHEAD_BYTES + len(packet.payload) + packet.bth.pad_bytes
         timestamp = packet.tseth.tx_timestamp
@@ -138,7 +138,7 @@ class WriteTarget:
             is_marked=is_marked,
             is_retransmission=packet.bth.is_retransmission,
         )
-        if isinstance(said, ReverseProbe):
+        if isinstance(said, AckPathProbe):
             return None
         if isinstance(said, MessagesDone):
             rtx = said.stands_for_another

@@ -76,7 +76,7 @@ settings_given = st.fixed_dictionaries(
 
 
 def _has_parameters(profile: CcProfile) -> bool:
-    """Whether its numbers fit their fields, which those of a link that is far too fast do not."""
+    """Return True if its numbers fit their fields, which those of a link that is far too fast do not."""
     try:
         CcParameters.from_profile(profile)
     except UsageError:

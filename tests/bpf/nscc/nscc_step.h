@@ -28,12 +28,12 @@ struct mrc_step {
 	__u8 is_trimmed;
 };
 
-enum mrc_answer_layout {
-	MRC_ANSWER_REASON = 0, /* bits 7:0 */
-	MRC_ANSWER_MAY_SEND = 8,
-	MRC_ANSWER_ASKS_SACK = 9,
-	MRC_ANSWER_PACKETS = 10, /* and above, 21 bits */
-	MRC_ANSWER_PACKETS_MASK = 0x1fffff,
+enum mrc_step_result {
+	MRC_STEP_RESULT_REASON = 0, /* bits 7:0 */
+	MRC_STEP_RESULT_MAY_SEND = 8,
+	MRC_STEP_RESULT_REQUESTS_SACK = 9,
+	MRC_STEP_RESULT_PACKETS = 10, /* and above, 21 bits */
+	MRC_STEP_RESULT_PACKETS_MASK = 0x1fffff,
 };
 
 static __always_inline __u32 cc_step(struct mrc_cc *cc, const struct mrc_cc_parameters *parameters,
@@ -78,9 +78,9 @@ static __always_inline __u32 cc_step(struct mrc_cc *cc, const struct mrc_cc_para
 	}
 	packets =
 	    cc_packets_allowed(cc_credit_bytes(cc), cc_nominal_bytes(parameters->mtu_bytes + 48));
-	return reason << MRC_ANSWER_REASON | (__u32)cc_may_send(cc) << MRC_ANSWER_MAY_SEND |
-	       (__u32)cc_asks_sack(cc, parameters) << MRC_ANSWER_ASKS_SACK |
-	       (packets & MRC_ANSWER_PACKETS_MASK) << MRC_ANSWER_PACKETS;
+	return reason << MRC_STEP_RESULT_REASON | (__u32)cc_may_send(cc) << MRC_STEP_RESULT_MAY_SEND |
+	       (__u32)cc_requests_sack(cc, parameters) << MRC_STEP_RESULT_REQUESTS_SACK |
+	       (packets & MRC_STEP_RESULT_PACKETS_MASK) << MRC_STEP_RESULT_PACKETS;
 }
 
 #endif

@@ -22,7 +22,7 @@ struct {
 const enum mrc_cc_format *keep_format __attribute__((unused));
 const enum mrc_cc_reason *keep_reason __attribute__((unused));
 const enum mrc_step_kind *keep_kind __attribute__((unused));
-const enum mrc_answer_layout *keep_answer __attribute__((unused));
+const enum mrc_step_result *keep_result __attribute__((unused));
 const struct mrc_nscc *keep_nscc __attribute__((unused));
 const struct mrc_step *keep_step __attribute__((unused));
 
@@ -30,13 +30,13 @@ enum {
 	REFUSED = 0xffffffff,
 };
 
-/* Applies the event that the frame consists of; returns cc_step()'s answer. */
+/* Applies the event that the frame consists of; returns the result of cc_step(). */
 SEC("xdp")
 int step(struct xdp_md *ctx)
 {
 	struct mrc_step *event = (void *)(long)ctx->data;
 	struct locked_cc *state;
-	__u32 key = 0, answer;
+	__u32 key = 0, result;
 
 	if ((void *)(event + 1) > (void *)(long)ctx->data_end)
 		return REFUSED;
@@ -44,9 +44,9 @@ int step(struct xdp_md *ctx)
 	if (!state)
 		return REFUSED;
 	bpf_spin_lock(&state->lock);
-	answer = cc_step(&state->cc, &state->parameters, event);
+	result = cc_step(&state->cc, &state->parameters, event);
 	bpf_spin_unlock(&state->lock);
-	return answer;
+	return result;
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

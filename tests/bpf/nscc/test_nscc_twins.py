@@ -78,7 +78,7 @@ def test_twins_agree_at_the_ends_of_the_parameters_ranges(
 
 @dataclass(frozen=True)
 class Mood:
-    """What a QP meets for a while; RTTs in base RTTs."""
+    """The conditions of a QP for a while; RTTs in base RTTs."""
 
     rtt_low: float
     rtt_high: float

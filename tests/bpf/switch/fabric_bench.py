@@ -1,7 +1,7 @@
 """All switches of a small fabric: the real program with real tables, one frame at a time, port by port.
 
 Both ends of every link are in one namespace, so the program sees the ifindexes of a lab. A redirected frame
-bears the MAC address of the port it leaves by; that tells where it comes in next.
+bears the MAC address of the port it leaves by, which says where it comes in next.
 """
 
 from contextlib import ExitStack
@@ -38,7 +38,7 @@ _PORT_MAPS = ("port_table", "port_fault", "fault_accounts", "fault_locks", "port
 
 @dataclass(frozen=True, slots=True)
 class Journey:
-    """What became of a frame.
+    """The journey of a frame.
 
     Attributes:
         links: ids of the links it crossed, in order.
@@ -116,7 +116,6 @@ class FabricBench:
                     map_update(self._switch.map_fd("port_devmap"), c_uint32(port.id), c_uint32(index))
 
     def map_fd(self, name: str) -> int:
-        """Descriptor of a map of the program."""
         return self._switch.map_fd(name)
 
     def counts(self) -> tuple[tuple[int, ...], ...]:
@@ -132,7 +131,6 @@ class FabricBench:
         return Verdict(verdict), left
 
     def send(self, frame: bytes, host: int, plane: int) -> Journey:
-        """Lets *host* send *frame* into *plane*."""
         egress = self.clos.host_link(host, plane).lower
         links = [egress.link_id]
         while True:

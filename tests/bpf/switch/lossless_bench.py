@@ -26,8 +26,8 @@ from agents.bpf.maps import MappedArray
 from testbed.fabric.port_fault import ALL_CLASSES, CERTAIN_Q32, clear_rule, set_rule
 
 USID_AT = 42
-_KEEPER_DELAY_NS = 20_000_000
-_IDLE_TURNS_MAX = 3  # of the keeper: so long nothing else moved
+_WHEEL_PORT_DELAY_NS = 20_000_000
+_IDLE_TURNS_MAX = 3  # of the wheel port: so long nothing else moved
 _IDLE_RUNS_MAX = 100
 
 
@@ -36,7 +36,9 @@ class LosslessBench:
 
     def __init__(self, senders: int) -> None:
         self._senders = senders
-        self._keeper = 2 * senders + 1  # always has a frame on its wire: an empty wheel forgets its position
+        self._wheel_port = (
+            2 * senders + 1
+        )  # always has a frame on its wire: an empty wheel forgets its position
         self._bench = SwitchBench(2 * senders + 2)
 
     def __enter__(self) -> Self:
@@ -46,7 +48,7 @@ class LosslessBench:
         self.links = MappedArray(map_fd("lossless_links"), LosslessLink)
         self.pool = self._bench.pool
         self.ports = self._bench.ports
-        self._bench.shape(self._keeper, rate_bps=10**9, delay_ns=_KEEPER_DELAY_NS)
+        self._bench.shape(self._wheel_port, rate_bps=10**9, delay_ns=_WHEEL_PORT_DELAY_NS)
         for port in self._bench.port_table:
             port.kind = PortKind.T0_UP
         return self
@@ -55,7 +57,6 @@ class LosslessBench:
         self._bench.__exit__(*details)
 
     def map_fd(self, name: str) -> int:
-        """Descriptor of a map of the program."""
         return self._bench.switch.map_fd(name)
 
     def take_link_down(self, port_id: int) -> None:
@@ -95,7 +96,7 @@ class LosslessBench:
         memmove(byref(link), byref(kept), sizeof(LosslessLink))
 
     def account(self, port_id: int) -> Account:
-        """What was counted of the link that *port_id* sends into."""
+        """The account of the link that *port_id* sends into."""
         link = self.links[port_id]
         return Account(
             pause_frames=link.pause_frames,
@@ -128,7 +129,7 @@ class LosslessBench:
             if departure is None:
                 continue
             meanwhile(departure.arrival_ns - start_ns)
-            if departure.port_id == self._keeper:
+            if departure.port_id == self._wheel_port:
                 idle_turns += 1
                 if self.pool.read(0).used:
                     self._keep(departure.arrival_ns)
@@ -143,7 +144,7 @@ class LosslessBench:
         return sorted(deliveries)
 
     def drain_unseen(self, start_ns: int, arrivals: Iterable[tuple[int, Frame]], *, port_id: int) -> int:
-        """How many frames leave by *port_id* while nothing that leaves there comes in anywhere."""
+        """Count the frames that leave by *port_id* while none that leaves there comes in anywhere."""
         routes = self._inject(start_ns, arrivals)
         count = idle_runs = 0
         while idle_runs < _IDLE_RUNS_MAX:
@@ -181,7 +182,7 @@ class LosslessBench:
         )
 
     def _keep(self, time_ns: int) -> None:
-        self._bench.receive(frame_for(self._keeper, 100, traffic_class=TrafficClass.DATA), time_ns)
+        self._bench.receive(frame_for(self._wheel_port, 100, traffic_class=TrafficClass.DATA), time_ns)
 
     def drops(self, port_id: int) -> int:
         """Data frames that found no room at *port_id*, ever."""

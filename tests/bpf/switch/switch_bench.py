@@ -77,7 +77,6 @@ class Departure:
 
 
 def mac_of(port_id: int) -> bytes:
-    """The MAC address of a port."""
     return bytes.fromhex("024d52") + port_id.to_bytes(3, "big")
 
 
@@ -207,7 +206,7 @@ class SwitchBench:
         return Verdict(verdict)
 
     def pass_through(self, frame: bytes) -> tuple[Verdict, bytes]:
-        """What becomes of *frame* that comes in from an unshaped link, and how it is then."""
+        """The verdict on *frame* that comes in from an unshaped link, and its bytes then."""
         verdict, left = run_once(self.switch.program_fd("forward"), frame, ingress_ifindex=Limit.IFINDEX_BASE)
         return Verdict(verdict), left
 

@@ -51,7 +51,7 @@ def begin_ns() -> int:
 
 
 def packet(number: int) -> Packet:
-    """One that its EV tells from others."""
+    """A packet with an EV of its own."""
     return Packet(entropy=number)
 
 
@@ -61,7 +61,7 @@ def travel_ns(number: int) -> int:
 
 
 def send(bench: SwitchBench, packets: int, start_ns: int) -> list[Departure]:
-    """What arrives at the far end of *packets* packets, GAP_NS apart, in the order of arrival."""
+    """The arrivals at the far end of *packets* packets, GAP_NS apart, in the order of arrival."""
     for number in range(packets):
         bench.receive(packet(number).frame(OUT), start_ns + number * GAP_NS)
     # so long after their time the wheel, which is at the clock by now, has them in any order

@@ -57,7 +57,7 @@ def rule(action: FaultAction, ratio: float = 1.0, **fields: int) -> FaultRule:
 
 
 def send(bench: SwitchBench, packet: Packet = PLAIN, port_id: int = OUT) -> bytes | None:
-    """What leaves through the port; None when nothing does."""
+    """The frame that leaves through the port; None without one."""
     verdict, left = bench.pass_through(packet.frame(port_id))
     if verdict == Verdict.DROP:
         return None
@@ -122,7 +122,7 @@ def test_frames_get_the_verdict_of_the_reference_under_any_rules(bench, chosen, 
         assert send(bench, packet) == expected
     for index, each in reference.rules.items():
         account = clear_rule(bench, OUT, index)
-        counts = (account.met_frames, account.hit_frames, account.hit_data_frames)
+        counts = (account.matched_frames, account.hit_frames, account.hit_data_frames)
         assert counts == (each.met, each.hit, each.hit_data)
     assert is_healthy(bench, OUT)
 
@@ -156,7 +156,7 @@ def test_loss_takes_its_share(bench: SwitchBench, ratio: float) -> None:
     missing = len(lost(bench, count))
     assert abs(missing - ratio * count) < 5 * math.sqrt(count * ratio * (1 - ratio))
     account = read_account(bench, OUT, 0)
-    assert (account.met_frames, account.hit_frames) == (count, missing)
+    assert (account.matched_frames, account.hit_frames) == (count, missing)
     assert bench.counter(OUT, PortCounter.DROP_LOSS) == before + missing
 
 
@@ -197,7 +197,7 @@ def test_times_are_those_of_the_first_and_the_last_data_packet(bench: SwitchBenc
 
 
 @pytest.mark.parametrize("bits", [1, 7, 32])
-def test_corruption_flips_neighbouring_bits_behind_the_bth_and_the_icrc_tells(
+def test_corruption_flips_neighbouring_bits_behind_the_bth_and_fails_the_icrc(
     bench: SwitchBench, bits: int
 ) -> None:
     set_rule(bench, OUT, 0, rule(FaultAction.CORRUPT, flipped_bits=bits))
@@ -216,14 +216,14 @@ def test_corruption_flips_neighbouring_bits_behind_the_bth_and_the_icrc_tells(
     assert len(places) > 50
 
 
-def test_a_rule_put_in_place_again_begins_anew(bench: SwitchBench) -> None:
+def test_a_rule_put_in_place_again_begins_again(bench: SwitchBench) -> None:
     set_rule(bench, OUT, 0, rule(FaultAction.LOSE, 0.5))
     first = lost(bench, 50)
     account = clear_rule(bench, OUT, 0)
-    assert (account.met_frames, account.hit_frames) == (50, len(first))
+    assert (account.matched_frames, account.hit_frames) == (50, len(first))
     assert lost(bench, 50) == []
     set_rule(bench, OUT, 0, rule(FaultAction.LOSE, 0.5))
-    assert read_account(bench, OUT, 0).met_frames == 0
+    assert read_account(bench, OUT, 0).matched_frames == 0
     assert lost(bench, 50) == first
 
 
@@ -238,7 +238,7 @@ def test_a_rule_ends_by_itself(bench: SwitchBench, action: str) -> None:
         what = FrameRule(action=action, flipped_bits=1)  # type: ignore[arg-type]
         set_rule(bench, OUT, 0, as_abi(what, 7, Schedule(now_ns, end_ns)))
         assert (send(bench) == departed(PLAIN)) == is_over
-        assert read_account(bench, OUT, 0).met_frames == (0 if is_over else 1)
+        assert read_account(bench, OUT, 0).matched_frames == (0 if is_over else 1)
 
 
 def test_a_rule_ends_between_two_frames(bench: SwitchBench) -> None:

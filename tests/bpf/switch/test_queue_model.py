@@ -95,7 +95,7 @@ def frames(draw: st.DrawFn) -> list[Sent]:
 
 
 def expected_frame(sent_frame: bytes, verdict: Verdict | None, *, is_last_hop: bool) -> bytes:
-    """What the far end gets, from the traffic class on but for the hop limit."""
+    """The frame at the far end, from the traffic class on but for the hop limit."""
     octets = sent_frame
     if verdict is Verdict.TRIMMED:
         octets = trim_frame(octets, is_last_hop=is_last_hop)

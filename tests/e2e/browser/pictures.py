@@ -66,7 +66,6 @@ SCENARIO: Final = {
 
 
 def main() -> None:
-    """Redraws all pictures."""
     folder = Path(tempfile.mkdtemp(prefix="mrc-"))
     os.environ["MRC_TESTBED_STATE_DIR"] = str(folder)
     scenario = folder / "scenario.yaml"
@@ -116,7 +115,7 @@ def _with_faults(feed: Feed) -> Update:
 
 
 def _terminal(update: Update) -> str:
-    """What `top` shows, as HTML."""
+    """The screen of `top`, as HTML."""
     console = Console(record=True, width=TOP_COLUMNS, file=StringIO(), color_system="truecolor")
     console.print(render(LAB, update, View(), monotonic_ns()))
     return console.export_html(theme=MONOKAI, inline_styles=True, code_format=TERMINAL)

@@ -1,4 +1,4 @@
-"""The commands of the README and the guide, as they are written there, on a lab of their own."""
+"""The commands of the guide, as they are written there, on a lab of their own."""
 
 import os
 import subprocess
@@ -58,7 +58,6 @@ def environment(tmp_path: Path) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("document", "headings"),
     [
-        pytest.param("README.md", ["By hand"], marks=READ_ALONG),
         pytest.param(
             "docs/guide/getting-started.md",
             ["The first lab", "Break something", "A scenario", "Watch it"],

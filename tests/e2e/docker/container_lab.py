@@ -14,7 +14,6 @@ SMALL = TopologySpec(planes=2, t0=2, t1=1, hosts_per_t0=1)
 
 
 def docker(*arguments: str) -> str:
-    """What the docker command prints."""
     return subprocess.run(["docker", *arguments], capture_output=True, text=True, check=True).stdout
 
 

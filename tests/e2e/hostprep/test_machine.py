@@ -1,4 +1,4 @@
-"""`host prepare` and `image build` on this machine, which `make test` has prepared."""
+"""`setup host` and `setup image` on this machine, which `make test` has prepared."""
 
 import shutil
 import subprocess
@@ -14,7 +14,6 @@ NO_IMAGE = "localhost:1/none:none"
 
 
 def docker(*arguments: str) -> str:
-    """What the docker command prints."""
     return subprocess.run(["docker", *arguments], check=True, text=True, stdout=subprocess.PIPE).stdout
 
 

@@ -37,14 +37,12 @@ def require_program(name: str) -> str:
     """Path of a program of the Debian package `prometheus`."""
     path = shutil.which(name)
     if path is None:
-        pytest.skip(f"{name} is not installed: mrc-testbed host prepare")
+        pytest.skip(f"{name} is not installed: mrc-testbed setup host")
     return path
 
 
 @dataclass(frozen=True)
 class Prometheus:
-    """A running Prometheus server."""
-
     url: str
 
     def query(self, expression: str) -> list[tuple[dict[str, str], float]]:

@@ -54,12 +54,10 @@ class Run:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """What it came to."""
         content: dict[str, Any] = json.loads((self.folder / "manifest.json").read_text())
         return content
 
     def events(self, kind: str) -> Iterator[dict[str, Any]]:
-        """Its events of one kind."""
         for line in (self.folder / "events.jsonl").read_text().splitlines():
             event = json.loads(line)
             if event["event"] == kind:
@@ -81,7 +79,7 @@ class Command:
     lab: str
 
     def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """What it printed, and its status."""
+        """Its output, and its status."""
         return subprocess.run(
             self.line(*arguments),
             env=self.environment,
@@ -96,7 +94,7 @@ class Command:
         return [sys.executable, "-m", "testbed.cli", *arguments]
 
     def succeeds(self, *arguments: str) -> str:
-        """What it printed, its status being 0."""
+        """Its output, its status being 0."""
         finished = self(*arguments)
         assert finished.returncode == 0, finished.stdout + finished.stderr
         return finished.stdout
@@ -109,7 +107,6 @@ class Command:
         congestion: str = "nscc",
         topology: Mapping[str, Any] = TOPOLOGY,
     ) -> Path:
-        """The path of a scenario file."""
         document = {
             "apiVersion": "mrc-testbed/v1",
             "kind": "Scenario",

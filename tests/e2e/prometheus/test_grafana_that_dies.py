@@ -31,7 +31,7 @@ FLAP = {
 
 @pytest.fixture
 def running() -> Iterator[ExitStack]:
-    """What the double runs in; closed, it has died."""
+    """The context that the double runs in; closed, it has died."""
     with ExitStack() as opened:
         yield opened
 
@@ -60,15 +60,15 @@ def test_a_grafana_that_dies_harms_no_run_is_reported_and_gets_the_windows_later
         before = digests(finished.folder)
 
         _says_that_nobody_answers(observed, double.url, ("observe", "status"))
-        for arguments in (("dashboards", "annotate", str(finished.folder)), ("dashboards", "push")):
-            _says_that_nobody_answers(observed, double.url, arguments)
+        for arguments in (("annotate", str(finished.folder)), ("push",)):
+            _says_that_nobody_answers(observed, double.url, ("observe", "dashboards", *arguments))
         assert digests(finished.folder) == before
 
         again = running.enter_context(serving(GrafanaDouble(), urlsplit(double.url).port or 0))
         assert json.loads(command.succeeds("observe", "status", "-o", "json"))["problems"] == []
-        command.succeeds("dashboards", "push")
+        command.succeeds("observe", "dashboards", "push")
         assert len(again.dashboards) == 7
-        said = command.succeeds("dashboards", "annotate", str(finished.folder))
+        said = command.succeeds("observe", "dashboards", "annotate", str(finished.folder))
         assert f"{windows} of the {windows} fault windows" in said
         assert len(again.annotations) == windows
 

@@ -143,7 +143,7 @@ def test_the_exact_windows_of_the_run_go_into_a_grafana(observed: ObservedLab, f
     begun_s, ended_s = fault_times(flap)
     with serving(GrafanaDouble()) as double:
         where = ("--grafana-url", double.url, "--token-file", str(token))
-        said = observed.command.succeeds("dashboards", "annotate", str(flap.folder), *where)
+        said = observed.command.succeeds("observe", "dashboards", "annotate", str(flap.folder), *where)
         outages = len(list(flap.events("fault-applied")))
         assert f"{outages} of the {outages} fault windows" in said
         assert min(one["time"] for one in double.annotations) == pytest.approx(begun_s * 1000, abs=1)

@@ -207,7 +207,7 @@ def test_without_prometheus_it_says_where_to_get_it(command: Command) -> None:
     finished = Command(command.folder, environment, "none")("observe", "up", *ports(settings()))
     assert finished.returncode == 3
     assert "there is no program 'prometheus' on this machine, nor a container" in finished.stderr
-    assert "host prepare --with-observability" in finished.stderr
+    assert "setup host --with-observability" in finished.stderr
     assert "--prometheus-url" in finished.stderr
 
 
@@ -252,18 +252,20 @@ def test_a_grafana_of_the_users_own_gets_the_dashboards(command: Command) -> Non
         (source,) = double.sources.values()
         assert source["url"] == f"http://127.0.0.1:{state.settings.prometheus_port}"
         token.write_text("glsa_wrong")
-        wrong = command("dashboards", "push", "--token-file", str(token))
+        wrong = command("observe", "dashboards", "push", "--token-file", str(token))
         assert wrong.returncode == 2
         assert "does not accept the token" in wrong.stderr
         assert (
             "glsa_wrong" not in wrong.stderr + (StackPaths(command.folder / "state").state_file).read_text()
         )
         token.write_text(TOKEN)
-        assert "/d/mrc-faults" in command.succeeds("dashboards", "push", "--token-file", str(token))
+        assert "/d/mrc-faults" in command.succeeds(
+            "observe", "dashboards", "push", "--token-file", str(token)
+        )
         finished = command("observe", "down")
         assert "the dashboards stay in Grafana" in finished.stderr
         gone = ["--grafana-url", double.url, "--token-file", str(token)]
-        assert "are removed" in command.succeeds("dashboards", "remove", *gone)
+        assert "are removed" in command.succeeds("observe", "dashboards", "remove", *gone)
         assert not double.dashboards
 
 
@@ -380,7 +382,7 @@ def test_a_clock_that_is_set_back_costs_no_samples(here: StackPaths) -> None:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-            """Nobody reads it."""
+            ...
 
     here.folder.mkdir(parents=True)
     with http.server.HTTPServer(("127.0.0.1", chosen.exporter_port), Handler) as exporter:

@@ -52,7 +52,7 @@ class ReportPage:
 
 @dataclass(frozen=True)
 class WatchedRun:
-    """What was seen of a run.
+    """The observations of a run.
 
     Attributes:
         run: what it left.
@@ -104,7 +104,7 @@ def watch(observed: ObservedLab, link: str) -> WatchedRun:
 
 
 def _windows(observed: ObservedLab) -> dict[str, tuple[str, str]]:
-    """What each dashboard asks Prometheus for to draw windows of faults, when there is one."""
+    """The queries of each dashboard that draw windows of faults, when there is one."""
     found = {}
     for name, dashboard in load_dashboards().items():
         (annotation,) = dashboard["annotations"]["list"]

@@ -86,7 +86,7 @@ def test_all_ranks_name_the_one_that_is_gone(
 
 
 def test_losses_are_those_of_gloo_through_faults(launch: Launch, torch_python: str, lab_name: str) -> None:
-    """Of a script that knows nothing of mrc-torch: a NIC's link flaps, another loses packets."""
+    """A script that knows nothing of mrc-torch: a NIC's link flaps, another loses packets."""
     train = ["--", torch_python, str(EXAMPLE), "--steps", "20"]
     status, said, complained = launch("--ranks", RANKS, *train, "--backend", "gloo")
     assert status == 0, complained

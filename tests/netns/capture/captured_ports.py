@@ -1,4 +1,4 @@
-"""How to see which ports of a lab are being captured."""
+"""The captured ports of a lab."""
 
 from testbed.fabric.live import Lab
 

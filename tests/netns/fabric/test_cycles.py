@@ -21,7 +21,7 @@ SHAPED = SMALL.model_copy(update={"port_rate": 100_000_000})
 
 @pytest.fixture
 def no_garbage_collector() -> Iterator[None]:
-    """What is let go of has to go by itself."""
+    """Turn the garbage collector off: objects have to be freed by reference counts."""
     gc.collect()
     gc.disable()
     yield
@@ -37,7 +37,7 @@ def bpf_objects_of_this_process() -> list[str]:
 
 
 def is_gone(objects: BpfObjects) -> bool:
-    """Whether the kernel has freed all of them."""
+    """Return True if the kernel has freed all of them."""
     return not living(objects)
 
 

@@ -283,7 +283,7 @@ def test_a_refusal_of_the_verifier_is_kept_in_a_file_and_rolled_back(
     with pytest.raises(PreflightError) as caught:
         lab.up(SMALL, name=lab_name, runtime="netns")
     log = lab_paths(lab_name).verifier_log
-    assert caught.value.message.endswith(f"what the verifier said is in {log}")
+    assert caught.value.message.endswith(f"the verifier's log is {log}")
     assert "\n" not in caught.value.message
     assert "invalid access to packet" in log.read_text()
     log.unlink()
@@ -314,7 +314,7 @@ def test_what_cannot_be_removed_is_named_and_the_rest_is_gone(
 ) -> None:
     with pytest.raises(CleanupError) as caught:
         lab.down(small_lab)
-    assert caught.value.message.startswith(f"lab '{small_lab}' is not wholly removed:\n- ")
+    assert caught.value.message.startswith(f"lab '{small_lab}' is not completely removed:\n- ")
     assert str(stuck_folder.name) in caught.value.message
     assert caught.value.hint == f"fix the cause, then: mrc-testbed down -n {small_lab}"
     left = observe_leftovers([small_lab], state_dir)

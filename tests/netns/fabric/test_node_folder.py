@@ -1,4 +1,4 @@
-"""What is in the way of an agent's files is not followed, and `restart` gets the agent back."""
+"""Obstacles in the way of an agent's files are not followed, and `restart` gets the agent back."""
 
 import os
 from collections.abc import Callable

@@ -31,13 +31,12 @@ class Machine:
         self._enter = ["nsenter", "--target", str(pid), "--mount"]
 
     def run(self, *command: str, status: int = 0) -> str:
-        """What a command prints."""
         done = subprocess.run([*self._enter, *command], capture_output=True, text=True, check=False)
         assert done.returncode == status, done.stdout + done.stderr
         return done.stdout
 
     def testbed(self, *words: str, status: int = 0) -> str:
-        """What `mrc-testbed` prints."""
+        """The output of `mrc-testbed`."""
         return self.run(MRC_TESTBED, *words, status=status)
 
 

@@ -1,4 +1,4 @@
-"""What another user of the machine can read, write or lock of a lab: nothing (SECURITY.md)."""
+"""Another user of the machine can read, write or lock nothing of a lab (SECURITY.md)."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""What the machine lacks is said before anything is changed, each with what to do about it."""
+"""Missing requirements of the machine are reported before anything is changed, each with its remedy."""
 
 import resource
 import subprocess
@@ -44,7 +44,7 @@ def test_doctor_loads_every_program_and_keeps_what_the_verifier_said(
     log = state_dir / "doctor-verifier.log"
     assert not trial.is_met
     assert trial.found.startswith("the kernel refused rc.bpf.o: ")
-    assert trial.found.endswith(f"what the verifier said is in {log}")
+    assert trial.found.endswith(f"the verifier's log is {log}")
     assert "compile with the distribution's clang" in trial.fix
     assert "invalid access to packet" in log.read_text()
     log.unlink()

@@ -62,7 +62,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def said(state: Path, *arguments: str, status: int | None, limits: tuple[str, ...] = ()) -> str:
-    """What a command says on stderr; its status is *status*, or for None any."""
+    """The text of a command on stderr; its status is *status*, or for None any."""
     environment = os.environ | {
         "MRC_TESTBED_STATE_DIR": str(state),
         "DOCKER_HOST": f"unix://{state}/no-engine.sock",
@@ -77,14 +77,12 @@ def said(state: Path, *arguments: str, status: int | None, limits: tuple[str, ..
 
 
 def fill(disk: Path) -> None:
-    """Leaves no byte free."""
     with (disk / "filler").open("wb", buffering=0) as stream, contextlib.suppress(OSError):
         while True:
             stream.write(b"\0" * 4096)
 
 
 def use_up_inodes(disk: Path) -> None:
-    """Leaves no inode free."""
     (disk / "taken").mkdir()
     taken = iter(range(10_000))
     with contextlib.suppress(OSError):

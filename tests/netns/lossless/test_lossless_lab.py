@@ -29,7 +29,7 @@ def sent_by(live: Lab, port: str) -> int:
 
 
 def flow_of(live: Lab) -> dict[str, LinkFlow]:
-    """What flow control did to each port, by name."""
+    """The counts of flow control at each port, by name."""
     with opened_lossless(live.clos, live.paths.fabric_pins) as lossless:
         return {port.name: flow for port, flow in zip(live.clos.ports(), lossless.links(), strict=True)}
 

@@ -160,7 +160,6 @@ class WritePair:
 
     @property
     def state(self) -> str:
-        """State of the QP."""
         (row,) = [row for row in self.source.list_qps() if row["qpn"] == self.qpn]
         return str(row["state"])
 

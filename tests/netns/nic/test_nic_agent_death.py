@@ -104,7 +104,7 @@ def await_kernel_event(live: Lab, host: str, kind: EventKind) -> Event:
 
 
 def test_qp_stops_once_its_agent_has_been_silent_for_too_long(healed: Lab) -> None:
-    """Nobody is left who could end its work, of which there is more than a test could wait for."""
+    """No process is left that could end its work, of which there is more than a test could wait for."""
     with WritePair(healed, DISTANT) as pair:
         pair.post(1 << 30)
         kill_agent(healed, "h0")

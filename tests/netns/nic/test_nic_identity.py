@@ -1,4 +1,4 @@
-"""Who a NIC is, and which ports are its own, is not for a process inside its node to change (SECURITY.md)."""
+"""The identity of a NIC, and of its ports, is not for a process inside its node to change (SECURITY.md)."""
 
 import mmap
 import os

@@ -39,7 +39,7 @@ def napi_threads() -> dict[int, int]:
 
 
 def poll_in_threads(live: Lab, host: str) -> None:
-    """Gives each port of *host* a kernel thread; /sys of another namespace needs a mount of its own."""
+    """Start a kernel thread for each port of *host*; /sys of another namespace needs a mount of its own."""
     ports = " ".join(f"/sys/class/net/plane{plane}/threaded" for plane in range(live.spec.planes))
     script = f"mount -t sysfs sysfs /sys && for port in {ports}; do echo 1 > $port; done"
     inside = ["nsenter", f"--net={live.namespace(host)}", "unshare", "--mount", "sh", "-ec", script]
@@ -60,7 +60,6 @@ def on_two_cpus(lab_name: str) -> None:
 
 
 def counted_by_cpu(live: Lab, host: str, counter: NicCounter) -> list[int]:
-    """What each CPU has counted at a NIC."""
     descriptor = open_pinned(live.paths.node_pins(host) / "nic_counters")
     try:
         return [values.value[counter] for values in PerCpuArray(descriptor, NicCounters).read(0)]

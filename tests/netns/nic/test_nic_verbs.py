@@ -174,9 +174,9 @@ def test_denied_evs_carry_nothing_and_a_reliability_probe_is_answered(pair: Pair
     assert set(pair.planes_used()) == {1}
     pair.near.ev_allow(pair.qpn, half)
     assert set(pair.planes_used()) == {0, 1}
-    answered = pair.near.counters()["rx_probe_answer"]
+    answered = pair.near.counters()["rx_probe_response"]
     pair.near.probe(pair.qpn, [0, 1], "reliability")
-    poll_until(lambda: pair.near.counters()["rx_probe_answer"] == answered + 2)
+    poll_until(lambda: pair.near.counters()["rx_probe_response"] == answered + 2)
 
 
 @pytest.mark.parametrize("sack_every", [4, 16])

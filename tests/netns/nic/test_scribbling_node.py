@@ -19,7 +19,7 @@ OTHERS = ("h1", "h3")
 
 
 def run_whatever_is_there(live: Lab, chance: random.Random) -> None:
-    """Gives transmit buffers to the NIC of h0, whatever its maps say now: what leaves may be for anybody."""
+    """Provide transmit buffers to the NIC of h0, whatever its maps say now: frames may go to anybody."""
     with entered(node_namespace(live.name, "h0")):
         device = NicDevice(live.paths.node_pins("h0"))
         for index in range(device.qp_count):

@@ -44,13 +44,13 @@ UPLINK, HOST_LINK = "p1-t0-0:2~p1-t1-0:0", "h3:0~p0-t0-1:1"
 
 
 def judged(counts: LinkProbeCounts, at_least: int = JUDGED_PER_PATH) -> list[PathOutcome]:
-    """What becomes of so many probes on every path that are sent from now on."""
+    """The outcome of so many probes on every path that are sent from now on."""
     await_judged(counts, LAG_ROUNDS + 1)
     return await_judged(counts, at_least)
 
 
 def await_judged(counts: LinkProbeCounts, at_least: int) -> list[PathOutcome]:
-    """What becomes of so many probes on every path that are judged from now on."""
+    """The outcome of so many probes on every path that are judged from now on."""
     before = counts.read()
 
     def judged() -> list[PathOutcome]:

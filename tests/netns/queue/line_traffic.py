@@ -29,7 +29,6 @@ class Frame:
     filler: bytes
 
     def encode(self) -> bytes:
-        """The frame as it is sent."""
         dscp = Dscp.CONTROL if self.is_control else Dscp.TRIMMABLE
         return frame_to(self.usid, self.label.to_bytes(4, "big") + self.filler, dscp=dscp)
 

@@ -47,7 +47,6 @@ class LinkShape:
 
 
 def mac_of(port_id: int) -> bytes:
-    """The MAC address of a port."""
     return bytes.fromhex("024d52") + port_id.to_bytes(3, "big")
 
 
@@ -234,7 +233,6 @@ class ShapedLine:
         return self.drainers[0]
 
     def start_drainer(self) -> None:
-        """Starts the drainer processes."""
         for index in range(self.drainer_count):
             command: list[Path | str] = [DRAINER, "--pins", self.pins, "--index", str(index)]
             self.drainers.append(subprocess.Popen(command, start_new_session=True))

@@ -31,7 +31,7 @@ KILL_CHANCE = 0.1
 
 @dataclass(slots=True)
 class Soaked:
-    """What a soak came to; frames over both directions."""
+    """The outcome of a soak; frames over both directions."""
 
     rounds: int = 0
     sent: int = 0
@@ -121,7 +121,7 @@ def change_settings(line: ShapedLine, chance: Random) -> None:
 
 
 def is_true_to(frame: Frame, received: bytes) -> bool:
-    """Whether *received* is *frame* as sent, or what a trim leaves of it; addresses and hop limit aside."""
+    """Return True if *received* is *frame* as sent, or as trimmed; addresses and hop limit aside."""
     sent = frame.encode()
     if received[PAYLOAD_AT:] != sent[PAYLOAD_AT : len(received)]:
         return False

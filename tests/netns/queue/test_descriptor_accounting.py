@@ -27,7 +27,7 @@ def flood(egress: socket.socket, frames: list[bytes], cpu: int) -> None:
 
 
 def until_drained(line: ShapedLine, wait: Callable[[float], object]) -> bool:
-    """Whether the pool ran empty within some seconds."""
+    """Return True if the pool ran empty within some seconds."""
     for _ in range(2000):
         if line.pool.read(0).used == 0:
             return True

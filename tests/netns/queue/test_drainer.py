@@ -20,7 +20,7 @@ STATUS_USAGE, STATUS_PINS = 2, 3
 
 
 def sleeps(line: ShapedLine) -> bool:
-    """Whether every drainer waits for nothing but a push."""
+    """Return True if every drainer waits only for a push."""
     return all(drainer.wake_at_ns == FOREVER for drainer in line.drainer_state)
 
 

@@ -1,4 +1,4 @@
-"""What the machine does wrong shows in the verdict of a run, or in what the run counts."""
+"""Failures of the machine show in the verdict of a run, or in its counts."""
 
 import os
 from contextlib import closing

@@ -41,7 +41,7 @@ def server() -> socket.socket:
 
 
 def meet(own: Any) -> list[Any]:
-    """What all ranks give, in their order."""
+    """The values of all ranks, in their order."""
     if RANK == 0:
         files = [server().accept()[0].makefile("rw") for _ in range(SIZE - 1)]
         given = sorted([[0, own], *(json.loads(file.readline()) for file in files)])

@@ -1,4 +1,4 @@
-"""What a hostile program can say to a NIC agent's socket for applications, and what comes of it: nothing."""
+"""A hostile program at a NIC agent's socket for applications has no effect."""
 
 import errno
 import socket

@@ -143,7 +143,7 @@ def test_write_that_the_peer_refuses(live: Lab, programs: Path, server: Started,
 
 
 def test_memory_is_the_program_s_and_a_readable_channel_has_an_event(live: Lab, programs: Path) -> None:
-    """What it unmaps, replaces, moves, frees and gives up while it is registered."""
+    """Memory that it unmaps, replaces, moves, frees and deregisters while it is registered."""
     status, said, complained = finish(start(live, "h0", *NOBODY, programs / "verbs_memory"))
     assert status == 0, said
     assert complained.splitlines() == [
@@ -215,7 +215,7 @@ def test_perftest(live: Lab, test: tuple[str, ...], transport: str) -> None:
 
 
 def listens(live: Lab, host: str, port: int) -> bool:
-    """Whether a TCP socket of the host listens on a port."""
+    """Return True if a TCP socket of the host listens on a port."""
     command = [TESTBED, "-n", live.name, "exec", host, "--", "cat", "/proc/net/tcp", "/proc/net/tcp6"]
     table = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return re.search(rf":{port:04X} [0-9A-F]+:0000 0A ", table) is not None

@@ -270,7 +270,7 @@ def test_a_command_out_of_time_names_what_it_was_at(command: Command, live: Lab)
 
 def test_metrics_are_served_until_interrupted(lab_name: str) -> None:
     with subprocess.Popen(
-        [sys.executable, "-m", "testbed.cli", "-n", lab_name, "metrics", "serve", "--port", "0"],
+        [sys.executable, "-m", "testbed.cli", "-n", lab_name, "observe", "metrics", "--port", "0"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

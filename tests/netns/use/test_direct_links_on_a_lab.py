@@ -65,9 +65,9 @@ def test_frames_come_in_at_hosts_alone_and_every_port_on_their_way_counts_them(
 def test_links_change_their_mode_under_traffic(live: Lab, command: Command) -> None:
     def change() -> None:
         for links in ("veth", "direct") * 6:
-            shown = command.json("queues", "--links", links, "--link", LINK)
+            shown = command.json("inspect", "--queues", "--links", links, "--link", LINK)
             assert shown["direct_port_count"] == (shown["port_count"] - 2 if links == "veth" else 2)
-            command("queues", "--links", links)
+            command("inspect", "--queues", "--links", links)
 
     outcome = send(live, 0.2, meanwhile=change)
     assert (outcome.wrong_bytes, outcome.error) == (0, None)
@@ -75,11 +75,11 @@ def test_links_change_their_mode_under_traffic(live: Lab, command: Command) -> N
 
 
 def test_what_is_shown_of_a_lab_without_queues(command: Command) -> None:
-    shown = command.json("queues")
+    shown = command.json("inspect", "--queues")
     assert (shown["drainer"], shown["drainer_count"], shown["frame_limit"]) == (None, 0, 0)
-    assert "none, ports have no rate; direct links" in command("queues")
+    assert "none, ports have no rate; direct links" in command("inspect", "--queues")
     assert "none, ports have no rate; direct links" in command("status")
-    command("queues", "--drainer", "eco", status=2)
+    command("inspect", "--queues", "--drainer", "eco", status=2)
     assert "has no queues: its ports have no rate" in command.stderr
 
 

@@ -77,7 +77,7 @@ def is_stopped(process: ProcessIdentity) -> bool:
 
 
 def _planes_carry(live: Lab) -> bool:
-    """Whether every plane carries a packet; a NIC leaves a path that lost one until a probe has come back."""
+    """Return True if every plane carries a packet; a path that lost one is out until a probe is back."""
     try:
         live.prove_planes()
     except FabricError:
@@ -226,7 +226,7 @@ def test_hosts_keep_off_a_link_that_is_drained_until_no_drain_is_left(live: Lab,
 
 
 def test_a_host_that_is_paused_stands_still_and_its_nic_goes_on(live: Lab, faults: OpenFaults) -> None:
-    """What others write to it arrives and is acknowledged; its NIC does not take its agent for dead."""
+    """Packets to it arrive and are acknowledged; its NIC does not take its agent for dead."""
     agent = agent_of(live, "h2")
     faults_now = faults()
     seen = []
@@ -273,11 +273,11 @@ def test_what_needs_a_queue_is_refused_where_there_is_none(live: Lab, faults: Op
 def test_the_same_fault_twice_is_refused_and_changes_nothing(live: Lab, faults: OpenFaults) -> None:
     faults_now = faults()
     add(faults_now, "loss", "h0:0", id="a", ratio="50%", direction="a-to-b")
-    with pytest.raises(FaultError, match="'b' would do just what 'a' does already"):
+    with pytest.raises(FaultError, match="'b' would have the same effect as 'a'"):
         add(faults_now, "loss", "h0:0", id="b", ratio="50%", direction="a-to-b")
     port_id = Clos(live.spec).link("h0:0").lower.id
     assert [rule.action != 0 for rule in live.port_fault[port_id].rule].count(True) == 1
-    assert read_account(live, port_id, 0).met_frames >= 0
+    assert read_account(live, port_id, 0).matched_frames >= 0
 
 
 @pytest.mark.parametrize(

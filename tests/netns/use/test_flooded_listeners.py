@@ -1,4 +1,4 @@
-"""What listens outlives its visitors: floods, exhausted descriptors, requests that nobody should answer."""
+"""Listeners outlive their visitors: floods, exhausted descriptors, requests without a valid response."""
 
 import contextlib
 import http.client

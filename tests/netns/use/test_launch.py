@@ -66,7 +66,7 @@ def test_a_failure_is_named_and_its_status_is_ours(launch: Launch) -> None:
     [
         (("--ranks", "5", "--", "true"), "--ranks: 5; the lab has 4 hosts, and a host has one rank"),
         (("--ranks", "2", "--hosts", "h0", "--", "true"), "--ranks and --hosts: give one of them"),
-        (("--hosts", "h0,h0", "--", "true"), "h0 stands twice: a host has one rank"),
+        (("--hosts", "h0,h0", "--", "true"), "h0 is listed twice: a host has one rank"),
         (("--hosts", "h0,h9", "--", "true"), "there is no node 'h9'"),
         (("--", "no-such-program"), "no-such-program: there is no such program"),
     ],

@@ -37,7 +37,7 @@ def set_link(lab_name: str) -> Callable[..., None]:
 
 
 def problems_until_fixed(live: Lab) -> str:
-    """What `status` says is wrong; `up` fixes it, and packets pass everywhere again."""
+    """The problems that `status` reports; `up` fixes them, and packets pass everywhere again."""
     found = lab.status(live.name)
     assert lab.up(SPEC, name=live.name, runtime="netns").is_healthy
     live.prove_planes()

@@ -94,7 +94,7 @@ def test_congestion_loads_its_port_alone_and_ends_with_its_process(
 
 
 def test_congestion_from_host_to_host_loads_the_links_between_them(live: Lab, faults: OpenFaults) -> None:
-    """Who is written to over the same links gets all its bytes, and slower ones."""
+    """A host that is written to over the same links gets all its bytes, and slower ones."""
     faults_now = faults()
     add(faults_now, "congestion", "h1:*", rate="40Mbit", direction="a-to-b", towards="h2")
     outcome = send(live, 0.5)

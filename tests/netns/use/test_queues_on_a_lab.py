@@ -1,4 +1,4 @@
-"""`queues` on a shaped lab: what it shows, what it changes, and that traffic goes on meanwhile."""
+"""`inspect --queues` on a shaped lab: what it shows, what it changes, and that traffic goes on meanwhile."""
 
 import pytest
 from typed_command import Command
@@ -21,7 +21,7 @@ LAB_SPEC = TopologySpec(
 
 def test_every_mode_of_drainer_and_link_carries_a_transfer_byte_for_byte(command: Command) -> None:
     for drainer, links in (("eco", "direct"), ("precise", "veth"), ("auto", "direct"), ("auto", "veth")):
-        shown = command.json("queues", "--drainer", drainer, "--links", links)
+        shown = command.json("inspect", "--queues", "--drainer", drainer, "--links", links)
         assert shown["drainer"] == drainer
         assert shown["direct_port_count"] == (shown["port_count"] if links == "direct" else 0)
         command(
@@ -30,18 +30,18 @@ def test_every_mode_of_drainer_and_link_carries_a_transfer_byte_for_byte(command
 
 
 def test_one_link_is_changed_alone(command: Command) -> None:
-    shown = command.json("queues", "--links", "direct", "--link", "p0-t0-0:*")
+    shown = command.json("inspect", "--queues", "--links", "direct", "--link", "p0-t0-0:*")
     assert shown["direct_port_count"] == 2 * 3
-    assert command.json("queues", "--links", "veth")["direct_port_count"] == 0
+    assert command.json("inspect", "--queues", "--links", "veth")["direct_port_count"] == 0
 
 
 def test_status_and_the_table_say_how_queues_are_served(command: Command) -> None:
     assert "auto drainer, veth links" in command("status")
-    table = command("queues")
+    table = command("inspect", "--queues")
     assert "auto drainer, veth links" in table
     assert "trimmed" in table
 
 
 def test_a_link_without_a_mode_is_refused(command: Command) -> None:
-    command("queues", "--link", "h0:0", status=2)
-    assert "give --links too" in command.stderr
+    command("inspect", "--queues", "--link", "h0:0", status=2)
+    assert "--link needs --links" in command.stderr

@@ -18,7 +18,7 @@ class Command:
         self.stderr = ""
 
     def __call__(self, *arguments: str, status: int = 0) -> str:
-        """What it prints on stdout."""
+        """Its output on stdout."""
         assert run(["-n", self._lab_name, *arguments]) == status, self._capsys.readouterr().err
         out, self.stderr = self._capsys.readouterr()
         return out

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * What ibv_modify_qp bounds, and what peers may write, between two QPs of one host: `verbs_limits CASE`. Prints the status
+ * The bounds of ibv_modify_qp, and what peers may write, between two QPs of one host: `verbs_limits CASE`. Prints the status
  * of what was posted and whether the target was written; ends with 1 where something else fails.
  */
 #include <errno.h>

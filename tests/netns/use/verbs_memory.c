@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * What programs do to registered memory and to completion channels, within one process:
+ * Operations on registered memory and completion channels, within one process:
  * `verbs_memory CASE`. Prints what is wrong and ends with 1; ends with 0 where all is as verbs has
  * it.
  */

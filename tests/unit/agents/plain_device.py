@@ -34,8 +34,6 @@ AnyQp = TypeVar("AnyQp", bound=ctypes.Structure)
 
 
 class PlainQps(Generic[AnyQp]):
-    """A map of QPs."""
-
     def __init__(self, kind: type[AnyQp], count: int) -> None:
         self._kind = kind
         self._values = [kind() for _ in range(count)]
@@ -48,8 +46,6 @@ class PlainQps(Generic[AnyQp]):
 
 
 class PlainMemory:
-    """The NIC's memory."""
-
     def __init__(self, length_bytes: int) -> None:
         self._buffer = ctypes.create_string_buffer(length_bytes)
         self.length_bytes = length_bytes

@@ -13,12 +13,10 @@ Script = Callable[[socket.socket, Iterator[dict[str, Any]]], None]
 
 
 def send(connection: socket.socket, *messages: object) -> None:
-    """Sends each message as a JSON line."""
     connection.sendall(b"".join(json.dumps(message).encode() + b"\n" for message in messages))
 
 
 def answer(request: dict[str, Any], result: object) -> dict[str, Any]:
-    """The answer to a request."""
     return {"id": request["id"], "result": result}
 
 

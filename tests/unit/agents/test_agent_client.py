@@ -65,7 +65,7 @@ def test_agent_that_does_not_say_who_it_is_is_none(path: Path, said: dict[str, o
     with (
         scripted_agent(path, script),
         AgentClient(path, LONG_NS) as client,
-        pytest.raises(AgentError, match=r"does not say who it is|answers 'hello' with what is no dict"),
+        pytest.raises(AgentError, match=r"does not identify itself|answers 'hello' with what is no dict"),
     ):
         client.hello()
 
@@ -116,7 +116,7 @@ def test_a_hint_that_is_no_text_is_left_out(path: Path) -> None:
 
 
 def test_an_event_in_the_same_bytes_as_an_answer_is_announced(path: Path) -> None:
-    """Nothing is left to be read then, so whoever waits for the socket would wait for ever."""
+    """No bytes are left to read then, so a reader that waits for the socket would wait for ever."""
 
     def script(connection: socket.socket, requests: Requests) -> None:
         said = answer(next(requests), {"r_key": 1}), {"event": "completion"}
@@ -220,7 +220,7 @@ def test_agent_that_does_not_answer_in_time(path: Path) -> None:
     with (
         scripted_agent(path, script),
         AgentClient(path, SHORT_NS) as client,
-        pytest.raises(AgentError, match="did not send an answer to 'hello' in time"),
+        pytest.raises(AgentError, match="did not send a response to 'hello' in time"),
     ):
         client.hello()
 
@@ -257,7 +257,7 @@ def test_late_answer_is_taken_for_nothing_else(path: Path) -> None:
 
     with scripted_agent(path, script), AgentClient(path, LONG_NS) as client:
         for _ in range(2):
-            with pytest.raises(AgentError, match="an answer to 'slow' in time"):
+            with pytest.raises(AgentError, match="a response to 'slow' in time"):
                 call_with_short_timeout(client)
             assert client.call("quick") == "timely"
         events = list(client.drain_events())
@@ -276,7 +276,7 @@ def test_late_answer_is_no_event(path: Path) -> None:
 
     with scripted_agent(path, script), AgentClient(path, LONG_NS) as client:
         for _ in range(2):
-            with pytest.raises(AgentError, match="an answer to 'slow' in time"):
+            with pytest.raises(AgentError, match="a response to 'slow' in time"):
                 call_with_short_timeout(client)
         assert client.next_event(LONG_NS) == {"event": "only"}
         with pytest.raises(AgentError, match="in time"):
@@ -295,7 +295,7 @@ def test_what_is_no_message_is_an_error_of_the_agent(path: Path, line: bytes) ->
     with (
         scripted_agent(path, script),
         AgentClient(path, LONG_NS) as client,
-        pytest.raises(AgentError, match=r"agent\.sock sent what is no message"),
+        pytest.raises(AgentError, match=r"agent\.sock sent an invalid message"),
     ):
         client.hello()
 
@@ -357,6 +357,6 @@ def test_answer_without_result_is_an_error_of_the_agent(path: Path) -> None:
     with (
         scripted_agent(path, script),
         AgentClient(path, LONG_NS) as client,
-        pytest.raises(AgentError, match="an answer without a result"),
+        pytest.raises(AgentError, match="a response without a result"),
     ):
         client.port_status()

@@ -1,4 +1,4 @@
-"""What an agent is notified when it starts."""
+"""The configuration of an agent at its start."""
 
 import json
 from pathlib import Path

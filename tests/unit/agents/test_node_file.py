@@ -17,7 +17,6 @@ CONTENT: Final = "root:*:20228:0"
 
 @pytest.fixture
 def secret(tmp_path: Path) -> Path:
-    """A file outside the node's folder."""
     file = tmp_path / "shadow"
     file.write_text(CONTENT)
     return file
@@ -25,7 +24,6 @@ def secret(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The node's folder."""
     path = tmp_path / "node"
     path.mkdir()
     return path

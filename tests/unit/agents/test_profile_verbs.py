@@ -39,7 +39,6 @@ def ready_format(verbs: Verbs, mode: str = "SRV6") -> int:
 
 
 def raised(verbs: Verbs, profile_id: int) -> int:
-    """The profile, brought ONLINE."""
     verbs.modify_ev_profile(profile_id, state="OFFLINE")
     verbs.modify_ev_profile(profile_id, state="ONLINE")
     return profile_id

@@ -92,7 +92,7 @@ def test_a_record_comes_back_as_it_was(
     "encoded", [bytes(RECORD_BYTES), Record(RecordKind.DONE, 1).encode()[:2] + b"\t" * 30]
 )
 def test_other_bytes_are_no_record(encoded: bytes) -> None:
-    with pytest.raises(AgentError, match="no record"):
+    with pytest.raises(AgentError, match="invalid record"):
         decode_record(encoded)
 
 

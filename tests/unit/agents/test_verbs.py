@@ -42,7 +42,6 @@ def qpn(verbs: Verbs) -> int:
 
 
 def write(verbs: Verbs, qpn: int, **changes: int) -> int:
-    """Posts a small write, with *changes*."""
     work = {"length": 100, "local_offset": 0, "remote_offset": 0, "r_key": 77}
     return verbs.post_write(qpn, **(work | changes))
 

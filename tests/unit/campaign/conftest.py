@@ -65,7 +65,6 @@ spec:
 
 
 def write_files(folder: Path) -> None:
-    """The campaign's files, into a folder."""
     (folder / "flap.yaml").write_text(FLAP)
     (folder / "plain.yaml").write_text(PLAIN.replace("1Tbit", "1000Gbit"))
     (folder / "lab.yaml").write_text(LAB)

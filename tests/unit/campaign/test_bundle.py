@@ -97,7 +97,7 @@ def test_commands_show_a_bundle_as_they_show_the_folder(campaign, result_folder,
 def test_the_report_of_a_bundle_says_how_to_get_at_the_page(result_folder, tmp_path, capsys):
     path = write_bundle(result_folder, tmp_path / "x.tar.zst")
     assert run(["report", str(path)]) == 0
-    assert capsys.readouterr().out.endswith(f"report   mrc-testbed unbundle {path}\nresults  {path}\n")
+    assert capsys.readouterr().out.endswith(f"report   mrc-testbed bundle open {path}\nresults  {path}\n")
 
 
 def test_data_frames_of_a_bundle_are_those_of_the_folder(campaign, tmp_path):
@@ -136,8 +136,8 @@ def test_a_bundle_that_cannot_be_written_is_named(result_folder, tmp_path, capsy
 
 def test_one_that_is_there_already_is_not_unpacked_again(result_folder, tmp_path, capsys):
     path = write_bundle(result_folder, tmp_path / "x")
-    assert run(["unbundle", str(path), "--into", str(tmp_path / "theirs")]) == 0
-    assert run(["unbundle", str(path), "--into", str(tmp_path / "theirs")]) == 2
+    assert run(["bundle", "open", str(path), "--into", str(tmp_path / "theirs")]) == 0
+    assert run(["bundle", "open", str(path), "--into", str(tmp_path / "theirs")]) == 2
     assert "is there already" in capsys.readouterr().err
 
 

@@ -137,7 +137,7 @@ ARCHIVES = {
     "zeros": bytes(4096),
 }
 
-UNBUNDLE = ["unbundle", "--into", "target"]
+UNBUNDLE = ["bundle", "open", "--into", "target"]
 OTHERS = (["report"], ["campaign", "show"], ["replay", "--virtual"])
 
 
@@ -273,7 +273,6 @@ def test_the_campaign_itself_is_not_refused(campaign, tmp_path):
 
 
 def places(value, path=()):
-    """The path of every value within a JSON value."""
     yield path
     if isinstance(value, dict | list):
         for key, child in value.items() if isinstance(value, dict) else enumerate(value):
@@ -281,12 +280,10 @@ def places(value, path=()):
 
 
 def at(value, path):
-    """The JSON value at *path*."""
     return reduce(getitem, path, value)
 
 
 def replaced(value, path, other):
-    """The same JSON value with *other* at *path*."""
     if not path:
         return other
     key, *rest = path

@@ -18,7 +18,7 @@ def judged(values, others):
 
 
 def findings(shift: float) -> list[str]:
-    """Of TABLES tables, two cells each of runs that vary by 3 %; the second is *shift* times the first."""
+    """Findings in TABLES tables: two cells of runs that vary by 3 %, the second *shift* times the first."""
     found = []
     for seed in range(TABLES):
         generator = np.random.default_rng(seed)

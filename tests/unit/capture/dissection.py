@@ -1,4 +1,4 @@
-"""What tshark with our dissector makes of frames."""
+"""The output of tshark with our dissector."""
 
 import subprocess
 import tempfile
@@ -15,7 +15,7 @@ _SEPARATOR: Final = "\x1f"
 def run_tshark(
     frames: Sequence[bytes], *arguments: str, kept_bytes: int | None = None, forwarding: str = "srv6"
 ) -> str:
-    """What tshark prints about *frames*, of each of which *kept_bytes* were captured."""
+    """The output of tshark about *frames*, of each of which *kept_bytes* were captured."""
     blocks = [section_header("test"), interface_block("p0-t0-0:4", "T0 up", kept_bytes or 0)]
     blocks += [
         packet_block(0, 10**18 + number, frame[:kept_bytes], len(frame))

@@ -96,7 +96,7 @@ CONTROL: list[Packet] = [
     EndpointResponse(Bth(Opcode.ENDPOINT_RESPONSE, 2, 1), Eeth(EndpointOperation.EV_PROBE, 0x4321)),
     Sack(Bth(Opcode.SACK, 0x456, 0xFFFFFD, is_retransmission=True), SETH, CC_STATE),
     Sack(Bth(Opcode.SACK, 0x456, 4), Seth(4, 0, 0xFF, sack_offset=-5, ack_psn_offset=-2), CcState(0)),
-    Sack(Bth(Opcode.SACK, 0x456, 4), Seth(4, 1, ack_psn_offset=-4097, answers_probe=True), CcState(1)),
+    Sack(Bth(Opcode.SACK, 0x456, 4), Seth(4, 1, ack_psn_offset=-4097, is_probe_response=True), CcState(1)),
     Nack(
         Bth(Opcode.NACK, 0x456, 0xFFFFFF),
         Neth(NackReason.PSN_OUT_OF_WINDOW, 0xFFFFFF, 0x1003_0001, 0x8001, 7, 0x123, 0x456, 3, 4),

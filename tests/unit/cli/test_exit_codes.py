@@ -53,8 +53,8 @@ def test_a_permission_denied_is_the_machine_s_without_root_and_a_bug_with_it(
     assert ("sudo" in capsys.readouterr().err) == (uid != 0)
 
 
-def test_the_table_of_the_readme_is_the_one_in_the_code():
-    text = find_in_clone("README.md").read_text()
+def test_the_table_of_the_documents_is_the_one_in_the_code():
+    text = find_in_clone("docs/reference/results.md").read_text()
     rows = re.findall(r"^\| (\d+) \| .+ \|$", text, re.MULTILINE)
     assert [int(row) for row in rows] == list(ExitCode)
 

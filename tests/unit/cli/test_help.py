@@ -3,111 +3,68 @@
 import inspect
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 
 import pytest
 
 from testbed.cli.app import run
-from testbed.cli.commands import ALIASES, LISTED, registered
+from testbed.cli.commands import ALIASES, LISTED, OBSERVE, RENAMED, registered
+from testbed.cli.fault_options import example
+from testbed.faults.interactive import parse_fault
+from testbed.faults.spec import KINDS
+from testbed.topology.resolve import resolve_topology
+from testbed.topology.spec import TopologySpec
 
 WIDTH = 78
 
 COMMANDS = [
-    "bench all-gather",
-    "bench all-reduce",
-    "bench all-to-all",
-    "bench broadcast",
-    "bench incast",
-    "bench permutation",
-    "bench reduce-scatter",
-    "bench sendrecv",
-    "bench training",
-    "bench write-bw",
-    "bench write-lat",
-    "bundle",
-    "campaign baseline",
-    "campaign check",
-    "campaign export",
-    "campaign list",
-    "campaign report",
-    "campaign resume",
-    "campaign run",
-    "campaign show",
-    "campaign stats",
-    "capture",
-    "compare",
-    "completion",
-    "dashboards annotate",
-    "dashboards check",
-    "dashboards export",
-    "dashboards open",
-    "dashboards push",
-    "dashboards remove",
-    "demo",
-    "doctor",
-    "down",
-    "ev allow",
-    "ev deny",
-    "ev explain",
-    "ev list",
-    "ev probe",
+    *(f"bench {kind}" for kind in ("all-gather", "all-reduce", "all-to-all", "broadcast", "incast")),
+    *(f"bench {kind}" for kind in ("permutation", "reduce-scatter", "sendrecv", "training")),
+    *(f"bench {kind}" for kind in ("write-bw", "write-lat")),
+    *(f"bundle {verb}" for verb in ("create", "open")),
+    *(f"campaign {verb}" for verb in ("baseline", "check", "export", "list", "report", "resume", "run")),
+    *(f"campaign {verb}" for verb in ("show", "stats")),
+    *("capture", "compare", "demo", "doctor", "down"),
+    *(f"ev {verb}" for verb in ("allow", "deny", "explain", "list", "probe")),
     "exec",
-    "fault add",
-    "fault clear",
-    "fault kinds",
-    "fault list",
-    "graph",
-    "host prepare",
-    "image build",
-    "inspect",
-    "launch",
-    "logs",
-    "metrics serve",
-    "observe alerts",
-    "observe down",
-    "observe export",
-    "observe open",
-    "observe scrape-config",
-    "observe status",
-    "observe up",
-    "plan",
-    "probe links",
-    "queues",
-    "replay",
-    "report",
-    "restart",
-    "run",
-    "schema",
-    "serve",
-    "shell",
-    "status",
-    "top",
-    "unbundle",
-    "up",
-    "validate",
-    "version",
+    *(f"fault add {kind}" for kind in KINDS),
+    *(f"fault {verb}" for verb in ("clear", "kinds", "list")),
+    *("graph", "inspect", "launch", "logs"),
+    *(f"observe {verb}" for verb in ("alerts", "down", "export", "metrics", "open", "scrape-config")),
+    *(f"observe {verb}" for verb in ("status", "up")),
+    *(f"observe dashboards {verb}" for verb in ("annotate", "check", "export", "open", "push", "remove")),
+    *("probe links", "replay", "report", "restart", "run", "serve"),
+    *("setup host", "setup image", "shell", "status", "top", "up", "validate"),
 ]
+
+
+def application(listed):
+    return registered({each.module: None for each in listed})
 
 
 def commands(app, prefix=""):
     for each in app.registered_commands:
         yield f"{prefix}{each.name}", each
     for group in app.registered_groups:
-        yield from commands(group.typer_instance, f"{prefix}{group.name} ")
+        inner = application(OBSERVE) if group.name == "observe" else group.typer_instance
+        yield from commands(inner, f"{prefix}{group.name} ")
 
 
 def all_commands():
-    return dict(commands(registered({each.module: None for each in LISTED})))
+    return dict(commands(application(LISTED)))
 
 
 def test_the_commands_are_these():
     """A command that is listed works; one that is not there yet is not listed."""
-    assert sorted(all_commands()) == COMMANDS
+    assert sorted(all_commands()) == sorted(COMMANDS)
 
 
-def test_the_overview_lists_each_command_with_the_first_paragraph_of_its_help():
-    app = registered({each.module: None for each in LISTED})
+@pytest.mark.parametrize("listed", [LISTED, OBSERVE], ids=["all", "observe"])
+def test_a_group_lists_each_command_with_the_first_paragraph_of_its_help(listed):
+    app = application(listed)
     helps = {each.name: each.callback.__doc__ for each in app.registered_commands}
     helps |= {
         each.name: each.typer_instance.info.help for each in app.registered_groups if each.typer_instance
@@ -115,13 +72,64 @@ def test_the_overview_lists_each_command_with_the_first_paragraph_of_its_help():
     firsts = {
         name: " ".join(inspect.cleandoc(text or "").split("\n\n")[0].split()) for name, text in helps.items()
     }
-    assert {each.name: each.summary for each in LISTED} == firsts
+    assert {each.name: each.summary for each in listed} == firsts
 
 
-def test_each_module_registers_the_commands_that_are_said_to_be_its():
-    for listed in LISTED:
+@pytest.mark.parametrize("table", [LISTED, OBSERVE], ids=["all", "observe"])
+def test_each_module_registers_the_commands_that_are_said_to_be_its(table):
+    for listed in table:
         found = {name.partition(" ")[0] for name in dict(commands(registered([listed.module])))}
-        assert found == {each.name for each in LISTED if each.module == listed.module}
+        assert found == {each.name for each in table if each.module == listed.module}
+
+
+@pytest.mark.parametrize("name", RENAMED)
+def test_a_name_that_is_gone_is_refused_with_the_new_one(mrc_testbed, name):
+    finished = mrc_testbed(name, "--help")
+    assert (finished.status, finished.stdout) == (2, "")
+    assert f"{name!r} is now: mrc-testbed {RENAMED[name]}" in finished.stderr
+
+
+@pytest.mark.parametrize("name", [name for name in RENAMED.values() if not name.startswith("--")])
+def test_the_new_name_is_one(mrc_testbed, name):
+    finished = mrc_testbed(*(word for word in name.split() if not word.startswith("--")), "--help")
+    assert finished.status == 0
+    assert all(word in finished.stdout for word in name.split())
+
+
+def test_the_version_is_printed(mrc_testbed):
+    finished = mrc_testbed("--version")
+    assert finished.status == 0
+    assert re.fullmatch(r"mrc-testbed \S+, Python 3\.\S+, Linux \S+ \S+\n", finished.stdout)
+
+
+def test_help_of_a_fault_fits_a_screen(mrc_testbed):
+    finished = mrc_testbed("fault", "add", "loss", "--help")
+    assert len(finished.stdout.splitlines()) <= 30
+    assert "--ratio" in finished.stdout
+    assert not any(other in finished.stdout for other in ("--every", "--burst", "--rate", "--node"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_example_of_a_fault_is_one(kind):
+    arguments = shlex.split(example(kind))[4:]
+    options = dict(zip(arguments[::2], arguments[1::2], strict=True))
+    place = options.pop(f"--{KINDS[kind].selects}")
+    given = {
+        name.removeprefix("--"): int(text) if text.isdecimal() else text for name, text in options.items()
+    }
+    fault = parse_fault(kind, place, given, ())
+    assert fault.choose(resolve_topology(TopologySpec()), 1)[0]
+
+
+def test_a_bundle_is_created_without_the_word(mrc_testbed):
+    for words in (
+        ["bundle", "nothing"],
+        ["bundle", "create", "nothing"],
+        ["bundle", "--into", "f", "nothing"],
+    ):
+        finished = mrc_testbed(*words)
+        assert finished.status == 2
+        assert "nothing" in finished.stderr
 
 
 @pytest.mark.parametrize("words", [["-n", "up", "status", "-h"], ["status", "-n", "up", "-h"]])
@@ -142,7 +150,6 @@ def test_a_value_that_looks_like_a_command_is_none(mrc_testbed, words):
         ("exec p3-t1", ["p3-t1-0", "p3-t1-1"]),
         ("fault add nic-p", ["nic-port-down"]),
         ("fault add loss --link h7:3", ["h7:3~p3-t0-1:3"]),
-        ("completion ", ["bash", "zsh", "fish"]),
     ],
 )
 def test_tab_completes_commands_kinds_and_names(monkeypatch, capsys, line, offered):
@@ -154,10 +161,11 @@ def test_tab_completes_commands_kinds_and_names(monkeypatch, capsys, line, offer
     assert capsys.readouterr().out.split() == offered
 
 
-def test_the_completion_script_names_the_program(mrc_testbed):
-    finished = mrc_testbed("completion", "bash")
-    assert finished.status == 0
-    assert "complete -o default -F _mrc_testbed_completion mrc-testbed" in finished.stdout
+def test_the_completion_script_names_the_program(monkeypatch, capsys):
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    with pytest.raises(SystemExit, match="0"):  # typer ends the process
+        run(["--show-completion", "bash"])
+    assert "complete -o default -F _mrc_testbed_completion mrc-testbed" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", [*COMMANDS, *ALIASES])
@@ -176,11 +184,11 @@ def test_help_texts_fit_a_terminal(name, command):
 
 
 @pytest.mark.parametrize(
-    "name", sorted(set(COMMANDS) - {"doctor", "version", "host prepare", "image build", "fault list"})
+    "name", sorted(set(COMMANDS) - {"doctor", "setup host", "setup image", "fault list"})
 )
 def test_commands_with_arguments_have_examples(name):
     command = all_commands()[name]
-    assert "Examples[/bold]" in command.callback.__doc__
+    assert re.search(r"Examples?\[/bold\]", command.callback.__doc__)
 
 
 def test_the_overview_fits_a_terminal_and_reports_the_exit_statuses(mrc_testbed):
@@ -275,8 +283,6 @@ def test_status_imports_neither_scenarios_nor_kinds_of_faults():
 def test_no_command_imports_a_slow_package_to_be_parsed():
     """Only those that talk to Grafana or manage containers import what they do it with."""
     names = {each.name for each in LISTED}
-    talking = {"observe", "dashboards"}
-    assert not imported_by(*([name, "--help"] for name in sorted(names - talking))) & SLOW
-    assert not imported_by(*([name, "--help"] for name in talking)) & (
-        SLOW - {"grafana_client", "docker", "requests"}
-    )
+    assert not imported_by(*([name, "--help"] for name in sorted(names))) & SLOW
+    talking = [["observe", each.name, "--help"] for each in OBSERVE]
+    assert not imported_by(*talking) & (SLOW - {"grafana_client", "docker", "requests"})

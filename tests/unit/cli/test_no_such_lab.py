@@ -11,7 +11,7 @@ COMMANDS = (
     "top --once",
     "serve",
     "probe links",
-    "queues",
+    "inspect --queues",
     "capture p0-t0-0:0 -w -",
     "bench write-bw h0 h1",
     "fault list",

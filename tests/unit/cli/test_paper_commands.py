@@ -114,16 +114,16 @@ def test_ev_list_to_the_same_host_is_refused(mrc_testbed):
 
 def test_a_plan_is_what_a_dry_run_prints(mrc_testbed, files):
     path = str(files / "small.yaml")
-    plan = mrc_testbed("plan", path)
+    plan = mrc_testbed("run", "--dry-run", path)
     assert plan.status == 0
     assert "1.000000000s to 1.500000000s" in plan.stdout
     assert mrc_testbed("run", path, "--dry-run").stdout == plan.stdout
-    assert mrc_testbed("plan", path, "--seed", "3").stdout == plan.stdout
-    assert mrc_testbed("plan", path, "--seed", "8").stdout != plan.stdout
+    assert mrc_testbed("run", "--dry-run", path, "--seed", "3").stdout == plan.stdout
+    assert mrc_testbed("run", "--dry-run", path, "--seed", "8").stdout != plan.stdout
 
 
 def test_a_plan_as_json_names_the_links_that_the_seed_chose(mrc_testbed, files):
-    found = as_json(mrc_testbed("plan", str(files / "small.yaml"), "-o", "json"))
+    found = as_json(mrc_testbed("run", "--dry-run", str(files / "small.yaml"), "-o", "json"))
     assert found["kind"] == "Plan"
     [fault] = found["plan"]["faults"]
     assert len(fault["links"]) == 1
@@ -156,7 +156,7 @@ def test_a_selector_that_matches_nothing_is_found_by_validate(mrc_testbed, files
 
 @pytest.mark.parametrize("kind", ["Scenario", "scenario", "Topology"])
 def test_schemas_are_json_schema(mrc_testbed, kind):
-    finished = mrc_testbed("schema", kind)
+    finished = mrc_testbed("validate", "--schema", kind)
     assert finished.status == 0
     assert json.loads(finished.stdout)["$schema"] == "https://json-schema.org/draft/2020-12/schema"
 
@@ -226,7 +226,8 @@ def test_a_report_shows_the_summary_and_where_the_page_is(mrc_testbed, tmp_path)
         ("fault", "list"),
         ("exec", "h0", "--", "true"),
         ("shell",),
-        ("metrics", "serve"),
+        ("observe", "metrics"),
+        ("inspect", "--queues"),
     ],
 )
 def test_without_root_a_command_that_touches_a_lab_is_refused_at_once(mrc_testbed, arguments, monkeypatch):

@@ -1,4 +1,4 @@
-"""What is shown of a command's stages, and where."""
+"""The display of a command's stages, and its place."""
 
 import io
 import logging

@@ -54,10 +54,9 @@ def known_series() -> dict[str, set[str]]:
 
 
 def promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """What promtool says."""
     program = shutil.which("promtool")
     if program is None:
-        pytest.skip("promtool is not installed: mrc-testbed host prepare --with-test-tools")
+        pytest.skip("promtool is not installed: mrc-testbed setup host --with-test-tools")
     return subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
 
 

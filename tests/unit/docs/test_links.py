@@ -23,7 +23,7 @@ _HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
 
 @cache
 def anchors(path: Path) -> set[str]:
-    """Of the headings of a page, as GitHub and the site make them."""
+    """Anchors of the headings of a page, as GitHub and the site make them."""
     seen: dict[str, int] = {}
     found = set()
     for heading in _HEADING.findall(re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.M | re.S)):
@@ -36,7 +36,6 @@ def anchors(path: Path) -> set[str]:
 
 
 def broken_links(page: str) -> list[str]:
-    """Links of a page that lead nowhere."""
     here = ROOT / page
     broken = []
     for target, anchor in _LINK.findall(_FENCE.sub("", here.read_text())):

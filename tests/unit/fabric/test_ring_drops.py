@@ -1,4 +1,4 @@
-"""What /proc/net/dev says about receive rings."""
+"""The drops of receive rings in /proc/net/dev."""
 
 from testbed.fabric.ring_drops import parse_dropped
 

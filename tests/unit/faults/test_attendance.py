@@ -1,4 +1,4 @@
-"""What is said of a lab whose faults nobody looks after."""
+"""Messages about a lab whose faults are not attended."""
 
 from pathlib import Path
 

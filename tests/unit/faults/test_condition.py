@@ -1,4 +1,4 @@
-"""What people call a fault while it acts."""
+"""The phrases for a fault while it acts."""
 
 import pytest
 

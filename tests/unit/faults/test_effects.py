@@ -37,7 +37,7 @@ effect_sets = st.lists(effects, max_size=8)
 
 
 class ListedLab:
-    """What is in force at each place, as effects settle it; only what differs from a healthy lab."""
+    """The effects in force at each place; only those that differ from a healthy lab."""
 
     def __init__(self):
         self.state = {}

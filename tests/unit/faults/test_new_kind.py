@@ -66,14 +66,14 @@ def test_the_command_line_has_it_and_its_field() -> None:
     kinds = json.loads(run(COMMAND, "fault", "kinds", "-o", "json"))["kinds"]
     [moth] = [each for each in kinds if each["fault_kind"] == "moth"]
     assert moth["options"] == ["direction", "size"]
-    assert "--size" in run(COMMAND, "fault", "add", "--help")
+    assert "--size" in run(COMMAND, "fault", "add", "moth", "--help")
 
 
 def test_the_schema_has_it_and_a_scenario_plans_it(tmp_path: Path) -> None:
-    assert "Share of the connector" in run(COMMAND, "schema", "scenario")
+    assert "Share of the connector" in run(COMMAND, "validate", "--schema", "scenario")
     file = tmp_path / "moth.yaml"
     file.write_text(SCENARIO)
-    [fault] = json.loads(run(COMMAND, "plan", str(file), "-o", "json"))["plan"]["faults"]
+    [fault] = json.loads(run(COMMAND, "run", "--dry-run", str(file), "-o", "json"))["plan"]["faults"]
     assert [effect["rule"]["action"] for effect in fault["effects"]] == ["lose", "lose"]
 
 

@@ -1,4 +1,4 @@
-"""What a fault means in a fabric: links, nodes, ports, traffic."""
+"""The meaning of a fault in a fabric: links, nodes, ports, traffic."""
 
 import sys
 from ipaddress import IPv6Address

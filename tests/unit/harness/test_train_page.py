@@ -1,4 +1,4 @@
-"""What `make train` says of jobs: sentence, medians, table, from steps written by hand."""
+"""The page of `make train`: sentence, medians, table, from steps written by hand."""
 
 import re
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What goes into the node image, and what makes an image stale."""
+"""The content of the node image, and what makes an image stale."""
 
 import shutil
 import subprocess

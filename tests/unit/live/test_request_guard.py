@@ -1,4 +1,4 @@
-"""Who may ask the live page for what."""
+"""The requests that the live page serves, and to whom."""
 
 from email.message import Message
 from http import HTTPStatus

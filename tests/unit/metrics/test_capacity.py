@@ -1,4 +1,4 @@
-"""What is known of a machine's capacity, and who is warned."""
+"""The known capacity of a machine, and its warnings."""
 
 import json
 from dataclasses import replace

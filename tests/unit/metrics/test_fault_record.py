@@ -1,4 +1,4 @@
-"""What metrics read from the fault ledger, written by the ledger itself."""
+"""The metrics of the fault ledger, written by the ledger itself."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -108,7 +108,6 @@ def test_damaged_lines_are_passed_over(tmp_path: Path, ledger: Ledger) -> None:
 
 
 def applied(action: str, time_ns: int) -> dict[str, object]:
-    """An event of a flap."""
     event = f"fault-{action}"
     return {"event": event, "fault_id": "f", "kind": "link-flap", "links": [LINK], "time_ns": time_ns}
 

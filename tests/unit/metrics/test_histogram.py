@@ -15,7 +15,6 @@ time_lists = st.lists(times, max_size=60)
 
 
 def map_value(histogram: Histogram) -> bytes:
-    """The histogram as struct mrc_histogram."""
     lanes = histogram.lanes.to_bytes(8 * BUCKET_COUNT, "little")
     return histogram.sum_ns.to_bytes(8, "little") + histogram.max_ns.to_bytes(8, "little") + lanes
 

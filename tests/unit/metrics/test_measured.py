@@ -1,4 +1,4 @@
-"""What commands measure and leave for the exporter."""
+"""The measurements that commands leave for the exporter."""
 
 import subprocess
 import sys

@@ -36,7 +36,7 @@ SHAPES: dict[str, Callable[[random.Random], float]] = {
 
 
 def quantile_ns(metric: Metric, histogram: Histogram, ratio: float) -> float:
-    """What histogram_quantile() of Prometheus makes of the metric's buckets."""
+    """The result of Prometheus's histogram_quantile() for the metric's buckets."""
     assert metric.buckets is not None
     reached = histogram.cumulative(metric.buckets.indices)
     rank = ratio * histogram.count

@@ -25,7 +25,6 @@ def double() -> Iterator[GrafanaDouble]:
 
 
 def push(double: GrafanaDouble, token: str = TOKEN) -> Any:
-    """What pushing gives."""
     with closing(Grafana(double.url, token)) as grafana:
         return grafana.push(PROMETHEUS)
 
@@ -62,7 +61,6 @@ def test_a_grafana_below_a_path_is_found() -> None:
 
 
 def refusal(double: GrafanaDouble, token: str = TOKEN) -> TestbedError:
-    """The error that a push ends with."""
     with pytest.raises(TestbedError) as raised:
         push(double, token)
     assert double.url in raised.value.message
@@ -84,7 +82,7 @@ def test_a_token_that_may_only_look_is_reported_apart(double: GrafanaDouble) -> 
     assert isinstance(error, UsageError)
     assert "may not change the folder 'MRC testbed'" in error.message
     assert "role Editor" in str(error.hint)
-    assert "dashboards export" in str(error.hint)
+    assert "observe dashboards export" in str(error.hint)
 
 
 def test_an_editor_pushes_and_removes_all_but_the_data_source(double: GrafanaDouble) -> None:
@@ -145,7 +143,7 @@ def test_a_newer_grafana_is_accepted(double: GrafanaDouble, version: str) -> Non
 
 def test_what_is_no_grafana_is_reported(double: GrafanaDouble) -> None:
     double.version = ""
-    assert "is no Grafana" in refusal(double).message
+    assert "is not Grafana" in refusal(double).message
 
 
 def test_a_server_that_does_not_answer_is_reported() -> None:

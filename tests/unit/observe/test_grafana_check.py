@@ -1,4 +1,4 @@
-"""Whether the dashboards work in a Grafana, against a double: what is asked, what is found wrong."""
+"""The check of the dashboards in a Grafana, against a double: its requests, its findings."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -66,7 +66,7 @@ def test_a_dashboard_that_was_edited_or_is_missing_is_reported(double: GrafanaDo
     del double.dashboards["mrc-faults"]
     missing, edited = problems(double)
     assert edited.startswith("MRC / Planes and EVs: its panels differ from ours")
-    assert "it is not there: `mrc-testbed dashboards push`" in missing
+    assert "it is not there: `mrc-testbed observe dashboards push`" in missing
 
 
 def source(uid: str, kind: str = "prometheus") -> dict[str, str]:

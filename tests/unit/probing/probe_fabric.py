@@ -15,14 +15,13 @@ def fabric(**changes: object) -> Clos:
 
 
 def all_paths(clos: Clos) -> list[ProbePath]:
-    """The probe paths of every host."""
     return [path for host in clos.hosts() for path in probe_paths(clos, host.index)]
 
 
 def outcomes(
     clos: Clos, losses: Mapping[int, float], probes: int = 200, seed: int | None = None
 ) -> list[PathOutcome]:
-    """What becomes of *probes* on every path when links lose these shares, by link id, of what crosses them.
+    """The outcome of *probes* on every path when links lose these shares, by link id, of what crosses them.
 
     Without a seed the counts are the expected ones, rounded; with one they are drawn.
     """

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.prose.words import Finding, Words, excuses, read_dictionary, read_pending, tracked_files
+from tests.prose.words import FOREIGN, Finding, Words, read_dictionary, tracked_files
 
 WORDS = Words(
     {"lend": "request", "hand on": "forward", "is_by_hand": "interactive", "old evs": "EVs"},
@@ -58,12 +58,12 @@ def test_code_in_the_changelog_may_have_former_names() -> None:
     assert found("`lend_frames` was renamed; to lend", "CHANGELOG.md") == ["lend"]
 
 
-def test_what_is_pending_is_a_pattern_or_a_word_and_a_pattern() -> None:
-    finding = Finding("docs/guide/faults.md", 1, "hand on", "forward")
-    assert excuses(finding, ["docs/*", "hand on docs/*", "lend docs/*", "tests/*", "hand docs/*"]) == {
-        "docs/*",
-        "hand on docs/*",
-    }
+def test_a_foreign_name_is_found_in_other_files_only() -> None:
+    words = Words.read()
+    for word, path in FOREIGN:
+        assert not words.find(path, word)
+        assert words.find("a.py", word)
+        assert word in Path(path).read_text()
 
 
 @pytest.mark.parametrize("text", ["b->c\na->c\n", "a->b\na->c\n", "A->b\n", "a\n", "->b\n", "a->\n"])
@@ -72,13 +72,6 @@ def test_a_dictionary_out_of_order_or_form_is_refused(tmp_path: Path, text: str)
     path.write_text(text)
     with pytest.raises(ValueError, match=r"words\.txt:[12]: "):
         read_dictionary(path)
-
-
-def test_our_dictionaries_can_be_read_and_what_is_pending_names_words_of_theirs() -> None:
-    Words.read()
-    words = {line.rpartition(" ")[0] for line in read_pending()} - {""}
-    folder = Path("tests/prose")
-    assert words <= {*read_dictionary(folder / "words.txt"), *read_dictionary(folder / "words_c.txt")}
 
 
 def test_text_of_all_kinds_is_read_but_not_the_page_that_explains_the_words() -> None:

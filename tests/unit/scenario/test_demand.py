@@ -1,4 +1,4 @@
-"""What is too much for a machine, of a fabric and of a scenario."""
+"""The overload of a machine, by a fabric and by a scenario."""
 
 import pytest
 

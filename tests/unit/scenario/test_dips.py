@@ -1,4 +1,4 @@
-"""What expectations say about short dips and about parts of a run, from numbers made by hand."""
+"""Expectations about short dips and about parts of a run, from numbers made by hand."""
 
 import dataclasses
 

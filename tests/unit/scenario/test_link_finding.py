@@ -1,4 +1,4 @@
-"""What link probes were worth in a run, from readings made by hand."""
+"""The results of link probes in a run, from readings made by hand."""
 
 from dataclasses import replace
 

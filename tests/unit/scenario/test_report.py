@@ -70,7 +70,7 @@ class Page(HTMLParser):
 
 
 def data_of(text: str) -> dict[str, Any]:
-    """What the page draws."""
+    """Data that the page draws."""
     [data] = re.findall(r'<script type="application/json" class="charts">(.*?)</script>', text, re.DOTALL)
     found: dict[str, Any] = json.loads(data)
     return found

@@ -164,7 +164,7 @@ def test_congestion_control_is_nscc_where_ports_have_a_rate_unless_a_window_is_g
         (
             "{port_rate: 100Gbit}",
             "{}",
-            "cc: nscc reckons with idle RTTs of 1us or more, and here it is 748ns: lower port_rate",
+            "cc: nscc assumes idle RTTs of 1us or more, and here it is 748ns: lower port_rate",
         ),
         ("{port_rate: 100Mbit}", "{cc: nscc, window: 8}", "window: it is for cc: fixed"),
         ("{port_rate: 100Mbit}", "{cc: fixed, cc_profile: {gamma: 0.5}}", "cc_profile: the window is fixed"),

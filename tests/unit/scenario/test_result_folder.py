@@ -1,4 +1,4 @@
-"""What a run leaves on disk: shapes that programs rely on, and what a killed run leaves."""
+"""The files of a run: shapes that programs rely on, and what a killed run leaves."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""What the results of a run say about collectives and training."""
+"""The results of a run about collectives and training."""
 
 import csv
 import json

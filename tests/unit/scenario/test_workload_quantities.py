@@ -1,4 +1,4 @@
-"""What expectations say about flows, collectives and training steps, from numbers made by hand."""
+"""Expectations about flows, collectives and training steps, from numbers made by hand."""
 
 import pytest
 from hand_made import MS, ZERO_NS, S, applied, cleared, reading, recording

@@ -1,4 +1,4 @@
-"""What Docker's default seccomp profile allows a container without capabilities, as facts to compare with.
+"""Docker's default seccomp profile for a container without capabilities, as facts to compare with.
 
 Read in seccomp/default.json of github.com/moby/profiles at commit 3c28324 (2026-05-06). Names that only other
 architectures than 64-bit x86 and Arm have are left out.

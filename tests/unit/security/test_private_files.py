@@ -53,7 +53,7 @@ def is_private(call: ast.Call) -> bool:
 
 
 def is_reading(name: str, call: ast.Call) -> bool:
-    """Whether an `open` makes nothing: os.open without O_CREAT, or a mode that reads or updates."""
+    """Return True if an `open` makes no file: os.open without O_CREAT, or a mode that reads or updates."""
     if name != "open":
         return False
     text = ast.unparse(call)

@@ -21,7 +21,7 @@ COMPARISONS: Final[Mapping[str, Callable[[int, Mapping[str, int]], bool]]] = {
 
 
 def verdict(name: str, *arguments: int) -> str:
-    """What the profile does with a system call: libseccomp takes the rule that matches, else the default."""
+    """The profile's action for a system call: libseccomp takes the rule that matches, else the default."""
     for rule in PROFILE["syscalls"]:
         if name in rule["names"] and all(
             COMPARISONS[argument["op"]](arguments[argument["index"]], argument)

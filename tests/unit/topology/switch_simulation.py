@@ -16,7 +16,7 @@ HOP_LIMIT = 64
 
 @dataclass
 class Outcome:
-    """What became of a packet.
+    """The outcome of a packet.
 
     Attributes:
         host: host number of the NIC that took it; None if it was dropped.
@@ -43,7 +43,7 @@ class SwitchSimulation:
         self._tables: dict[str, dict[int, int]] = {}
 
     def send(self, host: int, plane: int, address: int) -> Outcome:
-        """What becomes of a packet from port *plane* of *host* with outer destination *address*."""
+        """The outcome of a packet from port *plane* of *host* with outer destination *address*."""
         outcome = Outcome()
         hit = 2 * (host * self._clos.spec.planes + plane) + 1
         for _ in range(HOP_LIMIT):

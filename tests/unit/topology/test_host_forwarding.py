@@ -62,7 +62,7 @@ def test_hash_is_the_written_one(seed: int, node_id: int, label: int, port: int)
 
 
 def test_switches_choose_independently_of_one_another() -> None:
-    """What one switch sends by one uplink, the next spreads over all of its own: no polarisation."""
+    """Packets that one switch sends by one uplink spread over all of the next one's: no polarisation."""
     ports = [
         port for port in range(4096) if hash_share(flow_hash(0, 0, FLOW._replace(source_port=port)), 4) == 1
     ]

@@ -46,7 +46,6 @@ def uneven_fabric(forwarding: str, seed: int) -> Clos:
 
 
 def paths(clos: Clos, source: int, destination: int) -> Iterator[Path]:
-    """Every path, traced through the switches."""
     for plane in range(clos.spec.planes):
         if clos.spec.forwarding == "ecmp":
             check_route(clos, source, destination, plane, 0)
@@ -58,7 +57,7 @@ def paths(clos: Clos, source: int, destination: int) -> Iterator[Path]:
 
 
 def rtt_ns(clos: Clos, path: Path) -> int:
-    """Of a data packet on that path, and of its SACK over the same links."""
+    """RTT of a data packet on that path, and of its SACK over the same links."""
     rates_bps, delays_ns = port_rates_bps(clos), overriding_delays_ns(clos)
     total_ns = 0
     for hop in path.hops:

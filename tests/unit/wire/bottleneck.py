@@ -68,11 +68,9 @@ class Simulation:
         self._events: list[tuple[int, int, Callable[[], None]]] = []
 
     def start(self, flow: Flow, start_ns: int) -> None:
-        """Lets *flow* send from *start_ns* on."""
         self._at(start_ns, lambda: self._send(flow))
 
     def run(self, until_ns: int) -> None:
-        """Performs all events before *until_ns*."""
         while self._events and self._events[0][0] < until_ns:
             self.now_ns, _, action = heapq.heappop(self._events)
             action()

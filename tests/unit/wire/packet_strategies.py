@@ -34,7 +34,6 @@ AnyHeader = TypeVar("AnyHeader", bound=Header)
 
 
 def field_bounds(field: Field) -> tuple[int, int]:
-    """Smallest and largest value of a field."""
     if field.is_signed:
         return -(2 ** (field.width - 1)), 2 ** (field.width - 1) - 1
     return 0, 2**field.width - 1

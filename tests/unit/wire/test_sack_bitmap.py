@@ -1,4 +1,4 @@
-"""What a responder puts into a SACK, and what a requester reads out of it."""
+"""The SACK as a responder builds it, and as a requester reads it."""
 
 import pytest
 from hypothesis import given

@@ -38,7 +38,6 @@ class Qp:
 
 
 def fake_transport(nics: list["FakeNic"], connector: MrcConnector) -> Transport:
-    """The transport over these NICs, h0 first."""
     return Transport(
         connector, lambda host: Context(nics[int(host[1:])], cast("NicMaps", nics[int(host[1:])]))
     )

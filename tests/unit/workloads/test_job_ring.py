@@ -1,4 +1,4 @@
-"""What watchers of a lab read of the jobs that run in it."""
+"""The jobs of a lab as its watchers read them."""
 
 import subprocess
 import sys

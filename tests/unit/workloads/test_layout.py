@@ -1,4 +1,4 @@
-"""What must be found in memory after a batch, against a plain simulation of it."""
+"""The memory expected after a batch, against a plain simulation of it."""
 
 import pytest
 from hypothesis import given

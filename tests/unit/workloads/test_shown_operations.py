@@ -1,4 +1,4 @@
-"""What a collective lets metrics show, and that it goes on when it cannot."""
+"""The metrics of a collective, which goes on when it cannot show them."""
 
 import logging
 import shutil

@@ -30,7 +30,7 @@
 
 #define NSCC_ONE (1U << MRC_CC_RATIO_SHIFT)
 
-/* What NSCC keeps beside what every algorithm has. */
+/* The state of NSCC beside that of every algorithm. */
 struct mrc_nscc {
 	__u64 increase_square_bytes; /* text: inc_bytes. Increase per window x bytes received */
 	__u64 fi_count_bytes;	     /* received without delay, in a row */
@@ -53,7 +53,7 @@ static __always_inline struct mrc_nscc *nscc_of(struct mrc_cc *cc)
 	return cc_own(cc, struct mrc_nscc);
 }
 
-/* Whether `period_ns` or more have passed; model time may step back, so as signed numbers. */
+/* True if `period_ns` or more have passed; model time may step back, so as signed numbers. */
 static __always_inline int nscc_has_passed(__u64 now_ns, __u64 since_ns, __u64 period_ns)
 {
 	return (__s64)(now_ns - since_ns) >= (__s64)period_ns;
@@ -159,7 +159,7 @@ static __always_inline __u32 nscc_increase(struct mrc_cc *cc,
 	return MRC_CC_NONE;
 }
 
-/* Gives the window what has been summed up, when it is time. */
+/* Applies the summed increases to the window, when it is time. */
 static __always_inline __u32 nscc_fulfil(struct mrc_cc *cc,
 					 const struct mrc_cc_parameters *parameters, __u64 now_ns)
 {
@@ -183,7 +183,7 @@ static __always_inline __u32 nscc_fulfil(struct mrc_cc *cc,
 	return cc_replace_window(cc, cc_smaller(cwnd, cc->max_wnd_bytes), reason);
 }
 
-/* The receiver asks for less, by penalty / 128 of what it received, or takes that back. */
+/* The receiver requests less, by penalty / 128 of what it received, or ends the penalty. */
 static __always_inline __u32 nscc_penalise(struct mrc_cc *cc,
 					   const struct mrc_cc_parameters *parameters,
 					   const struct cc_ack *ack, __u64 received)

@@ -57,7 +57,7 @@ __noinline int rc_complete_acked(__u32 qp_index, __u64 now_ns, __u64 model_ns, _
 	return is_more;
 }
 
-/* What a syndrome of an AETH means for the QP that gets it. */
+/* Meaning of a syndrome of an AETH for the QP that gets it. */
 static __always_inline __u32 rc_status(__u32 syndrome)
 {
 	if (syndrome == RC_NAK_INVALID_REQUEST)

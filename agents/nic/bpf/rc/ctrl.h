@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What the agent has done to a reliable connection that is alive, under its lock. */
+/* Changes of the agent to a reliable connection that is alive, under its lock. */
 #ifndef MRC_RC_CTRL_H
 #define MRC_RC_CTRL_H
 
 #include "../qp.h"
 #include "maps.h"
 
-/* How long and how often the QP tries again, and whether its peer may write. */
+/* Sets the QP's time-out, its retry limits, and whether its peer may write. */
 __noinline int rc_set_limits(__u32 qp_index, __u32 give_up_us, __u32 rnr_timer_us, __u32 rnr_limit,
 			     __u32 is_writable)
 {

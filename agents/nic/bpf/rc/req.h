@@ -57,7 +57,7 @@ static __always_inline __u32 rc_next_ev(struct mrc_rc_qp *qp, __u32 port_up_mask
 	return entropy;
 }
 
-/* Whether what may be sent needs frames that nobody has provided yet. */
+/* True if what may be sent needs frames that nobody has provided yet. */
 static __always_inline int rc_needs_frames(const struct mrc_rc_qp *qp, struct mrc_work_ring *ring,
 					   __u64 now_ns)
 {
@@ -75,7 +75,7 @@ struct rc_deferred {
 	struct reaped_work reaped;
 };
 
-/* Under the lock: decides the next packet and writes it into `plan`; whether there is one. */
+/* Under the lock: decides the next packet and writes it into `desc`; whether there is one. */
 static __always_inline int rc_next_packet_locked(struct mrc_rc_qp *qp, struct mrc_work_ring *ring,
 						 __u32 port_up_mask, struct tx_desc *desc,
 						 struct rc_deferred *deferred)

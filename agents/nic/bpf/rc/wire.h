@@ -44,7 +44,7 @@ struct rc_cnp {
 	__u8 reserved[12];
 } __attribute__((packed, aligned(2)));
 
-/* Whether it is one of a reliable connection's. */
+/* True if it is one of a reliable connection's. */
 static __always_inline int rc_has_opcode(__u32 opcode)
 {
 	return (opcode >= RC_WRITE_FIRST && opcode <= RC_WRITE_ONLY_IMMEDIATE) ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What BPF programs call, for one thread of user space. A helper that is missing here fails the
- * build: nothing declares it.
+ * The helpers that BPF programs call, for one thread of user space. A helper that is missing here
+ * fails the build: nothing declares it.
  */
 #ifndef VIRTUAL_BPF_HELPERS_H
 #define VIRTUAL_BPF_HELPERS_H

@@ -1,4 +1,4 @@
-"""inspect | graph: the fabric on paper, and what its ports have counted."""
+"""inspect | graph: a fabric on paper, with live counters."""
 
 import os
 from enum import StrEnum
@@ -8,7 +8,8 @@ import typer
 
 from agents.abi import PortCounter
 from testbed.cli.known_topology import known_topology, live_topology
-from testbed.cli.options import OutputFormat, Settings, command
+from testbed.cli.options import OutputFormat, Settings, command, require_root
+from testbed.cli.queues import DrainerOption, LinkOption, LinksOption, show_queues
 from testbed.cli.render import show, show_tables, write_out
 from testbed.cli.suggestion import nodes
 from testbed.cli.table import (
@@ -22,6 +23,7 @@ from testbed.cli.table import (
 )
 from testbed.drawing.graph import graph_dot, graph_text
 from testbed.drawing.svg import graph_svg
+from testbed.errors import UsageError
 from testbed.fabric import lab
 from testbed.topology.clos import Clos
 from testbed.topology.element import Port
@@ -33,8 +35,6 @@ _END_COLUMNS: Final = ("interface", "id", "ifindex", "mac", "inner_address", "ra
 
 
 class GraphFormat(StrEnum):
-    """Ways to draw a fabric."""
-
     TEXT = "text"
     DOT = "dot"
     SVG = "svg"
@@ -44,7 +44,6 @@ _DRAW: Final = {GraphFormat.TEXT: graph_text, GraphFormat.DOT: graph_dot, GraphF
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this module to *app*."""
     command(app, "inspect", flags=("topology", "name"))(inspect)
     command(app, "graph", flags=("topology", "name"))(graph)
 
@@ -54,14 +53,22 @@ def inspect(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="[NAME]", autocompletion=nodes, help="nodes, links, a node, a port (h0:2) or a link."
+            metavar="[NAME]", autocompletion=nodes, help="nodes, links, or one node, port (h0:2) or link."
         ),
     ] = "",
+    queues: Annotated[
+        bool, typer.Option("--queues", help="Show the port queues of a lab: service and counters.")
+    ] = False,
+    drainer: DrainerOption = None,
+    links: LinksOption = None,
+    link: LinkOption = None,
 ) -> None:
-    """Names, numbers, addresses, uSIDs and forwarding tables of a fabric; live counters if it is up.
+    """Show a fabric: sizes, addresses, uSIDs, tables, counters, queues.
 
-    Needs no lab: with -t the fabric of a file, else that of the lab, else the
-    default one.
+    Needs no lab: shows the fabric of -t, else that of the lab, else the default
+    one. With --queues it needs a lab and root; counters begin when the lab is
+    brought up. A setting lasts until the lab is removed; `queue:` of a topology
+    file is the setting to begin with.
 
     [bold]Examples[/bold]
 
@@ -69,7 +76,18 @@ def inspect(
       mrc-testbed inspect nodes        all switches and hosts with their uSIDs
       mrc-testbed inspect p0-t0-1      a switch: ports, forwarding table, counters
       mrc-testbed inspect h3:2         one link
+      mrc-testbed inspect --queues
+      mrc-testbed inspect --queues --drainer precise
+      mrc-testbed inspect --queues --links direct --link 'p0-t0-0:*'
     """
+    if queues:
+        if what:
+            raise UsageError(f"--queues shows the whole lab: leave {what!r} out")
+        require_root("inspect --queues")
+        show_queues(settings, drainer, links, link)
+        return
+    if drainer or links or link:
+        raise UsageError("--drainer, --links and --link go with --queues")
     clos = resolve_topology(known_topology(settings))
     show_tables(settings, "Inspection", SCHEMA_VERSION, _tables(settings, clos, what))
 
@@ -78,7 +96,7 @@ def graph(
     settings: Settings,
     style: Annotated[
         GraphFormat,
-        typer.Option("--format", "-f", help="text for terminals, dot for Graphviz, svg to look at."),
+        typer.Option("--format", "-f", help="text for terminals, dot for Graphviz, or svg."),
     ] = GraphFormat.TEXT,
 ) -> None:
     """Draw a fabric.
@@ -121,7 +139,7 @@ def _link_ends(name: str, ports: tuple[Port, ...], clos: Clos) -> Table:
 
 
 def _counters(settings: Settings, clos: Clos, ports: tuple[Port, ...]) -> list[Table]:
-    """What the ports have counted, if the lab is up with this very topology; no counters that are zero."""
+    """Counters of the ports that are not zero, if the lab is up with this topology."""
     if os.geteuid() != 0 or live_topology(settings) != clos.spec:
         return []
     with lab.attach(settings.name) as attached:

@@ -1,4 +1,4 @@
-"""metrics serve: what Prometheus scrapes."""
+"""observe metrics: the exporter that Prometheus scrapes."""
 
 import logging
 from typing import Final
@@ -13,33 +13,28 @@ from testbed.faults.spec import KINDS
 from testbed.metrics.exporter import DEFAULT_PORT, serve
 from testbed.metrics.local_server import DEFAULT_ADDRESS
 
-app = typer.Typer(no_args_is_help=True, help="Metrics of labs for Prometheus.")
-
-
-def register(root: typer.Typer) -> None:
-    """Adds the group of this module to *root*."""
-    root.add_typer(app, name="metrics")
-
-
 _LOG: Final = logging.getLogger(__name__)
 _READY: Final = "metrics of {labs} are at {url} (Ctrl-C ends)"
 
 
-@command(app, "serve", flags=("name",), needs_root=True)
+def register(app: typer.Typer) -> None:
+    command(app, "metrics", flags=("name",), needs_root=True)(serve_metrics)
+
+
 def serve_metrics(
     settings: Settings,
     address: AddressOption = DEFAULT_ADDRESS,
     port: PortOption = DEFAULT_PORT,
 ) -> None:
-    """Serve the metrics of all labs, or with -n of one, until interrupted.
+    """Serve metrics for Prometheus, until Ctrl-C.
 
-    Reads the BPF maps when scraped, so it may be started and stopped at any
-    time and counts nothing itself. The URL is printed on stdout once it answers.
-    When scraped it also starts the fault reaper again where that was killed.
+    Serves all labs, or with -n one. Reads the BPF maps at each scrape, so it may
+    be started and stopped at any time. Prints the URL on stdout once it is ready.
+    A scrape also restarts the fault reaper if that was killed.
 
     [bold]Examples[/bold]
 
-      mrc-testbed metrics serve &
+      mrc-testbed observe metrics &
       curl -s http://127.0.0.1:9847/metrics | grep mrc_goodput
     """
 
@@ -53,7 +48,7 @@ def serve_metrics(
 
 
 def _attend(lab: str) -> None:
-    """Sees to it that faults of a lab end on time; that it cannot takes no metrics away."""
+    """Restart the fault reaper if needed; a failure is logged and metrics are served all the same."""
     try:
         for done in restore_reaper(lab):
             _LOG.warning("lab %s: %s", lab, done)

@@ -1,0 +1,86 @@
+"""setup host | image."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from testbed.cli.options import Settings, command
+from testbed.cli.render import show
+
+SCHEMA_VERSION: Final = 1
+
+
+def register(root: typer.Typer) -> None:
+    app = typer.Typer(no_args_is_help=True, help="Install what labs need on this machine.")
+    command(app, "host", flags=("dry_run",))(host)
+    command(app, "image", flags=("dry_run",))(image)
+    root.add_typer(app, name="setup")
+
+
+def host(
+    settings: Settings,
+    with_test_tools: Annotated[
+        bool,
+        typer.Option(
+            "--with-test-tools", help="Install what tests and benchmarks use too: Prometheus, Docker."
+        ),
+    ] = False,
+    with_observability: Annotated[
+        bool,
+        typer.Option(
+            "--with-observability", help="Install what `observe up` starts too: Prometheus, Grafana's image."
+        ),
+    ] = False,
+) -> None:
+    """Install the system packages that labs need and mount bpffs. Needs root.
+
+    Does not change a machine that is ready. --dry-run shows what would change.
+
+    [bold]Examples[/bold]
+
+      sudo mrc-testbed setup host
+      sudo mrc-testbed setup host --dry-run
+    """
+    from testbed.hostprep.host import prepare_host  # noqa: PLC0415 - Ansible takes half a second to import
+
+    report = prepare_host(
+        check=settings.is_dry_run, with_test_tools=with_test_tools, progress=settings.progress
+    )
+    changes = report.changes
+    if with_observability:
+        from testbed.hostprep.observability import prepare_observability  # noqa: PLC0415
+        from testbed.observe.grafana_server import IMAGE  # noqa: PLC0415
+
+        changes += prepare_observability(IMAGE, check=settings.is_dry_run, progress=settings.progress).changes
+    _show_playbook(settings, "HostPrepared", changes, str(report.log) if report.log else None)
+
+
+def image(settings: Settings) -> None:
+    """Build the node image of runtime docker, unless it is current.
+
+    Pulls its base, or makes one from the distribution's packages where there is
+    no registry.
+
+    [bold]Examples[/bold]
+
+      sudo mrc-testbed setup image
+    """
+    from testbed.hostprep.image import build_image  # noqa: PLC0415 - Ansible takes half a second to import
+
+    report = build_image(check=settings.is_dry_run, progress=settings.progress)
+    _show_playbook(settings, "ImageBuilt", report.changes, str(report.log) if report.log else None)
+
+
+def _show_playbook(settings: Settings, kind: str, changes: Sequence[str], log: str | None) -> None:
+    document: dict[str, Any] = {"dry_run": settings.is_dry_run, "changes": list(changes), "log": log}
+    verb = "would change" if settings.is_dry_run else "changed"
+
+    def table() -> RenderableType:
+        if not changes:
+            return Text("all is as it should be")
+        return Group(*(Text(f"{verb}: {change}") for change in changes))
+
+    show(settings, kind, SCHEMA_VERSION, document, table)
