@@ -48,7 +48,7 @@ def figure_files(charts: Sequence[Chart]) -> dict[str, bytes]:
         import matplotlib as mpl  # noqa: PLC0415 - an extra, and slow to load
         from matplotlib.figure import Figure  # noqa: PLC0415
     except ModuleNotFoundError:
-        _LOG.warning("no figure.svg and figure.pdf: they need `pip install 'mrc-testbed[figures]'`")
+        _LOG.warning("no figure.svg: pip install 'mrc-testbed[figures]'")
         return {}
     # Settings of the machine would make the files differ; what its fonts lack, those of the reader may have.
     settings: Any = {**mpl.rcParamsDefault, **_SETTINGS}
