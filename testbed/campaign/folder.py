@@ -245,7 +245,7 @@ class CampaignFolder:
                     found[name] = found.get(name, 0.0) + float(row["goodput_bps"])
         return found
 
-    def write(self, name: str, text: str) -> None:
+    def write(self, name: str, content: str | bytes) -> None:
         """Writes one of the summary's files in one step.
 
         Raises:
@@ -254,7 +254,7 @@ class CampaignFolder:
         path = self.path / name
         try:
             path.parent.mkdir(exist_ok=True)
-            write_in_one_step(path, text)
+            write_in_one_step(path, content)
         except OSError as error:
             raise TestbedError(f"{path} cannot be written: {error.strerror}") from error
 

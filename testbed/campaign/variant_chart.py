@@ -7,8 +7,8 @@ from typing import Final
 from testbed.campaign.row import SummaryRow
 from testbed.campaign.side_by_side import VariantRun
 from testbed.errors import UsageError
+from testbed.report.chart import Chart, bar_chart, size_chart
 from testbed.scenario.measure.expectation import FORMATS
-from testbed.scenario.report.chart import Chart, bar_chart, size_chart
 from testbed.scenario.spec.expression import parse_quantity
 from testbed.scenario.spec.expression_tree import Quantity
 from testbed.shown import Scale, format_rate

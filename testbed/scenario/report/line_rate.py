@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from testbed.scenario.report.panel_drawing import Limit
+from testbed.report.chart import Limit
 from testbed.topology.port_selection import port_rates_bps
 from testbed.topology.resolve import resolve_topology
 from testbed.topology.spec import TopologySpec

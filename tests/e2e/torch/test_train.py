@@ -39,4 +39,4 @@ def test_no_rank_is_lost_with_a_plane(tmp_path: Path, torch_python: str) -> None
     assert jobs[1]["steps"]["0"][0]["ended_ns"] < began_ns < jobs[1]["steps"]["0"][-1]["began_ns"]
     page = (folder / "page.html").read_text()
     assert re.search(r"no rank lost</span>", page)
-    assert page.count("<svg") == 2
+    assert page.count("<figure ") == 2
