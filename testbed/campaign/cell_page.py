@@ -139,7 +139,7 @@ def _named(cells: Sequence[int]) -> str:
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """Such as `1, 3 to 6`."""
+    """Join numbers, such as `1, 3 to 6`."""
     spans: list[list[int]] = []
     for number in numbers:
         if spans and number == spans[-1][-1] + 1:

@@ -163,7 +163,7 @@ class CampaignFolder:
         return self._entries.get(run.key)
 
     def untrusted_before(self, run: PlannedRun) -> int:
-        """How often a run was UNTRUSTED before its last end."""
+        """Number of times that a run was UNTRUSTED before its last end."""
         entry = self.entry(run)
         is_last = entry is not None and entry.status == Status.UNTRUSTED.value
         return self._untrusted[run.key] - is_last
@@ -272,7 +272,7 @@ def all_campaigns(campaigns: Path) -> list[Path]:
 
 
 def _ends_whole(journal: TextIO) -> bool:
-    """Whether nothing stands after the journal's last newline."""
+    """Return True if nothing follows the journal's last newline."""
     end = journal.seek(0, os.SEEK_END)
     return not end or os.pread(journal.fileno(), 1, end - 1) == b"\n"
 

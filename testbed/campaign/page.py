@@ -14,7 +14,6 @@ _OUTCOMES: Final = {"held": "good", "failed": "bad", "cannot tell": "warn"}
 
 
 def build_page(summary: Summary, compared: Comparisons) -> str:
-    """The page."""
     varied = list(dict.fromkeys(key for row in summary.rows for key in row.varied))
     heads = ["scenario", *varied, "seed", "figure", "claim", "verdict", "measured", "fidelity"]
     outcomes = Table(("", "expectation", "cell", "measured"), list(map(_outcome, summary.expectations)))

@@ -1,4 +1,4 @@
-"""What a campaign came to: one row per run, as Markdown, JSON, JUnit and HTML."""
+"""Summary of a campaign: one row per run, as Markdown, JSON, JUnit and HTML."""
 
 import json
 from collections.abc import Iterable
@@ -85,7 +85,6 @@ def _reports(folder: CampaignFolder, runs: Iterable[PlannedRun]) -> dict[str, st
 
 
 def summary_document(summary: Summary) -> dict[str, Any]:
-    """The summary for programs."""
     return {
         "schema_version": SCHEMA_VERSION,
         "campaign": summary.name,

@@ -24,13 +24,6 @@ _REPORTS_MAX_BYTES: Final = 8_000_000
 
 
 def build_variant_page(row: SummaryRow, over_time: Chart | None, reports: Mapping[str, str]) -> str:
-    """The page as HTML text.
-
-    Args:
-        row: of the variants.
-        over_time: all variants over time; None where nothing was read.
-        reports: variant -> report.html of its run.
-    """
     embedded = _embedded(row, reports)
     charts = page_charts(row, over_time)
     first = charts[: 1 if over_time else 0]

@@ -41,7 +41,7 @@ def time_chart(folder: CampaignFolder, runs: Sequence[PlannedRun]) -> Chart | No
 
 
 def _steps(folder: Path, name: str, job: str) -> Series:
-    """How long each step of a job took, from its beginning to that of the next."""
+    """Time of each step of a job, from its beginning to that of the next."""
     steps = [
         (float(row["step_begin_ns"]), float(row["end_ns"]))
         for row in _rows(folder / "operations.csv")

@@ -100,7 +100,7 @@ class _Handler(LocalHandler):
     timeout = 60  # seconds that a client may take to send or to read
 
     def get(self) -> None:
-        """Answers a GET request that is not refused."""
+        """Respond to a GET request that is not refused."""
         url = urlsplit(self.path)
         if url.path in _ASSETS:
             name, content_type = _ASSETS[url.path]
@@ -210,7 +210,7 @@ class _Handler(LocalHandler):
         self.answer(status, json.dumps(document).encode(), "application/json")
 
     def refuse(self, refusal: Refusal) -> None:
-        """Answers with the reason."""
+        """Respond with the reason."""
         self._json(refusal.status, {"error": refusal.reason})
 
 

@@ -103,7 +103,6 @@ def chart_script() -> str:
 
 
 def page_style() -> str:
-    """The style sheets of pages."""
     return "\n".join(map(asset, ("uPlot.min.css", "charts.css", "report.css")))
 
 

@@ -45,7 +45,7 @@ def build_distributions(recording: Recording) -> tuple[Chart, ...]:
 
 
 def _fault_test(recording: Recording) -> Callable[[Interval], bool]:
-    """Whether a fault acted in the middle of an interval, or was in a pause between two occurrences."""
+    """Return a test of an interval: did a fault act in its middle, or pause between two occurrences?"""
     spans: list[Span] = []
     for fault in recording.plan.faults:
         try:

@@ -33,14 +33,14 @@ class JudgedExpectation:
 
     @classmethod
     def of(cls, outcome: Outcome) -> Self:
-        """That of a run just measured."""
+        """Row of a run that was just measured."""
         measured = {str(each.quantity): each.value for each in outcome.measured}
         sides = outcome.left, outcome.right
         return cls(outcome.text, outcome.has_passed, outcome.reason, outcome.dimension, *sides, measured)
 
     @classmethod
     def load(cls, found: Mapping[str, Any], run: str = "") -> Self:
-        """That of a manifest or of a summary."""
+        """Row of a manifest or of a summary."""
         return cls(**{**found, "dimension": Dimension(found["dimension"])}, run=run)
 
 
@@ -68,7 +68,7 @@ def _row(each: JudgedExpectation) -> tuple[Cell | str, ...]:
 
 
 def _notes(each: JudgedExpectation) -> Iterator[str]:
-    """What the sides were made of, where that is not the same."""
+    """Values that the sides are made of, where they differ from the sides."""
     comparison = parse_expectation(each.text)
     for name, value in each.measured.items():
         if name not in (comparison.left_text, comparison.right_text):

@@ -48,7 +48,7 @@ def run_charts(recording: Recording, *, without: Collection[FigureKind] = ()) ->
 
 
 def step_chart(recording: Recording, job: str, word: str) -> Chart | None:
-    """How long each step of a job took, over time; None when nothing was read.
+    """Chart of each step's time over time; None when nothing was read.
 
     Args:
         recording: of the run.
@@ -118,7 +118,7 @@ def _nic_rate(workloads: Sequence[PlannedWorkload], recording: Recording) -> Lim
 
 
 def _sampled(readings: Sequence[AnyReading], every_ns: int, recording: Recording) -> list[AnyReading]:
-    """Of the readings the first at or after each multiple of *every_ns* on the run's axis, and the last.
+    """Readings at or first after each multiple of *every_ns* on the run's axis, and the last one.
 
     Regular readings are due at whole multiples of 100 ms; those at the edges of faults are passed over.
     """

@@ -9,7 +9,7 @@ from testbed.topology.spec import TopologySpec
 
 
 def line_rate(spec: TopologySpec, hosts: Collection[str], plane: int | None = None) -> Limit | None:
-    """What the NICs of *hosts* can send together; None where ports have no rate.
+    """Rate at which the NICs of *hosts* can send together; None where ports have no rate.
 
     Args:
         spec: of the fabric.

@@ -48,7 +48,6 @@ class _Strip(NamedTuple):
 
 
 def build_report(result: RunResult) -> str:
-    """The page as HTML text."""
     plan, verdict, recording = result.plan, result.verdict, result.recording
     # Step time stands at the head already.
     figure = run_charts(recording, without=["step-time"])
@@ -90,7 +89,7 @@ def build_report(result: RunResult) -> str:
 
 
 def embedded_report(report: str, prefix: str) -> Markup:
-    """What a report shows, for a page of several.
+    """Body of a report, for a page of several.
 
     Args:
         report: from `build_report`.

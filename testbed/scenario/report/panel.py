@@ -1,4 +1,4 @@
-"""What the panels of a report show: values over time from the readings of a run. Pure.
+"""Panels of a report: values over time from the readings of a run. Pure.
 
 Long runs are thinned by joining neighbouring intervals, which is exact for rates and for percentiles:
 histograms are added, never averaged.

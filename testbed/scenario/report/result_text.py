@@ -59,7 +59,7 @@ def format_phase(phase: Phase) -> str:
 
 
 def format_link_finding(finding: LinkFinding) -> str:
-    """What link probes found, in one line."""
+    """Findings of link probes in one line."""
     shares = [
         f"{name} {'-' if share is None else format_share(share)}"
         for name, share in (("precision", finding.precision), ("recall", finding.recall))
@@ -180,7 +180,7 @@ def build_operations(result: RunResult) -> str:
 
 
 def describe_clock_step(step_ns: int) -> str:
-    """What to say of a date that was set during a run."""
+    """Sentence about a date that was set during a run."""
     way, step = "forward" if step_ns > 0 else "back", timedelta(seconds=round(abs(step_ns) / 1e9))
     return (
         f"the machine's clock was set {way} by {step} during the run: times of events and series go by"

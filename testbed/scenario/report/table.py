@@ -38,7 +38,7 @@ def alerts(result: RunResult) -> list[tuple[str, str]]:
 
 
 def tiles(result: RunResult) -> list[tuple[str, str]]:
-    """The run in a few numbers."""
+    """Figures of the run, as tiles."""
     entries: list[tuple[str, str]] = []
     for name, goodput_bps in result.goodput_bps.items():
         label = "Goodput" if len(result.goodput_bps) == 1 else f"Goodput of {name}"
@@ -114,7 +114,7 @@ def _phase(phase: Phase) -> Cell:
 
 
 def plane_table(result: RunResult) -> Markup:
-    """What each plane carried, and its RTT, over the measured time."""
+    """Table of bytes and RTT by plane over the measured time."""
     try:
         whole = result.recording.interval(result.recording.measured_span())
     except NotMeasured:
@@ -144,7 +144,7 @@ def _plane_row(name: str, sent: int, all_sent: int, rtt: Histogram) -> tuple[str
 
 
 def transition_table(result: RunResult) -> Markup:
-    """How often EVs went from which state to which, why, and in which plane."""
+    """Table of EV state changes by reason and plane."""
     planes = range(result.plan.topology.planes)
     counted = Counter(
         (event.before, event.after, event.reason, decode_ev(event.entropy).plane)
@@ -167,7 +167,7 @@ def transition_table(result: RunResult) -> Markup:
 
 
 def collective_table(result: RunResult) -> Markup:
-    """What each workload of collectives came to."""
+    """Table of collectives."""
     rows = []
     for name, found in result.collectives.items():
         times = found.step or found.operation
@@ -190,7 +190,7 @@ def collective_table(result: RunResult) -> Markup:
 
 
 def flow_table(result: RunResult) -> Markup:
-    """Each flow's messages, goodput and wrong bytes."""
+    """Table of flows: messages, goodput, wrong bytes."""
     rows = []
     for outcome in result.recording.outcomes:
         length_ns = outcome.end_ns - outcome.start_ns
@@ -217,7 +217,7 @@ def flow_table(result: RunResult) -> Markup:
 
 
 def fidelity_table(result: RunResult) -> Markup:
-    """What the machine did during the run, against the limits beyond which it is not to be trusted."""
+    """Table of the machine's behaviour beside the limits of trust."""
     rows = [
         (
             Cell("\u2713", "mark good") if finding.reason is None else Cell("\u2717", "mark bad"),
@@ -231,7 +231,7 @@ def fidelity_table(result: RunResult) -> Markup:
 
 
 def provenance_table(result: RunResult) -> Markup:
-    """Where and with what the run was made."""
+    """Table of the run's place and versions."""
     plan, made = result.plan, result.provenance
     spec = plan.topology
     rate = (
