@@ -17,7 +17,7 @@ from benchmarks.figure import Figure
 from testbed.campaign.execution import carry_out_virtually
 from testbed.campaign.folder import CampaignFolder
 from testbed.campaign.plan import PlannedRun, plan_campaign
-from testbed.campaign.summary import write_summary
+from testbed.campaign.summary_files import write_summary
 
 CALLS: Final = 3
 SPREAD: Final = 0.03

@@ -7,7 +7,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
-from testbed.campaign.comparison import ComparedFigure, compare_runs
+from testbed.campaign.figures import ComparedFigure, compare_runs
 from testbed.campaign.tables import RunFolder
 from testbed.virtual.world import RUNTIME as VIRTUAL
 

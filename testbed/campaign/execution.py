@@ -10,12 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Protocol
 
-from testbed.campaign.folder import CampaignFolder, RunEntry, runs_of
+from testbed.campaign.folder import NOT_RUN, CampaignFolder, RunEntry, runs_of
 from testbed.campaign.plan import PlannedRun
-from testbed.campaign.repetition import Choice
-from testbed.campaign.row import NOT_RUN
-from testbed.campaign.run_queue import RunQueue
-from testbed.campaign.summary import summarize_campaign, write_summary
+from testbed.campaign.run_queue import Choice, RunQueue
+from testbed.campaign.summary import summarize_campaign
+from testbed.campaign.summary_files import write_summary
 from testbed.errors import CleanupError, FabricError, TestbedError
 from testbed.scenario.execution import FinishedRun, execute
 from testbed.scenario.measure.verdict import Status

@@ -1,4 +1,4 @@
-"""Expectations of a campaign: the language of scenarios, said of cells. Pure.
+"""Expectations of a campaign, and the cells that they are of: the language of scenarios. Pure.
 
     goodput(main) >= 100Mbit                            of each cell: the median of its runs
     p99(packet_rtt) < 10ms                              of each cell: all times of its runs together
@@ -9,13 +9,14 @@
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Self
 
-from testbed.errors import UsageError
+from testbed.errors import UsageError, did_you_mean
 from testbed.scenario.spec.expression import parse_expectation
-from testbed.scenario.spec.expression_tree import Comparison
+from testbed.scenario.spec.expression_tree import Comparison, Quantity
+from testbed.scenario.spec.plan import Plan
 
 BASELINE: Final = "baseline"
 SCENARIO: Final = "scenario"
@@ -25,6 +26,30 @@ _QUOTA: Final = re.compile(
     r"(?P<that>.*\S)\s+(?:(?P<all>for\s+all\s+seeds)|in\s+(?P<held>[0-9]{1,4})\s+of\s+(?P<of>[0-9]{1,4})\s+runs)\s*",
     re.ASCII | re.DOTALL,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class CellId:
+    """A cell of a campaign: runs that differ in their seed alone.
+
+    Attributes:
+        scenario: name of the scenario.
+        values: what is varied (dotted key, or axis of a variant) and its value.
+    """
+
+    scenario: str
+    values: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        return " ".join((self.scenario, *(f"{name}={value}" for name, value in self.values)))
+
+    @classmethod
+    def of(cls, scenario: str, place: Mapping[str, str]) -> Self:
+        return cls(scenario, tuple(place.items()))
+
+    def with_values(self, chosen: Mapping[str, str]) -> Self:
+        """The cell that differs from it by those of *chosen* that it has."""
+        return replace(self, values=tuple((name, chosen.get(name, value)) for name, value in self.values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +95,9 @@ class CampaignExpectation:
         """Parts of the text, which was checked when the file was read."""
         return parse_campaign_expectation(self.text)
 
-    def is_of(self, scenario: str, place: Mapping[str, str]) -> bool:
-        """Return True if it applies to the cell of a scenario with these values."""
-        named = {**place, SCENARIO: scenario}
+    def is_of(self, cell: CellId) -> bool:
+        """Return True if it applies to a cell."""
+        named = {**dict(cell.values), SCENARIO: cell.scenario}
         return all(named.get(key) == value for key, value in self.cells.items())
 
 
@@ -98,3 +123,30 @@ def parse_campaign_expectation(text: str) -> ParsedExpectation:
             f"column {found.start('held') + 1}: {quota.held} of {quota.of} runs is no share of them"
         )
     return ParsedExpectation(that, quota)
+
+
+def check_quantities(quantities: Iterable[Quantity], plan: Plan) -> None:
+    """Check that a run of *plan* can measure them.
+
+    Raises:
+        UsageError: a workload or fault is named that it does not have, or one without operations.
+    """
+    workloads = [workload.name for workload in plan.workloads]
+    faults = [fault.fault_id for fault in plan.faults]
+    with_operations = {workload.name for workload in plan.workloads if workload.collective is not None}
+    for quantity in quantities:
+        for name, known, what in (
+            (quantity.workload, workloads, "workload"),
+            (quantity.argument if quantity.kind.argument == "fault" else None, faults, "fault"),
+            (quantity.fault_id, faults, "fault"),
+        ):
+            if name is not None and name not in known:
+                listed = ", ".join(known) or "none"
+                raise UsageError(
+                    f"{quantity}: {plan.scenario} has no {what} {name!r}{did_you_mean(name, known)} "
+                    f"(known: {listed})"
+                )
+        if quantity.needs_operations and quantity.workload not in with_operations:
+            raise UsageError(
+                f"{quantity}: {quantity.workload} has no operations; name a collective or training"
+            )

@@ -1,4 +1,4 @@
-"""Figures of a run by name, by which runs and cells are compared. Pure."""
+"""Figures of a run by name; two runs compared by them. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -72,3 +72,43 @@ def _workload_figures(workload: Mapping[str, Any]) -> Iterator[tuple[str, Figure
 def _figure_of(name: str, value: float | None) -> Figure:
     kind = parse_quantity(name).kind
     return Figure(value, kind.dimension, kind.better)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedFigure:
+    """One figure in two runs.
+
+    Attributes:
+        name: what it is.
+        dimension: of both values.
+        before, after: values in the base unit; None where a run has none.
+    """
+
+    name: str
+    dimension: Dimension
+    before: float | None
+    after: float | None
+
+    @property
+    def ratio(self) -> float | None:
+        """The second by the first; None when that is not defined."""
+        if self.before is None or self.after is None or self.before == 0:
+            return None
+        return self.after / self.before
+
+    def shown(self, value: float | None) -> str:
+        return format_figure(value, self.dimension)
+
+
+def compare_runs(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[ComparedFigure, ...]:
+    """Every figure of two runs' manifests: workloads, expectations, recovery; those of the first lead."""
+    first, second = run_figures(before), run_figures(after)
+    return tuple(
+        ComparedFigure(
+            name,
+            (first.get(name) or second[name]).dimension,
+            first[name].value if name in first else None,
+            second[name].value if name in second else None,
+        )
+        for name in dict.fromkeys((*first, *second))
+    )

@@ -40,6 +40,9 @@ _ID_BYTES: Final = 3
 _RUN_FOLDER: Final = re.compile(r"runs/[a-z0-9-]+/\w[\w-]*")
 """From the campaign's own; it leads nowhere else, whoever wrote the journal."""
 
+NOT_RUN: Final = "not run"
+"""Status of a run before its first end."""
+
 FINISHED: Final = frozenset({"passed", "failed", "aborted", "untrusted"})
 """Statuses of runs that a resume does not repeat; `error` and `interrupted` are not among them."""
 
@@ -162,11 +165,23 @@ class CampaignFolder:
         """The journal's last word on a run; None before its first end."""
         return self._entries.get(run.key)
 
+    def last(self, run: PlannedRun) -> RunEntry:
+        """The same; before the first end, an entry that says `not run`."""
+        return self.entry(run) or RunEntry(run.key, NOT_RUN, 0, "", None, "")
+
+    def result_folder(self, run: PlannedRun) -> Path | None:
+        """Result folder of a run; None when it did not get that far."""
+        folder = self.last(run).folder
+        return None if folder is None else self.path / folder
+
+    def file(self, run: PlannedRun, name: str) -> Path | None:
+        """Path of a file in the result folder of a run, which may be missing there; None without a folder."""
+        folder = self.result_folder(run)
+        return None if folder is None else folder / name
+
     def untrusted_before(self, run: PlannedRun) -> int:
         """Number of times that a run was UNTRUSTED before its last end."""
-        entry = self.entry(run)
-        is_last = entry is not None and entry.status == Status.UNTRUSTED.value
-        return self._untrusted[run.key] - is_last
+        return self._untrusted[run.key] - (self.last(run).status == Status.UNTRUSTED.value)
 
     @property
     def wanted(self) -> list[PlannedRun]:
@@ -179,11 +194,7 @@ class CampaignFolder:
 
     def pending(self, retry: frozenset[str] = frozenset()) -> list[PlannedRun]:
         """Runs that are not finished, in order; those that ended with a status of *retry* are not either."""
-        return [
-            run
-            for run in self.wanted
-            if (entry := self.entry(run)) is None or entry.status not in FINISHED - retry
-        ]
+        return [run for run in self.wanted if self.last(run).status not in FINISHED - retry]
 
     def note(self, entry: RunEntry) -> None:
         """Appends to the journal, and sees to it that the line is on the disk.
@@ -208,11 +219,9 @@ class CampaignFolder:
         Raises:
             UsageError: it is damaged.
         """
-        entry = self.entry(run)
-        if entry is None or entry.folder is None:
-            return None
+        path = self.file(run, "manifest.json")
         try:
-            return load_manifest(self.path / entry.folder / "manifest.json")
+            return None if path is None else load_manifest(path)
         except OSError:
             return None  # somebody removed it: the journal still has the status
 
@@ -222,12 +231,9 @@ class CampaignFolder:
         Raises:
             UsageError: the file is damaged.
         """
-        entry = self.entry(run)
-        if entry is None or entry.folder is None:
-            return {}
-        path = self.path / entry.folder / HISTOGRAMS
+        path = self.file(run, HISTOGRAMS)
         try:
-            return load_histograms(path.read_text(encoding="utf-8"))
+            return {} if path is None else load_histograms(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {}
         except (OSError, ValueError) as error:
@@ -235,8 +241,7 @@ class CampaignFolder:
 
     def flows(self, run: PlannedRun) -> dict[str, float]:
         """Goodput (bit/s) of each flow of a run that ended, all its QPs together; empty when it has none."""
-        entry = self.entry(run)
-        path = None if entry is None or entry.folder is None else self.path / entry.folder / "flows.csv"
+        path = self.file(run, "flows.csv")
         found: dict[str, float] = {}
         if path is not None and path.is_file():
             with path.open(encoding="utf-8", newline="") as stream:

@@ -10,9 +10,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from testbed.campaign.cell import Cell, CellFigure
-from testbed.campaign.cell_comparison import median_ratio, verdict
-from testbed.campaign.statistics import Effect, judge, rank_test
+from testbed.campaign.cells import Cell, CellFigure
+from testbed.campaign.statistics import Effect, judge, median_ratio
 from testbed.errors import UsageError
 from testbed.scenario.measure.verdict import Status
 from testbed.scenario.spec.quantity import Better, Dimension
@@ -161,7 +160,7 @@ def check(cells: Sequence[Cell], baseline: Baseline, tolerance: float) -> tuple[
         tolerance: share by which a median may be worse, such as 0.05.
     """
     now = {cell.key: cell for cell in cells}
-    pairs: list[tuple[str, str, BaselineCell, BaselineFigure, Cell, CellFigure]] = []
+    pairs: list[tuple[str, str, bool, BaselineFigure, CellFigure]] = []
     gone: list[GateFinding] = []
     for key, reference in baseline.cells.items():
         cell = now.get(key)
@@ -174,15 +173,13 @@ def check(cells: Sequence[Cell], baseline: Baseline, tolerance: float) -> tuple[
             if figure is None:
                 gone.append(GateFinding(key, name, None, expected, "gone", "no run measured it"))
             else:
-                pairs.append((key, name, reference, expected, cell, figure))
-    tests = [rank_test(figure.values, expected.values) for *_, expected, _, figure in pairs]
-    sides = [(len(figure.values), len(expected.values)) for *_, expected, _, figure in pairs]
-    judged = judge(tests, sides)
+                pairs.append((key, name, reference.exact and cell.is_exact, expected, figure))
+    judged = judge([(figure.values, expected.values) for *_, expected, figure in pairs])
     return (
         *gone,
         *(
-            _finding(key, name, expected, figure, effect, tolerance, is_exact=old.exact and cell.is_exact)
-            for (key, name, old, expected, cell, figure), effect in zip(pairs, judged, strict=True)
+            _finding(key, name, expected, figure, effect, tolerance, is_exact=is_exact)
+            for (key, name, is_exact, expected, figure), effect in zip(pairs, judged, strict=True)
         ),
     )
 
@@ -216,7 +213,7 @@ def _finding(
     elif change < 0:
         outcome = "within"
     else:
-        outcome, certainty = "cannot tell", verdict(effect, expected.better)
+        outcome, certainty = "cannot tell", effect.verdict(expected.better)
     return GateFinding(cell, name, figure, expected, outcome, certainty)
 
 

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from testbed.campaign.row import NOT_RUN, Summary, SummaryRow
-from testbed.campaign.variant_factor import factor_sentence
+from testbed.campaign.folder import NOT_RUN
+from testbed.campaign.summary import Summary, SummaryRow
+from testbed.campaign.variants import factor_sentence
 from testbed.errors import UsageError
 from testbed.report.table import Cell, Table
 

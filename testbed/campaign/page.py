@@ -1,27 +1,35 @@
-"""report.html of a campaign, which opens offline: what cells measured, and a row per run. Pure."""
+"""report.html of a campaign, which opens offline: plots of its cells, their times, a row per run. Pure."""
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
-from testbed.campaign.cell_expectation import CellOutcome
-from testbed.campaign.cell_page import Comparisons, cell_sections
-from testbed.campaign.row import Summary, SummaryRow
+from testbed.campaign.cells import Cell, CellComparison, compare_cells
+from testbed.campaign.judge import CellOutcome
+from testbed.campaign.statistics import INTERVAL_RUNS_MIN, Estimate, estimate
+from testbed.campaign.summary import Summary, SummaryRow
+from testbed.metrics.series import summarize
+from testbed.report.chart import Axis, Band, Chart, Series, Spread
 from testbed.report.page import Section, chart_data, page, render
-from testbed.report.table import Cell, Table
+from testbed.report.table import Cell as TableCell
+from testbed.report.table import Table
+from testbed.scenario.measure.expectation import FORMATS
+from testbed.shown import format_count, format_time
 
 _STYLES: Final = {"passed": "good", "failed": "bad", "error": "bad", "aborted": "bad"}
 _OUTCOMES: Final = {"held": "good", "failed": "bad", "cannot tell": "warn"}
+_SPREAD_SHARE: Final = 0.25
+"""Of the room of a cell: how far aside its runs stand."""
+_PERCENTILES: Final = ("p50", "p90", "p99", "p99.9", "max")
 
 
-def build_page(summary: Summary, compared: Comparisons) -> str:
-    varied = list(dict.fromkeys(key for row in summary.rows for key in row.varied))
-    heads = ["scenario", *varied, "seed", "figure", "claim", "verdict", "measured", "fidelity"]
+def build_page(summary: Summary, found: Sequence[Cell], baseline: Mapping[str, str]) -> str:
+    heads = ["scenario", *summary.varied, "seed", "figure", "claim", "verdict", "measured", "fidelity"]
     outcomes = Table(("", "expectation", "cell", "measured"), list(map(_outcome, summary.expectations)))
-    cells, charts = cell_sections(compared, summary.varied)
+    cells, charts = cell_sections(found, baseline, summary.varied)
     sections = [
         Section("expectations", "Expectations", outcomes.html()),
         *cells,
-        Section("runs", "Runs", Table(heads, [_row(row, varied) for row in summary.rows]).html()),
+        Section("runs", "Runs", Table(heads, [_row(row, summary.varied) for row in summary.rows]).html()),
     ]
     shown = [each for each in sections if each.content]
     data = chart_data(charts) if charts else ""
@@ -29,19 +37,157 @@ def build_page(summary: Summary, compared: Comparisons) -> str:
     return page(summary.name, body, has_charts=bool(charts))
 
 
-def _outcome(each: CellOutcome) -> tuple[Cell | str, ...]:
-    mark = Cell(each.outcome, f"mark {_OUTCOMES[each.outcome]}")
-    return mark, Cell(each.text, is_code=True), each.cell, each.reason
+def _outcome(each: CellOutcome) -> tuple[TableCell | str, ...]:
+    mark = TableCell(each.outcome, f"mark {_OUTCOMES[each.outcome]}")
+    return mark, TableCell(each.text, is_code=True), each.cell, each.reason
 
 
-def _row(row: SummaryRow, varied: Sequence[str]) -> list[Cell | str]:
+def _row(row: SummaryRow, varied: Sequence[str]) -> list[TableCell | str]:
     return [
-        Cell(row.scenario, link=row.page or ""),
+        TableCell(row.scenario, link=row.page or ""),
         *(row.varied.get(key, "") for key in varied),
         str(row.seed),
         row.figure,
         row.claim,
-        Cell(row.status, _STYLES.get(row.status, "warn"), is_strong=True),
-        Cell("", more=render("testbed.campaign", "measured.html.j2", row=row)),
+        TableCell(row.status, _STYLES.get(row.status, "warn"), is_strong=True),
+        TableCell("", more=render("testbed.campaign", "measured.html.j2", row=row)),
         row.fidelity,
     ]
+
+
+class CellPlot(NamedTuple):
+    """One figure in all cells that measured it, and what is said of which cells, by numbers."""
+
+    chart: Chart
+    notes: Mapping[str, Sequence[int]]
+
+    @property
+    def remarks(self) -> list[tuple[str, str]]:
+        """Style of each note, and its text."""
+        return [
+            (note if note in ("better", "worse") else "", f"{_named(cells)}: {note}")
+            for note, cells in self.notes.items()
+        ]
+
+
+def cell_sections(
+    cells: Sequence[Cell], baseline: Mapping[str, str], varied: Collection[str]
+) -> tuple[list[Section], list[Chart]]:
+    """Sections of the page and their charts; none when the campaign neither repeats nor varies anything.
+
+    Args:
+        cells: of a campaign, in order.
+        baseline: what is varied -> value of the cells that others are compared with; empty for none.
+        varied: dotted keys that the campaign varies; variants of a scenario have a page of their own.
+    """
+    numbers = {cell.key: number for number, cell in enumerate(cells, start=1)}
+    compared = compare_cells(cells, baseline)
+    scenarios = dict.fromkeys(
+        cell.scenario for cell in cells if cell.counted > 1 or not cell.place.keys().isdisjoint(varied)
+    )
+    if not scenarios:
+        return [], []
+    parts, charts = [], []
+    for place, scenario in enumerate(scenarios, start=1):
+        measured = [cell for cell in cells if cell.scenario == scenario]
+        plots = list(_plots(measured, compared, numbers, f"cells-{place}"))
+        title = "Figures" if len(scenarios) == 1 else f"Figures of {scenario}"
+        against = " ".join(f"{key}={value}" for key, value in baseline.items())
+        if plots:
+            drawn = render("testbed.campaign", "plots.html.j2", plots=plots, against=against)
+            parts.append(Section(f"figures-{place}", title, drawn))
+            charts += [plot.chart for plot in plots]
+    sections = [
+        *parts,
+        Section("cells", "Cells", _cells(cells, compared)),
+        Section("times", "Times of all runs of a cell together", _times(cells)),
+    ]
+    return sections, charts
+
+
+def _plots(
+    cells: Sequence[Cell], compared: Sequence[CellComparison], numbers: Mapping[str, int], key: str
+) -> Iterator[CellPlot]:
+    """A plot for each figure of a scenario's cells that is not the same in all their runs."""
+    effects = {(each.cell, each.name): each for each in compared}
+    references = {(each.baseline, each.name) for each in compared}
+    for name in dict.fromkeys(name for cell in cells for name in cell.figures):
+        measured = [cell for cell in cells if name in cell.figures]
+        if len({value for cell in measured for value in cell.figures[name].values}) == 1:
+            continue
+        places: list[float] = []
+        values: list[float] = []
+        spreads, bands = [], []
+        notes: dict[str, list[int]] = {}
+        for place, cell in enumerate(measured):
+            runs = cell.figures[name].values
+            places += [place + aside for aside in _asides(len(runs))]
+            values += runs
+            found = estimate(runs)
+            spreads.append(Spread(place, found.median, found.low, found.high))
+            if (cell.key, name) in references:
+                bands.append(Band("baseline", ((place - 0.5, place + 0.5),)))
+            note = _note(effects.get((cell.key, name)), found)
+            if note:
+                notes.setdefault(note, []).append(numbers[cell.key])
+        ticks = tuple((float(place), str(numbers[cell.key])) for place, cell in enumerate(measured))
+        across = Axis("", format_count, -0.5, len(measured) - 0.5, ticks=ticks, bands=tuple(bands))
+        upward = Axis("", FORMATS[measured[0].figures[name].dimension])
+        runs_of_all = (Series("runs", tuple(places), tuple(values)),)
+        chart = Chart(name, "cells", across, upward, runs_of_all, f"{key}-{name}", spreads=tuple(spreads))
+        yield CellPlot(chart, notes)
+
+
+def _asides(count: int) -> list[float]:
+    """Where the dots of a cell's runs stand, beside its middle."""
+    if count == 1:
+        return [0.0]
+    return [(2 * index / (count - 1) - 1) * _SPREAD_SHARE for index in range(count)]
+
+
+def _note(compared: CellComparison | None, found: Estimate) -> str:
+    if compared is not None:
+        return compared.verdict
+    if found.low is None:
+        return f"too few runs for an interval, {INTERVAL_RUNS_MIN - found.runs} more would do"
+    return ""
+
+
+def _named(cells: Sequence[int]) -> str:
+    return f"{'cell' if len(cells) == 1 else 'cells'} {_ranges(cells)}"
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Join numbers, such as `1, 3 to 6`."""
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and number == spans[-1][-1] + 1:
+            spans[-1].append(number)
+        else:
+            spans.append([number])
+    return ", ".join(str(span[0]) if len(span) == 1 else f"{span[0]} to {span[-1]}" for span in spans)
+
+
+def _cells(cells: Sequence[Cell], compared: Sequence[CellComparison]) -> str:
+    keys = list(dict.fromkeys(key for cell in cells for key in cell.place))
+    references = {each.baseline for each in compared}
+    rows = []
+    for number, each in enumerate(cells, start=1):
+        statuses = ", ".join(f"{count} {status}" for status, count in each.statuses.items())
+        place = [each.place.get(key, "") for key in keys]
+        marked = "baseline" if each.key in references else ""
+        rows.append([str(number), each.scenario, *place, statuses, marked])
+    return Table(("##", "scenario", *keys, "runs", ""), rows).html()
+
+
+def _times(cells: Sequence[Cell]) -> str:
+    rows = []
+    for place, each in enumerate(cells, start=1):
+        for name, histogram in each.times.items():
+            found = summarize(histogram)
+            if found is None:
+                continue
+            shown = (found.p50_ns, found.p90_ns, found.p99_ns, found.p999_ns, found.max_ns)
+            times = [format_time(time_ns) for time_ns in shown]
+            rows.append([str(place), name, format_count(found.count), *times])
+    return Table(("##", "times", "#count", *(f"#{name}" for name in _PERCENTILES)), rows).html()

@@ -13,9 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from testbed import document
-from testbed.campaign.cell_id import CellId
-from testbed.campaign.expectation import SCENARIO, CampaignExpectation
-from testbed.campaign.quantities import check_quantities
+from testbed.campaign.expectation import SCENARIO, CampaignExpectation, CellId, check_quantities
 from testbed.campaign.spec import RUNS_MAX, CampaignSpec, ScenarioEntry, seed_list
 from testbed.document import Document, Kind, Location, Metadata, Problem, Tree
 from testbed.errors import UsageError
@@ -248,7 +246,7 @@ class _Settings:
             try:
                 check_quantities(quantities, plan)
             except UsageError:
-                if each.is_of(scenario.metadata.name, place):
+                if each.is_of(CellId.of(scenario.metadata.name, place)):
                     raise
                 continue  # it is of other cells
             asked += quantities

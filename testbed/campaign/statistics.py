@@ -4,6 +4,7 @@ Runs of a cell are few and their figures are not normally distributed, so everyt
 medians, bootstrap intervals (percentile method), the Mann-Whitney U test, Cliff's delta, Holm's correction.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -77,6 +78,27 @@ class Effect:
     finding: Finding
     more_runs: int | None
 
+    def verdict(self, better: str | None) -> str:
+        """`better` or `worse` where that is known, else `more` or `less`; or why neither is shown."""
+        wanted = "" if self.more_runs is None else f", {self.more_runs} more would do"
+        match self.finding:
+            case "more" | "less":
+                if better is None:
+                    return self.finding
+                return "better" if self.finding == better else "worse"
+            case "too few runs":
+                return f"too few runs to tell{wanted}"
+            case "not shown":
+                return f"no difference shown{wanted}"
+            case "equal":
+                return "equal"
+
+
+def median_ratio(values: Sequence[float], others: Sequence[float]) -> float | None:
+    """Median of *values* by the median of *others*; None where that is 0."""
+    other = median(others)
+    return None if other == 0 else median(values) / other
+
 
 def estimate(values: Sequence[float]) -> Estimate:
     """Median and interval of at least one value; the same values give the same interval."""
@@ -122,29 +144,24 @@ def rank_test(values: Sequence[float], others: Sequence[float]) -> RankTest:
     return RankTest(min(1.0, max(least_p, float(found.pvalue))), delta, least_p)
 
 
-def judge(tests: Sequence[RankTest], runs: Sequence[tuple[int, int]]) -> list[Effect]:
-    """Judge several comparisons that are made together.
-
-    Args:
-        tests: all comparisons of a table.
-        runs: of both sides of each.
-    """
+def judge(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> list[Effect]:
+    """Judge comparisons that are made together: all of a table, by the values of both sides."""
+    tests = [rank_test(*pair) for pair in pairs]
+    runs = [min(map(len, pair)) for pair in pairs]
     corrected = _holm([test.p for test in tests])
-    return [
-        _effect(test, p, sides, len(tests)) for test, p, sides in zip(tests, corrected, runs, strict=True)
-    ]
+    return [_effect(test, p, each, len(tests)) for test, p, each in zip(tests, corrected, runs, strict=True)]
 
 
-def _effect(test: RankTest, p: float, runs: tuple[int, int], comparisons: int) -> Effect:
+def _effect(test: RankTest, p: float, runs: int, comparisons: int) -> Effect:
     if p <= SIGNIFICANCE:
         return Effect(test, p, "more" if test.delta > 0 else "less", None)
     if test.is_equal:
         return Effect(test, p, "equal", None)
     level = SIGNIFICANCE / comparisons
     if test.least_p > level:
-        return Effect(test, p, "too few runs", _runs_that_can_show(level) - min(runs))
+        return Effect(test, p, "too few runs", _runs_that_can_show(level) - runs)
     wanted = _runs_for(test.delta, level)
-    more = None if wanted is None or wanted <= min(runs) else wanted - min(runs)
+    more = None if wanted is None or wanted <= runs else wanted - runs
     return Effect(test, p, "not shown", more)
 
 
@@ -164,10 +181,7 @@ def _least_p(runs: int, others: int) -> float:
 
 def _runs_that_can_show(level: float) -> int:
     """The least number of runs on both sides whose least p is not above *level*."""
-    runs = 1
-    while _least_p(runs, runs) > level:
-        runs += 1
-    return runs
+    return next(runs for runs in itertools.count(1) if _least_p(runs, runs) <= level)
 
 
 def _runs_for(delta: float, level: float) -> int | None:

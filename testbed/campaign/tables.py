@@ -70,10 +70,10 @@ def finished_run(folder: CampaignFolder, run: PlannedRun) -> RunFolder | None:
     Raises:
         UsageError: its manifest is damaged.
     """
-    entry, manifest = folder.entry(run), folder.manifest(run)
-    if entry is None or entry.folder is None or manifest is None or not has_ended(manifest):
+    path, manifest = folder.result_folder(run), folder.manifest(run)
+    if path is None or manifest is None or not has_ended(manifest):
         return None
-    return RunFolder(folder.path / entry.folder, manifest, run.place)
+    return RunFolder(path, manifest, run.place)
 
 
 def run_row(run: RunFolder) -> Row:

@@ -8,9 +8,9 @@ from typing import Final
 
 from markupsafe import Markup
 
-from testbed.campaign.row import SummaryRow
-from testbed.campaign.variant_chart import variant_charts
-from testbed.campaign.variant_factor import factor_sentence
+from testbed.campaign.summary import SummaryRow
+from testbed.campaign.variant_charts import variant_charts
+from testbed.campaign.variants import factor_sentence
 from testbed.report.chart import Chart
 from testbed.report.page import Section, chart_cards, chart_data, page, render
 from testbed.report.table import Cell, Table

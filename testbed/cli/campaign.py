@@ -10,7 +10,6 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from testbed.bundle.bundle import opened
-from testbed.campaign.comparison import ComparedFigure, compare_runs
 from testbed.campaign.execution import (
     execute_campaign,
     execute_in_parallel,
@@ -18,11 +17,12 @@ from testbed.campaign.execution import (
     live_stage,
     virtual_stage,
 )
+from testbed.campaign.figures import ComparedFigure, compare_runs
 from testbed.campaign.folder import FINISHED, CampaignFolder, all_campaigns, find_campaign
 from testbed.campaign.markdown import put_into
 from testbed.campaign.plan import CampaignPlan, Repeat, plan_campaign
-from testbed.campaign.row import Summary
-from testbed.campaign.summary import summarize_campaign, summary_document, write_summary
+from testbed.campaign.summary import Summary, summarize_campaign
+from testbed.campaign.summary_files import summary_document, write_summary
 from testbed.cli import campaign_statistics
 from testbed.cli.campaign_options import (
     CAMPAIGNS,

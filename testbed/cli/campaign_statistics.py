@@ -11,8 +11,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from testbed.bundle.bundle import opened
-from testbed.campaign.cell import Cell
-from testbed.campaign.cell_comparison import CellComparison, compare_cells
+from testbed.campaign.cells import Cell, CellComparison, cells_of, compare_cells
 from testbed.campaign.figures import format_figure
 from testbed.campaign.folder import CampaignFolder, find_campaign
 from testbed.campaign.gate import (
@@ -23,7 +22,7 @@ from testbed.campaign.gate import (
     gate_status,
     load_baseline,
 )
-from testbed.campaign.measured import cells_of, outcomes_of
+from testbed.campaign.judge import outcomes_of
 from testbed.campaign.statistics import Estimate, estimate
 from testbed.campaign.tables import TABLES, RunFolder, finished_runs, rows_of, write_csv
 from testbed.cli.campaign_options import CAMPAIGNS, CampaignName, CampaignsFolder, opened_campaign

@@ -7,10 +7,10 @@ from typing import Any, Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from testbed.campaign.cell_expectation import CellOutcome
+from testbed.campaign.judge import CellOutcome
 from testbed.campaign.plan import CampaignPlan
-from testbed.campaign.row import Summary, SummaryRow
-from testbed.campaign.variant_factor import factor_sentence
+from testbed.campaign.summary import Summary, SummaryRow
+from testbed.campaign.variants import factor_sentence
 from testbed.cli.render import plain_table, result_lines
 from testbed.units import format_duration_ns, format_ratio
 

@@ -3,7 +3,7 @@
 import pytest
 from runs import SCENARIOS, run_campaign
 
-from testbed.campaign.measured import outcomes_of
+from testbed.campaign.judge import outcomes_of
 from testbed.campaign.plan import plan_campaign
 
 FOLDER = SCENARIOS / "campaigns"

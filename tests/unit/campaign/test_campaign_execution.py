@@ -5,8 +5,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from testbed.campaign.comparison import compare_runs
 from testbed.campaign.execution import execute_campaign, exit_code
+from testbed.campaign.figures import compare_runs
 from testbed.campaign.folder import CampaignFolder, all_campaigns, find_campaign
 from testbed.campaign.plan import plan_campaign
 from testbed.campaign.summary import summarize_campaign

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.campaign.cell import MeasuredRun
-from testbed.campaign.cell_expectation import judge_cells
+from testbed.campaign.cells import MeasuredRun
 from testbed.campaign.execution import execute_campaign, exit_code
 from testbed.campaign.expectation import CampaignExpectation, Quota, parse_campaign_expectation
 from testbed.campaign.folder import CampaignFolder
+from testbed.campaign.judge import judge_cells
 from testbed.campaign.plan import plan_campaign
 from testbed.cli.app import run as mrc_testbed
 from testbed.errors import UsageError

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.campaign.cell import Cell, CellFigure
-from testbed.campaign.cell_comparison import compare_cells
+from testbed.campaign.cells import Cell, CellFigure, compare_cells
 from testbed.campaign.gate import build_baseline, check, dump_baseline, gate_status, load_baseline
 from testbed.campaign.plan import plan_campaign
 from testbed.errors import UsageError

@@ -5,13 +5,12 @@ from itertools import pairwise
 
 import pytest
 
-from testbed.campaign.cell_id import CellId
+from testbed.campaign.cells import cells_of
 from testbed.campaign.execution import execute_campaign
+from testbed.campaign.expectation import CellId
 from testbed.campaign.folder import CampaignFolder, RunEntry
-from testbed.campaign.measured import cells_of
 from testbed.campaign.plan import Repeat, plan_campaign
-from testbed.campaign.repetition import CellRuns, choose
-from testbed.campaign.run_queue import RunQueue
+from testbed.campaign.run_queue import CellRuns, RunQueue, choose
 from testbed.campaign.statistics import INTERVAL_RUNS_MIN
 from testbed.cli.app import run as mrc_testbed
 from testbed.errors import FabricError, UsageError

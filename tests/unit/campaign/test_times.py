@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.campaign.cell import MeasuredRun, build_cells
+from testbed.campaign.cells import MeasuredRun, build_cells, cells_of
 from testbed.campaign.execution import execute_campaign
 from testbed.campaign.folder import CampaignFolder
-from testbed.campaign.measured import cells_of
 from testbed.campaign.plan import plan_campaign
 from testbed.cli.app import run
 from testbed.errors import UsageError

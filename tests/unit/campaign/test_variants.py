@@ -11,11 +11,9 @@ from testbed.campaign.execution import execute_campaign
 from testbed.campaign.folder import CampaignFolder, find_campaign
 from testbed.campaign.markdown import put_into
 from testbed.campaign.plan import plan_campaign, plan_variants
-from testbed.campaign.side_by_side import VariantRun
 from testbed.campaign.summary import summarize_campaign
-from testbed.campaign.variant_chart import in_order
-from testbed.campaign.variant_factor import factor_sentence
-from testbed.campaign.variant_time import time_chart
+from testbed.campaign.variant_charts import time_chart
+from testbed.campaign.variants import VariantRun, factor_sentence, in_order
 from testbed.errors import UsageError
 from testbed.scenario.spec.load import load_scenario
 

@@ -1,16 +1,26 @@
-"""Variants of a scenario side by side: what each measured, which expectations held across them. Pure."""
+"""Variants of a scenario side by side: values, expectations across them, the factor between two. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from testbed.errors import UsageError
 from testbed.scenario.measure.expectation import evaluate, format_measured
 from testbed.scenario.measure.measurement import Measures
 from testbed.scenario.measure.recording import NotMeasured
 from testbed.scenario.spec.expression import parse_expectation, parse_quantity
 from testbed.scenario.spec.expression_tree import Quantity
+from testbed.scenario.spec.quantity import Dimension
+from testbed.shown import format_number
+from testbed.units import parse_size_bytes
 
 _WORST_FIRST: Final = ("interrupted", "error", "aborted", "not run", "untrusted", "failed", "passed")
+_WINDOWS: Final = (None, "before", "during", "after", "from")
+"""In the order of time."""
+_TELLING: Final = ("during", "after", None, "from", "before")
+"""Windows, the most telling of a comparison first."""
+_VERBS: Final = {Dimension.TIME: "took", Dimension.RATE: "kept"}
+_EQUAL_RATIO: Final = 1.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,3 +141,68 @@ def _in_each(text: str, runs: Sequence[VariantRun]) -> Mapping[str, Any]:
             for quantity, value in each["measured"].items()
         },
     }
+
+
+def in_order(names: Sequence[str]) -> tuple[str, ...]:
+    """Quantities, those of one kind together, before left of during."""
+    quantities = [parse_quantity(name) for name in names]
+    kinds = list(dict.fromkeys(map(without_window, quantities)))
+    quantities.sort(key=lambda each: (kinds.index(without_window(each)), _WINDOWS.index(each.window)))
+    return tuple(map(str, quantities))
+
+
+def size_axis(runs: Sequence[VariantRun]) -> str | None:
+    """The axis whose values are all sizes; None when there is none with two."""
+    for axis in runs[0].values:
+        values = {run.values[axis] for run in runs}
+        if len(values) > 1 and all(size_of(value) is not None for value in values):
+            return axis
+    return None
+
+
+def size_of(value: str) -> int | None:
+    """Bytes of the value of an axis; None if it is no size."""
+    try:
+        return parse_size_bytes(value)
+    except UsageError:
+        return None
+
+
+def without_window(quantity: Quantity) -> str:
+    """The text of a quantity, of whatever window it is."""
+    return str(replace(quantity, window=None, fault_id=None, stretch_ns=None))
+
+
+def factor_sentence(compare: Sequence[str], runs: Sequence[VariantRun]) -> str:
+    """Such as `mrc kept 2.9 steps/s, roce 0.21 steps/s: 13.8 times (job_throughput(train) during gray)`.
+
+    Of several quantities, the first of those that tell most: during a fault before others. Of several sizes,
+    the largest. Empty where fewer than two variants have measured anything that is better one way.
+
+    Args:
+        compare: quantities that they are compared by.
+        runs: of the variants.
+    """
+    named = [name for name in compare if parse_quantity(name).kind.better is not None]
+    axis = size_axis(runs) if runs else None
+    if axis is not None:
+        largest = max(size_of(run.values[axis]) or 0 for run in runs)
+        runs = [run for run in runs if size_of(run.values[axis]) == largest]
+    for name in sorted(named, key=lambda each: _TELLING.index(parse_quantity(each).window)):
+        values = {run.name: value for run in runs if (value := run.value(name)) is not None}
+        if len(values) > 1 and any(values.values()):
+            return _sentence(name, values)
+    return ""
+
+
+def _sentence(name: str, values: dict[str, float]) -> str:
+    quantity = parse_quantity(name)
+    ordered = sorted(values, key=lambda each: values[each], reverse=quantity.kind.better == "more")
+    best, worst = ordered[0], ordered[-1]
+    low, high = sorted((values[best], values[worst]))
+    if low > 0 and high / low < _EQUAL_RATIO:
+        return f"{name} is the same in all {len(values)} variants, within 5 %"
+    verb = "kept" if quantity.kind.unit else _VERBS.get(quantity.dimension, "had")
+    shown = [format_measured(values[each], quantity) for each in (best, worst)]
+    factor = f": {format_number(high / low)} times" if low > 0 else ""
+    return f"{best} {verb} {shown[0]}, {worst} {shown[1]}{factor} ({name})"

@@ -1,15 +1,13 @@
-"""Judgement of a campaign's expectations, cell by cell. Pure."""
+"""Judgement of a campaign's expectations, cell by cell."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Final, Literal
 
-from testbed.campaign.cell import MeasuredRun, group_by_cell
-from testbed.campaign.cell_id import CellId
-from testbed.campaign.expectation import CampaignExpectation, ParsedExpectation, Quota
-from testbed.campaign.figures import run_figures
-from testbed.metrics.histogram import merge
+from testbed.campaign.cells import MeasuredRun, group_by_cell, measured_runs, merged_times
+from testbed.campaign.expectation import CampaignExpectation, CellId, ParsedExpectation, Quota
+from testbed.campaign.folder import CampaignFolder
 from testbed.scenario.measure.expectation import evaluate
 from testbed.scenario.measure.measurement import Measures
 from testbed.scenario.measure.recording import NotMeasured
@@ -50,8 +48,8 @@ class _OfRun(Measures):
     """Values in one run, and in the one of the baseline with the same seed."""
 
     def __init__(self, own: MeasuredRun, baseline: MeasuredRun | None) -> None:
-        self._own = _figures(own)
-        self._baseline = {} if baseline is None else _figures(baseline)
+        self._own = own.values
+        self._baseline = {} if baseline is None else baseline.values
 
     def measure(self, quantity: Quantity) -> float:
         found = (self._own if quantity.variant is None else self._baseline).get(quantity.within_run)
@@ -69,13 +67,26 @@ class _OfCell(Measures):
     def measure(self, quantity: Quantity) -> float:
         runs = self._own if quantity.variant is None else self._baseline
         ratio = percentile_ratio(quantity.name)
-        times = merge(each.times[name] for each in runs if (name := times_name(quantity)) in each.times)
+        times = merged_times(runs, times_name(quantity))
         if ratio is not None and (found := times.percentiles_ns([ratio])) is not None:
             return found[0]
-        values = [value for each in runs if (value := _figures(each).get(quantity.within_run)) is not None]
+        name = quantity.within_run
+        values = [each.values[name] for each in runs if name in each.values]
         if not values:
             raise NotMeasured(f"{quantity} has no value in any run")
         return median(values)
+
+
+def outcomes_of(folder: CampaignFolder) -> tuple[CellOutcome, ...]:
+    """Outcomes of the campaign's expectations; empty before its first run.
+
+    Raises:
+        UsageError: a file of a run is damaged.
+    """
+    plan = folder.plan
+    if not plan.expect or not any(folder.entry(run) for run in plan.runs):
+        return ()
+    return judge_cells(plan.expect, measured_runs(folder), plan.baseline)
 
 
 def judge_cells(
@@ -99,7 +110,7 @@ def _judge(
 ) -> Iterator[CellOutcome]:
     parsed = expectation.parsed
     for cell, runs in cells.items():
-        if not expectation.is_of(cell.scenario, dict(cell.values)):
+        if not expectation.is_of(cell):
             continue
         reference = cell.with_values(baseline) if parsed.needs_baseline else None
         if reference == cell:
@@ -152,8 +163,3 @@ def _of_runs(
     if len(failed) > wanted - needed:
         return "failed", said
     return "cannot tell", f"{said}; only {counted} of {wanted} runs count"
-
-
-def _figures(each: MeasuredRun) -> dict[str, float]:
-    figures = {} if each.manifest is None else run_figures(each.manifest)
-    return {name: float(figure.value) for name, figure in figures.items() if figure.value is not None}

@@ -2,11 +2,10 @@
 
 import pytest
 
-from testbed.campaign.cell import Cell, CellFigure
-from testbed.campaign.cell_comparison import compare_cells
-from testbed.campaign.cell_page import Comparisons, cell_sections
+from testbed.campaign.cells import Cell, CellFigure
 from testbed.campaign.execution import execute_campaign
 from testbed.campaign.folder import CampaignFolder
+from testbed.campaign.page import cell_sections
 from testbed.campaign.plan import plan_campaign
 from testbed.metrics.histogram import Histogram
 from testbed.report.page import draw_sections
@@ -28,7 +27,7 @@ def cell(window, goodput, scenario="flap", **figures):
 
 def built(*cells, baseline=BASELINE, varied=(KEY,)):
     """HTML of the sections, and their charts."""
-    sections, charts = cell_sections(Comparisons(cells, baseline, compare_cells(cells, baseline)), varied)
+    sections, charts = cell_sections(cells, baseline, varied)
     return draw_sections(sections), charts
 
 

@@ -1,0 +1,230 @@
+"""Cells of a campaign, which are runs that differ in their seed alone, and each against its baseline cell."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+from testbed.campaign.expectation import CellId
+from testbed.campaign.figures import Figure, run_figures
+from testbed.campaign.folder import CampaignFolder
+from testbed.campaign.plan import PlannedRun
+from testbed.campaign.statistics import Effect, judge, median_ratio
+from testbed.metrics.histogram import Histogram, merge
+from testbed.scenario.spec.quantity import Better, Dimension
+
+_COUNTED: Final = frozenset({"passed", "failed"})
+"""Statuses of runs whose figures count: they came to their end and are trusted."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellFigure:
+    """One figure in all runs of a cell.
+
+    Attributes:
+        dimension: of the values.
+        better: which of two values is the better one; None where the name does not say.
+        values: of the runs that measured it, in the base unit, in the order of their seeds.
+    """
+
+    dimension: Dimension
+    better: Better | None
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Runs that differ in their seed alone.
+
+    Attributes:
+        scenario: its name.
+        place: what is varied: dotted key, or axis of a variant -> value.
+        statuses: of its runs -> how many; `not run` is one.
+        is_exact: whether all its runs took place in virtual time, where the same seed gives the same figures.
+        figures: name -> what the runs that count measured.
+        times: name -> all times of the runs that count, together; empty for runs that kept none.
+    """
+
+    scenario: str
+    place: Mapping[str, str]
+    statuses: Mapping[str, int]
+    is_exact: bool
+    figures: Mapping[str, CellFigure]
+    times: Mapping[str, Histogram] = field(default_factory=dict)
+
+    @property
+    def cell_id(self) -> CellId:
+        return CellId.of(self.scenario, self.place)
+
+    @property
+    def key(self) -> str:
+        """Name of the cell in its campaign, such as `flap transport.window=32`."""
+        return str(self.cell_id)
+
+    @property
+    def counted(self) -> int:
+        """Runs whose figures count."""
+        return sum(self.statuses.get(status, 0) for status in _COUNTED)
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """A run of a campaign and what it left.
+
+    Attributes:
+        run: as planned.
+        status: `not run` before its end.
+        manifest: None without one.
+        times: name -> times; empty when none were kept.
+    """
+
+    run: PlannedRun
+    status: str
+    manifest: Mapping[str, Any] | None
+    times: Mapping[str, Histogram] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> bool:
+        """Return True if the run ended and is trusted."""
+        return self.status in _COUNTED and self.manifest is not None
+
+    @property
+    def is_exact(self) -> bool:
+        """Return True if it took place in virtual time."""
+        return self.manifest is not None and self.manifest["provenance"]["runtime"] == "virtual"
+
+    @cached_property
+    def figures(self) -> Mapping[str, Figure]:
+        """Name -> what was measured."""
+        return {} if self.manifest is None else run_figures(self.manifest)
+
+    @cached_property
+    def values(self) -> Mapping[str, float]:
+        """Name -> value of those figures that have one."""
+        return {
+            name: float(figure.value) for name, figure in self.figures.items() if figure.value is not None
+        }
+
+
+def measured_run(folder: CampaignFolder, run: PlannedRun) -> MeasuredRun:
+    """A run as the journal has it now.
+
+    Raises:
+        UsageError: a file of it is damaged.
+    """
+    return MeasuredRun(run, folder.last(run).status, folder.manifest(run), folder.histograms(run))
+
+
+def measured_runs(folder: CampaignFolder) -> tuple[MeasuredRun, ...]:
+    """All runs that are wanted, done or not, in the order of the file.
+
+    Raises:
+        UsageError: a file of a run is damaged.
+    """
+    return tuple(measured_run(folder, run) for run in sorted(folder.wanted, key=lambda run: run.index))
+
+
+def cells_of(folder: CampaignFolder) -> tuple[Cell, ...]:
+    """The cells of a campaign as its journal has them now.
+
+    Raises:
+        UsageError: a file of a run is damaged.
+    """
+    return build_cells(measured_runs(folder))
+
+
+def group_by_cell(runs: Iterable[MeasuredRun]) -> dict[CellId, list[MeasuredRun]]:
+    """Runs by cell, in the order in which cells first occur."""
+    grouped: dict[CellId, list[MeasuredRun]] = {}
+    for each in runs:
+        grouped.setdefault(each.run.cell, []).append(each)
+    return grouped
+
+
+def build_cells(runs: Iterable[MeasuredRun]) -> tuple[Cell, ...]:
+    """The cells of a campaign, in the order in which they first occur."""
+    return tuple(_cell(cell_id, found) for cell_id, found in group_by_cell(runs).items())
+
+
+def merged_times(runs: Iterable[MeasuredRun], name: str) -> Histogram:
+    """All times of that name in *runs*."""
+    return merge(each.times[name] for each in runs if name in each.times)
+
+
+def _cell(cell_id: CellId, runs: list[MeasuredRun]) -> Cell:
+    counted = [each for each in runs if each.counts]
+    figures = {name: each.figures[name] for each in counted for name in each.values}
+    times = dict.fromkeys(name for each in counted for name in each.times)
+    return Cell(
+        cell_id.scenario,
+        dict(cell_id.values),
+        dict(Counter(each.status for each in runs)),
+        bool(counted) and all(each.is_exact for each in counted),
+        {
+            name: CellFigure(
+                figure.dimension,
+                figure.better,
+                tuple(each.values[name] for each in counted if name in each.values),
+            )
+            for name, figure in figures.items()
+        },
+        {name: merged_times(counted, name) for name in times},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CellComparison:
+    """One figure of a cell against that of another.
+
+    Attributes:
+        cell, baseline: keys of both.
+        name: of the figure.
+        figure, reference: of the cell, and of the baseline.
+        effect: what their runs show.
+    """
+
+    cell: str
+    baseline: str
+    name: str
+    figure: CellFigure
+    reference: CellFigure
+    effect: Effect
+
+    @property
+    def ratio(self) -> float | None:
+        """The cell's median by the baseline's; None where that is not defined."""
+        return median_ratio(self.figure.values, self.reference.values)
+
+    @property
+    def verdict(self) -> str:
+        """Result of the comparison in words."""
+        return self.effect.verdict(self.figure.better)
+
+
+def compare_cells(cells: Sequence[Cell], baseline: Mapping[str, str]) -> tuple[CellComparison, ...]:
+    """Every figure of every cell against the cell that differs from it in *baseline* alone.
+
+    Figures that are the same in all runs of both are left out: there is nothing to test.
+
+    Args:
+        cells: of a campaign.
+        baseline: what is varied -> value of the cells that others are compared with; empty for no comparison.
+    """
+    pairs = list(_pairs(cells, baseline))
+    effects = judge([(figure.values, reference.values) for *_, figure, reference in pairs])
+    return tuple(CellComparison(*pair, effect) for pair, effect in zip(pairs, effects, strict=True))
+
+
+def _pairs(
+    cells: Sequence[Cell], baseline: Mapping[str, str]
+) -> Iterator[tuple[str, str, str, CellFigure, CellFigure]]:
+    by_id = {cell.cell_id: cell for cell in cells}
+    for cell in cells:
+        other = by_id.get(cell.cell_id.with_values(baseline))
+        if other is None or other is cell:
+            continue
+        for name, figure in cell.figures.items():
+            reference = other.figures.get(name)
+            if reference is not None and len({*figure.values, *reference.values}) > 1:
+                yield cell.key, other.key, name, figure, reference
