@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
-from testbed.errors import UsageError, did_you_mean
+from testbed.errors import UsageError
 from testbed.scenario.spec.expression import parse_expectation
 from testbed.scenario.spec.expression_tree import Comparison, Quantity
 from testbed.scenario.spec.plan import Plan
@@ -135,17 +135,8 @@ def check_quantities(quantities: Iterable[Quantity], plan: Plan) -> None:
     faults = [fault.fault_id for fault in plan.faults]
     with_operations = {workload.name for workload in plan.workloads if workload.collective is not None}
     for quantity in quantities:
-        for name, known, what in (
-            (quantity.workload, workloads, "workload"),
-            (quantity.argument if quantity.kind.argument == "fault" else None, faults, "fault"),
-            (quantity.fault_id, faults, "fault"),
-        ):
-            if name is not None and name not in known:
-                listed = ", ".join(known) or "none"
-                raise UsageError(
-                    f"{quantity}: {plan.scenario} has no {what} {name!r}{did_you_mean(name, known)} "
-                    f"(known: {listed})"
-                )
+        for unknown in quantity.unknown_names(workloads, faults):
+            raise UsageError(f"{quantity}: {plan.scenario} has {unknown}")
         if quantity.needs_operations and quantity.workload not in with_operations:
             raise UsageError(
                 f"{quantity}: {quantity.workload} has no operations; name a collective or training"

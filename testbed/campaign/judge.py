@@ -9,7 +9,7 @@ from testbed.campaign.cells import MeasuredRun, group_by_cell, measured_runs, me
 from testbed.campaign.expectation import CampaignExpectation, CellId, ParsedExpectation, Quota
 from testbed.campaign.folder import CampaignFolder
 from testbed.scenario.measure.expectation import evaluate
-from testbed.scenario.measure.measurement import Measures
+from testbed.scenario.measure.measures import Measures
 from testbed.scenario.measure.recording import NotMeasured
 from testbed.scenario.measure.verdict import Status
 from testbed.scenario.report.kept_times import times_name

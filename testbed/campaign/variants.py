@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from testbed.errors import UsageError
 from testbed.scenario.measure.expectation import evaluate, format_measured
-from testbed.scenario.measure.measurement import Measures
+from testbed.scenario.measure.measures import Measures
 from testbed.scenario.measure.recording import NotMeasured
 from testbed.scenario.spec.expression import parse_expectation, parse_quantity
 from testbed.scenario.spec.expression_tree import Quantity

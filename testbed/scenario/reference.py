@@ -6,6 +6,7 @@ from importlib import resources
 from typing import Any, Final
 
 from testbed.faults.spec import KINDS
+from testbed.scenario.measure.measurement import description
 from testbed.scenario.measure.verdict import Status
 from testbed.scenario.spec.load import scenario_schema
 from testbed.scenario.spec.quantity import QUANTITIES
@@ -143,7 +144,7 @@ def _quantities() -> Iterator[str]:
     for kind in QUANTITIES:
         argument = f"({kind.argument})" if kind.argument else ""
         windows = "yes" if kind.has_windows else "no"
-        meaning = _cell(kind.description)
+        meaning = _cell(description(kind.name))
         yield f"| `{kind.name}{argument}` | {kind.dimension.value} | {windows} | {meaning} |\n"
 
 

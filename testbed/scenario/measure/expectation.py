@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from operator import eq, ge, gt, le, lt, ne
 from typing import Final
 
-from testbed.scenario.measure.measurement import Measured, Measurement, Measures
+from testbed.scenario.measure.measurement import Measurement
+from testbed.scenario.measure.measures import Measured, Measures
 from testbed.scenario.measure.recording import NotMeasured, Recording
 from testbed.scenario.spec.expression import parse_expectation
 from testbed.scenario.spec.expression_tree import Comparison, ComparisonOperator, Number, Quantity

@@ -4,84 +4,44 @@ Windows: none is the whole run. Rates and times then cover the end of warm-up to
 go on to the last reading, so that an error while messages drain is not overlooked.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 from agents.abi import EvState
 from testbed.metrics.histogram import Histogram, merge
-from testbed.metrics.series import Interval, add_hosts
+from testbed.metrics.series import HostCounts, Interval, add_hosts
 from testbed.scenario.measure.event import EvTransition
 from testbed.scenario.measure.link_finding import measure_link_finding
+from testbed.scenario.measure.measures import Measures
 from testbed.scenario.measure.operations_of_span import OperationsOfSpan
 from testbed.scenario.measure.recording import FlowReading, NotMeasured, Recording, Span, nearest
-from testbed.scenario.measure.recovery import Recovery, measure_recovery
-from testbed.scenario.spec.expression_tree import Arithmetic, Comparison, Number, Quantity, Term
+from testbed.scenario.measure.recovery import Phase, Recovery, measure_recovery
+from testbed.scenario.spec.expression_tree import Quantity
 from testbed.scenario.spec.quantity import percentile_ratio
 from testbed.units import format_duration_ns
 from testbed.workloads.fairness import jain_index
 from testbed.workloads.operation_record import percentile_ns
 
-_FAULT_DROPS: Final = ("link_down", "loss")
-_QUEUE_DROPS: Final = ("queue_full", "pool_empty")
 LOWEST_GOODPUT_READINGS: Final = 2
 """Length of the stretches that `lowest_goodput` compares: usually 200 ms, as the paper samples bandwidth."""
 
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """Value of one quantity: base unit of its dimension."""
-
-    quantity: Quantity
-    value: float
+_Measure = Callable[["Measurement", Quantity], float]
+_MEASURES: Final[dict[str, _Measure]] = {}
 
 
-class Measures(ABC):
-    """Where values of quantities come from: one run, or the variants of a scenario."""
+def _measures(name: str) -> Callable[[_Measure], _Measure]:
+    """Decorator of the method for the quantity of that name."""
 
-    @abstractmethod
-    def measure(self, quantity: Quantity) -> float:
-        """Value of a quantity, in the base unit of its dimension.
+    def add(measure: _Measure) -> _Measure:
+        return _MEASURES.setdefault(name, measure)
 
-        Raises:
-            NotMeasured: it has no value; says why.
-        """
+    return add
 
-    def evaluate(self, term: Term) -> float:
-        """Value of a term, in the base unit of its dimension.
 
-        Raises:
-            NotMeasured: a quantity in it has no value in this run, or it divides by zero.
-        """
-        match term:
-            case Number():
-                return term.value
-            case Quantity():
-                return self.measure(term)
-            case Arithmetic():
-                left, right = self.evaluate(term.left), self.evaluate(term.right)
-                match term.operator:
-                    case "+":
-                        return left + right
-                    case "-":
-                        return left - right
-                    case "*":
-                        return left * right
-                    case "/":
-                        if right == 0:
-                            raise NotMeasured("it divides by a measured zero")
-                        return left / right
-
-    def measured(self, comparison: Comparison) -> tuple[Measured, ...]:
-        """Value of each quantity of an expectation, in the order of the text, each once.
-
-        Raises:
-            NotMeasured: one of them has no value in this run.
-        """
-        by_text = {str(quantity): quantity for quantity in comparison.quantities()}
-        return tuple(Measured(quantity, self.measure(quantity)) for quantity in by_text.values())
+def description(name: str) -> str:
+    """Meaning of a quantity in one sentence, for the reference page."""
+    return " ".join((_MEASURES[name].__doc__ or "").split())
 
 
 class Measurement(Measures):
@@ -95,41 +55,6 @@ class Measurement(Measures):
         self._recording = recording
         self._intervals: dict[Span, Interval] = {}
         self._recoveries: dict[str, Recovery] = {}
-        self._measures: dict[str, Callable[[Quantity], float]] = {
-            "goodput": self._goodput,
-            "slowest_flow": lambda quantity: min(self._flow_rates_bps(quantity)),
-            "fastest_flow": lambda quantity: max(self._flow_rates_bps(quantity)),
-            "lowest_goodput": self._lowest_goodput,
-            "interruption": self._interruption,
-            "fairness": lambda quantity: self.fairness(
-                quantity.workload or "", self._workload_span(quantity)
-            ),
-            "algbw": lambda quantity: self._operations(quantity).algorithm_bps(),
-            "busbw": lambda quantity: self._operations(quantity).bus_bps(),
-            "job_throughput": lambda quantity: self._operations(quantity, with_overlapping=True).per_second(),
-            "operations": lambda quantity: float(len(self._operations(quantity))),
-            "p<N>": self._percentile,
-            "mean": self._mean,
-            "max": self._maximum,
-            "messages": self._messages,
-            "retransmits": self._retransmits,
-            "fault_drops": self._fault_drops,
-            "queue_drops": self._queue_drops,
-            "pauses": self._pauses,
-            "paused_time": self._paused_time,
-            "stalled_time": self._stalled_time,
-            "deadlocked_ports": self._deadlocked_ports,
-            "lowest_plane_share": lambda quantity: min(self._plane_shares(quantity)),
-            "highest_plane_share": lambda quantity: max(self._plane_shares(quantity)),
-            "assumed_bad": self._assumed_bad,
-            "qp_errors": self._qp_errors,
-            "wrong_bytes": self._wrong_bytes,
-            "lost": lambda quantity: float(self.recovery(quantity.argument or "").lost_packets),
-            "detect": self._detect,
-            "localise": self._localise,
-            "avoid": self._avoid,
-            "restore": self._restore,
-        }
 
     def measure(self, quantity: Quantity) -> float:
         """Value of a quantity, in the base unit of its dimension.
@@ -138,7 +63,7 @@ class Measurement(Measures):
             NotMeasured: it has no value in this run; says why.
         """
         try:
-            return self._measures[quantity.kind.name](quantity)
+            return _MEASURES[quantity.kind.name](self, quantity)
         except NotMeasured as error:
             raise NotMeasured(f"{quantity}: {error.message}") from error
 
@@ -147,41 +72,6 @@ class Measurement(Measures):
             fault = next(fault for fault in self._recording.plan.faults if fault.fault_id == fault_id)
             self._recoveries[fault_id] = measure_recovery(self._recording, fault)
         return self._recoveries[fault_id]
-
-    def goodput_bps(self, workload_name: str, span: Span) -> float:
-        """Payload of a workload acknowledged for the first time in *span*, bit/s over all its flows.
-
-        Raises:
-            NotMeasured: there are no two readings to compute it from.
-        """
-        return sum(self._recording.flow_rates_bps(workload_name, span).values())
-
-    def workload_goodput_bps(self, workload_name: str) -> float:
-        """Goodput of a workload from the end of warm-up to its own end.
-
-        Raises:
-            NotMeasured: the run did not get beyond its warm-up.
-        """
-        return self.goodput_bps(workload_name, self._recording.workload_span(workload_name))
-
-    def fairness(self, workload_name: str, span: Span) -> float:
-        """Jain's index of the goodputs of a workload's flows in *span*.
-
-        Raises:
-            NotMeasured: there are no two readings to compute it from, or nothing was carried.
-        """
-        index = jain_index(list(self._recording.flow_rates_bps(workload_name, span).values()))
-        if index is None:
-            raise NotMeasured("none of its flows carried anything")
-        return index
-
-    def workload_fairness(self, workload_name: str) -> float:
-        """The same from the end of warm-up to the workload's end.
-
-        Raises:
-            NotMeasured: the run did not get beyond its warm-up, or nothing was carried.
-        """
-        return self.fairness(workload_name, self._recording.workload_span(workload_name))
 
     def _interval(self, span: Span) -> Interval:
         if span not in self._intervals:
@@ -201,9 +91,6 @@ class Measurement(Measures):
             return Span(span.start_ns, max(span.end_ns, self._recording.readings[-1].time_ns))
         return span
 
-    def _goodput(self, quantity: Quantity) -> float:
-        return self.goodput_bps(quantity.workload or "", self._workload_span(quantity))
-
     def _workload_span(self, quantity: Quantity) -> Span:
         """The window, or the whole run as far as the quantity's workload lasted."""
         if quantity.window is None:
@@ -213,31 +100,6 @@ class Measurement(Measures):
     def _flow_rates_bps(self, quantity: Quantity) -> list[float]:
         span = self._workload_span(quantity)
         return list(self._recording.flow_rates_bps(quantity.workload or "", span).values())
-
-    def _lowest_goodput(self, quantity: Quantity) -> float:
-        """Every reading begins a stretch that ends with the first one two intervals later, usually 200 ms."""
-        over_ns = LOWEST_GOODPUT_READINGS * self._recording.plan.reading_interval_ns
-        readings = self._flow_readings(quantity)
-        rates_bps = []
-        last = 0
-        for begin in readings:
-            while last < len(readings) and readings[last].time_ns - begin.time_ns < over_ns:
-                last += 1
-            if last == len(readings):
-                break
-            byte_count = self._acknowledged(quantity, begin, readings[last])
-            rates_bps.append(byte_count * 8e9 / (readings[last].time_ns - begin.time_ns))
-        if not rates_bps:
-            raise NotMeasured(f"the window is shorter than {format_duration_ns(over_ns)}")
-        return min(rates_bps)
-
-    def _interruption(self, quantity: Quantity) -> float:
-        longest_ns = silent_ns = 0
-        for earlier, later in pairwise(self._flow_readings(quantity)):
-            has_progress = self._acknowledged(quantity, earlier, later) > 0
-            silent_ns = 0 if has_progress else silent_ns + later.time_ns - earlier.time_ns
-            longest_ns = max(longest_ns, silent_ns)
-        return float(longest_ns)
 
     def _flow_readings(self, quantity: Quantity) -> Sequence[FlowReading]:
         """Those of the window, from the one nearest to its beginning to the one nearest to its end."""
@@ -266,11 +128,9 @@ class Measurement(Measures):
         """Those of the window; `during` a fault also those that it hit in part."""
         if with_overlapping is None:
             with_overlapping = quantity.window == "during"
+        span = self._workload_span(quantity)
         return OperationsOfSpan.of(
-            self._recording,
-            quantity.workload or "",
-            self._workload_span(quantity),
-            with_overlapping=with_overlapping,
+            self._recording, quantity.workload or "", span, with_overlapping=with_overlapping
         )
 
     def times(self, quantity: Quantity) -> Histogram:
@@ -289,7 +149,96 @@ class Measurement(Measures):
             raise NotMeasured("no time was recorded in it")
         return histogram
 
+    def _times_ns(self, quantity: Quantity) -> list[int]:
+        operations = self._operations(quantity)
+        return operations.steps_ns() if quantity.argument == "step_time" else operations.durations_ns()
+
+    def _hosts(self, quantity: Quantity) -> HostCounts:
+        return add_hosts(self._interval(self._counting_span(quantity)).hosts.values())
+
+    def _drops(self, quantity: Quantity, *reasons: str) -> int:
+        drops = self._interval(self._counting_span(quantity)).port_drops
+        return sum(drops.get(reason, 0) for reason in reasons)
+
+    @_measures("goodput")
+    def _goodput(self, quantity: Quantity) -> float:
+        """Payload of the workload acknowledged for the first time, per second, summed over its flows."""
+        return sum(self._flow_rates_bps(quantity))
+
+    @_measures("slowest_flow")
+    def _slowest_flow(self, quantity: Quantity) -> float:
+        """Goodput of the flow that had the least."""
+        return min(self._flow_rates_bps(quantity))
+
+    @_measures("fastest_flow")
+    def _fastest_flow(self, quantity: Quantity) -> float:
+        """Goodput of the flow that had the most."""
+        return max(self._flow_rates_bps(quantity))
+
+    @_measures("lowest_goodput")
+    def _lowest_goodput(self, quantity: Quantity) -> float:
+        """Goodput of the workload in those 200 ms of the window in which it was lowest."""
+        # every reading begins a stretch that ends with the first one two intervals later
+        over_ns = LOWEST_GOODPUT_READINGS * self._recording.plan.reading_interval_ns
+        readings = self._flow_readings(quantity)
+        rates_bps = []
+        last = 0
+        for begin in readings:
+            while last < len(readings) and readings[last].time_ns - begin.time_ns < over_ns:
+                last += 1
+            if last == len(readings):
+                break
+            byte_count = self._acknowledged(quantity, begin, readings[last])
+            rates_bps.append(byte_count * 8e9 / (readings[last].time_ns - begin.time_ns))
+        if not rates_bps:
+            raise NotMeasured(f"the window is shorter than {format_duration_ns(over_ns)}")
+        return min(rates_bps)
+
+    @_measures("interruption")
+    def _interruption(self, quantity: Quantity) -> float:
+        """Longest time, in steps of readings (100 ms), in which nothing of the workload was acknowledged."""
+        longest_ns = silent_ns = 0
+        for earlier, later in pairwise(self._flow_readings(quantity)):
+            has_progress = self._acknowledged(quantity, earlier, later) > 0
+            silent_ns = 0 if has_progress else silent_ns + later.time_ns - earlier.time_ns
+            longest_ns = max(longest_ns, silent_ns)
+        return float(longest_ns)
+
+    @_measures("fairness")
+    def _fairness(self, quantity: Quantity) -> float:
+        """Jain's index of the flows' goodputs: 100% when all are equal, 1/n when one has everything."""
+        index = jain_index(self._flow_rates_bps(quantity))
+        if index is None:
+            raise NotMeasured("none of its flows carried anything")
+        return index
+
+    @_measures("algbw")
+    def _algbw(self, quantity: Quantity) -> float:
+        """Data of a rank over the mean time of the workload's collectives."""
+        return self._operations(quantity).algorithm_bps()
+
+    @_measures("busbw")
+    def _busbw(self, quantity: Quantity) -> float:
+        """algbw times the collective's bus factor: what the busiest NIC had to send meanwhile."""  # noqa: D403
+        return self._operations(quantity).bus_bps()
+
+    @_measures("job_throughput")
+    def _job_throughput(self, quantity: Quantity) -> float:
+        """Training steps, or collectives, per second of the window; one that lies in it by half counts
+        half.
+        """
+        return self._operations(quantity, with_overlapping=True).per_second()
+
+    @_measures("operations")
+    def _operation_count(self, quantity: Quantity) -> float:
+        """Collectives that the window counts: `during` all that a part of it overlaps, else whole ones."""
+        return float(len(self._operations(quantity)))
+
+    @_measures("p<N>")
     def _percentile(self, quantity: Quantity) -> float:
+        """Percentile N (such as p50, p99, p99.9) of all times recorded in the window, over all NICs;
+        `step_time(w)` and `collective_time(w)` are those of a workload, such as p99(step_time(job)).
+        """
         ratio = percentile_ratio(quantity.name)
         if quantity.workload is not None:
             return percentile_ns(self._times_ns(quantity), ratio or 0.0)
@@ -298,7 +247,9 @@ class Measurement(Measures):
             raise NotMeasured("no time was recorded in it")
         return values_ns[0]
 
+    @_measures("mean")
     def _mean(self, quantity: Quantity) -> float:
+        """Arithmetic mean of all times recorded in the window."""
         if quantity.workload is not None:
             times_ns = self._times_ns(quantity)
             return sum(times_ns) / len(times_ns)
@@ -307,47 +258,69 @@ class Measurement(Measures):
             raise NotMeasured("no time was recorded in it")
         return mean_ns
 
+    @_measures("max")
     def _maximum(self, quantity: Quantity) -> float:
+        """Largest time recorded in the window."""
         if quantity.workload is not None:
             return float(max(self._times_ns(quantity)))
         return float(self.times(quantity).max_ns)
 
-    def _times_ns(self, quantity: Quantity) -> list[int]:
-        operations = self._operations(quantity)
-        return operations.steps_ns() if quantity.argument == "step_time" else operations.durations_ns()
-
+    @_measures("messages")
     def _messages(self, quantity: Quantity) -> float:
-        return add_hosts(self._interval(self._counting_span(quantity)).hosts.values()).messages
+        """Messages completed in the window, over all NICs."""
+        return self._hosts(quantity).messages
 
+    @_measures("retransmits")
     def _retransmits(self, quantity: Quantity) -> float:
-        counts = add_hosts(self._interval(self._counting_span(quantity)).hosts.values())
-        return counts.retransmits
+        """Packets sent again in the window, over all NICs."""
+        return self._hosts(quantity).retransmits
 
-    def _qp_errors(self, quantity: Quantity) -> float:
-        return add_hosts(self._interval(self._counting_span(quantity)).hosts.values()).qp_errors
-
+    @_measures("fault_drops")
     def _fault_drops(self, quantity: Quantity) -> float:
-        drops = self._interval(self._counting_span(quantity)).port_drops
-        return sum(drops.get(reason, 0) for reason in _FAULT_DROPS)
+        """Packets, EV probes among them, that down links and loss faults took in the window."""
+        return self._drops(quantity, "link_down", "loss")
 
+    @_measures("queue_drops")
     def _queue_drops(self, quantity: Quantity) -> float:
-        drops = self._interval(self._counting_span(quantity)).port_drops
-        return sum(drops.get(reason, 0) for reason in _QUEUE_DROPS)
+        """Packets that full switch or NIC queues dropped in the window."""
+        return self._drops(quantity, "queue_full", "pool_empty")
 
+    @_measures("pauses")
     def _pauses(self, quantity: Quantity) -> float:
+        """PFC frames that paused a port in the window, over all ports."""
         return self._interval(self._counting_span(quantity)).flow.pauses
 
+    @_measures("paused_time")
     def _paused_time(self, quantity: Quantity) -> float:
+        """Time that ports were paused by PFC in the window, added up over ports."""
         return self._interval(self._span(quantity)).flow.paused_ns
 
+    @_measures("stalled_time")
     def _stalled_time(self, quantity: Quantity) -> float:
+        """Time that data waited because PFC or missing credit held its port, added up over ports."""
         return self._interval(self._span(quantity)).flow.stalled_ns
 
+    @_measures("deadlocked_ports")
     def _deadlocked_ports(self, quantity: Quantity) -> float:
+        """Ports that flow control held for ever, because each waited for another, at the end of the
+        window.
+        """
         deadlock = nearest(self._recording.readings, self._counting_span(quantity).end_ns).deadlock
         return len(deadlock.port_ids) if deadlock else 0
 
+    @_measures("lowest_plane_share")
+    def _lowest_plane_share(self, quantity: Quantity) -> float:
+        """Share, in all bytes that hosts sent, of the plane that got the least."""
+        return min(self._plane_shares(quantity))
+
+    @_measures("highest_plane_share")
+    def _highest_plane_share(self, quantity: Quantity) -> float:
+        """The same of the plane that got the most."""
+        return max(self._plane_shares(quantity))
+
+    @_measures("assumed_bad")
     def _assumed_bad(self, quantity: Quantity) -> float:
+        """Times that an EV became ASSUMED_BAD in the window."""
         span = self._span(quantity)
         return sum(
             1
@@ -358,7 +331,16 @@ class Measurement(Measures):
             and (quantity.window is None or event.time_ns < span.end_ns)
         )
 
+    @_measures("qp_errors")
+    def _qp_errors(self, quantity: Quantity) -> float:
+        """QPs that went to the error state in the window."""
+        return self._hosts(quantity).qp_errors
+
+    @_measures("wrong_bytes")
     def _wrong_bytes(self, quantity: Quantity) -> float:
+        """Bytes of received memory or of results that are not what they must be; of all workloads, or of
+        one.
+        """
         outcomes = [
             outcome
             for outcome in self._recording.outcomes
@@ -371,29 +353,39 @@ class Measurement(Measures):
             raise NotMeasured(f"nothing that {unseen.target} received from {unseen.source} was compared")
         return sum(outcome.wrong_bytes for outcome in outcomes)
 
-    def _detect(self, quantity: Quantity) -> float:
-        return self._phase(quantity, "detect")
+    @_measures("lost")
+    def _lost(self, quantity: Quantity) -> float:
+        """Data packets that the fault took, in all of its occurrences; lost EV probes do not count."""
+        return float(self.recovery(quantity.argument or "").lost_packets)
 
+    @_measures("detect")
+    def _detect(self, quantity: Quantity) -> float:
+        """From the fault acting to the first EV leaving a path it hit; the longest of its occurrences."""
+        return _longest_ns(self.recovery(quantity.argument or "").detect)
+
+    @_measures("localise")
     def _localise(self, quantity: Quantity) -> float:
+        """From the fault acting until link probes suspect all links it breaks; the longest occurrence."""
         finding = measure_link_finding(self._recording)
         if finding is None:
             raise NotMeasured("hosts sent no link probes: the topology has no `probing`")
         phase = finding.localise.get(quantity.argument or "")
         if phase is None:
             raise NotMeasured("it broke no link")
-        if phase.longest_ns is None:
-            raise NotMeasured(phase.reason)
-        return float(phase.longest_ns)
+        return _longest_ns(phase)
 
+    @_measures("avoid")
     def _avoid(self, quantity: Quantity) -> float:
-        return self._phase(quantity, "avoid")
+        """From the fault acting to the last packet lost because of it; the longest of its occurrences."""
+        return _longest_ns(self.recovery(quantity.argument or "").avoid)
 
+    @_measures("restore")
     def _restore(self, quantity: Quantity) -> float:
-        return self._phase(quantity, "restore")
+        """From the repair to the last EV it had taken being GOOD again; the longest of its occurrences."""
+        return _longest_ns(self.recovery(quantity.argument or "").restore)
 
-    def _phase(self, quantity: Quantity, name: str) -> float:
-        recovery = self.recovery(quantity.argument or "")
-        phase = {"detect": recovery.detect, "avoid": recovery.avoid, "restore": recovery.restore}[name]
-        if phase.longest_ns is None:
-            raise NotMeasured(phase.reason)
-        return float(phase.longest_ns)
+
+def _longest_ns(phase: Phase) -> float:
+    if phase.longest_ns is None:
+        raise NotMeasured(phase.reason)
+    return float(phase.longest_ns)

@@ -1,6 +1,5 @@
 """All that is known about a finished run: what its files and its report are made of. Pure."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
@@ -135,14 +134,8 @@ def judge_run(
         verdict=decide(outcomes, untrusted, ending),
         recoveries=tuple(measurement.recovery(fault.fault_id) for fault in plan.faults),
         fidelity=fidelity,
-        goodput_bps={
-            workload.name: _measured(measurement.workload_goodput_bps, workload.name)
-            for workload in plan.workloads
-        },
-        fairness={
-            workload.name: _measured(measurement.workload_fairness, workload.name)
-            for workload in plan.workloads
-        },
+        goodput_bps=_of_workloads(measurement, "goodput", plan),
+        fairness=_of_workloads(measurement, "fairness", plan),
         collectives={
             workload.name: _collective_result(recording, workload.name, workload.collective)
             for workload in plan.workloads
@@ -169,11 +162,8 @@ def _zero_utc(recording: Recording, ended: Instant) -> datetime | None:
     return ended.utc - timedelta(microseconds=(ended.ns - recording.zero_ns) / 1000)
 
 
-def _measured(measure: Callable[[str], float], workload: str) -> float | None:
-    try:
-        return measure(workload)
-    except NotMeasured:
-        return None
+def _of_workloads(measurement: Measurement, quantity: str, plan: Plan) -> dict[str, float | None]:
+    return {each.name: _compared(measurement, f"{quantity}({each.name})").value for each in plan.workloads}
 
 
 def _collective_result(recording: Recording, workload: str, collective: Collective) -> CollectiveResult:

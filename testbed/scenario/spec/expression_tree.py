@@ -1,9 +1,10 @@
 """The parsed expectation: a comparison of terms over quantities and numbers. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from testbed.errors import did_you_mean
 from testbed.scenario.spec.quantity import WORKLOAD_TIMES, Dimension, QuantityKind
 from testbed.units import format_duration_ns
 
@@ -60,6 +61,17 @@ class Quantity:
         elif self.window:
             called = f"{called} {self.window} {self.fault_id}"
         return f"{called} in {self.variant}" if self.variant else called
+
+    def unknown_names(self, workloads: Sequence[str], faults: Sequence[str]) -> Iterator[str]:
+        """Say of each workload or fault that it names and that is not among these, that there is none."""
+        for name, known, what in (
+            (self.workload, workloads, "workload"),
+            (self.argument if self.kind.argument == "fault" else None, faults, "fault"),
+            (self.fault_id, faults, "fault"),
+        ):
+            if name is not None and name not in known:
+                listed = ", ".join(dict.fromkeys(known)) or "none"
+                yield f"no {what} {name!r}{did_you_mean(name, known)} (known: {listed})"
 
     @property
     def within_run(self) -> str:

@@ -1,6 +1,6 @@
-"""The quantities of expectations: every measured one, its dimension and its meaning. Pure.
+"""The quantities of expectations, and the dimension of each. Pure.
 
-The reference page is generated from this table; `scenario.measure.measurement` has one function per entry.
+`scenario.measure.measurement` has a function for each, whose docstring is its meaning in the reference page.
 """
 
 import re
@@ -44,21 +44,19 @@ class QuantityKind:
     Attributes:
         name: as written, without argument; `p<N>` stands for all percentiles.
         dimension: of its values.
-        description: meaning in one sentence, for the reference page.
         argument: None, or what stands in the parentheses.
+        better: which of two values is the better one; None where that depends on what is shown.
         has_windows: whether `before`, `during` and `after` a fault make sense.
         needs_argument: whether the argument may not be left out.
-        better: which of two values is the better one; None where that depends on what is shown.
         unit: of a count that is one per second.
     """
 
     name: str
     dimension: Dimension
-    description: str
     argument: Literal["workload", "collective", "fault", "latency"] | None = None
+    better: Better | None = None
     has_windows: bool = True
     needs_argument: bool = True
-    better: Better | None = None
     unit: Literal["", "steps/s"] = ""
 
     @property
@@ -79,194 +77,37 @@ class QuantityKind:
 
 
 QUANTITIES: Final = (
-    QuantityKind(
-        "goodput",
-        Dimension.RATE,
-        "Payload of the workload acknowledged for the first time, per second, summed over its flows.",
-        argument="workload",
-        better="more",
-    ),
-    QuantityKind(
-        "slowest_flow",
-        Dimension.RATE,
-        "Goodput of the flow that had the least.",
-        argument="workload",
-        better="more",
-    ),
-    QuantityKind(
-        "fastest_flow", Dimension.RATE, "Goodput of the flow that had the most.", argument="workload"
-    ),
-    QuantityKind(
-        "lowest_goodput",
-        Dimension.RATE,
-        "Goodput of the workload in those 200 ms of the window in which it was lowest.",
-        argument="workload",
-        better="more",
-    ),
-    QuantityKind(
-        "interruption",
-        Dimension.TIME,
-        "Longest time, in steps of readings (100 ms), in which nothing of the workload was acknowledged.",
-        argument="workload",
-        better="less",
-    ),
-    QuantityKind(
-        "fairness",
-        Dimension.RATIO,
-        "Jain's index of the flows' goodputs: 100% when all are equal, 1/n when one has everything.",
-        argument="workload",
-        better="more",
-    ),
-    QuantityKind(
-        "algbw",
-        Dimension.RATE,
-        "Data of a rank over the mean time of the workload's collectives.",
-        argument="collective",
-        better="more",
-    ),
-    QuantityKind(
-        "busbw",
-        Dimension.RATE,
-        "algbw times the collective's bus factor: what the busiest NIC had to send meanwhile.",
-        argument="collective",
-        better="more",
-    ),
-    QuantityKind(
-        "job_throughput",
-        Dimension.COUNT,
-        "Training steps, or collectives, per second of the window; one that lies in it by half counts half.",
-        argument="collective",
-        better="more",
-        unit="steps/s",
-    ),
-    QuantityKind(
-        "operations",
-        Dimension.COUNT,
-        "Collectives that the window counts: `during` all that a part of it overlaps, else whole ones.",
-        argument="collective",
-        better="more",
-    ),
-    QuantityKind(
-        "p<N>",
-        Dimension.TIME,
-        "Percentile N (such as p50, p99, p99.9) of all times recorded in the window, over all NICs; "
-        "`step_time(w)` and `collective_time(w)` are those of a workload, such as p99(step_time(job)).",
-        argument="latency",
-        better="less",
-    ),
-    QuantityKind(
-        "mean",
-        Dimension.TIME,
-        "Arithmetic mean of all times recorded in the window.",
-        argument="latency",
-        better="less",
-    ),
-    QuantityKind(
-        "max", Dimension.TIME, "Largest time recorded in the window.", argument="latency", better="less"
-    ),
-    QuantityKind(
-        "messages", Dimension.COUNT, "Messages completed in the window, over all NICs.", better="more"
-    ),
-    QuantityKind(
-        "retransmits", Dimension.COUNT, "Packets sent again in the window, over all NICs.", better="less"
-    ),
-    QuantityKind(
-        "fault_drops",
-        Dimension.COUNT,
-        "Packets, EV probes among them, that down links and loss faults took in the window.",
-    ),
-    QuantityKind(
-        "queue_drops",
-        Dimension.COUNT,
-        "Packets that full switch or NIC queues dropped in the window.",
-        better="less",
-    ),
-    QuantityKind(
-        "pauses",
-        Dimension.COUNT,
-        "PFC frames that paused a port in the window, over all ports.",
-        better="less",
-    ),
-    QuantityKind(
-        "paused_time",
-        Dimension.TIME,
-        "Time that ports were paused by PFC in the window, added up over ports.",
-        better="less",
-    ),
-    QuantityKind(
-        "stalled_time",
-        Dimension.TIME,
-        "Time that data waited because PFC or missing credit held its port, added up over ports.",
-        better="less",
-    ),
-    QuantityKind(
-        "deadlocked_ports",
-        Dimension.COUNT,
-        "Ports that flow control held for ever, because each waited for another, at the end of the window.",
-        better="less",
-    ),
-    QuantityKind(
-        "lowest_plane_share",
-        Dimension.RATIO,
-        "Share, in all bytes that hosts sent, of the plane that got the least.",
-        better="more",
-    ),
-    QuantityKind(
-        "highest_plane_share", Dimension.RATIO, "The same of the plane that got the most.", better="less"
-    ),
-    QuantityKind("assumed_bad", Dimension.COUNT, "Times that an EV became ASSUMED_BAD in the window."),
-    QuantityKind(
-        "qp_errors", Dimension.COUNT, "QPs that went to the error state in the window.", better="less"
-    ),
-    QuantityKind(
-        "wrong_bytes",
-        Dimension.COUNT,
-        "Bytes of received memory or of results that are not what they must be; of all workloads, or of one.",
-        argument="workload",
-        has_windows=False,
-        needs_argument=False,
-        better="less",
-    ),
-    QuantityKind(
-        "lost",
-        Dimension.COUNT,
-        "Data packets that the fault took, in all of its occurrences; lost EV probes do not count.",
-        argument="fault",
-        has_windows=False,
-        better="less",
-    ),
-    QuantityKind(
-        "detect",
-        Dimension.TIME,
-        "From the fault acting to the first EV leaving a path it hit; the longest of its occurrences.",
-        argument="fault",
-        has_windows=False,
-        better="less",
-    ),
-    QuantityKind(
-        "localise",
-        Dimension.TIME,
-        "From the fault acting until link probes suspect all links it breaks; the longest occurrence.",
-        argument="fault",
-        has_windows=False,
-        better="less",
-    ),
-    QuantityKind(
-        "avoid",
-        Dimension.TIME,
-        "From the fault acting to the last packet lost because of it; the longest of its occurrences.",
-        argument="fault",
-        has_windows=False,
-        better="less",
-    ),
-    QuantityKind(
-        "restore",
-        Dimension.TIME,
-        "From the repair to the last EV it had taken being GOOD again; the longest of its occurrences.",
-        argument="fault",
-        has_windows=False,
-        better="less",
-    ),
+    QuantityKind("goodput", Dimension.RATE, "workload", "more"),
+    QuantityKind("slowest_flow", Dimension.RATE, "workload", "more"),
+    QuantityKind("fastest_flow", Dimension.RATE, "workload"),
+    QuantityKind("lowest_goodput", Dimension.RATE, "workload", "more"),
+    QuantityKind("interruption", Dimension.TIME, "workload", "less"),
+    QuantityKind("fairness", Dimension.RATIO, "workload", "more"),
+    QuantityKind("algbw", Dimension.RATE, "collective", "more"),
+    QuantityKind("busbw", Dimension.RATE, "collective", "more"),
+    QuantityKind("job_throughput", Dimension.COUNT, "collective", "more", unit="steps/s"),
+    QuantityKind("operations", Dimension.COUNT, "collective", "more"),
+    QuantityKind("p<N>", Dimension.TIME, "latency", "less"),
+    QuantityKind("mean", Dimension.TIME, "latency", "less"),
+    QuantityKind("max", Dimension.TIME, "latency", "less"),
+    QuantityKind("messages", Dimension.COUNT, None, "more"),
+    QuantityKind("retransmits", Dimension.COUNT, None, "less"),
+    QuantityKind("fault_drops", Dimension.COUNT),
+    QuantityKind("queue_drops", Dimension.COUNT, None, "less"),
+    QuantityKind("pauses", Dimension.COUNT, None, "less"),
+    QuantityKind("paused_time", Dimension.TIME, None, "less"),
+    QuantityKind("stalled_time", Dimension.TIME, None, "less"),
+    QuantityKind("deadlocked_ports", Dimension.COUNT, None, "less"),
+    QuantityKind("lowest_plane_share", Dimension.RATIO, None, "more"),
+    QuantityKind("highest_plane_share", Dimension.RATIO, None, "less"),
+    QuantityKind("assumed_bad", Dimension.COUNT),
+    QuantityKind("qp_errors", Dimension.COUNT, None, "less"),
+    QuantityKind("wrong_bytes", Dimension.COUNT, "workload", "less", has_windows=False, needs_argument=False),
+    QuantityKind("lost", Dimension.COUNT, "fault", "less", has_windows=False),
+    QuantityKind("detect", Dimension.TIME, "fault", "less", has_windows=False),
+    QuantityKind("localise", Dimension.TIME, "fault", "less", has_windows=False),
+    QuantityKind("avoid", Dimension.TIME, "fault", "less", has_windows=False),
+    QuantityKind("restore", Dimension.TIME, "fault", "less", has_windows=False),
 )
 
 _BY_NAME: Final = {kind.name: kind for kind in QUANTITIES}

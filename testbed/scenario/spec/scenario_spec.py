@@ -253,19 +253,8 @@ class ScenarioSpec(BaseModel):
         workloads = workload_names(self.workloads)
         faults = [fault.id for _, fault in self.injected()]
         for place, quantity, text in self._quantities():
-            for name, known, what in (
-                (quantity.workload, workloads, "workload"),
-                (quantity.argument if quantity.kind.argument == "fault" else None, faults, "fault"),
-                (quantity.fault_id, faults, "fault"),
-            ):
-                if name is not None and name not in known:
-                    listed = ", ".join(dict.fromkeys(known)) or "none"
-                    yield _problem(
-                        place,
-                        text,
-                        f"column {quantity.column}: there is no {what} {name!r}{did_you_mean(name, known)} "
-                        f"(known: {listed})",
-                    )
+            for unknown in quantity.unknown_names(workloads, faults):
+                yield _problem(place, text, f"column {quantity.column}: there is {unknown}")
 
     def _without_operations(self) -> Iterator[InitErrorDetails]:
         kinds = {workload.name: workload.kind for workload in self.workloads if not has_operations(workload)}

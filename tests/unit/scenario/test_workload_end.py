@@ -5,7 +5,7 @@ from hand_made import recording
 from scenario_text import scenario
 
 from testbed.scenario.measure.expectation import Outcome
-from testbed.scenario.measure.measurement import Measured
+from testbed.scenario.measure.measures import Measured
 from testbed.scenario.measure.recording import Recording
 from testbed.scenario.measure.workload_end import unwritten_outcomes
 from testbed.scenario.spec.expression import parse_expectation

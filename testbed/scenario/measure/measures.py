@@ -1,0 +1,61 @@
+"""Values of the terms of an expectation, wherever those of its quantities come from. Pure."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from testbed.scenario.measure.recording import NotMeasured
+from testbed.scenario.spec.expression_tree import Arithmetic, Comparison, Number, Quantity, Term
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Value of one quantity: base unit of its dimension."""
+
+    quantity: Quantity
+    value: float
+
+
+class Measures(ABC):
+    """Where values of quantities come from: one run, or the variants of a scenario."""
+
+    @abstractmethod
+    def measure(self, quantity: Quantity) -> float:
+        """Value of a quantity, in the base unit of its dimension.
+
+        Raises:
+            NotMeasured: it has no value; says why.
+        """
+
+    def evaluate(self, term: Term) -> float:
+        """Value of a term, in the base unit of its dimension.
+
+        Raises:
+            NotMeasured: a quantity in it has no value in this run, or it divides by zero.
+        """
+        match term:
+            case Number():
+                return term.value
+            case Quantity():
+                return self.measure(term)
+            case Arithmetic():
+                left, right = self.evaluate(term.left), self.evaluate(term.right)
+                match term.operator:
+                    case "+":
+                        return left + right
+                    case "-":
+                        return left - right
+                    case "*":
+                        return left * right
+                    case "/":
+                        if right == 0:
+                            raise NotMeasured("it divides by a measured zero")
+                        return left / right
+
+    def measured(self, comparison: Comparison) -> tuple[Measured, ...]:
+        """Value of each quantity of an expectation, in the order of the text, each once.
+
+        Raises:
+            NotMeasured: one of them has no value in this run.
+        """
+        by_text = {str(quantity): quantity for quantity in comparison.quantities()}
+        return tuple(Measured(quantity, self.measure(quantity)) for quantity in by_text.values())
