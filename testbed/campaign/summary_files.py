@@ -1,22 +1,22 @@
 """Files of a campaign's summary: Markdown, JSON, JUnit and HTML."""
 
 import json
-from collections.abc import Iterable
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, replace
 from typing import Any, Final
-from xml.etree import ElementTree as ET
 
 from testbed.campaign.cells import cells_of
 from testbed.campaign.folder import NOT_RUN, SCHEMA_VERSION, CampaignFolder
+from testbed.campaign.judge import CellOutcome
 from testbed.campaign.markdown import build_markdown
 from testbed.campaign.page import build_page
 from testbed.campaign.plan import PlannedRun
-from testbed.campaign.summary import Summary, summarize_campaign
+from testbed.campaign.summary import Summary, SummaryRow, summarize_campaign
 from testbed.campaign.variant_charts import time_chart
 from testbed.campaign.variant_page import build_variant_page, page_charts
 from testbed.report.figure import figure_files
 from testbed.scenario.measure.verdict import Status
-from testbed.scenario.report.result_text import printable
+from testbed.scenario.report.junit import Case, junit_suite, junit_text
 
 _SKIPPED: Final = {NOT_RUN: "the campaign ended before it", Status.UNTRUSTED.value: "UNTRUSTED: "}
 """Statuses that JUnit knows as skipped -> what the message begins with."""
@@ -104,54 +104,36 @@ def build_junit(summary: Summary) -> str:
     """junit.xml: the campaign is one suite per run, each expectation a case; what has not run is skipped,
     and so is what is UNTRUSTED: it has neither passed nor failed.
     """
-    suites = ET.Element("testsuites", name=summary.name)
-    for row in summary.rows:
-        skipped = _SKIPPED.get(row.status)
-        is_broken = row.status not in ("passed", "failed", *_SKIPPED)
-        failures = sum(not each["passed"] for each in row.expectations) if skipped is None else 0
-        suite = ET.SubElement(
-            suites,
-            "testsuite",
-            name=printable(row.key),
-            tests=str(len(row.expectations) + 1),
-            failures=str(failures),
-            errors=str(int(is_broken)),
-            skipped=str(0 if skipped is None else len(row.expectations) + 1),
-        )
-        run = ET.SubElement(suite, "testcase", classname=row.scenario, name="run")
-        if skipped is not None:
-            ET.SubElement(run, "skipped", message=printable(f"{skipped}{row.reason}"))
-        elif is_broken:
-            ET.SubElement(run, "error", type=row.status, message=printable(row.reason))
-        for each in row.expectations:
-            case = ET.SubElement(suite, "testcase", classname=row.scenario, name=printable(each["text"]))
-            if skipped is not None:
-                ET.SubElement(case, "skipped", message=printable(f"{skipped}{row.reason}"))
-            elif not each["passed"]:
-                ET.SubElement(case, "failure", type="expectation", message=printable(each["reason"]))
-    _add_expectations(suites, summary)
-    ET.indent(suites)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(suites, encoding="unicode") + "\n"
+    suites = [junit_suite(row.key, list(_cases(row))) for row in summary.rows]
+    if summary.expectations:
+        suites.append(junit_suite(summary.name, [_case(summary.name, each) for each in summary.expectations]))
+    return junit_text(suites, {"name": summary.name})
 
 
-def _add_expectations(suites: ET.Element, summary: Summary) -> None:
-    """A suite of the campaign's own expectations, a case per cell."""
-    if not summary.expectations:
+def _case(campaign: str, found: CellOutcome) -> Case:
+    case = Case(campaign, f"{found.text}: {found.cell}", message=found.reason)
+    match found.outcome:
+        case "held":
+            return replace(case, message="")
+        case "failed":
+            return replace(case, outcome="failure", kind="expectation")
+        case "cannot tell":
+            return replace(case, outcome="skipped")
+
+
+def _cases(row: SummaryRow) -> Iterator[Case]:
+    """The run, and each of its expectations."""
+    skipped = _SKIPPED.get(row.status)
+    if skipped is not None:
+        for name in ("run", *(each["text"] for each in row.expectations)):
+            yield Case(row.scenario, name, "skipped", f"{skipped}{row.reason}")
         return
-    outcomes = [each.outcome for each in summary.expectations]
-    suite = ET.SubElement(
-        suites,
-        "testsuite",
-        name=printable(summary.name),
-        tests=str(len(outcomes)),
-        failures=str(outcomes.count("failed")),
-        errors="0",
-        skipped=str(outcomes.count("cannot tell")),
+    is_broken = row.status not in ("passed", "failed")
+    yield (
+        Case(row.scenario, "run", "error", row.reason, row.status) if is_broken else Case(row.scenario, "run")
     )
-    for each in summary.expectations:
-        name = printable(f"{each.text}: {each.cell}")
-        case = ET.SubElement(suite, "testcase", classname=summary.name, name=name)
-        if each.outcome == "failed":
-            ET.SubElement(case, "failure", type="expectation", message=printable(each.reason))
-        elif each.outcome == "cannot tell":
-            ET.SubElement(case, "skipped", message=printable(each.reason))
+    for each in row.expectations:
+        case = Case(row.scenario, each["text"])
+        if not each["passed"]:
+            case = replace(case, outcome="failure", message=each["reason"], kind="expectation")
+        yield case

@@ -9,7 +9,7 @@ from testbed.scenario.measure.expectation import evaluate, format_measured
 from testbed.scenario.measure.measures import Measures
 from testbed.scenario.measure.recording import NotMeasured
 from testbed.scenario.spec.expression import parse_expectation, parse_quantity
-from testbed.scenario.spec.expression_tree import Quantity
+from testbed.scenario.spec.expression_tree import Comparison, Quantity
 from testbed.scenario.spec.quantity import Dimension
 from testbed.shown import format_number
 from testbed.units import parse_size_bytes
@@ -84,9 +84,10 @@ def judge_across(expect: Sequence[str], runs: Sequence[VariantRun]) -> tuple[Map
             none has to hold in each.
         runs: of all variants.
     """
+    across = _Across(runs)
     return tuple(
-        _compared(text, runs) if parse_expectation(text).is_across_variants else _in_each(text, runs)
-        for text in expect
+        evaluate(parsed, across).document() if parsed.is_across_variants else _in_each(parsed, runs)
+        for parsed in map(parse_expectation, expect)
     )
 
 
@@ -110,20 +111,8 @@ def reason_of(status: str, runs: Sequence[VariantRun], expectations: Sequence[Ma
     return "; ".join(f"{run.name}: {run.reason}" for run in runs if run.status == status)
 
 
-def _compared(text: str, runs: Sequence[VariantRun]) -> Mapping[str, Any]:
-    outcome = evaluate(parse_expectation(text), _Across(runs))
-    return {
-        "text": text,
-        "passed": outcome.has_passed,
-        "reason": outcome.reason,
-        "dimension": outcome.dimension.value,
-        "left": outcome.left,
-        "right": outcome.right,
-        "measured": {str(each.quantity): each.value for each in outcome.measured},
-    }
-
-
-def _in_each(text: str, runs: Sequence[VariantRun]) -> Mapping[str, Any]:
+def _in_each(parsed: Comparison, runs: Sequence[VariantRun]) -> Mapping[str, Any]:
+    text = parsed.text
     found = {run.name: each for run in runs for each in run.expectations if each["text"] == text}
     wanting = [run.name for run in runs if run.name not in found]
     failed = [f"{name}: {each['reason']}" for name, each in found.items() if not each["passed"]]
@@ -132,7 +121,7 @@ def _in_each(text: str, runs: Sequence[VariantRun]) -> Mapping[str, Any]:
         "text": text,
         "passed": not failed,
         "reason": "; ".join(failed) or f"held in each of {len(runs)} variants",
-        "dimension": parse_expectation(text).left.dimension.value,
+        "dimension": parsed.left.dimension.value,
         "left": None,
         "right": None,
         "measured": {

@@ -1,10 +1,36 @@
-"""One error of pydantic, placed in the file that it is about."""
+"""An error of pydantic, placed in the file that it is about, and in our words instead of pydantic's."""
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final, get_args
 
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, core_schema
 
 from testbed.document.problem import Location, Tree
+from testbed.document.schema_names import Schema, discriminator_values
+from testbed.errors import TestbedError, did_you_mean
+from testbed.units import format_like
+
+_FOUND_CHARACTERS_MAX: Final = 60
+_KEYS_LISTED_MAX: Final = 16
+
+_EXPECTED: Final = {
+    "int": "an integer",
+    "float": "a number",
+    "string": "text",
+    "bool": "true or false",
+    "list": "a list",
+    "tuple": "a list",
+    "set": "a list",
+    "frozen_set": "a list",
+    "dict": "a mapping",
+    "model": "a mapping",
+    "model_attributes": "a mapping",
+    "none": "nothing",
+}
+
+_PYDANTIC_KINDS: Final = frozenset(get_args(core_schema.ErrorType))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +96,106 @@ def _entry(location: Location, tree: Tree) -> Tree:
             case list(), int():
                 tree = tree[step]
     return tree
+
+
+def expected_type(finding: Finding) -> str | None:
+    """The type expected, when the entry has the wrong type altogether."""
+    family = re.fullmatch(r"(\w+?)_(?:type|parsing|from_float|required|parsing_size)", finding.kind)
+    return _EXPECTED.get(family.group(1)) if family else None
+
+
+def word_unknown_key(name: str, accepted: list[str]) -> str:
+    """The message for a key that the model does not have."""
+    suggestion = did_you_mean(name, accepted)
+    if not suggestion and 0 < len(accepted) <= _KEYS_LISTED_MAX:
+        suggestion = f"; accepted here: {', '.join(accepted)}"
+    return f"unknown key{suggestion}"
+
+
+def word_finding(finding: Finding, schema: Schema) -> str:
+    """The message for anything but an unknown key or a wrong type."""
+    error = finding.error
+    if finding.kind in _WORDINGS:
+        return _WORDINGS[finding.kind](finding)
+    if finding.kind == "union_tag_not_found":
+        key = str(error["ctx"]["discriminator"])
+        values = ", ".join(discriminator_values(schema, error["loc"]))
+        return f"key {key} is missing; one of: {values}"
+    if finding.kind not in _PYDANTIC_KINDS:
+        return error["msg"]
+    return f"{error['msg'][:1].lower()}{error['msg'][1:]}, found {word_found(finding.written)}"
+
+
+def word_found(value: Tree) -> str:
+    """*value* as it is quoted in a message; long text is cut."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            cut = value[: _FOUND_CHARACTERS_MAX - 3] + "..."
+            return repr(value if len(value) <= _FOUND_CHARACTERS_MAX else cut)
+        case int() | float():
+            return str(value)
+        case list():
+            return "a list"
+        case dict():
+            return "a mapping"
+
+
+def _choice(finding: Finding) -> str:
+    context = finding.error["ctx"]
+    expected = str(context.get("expected", context.get("expected_tags")))
+    found = context.get("tag", finding.written)
+    names = re.findall(r"'([^']*)'", expected)
+    suggestion = did_you_mean(found, names) if isinstance(found, str) else ""
+    return f"expected {' or '.join(names) or expected}, found {word_found(found)}{suggestion}"
+
+
+def _own_words(finding: Finding) -> str:
+    """The text of an error that a validator of ours raised."""
+    cause = finding.error["ctx"]["error"]
+    if isinstance(cause, TestbedError) and cause.hint is not None:
+        return f"{cause.message}; {cause.hint}"
+    return str(cause)
+
+
+def _bound(relation: str, key: str) -> Callable[[Finding], str]:
+    def word(finding: Finding) -> str:
+        limit = finding.error["ctx"][key]
+        if isinstance(finding.written, str) and not isinstance(limit, str):
+            return f"must be {relation} {format_like(finding.written, limit)}, found {finding.written}"
+        return f"must be {relation} {limit}, found {word_found(finding.written)}"
+
+    return word
+
+
+def _length(relation: str, key: str, what: str) -> Callable[[Finding], str]:
+    def word(finding: Finding) -> str:
+        has = len(finding.written) if isinstance(finding.written, str | list | dict) else 0
+        return f"has {has} {what}, {relation} {finding.error['ctx'][key]} accepted"
+
+    return word
+
+
+_WORDINGS: Final[dict[str, Callable[[Finding], str]]] = {
+    "missing": lambda _: "required key is missing",
+    "value_error": _own_words,
+    "assertion_error": _own_words,
+    "literal_error": _choice,
+    "enum": _choice,
+    "union_tag_invalid": _choice,
+    "greater_than": _bound("greater than", "gt"),
+    "greater_than_equal": _bound("at least", "ge"),
+    "less_than": _bound("less than", "lt"),
+    "less_than_equal": _bound("at most", "le"),
+    "multiple_of": _bound("a multiple of", "multiple_of"),
+    "too_short": _length("at least", "min_length", "entries"),
+    "too_long": _length("at most", "max_length", "entries"),
+    "string_too_short": _length("at least", "min_length", "characters"),
+    "string_too_long": _length("at most", "max_length", "characters"),
+    "string_pattern_mismatch": lambda finding: (
+        f"must match {finding.error['ctx']['pattern']}, found {word_found(finding.written)}"
+    ),
+}

@@ -1,7 +1,7 @@
 """The keys a model accepts at a location, read from its JSON Schema: what "did you mean" chooses from."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias, cast
+from collections.abc import Iterator
+from typing import Any, TypeAlias
 
 from testbed.document.problem import Location
 
@@ -16,41 +16,38 @@ def accepted_keys(root: Schema, location: Location) -> list[str]:
         root: JSON Schema of a model.
         location: as pydantic reports it, union tags included.
     """
-    candidates = list(_alternatives(root, root))
-    for step in location:
-        stepped = [inner for schema in candidates for inner in _step(root, schema, step)]
-        # A step that leads nowhere is the label of a union member that is already among the candidates.
-        candidates = stepped or candidates
-    return sorted({name for schema in candidates for name in schema.get("properties", ())})
+    return sorted({name for schema in _parts(root, location) for name in schema.get("properties", ())})
 
 
 def discriminator_values(root: Schema, location: Location) -> list[str]:
     """Accepted values of the discriminator of the union at *location*, sorted."""
+    return sorted({tag for schema in _parts(root, location) for tag in _tagged(schema)})
+
+
+def _parts(root: Schema, location: Location) -> list[Schema]:
+    """The parts of *root* that describe the entry at *location*."""
     candidates = list(_alternatives(root, root))
     for step in location:
+        # A step that leads nowhere is the label of a union member that is already among the candidates.
         candidates = [inner for schema in candidates for inner in _step(root, schema, step)] or candidates
-    return sorted({tag for schema in candidates for tag in _tagged(schema)})
+    return candidates
 
 
-def _tagged(schema: Schema) -> Mapping[str, str]:
+def _tagged(schema: Schema) -> dict[str, str]:
     """Discriminator value to `$ref` of a discriminated union; empty for any other schema."""
-    return cast("Mapping[str, str]", schema.get("discriminator", {}).get("mapping", {}))
+    return dict(schema.get("discriminator", {}).get("mapping", {}))
 
 
 def _alternatives(root: Schema, schema: Schema) -> Iterator[Schema]:
     """The schema and all it may stand for, through `$ref` and unions; tagged members only by their tag."""
     while "$ref" in schema:
-        schema = _resolve(root, schema["$ref"])
+        schema = root["$defs"][schema["$ref"].rsplit("/", 1)[-1]]
     yield schema
     if _tagged(schema):
         return
     for keyword in ("anyOf", "oneOf", "allOf"):
         for member in schema.get(keyword, ()):
             yield from _alternatives(root, member)
-
-
-def _resolve(root: Schema, reference: str) -> Schema:
-    return cast("Schema", root["$defs"][reference.rsplit("/", 1)[-1]])
 
 
 def _step(root: Schema, schema: Schema, step: str | int) -> Iterator[Schema]:

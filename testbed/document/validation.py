@@ -11,10 +11,16 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from testbed.document.finding import Finding, place_error
+from testbed.document.finding import (
+    Finding,
+    expected_type,
+    place_error,
+    word_finding,
+    word_found,
+    word_unknown_key,
+)
 from testbed.document.problem import Location, Problem, Tree
 from testbed.document.schema_names import Schema, accepted_keys
-from testbed.document.wording import expected_type, word_finding, word_found, word_unknown_key
 from testbed.errors import closest_name
 
 AnyModel = TypeVar("AnyModel", bound=BaseModel)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from operator import eq, ge, gt, le, lt, ne
-from typing import Final
+from typing import Any, Final
 
 from testbed.scenario.measure.measurement import Measurement
 from testbed.scenario.measure.measures import Measured, Measures
@@ -70,6 +70,18 @@ class Outcome:
     right: float | None
     measured: tuple[Measured, ...]
     is_written: bool = True
+
+    def document(self) -> dict[str, Any]:
+        """The same as manifests have it."""
+        return {
+            "text": self.text,
+            "passed": self.has_passed,
+            "reason": self.reason,
+            "dimension": self.dimension.value,
+            "left": self.left,
+            "right": self.right,
+            "measured": {str(each.quantity): each.value for each in self.measured},
+        }
 
 
 def evaluate_expectations(texts: Iterable[str], recording: Recording) -> tuple[Outcome, ...]:

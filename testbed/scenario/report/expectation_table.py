@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from testbed.report.page import part
 from testbed.report.table import Cell, Table
-from testbed.scenario.measure.expectation import Outcome, comparison_unit, format_measured, format_value
+from testbed.scenario.measure.expectation import comparison_unit, format_measured, format_value
 from testbed.scenario.spec.expression import parse_expectation, parse_quantity
 from testbed.scenario.spec.quantity import Dimension
 
@@ -20,7 +20,7 @@ _SIGNS: Final = {"<": "<", "<=": "\u2264", ">": ">", ">=": "\u2265", "==": "=", 
 
 @dataclass(frozen=True, slots=True)
 class JudgedExpectation:
-    """An expectation as manifests have it: what `measure.expectation.Outcome` says, by names; and the run."""
+    """An expectation as manifests have it: as `Outcome.document` makes it; and the run."""
 
     text: str
     passed: bool
@@ -30,13 +30,6 @@ class JudgedExpectation:
     right: float | None
     measured: Mapping[str, float]
     run: str = ""
-
-    @classmethod
-    def of(cls, outcome: Outcome) -> Self:
-        """Row of a run that was just measured."""
-        measured = {str(each.quantity): each.value for each in outcome.measured}
-        sides = outcome.left, outcome.right
-        return cls(outcome.text, outcome.has_passed, outcome.reason, outcome.dimension, *sides, measured)
 
     @classmethod
     def load(cls, found: Mapping[str, Any], run: str = "") -> Self:

@@ -10,10 +10,8 @@ from datetime import datetime
 from typing import Final, TypeAlias, Union
 
 from testbed.metrics.fidelity import Finding
-from testbed.scenario.measure.expectation import Outcome
-from testbed.scenario.measure.link_finding import LinkFinding
 from testbed.scenario.measure.provenance import Provenance
-from testbed.scenario.measure.recovery import Phase, Recovery
+from testbed.scenario.measure.recovery import Recovery
 from testbed.scenario.report.result import RunResult
 from testbed.scenario.spec.plan import Plan
 from testbed.workloads.nccl import CollectiveResult
@@ -50,7 +48,7 @@ def build_manifest(result: RunResult) -> Mapping[str, Json]:
         "duration_ns": result.duration_ns,
         "clock_step_ns": result.clock_step_ns,
         "latest_ns": recording.latest_ns,
-        "expectations": [_expectation(outcome) for outcome in verdict.outcomes if outcome.is_written],
+        "expectations": [outcome.document() for outcome in verdict.outcomes if outcome.is_written],
         "unwritten": [
             {"text": outcome.text, "reason": outcome.reason}
             for outcome in verdict.outcomes
@@ -58,16 +56,8 @@ def build_manifest(result: RunResult) -> Mapping[str, Json]:
         ],
         "faults": [_recovery(recovery) for recovery in result.recoveries],
         "workloads": [_workload(result, name, value) for name, value in result.goodput_bps.items()],
-        "measures": [
-            {
-                "quantity": each.quantity,
-                "dimension": each.dimension.value,
-                "value": each.value,
-                "reason": each.reason,
-            }
-            for each in result.measures
-        ],
-        "link_probes": _link_finding(result.link_finding),
+        "measures": [asdict(each) for each in result.measures],
+        "link_probes": None if result.link_finding is None else asdict(result.link_finding),
     }
 
 
@@ -88,18 +78,6 @@ def _utc(time: datetime) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _expectation(outcome: Outcome) -> Json:
-    return {
-        "text": outcome.text,
-        "passed": outcome.has_passed,
-        "reason": outcome.reason,
-        "dimension": outcome.dimension.value,
-        "left": outcome.left,
-        "right": outcome.right,
-        "measured": {str(each.quantity): each.value for each in outcome.measured},
-    }
-
-
 def _finding(finding: Finding) -> Json:
     return {
         "what": finding.what,
@@ -115,24 +93,10 @@ def _recovery(recovery: Recovery) -> Json:
         "occurrences": recovery.occurrence_count,
         "lost_packets": recovery.lost_packets,
         "left_evs": recovery.left_evs,
-        "detect": _phase(recovery.detect),
-        "avoid": _phase(recovery.avoid),
-        "restore": _phase(recovery.restore),
+        "detect": asdict(recovery.detect),
+        "avoid": asdict(recovery.avoid),
+        "restore": asdict(recovery.restore),
     }
-
-
-def _link_finding(finding: LinkFinding | None) -> Json:
-    if finding is None:
-        return None
-    return {
-        "precision": finding.precision,
-        "recall": finding.recall,
-        "localise": {fault_id: _phase(phase) for fault_id, phase in finding.localise.items()},
-    }
-
-
-def _phase(phase: Phase) -> Json:
-    return {"longest_ns": phase.longest_ns, "reason": phase.reason}
 
 
 def _workload(result: RunResult, name: str, goodput_bps: float | None) -> Json:

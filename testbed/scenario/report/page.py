@@ -106,7 +106,7 @@ def _sentence(text: str) -> str:
 
 
 def _sections(result: RunResult, figure: str, panels: str, distributions: str) -> list[Section]:
-    expectations = map(JudgedExpectation.of, result.verdict.outcomes)
+    expectations = (JudgedExpectation.load(each.document()) for each in result.verdict.outcomes)
     sections = [
         Section("figure", "Figure", figure),
         Section("expectations", "Expectations", expectation_table(expectations)),

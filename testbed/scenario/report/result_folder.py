@@ -37,12 +37,13 @@ from testbed.scenario.measure.provenance import Provenance
 from testbed.scenario.measure.recording import Recording
 from testbed.scenario.measure.series import format_row, intervals, series_columns, series_row
 from testbed.scenario.report.figure import run_charts
+from testbed.scenario.report.junit import build_junit
 from testbed.scenario.report.kept_times import FILE_NAME as HISTOGRAMS
 from testbed.scenario.report.kept_times import build_histograms, dump_histograms
 from testbed.scenario.report.manifest import Json, build_manifest, opening_manifest
 from testbed.scenario.report.page import build_report
 from testbed.scenario.report.result import RunResult
-from testbed.scenario.report.result_text import build_flows, build_junit, build_operations, build_summary
+from testbed.scenario.report.result_text import build_flows, build_operations, build_summary
 from testbed.scenario.spec.plan import Plan, dump_plan
 
 _ID_BYTES: Final = 3

@@ -1,17 +1,14 @@
-"""The results of a run as text files for people and CI: summary.md, junit.xml, flows.csv. Pure."""
+"""The results of a run as text files for people and CI: summary.md, flows.csv, operations.csv. Pure."""
 
 import csv
 import io
-import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from xml.etree import ElementTree as ET
 
 from testbed.report.table import Table
 from testbed.scenario.measure.job import Job
 from testbed.scenario.measure.link_finding import LinkFinding
 from testbed.scenario.measure.recovery import Phase
-from testbed.scenario.measure.verdict import Status
 from testbed.scenario.report.result import RunResult
 from testbed.shown import format_count, format_rate, format_share, format_size, format_time, format_times
 from testbed.workloads.nccl import CollectiveResult
@@ -185,58 +182,6 @@ def describe_clock_step(step_ns: int) -> str:
     return (
         f"the machine's clock was set {way} by {step} during the run: times of events and series go by"
         " another clock and are right, dates are those of the clock at the end"
-    )
-
-
-def build_junit(result: RunResult) -> str:
-    """junit.xml: the scenario is the suite, each expectation a case, its reason the text of a failure.
-
-    There is one more case, `run`: in error when the run ended early. A run that is not trusted has neither
-    passed nor failed: all its cases are skipped, with the reason.
-    """
-    verdict = result.verdict
-    is_untrusted = verdict.status is Status.UNTRUSTED
-    failures = sum(not outcome.has_passed for outcome in verdict.outcomes) * (not is_untrusted)
-    is_broken = verdict.status not in (Status.PASSED, Status.FAILED, Status.UNTRUSTED)
-    seconds = f"{result.duration_ns / 1e9:.3f}"
-    suite = ET.Element(
-        "testsuite",
-        name=result.plan.scenario,
-        tests=str(len(verdict.outcomes) + 1),
-        failures=str(failures),
-        errors=str(int(is_broken)),
-        skipped=str((len(verdict.outcomes) + 1) * is_untrusted),
-        time=seconds,
-        timestamp=result.started.strftime("%Y-%m-%dT%H:%M:%S"),
-    )
-    run = ET.SubElement(suite, "testcase", classname=result.plan.scenario, name="run", time=seconds)
-    if is_broken:
-        ET.SubElement(
-            run, "error", type=verdict.status.value, message=printable(verdict.reason)
-        ).text = printable("\n".join([verdict.reason, *verdict.untrusted]))
-    if is_untrusted:
-        ET.SubElement(run, "skipped", message=printable(f"UNTRUSTED: {verdict.reason}"))
-    for outcome in verdict.outcomes:
-        case = ET.SubElement(
-            suite, "testcase", classname=result.plan.scenario, name=printable(outcome.text), time="0"
-        )
-        if is_untrusted:
-            ET.SubElement(case, "skipped", message=printable(f"UNTRUSTED: {verdict.reason}"))
-        elif not outcome.has_passed:
-            ET.SubElement(
-                case, "failure", type="expectation", message=printable(outcome.reason)
-            ).text = printable(outcome.reason)
-    suites = ET.Element("testsuites")
-    suites.append(suite)
-    ET.indent(suites)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(suites, encoding="unicode") + "\n"
-
-
-def printable(text: str) -> str:
-    """*text* without control characters, which XML 1.0 cannot hold in any form."""
-    return "".join(
-        character if character == "\n" or unicodedata.category(character) not in ("Cc", "Cs") else "\ufffd"
-        for character in text
     )
 
 

@@ -5,7 +5,7 @@
 
 import re
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import Final, Literal
 
 from testbed.errors import did_you_mean
@@ -22,7 +22,7 @@ _PERCENTILE: Final = re.compile(r"p([0-9]{1,2}(?:\.[0-9]{1,4})?)")
 Better = Literal["more", "less"]
 
 
-class Dimension(Enum):
+class Dimension(StrEnum):
     """The dimension of a value; only equal dimensions are added or compared. The base unit is in brackets."""
 
     COUNT = "count"

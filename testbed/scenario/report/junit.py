@@ -1,0 +1,102 @@
+"""junit.xml, as CI systems read it: of a run, and the parts that one of a campaign is made of. Pure."""
+
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+from xml.etree import ElementTree as ET
+
+from testbed.scenario.measure.verdict import Status
+from testbed.scenario.report.result import RunResult
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A test case.
+
+    Attributes:
+        suite: name of its class.
+        name: its own.
+        outcome: None when it passed.
+        message: why it did not.
+        kind: of the failure or error; empty for a skipped case.
+        text: more than the message; empty for none.
+        time: s, as text; empty where it is not known.
+    """
+
+    suite: str
+    name: str
+    outcome: Literal["failure", "error", "skipped"] | None = None
+    message: str = ""
+    kind: str = ""
+    text: str = ""
+    time: str = ""
+
+
+def build_junit(result: RunResult) -> str:
+    """junit.xml: the scenario is the suite, each expectation a case, its reason the text of a failure.
+
+    There is one more case, `run`: in error when the run ended early. A run that is not trusted has neither
+    passed nor failed: all its cases are skipped, with the reason.
+    """
+    verdict, name = result.verdict, result.plan.scenario
+    seconds = f"{result.duration_ns / 1e9:.3f}"
+    run = Case(name, "run", time=seconds)
+    cases = [
+        Case(name, each.text, time="0")
+        if each.has_passed
+        else Case(name, each.text, "failure", each.reason, "expectation", each.reason, time="0")
+        for each in verdict.outcomes
+    ]
+    if verdict.status is Status.UNTRUSTED:
+        run, *cases = (
+            replace(each, outcome="skipped", message=f"UNTRUSTED: {verdict.reason}", kind="", text="")
+            for each in (run, *cases)
+        )
+    elif verdict.status not in (Status.PASSED, Status.FAILED):
+        text = "\n".join([verdict.reason, *verdict.untrusted])
+        run = replace(run, outcome="error", message=verdict.reason, kind=verdict.status.value, text=text)
+    started = result.started.strftime("%Y-%m-%dT%H:%M:%S")
+    return junit_text([junit_suite(name, [run, *cases], time=seconds, timestamp=started)])
+
+
+def junit_suite(name: str, cases: Sequence[Case], **attributes: str) -> ET.Element:
+    """A suite with the numbers of its failures, errors and skipped cases."""
+    outcomes = [case.outcome for case in cases]
+    counts = {
+        "tests": str(len(cases)),
+        "failures": str(outcomes.count("failure")),
+        "errors": str(outcomes.count("error")),
+        "skipped": str(outcomes.count("skipped")),
+    }
+    suite = ET.Element("testsuite", {"name": printable(name), **counts, **attributes})
+    for case in cases:
+        time = {"time": case.time} if case.time else {}
+        named = {"classname": printable(case.suite), "name": printable(case.name), **time}
+        element = ET.SubElement(suite, "testcase", named)
+        if case.outcome is not None:
+            kind = {"type": case.kind} if case.kind else {}
+            found = ET.SubElement(element, case.outcome, {**kind, "message": printable(case.message)})
+            found.text = printable(case.text) or None
+    return suite
+
+
+def junit_text(suites: Iterable[ET.Element], attributes: Mapping[str, str] | None = None) -> str:
+    """The file of these suites.
+
+    Args:
+        suites: of `junit_suite`.
+        attributes: of them all.
+    """
+    root = ET.Element("testsuites", dict(attributes or {}))
+    root.extend(suites)
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def printable(text: str) -> str:
+    """*text* without control characters, which XML 1.0 cannot hold in any form."""
+    return "".join(
+        character if character == "\n" or unicodedata.category(character) not in ("Cc", "Cs") else "\ufffd"
+        for character in text
+    )
