@@ -187,11 +187,7 @@ def ignore_signals() -> None:
 
 def carry_out_virtually(run: PlannedRun, campaign: Path) -> RunEntry:
     """Run in virtual time, in a process of its own, and return the journal's entry."""
-
-    def run_alone(run: PlannedRun, runs: Path, say: Progress) -> FinishedRun:
-        return run_virtually(run.plan, run.source, runs, progress=say)
-
-    return carry_out_run(run, campaign, run_alone, lambda _: None)
+    return carry_out_run(run, campaign, _virtual_lab(), lambda _: None)
 
 
 def carry_out_run(run: PlannedRun, campaign: Path, run_on_lab: RunOnLab, progress: Progress) -> RunEntry:
@@ -219,11 +215,11 @@ def virtual_stage(force: Callable[[], object]) -> Stage:
     Args:
         force: called at the second signal during a run.
     """
+    return lambda _: nullcontext(_virtual_lab(force))
 
-    def run_alone(run: PlannedRun, runs: Path, say: Progress) -> FinishedRun:
-        return run_virtually(run.plan, run.source, runs, force=force, progress=say)
 
-    return lambda _: nullcontext(run_alone)
+def _virtual_lab(force: Callable[[], object] | None = None) -> RunOnLab:
+    return lambda run, runs, say: run_virtually(run.plan, run.source, runs, force=force, progress=say)
 
 
 def live_stage(

@@ -13,7 +13,7 @@ from testbed.report.page import Section, chart_data, page, render
 from testbed.report.table import Cell as TableCell
 from testbed.report.table import Table
 from testbed.scenario.measure.expectation import FORMATS
-from testbed.shown import format_count, format_time
+from testbed.shown import format_count
 
 _STYLES: Final = {"passed": "good", "failed": "bad", "error": "bad", "aborted": "bad"}
 _OUTCOMES: Final = {"held": "good", "failed": "bad", "cannot tell": "warn"}
@@ -184,10 +184,6 @@ def _times(cells: Sequence[Cell]) -> str:
     rows = []
     for place, each in enumerate(cells, start=1):
         for name, histogram in each.times.items():
-            found = summarize(histogram)
-            if found is None:
-                continue
-            shown = (found.p50_ns, found.p90_ns, found.p99_ns, found.p999_ns, found.max_ns)
-            times = [format_time(time_ns) for time_ns in shown]
-            rows.append([str(place), name, format_count(found.count), *times])
+            if (found := summarize(histogram)) is not None:
+                rows.append([str(place), name, format_count(found.count), *found.shown()])
     return Table(("##", "times", "#count", *(f"#{name}" for name in _PERCENTILES)), rows).html()

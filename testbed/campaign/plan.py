@@ -8,7 +8,8 @@ slowest, then seeds.
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -147,11 +148,11 @@ def plan_campaign(
     if spec.repeat is not None:
         of = tuple(str(parse_quantity(text)) for text in spec.repeat.of)
         repeat = Repeat(spec.repeat.until, spec.repeat.at_most, of)
-    at_most = 0 if repeat is None else repeat.at_most
     expect = tuple(
         CampaignExpectation(each.that, {key: _text(value) for key, value in each.cells.items()})
         for each in spec.expectations()
     )
+    settings = _Settings(spec, seed, repeat, expect, admit)
     runs: list[PlannedRun] = []
     problems: list[Problem] = []
     for place, entry in enumerate(spec.entries()):
@@ -161,9 +162,8 @@ def plan_campaign(
         except UsageError as error:
             problems.append(Problem(location, error.message))
             continue
-        wanted = len(runs) + _count(spec, entry, seed, at_most)
+        wanted = len(runs) + settings.count(entry)
         if wanted <= RUNS_MAX:
-            settings = _Settings(spec, seed, repeat, expect, admit)
             runs += _runs_of(scenario, settings, entry, len(runs), location, problems)
             wanted = len(runs)
         if wanted > RUNS_MAX:
@@ -219,7 +219,17 @@ class _Settings:
     admit: Admit
 
     def seeds(self, entry: ScenarioEntry) -> Sequence[int | None]:
-        return _seeds(self.spec, entry, self.seed)
+        """Seeds of the runs that are done in any case; None for the scenario's own."""
+        if self.seed is not None:
+            return (self.seed,)
+        seeds = entry.seeds or self.spec.seeds
+        return (None,) if seeds is None else seed_list(seeds)
+
+    def count(self, entry: ScenarioEntry) -> int:
+        """Runs of a scenario, without its variants: to refuse a matrix before each of its values is tried."""
+        combinations = math.prod(len(values) for values in {**self.spec.matrix, **entry.matrix}.values())
+        at_most = 0 if self.repeat is None else self.repeat.at_most
+        return combinations * max(at_most, len(self.seeds(entry)))
 
     def more_seeds(self, own: int, seeds: Sequence[int | None]) -> Sequence[int]:
         """Seeds of runs that the repetition may ask for: those that follow the greatest of *seeds*.
@@ -263,8 +273,10 @@ def _runs_of(
     problems: list[Problem],
 ) -> list[PlannedRun]:
     seeds = settings.seeds(entry)
+    matrix = {**settings.spec.matrix, **entry.matrix}
     runs: list[PlannedRun] = []
-    for values in _combinations({**settings.spec.matrix, **entry.matrix}):
+    for chosen in itertools.product(*matrix.values()):
+        values = dict(zip(matrix, chosen, strict=True))
         try:
             varied = build_scenario(vary(scenario, values))
             variants = scenario_variants(varied)
@@ -287,19 +299,6 @@ def _runs_of(
             for number, (variant, plan, is_extra) in enumerate(plans, start=1)
         ]
     return runs
-
-
-def _seeds(spec: CampaignSpec, entry: ScenarioEntry, seed: int | None) -> Sequence[int | None]:
-    if seed is not None:
-        return (seed,)
-    seeds = entry.seeds or spec.seeds
-    return (None,) if seeds is None else seed_list(seeds)
-
-
-def _count(spec: CampaignSpec, entry: ScenarioEntry, seed: int | None, at_most: int) -> int:
-    """Runs of a scenario, without its variants: to refuse a matrix before each of its values is tried."""
-    combinations = math.prod(len(values) for values in {**spec.matrix, **entry.matrix}.values())
-    return combinations * max(at_most, len(_seeds(spec, entry, seed)))
 
 
 def _admitted(scenario: Scenario, seed: int | None, admit: Admit) -> Plan:
@@ -335,11 +334,6 @@ def _axes(scenario: Scenario) -> Mapping[str, str]:
     return {} if scenario.variant is None else scenario.variant.values
 
 
-def _combinations(matrix: Mapping[str, list[Tree]]) -> Iterator[dict[str, Tree]]:
-    for chosen in itertools.product(*matrix.values()):
-        yield dict(zip(matrix, chosen, strict=True))
-
-
 def _text(value: Tree) -> str:
     if isinstance(value, bool):
         return str(value).lower()
@@ -352,14 +346,11 @@ def _text(value: Tree) -> str:
 
 def _same_keys(runs: list[PlannedRun]) -> list[Problem]:
     """Two runs that nothing distinguishes: the same file twice, or a value twice."""
-    seen: set[str] = set()
-    problems = []
-    for run in runs:
-        if run.key in seen:
-            message = f"two runs are {run.key!r}; name each scenario and value once"
-            problems.append(Problem(("spec",), message))
-        seen.add(run.key)
-    return problems
+    return [
+        Problem(("spec",), f"two runs are {key!r}; name each scenario and value once")
+        for key, count in Counter(run.key for run in runs).items()
+        if count > 1
+    ]
 
 
 def _unknown_values(runs: Sequence[PlannedRun], chosen: Mapping[str, str], within: Location) -> list[Problem]:

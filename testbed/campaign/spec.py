@@ -2,13 +2,12 @@
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag
 
 from testbed.campaign.expectation import parse_campaign_expectation
 from testbed.document import Kind, json_schema
 from testbed.document.fields import Ratio
-from testbed.scenario.spec.expression import parse_quantity
-from testbed.scenario.spec.scenario_spec import SEED_MAX
+from testbed.scenario.spec.scenario_spec import SEED_MAX, QuantityText, accepted_by
 from testbed.scenario.spec.variant import VariedKey
 
 RUNS_MAX: Final = 1000
@@ -34,11 +33,6 @@ def _seeds_form(value: object) -> str:
     return "list" if isinstance(value, list | tuple) else "range"
 
 
-def _check_quantity(text: str) -> str:
-    parse_quantity(text)
-    return text
-
-
 class RepeatSpec(BaseModel):
     """When cells have been run often enough."""
 
@@ -48,18 +42,13 @@ class RepeatSpec(BaseModel):
         description="Width of a median's 95 % interval, as a share of the median, that is narrow enough."
     )
     at_most: int = Field(ge=2, le=RUNS_MAX, description="Runs of a cell, those with `seeds` among them.")
-    of: list[Annotated[str, AfterValidator(_check_quantity)]] = Field(
+    of: list[QuantityText] = Field(
         default=[],
         description="Quantities whose intervals count; left out, the goodput of each workload.",
     )
 
 
-def _check_campaign_expectation(text: str) -> str:
-    parse_campaign_expectation(text)
-    return text
-
-
-ExpectationText = Annotated[str, AfterValidator(_check_campaign_expectation)]
+ExpectationText = Annotated[str, accepted_by(parse_campaign_expectation)]
 
 
 class ExpectationEntry(BaseModel):

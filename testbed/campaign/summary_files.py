@@ -18,6 +18,10 @@ from testbed.report.figure import figure_files
 from testbed.scenario.measure.verdict import Status
 from testbed.scenario.report.junit import Case, junit_suite, junit_text
 
+_ROW_KEYS: Final = (
+    "index", "key", "scenario", "varied", "seed", "figure", "claim", "status", "reason", "folder",
+    "fidelity", "untrusted_before", "expectations",
+)  # fmt: skip
 _SKIPPED: Final = {NOT_RUN: "the campaign ended before it", Status.UNTRUSTED.value: "UNTRUSTED: "}
 """Statuses that JUnit knows as skipped -> what the message begins with."""
 
@@ -71,19 +75,7 @@ def summary_document(summary: Summary) -> dict[str, Any]:
         "expectations": [asdict(each) for each in summary.expectations],
         "runs": [
             {
-                "index": row.index,
-                "key": row.key,
-                "scenario": row.scenario,
-                "varied": dict(row.varied),
-                "seed": row.seed,
-                "figure": row.figure,
-                "claim": row.claim,
-                "status": row.status,
-                "reason": row.reason,
-                "folder": row.folder,
-                "fidelity": row.fidelity,
-                "untrusted_before": row.untrusted_before,
-                "expectations": [dict(each) for each in row.expectations],
+                **{key: getattr(row, key) for key in _ROW_KEYS},
                 "variants": [
                     {
                         "variant": run.name,

@@ -246,14 +246,8 @@ def _times(cells: Sequence[Cell], keys: Sequence[str]) -> RenderableType:
     for cell in cells:
         for name, histogram in cell.times.items():
             if (found := summarize(histogram)) is not None:
-                shown = (found.p50_ns, found.p90_ns, found.p99_ns, found.p999_ns, found.max_ns)
-                table.add_row(
-                    cell.scenario,
-                    *(cell.place.get(key, "") for key in keys),
-                    name,
-                    str(found.count),
-                    *(format_figure(time_ns, Dimension.TIME) for time_ns in shown),
-                )
+                place = (cell.place.get(key, "") for key in keys)
+                table.add_row(cell.scenario, *place, name, str(found.count), *found.shown())
     return table
 
 

@@ -11,7 +11,7 @@ from testbed.campaign.judge import CellOutcome
 from testbed.campaign.plan import CampaignPlan
 from testbed.campaign.summary import Summary, SummaryRow
 from testbed.campaign.variants import factor_sentence
-from testbed.cli.render import plain_table, result_lines
+from testbed.cli.render import judged_table, plain_table, result_lines
 from testbed.units import format_duration_ns, format_ratio
 
 _OUTCOMES: Final = {"held": "green", "failed": "bold red", "cannot tell": "yellow"}
@@ -67,17 +67,14 @@ def _variants(row: SummaryRow, path: Path) -> RenderableType:
         (row.status.upper(), _STYLES.get(row.status, "bold yellow")),
         f"  {row.reason}",
     )
-    expectations = plain_table("", "expectation", "measured")
-    for each in row.expectations:
-        mark = Text("pass", style="green") if each["passed"] else Text("FAIL", style="bold red")
-        expectations.add_row(mark, Text(each["text"]), Text(each["reason"]))
+    judged = judged_table((each["passed"], each["text"], each["reason"]) for each in row.expectations)
     compared = plain_table("variant", "run", *row.compare, right=row.compare)
     for run in row.variants:
         status = Text(run.status, style=_STYLES.get(run.status, "yellow"))
         compared.add_row(run.name, status, *(run.shown(quantity) for quantity in row.compare))
     factor = factor_sentence(row.compare, row.variants)
     parts: list[RenderableType] = [head, *([Text(factor)] if factor else []), Text()]
-    parts += [expectations, Text()] if row.expectations else []
+    parts += [judged, Text()] if row.expectations else []
     parts += [compared, Text(), *result_lines(path)]
     return Group(*parts)
 

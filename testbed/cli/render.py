@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,11 +12,13 @@ from rich.text import Text
 
 from testbed.cli.options import OutputFormat, Settings
 from testbed.errors import TestbedError
+from testbed.report import table as report_table
 
 if TYPE_CHECKING:
     from testbed.cli.table import Table as DataTable
 
 _WIDTH_MAX: Final = 10_000
+_CELL_STYLES: Final = {"good": "green", "bad": "bold red", "warn": "yellow"}
 
 JsonValue = Mapping[str, Any] | Sequence[Any] | str | int | float | bool | None
 
@@ -98,6 +100,26 @@ def plain_table(*columns: str, right: Sequence[str] = ()) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
         table.add_column(column, justify="right" if column in right else "left", no_wrap=True)
+    return table
+
+
+def shown_table(table: report_table.Table) -> Table:
+    """A table of a report on the terminal; a cell's text has the color of its style."""
+    heads = [name.removeprefix("#") for name in table.columns]
+    right = [name.removeprefix("#") for name in table.columns if name.startswith("#")]
+    shown = plain_table(*heads, right=right)
+    for row in table.rows:
+        cells = (report_table.Cell(cell) if isinstance(cell, str) else cell for cell in row)
+        shown.add_row(*(Text(cell.text, style=_CELL_STYLES.get(cell.style, "")) for cell in cells))
+    return shown
+
+
+def judged_table(judged: Iterable[tuple[bool, str, str]]) -> Table:
+    """Table of expectations: whether each passed, its text, the reason."""
+    table = plain_table("", "expectation", "measured")
+    for has_passed, text, reason in judged:
+        mark = Text("pass", style="green") if has_passed else Text("FAIL", style="bold red")
+        table.add_row(mark, Text(text), Text(reason))
     return table
 
 

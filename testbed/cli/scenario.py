@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -22,7 +23,7 @@ from testbed.cli.interruption import force_end
 from testbed.cli.machine_watch import MachineWatch
 from testbed.cli.options import OutputFormat, Settings, command
 from testbed.cli.overload import OverloadGate, OverloadOption
-from testbed.cli.render import plain_table, result_lines, say, show, write_out
+from testbed.cli.render import judged_table, plain_table, result_lines, say, show, shown_table, write_out
 from testbed.cli.where import JobsOption, RetryOption, RuntimeOption, VirtualOption, Where
 from testbed.document.latest import latest_of
 from testbed.errors import UsageError
@@ -33,10 +34,10 @@ from testbed.scenario.execution import FinishedRun, execute
 from testbed.scenario.measure.verdict import Status
 from testbed.scenario.report.manifest_file import load_manifest
 from testbed.scenario.report.result_text import (
-    RECOVERY_COLUMNS,
     format_link_finding,
-    format_phase,
     job_figures,
+    recovery_table,
+    workload_table,
 )
 from testbed.scenario.run.live import LiveLab, live_world
 from testbed.scenario.run.signal_clock import catching_signals
@@ -45,7 +46,6 @@ from testbed.scenario.spec.load import Scenario, load_scenario
 from testbed.scenario.spec.plan import Plan, dump_plan
 from testbed.scenario.spec.resolve import resolve
 from testbed.scenario.spec.timeline import format_plan
-from testbed.shown import format_count, format_rate, format_size
 from testbed.virtual.run import run_virtually
 
 SCHEMA_VERSION: Final = 1
@@ -295,46 +295,15 @@ def _finished(finished: FinishedRun, more: list[str]) -> RenderableType:
         figures.add_row(*(value for _, value in job_figures(job)))
         parts += [Text.assemble((job.name, "bold"), f"  {job.headline}"), figures, Text()]
     if verdict.outcomes:
-        expectations = plain_table("", "expectation", "measured")
-        for outcome in verdict.outcomes:
-            mark = Text("pass", style="green") if outcome.has_passed else Text("FAIL", style="bold red")
-            expectations.add_row(mark, Text(outcome.text), Text(outcome.reason))
-        parts += [expectations, Text()]
+        judged = ((each.has_passed, each.text, each.reason) for each in verdict.outcomes)
+        parts += [judged_table(judged), Text()]
     if result.recoveries:
-        right = ("times", *RECOVERY_COLUMNS)
-        faults = plain_table("fault", *right, right=right)
-        for each in result.recoveries:
-            faults.add_row(
-                each.fault_id,
-                format_count(each.occurrence_count),
-                format_count(each.lost_packets),
-                format_count(each.left_evs),
-                *(format_phase(phase) for phase in (each.detect, each.avoid, each.restore)),
-            )
-        parts += [faults, Text()]
+        parts += [shown_table(recovery_table(result)), Text()]
     if result.link_finding is not None:
         parts += [Text(format_link_finding(result.link_finding)), Text()]
-    workloads = plain_table(
-        "workload",
-        "goodput",
-        "messages",
-        "compared",
-        "#wrong",
-        right=("goodput", "messages", "compared", "#wrong"),
-    )
-    for name, goodput_bps in result.goodput_bps.items():
-        outcomes = [outcome for outcome in result.recording.outcomes if outcome.flow.workload == name]
-        wrong = sum(outcome.wrong_bytes for outcome in outcomes)
-        workloads.add_row(
-            name,
-            "-" if goodput_bps is None else format_rate(goodput_bps),
-            format_count(sum(outcome.messages for outcome in outcomes)),
-            format_size(sum(outcome.compared_bytes for outcome in outcomes)),
-            Text(format_count(wrong), style="bold red" if wrong else "green"),
-        )
-    parts += [workloads, Text()]
+    workloads = workload_table(result)
+    shown = replace(workloads, columns=[*workloads.columns[:-1], "##wrong"])
+    parts += [shown_table(shown), Text()]
     if result.collectives:
         parts += [collective_table(result.collectives), Text()]
-    folder = finished.folder.resolve()
-    parts += [Text(f"report   {folder / 'report.html'}"), Text(f"results  {folder}")]
-    return Group(*parts, *(Text(line) for line in more))
+    return Group(*parts, *result_lines(finished.folder), *(Text(line) for line in more))

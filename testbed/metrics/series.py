@@ -14,6 +14,7 @@ from testbed.metrics import endpoint_metrics
 from testbed.metrics.cpu_use import CpuReading, CpuUse
 from testbed.metrics.histogram import Histogram, merge
 from testbed.metrics.metric import Metric
+from testbed.shown import format_time
 
 EvStates = Mapping[tuple[int, EvState], int]
 """(plane, state) -> EVs of connected QPs in it."""
@@ -114,12 +115,7 @@ class FlowCounts:
     stalled_ns: int = 0
 
     def since(self, earlier: Self) -> Self:
-        return type(self)(
-            self.pauses - earlier.pauses,
-            self.paused_ns - earlier.paused_ns,
-            self.stalls - earlier.stalls,
-            self.stalled_ns - earlier.stalled_ns,
-        )
+        return type(self)(*(getattr(self, each.name) - getattr(earlier, each.name) for each in fields(self)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +240,10 @@ class Latency:
     p99_ns: float
     p999_ns: float
     max_ns: int
+
+    def shown(self) -> list[str]:
+        """The times for people, in this order."""
+        return [format_time(getattr(self, each.name)) for each in fields(self)[1:]]
 
 
 def summarize(histogram: Histogram) -> Latency | None:

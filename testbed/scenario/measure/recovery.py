@@ -58,6 +58,11 @@ class Recovery:
     avoid: Phase
     restore: Phase
 
+    @property
+    def phases(self) -> tuple[Phase, Phase, Phase]:
+        """The three, in order."""
+        return self.detect, self.avoid, self.restore
+
 
 _MISDATED: Final = Phase(None, "the kernel dates packets that it took outside of its time")
 

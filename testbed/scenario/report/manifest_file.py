@@ -4,44 +4,27 @@ import json
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NotRequired
 
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
 from testbed.errors import UsageError
 from testbed.printable import printable
 from testbed.scenario.measure.provenance import Provenance
-from testbed.scenario.spec.expression import parse_expectation, parse_quantity
 from testbed.scenario.spec.quantity import Dimension
+from testbed.scenario.spec.scenario_spec import ExpectationText, QuantityText, accepted_by
 from testbed.workloads.nccl import Durations
 
-
-def _expectation(text: str) -> str:
-    parse_expectation(text)
-    return text
-
-
-def _quantity(text: str) -> str:
-    parse_quantity(text)
-    return text
-
-
-def _dimension(text: str) -> str:
-    Dimension(text)
-    return text
-
-
-_Dimension = Annotated[str, AfterValidator(_dimension)]
-_Quantity = Annotated[str, AfterValidator(_quantity)]
+_Dimension = Annotated[str, accepted_by(Dimension)]
 
 
 class _Expectation(TypedDict):
-    text: Annotated[str, AfterValidator(_expectation)]
+    text: ExpectationText
     passed: bool
     reason: str
     dimension: _Dimension
     left: float | None
     right: float | None
-    measured: dict[_Quantity, float]
+    measured: dict[QuantityText, float]
 
 
 class _Phase(TypedDict):
@@ -80,7 +63,7 @@ class _Workload(TypedDict):
 
 
 class _Measure(TypedDict):
-    quantity: _Quantity
+    quantity: QuantityText
     dimension: _Dimension
     value: float | None
     reason: str

@@ -5,10 +5,10 @@ import io
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from testbed.report.table import Table
+from testbed.report.table import Cell, Table
 from testbed.scenario.measure.job import Job
 from testbed.scenario.measure.link_finding import LinkFinding
-from testbed.scenario.measure.recovery import Phase
+from testbed.scenario.measure.recovery import Phase, Recovery
 from testbed.scenario.report.result import RunResult
 from testbed.shown import format_count, format_rate, format_share, format_size, format_time, format_times
 from testbed.workloads.nccl import CollectiveResult
@@ -86,35 +86,43 @@ def build_summary(result: RunResult) -> str:
         ]
         lines += ["", *Table(("expectation", "result", "measured"), judged).markdown()]
     if result.recoveries:
-        recovered = [
-            (
-                each.fault_id,
-                format_count(each.occurrence_count),
-                format_count(each.lost_packets),
-                format_count(each.left_evs),
-                *(format_phase(phase) for phase in (each.detect, each.avoid, each.restore)),
-            )
-            for each in result.recoveries
-        ]
-        columns = ("fault", "#times", *(f"#{name}" for name in RECOVERY_COLUMNS))
-        lines += ["", *Table(columns, recovered).markdown()]
+        lines += ["", *recovery_table(result).markdown()]
     if result.link_finding is not None:
         lines += ["", format_link_finding(result.link_finding) + "."]
-    carried = []
+    lines += ["", *workload_table(result).markdown(), *_collective_lines(result.collectives)]
+    return "\n".join(lines) + "\n"
+
+
+def recovery_table(result: RunResult) -> Table:
+    """A row for each fault."""
+    rows = [
+        (each.fault_id, *recovery_counts(each), *map(format_phase, each.phases)) for each in result.recoveries
+    ]
+    return Table(("fault", "#times", *(f"#{name}" for name in RECOVERY_COLUMNS)), rows)
+
+
+def recovery_counts(recovery: Recovery) -> list[str]:
+    """Number of times that a fault was active, and the first of RECOVERY_COLUMNS."""
+    counts = recovery.occurrence_count, recovery.lost_packets, recovery.left_evs
+    return [format_count(count) for count in counts]
+
+
+def workload_table(result: RunResult) -> Table:
+    """A row for each workload."""
+    rows = []
     for name, goodput_bps in result.goodput_bps.items():
         outcomes = [outcome for outcome in result.recording.outcomes if outcome.flow.workload == name]
-        carried.append(
+        wrong = sum(outcome.wrong_bytes for outcome in outcomes)
+        rows.append(
             (
                 name,
                 "-" if goodput_bps is None else format_rate(goodput_bps),
                 format_count(sum(outcome.messages for outcome in outcomes)),
                 format_size(sum(outcome.compared_bytes for outcome in outcomes)),
-                format_count(sum(outcome.wrong_bytes for outcome in outcomes)),
+                Cell(format_count(wrong), "bad" if wrong else "good"),
             )
         )
-    columns = ("workload", "#goodput", "#messages", "#compared", "#wrong bytes")
-    lines += ["", *Table(columns, carried).markdown(), *_collective_lines(result.collectives)]
-    return "\n".join(lines) + "\n"
+    return Table(("workload", "#goodput", "#messages", "#compared", "#wrong bytes"), rows)
 
 
 def job_figures(job: Job) -> tuple[tuple[str, str], ...]:

@@ -13,7 +13,12 @@ from testbed.report.table import Cell, Table
 from testbed.scenario.measure.recording import NotMeasured
 from testbed.scenario.measure.recovery import Phase, Recovery
 from testbed.scenario.report.result import RunResult
-from testbed.scenario.report.result_text import RECOVERY_COLUMNS, describe_clock_step, format_phase
+from testbed.scenario.report.result_text import (
+    RECOVERY_COLUMNS,
+    describe_clock_step,
+    format_phase,
+    recovery_counts,
+)
 from testbed.scenario.spec.timeline import format_instant
 from testbed.shown import format_count, format_rate, format_share, format_size, format_time
 from testbed.topology.ev import decode_ev
@@ -101,10 +106,8 @@ def _fault_row(result: RunResult, fault: ScheduledFault, recovery: Recovery) -> 
             last=f"and {left_out} more" if left_out > 0 else "",
         ),
         Cell(active, "when"),
-        format_count(recovery.occurrence_count),
-        format_count(recovery.lost_packets),
-        format_count(recovery.left_evs),
-        *(_phase(phase) for phase in (recovery.detect, recovery.avoid, recovery.restore)),
+        *recovery_counts(recovery),
+        *map(_phase, recovery.phases),
     )
 
 
@@ -135,12 +138,7 @@ def _plane_row(name: str, sent: int, all_sent: int, rtt: Histogram) -> tuple[str
     latency = summarize(rtt)
     if latency is None:
         return (*cells, "0", *(_DASH for _ in range(5)))
-    times = (latency.p50_ns, latency.p90_ns, latency.p99_ns, latency.p999_ns, latency.max_ns)
-    return (
-        *cells,
-        format_count(latency.count),
-        *(format_time(time_ns) for time_ns in times),
-    )
+    return (*cells, format_count(latency.count), *latency.shown())
 
 
 def transition_table(result: RunResult) -> Markup:

@@ -4,7 +4,7 @@ Rules that need the fabric (does this host exist, does that selector match) are 
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated, Self
 
 from pydantic import (
@@ -98,19 +98,18 @@ class FidelitySpec(BaseModel):
     )
 
 
-def _check_expectation(text: str) -> str:
-    parse_expectation(text)
-    return text
+def accepted_by(parse: Callable[[str], object]) -> AfterValidator:
+    """Validator of a text that *parse* takes; the text stays as it is."""
+
+    def check(text: str) -> str:
+        parse(text)
+        return text
+
+    return AfterValidator(check)
 
 
-def _check_quantity(text: str) -> str:
-    parse_quantity(text)
-    return text
-
-
-def _check_abort(text: str) -> str:
-    parse_abort(text)
-    return text
+ExpectationText = Annotated[str, accepted_by(parse_expectation)]
+QuantityText = Annotated[str, accepted_by(parse_quantity)]
 
 
 def _topology_form(value: object) -> str:
@@ -144,10 +143,10 @@ class ScenarioSpec(BaseModel):
     )
     workloads: Annotated[list[Workload], Field(min_length=1)] = Field(description="The traffic.")
     faults: list[FaultOrClear] = Field(default=[], description="The faults, when, and for how long.")
-    expect: list[Annotated[str, AfterValidator(_check_expectation)]] = Field(
+    expect: list[ExpectationText] = Field(
         default=[], description="Conditions that must hold for the run to pass."
     )
-    abort: list[Annotated[str, AfterValidator(_check_abort)]] = Field(
+    abort: list[Annotated[str, accepted_by(parse_abort)]] = Field(
         default=[], description="Conditions that end the run at once, with everything reverted."
     )
     fidelity: FidelitySpec = Field(
@@ -163,7 +162,7 @@ class ScenarioSpec(BaseModel):
         "place of a whole workload or fault leaves it out. Every combination is run; expectations name one "
         "with `in`, its values joined by `-`.",
     )
-    compare: list[Annotated[str, AfterValidator(_check_quantity)]] = Field(
+    compare: list[QuantityText] = Field(
         default=[],
         description="Quantities shown side by side for all variants, in the table and as a plot each; left "
         "out, those that expectations name with `in`.",
