@@ -1,6 +1,7 @@
 """bundle create | open, and replay."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -167,9 +168,7 @@ def replay(
             "tolerance": share,
             "exit_code": status,
             "folder": str(results.resolve()),
-            "conditions": [
-                {"name": each.name, "before": each.before, "after": each.after} for each in conditions
-            ],
+            "conditions": [asdict(each) for each in conditions],
             "runs": [_document(each) for each in repetitions],
         },
         lambda: Group(*_tables(repetitions, conditions), Text(), *result_lines(results)),
@@ -240,12 +239,7 @@ def _document(each: Repetition) -> dict[str, Any]:
         "after": each.after,
         "figures": each.figures,
         "beyond": [figure_document(figure) for figure in each.beyond],
-        "files": None
-        if each.files is None
-        else [
-            {"name": file.name, "line": file.line, "before": file.before, "after": file.after}
-            for file in each.files
-        ],
+        "files": None if each.files is None else [asdict(file) for file in each.files],
     }
 
 

@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -241,13 +242,7 @@ def compare(
 
 
 def figure_document(figure: ComparedFigure) -> dict[str, Any]:
-    return {
-        "name": figure.name,
-        "dimension": figure.dimension.value,
-        "before": figure.before,
-        "after": figure.after,
-        "ratio": figure.ratio,
-    }
+    return {**asdict(figure), "ratio": figure.ratio}
 
 
 def _manifest(runs: Path, what: str) -> Mapping[str, Any]:

@@ -1,29 +1,66 @@
-"""A tree checked against a pydantic model: every problem of it, once, at its own place.
+"""A tree checked against a pydantic model: every problem of it, once, at its own place and in our words.
 
 pydantic names a location, not a line, and puts union tags into it; it reports a misspelt key twice (unknown
 and missing), and every member of a union that did not fit. All of that is undone here.
 """
 
 import json
-from collections.abc import Iterable
-from typing import TypeVar
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, core_schema
 
-from testbed.document.finding import (
-    Finding,
-    expected_type,
-    place_error,
-    word_finding,
-    word_found,
-    word_unknown_key,
-)
 from testbed.document.problem import Location, Problem, Tree
-from testbed.document.schema_names import Schema, accepted_keys
-from testbed.errors import closest_name
+from testbed.document.schema_names import Schema, accepted_keys, discriminator_values
+from testbed.errors import TestbedError, closest_name, did_you_mean
+from testbed.units import format_like
+
+_FOUND_CHARACTERS_MAX: Final = 60
+_KEYS_LISTED_MAX: Final = 16
+
+_EXPECTED: Final = {
+    "int": "an integer",
+    "float": "a number",
+    "string": "text",
+    "bool": "true or false",
+    "list": "a list",
+    "tuple": "a list",
+    "set": "a list",
+    "frozen_set": "a list",
+    "dict": "a mapping",
+    "model": "a mapping",
+    "model_attributes": "a mapping",
+    "none": "nothing",
+}
+
+_PYDANTIC_KINDS: Final = frozenset(get_args(core_schema.ErrorType))
 
 AnyModel = TypeVar("AnyModel", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    """An error with its location split into what the file holds and what pydantic added.
+
+    Args:
+        error: as pydantic reports it.
+        location: in the file; of a missing key, where it should be.
+        ends_in_label: the last step of pydantic's location is the label of a union member, not a key.
+        written: what the file holds there; None for a missing key.
+    """
+
+    error: ErrorDetails
+    location: Location
+    ends_in_label: bool
+    written: Tree
+
+    @property
+    def kind(self) -> str:
+        """Pydantic's name for what is wrong."""
+        return self.error["type"]
 
 
 def check(tree: Tree, model: type[AnyModel]) -> tuple[AnyModel | None, list[Problem]]:
@@ -39,31 +76,31 @@ def check(tree: Tree, model: type[AnyModel]) -> tuple[AnyModel | None, list[Prob
 
 
 def _problems(errors: Iterable[ErrorDetails], tree: Tree, schema: Schema) -> list[Problem]:
-    placed = [place_error(error, tree) for error in errors]
-    unknown, wrong_type, others = [], dict[Location, list[Finding]](), []
+    placed = [_place_error(error, tree) for error in errors]
+    unknown, wrong_type, others = [], dict[Location, list[_Finding]](), []
     for finding in placed:
         if _is_noise(finding, placed):
             continue
         if finding.kind == "extra_forbidden":
             unknown.append(finding)
-        elif expected_type(finding) is not None:
+        elif _expected_type(finding) is not None:
             wrong_type.setdefault(finding.location, []).append(finding)
         else:
             others.append(finding)
     problems, explained = _unknown_keys(unknown, others, schema)
     problems += [
-        Problem(finding.location, word_finding(finding, schema))
+        Problem(finding.location, _word_finding(finding, schema))
         for finding in others
         if finding.location not in explained
     ]
     for location, members in wrong_type.items():
-        expected = " or ".join(dict.fromkeys(str(expected_type(member)) for member in members))
-        problems.append(Problem(location, f"expected {expected}, found {word_found(members[0].written)}"))
+        expected = " or ".join(dict.fromkeys(str(_expected_type(member)) for member in members))
+        problems.append(Problem(location, f"expected {expected}, found {_word_found(members[0].written)}"))
     return problems
 
 
 def _unknown_keys(
-    unknown: Iterable[Finding], others: Iterable[Finding], schema: Schema
+    unknown: Iterable[_Finding], others: Iterable[_Finding], schema: Schema
 ) -> tuple[list[Problem], set[Location]]:
     """The problems of unknown keys, and the missing keys that are explained as having been misspelt."""
     missing = {finding.location for finding in others if finding.kind == "missing"}
@@ -74,7 +111,7 @@ def _unknown_keys(
         siblings = [str(location[-1]) for location in missing - explained if location[:-1] == parent]
         intended = closest_name(name, siblings)
         if intended is None:
-            message = word_unknown_key(name, accepted_keys(schema, finding.error["loc"][:-1]))
+            message = _word_unknown_key(name, accepted_keys(schema, finding.error["loc"][:-1]))
         else:
             explained.add((*parent, intended))
             message = f"unknown key; did you mean {intended!r}, which is missing?"
@@ -82,9 +119,155 @@ def _unknown_keys(
     return problems, explained
 
 
-def _is_noise(finding: Finding, findings: Iterable[Finding]) -> bool:
+def _is_noise(finding: _Finding, findings: Iterable[_Finding]) -> bool:
     """Return True if *finding* is of a union member that was not meant: another was entered, and is wrong."""
     depth = len(finding.location)
     return finding.ends_in_label and any(
         len(other.location) > depth and other.location[:depth] == finding.location for other in findings
     )
+
+
+def _place_error(error: ErrorDetails, tree: Tree) -> _Finding:
+    """The finding that *error* is in the file *tree*."""
+    path = error["loc"]
+    if error["type"] == "missing":
+        location, _ = _align(path[:-1], tree)
+        return _Finding(error, (*location, path[-1]), ends_in_label=False, written=None)
+    location, ends_in_key = _align(path, tree)
+    return _Finding(error, location, bool(path) and not ends_in_key, _entry(location, tree))
+
+
+def _align(path: Location, tree: Tree) -> tuple[Location, bool]:
+    """The steps of *path* that lead through *tree*, and whether the last one does.
+
+    A tag may be spelt like a key, so both readings are tried: the one that keeps more steps wins, and of two
+    equal ones the one that keeps the last step.
+    """
+    if not path:
+        return (), False
+    step, rest = path[0], path[1:]
+    skipped, skipped_ends = _align(rest, tree)
+    match tree, step:
+        case dict(), str() if step in tree:
+            taken, taken_ends = _align(rest, tree[step])
+        case list(), int() if step < len(tree):
+            taken, taken_ends = _align(rest, tree[step])
+        case _:
+            return skipped, skipped_ends
+    taken, taken_ends = (step, *taken), taken_ends if rest else True
+    if (len(skipped), skipped_ends) > (len(taken), taken_ends):
+        return skipped, skipped_ends
+    return taken, taken_ends
+
+
+def _entry(location: Location, tree: Tree) -> Tree:
+    for step in location:
+        match tree, step:
+            case dict(), str():
+                tree = tree[step]
+            case list(), int():
+                tree = tree[step]
+    return tree
+
+
+def _expected_type(finding: _Finding) -> str | None:
+    """The type expected, when the entry has the wrong type altogether."""
+    family = re.fullmatch(r"(\w+?)_(?:type|parsing|from_float|required|parsing_size)", finding.kind)
+    return _EXPECTED.get(family.group(1)) if family else None
+
+
+def _word_unknown_key(name: str, accepted: list[str]) -> str:
+    """The message for a key that the model does not have."""
+    suggestion = did_you_mean(name, accepted)
+    if not suggestion and 0 < len(accepted) <= _KEYS_LISTED_MAX:
+        suggestion = f"; accepted here: {', '.join(accepted)}"
+    return f"unknown key{suggestion}"
+
+
+def _word_finding(finding: _Finding, schema: Schema) -> str:
+    """The message for anything but an unknown key or a wrong type."""
+    error = finding.error
+    if finding.kind in _WORDINGS:
+        return _WORDINGS[finding.kind](finding)
+    if finding.kind == "union_tag_not_found":
+        key = str(error["ctx"]["discriminator"])
+        values = ", ".join(discriminator_values(schema, error["loc"]))
+        return f"key {key} is missing; one of: {values}"
+    if finding.kind not in _PYDANTIC_KINDS:
+        return error["msg"]
+    return f"{error['msg'][:1].lower()}{error['msg'][1:]}, found {_word_found(finding.written)}"
+
+
+def _word_found(value: Tree) -> str:
+    """*value* as it is quoted in a message; long text is cut."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            cut = value[: _FOUND_CHARACTERS_MAX - 3] + "..."
+            return repr(value if len(value) <= _FOUND_CHARACTERS_MAX else cut)
+        case int() | float():
+            return str(value)
+        case list():
+            return "a list"
+        case dict():
+            return "a mapping"
+
+
+def _choice(finding: _Finding) -> str:
+    context = finding.error["ctx"]
+    expected = str(context.get("expected", context.get("expected_tags")))
+    found = context.get("tag", finding.written)
+    names = re.findall(r"'([^']*)'", expected)
+    suggestion = did_you_mean(found, names) if isinstance(found, str) else ""
+    return f"expected {' or '.join(names) or expected}, found {_word_found(found)}{suggestion}"
+
+
+def _own_words(finding: _Finding) -> str:
+    """The text of an error that a validator of ours raised."""
+    cause = finding.error["ctx"]["error"]
+    if isinstance(cause, TestbedError) and cause.hint is not None:
+        return f"{cause.message}; {cause.hint}"
+    return str(cause)
+
+
+def _bound(relation: str, key: str) -> Callable[[_Finding], str]:
+    def word(finding: _Finding) -> str:
+        limit = finding.error["ctx"][key]
+        if isinstance(finding.written, str) and not isinstance(limit, str):
+            return f"must be {relation} {format_like(finding.written, limit)}, found {finding.written}"
+        return f"must be {relation} {limit}, found {_word_found(finding.written)}"
+
+    return word
+
+
+def _length(relation: str, key: str, what: str) -> Callable[[_Finding], str]:
+    def word(finding: _Finding) -> str:
+        has = len(finding.written) if isinstance(finding.written, str | list | dict) else 0
+        return f"has {has} {what}, {relation} {finding.error['ctx'][key]} accepted"
+
+    return word
+
+
+_WORDINGS: Final[dict[str, Callable[[_Finding], str]]] = {
+    "missing": lambda _: "required key is missing",
+    "value_error": _own_words,
+    "assertion_error": _own_words,
+    "literal_error": _choice,
+    "enum": _choice,
+    "union_tag_invalid": _choice,
+    "greater_than": _bound("greater than", "gt"),
+    "greater_than_equal": _bound("at least", "ge"),
+    "less_than": _bound("less than", "lt"),
+    "less_than_equal": _bound("at most", "le"),
+    "multiple_of": _bound("a multiple of", "multiple_of"),
+    "too_short": _length("at least", "min_length", "entries"),
+    "too_long": _length("at most", "max_length", "entries"),
+    "string_too_short": _length("at least", "min_length", "characters"),
+    "string_too_long": _length("at most", "max_length", "characters"),
+    "string_pattern_mismatch": lambda finding: (
+        f"must match {finding.error['ctx']['pattern']}, found {_word_found(finding.written)}"
+    ),
+}

@@ -7,13 +7,11 @@ empty when nothing was recorded.
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from agents.abi import EvState
-from testbed.metrics.series import QUEUE_GROUPS, Interval, Reading, add_hosts, summarize
+from testbed.metrics.series import EV_STATES, QUEUE_GROUPS, Interval, Reading, add_hosts, summarize
 from testbed.scenario.measure.recording import NotMeasured, Recording, Span
 from testbed.scenario.spec.plan import Plan
 
 Cell = int | float | None
-EV_STATES = (EvState.GOOD, EvState.SKIP, EvState.ASSUMED_BAD, EvState.DENIED)
 
 
 def series_columns(plan: Plan) -> tuple[str, ...]:

@@ -7,11 +7,13 @@ from typing import Final
 
 from testbed.metrics.series import Interval, Reading
 from testbed.report.chart import Axis, Chart, Form, Limit, Series, bar_chart, size_chart
+from testbed.scenario.measure.measurement import Measurement
 from testbed.scenario.measure.operations_of_span import OperationsOfSpan
 from testbed.scenario.measure.recording import AnyReading, FlowReading, NotMeasured, Recording, Span
 from testbed.scenario.measure.series import intervals
 from testbed.scenario.report.line_rate import line_rate
 from testbed.scenario.report.panel import LOSSES, time_axis
+from testbed.scenario.spec.expression import parse_quantity
 from testbed.scenario.spec.figure_spec import FigureKind, PlannedFigure
 from testbed.scenario.spec.plan import PlannedWorkload
 from testbed.shown import format_frequency, format_rate, format_share, format_time
@@ -251,13 +253,9 @@ def _by_size(workloads: Sequence[PlannedWorkload], recording: Recording) -> dict
     """Kind of workload -> message size -> bus bandwidth or goodput over its measured time."""
     values: dict[str, dict[int, float]] = {}
     for workload in workloads:
+        quantity = "goodput" if workload.collective is None else "busbw"
         try:
-            span = recording.workload_span(workload.name)
-            if workload.collective is not None:
-                found = OperationsOfSpan.of(recording, workload.name, span, with_overlapping=False)
-                value = found.bus_bps()
-            else:
-                value = sum(recording.flow_rates_bps(workload.name, span).values())
+            value = Measurement(recording).measure(parse_quantity(f"{quantity}({workload.name})"))
         except NotMeasured:
             continue
         values.setdefault(workload.kind, {})[workload.size_bytes] = value

@@ -10,10 +10,10 @@ from typing import Final
 
 from agents.abi import EvState
 from testbed.metrics.histogram import Histogram, merge
-from testbed.metrics.series import Interval, QueueGroup, Reading, add_hosts
+from testbed.metrics.series import EV_STATES, Interval, QueueGroup, Reading, add_hosts
 from testbed.report.chart import SECONDS, Axis, Band, Chart, Lane, Limit, Series, Values
 from testbed.scenario.measure.recording import NotMeasured, Recording
-from testbed.scenario.measure.series import EV_STATES, intervals, workload_goodput_bps
+from testbed.scenario.measure.series import intervals, workload_goodput_bps
 from testbed.scenario.report.line_rate import line_rate
 from testbed.shown import format_count, format_frequency, format_rate, format_size, format_time
 
