@@ -2,28 +2,24 @@
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag
+from pydantic import Discriminator, Field, JsonValue, Tag
 
 from testbed.campaign.expectation import parse_campaign_expectation
 from testbed.document import Kind, json_schema
-from testbed.document.fields import Ratio
+from testbed.document.fields import Ratio, StrictModel
 from testbed.scenario.spec.scenario_spec import SEED_MAX, QuantityText, accepted_by
 from testbed.scenario.spec.variant import VariedKey
 
 RUNS_MAX: Final = 1000
 """Of one campaign: more is an accident of a matrix, not a wish."""
 
-_STRICT: Final = ConfigDict(extra="forbid", frozen=True, strict=True)
-
 
 def _form(value: object) -> str:
     return "path" if isinstance(value, str) else "mapping"
 
 
-class SeedRange(BaseModel):
+class SeedRange(StrictModel):
     """Seeds that follow one another."""
-
-    model_config = _STRICT
 
     first: int = Field(alias="from", ge=0, le=SEED_MAX, description="The first seed.")
     count: int = Field(ge=1, le=RUNS_MAX, description="Number of seeds.")
@@ -33,10 +29,8 @@ def _seeds_form(value: object) -> str:
     return "list" if isinstance(value, list | tuple) else "range"
 
 
-class RepeatSpec(BaseModel):
+class RepeatSpec(StrictModel):
     """When cells have been run often enough."""
-
-    model_config = _STRICT
 
     until: Ratio = Field(
         description="Width of a median's 95 % interval, as a share of the median, that is narrow enough."
@@ -51,10 +45,8 @@ class RepeatSpec(BaseModel):
 ExpectationText = Annotated[str, accepted_by(parse_campaign_expectation)]
 
 
-class ExpectationEntry(BaseModel):
+class ExpectationEntry(StrictModel):
     """An expectation of some cells."""
-
-    model_config = _STRICT
 
     that: ExpectationText = Field(description="Condition that must hold.")
     cells: dict[str, str | int | float] = Field(
@@ -69,10 +61,8 @@ ExpectationOrText = Annotated[
 ]
 
 
-class ShuffledOrder(BaseModel):
+class ShuffledOrder(StrictModel):
     """An order that a seed decides."""
-
-    model_config = _STRICT
 
     shuffle: int = Field(ge=0, le=SEED_MAX, description="The seed.")
 
@@ -92,10 +82,8 @@ Seeds = Annotated[
 ]
 
 
-class ScenarioEntry(BaseModel):
+class ScenarioEntry(StrictModel):
     """A scenario with a matrix or seeds of its own."""
-
-    model_config = _STRICT
 
     path: str = Field(min_length=1, description="Scenario file, relative to this file.")
     matrix: Matrix = Field(default={}, description="Varied for this scenario alone, too.")
@@ -108,10 +96,8 @@ ScenarioOrPath = Annotated[
 ]
 
 
-class CampaignSpec(BaseModel):
+class CampaignSpec(StrictModel):
     """Scenarios, what is varied in them, and how often each is repeated."""
-
-    model_config = _STRICT
 
     scenarios: Annotated[list[ScenarioOrPath], Field(min_length=1)] = Field(
         description="Scenario files, relative to this file."

@@ -13,8 +13,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final, cast
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, create_model
+from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema, create_model
 
+from testbed.document.fields import StrictModel
 from testbed.document.problem import Location, Position, Problem, Tree, usage_error
 from testbed.document.text_file import read_text
 from testbed.document.validation import AnyModel, check
@@ -26,8 +27,6 @@ API_VERSION: Final = "mrc-testbed/v1"
 NAME_PATTERN: Final = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 """Of the name of a file, which names folders too."""
 
-_STRICT: Final = ConfigDict(extra="forbid", frozen=True, strict=True)
-
 
 class Kind(StrEnum):
     """The kind of document in a file."""
@@ -37,10 +36,8 @@ class Kind(StrEnum):
     CAMPAIGN = "Campaign"
 
 
-class Metadata(BaseModel):
+class Metadata(StrictModel):
     """The identity of a file: it names runs, folders and metrics."""
-
-    model_config = _STRICT
 
     name: Annotated[
         str,
@@ -172,7 +169,7 @@ def _envelope(
     spec: Any = model if check_spec is None else Annotated[model, AfterValidator(check_spec)]
     return create_model(
         kind.value,
-        __config__=_STRICT,
+        __base__=StrictModel,
         __doc__=f"A {kind.value} file of mrc-testbed.",
         apiVersion=(_constant(API_VERSION), ...),
         kind=(_constant(kind.value), ...),

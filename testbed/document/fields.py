@@ -1,4 +1,4 @@
-"""Types of model fields for quantities.
+"""The base of models, and types of their fields for quantities.
 
 In a file they take only text with a unit; in Python they take the number itself, in the base unit of
 testbed.units.
@@ -7,7 +7,16 @@ testbed.units.
 from collections.abc import Callable
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationInfo,
+    WithJsonSchema,
+)
 
 from testbed.errors import UsageError
 from testbed.units import (
@@ -25,6 +34,12 @@ from testbed.units import (
     parse_ratio,
     parse_size_bytes,
 )
+
+
+class StrictModel(BaseModel):
+    """A part of a file: no keys but these, and no value of another type."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 def _from_file(parse: Callable[[str], float], example: str) -> BeforeValidator:

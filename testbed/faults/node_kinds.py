@@ -2,9 +2,9 @@
 
 from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from testbed.document.fields import Duration
+from testbed.document.fields import Duration, StrictModel
 from testbed.errors import UsageError
 from testbed.faults.effects import AgentDead, Effect, Frozen, RoutesGone, Rule
 from testbed.faults.rule import FrameRule
@@ -115,10 +115,8 @@ class NicAgentKill(NodeFault):
         return tuple(AgentDead(node.name) for node in target.nodes)
 
 
-class Clear(BaseModel):
+class Clear(StrictModel):
     """Ends faults at that time, before they would end by themselves."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     kind: Literal["clear"]
     at_ns: Duration = Field(alias="at", description="When, from the end of warm-up.")

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
-from testbed.document.fields import Duration
+from testbed.document.fields import Duration, StrictModel
 from testbed.errors import UsageError
 from testbed.faults.effects import CarrierDown, Effect, Rule
 from testbed.faults.rule import FrameRule, Traffic, describe_rule
@@ -46,10 +46,8 @@ class Target:
     seed: int
 
 
-class AnyFault(BaseModel):
+class AnyFault(StrictModel):
     """An id, a start, an end."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     selects: ClassVar[Literal["link", "node", "plane"]]
     """What its selector chooses from."""

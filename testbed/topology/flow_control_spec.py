@@ -7,23 +7,20 @@ credits: {buffer: 60KiB}
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from testbed.document.fields import Size
+from testbed.document.fields import Size, StrictModel
 from testbed.topology.limit import LimitProblems
 
 FlowControlKind = Literal["none", "pfc", "credits"]
 
-_CONFIG = ConfigDict(extra="forbid", frozen=True, strict=True)
 _SomeBytes = Annotated[Size, Field(gt=0)]
 
 
-class PfcSpec(BaseModel):
+class PfcSpec(StrictModel):
     """Priority flow control: a switch pauses the port at the other end of a link when too much of what came
     by it waits.
     """
-
-    model_config = _CONFIG
 
     xoff: _SomeBytes | None = Field(
         default=None,
@@ -49,10 +46,8 @@ class PfcSpec(BaseModel):
         return self
 
 
-class CreditSpec(BaseModel):
+class CreditSpec(StrictModel):
     """Credits, as InfiniBand has them: a port sends only what the switch at the other end has room for."""
-
-    model_config = _CONFIG
 
     buffer: _SomeBytes | None = Field(
         default=None,

@@ -3,9 +3,9 @@
 from math import ceil
 from typing import Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from testbed.document.fields import Duration, Ratio
+from testbed.document.fields import Duration, Ratio, StrictModel
 from testbed.topology.limit import LimitProblems
 
 LAG_ROUNDS_MAX: Final = 63
@@ -14,10 +14,8 @@ LAG_ROUNDS_MAX: Final = 63
 INTERVAL_MIN_NS: Final = 1_000_000
 
 
-class ProbingSpec(BaseModel):
+class ProbingSpec(StrictModel):
     """Link probes of every host: in each round one to each of its T0s, and one to a share of the T1s."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     interval: Duration = Field(
         default=20_000_000, ge=INTERVAL_MIN_NS, description="From one round to the next, at least 1ms."

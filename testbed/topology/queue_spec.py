@@ -18,24 +18,21 @@ A key that is left out has the value of an earlier override, then of the fabric,
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from testbed.document.fields import Duration, Rate, Ratio, Size
+from testbed.document.fields import Duration, Rate, Ratio, Size, StrictModel
 from testbed.topology.limit import LimitProblems
 from testbed.topology.naming import Tier
 from testbed.topology.selector_spec import LinkSelector
 
-_CONFIG = ConfigDict(extra="forbid", frozen=True, strict=True)
 LinkMode = Literal["veth", "direct"]
 _SomeBytes = Annotated[Size, Field(gt=0)]
 
 
-class EcnSpec(BaseModel):
+class EcnSpec(StrictModel):
     """Congestion marks on data packets: none up to `min` waiting bytes, all from `max` on, in between at
     random with a probability that grows linearly.
     """
-
-    model_config = _CONFIG
 
     enabled: bool | None = Field(
         default=None, description="true: ports mark. Left out: true, unless there is flow control."
@@ -60,10 +57,8 @@ class EcnSpec(BaseModel):
     )
 
 
-class TrimSpec(BaseModel):
+class TrimSpec(StrictModel):
     """Trimming: a data packet that finds too much waiting is cut to its headers, which go on as control."""
-
-    model_config = _CONFIG
 
     enabled: bool | None = Field(
         default=None,
@@ -77,10 +72,8 @@ class TrimSpec(BaseModel):
     )
 
 
-class PortQueueSpec(BaseModel):
+class PortQueueSpec(StrictModel):
     """The settings of the queues of a port."""
-
-    model_config = _CONFIG
 
     data_buffer: _SomeBytes | None = Field(
         default=None,
@@ -177,10 +170,8 @@ class QueueSpec(PortQueueSpec):
     )
 
 
-class LinkDelay(BaseModel):
+class LinkDelay(StrictModel):
     """Another propagation delay for some links."""
-
-    model_config = _CONFIG
 
     select: LinkSelector = Field(description="The links.")
     delay: Duration = Field(description="Propagation delay, one way.")

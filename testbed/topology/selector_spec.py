@@ -15,9 +15,10 @@ Selecting nothing is an error, because a fault that hits nothing would look like
 import re
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from testbed.document import validate_values
+from testbed.document.fields import StrictModel
 from testbed.document.yaml_tree import parse_tree
 from testbed.errors import UsageError
 from testbed.topology.naming import Tier
@@ -47,10 +48,8 @@ _Planes = Annotated[
 ]
 
 
-class LinkFilter(BaseModel):
+class LinkFilter(StrictModel):
     """Links by property; all given properties must hold."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     plane: _Planes | None = Field(default=None, description="Plane index, or a list of them.")
     between: Annotated[list[Tier], Field(min_length=2, max_length=2)] | None = Field(
@@ -71,10 +70,8 @@ class LinkFilter(BaseModel):
         return self
 
 
-class NodeFilter(BaseModel):
+class NodeFilter(StrictModel):
     """Nodes by property; all given properties must hold."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     plane: _Planes | None = Field(default=None, description="Plane index, or a list of them; switches only.")
     tier: Tier | None = Field(default=None, description="host, t0 or t1.")
@@ -88,10 +85,8 @@ class NodeFilter(BaseModel):
         return self
 
 
-class Choice(BaseModel):
+class Choice(StrictModel):
     """The number of matches that are taken."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     pick: Pick = Field(
         default="all",

@@ -9,10 +9,10 @@ stored spec says what the user said; `Clos` computes it.
 from math import ceil
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from agents.algorithms import CC, EV
-from testbed.document.fields import Duration, Rate, Ratio, Size
+from testbed.document.fields import Duration, Rate, Ratio, Size, StrictModel
 from testbed.topology.addressing import PORT_ID_BITS
 from testbed.topology.algorithm import check_cc_algorithm, check_ev_selector
 from testbed.topology.ev import LANE_MASK
@@ -37,10 +37,8 @@ MEMORY_SEGMENT_BYTES: Final = 1 << 20
 """A NIC's memory is made of segments of this size; MRC_MEMORY_SEGMENT of the data plane."""
 
 
-class NicSpec(BaseModel):
+class NicSpec(StrictModel):
     """The NIC of every host."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     memory: Size = Field(
         default=16 << 20,
@@ -122,10 +120,8 @@ class NicSpec(BaseModel):
         return self
 
 
-class TopologySpec(BaseModel):
+class TopologySpec(StrictModel):
     """A two-tier Clos in several planes: every host has one NIC port to a T0 of each plane."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     planes: int = Field(
         default=4, ge=1, le=PLANE_COUNT, description="Planes, hence ports of a NIC; at most 16."

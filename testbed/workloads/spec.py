@@ -7,10 +7,10 @@ measured. Received memory is compared with what was sent in every kind.
 from collections.abc import Iterable
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from agents.abi import Limit
-from testbed.document.fields import Duration, Size
+from testbed.document.fields import Duration, Size, StrictModel
 from testbed.workloads.element_type import DType, ReduceOp
 from testbed.workloads.schedule import CollectiveKind
 
@@ -38,10 +38,8 @@ HostRing = Annotated[
 ]
 
 
-class _Workload(BaseModel):
+class _Workload(StrictModel):
     """The common fields of workloads: a name, message size, QPs, and an end."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     name: str = Field(
         pattern=WORKLOAD_NAME_PATTERN,
@@ -117,10 +115,8 @@ class SendRecv(_Workload):
     depth: Depth = Field(default=4, description="Messages outstanding per QP.")
 
 
-class Victim(BaseModel):
+class Victim(StrictModel):
     """A flow beside an incast, which it should not feel."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     from_host: HostName = Field(alias="from", description="Sending host.")
     to_host: HostName = Field(alias="to", description="Receiving host, not that of the incast.")

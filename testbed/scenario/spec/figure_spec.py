@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from testbed.document.fields import Duration
+from testbed.document.fields import Duration, StrictModel
 
 FigureKind = Literal[
     "goodput-over-time",
@@ -25,7 +25,7 @@ READINGS_PER_VALUE: Final = 2
 """From one value of a curve over time to the next: usually 200 ms, as in the paper's plots of bandwidth."""
 
 
-class FigureSpec(BaseModel):
+class FigureSpec(StrictModel):
     """A drawing of the run for figure.svg and the top of report.html, shaped like the published figure.
 
     Over time: `goodput-over-time`, `plane-share` (of the bytes that hosts send), `loss-rate` (packets lost
@@ -33,8 +33,6 @@ class FigureSpec(BaseModel):
     second). Over the whole run: `per-flow` (a bar of goodput each), `by-size` (bus bandwidth of collectives,
     goodput of others, over the message sizes of the workloads).
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     kind: FigureKind = Field(description="The quantity drawn; see above.")
     title: Annotated[str, Field(min_length=1)] | None = Field(

@@ -9,8 +9,6 @@ from typing import Annotated, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Discriminator,
     Field,
     Tag,
@@ -19,7 +17,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails
 
-from testbed.document.fields import Ratio
+from testbed.document.fields import Ratio, StrictModel
 from testbed.errors import did_you_mean
 from testbed.faults.node_kinds import Clear
 from testbed.faults.spec import Fault, FaultOrClear
@@ -38,13 +36,9 @@ from testbed.workloads.spec import Workload, has_operations, workload_names
 
 SEED_MAX = 2**63 - 1
 
-_STRICT = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-
-class TransportSpec(BaseModel):
+class TransportSpec(StrictModel):
     """The transport of messages across the fabric."""
-
-    model_config = _STRICT
 
     kind: TransportKind = Field(
         default="mrc",
@@ -85,10 +79,8 @@ class TransportSpec(BaseModel):
     )
 
 
-class FidelitySpec(BaseModel):
+class FidelitySpec(StrictModel):
     """When a run is UNTRUSTED."""
-
-    model_config = _STRICT
 
     late: Ratio = Field(
         default=LATE_RATIO,
@@ -123,10 +115,8 @@ TopologyOrPath = Annotated[
 ]
 
 
-class ScenarioSpec(BaseModel):
+class ScenarioSpec(StrictModel):
     """A fabric, what is sent through it, what breaks when, and what must hold."""
-
-    model_config = _STRICT
 
     seed: int = Field(
         default=1,
