@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from testbed.campaign.folder import NOT_RUN, CampaignFolder, RunEntry, runs_of
 from testbed.campaign.plan import PlannedRun
@@ -29,12 +29,8 @@ RunOnLab = Callable[[PlannedRun, Path, Progress], FinishedRun]
 """Carries out one run on a lab that is up, its results below a folder."""
 
 
-class Stage(Protocol):
-    """Where runs take place."""
-
-    def __call__(self, topology: TopologySpec) -> AbstractContextManager[RunOnLab]:
-        """A lab of that topology for as long as the context lasts."""
-
+Stage = Callable[[TopologySpec], AbstractContextManager[RunOnLab]]
+"""Where runs take place: a lab of that topology for as long as the context lasts."""
 
 _CODES: Final = (
     ("error", 1),
