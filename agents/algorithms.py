@@ -49,7 +49,6 @@ class Hook:
 
     @property
     def arguments(self) -> str:
-        """The names of its parameters."""
         return ", ".join(re.findall(r"(\w+)(?:,|$)", self.parameters))
 
 

@@ -72,7 +72,6 @@ def _messages(lab: Lab, name: str, options: tuple[str, ...], target: str) -> Fig
 
 
 def _measured(lab: Lab, command: tuple[str, ...]) -> list[float]:
-    """The figures of perftest's table behind bytes and iterations."""
     server, client = f"h{TARGET}", f"h{SOURCE}"
     with _started(lab, server, *command) as waiting:
         _await_server(lab, server)

@@ -62,7 +62,6 @@ def _loaded_rtt_us(lab: Lab) -> float:
 
 
 def _sent(transfer: Transfer) -> int:
-    """Data packets of the QP."""
     return sum(int(ev["tx_packets"]) for ev in transfer.near.verbs.ev_list(transfer.qpn))
 
 

@@ -1,9 +1,9 @@
 """Lateness of fault ends with one of our processes dead: 200 faults of ten kinds, observed where they act.
 
-In each round ten faults begin and one process is killed: a reaper, the one that stands by, a queue drainer,
-an agent, or none. The end of a fault is seen at the lab and not in the ledger: in the kernel's rule, the
-port's entry, the interface, the process, the traffic or the agent's list. Looks are POLL_NS apart. What a
-killed process leaves is repaired after the round, as `mrc-testbed restart` does.
+In each round ten faults begin and one process is killed: the reaper, a queue drainer, an agent, or none. A
+reaper is replaced at once, as by the next command; the rest is repaired after the round, as by `restart`. The
+end of a fault is seen at the lab and not in the ledger: in the kernel's rule, the port's entry, the
+interface, the process, the traffic or the agent's list. Looks are POLL_NS apart.
 """
 
 import os
@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import cycle, islice
-from pathlib import Path
 
 from agents.abi import PortCounter
 from agents.clock import monotonic_ns
@@ -26,9 +25,9 @@ from testbed.fabric.folder_watch import FolderWatch
 from testbed.fabric.live import Lab
 from testbed.fabric.port_fault import acts
 from testbed.fabric.port_state import observe_ports
-from testbed.fabric.process import ProcessIdentity, find_marked, is_alive, is_stopped
+from testbed.fabric.process import ProcessIdentity, is_alive, is_stopped
 from testbed.fabric.state import read_state
-from testbed.faults.attendance import repair_faults
+from testbed.faults.attendance import repair_faults, restore_reaper
 from testbed.faults.interactive import LabFaults, parse_fault
 from testbed.faults.ledger import Ledger
 from testbed.faults.reaper import reaper_process
@@ -41,7 +40,7 @@ POLL_NS = 2_000_000
 STILL_NS = 20_000_000
 LIMIT_MS = 250
 SPEC = TopologySpec(planes=2, t0=2, t1=2, hosts_per_t0=2, port_rate=20_000_000, flow_control="pfc")
-VICTIMS = ("nobody", "reaper", "standby", "drainer", "agent")
+VICTIMS = ("nobody", "reaper", "drainer", "agent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +148,9 @@ def _round(lab: Lab, eyes: Eyes, victim: str) -> Iterator[tuple[str, float]]:
             fields = {"id": broken.kind, "for": LENGTH, **broken.fields}
             faults.add(parse_fault(broken.kind, broken.where, fields, ()), seed=1)
         ends_ns = {entry.fault.fault_id: entry.schedule.end_ns for entry in faults.entries()}
-    pause(1)  # for the reaper that stands by to be there
     _kill(lab, victim)
+    if victim == "reaper":
+        restore_reaper(lab.name)
     waiting = {broken.kind: broken for broken in BROKEN}
     while waiting:
         for kind, broken in list(waiting.items()):
@@ -174,11 +174,9 @@ def _kill(lab: Lab, victim: str) -> None:
     reaper = reaper_process(Ledger(lab.paths.faults))
     if state is None or reaper is None:
         raise AssertionError("the lab has no reaper")
-    reapers = _processes(lab.name, "testbed.faults.reaper")
     found = {
         "nobody": [],
         "reaper": [reaper],
-        "standby": [each for each in reapers if each != reaper],
         "drainer": [each.identity for each in state.processes if each.node is None],
         "agent": [_agent(lab, "h3")],
     }[victim]
@@ -193,14 +191,3 @@ def _agent(lab: Lab, host: str) -> ProcessIdentity:
     if state is None:
         raise AssertionError("the lab is gone")
     return next(each.identity for each in state.processes if each.node == host)
-
-
-def _processes(name: str, module: str) -> list[ProcessIdentity]:
-    found = []
-    for process in find_marked(name):
-        try:
-            if module.encode() in Path(f"/proc/{process.pid}/cmdline").read_bytes():
-                found.append(process)
-        except FileNotFoundError:
-            continue
-    return found

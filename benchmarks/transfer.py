@@ -36,7 +36,6 @@ def live_lab(spec: TopologySpec, runtime: str = "netns") -> Iterator[Lab]:
 
 
 def pause(seconds: float) -> None:
-    """Lets an interval of a measurement pass."""
     threading.Event().wait(seconds)
 
 

@@ -43,7 +43,6 @@ class FaultWindows(model.AnnotationQuery):
     """The times at which a fault was active; the SDK lacks what a query to Prometheus needs for it."""
 
     def to_json(self) -> dict[str, object]:
-        """The annotation query with them."""
         extra = {"step": REFRESH, "tagKeys": "fault_id,kind"}
         texts = {"titleFormat": "{{fault_id}}", "textFormat": "{{kind}}"}
         return {**super().to_json(), **extra, **texts}

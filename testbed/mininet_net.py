@@ -164,7 +164,6 @@ class MrcNet(Mininet):  # type: ignore[misc]  # Mininet is untyped
             self.build()
 
     def stop(self) -> None:
-        """Removes the lab that `build` brought up."""
         if self._lab:
             self._lab.close()
             self._lab = None

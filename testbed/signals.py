@@ -54,7 +54,6 @@ class EndingSignals:
 
 
 def forget_signals() -> None:
-    """Forgets which signal came, for a command that begins."""
     _SEEN.name = None
 
 

@@ -40,7 +40,6 @@ class Scale:
         return f"^{NUMBER} ?({'|'.join(self.units)})$"
 
     def refusal(self, text: object, why: str) -> UsageError:
-        """The error of *text*."""
         return UsageError(
             f"{text!r} is not a {self.quantity}: {why}; write it like {self.example} "
             f"(units: {', '.join(self.units)})"

@@ -142,7 +142,6 @@ class ArrayMap(Generic[Value]):
         return value
 
     def write(self, index: int, value: Value) -> None:
-        """Stores *value* as element *index*."""
         if isinstance(self._descriptor, VirtualMap):
             map_update(self._descriptor, c_uint32(index), value)
             return

@@ -79,7 +79,6 @@ class ApplicationLink:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
 
     def start(self) -> None:
-        """Listens from now on."""
         try:
             self._listener.bind(SOCKET_NAME)
         except OSError as error:

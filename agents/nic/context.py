@@ -486,6 +486,5 @@ def open_nic(socket: Path, pins: Pins) -> Context:
 
 
 def connect_mrc(near: QueuePair, far: QueuePair) -> None:
-    """Connects two MRC QPs of this process."""
     far.connect(near.exchange())
     near.connect(far.exchange())

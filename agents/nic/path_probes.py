@@ -54,7 +54,6 @@ class PathProbes:
         ]
 
     def answered(self, event: Event) -> None:
-        """The kernel has matched an answer."""
         waiting = self._waiting.get(event.a)
         if waiting is not None and not waiting.done():
             waiting.set_result(event.b)

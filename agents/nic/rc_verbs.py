@@ -82,7 +82,6 @@ class RcVerbs(QueuePairVerbs):
         return qpn
 
     def _aim(self, qp: RcQueuePair, state: QpState, peer_qpn: int, attributes: dict[str, int]) -> None:
-        """Connect a QP in INIT to its peer."""
         check_peer_qpn(peer_qpn)
         changed = qp.attributes.changed(attributes)
         require_peer_first_psn(qp.qpn, changed.peer_first_psn)

@@ -127,7 +127,6 @@ class Reactions:
     # -- NIC --------------------------------------------------------------------------------------
 
     def on_events(self, events: Iterable[Event]) -> None:
-        """The NIC reports, oldest first."""
         kicks: dict[int, int] = {}
         fallen: dict[int, list[int]] = {}
         for event in events:

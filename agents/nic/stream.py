@@ -115,7 +115,6 @@ class Stream:
         return self._socket
 
     def attach(self, connected: socket.socket) -> None:
-        """Takes a connected socket over."""
         connected.setblocking(False)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = connected

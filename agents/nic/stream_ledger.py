@@ -35,7 +35,6 @@ class StreamLedger:
         self._retransmits: dict[int, tuple[int, int]] = {}
 
     def placed(self, count: int) -> None:
-        """Payload bytes have come."""
         self._account.placed_bytes += count
 
     def acknowledged(self, count: int, time_ns: int) -> None:

@@ -21,5 +21,4 @@ def failed(what: str, why: str) -> Exception:
 
 
 def refused(what: str) -> Exception:
-    """The exception for what is not served."""
     return NotImplementedError(f"{NAME}: {what}")

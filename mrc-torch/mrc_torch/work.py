@@ -42,7 +42,6 @@ class MrcWork(dist.Work):  # type: ignore[misc]
         return True
 
     def is_completed(self) -> bool:
-        """Return True if it has ended, well or not."""
         return self._ended.is_set()
 
     def is_success(self) -> bool:

@@ -1,7 +1,9 @@
 """bench write-bw | write-lat | sendrecv | incast | permutation, reported as perftest does."""
 
+import inspect
 from collections.abc import Callable, Mapping
-from typing import Annotated, Final
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -24,7 +26,7 @@ from testbed.cli.bench_options import (
     listed_hosts,
 )
 from testbed.cli.exit_codes import ExitCode
-from testbed.cli.options import Settings, command
+from testbed.cli.options import Settings, command, with_parameters
 from testbed.cli.overload import OverloadGate, OverloadOption
 from testbed.cli.render import show
 from testbed.document import Tree, validate_values
@@ -39,27 +41,49 @@ from testbed.workloads.spec import Incast, Permutation, SendRecv, WriteBw, Write
 SCHEMA_VERSION: Final = 1
 DEFAULT_LATENCY_ITERATIONS: Final = 1000
 
+ShiftOption = Annotated[
+    int, typer.Option("--shift", min=1, metavar="NUMBER", help="Distance of each receiver on the ring.")
+]
 
-def register(app: typer.Typer) -> None:
-    for name, run in _COMMANDS.items():
-        command(app, name, flags=("name", "seed"), needs_root=True)(run)
+
+def _host_list(flag: str, help_text: str) -> Any:
+    return Annotated[Any, typer.Option(flag, metavar="LIST", parser=listed_hosts, help=help_text)]
 
 
-def write_bw(
-    settings: Settings,
-    source: Source,
-    target: Target,
-    size: SizeOption = "64KiB",
-    qps: QpsOption = 1,
-    depth: DepthOption = 16,
-    iterations: IterationsOption = None,
-    duration: DurationOption = None,
-    transport: TransportOption = "mrc",
-    cc: CcOption = None,
-    window: WindowOption = None,
-    overload: OverloadOption = False,
-) -> int:
-    """Measure RDMA WRITE bandwidth from one host to another.
+_SIZES: Final = {"size": (SizeOption, "64KiB"), "qps": (QpsOption, 1)}
+_SHARED: Final = {
+    "iterations": (IterationsOption, None),
+    "duration": (DurationOption, None),
+    "transport": (TransportOption, "mrc"),
+    "cc": (CcOption, None),
+    "window": (WindowOption, None),
+    "overload": (OverloadOption, False),
+}
+_REQUIRED: Final = inspect.Parameter.empty
+
+
+@dataclass(frozen=True, slots=True)
+class FlowCommand:
+    """A command of `bench` with flows of messages.
+
+    Attributes:
+        model: of its workload.
+        own: key of the workload (`from_` for `from`) -> option or argument, and its default.
+        text: its help.
+        duration: of sending without --iterations and --duration; None for DEFAULT_LATENCY_ITERATIONS instead.
+    """
+
+    model: type[FlowWorkload]
+    own: Mapping[str, tuple[Any, Any]]
+    text: str
+    duration: str | None = DEFAULT_DURATION
+
+
+_COMMANDS: Final = {
+    "write-bw": FlowCommand(
+        WriteBw,
+        {"from_": (Source, _REQUIRED), "to": (Target, _REQUIRED), **_SIZES, "depth": (DepthOption, 16)},
+        """Measure RDMA WRITE bandwidth from one host to another.
 
     Rates are of acknowledged payload. Received memory is compared with what was
     sent; `#wrong` counts bytes. The exit status is 1 when a byte is wrong or a
@@ -71,39 +95,12 @@ def write_bw(
       mrc-testbed bench write-bw h0 h5 --size 4KiB --qps 4 --duration 10s -o json
       mrc-testbed bench write-bw h0 h5 --window 128
       mrc-testbed bench write-bw h0 h5 --transport tcp --cc bbr
-    """
-    values: dict[str, Tree] = {
-        "kind": "write-bw",
-        "from": source,
-        "to": target,
-        "size": size,
-        "qps": qps,
-        "depth": depth,
-    }
-    return _bench(
-        settings,
-        WriteBw,
-        values,
-        iterations,
-        duration or DEFAULT_DURATION,
-        choose_transport(transport, cc, window),
-        OverloadGate(insists=overload),
-    )
-
-
-def write_lat(
-    settings: Settings,
-    source: Source,
-    target: Target,
-    size: SizeOption = "2B",
-    iterations: IterationsOption = None,
-    duration: DurationOption = None,
-    transport: TransportOption = "mrc",
-    cc: CcOption = None,
-    window: WindowOption = None,
-    overload: OverloadOption = False,
-) -> int:
-    """Measure RDMA WRITE latency: half the time from first packet to acknowledgement.
+    """,
+    ),
+    "write-lat": FlowCommand(
+        WriteLat,
+        {"from_": (Source, _REQUIRED), "to": (Target, _REQUIRED), "size": (SizeOption, "2B")},
+        """Measure RDMA WRITE latency: half the time from first packet to acknowledgement.
 
     perftest halves a ping-pong of two WRITEs; here an acknowledgement comes back
     instead. The NIC takes the times, so that no process adds to them.
@@ -112,145 +109,93 @@ def write_lat(
 
       mrc-testbed bench write-lat h0 h1         within a T0
       mrc-testbed bench write-lat h0 h5         across a T1
-    """
-    if iterations is None and duration is None:
-        iterations = DEFAULT_LATENCY_ITERATIONS
-    values: dict[str, Tree] = {"kind": "write-lat", "from": source, "to": target, "size": size}
-    chosen = choose_transport(transport, cc, window)
-    gate = OverloadGate(insists=overload)
-    return _bench(settings, WriteLat, values, iterations, duration, chosen, gate)
-
-
-def sendrecv(
-    settings: Settings,
-    size: SizeOption = "64KiB",
-    hosts: Annotated[
-        str, typer.Option("--hosts", metavar="LIST", help="Hosts of the ring: names with commas, or all.")
-    ] = "all",
-    shift: Annotated[
-        int,
-        typer.Option("--shift", min=1, metavar="NUMBER", help="Distance of each receiver on the ring."),
-    ] = 1,
-    qps: QpsOption = 1,
-    depth: DepthOption = 4,
-    iterations: IterationsOption = None,
-    duration: DurationOption = None,
-    transport: TransportOption = "mrc",
-    cc: CcOption = None,
-    window: WindowOption = None,
-    overload: OverloadOption = False,
-) -> int:
-    """Send along a ring of hosts: each sends to one neighbour, receives from the other.
+    """,
+        duration=None,
+    ),
+    "sendrecv": FlowCommand(
+        SendRecv,
+        {
+            **_SIZES,
+            "hosts": (_host_list("--hosts", "Hosts of the ring: names with commas, or all."), "all"),
+            "shift": (ShiftOption, 1),
+            "depth": (DepthOption, 4),
+        },
+        """Send along a ring of hosts: each sends to one neighbour, receives from the other.
 
     [bold]Examples[/bold]
 
       mrc-testbed bench sendrecv --size 1MiB
       mrc-testbed bench sendrecv --shift 4          every flow crosses a T1
       mrc-testbed bench sendrecv --hosts h0,h4,h1,h5
-    """
-    values: dict[str, Tree] = {
-        "kind": "sendrecv",
-        "size": size,
-        "hosts": listed_hosts(hosts),
-        "shift": shift,
-        "qps": qps,
-        "depth": depth,
-    }
-    return _bench(
-        settings,
-        SendRecv,
-        values,
-        iterations,
-        duration or DEFAULT_DURATION,
-        choose_transport(transport, cc, window),
-        OverloadGate(insists=overload),
-    )
-
-
-def incast(
-    settings: Settings,
-    target: Target,
-    hosts: Annotated[
-        str, typer.Option("--from", metavar="LIST", help="Senders: host names with commas, or all others.")
-    ] = "all",
-    size: SizeOption = "64KiB",
-    qps: QpsOption = 1,
-    depth: DepthOption = 4,
-    iterations: IterationsOption = None,
-    duration: DurationOption = None,
-    transport: TransportOption = "mrc",
-    cc: CcOption = None,
-    window: WindowOption = None,
-    overload: OverloadOption = False,
-) -> int:
-    """Send from many hosts to one and show how fairly they share its port.
+    """,
+    ),
+    "incast": FlowCommand(
+        Incast,
+        {
+            "to": (Target, _REQUIRED),
+            "from_": (_host_list("--from", "Senders: host names with commas, or all others."), "all"),
+            **_SIZES,
+            "depth": (DepthOption, 4),
+        },
+        """Send from many hosts to one and show how fairly they share its port.
 
     [bold]Examples[/bold]
 
       mrc-testbed bench incast h0
       mrc-testbed bench incast h0 --from h1,h4,h5 --duration 10s
-    """
-    values: dict[str, Tree] = {
-        "kind": "incast",
-        "from": listed_hosts(hosts),
-        "to": target,
-        "size": size,
-        "qps": qps,
-        "depth": depth,
-    }
-    return _bench(
-        settings,
-        Incast,
-        values,
-        iterations,
-        duration or DEFAULT_DURATION,
-        choose_transport(transport, cc, window),
-        OverloadGate(insists=overload),
-    )
-
-
-def permutation(
-    settings: Settings,
-    size: SizeOption = "64KiB",
-    sources: Annotated[
-        str, typer.Option("--from", metavar="LIST", help="Senders: host names with commas, or all.")
-    ] = "all",
-    targets: Annotated[
-        str, typer.Option("--to", metavar="LIST", help="Receivers, as many as senders, or all.")
-    ] = "all",
-    qps: QpsOption = 1,
-    depth: DepthOption = 4,
-    iterations: IterationsOption = None,
-    duration: DurationOption = None,
-    transport: TransportOption = "mrc",
-    cc: CcOption = None,
-    window: WindowOption = None,
-    overload: OverloadOption = False,
-) -> int:
-    """Send from each host to one other, drawn by --seed; each receives from one.
+    """,
+    ),
+    "permutation": FlowCommand(
+        Permutation,
+        {
+            "from_": (_host_list("--from", "Senders: host names with commas, or all."), "all"),
+            "to": (_host_list("--to", "Receivers, as many as senders, or all."), "all"),
+            **_SIZES,
+            "depth": (DepthOption, 4),
+        },
+        """Send from each host to one other, drawn by --seed; each receives from one.
 
     [bold]Examples[/bold]
 
       mrc-testbed bench permutation --seed 3
       mrc-testbed bench permutation --from h0,h1,h2,h3 --to h4,h5,h6,h7
-    """
-    values: dict[str, Tree] = {
-        "kind": "permutation",
-        "from": listed_hosts(sources),
-        "to": listed_hosts(targets),
-        "size": size,
-        "qps": qps,
-        "depth": depth,
-    }
-    return _bench(
-        settings,
-        Permutation,
-        values,
-        iterations,
-        duration or DEFAULT_DURATION,
-        choose_transport(transport, cc, window),
-        OverloadGate(insists=overload),
+    """,
+    ),
+}
+
+
+def register(app: typer.Typer) -> None:
+    for name, each in _COMMANDS.items():
+        command(app, name, flags=("name", "seed"), needs_root=True)(_running(name, each))
+
+
+def _running(kind: str, flow: FlowCommand) -> Callable[..., int]:
+    def run(
+        settings: Settings,
+        iterations: int | None,
+        duration: str | None,
+        transport: str,
+        cc: str | None,
+        window: int | None,
+        overload: bool,
+        **own: Tree,
+    ) -> int:
+        values: dict[str, Tree] = {"kind": kind, **{key.removesuffix("_"): own[key] for key in flow.own}}
+        if iterations is None and duration is None:
+            iterations = DEFAULT_LATENCY_ITERATIONS if flow.duration is None else None
+        chosen = choose_transport(transport, cc, window)
+        gate = OverloadGate(insists=overload)
+        return _bench(settings, flow.model, values, iterations, duration or flow.duration, chosen, gate)
+
+    with_parameters(
+        run,
+        (
+            inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+            for key, (annotation, default) in {**flow.own, **_SHARED}.items()
+        ),
     )
+    run.__doc__ = flow.text
+    return run
 
 
 def _bench(
@@ -297,12 +242,3 @@ def _bench(
         lines="flows",
     )
     return ExitCode.PASS if report.has_passed else ExitCode.ERROR
-
-
-_COMMANDS: Final[Mapping[str, Callable[..., int]]] = {
-    "write-bw": write_bw,
-    "write-lat": write_lat,
-    "sendrecv": sendrecv,
-    "incast": incast,
-    "permutation": permutation,
-}

@@ -16,7 +16,7 @@ _FEW_PLANES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What of a fabric a drawing shows; each is a row of indices, GAP for those left out.
+    """Part of a fabric that a drawing shows; each is a row of indices, GAP for those left out.
 
     Attributes:
         planes: planes.

@@ -18,5 +18,5 @@ def plane_colour(plane: int) -> str:
 
 
 def plane_is_dashed(plane: int) -> bool:
-    """Whether lines of a plane are dashed, because its hue is already another plane's."""
+    """Return True if the lines of a plane are dashed, because its hue is already another plane's."""
     return plane >= len(_HUES)

@@ -61,7 +61,6 @@ class Lab:
 
     @property
     def spec(self) -> TopologySpec:
-        """The topology that the lab was made from."""
         return self.state.spec
 
     @property

@@ -21,8 +21,6 @@ _PREFIX: Final = "mrc-"
 
 
 class OwnedName(NamedTuple):
-    """The parts of the name of a namespace or container."""
-
     lab: str
     node: str
 

@@ -77,7 +77,6 @@ class QueueEngine:
         self._opened.close()
 
     def state(self) -> EngineState:
-        """Its settings and its occupancy."""
         port_count, direct_count = len(self._ports), sum(port.is_direct for port in self._ports)
         if not self._is_shaped:
             return EngineState(None, 0, port_count, direct_count, 0, 0, 0)

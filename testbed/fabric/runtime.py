@@ -59,5 +59,4 @@ class Runtime(Protocol):
 
 
 def node_namespace(lab: str, node: str) -> Path:
-    """Path of the network namespace of a node."""
     return namespace_path(owned_name(lab, node))

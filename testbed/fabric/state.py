@@ -42,7 +42,6 @@ class ProcessRecord(BaseModel):
 
     @property
     def identity(self) -> ProcessIdentity:
-        """The process as testbed.fabric.process knows it."""
         return ProcessIdentity(self.pid, self.start_ticks, self.namespaces, self.lock)
 
 

@@ -110,7 +110,7 @@ def _end_stopped_reaper(ledger: Ledger) -> list[str]:
     reaper = reaper_process(ledger)
     if reaper is None or not is_stopped(reaper):
         return []
-    kill_processes([reaper])  # the one that stands by takes over
+    kill_processes([reaper])
     return ["the fault reaper was stopped and is replaced"]
 
 

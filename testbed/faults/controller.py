@@ -54,6 +54,13 @@ class FaultController:
         self._clock_ns = clock_ns
         self._process = ledger.worker()
 
+    def make_ready(self, faults: Iterable[ScheduledFault]) -> None:
+        """Start what takes a while, so that each fault acts as soon as it is applied.
+
+        Raises:
+            FaultError: background traffic could not be started.
+        """
+
     def apply(
         self,
         fault: ScheduledFault,
@@ -138,7 +145,6 @@ class FaultController:
         return self._clear(leased, CHANGE_TIMEOUT_NS)
 
     def entries(self) -> list[Entry]:
-        """Entries injected now, oldest first."""
         return list(self._ledger.entries().values())
 
     def stale_entries(self) -> list[Entry]:

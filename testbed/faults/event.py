@@ -60,7 +60,6 @@ class FaultEvent:
     accounts: tuple[PortAccount, ...] = ()
 
     def as_record(self) -> dict[str, Any]:
-        """The event as a line of events.jsonl."""
         return {"time_ns": self.after_ns, "event": f"fault-{self.action}", **dataclasses.asdict(self)}
 
 

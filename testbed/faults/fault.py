@@ -53,7 +53,6 @@ class ScheduledFault:
 
     @property
     def loads(self) -> tuple[RawLoad, ...]:
-        """Its background traffic."""
         return tuple(effect.load for effect in self.effects if isinstance(effect, Load))
 
     @property

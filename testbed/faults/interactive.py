@@ -15,7 +15,7 @@ from testbed.faults.controller import FaultController
 from testbed.faults.event import FaultEvent
 from testbed.faults.fault import ScheduledFault
 from testbed.faults.lab_target import LabTarget
-from testbed.faults.ledger import Entry, Ledger
+from testbed.faults.ledger import Ledger
 from testbed.faults.raw_load import prepare_load
 from testbed.faults.reaper import ensure_reaper
 from testbed.faults.rule import FLAP_PLACE, mix_seed
@@ -100,29 +100,27 @@ def plan_fault(fault: AnyFault, clos: Clos, seed: int) -> ScheduledFault:
     return target_fault(fault, clos, seed, seed)
 
 
-class LabFaults:
-    """All faults of a lab, whoever injected them; stale ones are reverted on the way in.
+class LabFaults(FaultController):
+    """All faults of a lab that is up; those that are overdue or whose run died are cleared on the way in.
 
     Args:
-        lab: name of a lab that is up.
+        lab: its name.
 
     Raises:
-        FaultError: there is no such lab.
-        CleanupError: a stale fault could not be reverted.
+        UsageError: there is no such lab.
+        CleanupError: a stale fault could not be cleared.
     """
 
     def __init__(self, lab: str) -> None:
         self._lab = lab
-        self._target = LabTarget(lab)
-        self._ledger = Ledger(lab_paths(lab).faults)
-        self._controller = FaultController(self._ledger, self._target)
-        self.clos = self._target.clos
-        self._controller.clear_stale()
+        self._lab_target = LabTarget(lab)
+        self._lab_ledger = Ledger(lab_paths(lab).faults)
+        super().__init__(self._lab_ledger, self._lab_target)
+        self.clos = self._lab_target.clos
+        self.clear_stale()
 
     def add(self, fault: AnyFault, seed: int) -> FaultEvent:
-        """The event of *fault* having begun; a flap begins with its first period.
-
-        Its `at` is now, whatever it says.
+        """Inject a fault now, whatever its `at`; a flap begins with its first period.
 
         Raises:
             UsageError: its selector matches nothing, or it cannot act on what it matches.
@@ -130,47 +128,26 @@ class LabFaults:
         """
         bound = plan_fault(fault, self.clos, seed)
         flap = fault.flap(mix_seed(seed, FLAP_PLACE))
-        self._controller.require_new(bound)
+        self.require_new(bound)
         if fault.for_ns is None:
-            return self._controller.apply(bound, flap=flap)
+            return self.apply(bound, flap=flap)
         # First what takes a while, so that the fault's time does not begin meanwhile. The lease keeps the
         # reaper from ending before there is a fault to look after.
         with self._leased() as process:
             ensure_reaper(self._lab)
             if bound.loads:
                 prepare_load(self._lab, bound, process)
-            return self._controller.apply(bound, end_ns=monotonic_ns() + fault.for_ns, flap=flap)
-
-    def entries(self) -> list[Entry]:
-        """Entries injected now, oldest first."""
-        return self._controller.entries()
-
-    def clear(self, fault_id: str) -> FaultEvent:
-        """The event of the fault having ended.
-
-        Raises:
-            FaultError: no such fault is active.
-            CleanupError: the lab could not be restored.
-        """
-        return self._controller.clear(fault_id)
-
-    def clear_all(self) -> list[FaultEvent]:
-        """Events of all faults having ended, newest first.
-
-        Raises:
-            CleanupError: some could not be reverted; all were tried.
-        """
-        return self._controller.clear_all()
+            return self.apply(bound, end_ns=monotonic_ns() + fault.for_ns, flap=flap)
 
     @contextmanager
     def _leased(self) -> Iterator[ProcessIdentity]:
         this_process = owner_identity()
-        self._ledger.take_lease(this_process)
+        self._lab_ledger.take_lease(this_process)
         try:
             yield this_process
         finally:
-            self._ledger.end_lease(this_process)
+            self._lab_ledger.end_lease(this_process)
 
     def close(self) -> None:
         """Close the lab's maps; faults stay as they are."""
-        self._target.close()
+        self._lab_target.close()

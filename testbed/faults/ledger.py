@@ -6,7 +6,6 @@
     <lab state>/faults/leases/PROCESS    of a runner: its faults end with that process
     <lab state>/faults/events.jsonl    what was done when
     <lab state>/faults/reaper.lock     held by the reaper process while there is one
-    <lab state>/faults/standby.lock    held by the process that takes over should the reaper die
 
 Whoever finds an entry whose lease or time is over reverts it: the reaper of the lab within milliseconds,
 otherwise the next command that looks at the lab's faults.
@@ -65,11 +64,9 @@ class Entry:
 
     @property
     def is_being_changed(self) -> bool:
-        """Return True if a process works on it."""
         return self.changed_by is not None and is_alive(self.changed_by)
 
     def is_acting(self, now_ns: int) -> bool:
-        """Return True if its effects are in force."""
         return self.phase is Phase.ON and self.schedule.is_acting(now_ns)
 
     def is_on(self, now_ns: int) -> bool:
@@ -101,7 +98,6 @@ class Ledger:
         self.leases_folder = folder / "leases"
         self.events_path = folder / "events.jsonl"
         self.reaper_lock = folder / "reaper.lock"
-        self.standby_lock = folder / "standby.lock"
         self._known: dict[Path, tuple[str, Entry]] = {}
 
     def create(self) -> None:
@@ -178,7 +174,6 @@ class Ledger:
         return [ProcessIdentity.from_text(path.name) for path in self.leases_folder.glob("*-*")]
 
     def record(self, event: dict[str, Any]) -> None:
-        """Appends one event to events.jsonl."""
         line = json.dumps(event, separators=(",", ":")) + "\n"
         with append_private(self.events_path) as stream:
             stream.write(line)

@@ -216,7 +216,6 @@ def _is_wanted(ledger: Ledger, fault_id: str) -> bool:
 
 
 def main(arguments: list[str]) -> None:
-    """Makes the traffic that *arguments* name."""
     lab, fault_id, *owner = arguments
     os.chdir("/")
     _run(lab, fault_id, ProcessIdentity.from_text(*owner) if owner else None)

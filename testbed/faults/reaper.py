@@ -1,10 +1,9 @@
-"""The reaper of a lab's faults: a detached process, alive while a fault or a lease needs looking after.
+"""The reaper of a lab's faults: a detached process, alive while a fault or a lease needs it.
 
-It reverts faults whose time or whose lease is over. The rules of links end by themselves, in the kernel.
-What needs a process (a host that stands still, a dead agent, a carrier, a forwarding table, denied paths) has
-two: a second reaper stands by, which takes over as soon as the first one is dead. Should both be killed,
-`status` and the next command that looks at the lab's faults revert what is stale, and `down` removes the lab
-with everything in it.
+It clears faults whose time or whose lease is over. The rules of links end by themselves, in the kernel; a
+stopped host, a dead agent, a carrier, a forwarding table and denied paths need the reaper. Should it be
+killed, the next command or scrape that looks at the lab's faults clears what is stale and starts another one,
+and `down` removes the lab with everything in it (docs/decisions/0026).
 
     python -m testbed.faults.reaper LAB
 """
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import Final, Protocol, TextIO
 
 from agents.clock import monotonic_ns
-from testbed.errors import FabricError, FaultError, TestbedError
+from testbed.errors import FaultError, TestbedError
 from testbed.fabric.folder_watch import FolderWatch
 from testbed.fabric.paths import lab_paths
 from testbed.fabric.process import ProcessIdentity, is_alive, own_identity, start_detached
@@ -33,7 +32,6 @@ START_TIMEOUT_NS: Final = 60_000_000_000
 _RETRY_NS: Final = 1_000_000_000
 _LOOK_NS: Final = 3600 * 1_000_000_000  # nothing depends on it: every change of the ledger wakes the reaper
 _LOG: Final = "reaper.log"
-_STANDBY: Final = "the standby"
 _HOSTS: Final = "hosts to ask again"
 
 logger = logging.getLogger(__name__)
@@ -57,7 +55,7 @@ def ensure_reaper(lab: str) -> None:
     with FolderWatch((ledger.folder,)) as watch:
         reaper = _start(lab, ledger)
         while reaper_process(ledger) is None:
-            started = [reaper] if is_alive(reaper) else []  # one that finds two others at work ends at once
+            started = [reaper] if is_alive(reaper) else []  # one that finds another at work ends at once
             if monotonic_ns() >= deadline_ns or not (started or _is_locked(ledger.reaper_lock)):
                 raise FaultError(f"the fault reaper did not start; its log is {log_path}")
             watch.wait(started, deadline_ns)
@@ -114,8 +112,6 @@ class Reaper:
     Args:
         ledger: of the lab.
         controller: of the lab.
-        ensure_standby: starts the process that takes over from this one unless it runs; returns it, or None
-            when it has to be tried again.
         clock_ns: CLOCK_MONOTONIC in ns.
     """
 
@@ -124,12 +120,10 @@ class Reaper:
         ledger: Ledger,
         controller: FaultController,
         *,
-        ensure_standby: Callable[[], ProcessIdentity | None] | None = None,
         clock_ns: Callable[[], int] = monotonic_ns,
     ) -> None:
         self._ledger = ledger
         self._controller = controller
-        self._ensure_standby = ensure_standby
         self._clock_ns = clock_ns
         self._threads: dict[str, threading.Thread] = {}
         self._retry_ns: dict[str, int] = {}
@@ -149,12 +143,6 @@ class Reaper:
                 if not self._ledger.entries() and not self._ledger.leases():
                     self._ledger.reaper_lock.unlink()
                     return
-            if self._ensure_standby is not None:
-                standby = self._ensure_standby()
-                if standby is None:
-                    self._retry_ns[_STANDBY] = self._clock_ns() + _RETRY_NS
-                else:
-                    watched.append(standby)
             watch.wait(watched, self._next_ns(looked_ns))
 
     def _leases(self) -> set[ProcessIdentity]:
@@ -210,29 +198,6 @@ class Reaper:
         self._retry_ns[_HOSTS] = self._clock_ns() + _RETRY_NS
 
 
-class Standby:
-    """The process that takes over should this one die."""
-
-    def __init__(self, lab: str, ledger: Ledger) -> None:
-        self._lab = lab
-        self._ledger = ledger
-        self._process: ProcessIdentity | None = None
-        self._started_ns = 0
-
-    def ensure(self) -> ProcessIdentity | None:
-        """Starts it unless it runs; None when the last one ended at once, until it is time for another."""
-        if self._process is None or not is_alive(self._process):
-            self._process = _holder(self._ledger.standby_lock)
-        now_ns = monotonic_ns()
-        if self._process is None and now_ns >= self._started_ns + _RETRY_NS:
-            self._started_ns = now_ns
-            try:
-                self._process = _start(self._lab, self._ledger)
-            except FabricError as error:  # killed, or it found another: this process must go on
-                logger.warning("%s; trying again", error)
-        return self._process
-
-
 def main(arguments: list[str]) -> int:
     """Runs as the reaper of the lab that *arguments* name, or stands by for the one that runs."""
     [lab] = arguments
@@ -240,14 +205,14 @@ def main(arguments: list[str]) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     ledger = Ledger(lab_paths(lab).faults)
     with append_private(ledger.reaper_lock) as lock:
-        if not _try_lock(lock) and not _stand_by(ledger, lock):
+        if not _try_lock(lock):
             return 0
         with FolderWatch((ledger.active_folder, ledger.leases_folder)) as watch:
             controller = FaultController(ledger, LabTarget(lab))
             _write_pid(lock)
             os.utime(ledger.reaper_lock)  # wakes who waits for it
             try:
-                Reaper(ledger, controller, ensure_standby=Standby(lab, ledger).ensure).reap(watch)
+                Reaper(ledger, controller).reap(watch)
             except (TestbedError, OSError):
                 if ledger.active_folder.is_dir():
                     raise
@@ -259,22 +224,6 @@ def _write_pid(lock: TextIO) -> None:
     lock.truncate(0)
     lock.write(own_identity().to_text())
     lock.flush()
-
-
-def _stand_by(ledger: Ledger, lock: TextIO) -> bool:
-    """Return True with the lock of a reaper that died; False while another one stands by.
-
-    A reaper that has nothing left to do deletes the lock file: then there is nothing to take over.
-    """
-    with append_private(ledger.standby_lock) as standby:
-        if not _try_lock(standby):
-            return False
-        _write_pid(standby)
-        fcntl.flock(lock, fcntl.LOCK_EX)
-    try:
-        return os.fstat(lock.fileno()).st_ino == ledger.reaper_lock.stat().st_ino
-    except FileNotFoundError:
-        return False
 
 
 if __name__ == "__main__":

@@ -92,7 +92,6 @@ class Schedule:
         return period + (self.flap.outage(period)[0] <= age_ns)
 
     def is_acting(self, now_ns: int) -> bool:
-        """Return True if its effects are in force."""
         if self.is_over(now_ns):
             return False
         return self.flap is None or self.flap.is_down(now_ns - self.begin_ns)

@@ -4,20 +4,17 @@ from collections.abc import Iterable
 from typing import Self
 
 from testbed.fabric.owner import owner_identity
-from testbed.fabric.paths import lab_paths
-from testbed.faults.controller import FaultController
+from testbed.fabric.process import ProcessIdentity
 from testbed.faults.event import FaultEvent
 from testbed.faults.fault import ScheduledFault
-from testbed.faults.lab_target import LabTarget
-from testbed.faults.ledger import Ledger
+from testbed.faults.interactive import LabFaults
 from testbed.faults.raw_load import prepare_load, stop_load
 from testbed.faults.reaper import ensure_reaper
+from testbed.faults.schedule import Flap
 
 
-class FaultSession:
-    """The faults of the calling process in one lab; the reaper reverts them should it be killed.
-
-    Faults that earlier runners left behind are reverted first.
+class FaultSession(LabFaults):
+    """The faults of the calling process in one lab; the reaper clears them should it be killed.
 
     Args:
         lab: name of a lab that is up.
@@ -25,78 +22,59 @@ class FaultSession:
     Raises:
         UsageError: there is no such lab.
         FaultError: its reaper did not start.
-        CleanupError: what an earlier runner left could not be reverted.
+        CleanupError: what an earlier runner left could not be cleared.
     """
 
     def __init__(self, lab: str) -> None:
-        self._lab = lab
+        super().__init__(lab)
         self._ready: list[str] = []
-        self._process = owner_identity()
-        self._target = LabTarget(lab)
-        self._ledger = Ledger(lab_paths(lab).faults)
-        self._controller = FaultController(self._ledger, self._target)
-        self._controller.clear_stale()
-        self._ledger.take_lease(self._process)
+        self._lease = owner_identity()
+        self._lab_ledger.take_lease(self._lease)
         try:
             ensure_reaper(lab)
         except BaseException:
-            self._ledger.end_lease(self._process)
+            self._lab_ledger.end_lease(self._lease)
             raise
 
     def make_ready(self, faults: Iterable[ScheduledFault]) -> None:
-        """Makes ready what takes a while, so that each fault acts at once when it is applied.
-
-        Raises:
-            FaultError: background traffic could not be made ready.
-        """
         for fault in faults:
             if fault.loads:
                 self._ready.append(fault.fault_id)
-                prepare_load(self._lab, fault, self._process)
+                prepare_load(self._lab, fault, self._lease)
 
-    def apply(self, fault: ScheduledFault, *, end_ns: int | None = None) -> FaultEvent:
-        """The event of *fault* having begun; its planned times are the caller's to keep.
-
-        Args:
-            fault: what to inject.
-            end_ns: CLOCK_MONOTONIC at which it ends should the caller hang.
-
-        Raises:
-            FaultError: its id is active already, or the lab could not be changed.
-        """
-        return self._controller.apply(fault, lease=self._process, end_ns=end_ns)
-
-    def clear(self, fault_id: str) -> FaultEvent:
-        """The event of the fault having ended.
-
-        Raises:
-            FaultError: it is not active.
-            CleanupError: the lab could not be restored.
-        """
-        return self._controller.clear(fault_id)
+    def apply(
+        self,
+        fault: ScheduledFault,
+        *,
+        lease: ProcessIdentity | None = None,
+        end_ns: int | None = None,
+        flap: Flap | None = None,
+    ) -> FaultEvent:
+        """Inject a fault under the lease of this session, as `FaultController.apply` does."""
+        return super().apply(fault, lease=lease or self._lease, end_ns=end_ns, flap=flap)
 
     def clear_all(self) -> list[FaultEvent]:
-        """Events of all faults of this session having ended; those of others stay.
+        """Clear all faults of this session; those of others stay.
 
         Raises:
-            CleanupError: some could not be reverted; all were tried.
+            CleanupError: some could not be cleared; all were tried.
         """
-        return self._controller.clear_leased(self._process)
+        return self.clear_leased(self._lease)
 
     def close(self) -> None:
-        """Reverts what is left and ends the lease; the lab may be gone already.
+        """Clear what is left and end the lease; the lab may be gone already.
 
         Raises:
-            CleanupError: some faults could not be reverted.
+            CleanupError: some faults could not be cleared.
         """
         try:
-            if self._ledger.active_folder.is_dir():
+            if self._lab_ledger.active_folder.is_dir():
                 self.clear_all()
             for fault_id in self._ready:
                 stop_load(self._lab, fault_id, at_once=True)
         finally:
-            self._ledger.end_lease(self._process)
-            self._target.close()
+            self._lab_ledger.end_lease(self._lease)
+            super().close()
 
     def __enter__(self) -> Self:
         return self

@@ -45,5 +45,4 @@ def own_fields(kind: str) -> list[str]:
 
 
 def meaning(kind: str) -> str:
-    """The meaning of a kind, in one sentence."""
     return (KINDS[kind].__doc__ or "").partition("\n")[0]

@@ -22,8 +22,6 @@ _SHOWN_AFTER_NS: Final = 1_000_000_000
 
 
 class ActiveFault(NamedTuple):
-    """A fault that is injected now."""
-
     fault_id: str
     kind: str
 

@@ -39,8 +39,6 @@ _TOO_MANY: Final = (
 
 
 class Refusal(NamedTuple):
-    """Why a request is refused."""
-
     status: HTTPStatus
     reason: str
 
@@ -150,7 +148,6 @@ class LocalServer(ThreadingHTTPServer):
             self.connections.give_back(request)
 
     def shutdown(self) -> None:
-        """Ends `serve_forever`."""
         self._ended.set()
         super().shutdown()
 
@@ -205,7 +202,6 @@ class LocalHandler(BaseHTTPRequestHandler):
         self.post()
 
     def get(self) -> None:
-        """Answers a GET request that is not refused."""
         self.send_error(HTTPStatus.NOT_IMPLEMENTED)
 
     def post(self) -> None:

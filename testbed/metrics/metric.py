@@ -8,8 +8,6 @@ from testbed.metrics.buckets import ClassicBuckets
 
 
 class MetricType(StrEnum):
-    """Type of a metric in the Prometheus text format."""
-
     COUNTER = "counter"
     GAUGE = "gauge"
     HISTOGRAM = "histogram"

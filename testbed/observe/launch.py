@@ -55,7 +55,6 @@ class Server:
 
 
 def title(name: ServiceName) -> str:
-    """The part's name in a sentence."""
     return _TITLES[name]
 
 

@@ -117,7 +117,6 @@ class ServiceRecord(BaseModel):
 
     @property
     def identity(self) -> ProcessIdentity:
-        """The process as testbed.fabric.process knows it."""
         return ProcessIdentity(self.pid, self.start_ticks, self.namespaces)
 
 

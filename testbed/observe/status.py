@@ -47,7 +47,6 @@ class StackStatus:
 
 
 def status() -> StackStatus:
-    """The status of the stack of this machine."""
     paths = stack_paths()
     state = read_stack(paths)
     if state is None:

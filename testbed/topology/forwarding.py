@@ -89,8 +89,6 @@ def fib_entries(clos: Clos, switch: Node) -> Iterator[FibEntry]:
 
 
 class Action(StrEnum):
-    """The action of a node on a packet."""
-
     SEND = "send"
     ENCAPSULATE = "encapsulate"
     SHIFT = "uN shift"

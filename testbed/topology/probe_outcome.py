@@ -26,12 +26,10 @@ class PathOutcome:
 
     @property
     def returned(self) -> int:
-        """Probes that the fabric brought back."""
         return self.passed + min(self.late, self.failed)
 
     @property
     def lost(self) -> int:
-        """Probes that never came back."""
         return self.failed - min(self.late, self.failed)
 
 

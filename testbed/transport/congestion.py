@@ -39,7 +39,6 @@ class CongestionControl:
 
     @property
     def qp_attributes(self) -> dict[str, QpAttribute]:
-        """The attributes that a QP is created with."""
         if self.algorithm == FIXED:
             return {"cc": FIXED, "window_packets": self.window_packets}
         return {"cc": self.algorithm, "cc_profile": dict(self.settings)}

@@ -25,8 +25,7 @@ class Client(Protocol):
 
     def notify(self, fields: dict[str, Any]) -> None: ...
 
-    def break_off(self) -> None:
-        """The agent has died."""
+    def break_off(self) -> None: ...
 
 
 class Surroundings(Protocol):
@@ -123,7 +122,6 @@ class VirtualAgent:
     # -- what happens -----------------------------------------------------------------------------
 
     def on_events(self, events: list[Event]) -> None:
-        """The NIC has reported, oldest first."""
         self._soon(lambda reactions: reactions.on_events(events))
 
     def on_carrier(self, port_id: int, *, is_up: bool) -> None:

@@ -52,7 +52,6 @@ class VirtualConnection(Connection):
         self._agent.cast(verb, arguments, self)
 
     def subscribe(self, *kinds: str) -> None:
-        """Asks for events of these kinds."""
         self._check()
         self._kinds = frozenset(kinds)
 
@@ -96,7 +95,6 @@ class VirtualConnection(Connection):
         self._events.append(fields)
 
     def break_off(self) -> None:
-        """The agent has died."""
         if not self._events:
             self._make_readable()
         self._is_broken = True

@@ -50,7 +50,6 @@ class VirtualEngine(Engine):
         return self._deadline_ns()
 
     def turn(self) -> None:
-        """Takes events and does what is due."""
         self._turn()
 
     def _begin(self) -> None:

@@ -24,7 +24,6 @@ class MemoryLedger:
         yield
 
     def entries(self) -> dict[str, Entry]:
-        """The entries by fault id, oldest first."""
         return dict(self._entries)
 
     def write(self, entry: Entry) -> None:

@@ -1,6 +1,6 @@
 """A run in virtual time: what the runner works on, and what the results say about the lab."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from datetime import datetime, timedelta
 from functools import partial
@@ -12,12 +12,11 @@ from testbed.fabric.link_probes import LinkProbeCounts
 from testbed.faults.controller import FaultController
 from testbed.faults.effects import IcrcChecked
 from testbed.faults.event import FaultEvent
-from testbed.faults.fault import ScheduledFault
 from testbed.metrics.cpu_use import CpuReading
 from testbed.metrics.reader import LabReader
 from testbed.metrics.sampler import take_reading
 from testbed.scenario.measure.recovery import Recovery
-from testbed.scenario.run.live import EngineWorkloads, LiveSampler, SessionInjector
+from testbed.scenario.run.live import EngineWorkloads, LiveSampler, RunFaults
 from testbed.scenario.run.nic_listeners import NicListeners
 from testbed.scenario.run.protocols import Clock
 from testbed.scenario.run.runner import World
@@ -95,32 +94,21 @@ class VirtualClock:
         return self._machine.interruption()
 
 
-class VirtualFaults:
+class VirtualFaults(FaultController):
     """The faults of one run; they end with it."""
 
     def __init__(self, lab: VirtualLab) -> None:
-        self._target = VirtualTarget(lab)
-        self._controller = FaultController(MemoryLedger(), self._target, clock_ns=lab.runtime.now_ns)
+        self._lab_target = VirtualTarget(lab)
+        super().__init__(MemoryLedger(), self._lab_target, clock_ns=lab.runtime.now_ns)
 
-    def make_ready(self, faults: Iterable[ScheduledFault]) -> None:
-        """Do nothing: all is ready at once."""
-
-    def apply(self, fault: ScheduledFault) -> FaultEvent:
-        """The event of *fault* having begun."""
-        return self._controller.apply(fault)
-
-    def clear(self, fault_id: str) -> FaultEvent:
-        """The event of the fault having ended; others end that waited for a host which goes on now."""
-        event = self._controller.clear(fault_id)
-        self._controller.clear_stale()
+    def clear(self, fault_id: str, *, wait_ns: int = 0) -> FaultEvent:
+        """Clear a fault, and others that waited for a host which is back now."""
+        event = super().clear(fault_id, wait_ns=wait_ns)
+        self.clear_stale()
         return event
 
-    def clear_all(self) -> Sequence[FaultEvent]:
-        """Events of all of them having ended."""
-        return self._controller.clear_all()
-
     def close(self) -> None:
-        self._target.close()
+        self._lab_target.close()
 
 
 @contextmanager
@@ -199,7 +187,7 @@ def world_in(
             VirtualClock(
                 lab, machine, None if plan.end_ns is None else plan.end_ns - plan.start_ns, say_time
             ),
-            SessionInjector(faults, nics),
+            RunFaults(faults, nics),
             workloads,
             sampler,
             is_simulated=True,

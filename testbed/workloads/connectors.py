@@ -109,7 +109,6 @@ class KernelConnector:
     connect_hosts: Callable[[Sequence[str]], None]
 
     def open(self, hosts: Sequence[str]) -> None:
-        """Connects the hosts' kernels to the fabric."""
         self.connect_hosts(hosts)
 
     def connect(self, near: Context, far: Context, seed: int) -> tuple[QueuePair, QueuePair]:

@@ -91,7 +91,6 @@ class JobRing:
         _HEAD.pack_into(self._content, 0, self._count, self._first - _HEAD.size)
 
     def close(self) -> None:
-        """Takes the file away."""
         self._path.unlink(missing_ok=True)
         self._content.close()
         self._file.close()

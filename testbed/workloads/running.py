@@ -118,7 +118,6 @@ class RunningFlows:
         return self._of_qp
 
     def senders(self) -> Mapping[Flow, QueuePair]:
-        """The sending end of each flow."""
         return {flow: sender.qp for flow, sender in self._senders.items()}
 
     def start(self) -> None:
@@ -127,7 +126,6 @@ class RunningFlows:
         self._each(lambda sender: sender.start(self.load.iterations))
 
     def stop(self) -> None:
-        """Posts nothing more."""
         self._each(lambda sender: sender.stop())
 
     def give_up(self, reason: str) -> None:
@@ -157,7 +155,6 @@ class RunningFlows:
             self._phase = _Phase.OVER
 
     def outcomes(self) -> list[FlowOutcome]:
-        """The outcome of each flow so far."""
         return [sender.outcome() for sender in self._senders.values()]
 
     def batches(self) -> Mapping[Flow, Sequence[BatchRecord]]:

@@ -140,13 +140,11 @@ class RunningCollective:
         return self._connection_of
 
     def senders(self) -> Mapping[Flow, QueuePair]:
-        """The sending end of each flow."""
         return dict(zip(self.load.flows, self._near, strict=True))
 
     # ---- what the engine asks
 
     def start(self) -> None:
-        """Begins the first step."""
         self._left = self.load.iterations
         self._first_begin_ns = self._end_ns = monotonic_ns()
         self._begin_step()
@@ -187,7 +185,6 @@ class RunningCollective:
     # ---- results
 
     def outcomes(self) -> list[FlowOutcome]:
-        """The outcome of each connection so far."""
         done = len(self._records)
         return [
             FlowOutcome(

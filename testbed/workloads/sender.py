@@ -119,7 +119,6 @@ class FlowSender:
 
     @property
     def qp(self) -> QueuePair:
-        """The QP that sends."""
         return self._require().near
 
     @property
@@ -158,7 +157,6 @@ class FlowSender:
                 self._finish_batch(event)
 
     def outcome(self) -> FlowOutcome:
-        """The outcome of the flow so far."""
         return FlowOutcome(
             flow=self.flow,
             qpn=self._held.near.qpn if self._held else 0,

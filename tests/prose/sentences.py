@@ -9,8 +9,6 @@ from tests.prose.words import ROOT, Finding, tracked_files
 
 BEING_REWRITTEN = (
     "testbed/campaign/",
-    "testbed/cli/",
-    "testbed/drawing/",
     "testbed/live/",
     "testbed/scenario/report/",
 )

@@ -5,8 +5,8 @@
  * flight on its path:
  *
  *    RACK deadline      is_lost_by_rack(), in rack_detect_loss(): a packet of the QP that was sent
- *                       later, on any path, is acknowledged, and reo_wnd has passed since this one
- *                       should have been
+ *                       later, on any path, is acknowledged, and reo_wnd has passed since the
+ *                       acknowledgement of this one was due
  *    overtaken          is_overtaken_on_path(), in detect_overtaken(): it is missing from the SACK
  *                       of a packet that was sent later on the same path; in an unshaped lab more
  *                       than reorder_packets of those

@@ -135,7 +135,7 @@ static __always_inline __u64 rack_reo_wnd_ns(const struct mrc_qp *qp)
 
 /*
  * RFC 8985, section 6.2, step 4: a spurious retransmission widens the reordering window, and
- * REO_WND_PERSIST losses in a row that were none reset it.
+ * REO_WND_PERSIST losses by RACK without another one reset it.
  */
 static __always_inline void rack_update_reo_wnd(struct mrc_qp *qp, int is_spurious)
 {

@@ -185,5 +185,4 @@ def _set_rate(lab: Lab, rate_bps: int) -> None:
 
 
 def _pass(seconds: float) -> None:
-    """Lets an interval of a measurement pass."""
     threading.Event().wait(seconds)

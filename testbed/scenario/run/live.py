@@ -1,11 +1,11 @@
 """A real lab behind the runner's protocols: thin adapters, no decisions."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from agents.abi import EvState, QpState
 from agents.clock import monotonic_ns
@@ -13,6 +13,7 @@ from agents.nic.client import AgentClient
 from testbed.fabric.link_probes import LinkProbeCounts
 from testbed.fabric.live import Lab
 from testbed.fabric.ring_drops import ring_drops
+from testbed.faults.controller import FaultController
 from testbed.faults.event import FaultEvent
 from testbed.faults.fault import ScheduledFault
 from testbed.faults.session import FaultSession
@@ -64,7 +65,7 @@ def live_world(lab: Lab, clock: Clock) -> Iterator[World]:
         if lab.spec.probing is not None:
             probes = stack.enter_context(LinkProbeCounts(lab.paths, lab.clos))
         sampler = LiveSampler(partial(take_reading, reader), lab.clos, nics, probes, partial(ring_drops, lab))
-        yield World(clock, SessionInjector(session, nics), workloads, sampler)
+        yield World(clock, RunFaults(session, nics), workloads, sampler)
 
 
 class LiveLab:
@@ -110,49 +111,38 @@ class LiveLab:
             _LOG.warning("metrics will not show this run's recovery: %s", error)
 
 
-class FaultOwner(Protocol):
-    """The interface of a FaultSession for a run."""
+class RunFaults:
+    """The faults of a run, as its report needs them.
 
-    def make_ready(self, faults: Iterable[ScheduledFault]) -> None:
-        """Makes ready what takes a while."""
+    Args:
+        controller: injects into the lab, live or in virtual time.
+        nics: of the lab.
+    """
 
-    def apply(self, fault: ScheduledFault) -> FaultEvent:
-        """The event of *fault* having begun."""
-
-    def clear(self, fault_id: str) -> FaultEvent:
-        """The event of the fault having ended."""
-
-    def clear_all(self) -> Sequence[FaultEvent]:
-        """Events of all its faults having ended."""
-
-
-class SessionInjector:
-    """Faults of one session, and what of them a run reports."""
-
-    def __init__(self, session: FaultOwner, nics: NicListeners) -> None:
-        self._session = session
+    def __init__(self, controller: FaultController, nics: NicListeners) -> None:
+        self._controller = controller
         self._nics = nics
         self._index_of: dict[str, int] = {}
         self._killers: set[str] = set()
 
     def make_ready(self, faults: Sequence[ScheduledFault]) -> None:
-        self._session.make_ready(faults)
+        self._controller.make_ready(faults)
 
     def apply(self, fault: ScheduledFault, index: int) -> FaultChange:
         """Puts an occurrence of *fault* in force."""
         if fault.kills_agents:
             self._nics.expect_loss(fault.nodes)
             self._killers.add(fault.fault_id)
-        event = self._session.apply(fault)
+        event = self._controller.apply(fault)
         self._index_of[fault.fault_id] = index
         return self._change(event)
 
     def clear(self, fault: ScheduledFault) -> FaultChange:
-        return self._change(self._session.clear(fault.fault_id))
+        return self._change(self._controller.clear(fault.fault_id))
 
     def clear_all(self) -> Sequence[FaultChange]:
         """Ends whatever this process has in force."""
-        return [self._change(event) for event in self._session.clear_all()]
+        return [self._change(event) for event in self._controller.clear_all()]
 
     def _change(self, event: FaultEvent) -> FaultChange:
         if event.fault_id in self._killers and event.action == "cleared":

@@ -106,8 +106,6 @@ class WorkloadRunner(Protocol):
 
 
 class Sampler(Protocol):
-    """Reads counters and events of the lab."""
-
     def read(self) -> Reading:
         """The cumulative readings of now.
 
@@ -131,8 +129,6 @@ class Sampler(Protocol):
 
 
 class LabView(Protocol):
-    """The lab as the results describe it."""
-
     @property
     def name(self) -> str: ...
 

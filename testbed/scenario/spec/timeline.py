@@ -15,8 +15,6 @@ _LINKS_SHOWN_MAX = 4
 
 @dataclass(frozen=True, slots=True)
 class StartWorkload:
-    """A workload begins to send."""
-
     at_ns: int
     name: str
 
@@ -30,8 +28,6 @@ class EndWarmup:
 
 @dataclass(frozen=True, slots=True)
 class StopWorkload:
-    """A workload posts nothing more."""
-
     at_ns: int
     name: str
 

@@ -10,7 +10,7 @@ from testbed.fabric.process import observe_process
 from testbed.faults.controller import FaultController
 from testbed.faults.effects import Drained, Frozen, Rule
 from testbed.faults.fault import ScheduledFault
-from testbed.faults.reaper import Reaper, Standby
+from testbed.faults.reaper import Reaper
 from testbed.faults.rule import FrameRule
 
 DEADLINE_S = 120
@@ -54,12 +54,6 @@ def test_with_nothing_to_do_it_ends_at_once(start_reaper):
     thread = start_reaper()
     thread.join(DEADLINE_S)
     assert not thread.is_alive()
-
-
-def test_a_standby_that_ends_as_it_starts_takes_nobody_with_it(ledger, monkeypatch):
-    monkeypatch.setattr("sys.executable", "/nonexistent")
-    ledger.create()
-    assert Standby("nolab", ledger).ensure() is None
 
 
 def test_a_fault_is_reverted_when_its_time_is_over(start_reaper, controller, target, ledger):
