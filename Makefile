@@ -33,6 +33,12 @@ TORCH_VENV := build/torch
 TORCH_BY_uv := .venv/bin/uv pip install --python $(TORCH_VENV)/bin/python --torch-backend cpu
 TORCH_BY_pip := $(TORCH_VENV)/bin/python -m pip --disable-pip-version-check install
 
+# Draws the charts of pages, which carry it; the hash is that of its npm package.
+UPLOT_VERSION := 1.6.32
+UPLOT_INTEGRITY := sha512-KIMVnG68zvu5XXUbC4LQEPnhwOxBuLyW1AHtpm6IKTXImkbLgkMy+jabjLgSLMasNuGGzQm/ep3tOkyTxpiQIw==
+UPLOT := testbed/report/assets/_uplot
+UPLOT_FILES := package/dist/uPlot.iife.min.js package/dist/uPlot.min.css package/LICENSE
+
 BPF_SOURCES := $(shell find agents -name '*.bpf.c')
 BPF_OBJECTS := $(patsubst %.c,agents/_objects/%.o,$(notdir $(BPF_SOURCES)))
 DRAINER_SOURCES := $(wildcard agents/switch/drainer/*.c)
@@ -59,7 +65,7 @@ KERNELS ?= 6.1 6.12 running
 KERNEL_PARTS ?= load smoke tests
 KERNEL_TESTS ?= tests/bpf
 
-.PHONY: help setup demo train test test-long test-tools check size audit bench kernels budgets pictures bpf virtual abi \
+.PHONY: help setup demo train test test-long test-tools check size audit bench kernels budgets pictures bpf charts virtual abi \
 	abi-check headers coverage dashboards docs image lock clean torch
 help:
 	@echo "sudo make setup   system packages, Python environment, BPF objects, node image"
@@ -75,6 +81,7 @@ help:
 	@echo "sudo make budgets what the programs cost the running kernel's verifier, after a change that is meant"
 	@echo "sudo make pictures  redraw docs/images"
 	@echo "make bpf | abi    compile the BPF programs | regenerate agents/abi.py"
+	@echo "make charts       fetch the chart library of pages, by npm"
 	@echo "make virtual      compile the same programs for virtual time; needs cc alone"
 	@echo "make torch        PyTorch's CPU build and mrc-torch, in build/torch"
 	@echo "make dashboards   rewrite dashboards/json"
@@ -84,7 +91,7 @@ help:
 	@echo "make clean        remove what was built; runs/ stays"
 
 setup: $(VENV)/.synced $(HOST_READY)
-	@$(MAKE) --no-print-directory bpf image
+	@$(MAKE) --no-print-directory bpf charts image
 
 demo: setup
 	@$(BIN)/mrc-testbed demo
@@ -122,7 +129,7 @@ coverage: setup test-tools
 
 test-tools: $(TEST_TOOLS_READY)
 
-check: $(VENV)/.synced bpf
+check: $(VENV)/.synced bpf charts
 	@failed=; try() { local name=$$1; shift; echo "== $$name"; "$$@" || failed="$$failed $$name"; }; \
 	try ruff $(BIN)/ruff check .; \
 	try ruff-format $(BIN)/ruff format --check --quiet .; \
@@ -232,6 +239,25 @@ image: $(VENV)/.synced
 		echo "no Docker Engine answers: no node image, labs run in network namespaces"; \
 	fi
 
+# ---- what pages carry -----------------------------------------------------------------------
+
+charts: $(UPLOT)/$(UPLOT_VERSION)
+	@:
+
+# npm is the machine's, else that of the locked packages. What is not as it was when the hash was noted is not unpacked.
+$(UPLOT)/$(UPLOT_VERSION): | $(VENV)/.synced
+	@echo "fetching uPlot $(UPLOT_VERSION)"
+	@rm -rf $(@D) build/uplot; mkdir -p $(@D) build/uplot
+	@npm=$$(command -v npm || echo $(BIN)/npm); \
+		"$$npm" pack --silent --pack-destination build/uplot uplot@$(UPLOT_VERSION) >build/uplot/log 2>&1 || { \
+			cat build/uplot/log >&2; \
+			echo "$$npm cannot fetch uplot@$(UPLOT_VERSION): does its registry answer? (npm ping)" >&2; exit 3; }
+	@found=sha512-$$($(BIN)/python -c 'import base64, hashlib, sys; \
+			print(base64.b64encode(hashlib.sha512(sys.stdin.buffer.read()).digest()).decode())' <build/uplot/*.tgz); \
+		[ "$$found" = "$(UPLOT_INTEGRITY)" ] || { echo "uplot@$(UPLOT_VERSION) is not what it was: $$found" >&2; exit 3; }
+	@tar -xzf build/uplot/*.tgz --transform 's,.*/,,' -C $(@D) $(UPLOT_FILES)
+	@touch $@
+
 # ---- what runs in the kernel ----------------------------------------------------------------
 
 bpf: $(BPF_OBJECTS) $(DRAINER) $(VIRTUAL) $(VERBS) $(COLLECTIVES)
@@ -268,7 +294,7 @@ $(COLLECTIVES): $(COLLECTIVES_SOURCES) Makefile
 		-o $@ $(COLLECTIVES_SOURCES) -libverbs
 	@$(CLANG) $(CFLAGS) -MM -MP -MT $@ $(COLLECTIVES_SOURCES) > $@.d
 
-virtual: $(VENV)/.synced $(VIRTUAL)
+virtual: $(VENV)/.synced $(VIRTUAL) charts
 	@:
 
 # A map that maps.def does not name would be looked up in vain, silently.
@@ -303,5 +329,5 @@ abi-check: build/abi.py
 	diff -u agents/abi.py $<
 
 clean:
-	rm -rf build agents/_objects .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache $(VENV)
+	rm -rf build agents/_objects $(UPLOT) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache $(VENV)
 	find agents testbed tests benchmarks -name __pycache__ -prune -exec rm -rf {} +

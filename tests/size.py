@@ -20,9 +20,9 @@ GENERATED: Final = (
     "dashboards/json",
     "tests/kernels/budgets.json",
 )
-SUFFIXES: Final = {".c", ".css", ".def", ".h", ".html", ".js", ".json", ".lua", ".py", ".yaml"}
+SUFFIXES: Final = {".c", ".css", ".def", ".h", ".html", ".j2", ".js", ".json", ".lua", ".py", ".yaml"}
 _PYPROJECT: Final = ROOT / "pyproject.toml"
-_BUILT: Final = {"__pycache__", "_objects", "corpus"}
+_BUILT: Final = {"__pycache__", "_objects", "_uplot", "corpus"}
 
 
 def count_lines(root: Path) -> dict[str, int]:

@@ -1,17 +1,14 @@
 """The page of a demonstration: one sentence, loss curves, step times through each fault, a table. Pure."""
 
 from collections.abc import Iterable, Sequence
-from html import escape
 from typing import Final
 
 from benchmarks.figure import machine
 from benchmarks.train.outcome import PHASES, Outcome, differing
 from benchmarks.train.plan import SECOND_NS, TRANSPORTS, Fault, Job, Ports
-from testbed.scenario.report.axis import linear_axis
-from testbed.scenario.report.chart import STYLES, Chart, Curve, draw_figure
-from testbed.scenario.report.html_table import number_cell, table, text_cell
-from testbed.scenario.report.outline import Section, draw_sections, page
-from testbed.scenario.report.panel_drawing import Band, Frame
+from testbed.report.chart import SECONDS, STYLES, Axis, Band, Chart, Series
+from testbed.report.page import Section, chart_cards, chart_data, page, render
+from testbed.report.table import Cell, Table
 from testbed.shown import Scale, format_count, format_time
 
 _LEAD_NS: Final = 2 * SECOND_NS
@@ -66,34 +63,28 @@ def _where(outcome: Outcome) -> str:
 
 
 def build_page(reference: Outcome, outcomes: Sequence[Outcome], ranks: int) -> str:
-    facts = machine()
     is_good = not any(each.failure or differing(each, reference) for each in _of(outcomes, "mrc"))
-    badge = "no rank lost" if is_good else "failed"
+    ports = {_job(each).ports.name: _job(each).ports for each in outcomes}
+    charts = {
+        "loss": ("Loss", [_loss_chart(reference, outcomes)]),
+        **{name: (f"Step times, {each.title}", _step_charts(each, outcomes)) for name, each in ports.items()},
+    }
     sections = [
-        Section("loss", "Loss", _card([_loss_chart(reference, outcomes)])),
-        *(
-            Section(ports.name, f"Step times, {ports.title}", _card(_step_charts(ports, outcomes)))
-            for ports in {_job(each).ports.name: _job(each).ports for each in outcomes}.values()
-        ),
+        *(Section(name, title, chart_cards(drawn)) for name, (title, drawn) in charts.items() if drawn),
         Section("jobs", "Jobs", _jobs_table(reference, outcomes)),
     ]
-    made = f"{facts['cpu']}, {facts['cores']} cores, kernel {facts['kernel']}, {facts['taken']}"
-    body = f"""<article>
-<header><div class="head"><h1>A PyTorch job through faults</h1>
-<span class="badge {"good" if is_good else "bad"}">{badge}</span></div>
-<p class="headline">{escape(sentence(reference, outcomes, ranks))}</p>
-<p class="muted">An unmodified DistributedDataParallel script, mrc-torch/examples/train.py, with one rank on
-each of {ranks} hosts of a software fabric; gloo's losses come from the same script over a network without
-faults. Shaded: the fault.</p></header>
-{draw_sections(sections)}
-<footer>Made by <code>make train</code> on {escape(made)}; compute and network share these cores, so times
-compare within this page only.</footer>
-</article>"""
+    body = render(
+        "benchmarks.train",
+        "page.html.j2",
+        badge="no rank lost" if is_good else "failed",
+        style="good" if is_good else "bad",
+        sentence=sentence(reference, outcomes, ranks),
+        ranks=ranks,
+        facts=machine(),
+        sections=sections,
+        data=chart_data([chart for _, drawn in charts.values() for chart in drawn]),
+    )
     return page("A PyTorch job through faults", body)
-
-
-def _card(charts: Sequence[Chart]) -> str:
-    return f'<div class="card">{draw_figure(charts, is_file=False)}</div>' if charts else ""
 
 
 def _loss_chart(reference: Outcome, outcomes: Sequence[Outcome]) -> Chart:
@@ -108,54 +99,49 @@ def _loss_chart(reference: Outcome, outcomes: Sequence[Outcome]) -> Chart:
         end = f"lost at step {each.done_steps}" if each.failure else "other losses"
         curves.append(_loss_curve(f"{TRANSPORTS[_job(each).transport]}, {_where(each)}: {end}", each))
     steps = float(max(reference.done_steps, 2))
-    axis = linear_axis(0, steps, 10, is_tight=True)
-    frame = Frame((0.0, steps), axis, (), steps, "step", format_count)
-    return Chart("Mean loss of the ranks", "loss", "lines", tuple(curves), _LOSS, frame)
+    across = Axis("step", format_count, 0.0, steps)
+    return Chart("Mean loss of the ranks", "lines", across, Axis("loss", _LOSS), curves, "loss")
 
 
-def _loss_curve(name: str, outcome: Outcome) -> Curve:
-    return Curve(name, [(float(step), loss) for step, loss in enumerate(outcome.mean_losses())])
+def _loss_curve(name: str, outcome: Outcome) -> Series:
+    losses = outcome.mean_losses()
+    return Series(name, [float(step) for step in range(len(losses))], losses)
 
 
 def _step_charts(ports: Ports, outcomes: Sequence[Outcome]) -> list[Chart]:
     """For each fault the step times of both transports, the fault at the same place."""
     here = [each for each in outcomes if _job(each).ports.name == ports.name and each.fault_ns]
     faults: dict[str, Fault] = {fault.name: fault for each in here if (fault := _job(each).fault)}
-    charts = []
-    for fault in faults.values():
-        curves = [_step_curve(each) for each in here if _job(each).fault == fault]
-        end = float(2 * _LEAD_NS + ports.fault_ns)
-        low, high = float(_LEAD_NS), float(_LEAD_NS + ports.fault_ns)
-        frame = Frame(
-            (0.0, end),
-            linear_axis(0, end, 10, is_tight=True),
-            (Band(fault.name, low, high, ((low, high),)),),
-            end,
-            "time",
+    end = float(2 * _LEAD_NS + ports.fault_ns)
+    acting = (float(_LEAD_NS), float(_LEAD_NS + ports.fault_ns))
+    return [
+        Chart(
+            f"{fault.title[0].upper()}{fault.title[1:]}: {_command(fault)}",
+            "steps",
+            Axis("time", SECONDS, 0.0, end, bands=(Band(fault.name, (acting,)),), measured=(0.0, end)),
+            Axis("step time", format_time),
+            [_step_curve(each) for each in here if _job(each).fault == fault],
+            f"{ports.name}-{fault.name}",
         )
-        title = f"{fault.title[0].upper()}{fault.title[1:]}: {_command(fault)}"
-        charts.append(Chart(title, "step time", "lines", tuple(curves), format_time, frame))
-    return charts
+        for fault in faults.values()
+    ]
 
 
 def _command(fault: Fault) -> str:
     return f"fault add {' '.join(fault.arguments)}"
 
 
-def _step_curve(outcome: Outcome) -> Curve:
+def _step_curve(outcome: Outcome) -> Series:
     """Step times as lines that are as long; x = _LEAD_NS is where the fault begins."""
     assert outcome.fault_ns is not None
     zero = outcome.fault_ns[0] - _LEAD_NS
     last = outcome.fault_ns[1] + _LEAD_NS
-    points: list[tuple[float, float | None]] = []
-    for end, length in outcome.times():
-        if end > zero and end - length < last:
-            points += [
-                (max(0.0, float(end - length - zero)), float(length)),
-                (float(min(end, last) - zero), float(length)),
-            ]
+    seen = [(end, length) for end, length in outcome.times() if end > zero and end - length < last]
+    begins = [max(0.0, float(end - length - zero)) for end, length in seen]
+    ends = [float(min(end, last) - zero) for end, _ in seen[-1:]]
     lost = f": lost at step {outcome.done_steps}" if outcome.failure else ""
-    return Curve(f"{TRANSPORTS[_job(outcome).transport]}{lost}", points)
+    name = f"{TRANSPORTS[_job(outcome).transport]}{lost}"
+    return Series(name, [*begins, *ends], [float(length) for _, length in seen])
 
 
 def _jobs_table(reference: Outcome, outcomes: Sequence[Outcome]) -> str:
@@ -163,23 +149,21 @@ def _jobs_table(reference: Outcome, outcomes: Sequence[Outcome]) -> str:
         "ports", "transport", "fault", "#steps", "losses", "#start",
         *(f"#p50 {phase}" for phase in PHASES), "#longest", "end",
     )  # fmt: skip
-    return table(header, (_row(reference, each) for each in outcomes))
+    return Table(header, [_row(reference, each) for each in outcomes]).html()
 
 
-def _row(reference: Outcome, outcome: Outcome) -> list[str]:
+def _row(reference: Outcome, outcome: Outcome) -> list[Cell | str]:
     job = _job(outcome)
     wrong = differing(outcome, reference)
+    times = (outcome.start_ns, *map(outcome.median_ns, PHASES), outcome.longest_ns)
     return [
-        text_cell(job.ports.title),
-        text_cell(TRANSPORTS[job.transport]),
-        text_cell(job.fault.title if job.fault else "none"),
-        number_cell(f"{outcome.done_steps} of {job.steps}"),
-        text_cell("equal gloo's" if not wrong else f"{wrong:,} differ", "" if not wrong else "bad"),
-        *(
-            number_cell(_time(each))
-            for each in (outcome.start_ns, *map(outcome.median_ns, PHASES), outcome.longest_ns)
-        ),
-        text_cell(outcome.failure or "no rank lost", "bad" if outcome.failure else "good"),
+        job.ports.title,
+        TRANSPORTS[job.transport],
+        job.fault.title if job.fault else "none",
+        f"{outcome.done_steps} of {job.steps}",
+        Cell("equal gloo's" if not wrong else f"{wrong:,} differ", "" if not wrong else "bad"),
+        *map(_time, times),
+        Cell(outcome.failure or "no rank lost", "bad" if outcome.failure else "good"),
     ]
 
 

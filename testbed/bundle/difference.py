@@ -19,7 +19,6 @@ _MEASURED_FILES: Final = (
     "flows.csv",
     "operations.csv",
     "histograms.json",
-    "figure.svg",
 )
 """Files that hold nothing but what happened: no name of the run, date or machine."""
 _OF_THE_EXECUTION: Final = ("run", "started_utc", "ended_utc", "time_zero_utc", "provenance")

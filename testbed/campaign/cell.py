@@ -52,7 +52,7 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """What distinguishes it from the other cells, such as `flap transport.window=32`."""
+        """Name of the cell in its campaign, such as `flap transport.window=32`."""
         return str(self.cell_id)
 
     @property
@@ -84,7 +84,7 @@ class MeasuredRun:
 
     @property
     def counts(self) -> bool:
-        """Whether it came to its end and is trusted."""
+        """Return True if the run ended and is trusted."""
         return self.status in _COUNTED and self.manifest is not None
 
 

@@ -33,7 +33,7 @@ class CellComparison:
 
     @property
     def verdict(self) -> str:
-        """What the comparison comes to, in words."""
+        """Result of the comparison in words."""
         return verdict(self.effect, self.figure.better)
 
 

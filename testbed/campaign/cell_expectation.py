@@ -1,4 +1,4 @@
-"""Whether the expectations of a campaign held, cell by cell, with the numbers. Pure."""
+"""Judgement of a campaign's expectations, cell by cell. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _STATUS: Final = {"failed": Status.FAILED.value, "cannot tell": Status.UNTRUSTED
 
 @dataclass(frozen=True, slots=True)
 class CellOutcome:
-    """What became of an expectation in a cell.
+    """Outcome of an expectation in a cell.
 
     Attributes:
         text: as written.
@@ -114,7 +114,7 @@ def _judge(
 
 
 def _of_medians(that: Comparison, sides: Mapping[CellId, Sequence[MeasuredRun]]) -> tuple[Held, str]:
-    """Of a cell, and of the baseline's if there is one."""
+    """Sum up medians of the cell, and of the baseline if there is one."""
     counted = {cell: [each for each in runs if each.counts] for cell, runs in sides.items()}
     for cell, runs in counted.items():
         if not runs:

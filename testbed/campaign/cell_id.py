@@ -1,4 +1,4 @@
-"""What the runs of a cell have in common: everything but their seed. Pure."""
+"""Identity of a cell: everything that its runs share but for the seed. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -22,7 +22,6 @@ class CellId:
 
     @classmethod
     def of(cls, scenario: str, place: Mapping[str, str]) -> Self:
-        """The cell of a scenario with these values."""
         return cls(scenario, tuple(place.items()))
 
     def with_values(self, chosen: Mapping[str, str]) -> Self:

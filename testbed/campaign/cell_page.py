@@ -1,28 +1,21 @@
 """The part of a campaign's page that is about cells: a plot per figure, times, the cells themselves. Pure."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
-from typing import Final
+from typing import Final, NamedTuple
 
 from testbed.campaign.cell import Cell
-from testbed.campaign.cell_chart import CellChart, CellPoint, draw_cell_chart
 from testbed.campaign.cell_comparison import CellComparison
 from testbed.campaign.statistics import INTERVAL_RUNS_MIN, Estimate, estimate
 from testbed.metrics.series import summarize
-from testbed.scenario.report.html_table import number_cell, table, text_cell
-from testbed.scenario.report.outline import Section
+from testbed.report.chart import Axis, Band, Chart, Series, Spread
+from testbed.report.page import Section, render
+from testbed.report.table import Table
+from testbed.scenario.measure.expectation import FORMATS
 from testbed.shown import format_count, format_time
 
-STYLE: Final = """
-.plots { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 340px), 1fr)); gap: 12px }
-.plots figure { margin: 0 } .plots figcaption { font-size: 13px; color: var(--muted) }
-.plots h3 { overflow-wrap: anywhere }
-.interval { stroke: var(--c0); stroke-width: 6; stroke-opacity: .35; fill: none }
-.median { stroke: var(--c0); stroke-width: 2.4; fill: none }
-.better { color: var(--good) } .worse { color: var(--bad) }
-"""
-
+_SPREAD_SHARE: Final = 0.25
+"""Of the room of a cell: how far aside its runs stand."""
 _PERCENTILES: Final = ("p50", "p90", "p99", "p99.9", "max")
 
 
@@ -41,8 +34,23 @@ class Comparisons:
     found: Sequence[CellComparison]
 
 
-def cell_sections(compared: Comparisons, varied: Collection[str]) -> list[Section]:
-    """Sections of the page; none when the campaign neither repeats nor varies anything.
+class CellPlot(NamedTuple):
+    """One figure in all cells that measured it, and what is said of which cells, by numbers."""
+
+    chart: Chart
+    notes: Mapping[str, Sequence[int]]
+
+    @property
+    def remarks(self) -> list[tuple[str, str]]:
+        """Style of each note, and its text."""
+        return [
+            (note if note in ("better", "worse") else "", f"{_named(cells)}: {note}")
+            for note, cells in self.notes.items()
+        ]
+
+
+def cell_sections(compared: Comparisons, varied: Collection[str]) -> tuple[list[Section], list[Chart]]:
+    """Sections of the page and their charts; none when the campaign neither repeats nor varies anything.
 
     Args:
         compared: the cells.
@@ -56,21 +64,26 @@ def cell_sections(compared: Comparisons, varied: Collection[str]) -> list[Sectio
         if cell.counted > 1 or not cell.place.keys().isdisjoint(varied)
     )
     if not scenarios:
-        return []
-    parts = []
+        return [], []
+    parts, charts = [], []
     for place, scenario in enumerate(scenarios, start=1):
-        charts = list(_charts(compared, scenario, numbers))
+        plots = list(_plots(compared, scenario, numbers, f"cells-{place}"))
         title = "Figures" if len(scenarios) == 1 else f"Figures of {scenario}"
-        parts.append(Section(f"figures-{place}", title, _plots(charts, compared.baseline) if charts else ""))
-    return [
+        against = " ".join(f"{key}={value}" for key, value in compared.baseline.items())
+        if plots:
+            drawn = render("testbed.campaign", "plots.html.j2", plots=plots, against=against)
+            parts.append(Section(f"figures-{place}", title, drawn))
+            charts += [plot.chart for plot in plots]
+    sections = [
         *parts,
         Section("cells", "Cells", _cells(compared, keys, numbers)),
         Section("times", "Times of all runs of a cell together", _times(compared.cells)),
     ]
+    return sections, charts
 
 
-def _charts(compared: Comparisons, scenario: str, numbers: Mapping[str, int]) -> Iterator[CellChart]:
-    """A chart for each figure of a scenario that is not the same in all its runs."""
+def _plots(compared: Comparisons, scenario: str, numbers: Mapping[str, int], key: str) -> Iterator[CellPlot]:
+    """A plot for each figure of a scenario that is not the same in all its runs."""
     cells = [cell for cell in compared.cells if cell.scenario == scenario]
     effects = {(each.cell, each.name): each for each in compared.found}
     references = {(each.baseline, each.name) for each in compared.found}
@@ -78,14 +91,39 @@ def _charts(compared: Comparisons, scenario: str, numbers: Mapping[str, int]) ->
         measured = [cell for cell in cells if name in cell.figures]
         if len({value for cell in measured for value in cell.figures[name].values}) == 1:
             continue
-        points = []
-        for cell in measured:
-            values = cell.figures[name].values
-            is_baseline = (cell.key, name) in references
-            found = estimate(values)
+        places: list[float] = []
+        values: list[float] = []
+        spreads, bands = [], []
+        notes: dict[str, list[int]] = {}
+        for place, cell in enumerate(measured):
+            runs = cell.figures[name].values
+            places += [place + aside for aside in _asides(len(runs))]
+            values += runs
+            found = estimate(runs)
+            spreads.append(Spread(place, found.median, found.low, found.high))
+            if (cell.key, name) in references:
+                bands.append(Band("baseline", ((place - 0.5, place + 0.5),)))
             note = _note(effects.get((cell.key, name)), found)
-            points.append(CellPoint(numbers[cell.key], values, found, is_baseline, note))
-        yield CellChart(name, measured[0].figures[name].dimension, tuple(points))
+            if note:
+                notes.setdefault(note, []).append(numbers[cell.key])
+        ticks = tuple((float(place), str(numbers[cell.key])) for place, cell in enumerate(measured))
+        across = Axis("", format_count, -0.5, len(measured) - 0.5, ticks=ticks, bands=tuple(bands))
+        upward = Axis("", FORMATS[measured[0].figures[name].dimension])
+        runs_of_all = (Series("runs", tuple(places), tuple(values)),)
+        yield CellPlot(
+            Chart(
+                name, "cells", across, upward, runs_of_all, f"{key}-{name}",
+ spreads=tuple(spreads),
+            ),
+            notes,
+        )  # fmt: skip
+
+
+def _asides(count: int) -> list[float]:
+    """Where the dots of a cell's runs stand, beside its middle."""
+    if count == 1:
+        return [0.0]
+    return [(2 * index / (count - 1) - 1) * _SPREAD_SHARE for index in range(count)]
 
 
 def _note(compared: CellComparison | None, found: Estimate) -> str:
@@ -96,32 +134,12 @@ def _note(compared: CellComparison | None, found: Estimate) -> str:
     return ""
 
 
-def _plots(charts: Iterable[CellChart], baseline: Mapping[str, str]) -> str:
-    against = "".join(f" {key}={value}" for key, value in baseline.items())
-    shaded = f" Shaded: the baseline,{escape(against)}." if against else ""
-    figures = "\n".join(
-        f'<figure class="card"><h3>{escape(chart.title)}</h3>\n{draw_cell_chart(chart)}\n'
-        f"<figcaption>{_notes(chart)}</figcaption></figure>"
-        for chart in charts
-    )
-    return (
-        '<p class="muted">Dots are runs, the line is their median, the bar its 95 % bootstrap interval; '
-        f"the numbers are those of the cells below.{shaded} A figure that is the same in all runs is left "
-        f'out.</p>\n<div class="plots">{figures}</div>'
-    )
-
-
-def _notes(chart: CellChart) -> str:
-    return "<br>".join(_note_of(note, cells) for note, cells in chart.notes.items())
-
-
-def _note_of(note: str, cells: Sequence[int]) -> str:
-    style = f' class="{note}"' if note in ("better", "worse") else ""
-    return f"<span{style}>{'cell' if len(cells) == 1 else 'cells'} {_ranges(cells)}: {escape(note)}</span>"
+def _named(cells: Sequence[int]) -> str:
+    return f"{'cell' if len(cells) == 1 else 'cells'} {_ranges(cells)}"
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """Such as `1, 3 to 6`."""
+    """Join numbers, such as `1, 3 to 6`."""
     spans: list[list[int]] = []
     for number in numbers:
         if spans and number == spans[-1][-1] + 1:
@@ -136,11 +154,11 @@ def _cells(compared: Comparisons, keys: Sequence[str], numbers: Mapping[str, int
     rows = []
     for each in compared.cells:
         statuses = ", ".join(f"{count} {status}" for status, count in each.statuses.items())
-        place = [text_cell(each.place.get(key, "")) for key in keys]
+        place = [each.place.get(key, "") for key in keys]
         marked = "baseline" if each.key in references else ""
-        named = number_cell(str(numbers[each.key])), text_cell(each.scenario)
-        rows.append([*named, *place, text_cell(statuses), text_cell(marked)])
-    return table(("##", "scenario", *keys, "runs", ""), rows)
+        named = str(numbers[each.key]), each.scenario
+        rows.append([*named, *place, statuses, marked])
+    return Table(("##", "scenario", *keys, "runs", ""), rows).html()
 
 
 def _times(cells: Sequence[Cell]) -> str:
@@ -151,8 +169,6 @@ def _times(cells: Sequence[Cell]) -> str:
             if found is None:
                 continue
             shown = (found.p50_ns, found.p90_ns, found.p99_ns, found.p999_ns, found.max_ns)
-            times = [number_cell(format_time(time_ns)) for time_ns in shown]
-            rows.append(
-                [number_cell(str(place)), text_cell(name), number_cell(format_count(found.count)), *times]
-            )
-    return table(("##", "times", "#count", *(f"#{name}" for name in _PERCENTILES)), rows)
+            times = [format_time(time_ns) for time_ns in shown]
+            rows.append([str(place), name, format_count(found.count), *times])
+    return Table(("##", "times", "#count", *(f"#{name}" for name in _PERCENTILES)), rows).html()

@@ -31,7 +31,6 @@ class ComparedFigure:
         return self.after / self.before
 
     def shown(self, value: float | None) -> str:
-        """A value for people."""
         return format_figure(value, self.dimension)
 
 

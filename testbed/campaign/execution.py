@@ -102,7 +102,7 @@ def _finished(folder: CampaignFolder, carry_out: Callable[[], bool]) -> int:
 
 
 def exit_code(folder: CampaignFolder) -> int:
-    """What the rows of the summary and the campaign's expectations come to: the worst; 0 when all held."""
+    """Return the worst exit code of runs and expectations; 0 when all held."""
     statuses = summarize_campaign(folder).statuses
     if statuses & {Status.INTERRUPTED.value, NOT_RUN}:
         return Status.INTERRUPTED.exit_code
@@ -117,7 +117,7 @@ def _carry_out(
     retries: int,
     is_out_of_time: Callable[[], bool],
 ) -> bool:
-    """Whether it went through to the end, or was interrupted."""
+    """Run what is pending; return False when interrupted."""
     while (choice := queue.next()) is not None:
         topology = choice.run.plan.topology
         try:
@@ -153,7 +153,7 @@ def _carry_out(
 
 
 def _carry_out_in_parallel(folder: CampaignFolder, jobs: int, queue: RunQueue, progress: Progress) -> bool:
-    """Whether it went through to the end, or was interrupted: then runs that have begun end as partial."""
+    """Run what is pending in parallel; return False when interrupted: then begun runs end as partial."""
     is_interrupted = False
     # not by fork: the library keeps its lab in globals, and threads of this process may hold locks
     context = multiprocessing.get_context("spawn")
@@ -187,7 +187,7 @@ def ignore_signals() -> None:
 
 
 def carry_out_virtually(run: PlannedRun, campaign: Path) -> RunEntry:
-    """What the journal is to say of a run, carried out in this process; for a process of its own."""
+    """Run in virtual time, in a process of its own, and return the journal's entry."""
 
     def run_alone(run: PlannedRun, runs: Path, say: Progress) -> FinishedRun:
         return run_virtually(run.plan, run.source, runs, progress=say)
@@ -196,7 +196,7 @@ def carry_out_virtually(run: PlannedRun, campaign: Path) -> RunEntry:
 
 
 def carry_out_run(run: PlannedRun, campaign: Path, run_on_lab: RunOnLab, progress: Progress) -> RunEntry:
-    """What the journal of the campaign in folder *campaign* is to say of a run, now that it was tried."""
+    """Run in virtual time for the campaign in folder *campaign*, and return the journal's entry."""
     try:
         finished = run_on_lab(run, runs_of(campaign), lambda step: progress(f"{run.index}: {step}"))
     except TestbedError as error:

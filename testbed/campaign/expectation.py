@@ -37,7 +37,7 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class ParsedExpectation:
-    """What an expectation says.
+    """Parts of an expectation.
 
     Attributes:
         that: the comparison.
@@ -49,7 +49,7 @@ class ParsedExpectation:
 
     @property
     def needs_baseline(self) -> bool:
-        """Whether it speaks of the baseline cell."""
+        """Return True if it refers to the baseline cell."""
         return self.that.is_across_variants
 
 
@@ -67,17 +67,17 @@ class CampaignExpectation:
 
     @property
     def parsed(self) -> ParsedExpectation:
-        """What it says; it was checked when the file was read."""
+        """Parts of the text, which was checked when the file was read."""
         return parse_campaign_expectation(self.text)
 
     def is_of(self, scenario: str, place: Mapping[str, str]) -> bool:
-        """Whether it is of the cell of a scenario with these values."""
+        """Return True if it applies to the cell of a scenario with these values."""
         named = {**place, SCENARIO: scenario}
         return all(named.get(key) == value for key, value in self.cells.items())
 
 
 def parse_campaign_expectation(text: str) -> ParsedExpectation:
-    """What *text* says; names of workloads and faults are not looked up here.
+    """Parse *text*; names of workloads and faults are not looked up here.
 
     Raises:
         UsageError: not in the language; says the column and what was expected.

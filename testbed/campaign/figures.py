@@ -1,4 +1,4 @@
-"""What a run measured, by name: the figures that runs and cells are compared by. Pure."""
+"""Figures of a run by name, by which runs and cells are compared. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ def run_figures(manifest: Mapping[str, Any]) -> dict[str, Figure]:
 
 
 def format_figure(value: float | None, dimension: Dimension) -> str:
-    """A value for people; a dash for none."""
+    """Text of a value; a dash for none."""
     return "-" if value is None else format_value(value, dimension)
 
 

@@ -163,7 +163,7 @@ class CampaignFolder:
         return self._entries.get(run.key)
 
     def untrusted_before(self, run: PlannedRun) -> int:
-        """How often a run was UNTRUSTED before its last end."""
+        """Number of times that a run was UNTRUSTED before its last end."""
         entry = self.entry(run)
         is_last = entry is not None and entry.status == Status.UNTRUSTED.value
         return self._untrusted[run.key] - is_last
@@ -245,7 +245,7 @@ class CampaignFolder:
                     found[name] = found.get(name, 0.0) + float(row["goodput_bps"])
         return found
 
-    def write(self, name: str, text: str) -> None:
+    def write(self, name: str, content: str | bytes) -> None:
         """Writes one of the summary's files in one step.
 
         Raises:
@@ -254,7 +254,7 @@ class CampaignFolder:
         path = self.path / name
         try:
             path.parent.mkdir(exist_ok=True)
-            write_in_one_step(path, text)
+            write_in_one_step(path, content)
         except OSError as error:
             raise TestbedError(f"{path} cannot be written: {error.strerror}") from error
 
@@ -272,7 +272,7 @@ def all_campaigns(campaigns: Path) -> list[Path]:
 
 
 def _ends_whole(journal: TextIO) -> bool:
-    """Whether nothing stands after the journal's last newline."""
+    """Return True if nothing follows the journal's last newline."""
     end = journal.seek(0, os.SEEK_END)
     return not end or os.pread(journal.fileno(), 1, end - 1) == b"\n"
 

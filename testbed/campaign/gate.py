@@ -84,7 +84,7 @@ class GateFinding:
 
 
 def build_baseline(campaign: str, cells: Sequence[Cell]) -> Baseline:
-    """What a campaign measured, of the figures of which the better direction is known.
+    """Collect a campaign's figures whose better direction is known.
 
     Raises:
         UsageError: no run of the campaign counts.

@@ -6,6 +6,7 @@ from pathlib import Path
 from testbed.campaign.row import NOT_RUN, Summary, SummaryRow
 from testbed.campaign.variant_factor import factor_sentence
 from testbed.errors import UsageError
+from testbed.report.table import Cell, Table
 
 
 def build_markdown(summary: Summary) -> str:
@@ -41,10 +42,16 @@ def _body(summary: Summary, level: int) -> Iterator[str]:
     yield from _table(summary)
     if summary.expectations:
         yield from ("", f"{'#' * level} Expectations of cells", "")
-        yield from _head(["", "expectation", "cell", "measured"])
-        for found in summary.expectations:
-            outcome = found.outcome if found.outcome == "held" else f"**{found.outcome}**"
-            yield _line([outcome, f"`{found.text}`", found.cell, found.reason])
+        rows = [
+            (
+                Cell(found.outcome, is_strong=found.outcome != "held"),
+                Cell(found.text, is_code=True),
+                found.cell,
+                found.reason,
+            )
+            for found in summary.expectations
+        ]
+        yield from Table(("", "expectation", "cell", "measured"), rows).markdown()
     for row in summary.rows:
         if row.variants:
             yield from ("", f"{'#' * level} {row.key}", "")
@@ -59,29 +66,26 @@ def _body(summary: Summary, level: int) -> Iterator[str]:
                     yield f"* `{each['text']}`: {each['reason']}"
 
 
-def _table(summary: Summary) -> Iterator[str]:
-    heads = ["scenario", *summary.varied, "seed"]
+def _table(summary: Summary) -> Sequence[str]:
     has_figures = any(row.figure for row in summary.rows)
-    heads += ["figure"] if has_figures else []
-    heads += ["claim", "measured", "verdict", "fidelity"]
-    yield from _head(heads)
-    for row in summary.rows:
-        cells = [row.scenario, *(row.varied.get(key, "") for key in summary.varied), str(row.seed)]
-        cells += [row.figure] if has_figures else []
-        verdict = row.status if row.status == "passed" else f"**{row.status}**"
-        yield _line([*cells, row.claim, row.measured, verdict, row.fidelity])
+    heads = ["scenario", *summary.varied, "seed", *(["figure"] if has_figures else [])]
+    rows: list[list[Cell | str]] = [
+        [
+            row.scenario,
+            *(row.varied.get(key, "") for key in summary.varied),
+            str(row.seed),
+            *([row.figure] if has_figures else []),
+            row.claim,
+            row.measured,
+            Cell(row.status, is_strong=row.status != "passed"),
+            row.fidelity,
+        ]
+        for row in summary.rows
+    ]
+    return Table([*heads, "claim", "measured", "verdict", "fidelity"], rows).markdown()
 
 
-def _variants(row: SummaryRow) -> Iterator[str]:
-    axes = list(row.variants[0].values)
-    yield from _head([*axes, *(f"`{quantity}`" for quantity in row.compare)])
-    for run in row.variants:
-        yield _line([*run.values.values(), *(run.shown(quantity) for quantity in row.compare)])
-
-
-def _head(heads: Sequence[str]) -> tuple[str, str]:
-    return _line(heads), _line(["---"] * len(heads))
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+def _variants(row: SummaryRow) -> Sequence[str]:
+    heads = [*row.variants[0].values, *(f"`{quantity}`" for quantity in row.compare)]
+    rows = [[*run.values.values(), *(run.shown(name) for name in row.compare)] for run in row.variants]
+    return Table(heads, rows).markdown()

@@ -1,4 +1,4 @@
-"""What the runs of a campaign's folder have measured, as cells."""
+"""Measurements of a campaign's runs, as cells."""
 
 from testbed.campaign.cell import Cell, MeasuredRun, build_cells
 from testbed.campaign.cell_expectation import CellOutcome, judge_cells
@@ -38,7 +38,7 @@ def cells_of(folder: CampaignFolder) -> tuple[Cell, ...]:
 
 
 def outcomes_of(folder: CampaignFolder) -> tuple[CellOutcome, ...]:
-    """What became of the campaign's expectations; empty before its first run.
+    """Outcomes of the campaign's expectations; empty before its first run.
 
     Raises:
         UsageError: a file of a run is damaged.

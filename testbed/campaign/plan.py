@@ -60,9 +60,7 @@ class PlannedRun:
 
     @property
     def key(self) -> str:
-        """What distinguishes it from the campaign's other runs, such as `flap transport.window=32
-        seed=7`.
-        """
+        """Name of the run in its campaign, such as `flap transport.window=32 seed=7`."""
         variant = "" if self.plan.variant is None else f" {self.plan.variant}"
         return f"{self.scenario}{variant}{self._varied} seed={self.plan.seed}"
 
@@ -73,12 +71,11 @@ class PlannedRun:
 
     @property
     def place(self) -> dict[str, str]:
-        """What is varied: dotted key, or axis of a variant -> value; the same for all seeds of a cell."""
+        """Varied values: dotted key, or axis of a variant -> value; the same for all seeds of a cell."""
         return {**self.varied, **self.axes}
 
     @property
     def cell(self) -> CellId:
-        """The cell that it is a run of."""
         return CellId.of(self.scenario, self.place)
 
     @property
@@ -124,7 +121,7 @@ class CampaignPlan:
 
     @property
     def first_runs(self) -> tuple[PlannedRun, ...]:
-        """Those that are run in any case."""
+        """Runs that are done in any case."""
         return tuple(run for run in self.runs if not run.is_extra)
 
 
@@ -215,7 +212,7 @@ def plan_variants(
 
 @dataclass(frozen=True, slots=True)
 class _Settings:
-    """What holds for all scenarios of a campaign."""
+    """Settings for all scenarios of a campaign."""
 
     spec: CampaignSpec
     seed: int | None

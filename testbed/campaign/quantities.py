@@ -8,7 +8,7 @@ from testbed.scenario.spec.plan import Plan
 
 
 def check_quantities(quantities: Iterable[Quantity], plan: Plan) -> None:
-    """Whether a run of *plan* can measure them.
+    """Check that a run of *plan* can measure them.
 
     Raises:
         UsageError: a workload or fault is named that it does not have, or one without operations.

@@ -13,7 +13,7 @@ from testbed.shown import format_share
 
 @dataclass(slots=True)
 class CellRuns:
-    """What is known of a cell.
+    """State of a cell.
 
     Attributes:
         names: of the figures whose intervals count.

@@ -60,7 +60,7 @@ class SummaryRow:
 
     @property
     def fidelity(self) -> str:
-        """Whether the testbed kept within its limits: `trusted`, `UNTRUSTED`, or a dash before the end."""
+        """Trust in the run: `trusted`, `UNTRUSTED`, or a dash before the end."""
         if self.status in ("passed", "failed"):
             return f"trusted, after {self.untrusted_before} UNTRUSTED" if self.untrusted_before else "trusted"
         return "UNTRUSTED" if self.status == "untrusted" else "-"
@@ -102,7 +102,7 @@ class Summary:
 
     @property
     def is_of_variants(self) -> bool:
-        """Whether it is of the variants of one scenario alone, which are best shown side by side."""
+        """Return True if all rows are variants of one scenario, which are best shown side by side."""
         return len(self.rows) == 1 and bool(self.rows[0].variants) and not self.expectations
 
     @property
@@ -112,12 +112,12 @@ class Summary:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How many runs have each status, most frequent first."""
+        """Number of runs by status, most frequent first."""
         return dict(Counter(row.status for row in self.rows).most_common())
 
     @property
     def headline(self) -> str:
-        """Such as `12 runs: 11 passed, 1 failed`."""
+        """One line, such as `12 runs: 11 passed, 1 failed`."""
         counted = ", ".join(f"{count} {status}" for status, count in self.counts.items())
         runs = f"{len(self.rows)} run{'' if len(self.rows) == 1 else 's'}: {counted}"
         if not self.expectations:

@@ -1,4 +1,4 @@
-"""What a campaign does next, and how long that takes: planned runs first, then those of uncertain cells."""
+"""Order of a campaign's runs, and time left: planned runs first, then those of uncertain cells."""
 
 from collections.abc import Callable
 
@@ -64,7 +64,7 @@ class RunQueue:
 
     @property
     def has_pending(self) -> bool:
-        """Whether runs are left that are done in any case."""
+        """Return True if runs are left that are done in any case."""
         return bool(self._pending)
 
     def begin(self, choice: Choice) -> str:
@@ -116,7 +116,7 @@ class RunQueue:
         return sum(self._took_ns) / len(self._took_ns) if self._took_ns else None
 
     def _is_spent(self) -> bool:
-        """Whether the budget leaves no time for another run as long as the mean of those done."""
+        """Return True if the budget has no time for another run of mean length."""
         if self._budget_ns is None:
             return False
         return self._now_ns() - self._start_ns + (self._mean_ns() or 0) >= self._budget_ns

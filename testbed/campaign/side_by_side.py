@@ -81,7 +81,7 @@ def judge_across(expect: Sequence[str], runs: Sequence[VariantRun]) -> tuple[Map
 
 
 def worst_status(runs: Sequence[VariantRun], expectations: Sequence[Mapping[str, Any]]) -> str:
-    """What the variants come to together: the worst status, or `failed` when a comparison did not hold."""
+    """Worst status of the variants, or `failed` when a comparison did not hold."""
     statuses = {run.status for run in runs}
     if not all(each["passed"] for each in expectations):
         statuses.add("failed")

@@ -27,7 +27,7 @@ class SeedRange(BaseModel):
     model_config = _STRICT
 
     first: int = Field(alias="from", ge=0, le=SEED_MAX, description="The first seed.")
-    count: int = Field(ge=1, le=RUNS_MAX, description="How many.")
+    count: int = Field(ge=1, le=RUNS_MAX, description="Number of seeds.")
 
 
 def _seeds_form(value: object) -> str:
@@ -67,7 +67,7 @@ class ExpectationEntry(BaseModel):
 
     model_config = _STRICT
 
-    that: ExpectationText = Field(description="What must hold.")
+    that: ExpectationText = Field(description="Condition that must hold.")
     cells: dict[str, str | int | float] = Field(
         description="Dotted key of the matrix, axis of a scenario's variants, or `scenario`, to the value "
         "that the cells have."
@@ -154,25 +154,22 @@ class CampaignSpec(BaseModel):
 
     expect: list[ExpectationOrText] = Field(
         default=[],
-        description="What must hold of each cell, as in scenarios: of the median of its runs (of a "
+        description="Conditions for each cell, as in scenarios: of the median of its runs (of a "
         "percentile, of all their times together), or of runs, with `for all seeds` or `in 19 of 20 runs` at "
         "the end. `in baseline` after a quantity means the baseline's cell.",
     )
 
     def expectations(self) -> list[ExpectationEntry]:
-        """The expectations, each as a mapping."""
         return [
             ExpectationEntry(that=entry, cells={}) if isinstance(entry, str) else entry
             for entry in self.expect
         ]
 
     def entries(self) -> list[ScenarioEntry]:
-        """The scenarios, each as a mapping."""
         return [ScenarioEntry(path=entry) if isinstance(entry, str) else entry for entry in self.scenarios]
 
 
 def seed_list(seeds: Seeds) -> list[int]:
-    """The seeds, one by one."""
     if isinstance(seeds, SeedRange):
         return list(range(seeds.first, seeds.first + seeds.count))
     return seeds

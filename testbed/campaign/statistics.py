@@ -1,4 +1,4 @@
-"""What repeated runs say: medians with intervals, and whether two cells differ. Pure; statistics by scipy.
+"""Statistics of repeated runs: medians with intervals, and tests of two cells. Pure; by scipy.
 
 Runs of a cell are few and their figures are not normally distributed, so everything here goes by rank:
 medians, bootstrap intervals (percentile method), the Mann-Whitney U test, Cliff's delta, Holm's correction.
@@ -123,7 +123,7 @@ def rank_test(values: Sequence[float], others: Sequence[float]) -> RankTest:
 
 
 def judge(tests: Sequence[RankTest], runs: Sequence[tuple[int, int]]) -> list[Effect]:
-    """What each of several comparisons shows, when all of them are made.
+    """Judge several comparisons that are made together.
 
     Args:
         tests: all comparisons of a table.

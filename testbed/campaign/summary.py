@@ -1,4 +1,4 @@
-"""What a campaign came to: one row per run, as Markdown, JSON, JUnit and HTML."""
+"""Summary of a campaign: one row per run, as Markdown, JSON, JUnit and HTML."""
 
 import json
 from collections.abc import Iterable
@@ -16,8 +16,9 @@ from testbed.campaign.plan import PlannedRun
 from testbed.campaign.row import NOT_RUN, Summary, SummaryRow
 from testbed.campaign.side_by_side import VariantRun, judge_across, reason_of, worst_status
 from testbed.campaign.variant_chart import in_order
-from testbed.campaign.variant_page import build_variant_figure, build_variant_page
+from testbed.campaign.variant_page import build_variant_page, page_charts
 from testbed.campaign.variant_time import time_chart
+from testbed.report.figure import figure_files
 from testbed.scenario.measure.verdict import Status
 from testbed.scenario.report.result_text import printable
 
@@ -63,9 +64,8 @@ def _write_pages(folder: CampaignFolder, summary: Summary) -> None:
             over_time = time_chart(folder, runs)
             report = build_variant_page(row, over_time, _reports(folder, runs))
             folder.write(row.page, report)
-            figure = build_variant_figure(row, over_time)
-            if figure is not None:
-                folder.write(row.page.removesuffix(".html") + ".svg", figure)
+            for kind, content in figure_files(page_charts(row, over_time)).items():
+                folder.write(f"{row.page.removesuffix('.html')}.{kind}", content)
     if not summary.is_of_variants:
         cells = cells_of(folder)
         baseline = folder.plan.baseline
@@ -85,7 +85,6 @@ def _reports(folder: CampaignFolder, runs: Iterable[PlannedRun]) -> dict[str, st
 
 
 def summary_document(summary: Summary) -> dict[str, Any]:
-    """The summary for programs."""
     return {
         "schema_version": SCHEMA_VERSION,
         "campaign": summary.name,

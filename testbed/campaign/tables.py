@@ -77,7 +77,7 @@ def finished_run(folder: CampaignFolder, run: PlannedRun) -> RunFolder | None:
 
 
 def run_row(run: RunFolder) -> Row:
-    """What was varied, the seed, the verdict, and the machine of a run."""
+    """Varied values, seed, verdict and machine of a run."""
     manifest = run.manifest
     provenance = manifest["provenance"]
     return {

@@ -7,8 +7,8 @@ from typing import Final
 from testbed.campaign.row import SummaryRow
 from testbed.campaign.side_by_side import VariantRun
 from testbed.errors import UsageError
+from testbed.report.chart import Chart, bar_chart, size_chart
 from testbed.scenario.measure.expectation import FORMATS
-from testbed.scenario.report.chart import Chart, bar_chart, size_chart
 from testbed.scenario.spec.expression import parse_quantity
 from testbed.scenario.spec.expression_tree import Quantity
 from testbed.shown import Scale, format_rate
@@ -19,7 +19,7 @@ _WINDOWS: Final = (None, "before", "during", "after", "from")
 
 
 def variant_charts(row: SummaryRow) -> tuple[Chart, ...]:
-    """What the variants measured: a chart per quantity, its windows side by side; flows at the end."""
+    """Charts of the variants: one per quantity, its windows side by side; flows at the end."""
     if not row.variants or not any(run.measures for run in row.variants):
         return ()
     sizes = size_axis(row.variants)
@@ -62,7 +62,7 @@ def _window(quantity: Quantity) -> str:
 
 
 def _scale(quantity: Quantity) -> Scale:
-    """How its values are written; of a count that has a unit, with that."""
+    """Scale of a quantity's values; of a count that has a unit, with that."""
     return Scale(((1, quantity.kind.unit),)) if quantity.kind.unit else FORMATS[quantity.dimension]
 
 

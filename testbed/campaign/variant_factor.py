@@ -1,4 +1,4 @@
-"""What a comparison of variants comes to, in one sentence with the factor. Pure."""
+"""Sentence with the factor between variants. Pure."""
 
 from collections.abc import Sequence
 from typing import Final

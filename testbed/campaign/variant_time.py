@@ -8,16 +8,13 @@ from typing import Final
 
 from testbed.campaign.folder import CampaignFolder
 from testbed.campaign.plan import PlannedRun
-from testbed.scenario.report.axis import linear_axis
-from testbed.scenario.report.chart import STYLES, Chart, Curve
-from testbed.scenario.report.panel_drawing import Band, Frame
+from testbed.report.chart import SECONDS, STYLES, Axis, Band, Chart, Series
+from testbed.scenario.report.panel import TIME_TITLE
 from testbed.scenario.spec.plan import Plan
 from testbed.shown import format_rate, format_time
 from testbed.workloads.job import slowest_of_each, step_word
 
 _POINTS_MAX: Final = 400
-
-Points = list[tuple[float, float | None]]
 
 
 def time_chart(folder: CampaignFolder, runs: Sequence[PlannedRun]) -> Chart | None:
@@ -29,44 +26,46 @@ def time_chart(folder: CampaignFolder, runs: Sequence[PlannedRun]) -> Chart | No
         entry = folder.entry(run)
         if entry is None or entry.folder is None:
             continue
-        path = folder.path / entry.folder
-        points = _goodput(path) if job is None else _steps(path, job.name)
-        if points:
-            curves.append(Curve(run.plan.variant or "", points))
+        path, name = folder.path / entry.folder, run.plan.variant or ""
+        curve = _goodput(path, name) if job is None else _steps(path, name, job.name)
+        if curve.y:
+            curves.append(curve)
     if not 1 < len(curves) <= STYLES:
         return None
-    frame = _frame(plan, max(points[-1][0] for points in (list(curve.points) for curve in curves)))
+    time = _time_axis(plan, max(curve.x[-1] for curve in curves))
     if job is None or job.collective is None:
-        return Chart("Goodput, all variants", "goodput", "lines", tuple(curves), format_rate, frame)
+        return Chart("Goodput, all variants", "lines", time, Axis("goodput", format_rate), curves)
     name = f"{step_word(job.collective)} time"
-    return Chart(f"{name.capitalize()}, all variants", name, "lines", tuple(curves), format_time, frame)
+    title = f"{name.capitalize()}, all variants"
+    return Chart(title, "steps", time, Axis(name, format_time), curves)
 
 
-def _steps(folder: Path, job: str) -> Points:
-    """How long each step of a job took, from its beginning to its end: a line that is as long."""
+def _steps(folder: Path, name: str, job: str) -> Series:
+    """Time of each step of a job, from its beginning to that of the next."""
     steps = [
         (float(row["step_begin_ns"]), float(row["end_ns"]))
         for row in _rows(folder / "operations.csv")
         if row["workload"] == job
     ]
-    slowest = slowest_of_each(steps, _POINTS_MAX, lambda step: step[1] - step[0])
-    return [(edge, end - begin) for begin, end in slowest for edge in (begin, end)]
+    slowest = list(slowest_of_each(steps, _POINTS_MAX, lambda step: step[1] - step[0]))
+    edges = [begin for begin, _ in slowest] + [end for _, end in slowest[-1:]]
+    return Series(name, edges, [end - begin for begin, end in slowest])
 
 
-def _goodput(folder: Path) -> Points:
+def _goodput(folder: Path, name: str) -> Series:
     """Goodput of all hosts; of a long run, the mean over each few intervals."""
     rows = [
         (float(row["time_ns"]), float(row["interval_ns"]), float(row["goodput_bps"]))
         for row in _rows(folder / "series.csv")
     ]
     spacing_ns = max(1.0, (rows[-1][0] - rows[0][0]) / _POINTS_MAX) if rows else 1.0
-    points: Points = []
+    middles, rates_bps = [], []
     for _, group in groupby(rows, key=lambda row: row[0] // spacing_ns):
         joined = list(group)
         length_ns = sum(interval_ns for _, interval_ns, _ in joined)
-        rate_bps = sum(interval_ns * rate for _, interval_ns, rate in joined) / length_ns
-        points.append((joined[-1][0] - length_ns / 2, rate_bps))
-    return points
+        rates_bps.append(sum(interval_ns * rate for _, interval_ns, rate in joined) / length_ns)
+        middles.append(joined[-1][0] - length_ns / 2)
+    return Series(name, middles, rates_bps)
 
 
 def _rows(path: Path) -> Iterator[dict[str, str]]:
@@ -75,7 +74,7 @@ def _rows(path: Path) -> Iterator[dict[str, str]]:
             yield from csv.DictReader(stream)
 
 
-def _frame(plan: Plan, last_ns: float) -> Frame:
+def _time_axis(plan: Plan, last_ns: float) -> Axis:
     """The time axis, with the faults as they were planned."""
     bands = []
     for fault in plan.faults:
@@ -84,8 +83,6 @@ def _frame(plan: Plan, last_ns: float) -> Frame:
             for start_ns, end_ns in fault.periods
         )
         if periods:
-            bands.append(Band(fault.fault_id, periods[0][0], periods[-1][1], periods))
+            bands.append(Band(fault.fault_id, periods))
     start_ns = float(min(plan.start_ns, 0))
-    return Frame(
-        (start_ns, last_ns), linear_axis(start_ns, last_ns, 10, is_tight=True), tuple(bands), last_ns
-    )
+    return Axis(TIME_TITLE, SECONDS, start_ns, last_ns, bands=tuple(bands), measured=(0.0, last_ns))

@@ -34,14 +34,16 @@ def in_one_step(path: Path, draft: Path | None = None, *, mode: int = 0o666) -> 
         raise
 
 
-def write_in_one_step(path: Path, text: str, draft: Path | None = None, *, mode: int = 0o666) -> None:
-    """Replaces the content of *path* by *text*, as UTF-8; see `in_one_step`.
+def write_in_one_step(
+    path: Path, content: str | bytes, draft: Path | None = None, *, mode: int = 0o666
+) -> None:
+    """Replaces the content of *path*, by a text as UTF-8; see `in_one_step`.
 
     Raises:
         OSError: it cannot be written; *path* is as before, and the draft is gone.
     """
     with in_one_step(path, draft, mode=mode) as stream:
-        stream.write(text.encode())
+        stream.write(content if isinstance(content, bytes) else content.encode())
 
 
 def room_hint(error: OSError) -> str:

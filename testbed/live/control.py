@@ -1,4 +1,4 @@
-"""What `top` and `serve` may change: faults of one link, node or plane, for a while, and their end."""
+"""Changes that `top` and `serve` may make: faults of one link, node or plane, for a while. Pure."""
 
 import contextlib
 import threading
@@ -56,7 +56,7 @@ class FaultRequest(BaseModel):
 
 
 class ClearRequest(BaseModel):
-    """Which faults to take back.
+    """Faults to clear.
 
     Attributes:
         id: of one fault; None: all manual ones.
@@ -79,7 +79,7 @@ class LabControl:
         self._lock = threading.Lock()
 
     def inject(self, wanted: FaultRequest) -> str:
-        """The id of the fault that was added.
+        """Add a fault and return its id.
 
         Raises:
             UsageError: there is no such place, or no such fault of it.
@@ -111,7 +111,7 @@ class LabControl:
 
 
 def _select(wanted: FaultRequest, clos: Clos) -> tuple[Place, str]:
-    """What sort of place it is, and the selector of exactly that one: no glob of many."""
+    """Kind of the place, and a selector of it alone: no glob of many."""
     if wanted.link is not None:
         return "link", clos.link(wanted.link).name
     if wanted.node is not None:

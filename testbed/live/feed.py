@@ -76,7 +76,7 @@ class TailLine:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What there is to show.
+    """State to show.
 
     Attributes:
         number: grows by one with each update.
@@ -107,7 +107,7 @@ class Update:
         return None if self.read_ns is None else now_ns - self.read_ns
 
     def is_old(self, now_ns: int) -> bool:
-        """Whether readings that were due since are missing."""
+        """Return True if readings are overdue."""
         age_ns = self.age_ns(now_ns)
         return age_ns is not None and age_ns > _OLD_INTERVALS * self.interval_ns
 
@@ -157,13 +157,12 @@ class Feed:
 
     @property
     def latest(self) -> Update:
-        """What there is to show now."""
         with self._changed:
             return self._latest
 
     @property
     def is_over(self) -> bool:
-        """Whether no update will come any more."""
+        """Return True if no update will follow."""
         return self._stop.is_set()
 
     def wait(self, after: int, timeout_s: float) -> Update | None:

@@ -46,7 +46,7 @@ def build_jobs(
     clos: Clos,
     now_ns: int,
 ) -> tuple[JobView, ...]:
-    """How the jobs do at *now_ns*, and what the latest of the faults does to each.
+    """State of the jobs at *now_ns*, and the effect of the latest fault on each.
 
     Args:
         jobs: that run.

@@ -22,7 +22,7 @@ _TRANSITIONS: Final = tuple(
 
 
 def observe(lab: LabReader, ledger: Ledger, record: FaultRecord, run: RunInfo | None) -> Observation:
-    """The lab as it is now.
+    """Observe the lab.
 
     Args:
         lab: its maps.

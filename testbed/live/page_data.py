@@ -1,4 +1,4 @@
-"""What the page asks for, as JSON values. Pure."""
+"""JSON values for the page. Pure."""
 
 from dataclasses import asdict
 from typing import Any, Final

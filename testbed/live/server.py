@@ -27,6 +27,7 @@ from testbed.live.page_data import fabric_document, paths_document, update_docum
 from testbed.live.request_guard import PERMIT_HEADER, new_token, refuse_change, refuse_origin
 from testbed.metrics.local_server import DEFAULT_ADDRESS, LocalHandler, LocalServer, Refusal
 from testbed.metrics.quota import Quota
+from testbed.report.page import asset
 
 _ASSETS: Final = {
     "/": ("index.html", "text/html; charset=utf-8"),
@@ -34,8 +35,14 @@ _ASSETS: Final = {
     "/assets/page.js": ("page.js", "text/javascript; charset=utf-8"),
     "/assets/fabric.js": ("fabric.js", "text/javascript; charset=utf-8"),
     "/assets/number.js": ("number.js", "text/javascript; charset=utf-8"),
-    "/assets/plot.js": ("plot.js", "text/javascript; charset=utf-8"),
 }
+_CHART_ASSETS: Final = {
+    "/assets/charts.css": ("charts.css", "text/css; charset=utf-8"),
+    "/assets/charts.js": ("charts.js", "text/javascript; charset=utf-8"),
+    "/assets/uPlot.css": ("uPlot.min.css", "text/css; charset=utf-8"),
+    "/assets/uPlot.js": ("uPlot.iife.min.js", "text/javascript; charset=utf-8"),
+}
+"""Those of reports."""
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; "
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -93,13 +100,16 @@ class _Handler(LocalHandler):
     timeout = 60  # seconds that a client may take to send or to read
 
     def get(self) -> None:
-        """Answers a GET request that is not refused."""
+        """Respond to a GET request that is not refused."""
         url = urlsplit(self.path)
         if url.path in _ASSETS:
             name, content_type = _ASSETS[url.path]
             self.answer(
                 HTTPStatus.OK, files("testbed.live").joinpath("assets", name).read_bytes(), content_type
             )
+        elif url.path in _CHART_ASSETS:
+            name, content_type = _CHART_ASSETS[url.path]
+            self.answer(HTTPStatus.OK, asset(name).encode(), content_type)
         elif url.path == "/api/events":
             self._stream()
         elif url.path in ("/api/fabric", "/api/paths"):
@@ -200,7 +210,7 @@ class _Handler(LocalHandler):
         self.answer(status, json.dumps(document).encode(), "application/json")
 
     def refuse(self, refusal: Refusal) -> None:
-        """Answers with the reason."""
+        """Respond with the reason."""
         self._json(refusal.status, {"error": refusal.reason})
 
 

@@ -1,4 +1,4 @@
-"""What `top` and `serve` show of a lab, built from two observations of it. Pure."""
+"""View of a lab for `top` and `serve`, built from two observations. Pure."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -199,7 +199,7 @@ class Snapshot:
 
 
 def build_snapshot(clos: Clos, earlier: Observation, later: Observation) -> Snapshot:
-    """What happened between two observations of a lab, and how it is now.
+    """Build the view of the interval between two observations.
 
     A node can write to the maps of its own NIC. Times of which fewer are counted later than earlier are left
     out, and the changes say so.

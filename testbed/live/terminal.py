@@ -33,7 +33,7 @@ WIDE_COLUMNS: Final = 180
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How a user looks at a lab.
+    """Choices of the user.
 
     Attributes:
         sort: order of links, one of SORTS.
@@ -109,7 +109,7 @@ class Screen:
 
 
 def _head(lab: str, update: Update, view: View, now_ns: int) -> list[RenderableType]:
-    """What always is in sight: lab, problem, figures, jobs, the answer to the last command."""
+    """Lines that stay in sight: lab, problem, figures, jobs, the response to the last command."""
     clos, now = update.clos, update.snapshot
     head = Text.assemble((lab, "bold"), "  ", "" if clos is None else headline(clos))
     if view.is_paused:
@@ -128,7 +128,7 @@ def _head(lab: str, update: Update, view: View, now_ns: int) -> list[RenderableT
 
 
 def _body(update: Update, view: View, *, is_wide: bool) -> list[RenderableType]:
-    """What scrolls, the most urgent first; in two columns where there is room."""
+    """Lines that scroll, the most urgent first; in two columns where there is room."""
     clos, now = update.clos, update.snapshot
     if now is None or clos is None:
         return [Text(), *_events(update)]

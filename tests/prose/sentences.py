@@ -7,13 +7,6 @@ from functools import cache
 
 from tests.prose.words import ROOT, Finding, tracked_files
 
-BEING_REWRITTEN = (
-    "testbed/campaign/",
-    "testbed/live/",
-    "testbed/scenario/report/",
-)
-"""TEMPORARY: folders that another branch rewrites; remove it after the merge."""
-
 FOREIGN_FUNCTIONS = frozenset(
     {
         *("RACK_detect_loss", "TLP_process_ack", "TLP_send_probe"),  # RFC 8985
@@ -49,8 +42,6 @@ def names_that_are_gone(path: str, text: str, known: Iterable[str] | None = None
 
 def beginnings(path: str, text: str) -> Iterator[Finding]:
     """Docstrings, texts for users and comments of C functions that begin with a word of _BEGINNING."""
-    if path.startswith(BEING_REWRITTEN):
-        return
     sentences: Iterable[tuple[int, str]] = ()
     if path.endswith(_C):
         sentences = ((text.count("\n", 0, it.start(1)) + 1, it[1]) for it in _C_COMMENT.finditer(text))

@@ -1,10 +1,17 @@
 // The drawing of the fabric: what breaks is marked; links, nodes and planes can be chosen by mouse and keys.
-import { svgElement } from "./plot.js";
+const NS = "http://www.w3.org/2000/svg";
 
 const STATE_WORDS = { up: "up", down: "down", impaired: "has a fault" };
 const SIGNS = { down: "✕", impaired: "!" };
 
 const signOf = ({ state, outages }) => (outages ? `${SIGNS[state]} ${outages}×` : SIGNS[state]);
+
+export function svgElement(name, attributes = {}, text = "") {
+  const element = document.createElementNS(NS, name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  element.textContent = text;
+  return element;
+}
 
 export class Fabric {
   constructor(place, onChoose) {

@@ -1,7 +1,6 @@
 // The live page: server-sent updates in, faults out.
-import { Fabric } from "./fabric.js";
-import { count, duration, frequency, rate, share } from "./number.js";
-import { drawPlot, svgElement } from "./plot.js";
+import { Fabric, svgElement } from "./fabric.js";
+import { count, duration, frequency, RATE, rate, share, TIME } from "./number.js";
 
 const SPAN_NS = 120e9, SPAN_MIN_NS = 15e9, KEPT_NS = 300e9, OLD_INTERVALS = 3, STEPS_KEPT = 4000;
 const KINDS = {
@@ -141,8 +140,8 @@ async function loadFabric() {
   state.intervalNs = found.interval_ns;
   state.limits = { goodput: found.line_rate_bps, rtt: found.idle_rtt_ns };
   byId("limits").textContent = found.line_rate_bps
-    ? `Striped: a fault. Line rate of all hosts ${rate(found.line_rate_bps)}, idle RTT ${duration(found.idle_rtt_ns)}.`
-    : "Striped: a fault. Ports have no rate.";
+    ? `Shaded: a fault. Line rate of all hosts ${rate(found.line_rate_bps)}, idle RTT ${duration(found.idle_rtt_ns)}.`
+    : "Shaded: a fault. Ports have no rate.";
 }
 
 function drawLegend() {
@@ -198,21 +197,39 @@ function showFaults(faults) {
   byId("faults").replaceChildren(...(shown.length ? shown : [element("li", "none", { class: "quiet" })]));
 }
 
-// What all plots share: the time axis begins with the first reading, two minutes ago at most.
-function frameOf(windows) {
+const plots = new mrcCharts.Group();
+const ago = (text) => (Number(text) ? `${text.replace("-", "−")} s` : "now");
+
+// Curves of [time, value], a gap where no reading came in time.
+function curve(name, points) {
+  const whole = points.flatMap(([time, value], at) =>
+    (at && time - points[at - 1][0] > 3 * state.intervalNs ? [[points[at - 1][0] + 1, null], [time, value]] : [[time, value]]));
+  return { name, x: whole.map(([time]) => time), y: whole.map(([, value]) => value ?? null) };
+}
+
+// All plots share the time axis; it begins with the first reading, two minutes ago at most.
+function plot(place, form, units, series, windows, limit = null) {
   const endNs = state.points.at(-1)?.time_ns ?? 0, beginNs = state.points[0]?.time_ns ?? 0;
-  const spanNs = Math.min(SPAN_NS, Math.max(SPAN_MIN_NS, endNs - beginNs));
-  return { windows, spanNs, gapNs: 3 * state.intervalNs, endNs };
+  const startNs = endNs - Math.min(SPAN_NS, Math.max(SPAN_MIN_NS, endNs - beginNs));
+  const seen = series.map(({ name, x, y }) => {
+    const first = x.findIndex((time) => time >= startNs);
+    return { name, x: first < 0 ? [] : x.slice(first), y: first < 0 ? [] : y.slice(first) };
+  });
+  const names = [...new Set(windows.map((one) => one.fault_id))];
+  const bands = names.map((name) => [name, windows.filter((one) => one.fault_id === name).map((one) => [one.start_ns, one.end_ns ?? endNs])]);
+  const most = Math.max(0, ...seen.flatMap(({ y }) => y));
+  const model = {
+    form, series: seen, height: 190, lanes: [], spreads: [],
+    x: { title: "", units: [[1e9, "s"]], low: startNs, high: endNs, log: false, ticks: [], bands, measured: null, origin: endNs, ago },
+    y: { title: "", units, log: false, ticks: [] }, limit: limit?.[1] > 0 && limit[1] <= 2 * most ? limit : null,
+  };
+  if (place.chart) place.chart.set(model); else new mrcCharts.Chart(place, model, plots);
 }
 
 function showPlots(windows) {
-  const points = state.points, frame = frameOf(windows);
-  drawPlot(byId("goodput-plot"), [{ class: "", points: points.map((p) => [p.time_ns, p.goodput_bps]) }],
-    { ...frame, format: rate, limits: [{ value: state.limits.goodput, name: "line rate" }] });
-  drawPlot(byId("rtt-plot"), [
-    { class: "", points: points.map((p) => [p.time_ns, p.p50_ns]) },
-    { class: "second", points: points.map((p) => [p.time_ns, p.p99_ns]) },
-  ], { ...frame, format: duration, limits: [{ value: state.limits.rtt, name: "idle RTT" }] });
+  const of = (name, key) => curve(name, state.points.map((point) => [point.time_ns, point[key]]));
+  plot(byId("goodput-plot"), "lines", RATE, [of("", "goodput_bps")], windows, ["line rate", state.limits.goodput]);
+  plot(byId("rtt-plot"), "lines", TIME, [of("p50", "p50_ns"), of("p99", "p99_ns")], windows, ["idle RTT", state.limits.rtt]);
 }
 
 function jobFigures({ pace, word }) {
@@ -221,21 +238,31 @@ function jobFigures({ pace, word }) {
     ["slowest rank", `${pace.slowest_rank}, last in ${share(pace.slowest_share)}`]];
 }
 
+function jobSection(job) {
+  const section = element("section"), attributes = { class: "chart", role: "img", tabindex: 0, "aria-label": `${job.word} time of ${job.name}` };
+  section.dataset.job = job.name;
+  section.append(element("h2", `Job ${job.name}`), element("p", "", { class: "headline" }), element("dl"), element("figure", "", attributes));
+  byId("jobs").append(section);
+  return section;
+}
+
 function showJobs(jobs, windows) {
-  byId("jobs").replaceChildren(...jobs.map((job) => {
-    const section = element("section"), figures = element("dl");
-    figures.append(...jobFigures(job).map(([name, value]) => {
+  const sections = [...byId("jobs").children];
+  for (const section of sections) if (!jobs.some((job) => job.name === section.dataset.job)) {
+    section.querySelector("figure").chart?.remove();
+    section.remove();
+  }
+  for (const job of jobs) {
+    const section = sections.find((each) => each.dataset.job === job.name) ?? jobSection(job);
+    section.querySelector(".headline").textContent = `${job.headline}.`;
+    section.querySelector("dl").replaceChildren(...jobFigures(job).map(([name, value]) => {
       const one = element("div");
       one.append(element("dt", name), element("dd", value));
       return one;
     }));
-    const plot = svgElement("svg", { class: "plot steps", role: "img", "aria-label": `${job.word} time of ${job.name}` });
-    section.append(element("h2", `Job ${job.name}`), element("p", `${job.headline}.`, { class: "headline" }), figures, plot);
-    return section;
-  }));
-  byId("jobs").querySelectorAll("svg.plot").forEach((plot, at) => drawPlot(plot,
-    [{ class: "", dots: true, points: state.steps.get(jobs[at].name) ?? [] }],
-    { ...frameOf(windows), format: duration }));
+    const steps = state.steps.get(job.name) ?? [];
+    plot(section.querySelector("figure"), "dots", TIME, [{ name: "", x: steps.map(([end]) => end), y: steps.map(([, length]) => length) }], windows);
+  }
 }
 
 function keepSteps(jobs) {

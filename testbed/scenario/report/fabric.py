@@ -3,7 +3,10 @@
 from html import escape
 from typing import Final
 
+from markupsafe import Markup
+
 from testbed.drawing.svg import graph_svg
+from testbed.report.page import html, part
 from testbed.scenario.report.result import RunResult
 from testbed.topology.resolve import resolve_topology
 
@@ -11,7 +14,7 @@ _NAMESPACE: Final = ' xmlns="http://www.w3.org/2000/svg"'
 """HTML does without it."""
 
 
-def fabric_drawing(result: RunResult) -> str:
+def fabric_drawing(result: RunResult) -> Markup:
     """The fabric of a run; links and nodes that its faults hit stand out, all others fade.
 
     Each of those says in its tool-tip which faults these were. A large fabric is drawn as a sample.
@@ -31,4 +34,4 @@ def fabric_drawing(result: RunResult) -> str:
         note = "Thick: links that faults hit. Point at one for its name and its faults."
     if missing:
         note += f" {missing} of the {len(marks)} are not in this sample of the fabric."
-    return f'<div class="card fabric-card"><p class="muted">{note}</p>\n{drawing}</div>'
+    return part("drawing", note, html(drawing))

@@ -1,20 +1,20 @@
 """The figure of a run: what its scenario's `figure:` asks for, from the recording. Pure."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from testbed.metrics.series import Interval, Reading, add_hosts
+from testbed.metrics.series import Interval, Reading
+from testbed.report.chart import Axis, Chart, Form, Limit, Series, bar_chart, size_chart
 from testbed.scenario.measure.operations_of_span import OperationsOfSpan
 from testbed.scenario.measure.recording import AnyReading, FlowReading, NotMeasured, Recording, Span
 from testbed.scenario.measure.series import intervals
-from testbed.scenario.report.chart import Chart, Curve, bar_chart, draw_figure, size_chart
 from testbed.scenario.report.line_rate import line_rate
-from testbed.scenario.report.panel import build_frame
-from testbed.scenario.report.panel_drawing import Frame, Limit
+from testbed.scenario.report.panel import LOSSES, time_axis
 from testbed.scenario.spec.figure_spec import FigureKind, PlannedFigure
 from testbed.scenario.spec.plan import PlannedWorkload
-from testbed.shown import Scale, format_frequency, format_rate, format_share, format_time
+from testbed.shown import format_frequency, format_rate, format_share, format_time
 from testbed.workloads.flow import Flow
 from testbed.workloads.job import slowest_of_each
 
@@ -32,22 +32,23 @@ _TITLES: Final[dict[FigureKind, str]] = {
 }
 
 
-def draw_run(recording: Recording, *, is_file: bool, without: Collection[FigureKind] = ()) -> str | None:
-    """The figure as SVG text; None when the scenario asks for none, or nothing was read.
+def run_charts(recording: Recording, *, without: Collection[FigureKind] = ()) -> tuple[Chart, ...]:
+    """The figure's charts; none when the scenario asks for none, or nothing was read.
 
     Args:
         recording: of the run.
-        is_file: it stands alone; else it goes into a report.
         without: kinds that are left out.
     """
     if len(recording.readings) < 2:
-        return None
-    charts = [_chart(figure, recording) for figure in recording.plan.figure if figure.kind not in without]
-    return draw_figure(charts, is_file=is_file) if charts else None
+        return ()
+    wanted = [figure for figure in recording.plan.figure if figure.kind not in without]
+    return tuple(
+        replace(_chart(figure, recording), key=f"figure-{place}") for place, figure in enumerate(wanted)
+    )
 
 
 def step_chart(recording: Recording, job: str, word: str) -> Chart | None:
-    """How long each step of a job took, over time; None when nothing was read.
+    """Chart of each step's time over time; None when nothing was read.
 
     Args:
         recording: of the run.
@@ -57,9 +58,10 @@ def step_chart(recording: Recording, job: str, word: str) -> Chart | None:
     if len(recording.readings) < 2:
         return None
     workloads = [each for each in recording.plan.workloads if each.name == job]
-    frame = build_frame(recording, list(intervals(recording.readings)))
-    title = f"{word.capitalize()} time"
-    return Chart(title, f"{word} time", "dots", tuple(_steps(workloads, recording)), format_time, frame)
+    time = time_axis(recording, list(intervals(recording.readings)))
+    axis = Axis(f"{word} time", format_time)
+    title, steps = f"{word.capitalize()} time", list(_steps(workloads, recording))
+    return Chart(title, "dots", time, axis, steps, f"job-{job}")
 
 
 def _chart(figure: PlannedFigure, recording: Recording) -> Chart:
@@ -83,42 +85,31 @@ def _chart(figure: PlannedFigure, recording: Recording) -> Chart:
 def _over_time(
     title: str, figure: PlannedFigure, workloads: Sequence[PlannedWorkload], recording: Recording
 ) -> Chart:
-    frame = build_frame(recording, list(intervals(recording.readings)))
+    time = time_axis(recording, list(intervals(recording.readings)))
     sampled = _sampled(recording.readings, figure.every_ns, recording)
+    form: Form = "lines"
+    limit = None
     match figure.kind:
         case "goodput-over-time":
             flows = _sampled(recording.flow_readings, figure.every_ns, recording)
-            curves = _goodput(figure, workloads, flows, recording)
-            hosts = [host for workload in workloads for host in workload.sources]
-            limits = {
-                "total": line_rate(recording.plan.topology, hosts),
-                "workload": None,
-                "host": _nic_rate(workloads, recording),
-                "flow": _nic_rate(workloads, recording),
-            }
-            return _lines(title, "goodput", curves, format_rate, frame, limits[figure.by])
+            axis, curves = Axis("goodput", format_rate), _goodput(figure, workloads, flows, recording)
+            if figure.by == "total":
+                hosts = [host for workload in workloads for host in workload.sources]
+                limit = line_rate(recording.plan.topology, hosts)
+            elif figure.by != "workload":
+                limit = _nic_rate(workloads, recording)
         case "plane-share":
-            return _lines(title, "share", _plane_shares(sampled, recording), format_share, frame)
+            axis, curves = Axis("share", format_share), _plane_shares(sampled, recording)
         case "loss-rate":
-            return _lines(title, "packets", _losses(sampled, recording), format_frequency, frame)
+            axis, curves = Axis("packets", format_frequency), _losses(sampled, recording)
         case "step-time":
-            return Chart(title, "step time", "dots", tuple(_steps(workloads, recording)), format_time, frame)
+            form, axis, curves = "dots", Axis("step time", format_time), _steps(workloads, recording)
         case "job-throughput":
+            axis = Axis("steps", format_frequency)
             curves = _operations_per_second(workloads, figure.every_ns, recording)
-            return _lines(title, "steps", curves, format_frequency, frame)
         case _:
             raise ValueError(figure.kind)
-
-
-def _lines(
-    title: str,
-    quantity: str,
-    curves: Iterable[Curve],
-    scale: Scale,
-    frame: Frame,
-    limit: Limit | None = None,
-) -> Chart:
-    return Chart(title, quantity, "lines", tuple(curves), scale, frame, limit=limit)
+    return Chart(title, form, time, axis, list(curves), limit=limit)
 
 
 def _nic_rate(workloads: Sequence[PlannedWorkload], recording: Recording) -> Limit | None:
@@ -127,7 +118,7 @@ def _nic_rate(workloads: Sequence[PlannedWorkload], recording: Recording) -> Lim
 
 
 def _sampled(readings: Sequence[AnyReading], every_ns: int, recording: Recording) -> list[AnyReading]:
-    """Of the readings the first at or after each multiple of *every_ns* on the run's axis, and the last.
+    """Readings at or first after each multiple of *every_ns* on the run's axis, and the last one.
 
     Regular readings are due at whole multiples of 100 ms; those at the edges of faults are passed over.
     """
@@ -141,31 +132,42 @@ def _sampled(readings: Sequence[AnyReading], every_ns: int, recording: Recording
     return kept
 
 
-def _middle(earlier: Reading | FlowReading, later: Reading | FlowReading, recording: Recording) -> float:
-    return recording.relative_ns((earlier.time_ns + later.time_ns) // 2)
-
-
 def _goodput(
     figure: PlannedFigure,
     workloads: Sequence[PlannedWorkload],
     readings: Sequence[FlowReading],
     recording: Recording,
-) -> Iterable[Curve]:
+) -> Iterable[Series]:
     """Goodput of each group of flows."""
     groups: dict[str, list[Flow]] = {}
     for workload in workloads:
         for flow in workload.flows:
             groups.setdefault(_group(figure, flow, workload), []).append(flow)
+
+    def rate_of(flows: Sequence[Flow]) -> Callable[[FlowReading, FlowReading], float]:
+        def rate_bps(earlier: FlowReading, later: FlowReading) -> float:
+            before, after = earlier.acknowledged_bytes, later.acknowledged_bytes
+            byte_count = sum(after.get(flow, 0) - before.get(flow, 0) for flow in flows)
+            return byte_count * 8e9 / (later.time_ns - earlier.time_ns)
+
+        return rate_bps
+
     for name, flows in groups.items():
-        points: list[tuple[float, float | None]] = []
-        for earlier, later in pairwise(readings):
-            byte_count = sum(
-                later.acknowledged_bytes.get(flow, 0) - earlier.acknowledged_bytes.get(flow, 0)
-                for flow in flows
-            )
-            rate_bps = byte_count * 8e9 / (later.time_ns - earlier.time_ns)
-            points.append((_middle(earlier, later, recording), rate_bps))
-        yield Curve(name if len(groups) > 1 else "", points)
+        yield _between(name if len(groups) > 1 else "", readings, recording, rate_of(flows))
+
+
+def _between(
+    name: str,
+    readings: Sequence[AnyReading],
+    recording: Recording,
+    value: Callable[[AnyReading, AnyReading], float | None],
+) -> Series:
+    """A value in the middle between each two readings."""
+    pairs = list(pairwise(readings))
+    middles = [
+        float(recording.relative_ns((earlier.time_ns + later.time_ns) // 2)) for earlier, later in pairs
+    ]
+    return Series(name, middles, [value(*pair) for pair in pairs])
 
 
 def _group(figure: PlannedFigure, flow: Flow, workload: PlannedWorkload) -> str:
@@ -185,65 +187,51 @@ def _flow_name(flow: Flow, workload: PlannedWorkload) -> str:
     return f"{flow.source} to {flow.target}{qp}"
 
 
-def _plane_shares(readings: Sequence[Reading], recording: Recording) -> Iterable[Curve]:
-    shown = list(pairwise(readings))
-    for plane in range(recording.plan.topology.planes):
-        points: list[tuple[float, float | None]] = []
-        for earlier, later in shown:
+def _plane_shares(readings: Sequence[Reading], recording: Recording) -> Iterable[Series]:
+    def share_of(plane: int) -> Callable[[Reading, Reading], float | None]:
+        def share(earlier: Reading, later: Reading) -> float | None:
             sent = later.since(earlier).plane_tx_bytes
-            share = sent[plane] / sum(sent) if sum(sent) else None
-            points.append((_middle(earlier, later, recording), share))
-        yield Curve(f"plane {plane}", points)
+            return sent[plane] / sum(sent) if sum(sent) else None
+
+        return share
+
+    for plane in range(recording.plan.topology.planes):
+        yield _between(f"plane {plane}", readings, recording, share_of(plane))
 
 
-def _losses(readings: Sequence[Reading], recording: Recording) -> Iterable[Curve]:
-    counts: dict[str, Callable[[Interval], int]] = {
-        "dropped by faults": lambda each: each.port_drops["link_down"] + each.port_drops["loss"],
-        "dropped by full queues": lambda each: each.port_drops["queue_full"] + each.port_drops["pool_empty"],
-        "retransmitted": _retransmits,
-    }
-    for name, count in counts.items():
-        yield Curve(
-            name,
-            [
-                (
-                    _middle(earlier, later, recording),
-                    count(later.since(earlier)) * 1e9 / (later.time_ns - earlier.time_ns),
-                )
-                for earlier, later in pairwise(readings)
-            ],
-        )
+def _losses(readings: Sequence[Reading], recording: Recording) -> Iterable[Series]:
+    def pace_of(count: Callable[[Interval], int]) -> Callable[[Reading, Reading], float]:
+        return lambda earlier, later: count(later.since(earlier)) * 1e9 / (later.time_ns - earlier.time_ns)
+
+    for name, count in LOSSES.items():
+        yield _between(name, readings, recording, pace_of(count))
 
 
-def _retransmits(each: Interval) -> int:
-    return add_hosts(each.hosts.values()).retransmits
-
-
-def _steps(workloads: Sequence[PlannedWorkload], recording: Recording) -> Iterable[Curve]:
+def _steps(workloads: Sequence[PlannedWorkload], recording: Recording) -> Iterable[Series]:
     for workload in workloads:
         operations = recording.operations.get(workload.name, ())
-        points = [
-            (float(recording.relative_ns(each.end_ns)), float(each.step_ns))
-            for each in slowest_of_each(operations, _DOTS_MAX, lambda each: each.step_ns)
-        ]
-        yield Curve(workload.name if len(workloads) > 1 else "", points)
+        slowest = list(slowest_of_each(operations, _DOTS_MAX, lambda each: each.step_ns))
+        ends = [float(recording.relative_ns(each.end_ns)) for each in slowest]
+        yield Series(
+            workload.name if len(workloads) > 1 else "", ends, [float(each.step_ns) for each in slowest]
+        )
 
 
 def _operations_per_second(
     workloads: Sequence[PlannedWorkload], every_ns: int, recording: Recording
-) -> Iterable[Curve]:
+) -> Iterable[Series]:
     start_ns, last_ns = recording.readings[0].time_ns, recording.readings[-1].time_ns
     zero_ns = start_ns - recording.relative_ns(start_ns)
     first = -(-(start_ns - zero_ns) // every_ns)
     edges_ns = [zero_ns + k * every_ns for k in range(first, (last_ns - zero_ns) // every_ns + 1)]
+    spans = [Span(low_ns, high_ns) for low_ns, high_ns in pairwise(edges_ns)]
     for workload in workloads:
-        points: list[tuple[float, float | None]] = []
-        for low_ns, high_ns in pairwise(edges_ns):
-            found = OperationsOfSpan.of(
-                recording, workload.name, Span(low_ns, high_ns), with_overlapping=True
-            )
-            points.append(((low_ns + high_ns) / 2 - zero_ns, found.per_second() if len(found) else None))
-        yield Curve(workload.name if len(workloads) > 1 else "", points)
+        found = [OperationsOfSpan.of(recording, workload.name, span, with_overlapping=True) for span in spans]
+        yield Series(
+            workload.name if len(workloads) > 1 else "",
+            [(span.start_ns + span.end_ns) / 2 - zero_ns for span in spans],
+            [each.per_second() if len(each) else None for each in found],
+        )
 
 
 def _per_flow(workloads: Sequence[PlannedWorkload], recording: Recording) -> dict[str, dict[str, float]]:

@@ -49,7 +49,7 @@ def dump_histograms(histograms: Mapping[str, Histogram]) -> str:
 
 
 def load_histograms(text: str) -> dict[str, Histogram]:
-    """What `dump_histograms` wrote.
+    """Parse the output of `dump_histograms`.
 
     Raises:
         ValueError: it is not such a text, or of another version.

@@ -2,14 +2,14 @@
 
 from collections.abc import Collection
 
-from testbed.scenario.report.panel_drawing import Limit
+from testbed.report.chart import Limit
 from testbed.topology.port_selection import port_rates_bps
 from testbed.topology.resolve import resolve_topology
 from testbed.topology.spec import TopologySpec
 
 
 def line_rate(spec: TopologySpec, hosts: Collection[str], plane: int | None = None) -> Limit | None:
-    """What the NICs of *hosts* can send together; None where ports have no rate.
+    """Rate at which the NICs of *hosts* can send together; None where ports have no rate.
 
     Args:
         spec: of the fabric.

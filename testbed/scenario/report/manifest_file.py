@@ -95,7 +95,7 @@ class _Finding(TypedDict):
 
 @with_config(ConfigDict(strict=True, allow_inf_nan=False))  # and all that it holds
 class _Begun(TypedDict):
-    """What `opening_manifest` writes."""
+    """Manifest of `opening_manifest`."""
 
     schema_version: Literal[1]
     run: str
@@ -108,7 +108,7 @@ class _Begun(TypedDict):
 
 
 class _Ended(_Begun):
-    """What `build_manifest` writes, as far as anybody reads it."""
+    """Manifest of `build_manifest`, as far as anybody reads it."""
 
     reason: str
     exit_code: int
@@ -130,7 +130,7 @@ _ENDED: Final = TypeAdapter(_Ended)
 
 
 def has_ended(manifest: dict[str, Any]) -> bool:
-    """Whether it is of a run that has ended, however it did."""
+    """Return True if the run has ended, however it did."""
     return "expectations" in manifest
 
 

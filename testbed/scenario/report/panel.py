@@ -1,21 +1,20 @@
-"""What the panels of a report show: values over time from the readings of a run. Pure.
+"""Panels of a report: values over time from the readings of a run. Pure.
 
 Long runs are thinned by joining neighbouring intervals, which is exact for rates and for percentiles:
 histograms are added, never averaged.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from agents.abi import EvState
 from testbed.metrics.histogram import Histogram, merge
 from testbed.metrics.series import Interval, QueueGroup, Reading, add_hosts
+from testbed.report.chart import SECONDS, Axis, Band, Chart, Lane, Limit, Series, Values
 from testbed.scenario.measure.recording import NotMeasured, Recording
 from testbed.scenario.measure.series import EV_STATES, intervals, workload_goodput_bps
-from testbed.scenario.report.axis import linear_axis
 from testbed.scenario.report.line_rate import line_rate
-from testbed.scenario.report.panel_drawing import Band, Frame, Lane, Panel, Series, Values
-from testbed.scenario.spec.plan import Plan
 from testbed.shown import format_count, format_frequency, format_rate, format_size, format_time
 
 POINTS_MAX = 480
@@ -31,14 +30,15 @@ _QUEUE_NAMES: dict[QueueGroup, str] = {
     "t1": "T1 to T0",
 }
 _RATIOS = (0.5, 0.99, 0.999)
-_EV_STYLES = ((EvState.ASSUMED_BAD, "bad"), (EvState.DENIED, "denied"), (EvState.SKIP, "skip"))
+_SHOWN_STATES = (EvState.ASSUMED_BAD, EvState.DENIED, EvState.SKIP)
 _RATIO_NAMES = ("p50", "p99", "p99.9")
 
+TIME_TITLE: Final = "time since the end of warm-up"
 
-def build_frame(recording: Recording, shown: Sequence[Interval]) -> Frame:
-    """The time axis of a run and the bands of its faults; *shown* has at least one interval."""
-    edges = [recording.relative_ns(each.start_ns) for each in shown[:1]]
-    edges += [recording.relative_ns(each.end_ns) for each in shown]
+
+def time_axis(recording: Recording, shown: Sequence[Interval]) -> Axis:
+    """The time axis of a run with its faults; *shown* has at least one interval."""
+    start_ns, last_ns = (float(recording.relative_ns(each)) for each in (shown[0].start_ns, shown[-1].end_ns))
     end_ns = _end_ns(recording)
     bands = []
     for fault in recording.plan.faults:
@@ -54,9 +54,15 @@ def build_frame(recording: Recording, shown: Sequence[Interval]) -> Frame:
             for occurrence in recording.occurrences(fault.fault_id)
         )
         if periods:
-            bands.append(Band(fault.fault_id, periods[0][0], periods[-1][1], periods))
-    axis = linear_axis(edges[0], max(edges[-1], end_ns), 10, is_tight=True)
-    return Frame(tuple(edges), axis, tuple(bands), end_ns)
+            bands.append(Band(fault.fault_id, periods))
+    return Axis(
+        TIME_TITLE,
+        SECONDS,
+        start_ns,
+        max(last_ns, end_ns),
+        bands=tuple(bands),
+        measured=(0.0, float(end_ns)),
+    )
 
 
 def shown_intervals(readings: Sequence[Reading], usual_ns: int) -> list[Interval]:
@@ -74,39 +80,150 @@ def shown_intervals(readings: Sequence[Reading], usual_ns: int) -> list[Interval
     return list(intervals(kept))
 
 
-def build_panels(recording: Recording, shown: Sequence[Interval]) -> tuple[Panel, ...]:
-    """The panels of a report, most telling first."""
-    plan = recording.plan
-    panels = [
-        _goodput(recording, shown),
-        _latency("rtt", "Packet RTT", "RTT", shown, lambda each: merge(each.packet_rtt)),
-        _ev_states(plan, shown),
-        _planes(plan, shown),
-        _latency("message", "Message completion time", "time", shown, lambda each: each.message_completion),
-        _losses(shown),
+def build_panels(recording: Recording, shown: Sequence[Interval]) -> tuple[Chart, ...]:
+    """The panels of a report, most telling first; none where nothing was read."""
+    if not shown:
+        return ()
+    plan, panels = recording.plan, _Panels(recording, shown)
+    found = [
+        panels.goodput(),
+        panels.latency("rtt", "Packet RTT", "RTT", lambda each: merge(each.packet_rtt)),
+        panels.ev_states(),
+        panels.planes(),
+        panels.latency("message", "Message completion time", "time", lambda each: each.message_completion),
+        panels.losses(),
     ]
     if plan.topology.is_shaped:
-        panels += [_queues(shown), _signals(shown)]
+        found += [panels.queues(), panels.signals()]
     if plan.topology.flow_control != "none":
-        panels.append(_paused(shown))
-    senders = _senders(plan, shown)
-    return (*panels, senders) if len(senders.series) > 1 else tuple(panels)
+        found.append(panels.paused())
+    senders = panels.senders()
+    return (*found, senders) if len(senders.series) > 1 else tuple(found)
 
 
-def _goodput(recording: Recording, shown: Sequence[Interval]) -> Panel:
-    series = [Series("all senders", "c0", [_rate(each, _acked(each)) for each in shown])]
-    if len(recording.plan.workloads) > 1:
-        series += [
-            Series(
-                workload.name,
-                f"c{1 + index % 5}",
-                [_workload_rate(recording, workload.name, each) for each in shown],
-            )
-            for index, workload in enumerate(recording.plan.workloads)
-        ]
-    note = "Payload acknowledged for the first time; retransmissions do not count."
-    limit = line_rate(recording.plan.topology, _senders_of(recording.plan))
-    return Panel("goodput", "Goodput", "goodput", note, "lines", tuple(series), format_rate, limit=limit)
+class _Panels:
+    """Charts of what was read in each of the shown intervals."""
+
+    def __init__(self, recording: Recording, shown: Sequence[Interval]) -> None:
+        self._recording, self._plan, self._shown = recording, recording.plan, shown
+        self._time = time_axis(recording, shown)
+        edges = (shown[0].start_ns, *(each.end_ns for each in shown))
+        self._edges = tuple(float(recording.relative_ns(edge)) for edge in edges)
+        workloads = recording.plan.workloads
+        self._hosts = list(dict.fromkeys(host for workload in workloads for host in workload.sources))
+
+    def _each(self, value: Callable[[Interval], float | None]) -> Values:
+        return [value(each) for each in self._shown]
+
+    def _per_second(self, counts: Mapping[str, Callable[[Interval], int]]) -> dict[str, Values]:
+        return {
+            name: [count(each) * 1e9 / (each.end_ns - each.start_ns) for each in self._shown]
+            for name, count in counts.items()
+        }
+
+    def _steps(
+        self,
+        key: str,
+        title: str,
+        y: Axis,
+        curves: Mapping[str, Values],
+        note: str,
+        limit: Limit | None = None,
+    ) -> Chart:
+        series = [Series(name, self._edges, values) for name, values in curves.items()]
+        return Chart(title, "steps", self._time, y, series, key, note, limit)
+
+    def goodput(self) -> Chart:
+        curves = {"all senders": self._each(lambda each: _rate(each, _acked(each)))}
+        workloads = self._plan.workloads if len(self._plan.workloads) > 1 else ()
+        for workload in workloads:
+            curves[workload.name] = [
+                _workload_rate(self._recording, workload.name, each) for each in self._shown
+            ]
+        note = "Payload acknowledged for the first time; retransmissions do not count."
+        limit = line_rate(self._plan.topology, self._hosts)
+        return self._steps("goodput", "Goodput", Axis("goodput", format_rate), curves, note, limit)
+
+    def senders(self) -> Chart:
+        rates = {
+            host: [_rate(each, each.hosts[host].acknowledged_bytes) for each in self._shown]
+            for host in self._hosts
+        }
+        note = "One line per sending host."
+        if len(rates) > _SENDERS_SHOWN_MAX:
+            columns = [sorted(column) for column in zip(*rates.values(), strict=True)]
+            ranks = (("fastest", -1), ("median", len(rates) // 2), ("slowest", 0))
+            note = f"The fastest, the median and the slowest of {len(rates)} sending hosts in each interval."
+            rates = {name: [column[rank] for column in columns] for name, rank in ranks}
+        limit = line_rate(self._plan.topology, self._hosts[:1])
+        return self._steps("senders", "Goodput by sender", Axis("goodput", format_rate), rates, note, limit)
+
+    def latency(self, key: str, title: str, quantity: str, pick: Callable[[Interval], Histogram]) -> Chart:
+        rows = [pick(each).percentiles_ns(_RATIOS) for each in self._shown]
+        curves = {
+            name: [None if row is None else row[index] for row in rows]
+            for index, name in enumerate(_RATIO_NAMES)
+        }
+        known = [value for row in rows if row is not None for value in row]
+        axis = Axis(quantity, format_time, is_log=bool(known) and min(known) > 0)
+        note = "Percentiles of all times recorded in each interval; logarithmic scale."
+        return self._steps(key, title, axis, curves, note)
+
+    def ev_states(self) -> Chart:
+        """A lane per plane, as high as the plane has EVs: what is not covered is GOOD."""
+
+        def counted(planes: Sequence[int], states: Sequence[EvState]) -> list[float]:
+            wanted = [(plane, state) for plane in planes for state in states]
+            return [float(sum(each.ev_states.get(one, 0) for one in wanted)) for each in self._shown]
+
+        def in_states(planes: Sequence[int]) -> tuple[Series, ...]:
+            return tuple(Series(state.name, self._edges, counted(planes, [state])) for state in _SHOWN_STATES)
+
+        planes = range(self._plan.topology.planes)
+        lanes = tuple(
+            Lane(f"plane {plane}", max(1.0, *counted([plane], EV_STATES)), in_states([plane]))
+            for plane in planes
+        )
+        note = "Share of each plane's EVs that carry no data, stacked by state; the rest is GOOD."
+        axis = Axis("share of EVs", format_count)
+        series = in_states(planes)
+        return Chart("EV states by plane", "lanes", self._time, axis, series, "evs", note, lanes=lanes)
+
+    def planes(self) -> Chart:
+        curves = {
+            f"plane {plane}": [_rate(each, each.plane_tx_bytes[plane]) for each in self._shown]
+            for plane in range(self._plan.topology.planes)
+        }
+        note = "Everything that hosts send into each plane, headers and retransmissions included."
+        limit = line_rate(self._plan.topology, self._hosts, plane=0)
+        return self._steps("planes", "Sent by plane", Axis("sent", format_rate), curves, note, limit)
+
+    def losses(self) -> Chart:
+        axis, curves = Axis("packets", format_frequency), self._per_second(LOSSES)
+        note = "Dropped EV probes are among the drops."
+        return self._steps("losses", "Drops and retransmissions", axis, curves, note)
+
+    def queues(self) -> Chart:
+        curves = {
+            name: [each.deepest_queue_bytes.get(group) for each in self._shown]
+            for group, name in _QUEUE_NAMES.items()
+        }
+        note = "Data queued at the port that has most of it, at the moment of each reading."
+        return self._steps("queues", "Peak queue depth", Axis("queued", format_size), curves, note)
+
+    def signals(self) -> Chart:
+        counts = {"marked (ECN)": lambda each: each.ecn_marks, "trimmed": lambda each: each.trims}
+        axis, curves = Axis("packets", format_frequency), self._per_second(counts)
+        note = "Packets that ports marked or cut to their headers, over all ports."
+        return self._steps("signals", "Congestion signals", axis, curves, note)
+
+    def paused(self) -> Chart:
+        curves = {
+            "paused": self._each(lambda each: each.flow.paused_ns / (each.end_ns - each.start_ns)),
+            "without credit": self._each(lambda each: each.flow.stalled_ns / (each.end_ns - each.start_ns)),
+        }
+        note = "Ports that flow control kept from sending, on average over each interval."
+        return self._steps("held", "Paused ports", Axis("ports", format_count), curves, note)
 
 
 def _workload_rate(recording: Recording, workload: str, each: Interval) -> int | None:
@@ -119,143 +236,20 @@ def _workload_rate(recording: Recording, workload: str, each: Interval) -> int |
     return workload_goodput_bps(recording, workload, wider)
 
 
-def _senders(plan: Plan, shown: Sequence[Interval]) -> Panel:
-    hosts = _senders_of(plan)
-    rates = {host: [_rate(each, each.hosts[host].acknowledged_bytes) for each in shown] for host in hosts}
-    if len(hosts) <= _SENDERS_SHOWN_MAX:
-        series = [Series(host, f"c{index % 6}", rates[host]) for index, host in enumerate(hosts)]
-        note = "One line per sending host."
-    else:
-        columns = [sorted(column) for column in zip(*rates.values(), strict=True)]
-        ranks = (("fastest", -1), ("median", len(hosts) // 2), ("slowest", 0))
-        series = [
-            Series(name, f"c{index}", [column[rank] for column in columns])
-            for index, (name, rank) in enumerate(ranks)
-        ]
-        note = f"The fastest, the median and the slowest of {len(hosts)} sending hosts in each interval."
-    limit = line_rate(plan.topology, hosts[:1])
-    return Panel(
-        "senders", "Goodput by sender", "goodput", note, "lines", tuple(series), format_rate, limit=limit
-    )
-
-
-def _senders_of(plan: Plan) -> list[str]:
-    return list(dict.fromkeys(host for workload in plan.workloads for host in workload.sources))
-
-
-def _latency(
-    key: str, title: str, quantity: str, shown: Sequence[Interval], pick: Callable[[Interval], Histogram]
-) -> Panel:
-    rows = [pick(each).percentiles_ns(_RATIOS) for each in shown]
-    series = tuple(
-        Series(name, f"c{index}", [None if row is None else row[index] for row in rows])
-        for index, name in enumerate(_RATIO_NAMES)
-    )
-    note = "Percentiles of all times recorded in each interval; logarithmic scale."
-    return Panel(key, title, quantity, note, "log-lines", series, format_time)
-
-
-def _ev_states(plan: Plan, shown: Sequence[Interval]) -> Panel:
-    """A lane per plane, as high as the plane has EVs: what is not covered is GOOD."""
-
-    def in_states(planes: Sequence[int]) -> tuple[Series, ...]:
-        return tuple(
-            Series(
-                state.name,
-                style,
-                [float(sum(each.ev_states.get((plane, state), 0) for plane in planes)) for each in shown],
-            )
-            for state, style in _EV_STYLES
-        )
-
-    planes = range(plan.topology.planes)
-    lanes = []
-    for plane in planes:
-        total = max(
-            (sum(each.ev_states.get((plane, state), 0) for state in EV_STATES) for each in shown), default=0
-        )
-        lanes.append(Lane(f"plane {plane}", float(max(1, total)), in_states([plane])))
-    note = "Share of each plane's EVs that carry no data, stacked by state; the rest is GOOD."
-    return Panel(
-        "evs",
-        "EV states by plane",
-        "share of EVs",
-        note,
-        "lanes",
-        in_states(planes),
-        format_count,
-        tuple(lanes),
-    )
-
-
-def _planes(plan: Plan, shown: Sequence[Interval]) -> Panel:
-    series = tuple(
-        Series(f"plane {plane}", f"c{plane % 6}", [_rate(each, each.plane_tx_bytes[plane]) for each in shown])
-        for plane in range(plan.topology.planes)
-    )
-    note = "Everything that hosts send into each plane, headers and retransmissions included."
-    limit = line_rate(plan.topology, _senders_of(plan), plane=0)
-    return Panel("planes", "Sent by plane", "sent", note, "lines", series, format_rate, limit=limit)
-
-
-def _per_second(shown: Sequence[Interval], count: Callable[[Interval], int]) -> Values:
-    return [count(each) * 1e9 / (each.end_ns - each.start_ns) for each in shown]
-
-
-def _losses(shown: Sequence[Interval]) -> Panel:
-    series = (
-        Series(
-            "dropped by faults",
-            "c0",
-            _per_second(shown, lambda each: each.port_drops["link_down"] + each.port_drops["loss"]),
-        ),
-        Series(
-            "dropped by full queues",
-            "c1",
-            _per_second(shown, lambda each: each.port_drops["queue_full"] + each.port_drops["pool_empty"]),
-        ),
-        Series("retransmitted", "c2", _per_second(shown, _retransmits)),
-    )
-    note = "Dropped EV probes are among the drops."
-    return Panel("losses", "Drops and retransmissions", "packets", note, "lines", series, format_frequency)
-
-
-def _queues(shown: Sequence[Interval]) -> Panel:
-    series = tuple(
-        Series(name, f"c{index}", [each.deepest_queue_bytes.get(group) for each in shown])
-        for index, (group, name) in enumerate(_QUEUE_NAMES.items())
-    )
-    note = "Data queued at the port that has most of it, at the moment of each reading."
-    return Panel("queues", "Peak queue depth", "queued", note, "lines", series, format_size)
-
-
-def _signals(shown: Sequence[Interval]) -> Panel:
-    series = (
-        Series("marked (ECN)", "c0", _per_second(shown, lambda each: each.ecn_marks)),
-        Series("trimmed", "c1", _per_second(shown, lambda each: each.trims)),
-    )
-    note = "Packets that ports marked or cut to their headers, over all ports."
-    return Panel("signals", "Congestion signals", "packets", note, "lines", series, format_frequency)
-
-
-def _paused(shown: Sequence[Interval]) -> Panel:
-    def ports_held(held_ns: Callable[[Interval], int]) -> Values:
-        return [held_ns(each) / (each.end_ns - each.start_ns) for each in shown]
-
-    series = (
-        Series("paused", "c0", ports_held(lambda each: each.flow.paused_ns)),
-        Series("without credit", "c1", ports_held(lambda each: each.flow.stalled_ns)),
-    )
-    note = "Ports that flow control kept from sending, on average over each interval."
-    return Panel("held", "Paused ports", "ports", note, "lines", series, format_count)
-
-
 def _acked(each: Interval) -> int:
     return add_hosts(each.hosts.values()).acknowledged_bytes
 
 
 def _retransmits(each: Interval) -> int:
     return add_hosts(each.hosts.values()).retransmits
+
+
+LOSSES: Final[dict[str, Callable[[Interval], int]]] = {
+    "dropped by faults": lambda each: each.port_drops["link_down"] + each.port_drops["loss"],
+    "dropped by full queues": lambda each: each.port_drops["queue_full"] + each.port_drops["pool_empty"],
+    "retransmitted": _retransmits,
+}
+"""Packets that did not arrive, and what was sent again: name -> count in an interval."""
 
 
 def _rate(each: Interval, byte_count: int) -> float:

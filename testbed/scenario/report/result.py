@@ -95,7 +95,7 @@ class RunResult:
 
     @property
     def clock_step_ns(self) -> int:
-        """How far the date was set forward, or if negative back, during the run; 0 if it was not."""
+        """Step of the date during the run, forward or, if negative, back; 0 for none."""
         step_ns = (self.ended - self.started) // timedelta(microseconds=1) * 1000 - self.duration_ns
         return step_ns if abs(step_ns) >= _CLOCK_STEP_NS else 0
 

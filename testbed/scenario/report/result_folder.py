@@ -3,7 +3,7 @@
     manifest.json  status, expectations, recovery, provenance     events.jsonl  what happened, in ns
     plan.json      the resolved plan, for `replay`                series.csv    one row per 100 ms
     scenario.yaml  the file as it was                             flows.csv     one row per QP
-    histograms.json  all times by bucket          figure.svg    where the scenario asks for one
+    histograms.json  all times by bucket          figure.svg, figure.pdf  where the scenario asks for one
     summary.md  junit.xml  report.html
 
 While a run goes on, its manifest says `running`, and events.jsonl and series.csv grow line by line: a killed
@@ -23,6 +23,8 @@ from typing import Final, Self
 from testbed.document.latest import point_latest
 from testbed.document.one_step import room_hint, write_in_one_step
 from testbed.errors import TestbedError
+from testbed.report.figure import figure_files
+from testbed.report.page import chart_script
 from testbed.scenario.measure.event import FaultChange, NicEvent, Note
 from testbed.scenario.measure.event_record import (
     Record,
@@ -34,7 +36,7 @@ from testbed.scenario.measure.event_record import (
 from testbed.scenario.measure.provenance import Provenance
 from testbed.scenario.measure.recording import Recording
 from testbed.scenario.measure.series import format_row, intervals, series_columns, series_row
-from testbed.scenario.report.figure import draw_run
+from testbed.scenario.report.figure import run_charts
 from testbed.scenario.report.kept_times import FILE_NAME as HISTOGRAMS
 from testbed.scenario.report.kept_times import build_histograms, dump_histograms
 from testbed.scenario.report.manifest import Json, build_manifest, opening_manifest
@@ -57,12 +59,13 @@ class ResultFolder:
         provenance: where and with what.
 
     Raises:
-        TestbedError: the folder cannot be written.
+        TestbedError: the folder cannot be written, or reports have no chart library.
     """
 
     def __init__(
         self, runs: Path, plan: Plan, source: str | None, started: datetime, provenance: Provenance
     ) -> None:
+        chart_script()  # what the report needs is missed now, not after the run
         self._plan = plan
         self.started = started
         self.provenance = provenance
@@ -127,9 +130,8 @@ class ResultFolder:
             self._write("junit.xml", build_junit(result))
             self._write_json("manifest.json", build_manifest(result))
             self._write("report.html", build_report(result))
-            figure = draw_run(recording, is_file=True)
-            if figure is not None:
-                self._write("figure.svg", figure)
+            for kind, content in figure_files(run_charts(recording)).items():
+                write_in_one_step(self.path / f"figure.{kind}", content)
         except OSError as error:
             raise _unwritable(self.path, error) from error
         point_latest(self.path)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from xml.etree import ElementTree as ET
 
+from testbed.report.table import Table
 from testbed.scenario.measure.job import Job
 from testbed.scenario.measure.link_finding import LinkFinding
 from testbed.scenario.measure.recovery import Phase
@@ -58,7 +59,7 @@ def format_phase(phase: Phase) -> str:
 
 
 def format_link_finding(finding: LinkFinding) -> str:
-    """What link probes found, in one line."""
+    """Findings of link probes in one line."""
     shares = [
         f"{name} {'-' if share is None else format_share(share)}"
         for name, share in (("precision", finding.precision), ("recall", finding.recall))
@@ -82,38 +83,31 @@ def build_summary(result: RunResult) -> str:
     if result.clock_step_ns:
         lines += ["", describe_clock_step(result.clock_step_ns) + "."]
     if verdict.outcomes:
-        lines += ["", "| expectation | result | measured |", "| --- | --- | --- |"]
-        lines += [
-            _row(f"`{outcome.text}`", "pass" if outcome.has_passed else "**FAIL**", outcome.reason)
-            for outcome in verdict.outcomes
+        judged = [
+            (f"`{each.text}`", "pass" if each.has_passed else "**FAIL**", each.reason)
+            for each in verdict.outcomes
         ]
+        lines += ["", *Table(("expectation", "result", "measured"), judged).markdown()]
     if result.recoveries:
-        lines += [
-            "",
-            _row("fault", "times", *RECOVERY_COLUMNS),
-            "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
-        ]
-        lines += [
-            _row(
-                recovery.fault_id,
-                format_count(recovery.occurrence_count),
-                format_count(recovery.lost_packets),
-                format_count(recovery.left_evs),
-                *(format_phase(phase) for phase in (recovery.detect, recovery.avoid, recovery.restore)),
+        recovered = [
+            (
+                each.fault_id,
+                format_count(each.occurrence_count),
+                format_count(each.lost_packets),
+                format_count(each.left_evs),
+                *(format_phase(phase) for phase in (each.detect, each.avoid, each.restore)),
             )
-            for recovery in result.recoveries
+            for each in result.recoveries
         ]
+        columns = ("fault", "#times", *(f"#{name}" for name in RECOVERY_COLUMNS))
+        lines += ["", *Table(columns, recovered).markdown()]
     if result.link_finding is not None:
         lines += ["", format_link_finding(result.link_finding) + "."]
-    lines += [
-        "",
-        "| workload | goodput | messages | compared | wrong bytes |",
-        "| --- | ---: | ---: | ---: | ---: |",
-    ]
+    carried = []
     for name, goodput_bps in result.goodput_bps.items():
         outcomes = [outcome for outcome in result.recording.outcomes if outcome.flow.workload == name]
-        lines.append(
-            _row(
+        carried.append(
+            (
                 name,
                 "-" if goodput_bps is None else format_rate(goodput_bps),
                 format_count(sum(outcome.messages for outcome in outcomes)),
@@ -121,7 +115,8 @@ def build_summary(result: RunResult) -> str:
                 format_count(sum(outcome.wrong_bytes for outcome in outcomes)),
             )
         )
-    lines += _collective_lines(result.collectives)
+    columns = ("workload", "#goodput", "#messages", "#compared", "#wrong bytes")
+    lines += ["", *Table(columns, carried).markdown(), *_collective_lines(result.collectives)]
     return "\n".join(lines) + "\n"
 
 
@@ -142,19 +137,18 @@ def _job_lines(jobs: Sequence[Job]) -> list[str]:
     lines = []
     for job in jobs:
         figures = job_figures(job)
-        lines += [f"**{job.name}**: {job.headline}.", "", _row("job", *(name for name, _ in figures))]
-        lines += ["| --- | ---: | ---: | ---: | --- |", _row(job.name, *(value for _, value in figures)), ""]
+        *numbers, rank = (name for name, _ in figures)
+        table = Table(
+            ("job", *(f"#{name}" for name in numbers), rank), [(job.name, *(value for _, value in figures))]
+        )
+        lines += [f"**{job.name}**: {job.headline}.", "", *table.markdown(), ""]
     return lines
 
 
 def _collective_lines(collectives: Mapping[str, CollectiveResult]) -> list[str]:
     if not collectives:
         return []
-    lines = [
-        "",
-        "| collective | kind | operations | busbw | p50 | p99 | max |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
-    ]
+    rows = []
     for name, found in collectives.items():
         times = found.step or found.operation
         kind = f"{found.collective.kind}{', whole steps' if found.step else ''}"
@@ -163,8 +157,9 @@ def _collective_lines(collectives: Mapping[str, CollectiveResult]) -> list[str]:
             shown = (times.p50_ns, times.p99_ns, times.max_ns)
             figures = [format_time(value) for value in shown]
         busbw = format_rate(found.bus_bytes_per_s * 8)
-        lines.append(_row(name, kind, format_count(times.count if times else 0), busbw, *figures))
-    return lines
+        rows.append((name, kind, format_count(times.count if times else 0), busbw, *figures))
+    columns = ("collective", "kind", "#operations", "#busbw", "#p50", "#p99", "#max")
+    return ["", *Table(columns, rows).markdown()]
 
 
 def build_operations(result: RunResult) -> str:
@@ -184,12 +179,8 @@ def build_operations(result: RunResult) -> str:
     return text.getvalue()
 
 
-def _row(*cells: str) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
-
-
 def describe_clock_step(step_ns: int) -> str:
-    """What to say of a date that was set during a run."""
+    """Sentence about a date that was set during a run."""
     way, step = "forward" if step_ns > 0 else "back", timedelta(seconds=round(abs(step_ns) / 1e9))
     return (
         f"the machine's clock was set {way} by {step} during the run: times of events and series go by"

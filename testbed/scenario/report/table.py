@@ -1,15 +1,17 @@
-"""The tables of a report as HTML text. Pure. Everything that came from outside is escaped."""
+"""The tables of a report. Pure."""
 
 from collections import Counter
-from html import escape
 from typing import Final
+
+from markupsafe import Markup
 
 from testbed.faults.fault import ScheduledFault
 from testbed.metrics.histogram import Histogram, merge
 from testbed.metrics.series import summarize
+from testbed.report.page import part
+from testbed.report.table import Cell, Table
 from testbed.scenario.measure.recording import NotMeasured
 from testbed.scenario.measure.recovery import Phase, Recovery
-from testbed.scenario.report.html_table import number_cell, table, text_cell
 from testbed.scenario.report.result import RunResult
 from testbed.scenario.report.result_text import RECOVERY_COLUMNS, describe_clock_step, format_phase
 from testbed.scenario.spec.timeline import format_instant
@@ -25,19 +27,18 @@ _FLOWS_OPEN_MAX: Final = 16
 _DASH: Final = "\u2013"
 
 
-def alerts(result: RunResult) -> str:
-    """Why the run did not end as planned, or is not to be trusted; empty when all is well."""
+def alerts(result: RunResult) -> list[tuple[str, str]]:
+    """Style and text of each: why the run did not end as planned, or is not to be trusted."""
     verdict = result.verdict
     shown = [("warn", f"Not trusted: {reason}.") for reason in verdict.untrusted]
     if verdict.status.value in ("error", "aborted", "interrupted"):
         shown.insert(0, ("bad", f"The run did not come to its end: {verdict.reason}."))
     errors = dict.fromkeys(outcome.error for outcome in result.recording.outcomes if outcome.error)
-    shown += [("bad", f"Flow failed: {error}.") for error in errors]
-    return "\n".join(f'<div class="alert {style}" role="alert">{escape(text)}</div>' for style, text in shown)
+    return shown + [("bad", f"Flow failed: {error}.") for error in errors]
 
 
-def tiles(result: RunResult) -> str:
-    """The run in a few numbers."""
+def tiles(result: RunResult) -> list[tuple[str, str]]:
+    """Figures of the run, as tiles."""
     entries: list[tuple[str, str]] = []
     for name, goodput_bps in result.goodput_bps.items():
         label = "Goodput" if len(result.goodput_bps) == 1 else f"Goodput of {name}"
@@ -59,13 +60,10 @@ def tiles(result: RunResult) -> str:
         compared = sum(outcome.compared_bytes for outcome in outcomes)
         wrong = sum(outcome.wrong_bytes for outcome in outcomes)
         entries.append((f"Wrong bytes in {format_size(compared)}", format_count(wrong)))
-    body = "".join(
-        f'<div class="tile"><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>' for name, value in entries
-    )
-    return f'<dl class="tiles">{body}</dl>' if entries else ""
+    return entries
 
 
-def fault_table(result: RunResult) -> str:
+def fault_table(result: RunResult) -> Markup:
     """Each fault: where, when, what it took, and how it was recovered from."""
     rows = [
         _fault_row(result, fault, recovery)
@@ -77,18 +75,15 @@ def fault_table(result: RunResult) -> str:
         "#times",
         *(f"#{name}" for name in RECOVERY_COLUMNS),
     )
-    return table(header, rows)
+    return Table(header, rows).html()
 
 
-def _fault_row(result: RunResult, fault: ScheduledFault, recovery: Recovery) -> tuple[str, ...]:
+def _fault_row(result: RunResult, fault: ScheduledFault, recovery: Recovery) -> tuple[Cell | str, ...]:
     recording = result.recording
     places = fault.nodes or fault.links
-    links = "<br>".join(f"<code>{escape(name)}</code>" for name in places[:_LINKS_SHOWN_MAX])
-    if len(places) > _LINKS_SHOWN_MAX:
-        links += f"<br>and {len(places) - _LINKS_SHOWN_MAX} more"
+    left_out = len(places) - _LINKS_SHOWN_MAX
     detail = f" {fault.detail}" if fault.detail else ""
     way = "" if fault.direction == "both" else f", {fault.direction}"
-    what = f"<small>{escape(fault.kind + detail + way)}</small>"
     try:
         span = recording.fault_span(fault.fault_id)
         active = (
@@ -97,27 +92,33 @@ def _fault_row(result: RunResult, fault: ScheduledFault, recovery: Recovery) -> 
     except NotMeasured:
         active = "never"
     return (
-        f'<td class="when"><strong>{escape(fault.fault_id)}</strong>{what}<small>{links}</small></td>',
-        text_cell(active, "when"),
-        number_cell(format_count(recovery.occurrence_count)),
-        number_cell(format_count(recovery.lost_packets)),
-        number_cell(format_count(recovery.left_evs)),
+        Cell(
+            fault.fault_id,
+            "when",
+            is_strong=True,
+            notes=(fault.kind + detail + way,),
+            codes=tuple(places[:_LINKS_SHOWN_MAX]),
+            last=f"and {left_out} more" if left_out > 0 else "",
+        ),
+        Cell(active, "when"),
+        format_count(recovery.occurrence_count),
+        format_count(recovery.lost_packets),
+        format_count(recovery.left_evs),
         *(_phase(phase) for phase in (recovery.detect, recovery.avoid, recovery.restore)),
     )
 
 
-def _phase(phase: Phase) -> str:
+def _phase(phase: Phase) -> Cell:
     text = _DASH if phase.longest_ns is None else format_phase(phase)
-    reason = f"<small>{escape(phase.reason)}</small>" if phase.reason else ""
-    return f'<td class="number">{text}{reason}</td>'
+    return Cell(text, notes=(phase.reason,) if phase.reason else ())
 
 
-def plane_table(result: RunResult) -> str:
-    """What each plane carried, and its RTT, over the measured time."""
+def plane_table(result: RunResult) -> Markup:
+    """Table of bytes and RTT by plane over the measured time."""
     try:
         whole = result.recording.interval(result.recording.measured_span())
     except NotMeasured:
-        return ""
+        return Markup()
     sent_bytes = sum(whole.plane_tx_bytes)
     rows = [
         _plane_row(f"plane {plane}", sent, sent_bytes, histogram)
@@ -125,25 +126,25 @@ def plane_table(result: RunResult) -> str:
     ]
     rows.append(_plane_row("all planes", sent_bytes, sent_bytes, merge(whole.packet_rtt)))
     header = ("", "#sent", "#share", "#RTTs", "#RTT p50", "#p90", "#p99", "#p99.9", "#max")
-    return table(header, rows)
+    return Table(header, rows).html()
 
 
 def _plane_row(name: str, sent: int, all_sent: int, rtt: Histogram) -> tuple[str, ...]:
     share = format_share(sent / all_sent) if all_sent else _DASH
-    cells = (text_cell(name), number_cell(format_size(sent)), number_cell(share))
+    cells = (name, format_size(sent), share)
     latency = summarize(rtt)
     if latency is None:
-        return (*cells, number_cell("0"), *(number_cell(_DASH) for _ in range(5)))
+        return (*cells, "0", *(_DASH for _ in range(5)))
     times = (latency.p50_ns, latency.p90_ns, latency.p99_ns, latency.p999_ns, latency.max_ns)
     return (
         *cells,
-        number_cell(format_count(latency.count)),
-        *(number_cell(format_time(time_ns)) for time_ns in times),
+        format_count(latency.count),
+        *(format_time(time_ns) for time_ns in times),
     )
 
 
-def transition_table(result: RunResult) -> str:
-    """How often EVs went from which state to which, why, and in which plane."""
+def transition_table(result: RunResult) -> Markup:
+    """Table of EV state changes by reason and plane."""
     planes = range(result.plan.topology.planes)
     counted = Counter(
         (event.before, event.after, event.reason, decode_ev(event.entropy).plane)
@@ -155,17 +156,18 @@ def transition_table(result: RunResult) -> str:
         counts = [counted[before, after, reason, plane] for plane in planes]
         rows.append(
             (
-                text_cell(f"{before.name} \u2192 {after.name}"),
-                text_cell(reason),
-                *(number_cell(format_count(count) if count else _DASH) for count in counts),
-                number_cell(format_count(sum(counts))),
+                f"{before.name} \u2192 {after.name}",
+                reason,
+                *(format_count(count) if count else _DASH for count in counts),
+                format_count(sum(counts)),
             )
         )
-    return table(("change", "reason", *(f"#plane {plane}" for plane in planes), "#all"), rows)
+    columns = ("change", "reason", *(f"#plane {plane}" for plane in planes), "#all")
+    return Table(columns, rows).html()
 
 
-def collective_table(result: RunResult) -> str:
-    """What each workload of collectives came to."""
+def collective_table(result: RunResult) -> Markup:
+    """Table of collectives."""
     rows = []
     for name, found in result.collectives.items():
         times = found.step or found.operation
@@ -175,61 +177,61 @@ def collective_table(result: RunResult) -> str:
             cells = [format_time(time_ns) for time_ns in shown]
         rows.append(
             (
-                text_cell(name),
-                text_cell(f"{found.collective.kind}{', whole steps' if found.step else ''}"),
-                number_cell(format_count(times.count if times else 0)),
-                number_cell(format_rate(found.bus_bytes_per_s * 8)),
-                *map(number_cell, cells),
-                number_cell(format_count(found.wrong_bytes)),
+                name,
+                f"{found.collective.kind}{', whole steps' if found.step else ''}",
+                format_count(times.count if times else 0),
+                format_rate(found.bus_bytes_per_s * 8),
+                *cells,
+                format_count(found.wrong_bytes),
             )
         )
     header = ("", "kind", "#operations", "#busbw", "#p50", "#p99", "#p99.9", "#max", "#wrong bytes")
-    return table(header, rows)
+    return Table(header, rows).html()
 
 
-def flow_table(result: RunResult) -> str:
-    """Each flow's messages, goodput and wrong bytes."""
+def flow_table(result: RunResult) -> Markup:
+    """Table of flows: messages, goodput, wrong bytes."""
     rows = []
     for outcome in result.recording.outcomes:
         length_ns = outcome.end_ns - outcome.start_ns
         goodput = format_rate(outcome.payload_bytes * 8e9 / length_ns) if length_ns > 0 else _DASH
         rows.append(
             (
-                text_cell(outcome.flow.workload),
-                text_cell(f"{outcome.flow.source} \u2192 {outcome.flow.target}"),
-                number_cell(str(outcome.qpn)),
-                number_cell(format_count(outcome.messages)),
-                number_cell(goodput),
-                number_cell(format_size(outcome.compared_bytes)),
-                number_cell(format_count(outcome.wrong_bytes)),
-                text_cell(outcome.error or "ok", "bad" if outcome.error else ""),
+                outcome.flow.workload,
+                f"{outcome.flow.source} \u2192 {outcome.flow.target}",
+                str(outcome.qpn),
+                format_count(outcome.messages),
+                goodput,
+                format_size(outcome.compared_bytes),
+                format_count(outcome.wrong_bytes),
+                Cell(outcome.error or "ok", "bad" if outcome.error else ""),
             )
         )
-    flows = table(
-        ("workload", "flow", "#QP", "#messages", "#goodput, whole run", "#compared", "#wrong bytes", "ended"),
-        rows,
-    )
+    columns = (
+        "workload", "flow", "#QP", "#messages", "#goodput, whole run", "#compared", "#wrong bytes", "ended"
+    )  # fmt: skip
+    flows = Table(columns, rows).html()
     if len(rows) <= _FLOWS_OPEN_MAX:
         return flows
-    return f"<details><summary>{len(rows)} flows</summary>{flows}</details>"
+    return part("folded", f"{len(rows)} flows", flows)
 
 
-def fidelity_table(result: RunResult) -> str:
-    """What the machine did during the run, against the limits beyond which it is not to be trusted."""
+def fidelity_table(result: RunResult) -> Markup:
+    """Table of the machine's behaviour beside the limits of trust."""
     rows = [
         (
-            text_cell("\u2713", "mark good") if finding.reason is None else text_cell("\u2717", "mark bad"),
-            text_cell(finding.what),
-            text_cell(finding.measured),
-            text_cell(finding.limit),
+            Cell("\u2713", "mark good") if finding.reason is None else Cell("\u2717", "mark bad"),
+            finding.what,
+            finding.measured,
+            finding.limit,
         )
         for finding in result.fidelity
     ]
-    return table(("", "what", "measured", "limit"), rows)
+    return Table(("", "what", "measured", "limit"), rows).html()
 
 
-def provenance_table(result: RunResult) -> str:
-    """Where and with what the run was made."""
+def provenance_table(result: RunResult) -> Markup:
+    """Table of the run's place and versions."""
     plan, made = result.plan, result.provenance
     spec = plan.topology
     rate = (
@@ -268,8 +270,7 @@ def provenance_table(result: RunResult) -> str:
         *([("Clock", describe_clock_step(result.clock_step_ns))] if result.clock_step_ns else []),
         ("Latest reading or action", f"{format_time(recording.latest_ns)} after it was due"),
     )
-    rows = [(f"<th scope='row'>{escape(name)}</th>", text_cell(value)) for name, value in entries]
-    return table((), rows)
+    return Table((), [(Cell(name, is_heading=True), value) for name, value in entries]).html()
 
 
 def _seconds(time_ns: int) -> str:

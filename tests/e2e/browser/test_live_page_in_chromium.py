@@ -104,7 +104,8 @@ def test_a_link_is_cut_by_mouse_and_the_fault_taken_back(browser: Browser, serve
     assert text_of(browser, "#answer") == f"fault {fault_id} added"
     assert LINK in text_of(browser, "#faults li")
     browser.wait_for(f"document.querySelector('#tail').textContent.includes('fault {fault_id} (link-down)')")
-    browser.wait_for(f"document.querySelector('#goodput-plot .window title').textContent === '{fault_id}'")
+    shaded = "document.querySelector('#goodput-plot').chart.model.x.bands"
+    browser.wait_for(f"{shaded}.some(([name]) => name === '{fault_id}')")
     assert text_of(browser, "text.sign.down") == "\u2715"
     browser.click("#faults button")
     wait_for_state(browser, "up")
@@ -166,6 +167,28 @@ def test_events_are_filtered_by_kind(browser: Browser, served: LiveServer) -> No
     assert re.fullmatch(r"\d\d:\d\d:\d\d\.\d{3}", clock)
 
 
+def test_plots_show_values_under_the_cursor_and_what_is_zoomed_into_stays(
+    browser: Browser, served: LiveServer
+) -> None:
+    open_page(browser, served)
+    plot = "document.querySelector('#goodput-plot')"
+    browser.wait_for(f"{plot}.chart.u?.data[0].length > 5")
+    browser.value(f"{plot}.focus()")
+    browser.press("End")
+    for name in ("goodput", "rtt"):
+        browser.wait_for(f"document.querySelector('#{name}-plot output').textContent !== ''")
+        assert text_of(browser, f"#{name}-plot .at")
+    browser.press("Escape")
+    browser.wait_for(f"{plot}.querySelector('output').textContent === ''")
+    zoom = "(({u}) => [u.scales.x.min, u.scales.x.max])(document.querySelector('#rtt-plot').chart)"
+    browser.value(f"(({{group, u}}) => group.zoomTo([u.data[0][1], u.data[0][4]]))({plot}.chart)")
+    browser.wait_for(f"JSON.stringify({zoom}) === JSON.stringify({plot}.chart.group.zoom)")
+    seen = browser.value(zoom)
+    points = browser.value(f"{plot}.chart.u.data[0].length")
+    browser.wait_for(f"{plot}.chart.u.data[0].length > {points}")
+    assert browser.value(zoom) == seen
+
+
 def test_a_job_stands_above_all_else(browser: Browser, served: LiveServer) -> None:
     collective = Collective("all-reduce", ("h0", "h3"), 4096, "float32", "sum", 1, compute_ns=1000)
     shown = ShownOperations(lab_paths(served.feed.lab).folder)
@@ -179,8 +202,7 @@ def test_a_job_stands_above_all_else(browser: Browser, served: LiveServer) -> No
         figures = text_of(browser, "#jobs dl")
         assert "100 ms" in figures
         assert "h3, last in 100 %" in figures
-        drawn = browser.value("document.querySelector('#jobs path.dots').getAttribute('d')")
-        assert drawn.count("M") == 19
+        assert browser.value("document.querySelector('#jobs figure').chart.model.series[0].y.length") == 19
     browser.wait_for("document.querySelector('#jobs h2') === null")
 
 

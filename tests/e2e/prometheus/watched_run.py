@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from chromium import Browser, browsing
 from dashboard_files import load_dashboards
@@ -20,6 +20,9 @@ _KEEP_EVENTS = """(() => {
     new MutationObserver(() => seenEvents.push(...[...document.querySelectorAll("#tail li")].map(
         each => each.textContent))).observe(document.querySelector("#tail"), { childList: true });
 })()"""
+
+_BANDS: Final = "{}.chart.model.x.bands.map(([name]) => name)"
+"""Names of the faults that a chart shades."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +88,9 @@ def watch(observed: ObservedLab, link: str) -> WatchedRun:
             browser.wait_for("document.querySelector('#faults b')")
             top = command.succeeds("top", "--once", "-i", "100ms", "-n", command.lab, "-o", "json")
             windows = _windows(observed)
-            browser.wait_for("document.querySelector('#goodput-plot .window')")
+            browser.wait_for("document.querySelector('#goodput-plot').chart.model.x.bands.length")
             faults = _texts(browser, "#faults b")
-            plotted = _texts(browser, "#goodput-plot .window title")
+            plotted = browser.value(_BANDS.format("document.querySelector('#goodput-plot')"))
             browser.wait_for(f"seenEvents.some(text => text.includes({json.dumps(FLAP)}))")
             events = browser.value("seenEvents")
             running.process.send_signal(signal.SIGINT)
@@ -139,19 +142,17 @@ def _texts(browser: Browser, selector: str) -> list[str]:
 def _read_report(browser: Browser, path: Path) -> ReportPage:
     browser.requested.clear()
     browser.open(path.as_uri())
-    ids = browser.value(
-        """[...document.querySelectorAll("svg.panel:not(.plain)")].map(
-            panel => [...panel.querySelectorAll(".fault-id")].map(each => each.textContent))"""
-    )
+    overtime = "[...document.querySelectorAll('#time figure.chart')]"
+    ids = browser.value(f"{overtime}.map(place => {_BANDS.format('place')})")
     rows, links = _texts(browser, "tbody tr"), _texts(browser, "svg.fabric title")
-    browser.value("document.querySelector('#panel-goodput').focus()")
+    browser.value("document.querySelector('#chart-goodput').focus()")
     times = []
     for key in ("End", "Home"):
         browser.press(key)
-        times += _texts(browser, "#panel-goodput .cursor-time")
-    (value, *_) = _texts(browser, "output[data-panel=goodput]")
+        times += _texts(browser, "#chart-goodput .at")
+    (value, *_) = _texts(browser, "#chart-goodput output")
     browser.press("Escape")
-    is_left = browser.value("document.querySelector('.has-cursor') !== null")
+    is_left = browser.value("document.querySelector('#chart-goodput .at').textContent !== ''")
     background = "getComputedStyle(document.body).backgroundColor"
     backgrounds = {browser.value(background)}
     browser.emulate("dark")

@@ -27,7 +27,7 @@ def main(backend: str) -> None:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        print(loss.item().hex())
+        print(loss.item().hex(), flush=True)
     dist.barrier()
     dist.destroy_process_group()
 

@@ -1,8 +1,5 @@
 """Plots of a campaign's cells: what is drawn, what is said of too few runs, and what is left out."""
 
-import re
-from xml.etree import ElementTree as ET
-
 import pytest
 
 from testbed.campaign.cell import Cell, CellFigure
@@ -12,7 +9,7 @@ from testbed.campaign.execution import execute_campaign
 from testbed.campaign.folder import CampaignFolder
 from testbed.campaign.plan import plan_campaign
 from testbed.metrics.histogram import Histogram
-from testbed.scenario.report.outline import draw_sections
+from testbed.report.page import draw_sections
 from testbed.scenario.spec.quantity import Dimension
 
 KEY = "transport.window"
@@ -29,16 +26,14 @@ def cell(window, goodput, scenario="flap", **figures):
     )
 
 
-def section(*cells, baseline=BASELINE, varied=(KEY,)):
-    return draw_sections(cell_sections(Comparisons(cells, baseline, compare_cells(cells, baseline)), varied))
+def built(*cells, baseline=BASELINE, varied=(KEY,)):
+    """HTML of the sections, and their charts."""
+    sections, charts = cell_sections(Comparisons(cells, baseline, compare_cells(cells, baseline)), varied)
+    return draw_sections(sections), charts
 
 
-def drawings(html):
-    return [ET.fromstring(text) for text in re.findall(r"<svg.*?</svg>", html, re.DOTALL)]  # noqa: S314 - ours
-
-
-def drawn(svg, style):
-    return [each for each in svg.iter() if style in (each.get("class") or "").split()]
+def section(*cells, **options):
+    return built(*cells, **options)[0]
 
 
 def runs(middle, count):
@@ -46,17 +41,15 @@ def runs(middle, count):
 
 
 def test_each_run_is_a_dot_and_each_cell_a_median():
-    (svg,) = drawings(section(cell("16", runs(1e8, 8)), cell("32", runs(2e8, 6))))
-    assert len(drawn(svg, "dot")) == 8 + 6
-    assert len(drawn(svg, "median")) == 2
-    assert len(drawn(svg, "interval")) == 2
-    assert len(drawn(svg, "ground")) == 1
-
-
-def test_what_is_more_is_drawn_higher():
-    (svg,) = drawings(section(cell("16", [1e8]), cell("32", [3e8]), cell("64", [2e8])))
-    low, high, middle = (float(dot.get("cy")) for dot in drawn(svg, "dot"))
-    assert high < middle < low
+    _, [chart] = built(cell("16", runs(1e8, 8)), cell("32", runs(2e8, 6)))
+    [dots] = chart.series
+    assert dots.y == (*runs(1e8, 8), *runs(2e8, 6))
+    assert [round(x) for x in dots.x] == [0] * 8 + [1] * 6
+    assert list(dots.x) == sorted(dots.x)
+    assert [spread.x for spread in chart.spreads] == [0, 1]
+    assert all(spread.low < spread.median < spread.high for spread in chart.spreads)
+    assert [(band.name, band.periods) for band in chart.x.bands] == [("baseline", ((-0.5, 0.5),))]
+    assert [name for _, name in chart.x.ticks] == ["1", "2"]
 
 
 def test_a_shown_difference_is_said_below_the_plot():
@@ -66,23 +59,24 @@ def test_a_shown_difference_is_said_below_the_plot():
 
 
 def test_too_few_runs_have_no_interval_and_say_how_many_more_would_do():
-    html = section(
+    html, [chart] = built(
         *(cell(window, runs(1e8 * place, 2)) for place, window in enumerate(("16", "32", "64"), 1))
     )
     assert "interval, 4 more would do" in html
     assert "cells 2 to 3: too few runs to tell, 4 more would do" in html
-    assert not drawn(drawings(html)[0], "interval")
+    assert [(spread.low, spread.high) for spread in chart.spreads] == [(None, None)] * 3
 
 
 def test_a_figure_that_never_differs_is_left_out():
     same = {"wrong_bytes": CellFigure(Dimension.COUNT, "less", (0.0, 0.0))}
-    html = section(cell("16", [1e8, 2e8], **same), cell("32", [3e8, 4e8], **same))
-    assert len(drawings(html)) == 1
+    _, charts = built(cell("16", [1e8, 2e8], **same), cell("32", [3e8, 4e8], **same))
+    assert [chart.title for chart in charts] == ["goodput(main)"]
 
 
 def test_scenarios_have_plots_of_their_own():
-    html = section(*(cell(w, runs(1e8, 2), scenario) for scenario in ("a", "b") for w in ("16", "32")))
-    assert len(drawings(html)) == 2
+    html, charts = built(*(cell(w, runs(1e8, 2), scenario) for scenario in ("a", "b") for w in ("16", "32")))
+    assert [chart.key for chart in charts] == ["cells-1-goodput(main)", "cells-2-goodput(main)"]
+    assert all(f'data-chart="{chart.key}"' in html for chart in charts)
     assert "Figures of b" in html
     assert "cell 4: too few runs to tell" in html.partition("Figures of b")[2]
 
@@ -93,8 +87,8 @@ def test_variants_that_are_run_once_have_their_own_page_only():
 
 def test_a_run_that_measured_nothing_is_a_cell_without_dots():
     empty = Cell("flap", {KEY: "64"}, {"untrusted": 2}, is_exact=False, figures={})
-    html = section(cell("16", runs(1e8, 2)), empty)
-    assert len(drawn(drawings(html)[0], "dot")) == 2
+    html, [chart] = built(cell("16", runs(1e8, 2)), empty)
+    assert len(chart.values) == 2
     assert "2 untrusted" in html
 
 
@@ -111,12 +105,9 @@ def test_times_are_listed_by_cell():
 
 @pytest.mark.parametrize("count", [1, 3, 40])
 def test_nothing_is_drawn_outside(count):
-    html = section(*(cell(str(place), runs(1e8 * (1 + place), 7)) for place in range(count)), baseline={})
-    (svg,) = drawings(html)
-    width, height = (float(number) for number in svg.get("viewBox").split()[2:])
-    for dot in drawn(svg, "dot"):
-        assert 0 <= float(dot.get("cx")) <= width
-        assert 0 <= float(dot.get("cy")) <= height
+    _, [chart] = built(*(cell(str(place), runs(1e8 * (1 + place), 7)) for place in range(count)), baseline={})
+    assert all(chart.x.low < x < chart.x.high for x in chart.series[0].x)
+    assert (chart.y.low, chart.y.high) == (None, None)  # what the values need
 
 
 def test_what_a_file_says_is_text_in_the_page():
@@ -132,4 +123,4 @@ def test_the_report_of_a_campaign_has_them(files, stage):
     assert "<h2>Cells</h2>" in page
     assert "times(message_completion)" in page
     assert 'name="viewport"' in page
-    assert "<script" not in page
+    assert " src=" not in page

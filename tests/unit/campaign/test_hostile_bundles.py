@@ -20,9 +20,8 @@ from testbed.bundle.foreign_page import contain_page
 from testbed.campaign.tables import RunFolder, figure_rows, finished_runs, run_row
 from testbed.cli.app import run
 from testbed.errors import UsageError
+from testbed.report.page import chart_script, page_head
 from testbed.scenario.report.manifest_file import has_ended, load_manifest
-from testbed.scenario.report.outline import page_head
-from testbed.scenario.report.page import cursor_script
 
 ID = "20261121T170000Z-3fa2b1"
 HEADER = {"schema_version": 1, "holds": "run", "name": "flap", "mrc_testbed": "0.2.0"}
@@ -353,13 +352,13 @@ PAGE = """<!DOCTYPE html><html><head><META HTTP-EQUIV=refresh content='0;url=//a
 <body>of a run<script>document.title = 'run'</script></body></html>"""
 
 
-@pytest.mark.parametrize("begins", ["", page_head(cursor_script()), page_head("document.title = 'run'")])
+@pytest.mark.parametrize("begins", ["", page_head(chart_script()), page_head("document.title = 'run'")])
 def test_a_page_of_somebody_else_runs_nothing_and_leads_nowhere(tmp_path, begins):
     page = member(f"{ID}/report.html", (begins + PAGE).encode())
     (tmp_path / "x").write_bytes(packed(header(), MANIFEST_MEMBER, page))
     with opened(tmp_path / "x") as unpacked:
         text = (unpacked / "report.html").read_text()
-    assert text.startswith(page_head(cursor_script()))
+    assert text.startswith(page_head(chart_script()))
     assert text.lower().count(" http-equiv") == 1
 
 
@@ -380,6 +379,16 @@ DRAWING = '<svg xmlns="http://www.w3.org/2000/svg">{}</svg>'
         '<rect xmlns:x="http://www.w3.org/1999/xlink" x:href="//a.example"/>',
         "<style>@import '//a.example'</style>",
         "<style>rect { fill: url(//a.example) }</style>",
+        '<style>rect { fill: url("#a") }</style>',
+        "<style>rect { fill: url(#a),url(//a.example) }</style>",
+        '<use xlink:href="//a.example#a"/>',
+        '<use xlink:href="other.svg#a"/>',
+        '<use xlink:href="#a" xlink:href="//a.example"/>',
+        '<use href="data:image/svg+xml,x"/>',
+        '<rect clip-path="url(other.svg#a)"/>',
+        '<g id="b"><use xlink:href="#a"/></g><use xlink:href="#b"/>',
+        '<g xml:id="b"><path/></g><use xlink:href="#b"/>',
+        '<g id="&#98;"><path/></g><path id="b"/><use xlink:href="#b"/>',
         "<foreignObject/>",
         "<rect",
         "<!-- -->",

@@ -145,8 +145,8 @@ def test_all_variants_share_a_chart_over_time(scenario, stage):
     folder = carried_out(scenario, stage)
     chart = time_chart(folder, folder.wanted)
     assert chart is not None
-    assert [curve.name for curve in chart.curves] == ["two-4KiB", "two-64KiB", "four-4KiB", "four-64KiB"]
-    assert all(value is not None for curve in chart.curves for _, value in curve.points)
+    assert [curve.name for curve in chart.series] == ["two-4KiB", "two-64KiB", "four-4KiB", "four-64KiB"]
+    assert all(value is not None for curve in chart.series for value in curve.y)
 
 
 def test_a_report_that_is_too_large_to_be_mailed_stays_in_its_folder(scenario, stage, monkeypatch):

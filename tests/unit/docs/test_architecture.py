@@ -22,7 +22,7 @@ def named(text: str) -> list[tuple[str, str]]:
         for span in _SPAN.findall(item):
             if _PATH.fullmatch(span):
                 path = span
-            elif path.endswith((".py", ".h", ".c")) and re.fullmatch(r"\w+\(\)|[A-Z][a-z]\w+", span):
+            elif path.endswith((".py", ".h", ".c", ".js")) and re.fullmatch(r"\w+\(\)|[A-Z][a-z]\w+", span):
                 found.append((path, span.removesuffix("()")))
     return found
 
@@ -47,4 +47,4 @@ def test_every_function_is_in_the_file_that_is_named_before_it(walk: str) -> Non
 
 
 def test_the_walks_are_there() -> None:
-    assert len(WALKS) == 7
+    assert len(WALKS) == 8

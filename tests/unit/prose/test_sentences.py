@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.prose.sentences import BEING_REWRITTEN, beginnings, names_that_are_gone
+from tests.prose.sentences import beginnings, names_that_are_gone
 
 KNOWN = {"here"}
 
@@ -62,9 +62,3 @@ def test_a_comment_of_a_c_function_does_not_begin_with_a_question_word() -> None
         (1, "Whether ..."),
         (4, "What ..."),
     ]
-
-
-def test_folders_of_another_branch_are_left_out_for_now() -> None:
-    assert [begun(f"{folder}a.py", '"""What."""') for folder in BEING_REWRITTEN] == [[]] * len(
-        BEING_REWRITTEN
-    )

@@ -1,6 +1,5 @@
 """The figure of a run: every kind drawn and refused where it has nothing to draw."""
 
-import re
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -12,14 +11,13 @@ from simulated_lab import SimulatedLab
 from testbed.bundle.foreign_page import is_plain_drawing
 from testbed.errors import UsageError
 from testbed.metrics.series import HostCounts
+from testbed.report.chart import Chart
 from testbed.scenario.execution import execute
 from testbed.scenario.measure.recording import Recording
-from testbed.scenario.report.chart import bar_chart, draw_figure, size_chart
-from testbed.scenario.report.figure import draw_run
+from testbed.scenario.report.figure import run_charts
 from testbed.scenario.spec.load import load_scenario
 from testbed.scenario.spec.plan import dump_plan, load_plan
 from testbed.scenario.spec.resolve import resolve
-from testbed.shown import format_rate
 from testbed.workloads.operation_record import OperationRecord
 
 TEXT = """\
@@ -58,99 +56,81 @@ def run(figure: str) -> Recording:
     return made
 
 
-def drawn(figure: str) -> ET.Element:
-    text = draw_run(run(figure), is_file=True)
-    assert text is not None
-    assert is_plain_drawing(text)  # else a bundle that holds it could not be opened
-    return ET.fromstring(text)  # noqa: S314 - it is our own
+def charts(figure: str) -> tuple[Chart, ...]:
+    return run_charts(run(figure))
 
 
-def texts(svg: ET.Element, style: str) -> list[str]:
-    return [each.text or "" for each in svg.iter(f"{SVG}text") if each.get("class") == style]
-
-
-def marks(svg: ET.Element, tag: str, style: str) -> list[ET.Element]:
-    return [each for each in svg.iter(f"{SVG}{tag}") if (each.get("class") or "").startswith(style)]
+def only(figure: str) -> Chart:
+    [chart] = charts(figure)
+    return chart
 
 
 def test_a_flow_over_time_is_drawn_at_the_pace_asked_for() -> None:
-    svg = drawn("{kind: goodput-over-time, workloads: [flow], every: 500ms}")
-    [line] = marks(svg, "path", "line")
-    assert len(re.findall(r"[ML]", line.get("d") or "")) == 8
-    assert (svg.get("aria-label") or "").startswith("Goodput: from 88 Mbit/s to 88 Mbit/s")
+    chart = only("{kind: goodput-over-time, workloads: [flow], every: 500ms}")
+    [curve] = chart.series
+    assert chart.form == "lines"
+    assert len(curve.y) == len(curve.x) == 8
+    assert chart.description == "Goodput over time: from 88 Mbit/s to 88 Mbit/s; faults: cut"
 
 
 @pytest.mark.parametrize(
     ("by", "names"),
     [
-        ("total", []),
+        ("total", [""]),
         ("workload", ["flow", "large"]),
         ("host", ["h4", "h5", "h6"]),
         ("flow", ["h4 to h6", "h5 to h7", "h6 to h5"]),
     ],
 )
 def test_curves_of_goodput_are_of_what_was_asked_for(by: str, names: list[str]) -> None:
-    svg = drawn(f"{{kind: goodput-over-time, workloads: [flow, large], by: {by}}}")
-    assert texts(svg, "name") == names
+    chart = only(f"{{kind: goodput-over-time, workloads: [flow, large], by: {by}}}")
+    assert [curve.name for curve in chart.series] == names
 
 
 def test_a_figure_over_time_shows_its_faults() -> None:
-    svg = drawn("{kind: loss-rate, title: Packets lost}")
-    assert texts(svg, "title") == ["Packets lost"]
-    assert texts(svg, "fault-id") == ["cut"]
-    assert len(marks(svg, "path", "fault")) == 1
-    assert len(marks(svg, "rect", "fault-bar")) == 1
-    assert "dropped by faults from 30 /s to 30 /s" in (svg.get("aria-label") or "")
+    chart = only("{kind: loss-rate, title: Packets lost}")
+    assert chart.title == "Packets lost"
+    [band] = chart.x.bands
+    assert band.name == "cut"
+    [period] = band.periods
+    assert period == pytest.approx((1e9, 3e9), rel=0.01)
+    assert "dropped by faults from 30 /s to 30 /s" in chart.description
 
 
 def test_planes_have_a_curve_each_also_while_nothing_is_sent() -> None:
-    svg = drawn("{kind: plane-share}")
-    assert texts(svg, "name") == [f"plane {plane}" for plane in range(4)]
-    assert "plane 0 nothing recorded" in (svg.get("aria-label") or "")
+    chart = only("{kind: plane-share}")
+    assert [curve.name for curve in chart.series] == [f"plane {plane}" for plane in range(4)]
+    assert "plane 0 nothing recorded" in chart.description
 
 
 def test_every_step_has_a_dot() -> None:
-    assert len(marks(drawn("{kind: step-time}"), "circle", "dot")) == 40
+    chart = only("{kind: step-time}")
+    assert chart.form == "dots"
+    assert len(chart.series[0].y) == 40
 
 
 def test_throughput_of_a_job_is_in_steps_per_second() -> None:
-    assert "from 10 /s to 10 /s" in (drawn("{kind: job-throughput, every: 1s}").get("aria-label") or "")
+    assert "from 10 /s to 10 /s" in only("{kind: job-throughput, every: 1s}").description
 
 
 def test_every_flow_has_a_bar() -> None:
-    svg = drawn("{kind: per-flow, workloads: [flow]}")
-    heights = [float(bar.get("height") or 0) for bar in marks(svg, "rect", "bar")]
-    assert heights[0] / heights[1] == pytest.approx(10, rel=0.01)
-    assert {"h4 to h6", "h5 to h7"} <= set(texts(svg, "tick"))
+    chart = only("{kind: per-flow, workloads: [flow]}")
+    high, low = chart.values
+    assert high / low == pytest.approx(10, rel=0.01)
+    assert [name for _, name in chart.x.ticks] == ["h4 to h6", "h5 to h7"]
 
 
 def test_sizes_are_on_the_axis() -> None:
-    svg = drawn("{kind: by-size, workloads: [flow, large]}")
-    assert {"64 KiB", "1 MiB"} <= set(texts(svg, "tick"))
-    assert len(marks(svg, "circle", "dot")) == 2
+    chart = only("{kind: by-size, workloads: [flow, large]}")
+    assert chart.x.ticks == ((65536.0, "64 KiB"), (1048576.0, "1 MiB"))
+    assert chart.x.is_log
+    assert len(chart.values) == 2
 
 
-def test_charts_stand_one_above_the_other() -> None:
-    svg = drawn("{kind: step-time}\n    - {kind: loss-rate}")
-    assert texts(svg, "title") == ["Step time", "Packets dropped and retransmitted"]
-    height = float((svg.get("viewBox") or "").split()[-1])
-    assert height > 500
-
-
-def test_other_numbers_than_those_of_one_run_can_be_drawn() -> None:
-    sizes = size_chart(
-        "by size", "goodput", {"mrc": {65536: 1e6, 1048576: 2e6}, "rocev2": {65536: 5e5}}, format_rate
-    )
-    bars = bar_chart("bars", "goodput", {"mrc": {"a": 1.0, "b": 2.0}, "rocev2": {"b": 1.0}}, format_rate)
-    svg = ET.fromstring(draw_figure([sizes, bars], is_file=True))  # noqa: S314 - it is our own
-    assert texts(svg, "name") == ["mrc", "rocev2", "mrc", "rocev2"]
-    assert len(marks(svg, "rect", "bar")) == 3 + 2  # and the samples of the legend
-
-
-def test_names_cannot_become_markup() -> None:
-    chart = bar_chart("<b>&", "q", {"<i>": {'"<u>': 1.0}}, format_rate)
-    svg = ET.fromstring(draw_figure([chart], is_file=True))  # noqa: S314 - it is our own
-    assert texts(svg, "title") == ["<b>&"]
+def test_charts_stand_in_the_order_of_the_scenario() -> None:
+    found = charts("{kind: step-time}\n    - {kind: loss-rate}")
+    assert [chart.title for chart in found] == ["Step time", "Packets dropped and retransmitted"]
+    assert len({chart.key for chart in found}) == 2
 
 
 def test_a_run_leaves_its_figure_and_shows_it_in_the_report(tmp_path: Path) -> None:
@@ -159,14 +139,16 @@ def test_a_run_leaves_its_figure_and_shows_it_in_the_report(tmp_path: Path) -> N
     finished = execute(lab.plan, text, lab.world, lab, tmp_path)
     svg = ET.parse(finished.folder / "figure.svg").getroot()  # noqa: S314 - it is our own
     assert svg.tag == f"{SVG}svg"
-    assert '<svg class="figure"' in (finished.folder / "report.html").read_text()
+    assert is_plain_drawing((finished.folder / "figure.svg").read_text())  # else no bundle could hold it
+    assert (finished.folder / "figure.pdf").read_bytes().startswith(b"%PDF-")
+    assert 'data-chart="figure-0"' in (finished.folder / "report.html").read_text()
     assert load_plan(finished.folder / "plan.json").figure == lab.plan.figure
 
 
 def test_a_scenario_without_a_figure_leaves_none(tmp_path: Path) -> None:
     lab = SimulatedLab(resolve(load_scenario(FLAP)))
     finished = execute(lab.plan, FLAP, lab.world, lab, tmp_path)
-    assert not (finished.folder / "figure.svg").exists()
+    assert not list(finished.folder.glob("figure.*"))
 
 
 def test_a_plan_saved_before_there_were_figures_is_still_read(tmp_path: Path) -> None:

@@ -1,9 +1,13 @@
 """The report as a page: whole, self-contained, harmless, and with every fault on every panel."""
 
+import base64
 import dataclasses
+import hashlib
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scenario_text import FLAP
@@ -11,25 +15,24 @@ from simulated_lab import SimulatedLab
 
 from agents.abi import EvState
 from testbed.metrics.histogram import merge
+from testbed.report.chart import Limit
 from testbed.scenario.execution import execute
 from testbed.scenario.measure.verdict import Ending, Status, decide
-from testbed.scenario.report.axis import Axis, linear_axis, log_axis
 from testbed.scenario.report.distribution import build_distributions
 from testbed.scenario.report.expectation_table import JudgedExpectation, expectation_table
 from testbed.scenario.report.fabric import fabric_drawing
 from testbed.scenario.report.line_rate import line_rate
 from testbed.scenario.report.page import build_report
 from testbed.scenario.report.panel import POINTS_MAX, build_panels, shown_intervals
-from testbed.scenario.report.panel_drawing import Band, Frame, Limit, Panel, Series, draw_panel
 from testbed.scenario.report.result import RunResult
 from testbed.scenario.report.table import transition_table
 from testbed.scenario.spec.load import load_scenario
 from testbed.scenario.spec.plan import READING_INTERVAL_NS
 from testbed.scenario.spec.resolve import resolve
-from testbed.shown import format_rate
 
 VOID = {"meta", "br", "link", "img", "hr", "input"}
 PANELS = ["goodput", "rtt", "evs", "planes", "message", "losses", "senders"]
+HISTOGRAMS = ["rtt-histogram", "message-histogram"]
 
 
 class Page(HTMLParser):
@@ -61,6 +64,17 @@ class Page(HTMLParser):
     def classes(self, name: str) -> int:
         return sum(name in (attributes.get("class") or "").split() for _, attributes in self.tags)
 
+    def places(self) -> list[str]:
+        """Keys of the charts that the page has places for."""
+        return [a["data-chart"] or "" for tag, a in self.tags if tag == "figure"]
+
+
+def data_of(text: str) -> dict[str, Any]:
+    """Data that the page draws."""
+    [data] = re.findall(r'<script type="application/json" class="charts">(.*?)</script>', text, re.DOTALL)
+    found: dict[str, Any] = json.loads(data)
+    return found
+
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
@@ -69,17 +83,21 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
 
 
 def test_the_page_is_well_formed_and_has_every_panel(result: RunResult) -> None:
-    page = Page(build_report(result))
-    panels = [attributes["id"] for tag, attributes in page.tags if attributes.get("class") == "panel"]
-    assert panels == [f"panel-{key}" for key in PANELS]
+    text = build_report(result)
+    assert Page(text).places() == PANELS + HISTOGRAMS
+    assert [chart["key"] for chart in data_of(text)["charts"]] == PANELS + HISTOGRAMS
 
 
 def test_every_panel_shades_every_occurrence_and_names_the_fault(result: RunResult) -> None:
-    page = Page(build_report(result))
-    shades = [attributes["d"] for _, attributes in page.tags if attributes.get("class") == "fault"]
-    assert [(shade or "").count("M") for shade in shades] == [4] * len(PANELS)
-    assert page.classes("fault-bar") == len(PANELS)
-    assert "".join(page.text).count("flap1") >= len(PANELS)
+    text = build_report(result)
+    data = data_of(text)
+    axes = [data["axes"][chart["x"]] for chart in data["charts"] if chart["key"] in PANELS]
+    assert len(axes) == len(PANELS)
+    for axis in axes:
+        [(name, periods)] = axis["bands"]
+        assert name == "flap1"
+        assert len(periods) == 4
+    assert text.count("faults: flap1") == len(PANELS)
 
 
 def test_the_page_asks_nobody_for_anything(result: RunResult) -> None:
@@ -93,35 +111,45 @@ def test_the_page_asks_nobody_for_anything(result: RunResult) -> None:
     assert "http" not in text.replace("http-equiv", "")
     assert "@import" not in text
     assert "url(" not in text
+    assert "copyright notice and this permission notice" in text
     policy = next(a["content"] for tag, a in page.tags if a.get("http-equiv") == "Content-Security-Policy")
     assert policy is not None
     assert policy.startswith("default-src 'none';")
 
 
+def test_the_policy_lets_the_script_of_the_page_run_and_no_other(result: RunResult) -> None:
+    text = build_report(result)
+    [script] = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}';" in text
+
+
 def test_a_panel_describes_itself_in_words(result: RunResult) -> None:
     page = Page(build_report(result))
-    labels = [
-        a["aria-label"]
-        for tag, a in page.tags
-        if tag == "svg" and a.get("role") == "img" and (a["class"] or "").startswith("panel")
-    ]
-    assert len(labels) == len(PANELS) + 2
+    labels = [a["aria-label"] for tag, a in page.tags if tag == "figure" and a.get("role") == "img"]
+    assert len(labels) == len(PANELS + HISTOGRAMS)
     assert all(label and " over time: " in label for label in labels[: len(PANELS)])
     assert all(label and ", histogram: no fault: p50 " in label for label in labels[len(PANELS) :])
 
 
 def test_every_panel_can_be_walked_with_the_keyboard(result: RunResult) -> None:
     page = Page(build_report(result))
-    assert sum(a.get("tabindex") == "0" for tag, a in page.tags if tag == "svg") == len(PANELS)
+    assert all(a.get("tabindex") == "0" for tag, a in page.tags if tag == "figure")
+
+
+def test_without_scripts_the_page_says_so_and_has_its_tables(result: RunResult) -> None:
+    page = Page(build_report(result))
+    assert [tag for tag, _ in page.tags].count("noscript") == 1
+    assert "Charts need JavaScript" in "".join(page.text)
+    assert [tag for tag, _ in page.tags].count("table") >= 6
 
 
 def test_queues_and_signals_are_drawn_where_ports_have_a_rate(tmp_path: Path) -> None:
     shaped = FLAP.replace("  seed: 42\n", "  seed: 42\n  topology: {port_rate: 100Mbit, flow_control: pfc}\n")
     lab = SimulatedLab(resolve(load_scenario(shaped)))
     drawn = execute(lab.plan, shaped, lab.world, lab, tmp_path).result
-    page = Page(build_report(drawn))
-    panels = [attributes["id"] for tag, attributes in page.tags if attributes.get("class") == "panel"]
-    assert panels[-4:] == ["panel-queues", "panel-signals", "panel-held", "panel-senders"]
+    panels = Page(build_report(drawn)).places()
+    assert panels[-6:] == ["queues", "signals", "held", "senders", *HISTOGRAMS]
 
 
 def test_goodput_of_workloads_that_share_their_hosts_is_reported_apart(tmp_path: Path) -> None:
@@ -131,7 +159,7 @@ def test_goodput_of_workloads_that_share_their_hosts_is_reported_apart(tmp_path:
     recording = execute(lab.plan, both, lab.world, lab, tmp_path).result.recording
     goodput = build_panels(recording, shown_intervals(recording.readings, READING_INTERVAL_NS))[0]
     assert [series.name for series in goodput.series] == ["all senders", "main", "half"]
-    ends = [[value for value in series.values if value is not None][-10] for series in goodput.series]
+    ends = [[value for value in series.y if value is not None][-10] for series in goodput.series]
     assert ends[0] == pytest.approx(ends[1], rel=0.01)
     assert ends[2] == 0
 
@@ -144,11 +172,11 @@ def test_each_plane_has_a_lane_of_its_ev_states(result: RunResult) -> None:
         if one.key == "evs"
     )
     assert [lane.name for lane in panel.lanes] == ["plane 0", "plane 1", "plane 2", "plane 3"]
-    bad = [max(value or 0 for value in lane.series[0].values) for lane in panel.lanes]
+    bad = [max(value or 0 for value in lane.series[0].y) for lane in panel.lanes]
     assert bad[0] > 0
     assert bad[1:] == [0, 0, 0]  # the fault was in plane 0
     assert bad[0] < panel.lanes[0].full
-    assert max(value or 0 for value in panel.series[0].values) == bad[0]
+    assert max(value or 0 for value in panel.series[0].y) == bad[0]
 
 
 def test_why_evs_changed_is_counted_by_plane(result: RunResult) -> None:
@@ -165,12 +193,13 @@ def test_histograms_tell_times_during_faults_from_others(result: RunResult) -> N
     assert (rtt.key, message.key) == ("rtt-histogram", "message-histogram")
     span = recording.measured_span()
     everything = merge(recording.interval(span).packet_rtt).count
-    counts = [int(outline.name.split(", ")[-1].split()[0].replace(",", "")) for outline in rtt.outlines]
+    counts = [int(series.name.split(", ")[-1].split()[0].replace(",", "")) for series in rtt.series]
     assert len(counts) == 2
     assert sum(counts) == pytest.approx(everything, rel=0.05)
-    for outline in rtt.outlines:
-        assert sum(share for _, _, share in outline.bars) == pytest.approx(1)
-        assert all(low < high for low, high, _ in outline.bars)
+    for series in rtt.series:
+        assert sum(share or 0 for share in series.y) == pytest.approx(1)
+        assert len(series.x) == len(series.y) + 1
+        assert list(series.x) == sorted(set(series.x))
 
 
 def test_links_that_faults_hit_stand_out_in_the_fabric(result: RunResult) -> None:
@@ -207,7 +236,7 @@ def test_a_run_that_measured_nothing_still_has_a_page(tmp_path: Path) -> None:
     lab.fail["prepare"] = KeyboardInterrupt()
     empty = execute(lab.plan, FLAP, lab.world, lab, tmp_path).result
     page = Page(build_report(empty))
-    assert page.classes("panel") == 0
+    assert page.places() == []
     assert "The run did not come to its end: interrupted." in "".join(page.text)
 
 
@@ -215,7 +244,7 @@ def test_a_run_that_ended_in_warm_up_still_has_panels(tmp_path: Path) -> None:
     lab = SimulatedLab(resolve(load_scenario(FLAP)))
     lab.clock.interrupt_at_ns = lab.clock.now_ns() + 300_000_000
     short = execute(lab.plan, FLAP, lab.world, lab, tmp_path).result
-    assert Page(build_report(short)).classes("panel") == len(PANELS)
+    assert Page(build_report(short)).places() == PANELS
 
 
 def test_a_report_is_small(result: RunResult) -> None:
@@ -232,58 +261,6 @@ def test_long_runs_are_thinned_without_losing_counts(result: RunResult) -> None:
     assert total == sum(
         last.hosts[name].acknowledged_bytes - first.hosts[name].acknowledged_bytes for name in last.hosts
     )
-
-
-def frame(*bands: Band) -> Frame:
-    return Frame((0.0, 50.0, 100.0), Axis(0, 100, (0, 50, 100), is_log=False), bands, 100.0)
-
-
-def test_a_gap_breaks_the_line() -> None:
-    panel = Panel("k", "t", "q", "", "lines", (Series("s", "c0", [None, 5.0]),), format_rate)
-    path = re.search(r'class="line c0" d="([^"]*)"', draw_panel(panel, frame()))
-    assert path is not None
-    assert path.group(1).startswith("M574.0,")
-    assert path.group(1).count("H") == 1
-
-
-def test_a_value_is_drawn_over_its_whole_interval() -> None:
-    panel = Panel("k", "t", "q", "", "lines", (Series("s", "c0", [0.0, 10.0]),), format_rate)
-    path = re.search(r'class="line c0" d="([^"]*)"', draw_panel(panel, frame()))
-    assert path is not None
-    assert path.group(1) == "M84.0,206.0H574.0V30.0H1064.0"
-
-
-def test_areas_stack() -> None:
-    series = (Series("low", "bad", [1.0, 1.0]), Series("high", "skip", [1.0, 1.0]))
-    panel = Panel("k", "t", "q", "", "areas", series, format_rate)
-    drawn = re.findall(r'class="area (\w+)" d="M84.0,206V([0-9.]+)', draw_panel(panel, frame()))
-    assert drawn == [("skip", "30.0"), ("bad", "118.0")], (
-        "the upper area is drawn first, the lower one over it"
-    )
-
-
-@pytest.mark.parametrize(
-    ("columns", "silence"),
-    [
-        ([[0.0, 0.0]], "0 all the time"),
-        ([[None, None]], "nothing recorded"),
-        ([[1e6, 2e6], [1e6, 2.01e6]], "the 2 curves are the same, up to 2.01 Mbit/s"),
-        ([[1e6, 2e6], [1e6, 1e6]], ""),
-        ([[1e6, 2e6]], ""),
-    ],
-)
-def test_a_panel_without_anything_to_see_is_folded(columns: list[list[float | None]], silence: str) -> None:
-    series = tuple(Series(str(place), "c0", values) for place, values in enumerate(columns))
-    assert Panel("k", "t", "q", "", "lines", series, format_rate).silence == silence
-
-
-@pytest.mark.parametrize(("highest", "is_drawn"), [(6e6, True), (5e6, True), (4e6, False)])
-def test_the_line_rate_is_drawn_where_values_come_near(highest: float, is_drawn: bool) -> None:
-    limit = Limit("line rate", 10e6)
-    panel = Panel("k", "t", "q", "", "lines", (Series("s", "c0", [0.0, highest]),), format_rate, limit=limit)
-    drawn = draw_panel(panel, frame())
-    assert ("line rate" in drawn) is is_drawn
-    assert "q (Mbit/s)" in drawn
 
 
 def test_the_line_rate_is_what_the_ports_of_the_senders_can_send() -> None:
@@ -307,36 +284,3 @@ def test_an_expectation_is_a_bar_with_its_limit() -> None:
     widths = [float(a["width"] or 0) for tag, a in page.tags if tag == "rect"]
     assert widths == [180.0, 90.0]
     assert [a["d"] for tag, a in page.tags if a.get("class") == "limit"] == ["M180.0,1v20"]
-
-
-def test_labels_of_neighbouring_faults_do_not_collide() -> None:
-    bands = [Band(f"fault-{index}", index, index + 1.0, ((index, index + 1.0),)) for index in (10, 12)]
-    panel = Panel("k", "t", "q", "", "lines", (Series("s", "c0", [1.0, 1.0]),), format_rate)
-    heights = re.findall(r'class="fault-id" x="[0-9.]+" y="(\d+)"', draw_panel(panel, frame(*bands)))
-    assert len(set(heights)) == 2
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "ticks"),
-    [
-        (0, 100, (0, 20, 40, 60, 80, 100)),
-        (0, 7.3, (0, 2, 4, 6, 8)),
-        (0, 0, (0, 0.2, 0.4, 0.6, 0.8, 1.0)),
-        (-1, 12, (-5, 0, 5, 10, 15)),
-    ],
-)
-def test_linear_ticks_are_round(low: float, high: float, ticks: tuple[float, ...]) -> None:
-    axis = linear_axis(low, high)
-    assert axis.ticks == pytest.approx(ticks)
-    assert axis.low <= low
-    assert axis.high >= high
-
-
-@pytest.mark.parametrize(("low", "high"), [(31, 31), (3e4, 9e4), (1e3, 1e9), (1, 1.01)])
-def test_log_ticks_enclose_the_values(low: float, high: float) -> None:
-    axis = log_axis(low, high)
-    assert axis.low <= low < axis.high
-    assert high <= axis.high
-    assert len(axis.ticks) >= 2
-    positions = [axis.position(tick, 0, 1) for tick in axis.ticks]
-    assert positions == sorted(positions)

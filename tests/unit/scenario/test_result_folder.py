@@ -15,6 +15,7 @@ from scenario_text import FLAP
 from simulated_lab import SimulatedLab
 
 from testbed.errors import TestbedError
+from testbed.report import page
 from testbed.scenario.execution import FinishedRun, execute
 from testbed.scenario.measure.provenance import Provenance, observe_provenance, parse_cpu_model
 from testbed.scenario.measure.series import series_columns
@@ -339,3 +340,16 @@ def test_provenance_of_this_machine() -> None:
     assert found.cpu_count >= 1
     assert found.memory_bytes > 2**28
     assert (found.lab, found.runtime) == ("l", "docker")
+
+
+def test_a_missing_chart_library_is_reported_before_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("testbed.report.page._LIBRARY", "nowhere")
+    for cached in (page.asset, page.chart_script):
+        cached.cache_clear()
+    lab = SimulatedLab(resolve(load_scenario(FLAP)))
+    with pytest.raises(TestbedError, match="which draws charts, is missing") as caught:
+        execute(lab.plan, FLAP, lab.world, lab, tmp_path)
+    assert caught.value.hint == "run `make charts`"
+    assert list(tmp_path.iterdir()) == []

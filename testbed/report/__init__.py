@@ -1,0 +1,1 @@
+"""Pages, tables, charts and figures, whatever they are about."""

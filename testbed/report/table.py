@@ -1,0 +1,85 @@
+"""Tables as data, and as HTML: on a narrow screen a row is a card whose cells carry headings. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from markupsafe import Markup
+
+from testbed.report.page import part
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell of a table.
+
+    Attributes:
+        text: what it says.
+        style: class of the style sheet; of a column of numbers `number` by itself.
+        lead: before the text.
+        is_code, is_strong: how the text is set.
+        notes: lines below it, in small print.
+        link: of the text; empty for none.
+        codes: names below it, a line each, as code.
+        last: below those.
+        more: HTML below it, from a template.
+        is_heading: it names its row.
+    """
+
+    text: str
+    style: str = ""
+    lead: str = ""
+    is_code: bool = False
+    is_strong: bool = False
+    notes: tuple[str, ...] = ()
+    link: str = ""
+    codes: tuple[str, ...] = ()
+    last: str = ""
+    more: Markup | None = None
+    is_heading: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table.
+
+    Attributes:
+        columns: their names; a `#` before one sets it to the right. Empty for a table without.
+        rows: of cells; a text stands for a cell with nothing but that.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell | str]]
+
+    def html(self) -> Markup:
+        """HTML; empty without rows."""
+        if not self.rows:
+            return Markup()
+        heads = [(name.removeprefix("#"), name.startswith("#")) for name in self.columns]
+        return part("table", heads, [list(_filled(row, self.columns)) for row in self.rows])
+
+    def markdown(self) -> list[str]:
+        """Lines of Markdown."""
+        aligned = ["---:" if name.startswith("#") else "---" for name in self.columns]
+        heads = [name.removeprefix("#") for name in self.columns]
+        return [_line(heads), _line(aligned), *(_line(map(_marked, row)) for row in self.rows)]
+
+
+def _filled(row: Iterable[Cell | str], columns: Sequence[str]) -> Iterable[tuple[Cell, str]]:
+    """Each cell and the name of its column."""
+    for place, cell in enumerate(row):
+        name = columns[place] if place < len(columns) else ""
+        made = Cell(cell) if isinstance(cell, str) else cell
+        if name.startswith("#") and not made.style:
+            made = replace(made, style="number")
+        yield made, name.removeprefix("#")
+
+
+def _marked(cell: Cell | str) -> str:
+    if isinstance(cell, str):
+        return cell
+    text = f"`{cell.text}`" if cell.is_code else cell.text
+    return f"**{text}**" if cell.is_strong else text
+
+
+def _line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
