@@ -22,7 +22,7 @@ def _form(value: object) -> str:
 
 
 class SeedRange(BaseModel):
-    """Seeds that follow one another."""
+    """Consecutive seeds."""
 
     model_config = _STRICT
 
@@ -40,17 +40,17 @@ def _check_quantity(text: str) -> str:
 
 
 class RepeatSpec(BaseModel):
-    """When cells have been run often enough."""
+    """The end of further runs."""
 
     model_config = _STRICT
 
-    until: Ratio = Field(
-        description="Width of a median's 95 % interval, as a share of the median, that is narrow enough."
+    until: Ratio = Field(description="Target width of a median's 95 % interval, as a share of the median.")
+    at_most: int = Field(
+        ge=2, le=RUNS_MAX, description="Limit of the runs of a cell, including those of `seeds`."
     )
-    at_most: int = Field(ge=2, le=RUNS_MAX, description="Runs of a cell, those with `seeds` among them.")
     of: list[Annotated[str, AfterValidator(_check_quantity)]] = Field(
         default=[],
-        description="Quantities whose intervals count; left out, the goodput of each workload.",
+        description="Quantities whose intervals count. Left out: the goodput of each workload.",
     )
 
 
@@ -63,14 +63,14 @@ ExpectationText = Annotated[str, AfterValidator(_check_campaign_expectation)]
 
 
 class ExpectationEntry(BaseModel):
-    """An expectation of some cells."""
+    """An expectation on some cells."""
 
     model_config = _STRICT
 
     that: ExpectationText = Field(description="Condition that must hold.")
     cells: dict[str, str | int | float] = Field(
-        description="Dotted key of the matrix, axis of a scenario's variants, or `scenario`, to the value "
-        "that the cells have."
+        description="The cells: dotted key of the matrix, axis of a scenario's variants, or `scenario` -> "
+        "value."
     )
 
 
@@ -81,7 +81,7 @@ ExpectationOrText = Annotated[
 
 
 class ShuffledOrder(BaseModel):
-    """An order that a seed decides."""
+    """An order that depends on a seed."""
 
     model_config = _STRICT
 
@@ -104,13 +104,13 @@ Seeds = Annotated[
 
 
 class ScenarioEntry(BaseModel):
-    """A scenario with a matrix or seeds of its own."""
+    """A scenario with its own matrix or seeds."""
 
     model_config = _STRICT
 
     path: str = Field(min_length=1, description="Scenario file, relative to this file.")
-    matrix: Matrix = Field(default={}, description="Varied for this scenario alone, too.")
-    seeds: Seeds | None = Field(default=None, description="In place of the common seeds.")
+    matrix: Matrix = Field(default={}, description="Further parameters, varied for this scenario only.")
+    seeds: Seeds | None = Field(default=None, description="Seeds instead of the common ones.")
 
 
 ScenarioOrPath = Annotated[
@@ -120,7 +120,7 @@ ScenarioOrPath = Annotated[
 
 
 class CampaignSpec(BaseModel):
-    """Scenarios, what is varied in them, and how often each is repeated."""
+    """Scenarios, their varied parameters, and the number of repetitions."""
 
     model_config = _STRICT
 
@@ -130,33 +130,32 @@ class CampaignSpec(BaseModel):
     matrix: Matrix = Field(
         default={},
         description="Dotted key of a scenario, such as transport.window, topology.port_rate, "
-        "workloads.main.size or faults.flap1.down, to the values that it takes; every combination is run.",
+        "workloads.main.size or faults.flap1.down -> its values. Every combination runs.",
     )
     seeds: Seeds | None = Field(
-        default=None, description="Each combination is run with each of them; left out, with the scenario's."
+        default=None, description="Seeds of each combination. Left out: the scenario's seed."
     )
 
     repeat: RepeatSpec | None = Field(
         default=None,
-        description="Further runs, with seeds that follow those given, each of the cell whose interval is "
-        "widest.",
+        description="Further runs with the next seeds, each of the cell with the widest interval.",
     )
     order: Order = Field(
         default=ShuffledOrder(shuffle=0),
-        description="Order of the runs of a topology: shuffled, so that a machine that slows down does so "
-        "for all cells, or that of the `file`.",
+        description="Order of the runs of a topology: shuffled, so that a machine that slows down affects "
+        "all cells, or `file`: as in the file.",
     )
     baseline: dict[str, str | int | float] = Field(
         default={},
-        description="Dotted key of the matrix, or axis of a scenario's variants, to one of its values: each "
-        "cell is compared with the one that has these values and is the same otherwise.",
+        description="Dotted key of the matrix, or axis of a scenario's variants -> one of its values. "
+        "Each cell is compared with the cell that has these values and is otherwise the same.",
     )
 
     expect: list[ExpectationOrText] = Field(
         default=[],
-        description="Conditions for each cell, as in scenarios: of the median of its runs (of a "
-        "percentile, of all their times together), or of runs, with `for all seeds` or `in 19 of 20 runs` at "
-        "the end. `in baseline` after a quantity means the baseline's cell.",
+        description="Expectations on each cell, as in scenarios: on the median of its runs (a percentile: "
+        "on all their times together), or on runs, with `for all seeds` or `in 19 of 20 runs` "
+        "at the end. `in baseline` after a quantity means the baseline cell.",
     )
 
     def expectations(self) -> list[ExpectationEntry]:
