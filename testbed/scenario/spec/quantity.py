@@ -89,38 +89,36 @@ QUANTITIES: Final = (
     QuantityKind(
         "slowest_flow",
         Dimension.RATE,
-        "Goodput of the flow that had the least.",
+        "Goodput of the slowest flow.",
         argument="workload",
         better="more",
     ),
-    QuantityKind(
-        "fastest_flow", Dimension.RATE, "Goodput of the flow that had the most.", argument="workload"
-    ),
+    QuantityKind("fastest_flow", Dimension.RATE, "Goodput of the fastest flow.", argument="workload"),
     QuantityKind(
         "lowest_goodput",
         Dimension.RATE,
-        "Goodput of the workload in those 200 ms of the window in which it was lowest.",
+        "Goodput of the workload in the worst 200 ms of the window.",
         argument="workload",
         better="more",
     ),
     QuantityKind(
         "interruption",
         Dimension.TIME,
-        "Longest time, in steps of readings (100 ms), in which nothing of the workload was acknowledged.",
+        "Longest time without an acknowledgement for the workload, in steps of readings (100 ms).",
         argument="workload",
         better="less",
     ),
     QuantityKind(
         "fairness",
         Dimension.RATIO,
-        "Jain's index of the flows' goodputs: 100% when all are equal, 1/n when one has everything.",
+        "Jain's index of the flows' goodputs: 100% if all are equal, 1/n if one flow has everything.",
         argument="workload",
         better="more",
     ),
     QuantityKind(
         "algbw",
         Dimension.RATE,
-        "Data of a rank over the mean time of the workload's collectives.",
+        "Data of a rank divided by the mean time of the workload's collectives.",
         argument="collective",
         better="more",
     ),
@@ -134,7 +132,7 @@ QUANTITIES: Final = (
     QuantityKind(
         "job_throughput",
         Dimension.COUNT,
-        "Training steps, or collectives, per second of the window; one that lies in it by half counts half.",
+        "Training steps, or collectives, per second of the window; a step with one half in it counts half.",
         argument="collective",
         better="more",
         unit="steps/s",
@@ -142,7 +140,7 @@ QUANTITIES: Final = (
     QuantityKind(
         "operations",
         Dimension.COUNT,
-        "Collectives that the window counts: `during` all that a part of it overlaps, else whole ones.",
+        "Collectives in the window: `during` counts all that overlap it, other windows only whole ones.",
         argument="collective",
         better="more",
     ),
@@ -168,12 +166,12 @@ QUANTITIES: Final = (
         "messages", Dimension.COUNT, "Messages completed in the window, over all NICs.", better="more"
     ),
     QuantityKind(
-        "retransmits", Dimension.COUNT, "Packets sent again in the window, over all NICs.", better="less"
+        "retransmits", Dimension.COUNT, "Retransmitted packets in the window, over all NICs.", better="less"
     ),
     QuantityKind(
         "fault_drops",
         Dimension.COUNT,
-        "Packets, EV probes among them, that down links and loss faults took in the window.",
+        "Packets, including EV probes, that down links and loss faults dropped in the window.",
     ),
     QuantityKind(
         "queue_drops",
@@ -190,29 +188,32 @@ QUANTITIES: Final = (
     QuantityKind(
         "paused_time",
         Dimension.TIME,
-        "Time that ports were paused by PFC in the window, added up over ports.",
+        "Time that PFC paused ports in the window, summed over ports.",
         better="less",
     ),
     QuantityKind(
         "stalled_time",
         Dimension.TIME,
-        "Time that data waited because PFC or missing credit held its port, added up over ports.",
+        "Time that data waited because PFC or missing credit held its port, summed over ports.",
         better="less",
     ),
     QuantityKind(
         "deadlocked_ports",
         Dimension.COUNT,
-        "Ports that flow control held for ever, because each waited for another, at the end of the window.",
+        "Deadlocked ports at the end of the window: flow control holds each because it waits for another.",
         better="less",
     ),
     QuantityKind(
         "lowest_plane_share",
         Dimension.RATIO,
-        "Share, in all bytes that hosts sent, of the plane that got the least.",
+        "Share of the plane with the fewest bytes in all bytes that hosts sent.",
         better="more",
     ),
     QuantityKind(
-        "highest_plane_share", Dimension.RATIO, "The same of the plane that got the most.", better="less"
+        "highest_plane_share",
+        Dimension.RATIO,
+        "Share of the plane with the most bytes in all bytes that hosts sent.",
+        better="less",
     ),
     QuantityKind("assumed_bad", Dimension.COUNT, "Times that an EV became ASSUMED_BAD in the window."),
     QuantityKind(
@@ -221,7 +222,7 @@ QUANTITIES: Final = (
     QuantityKind(
         "wrong_bytes",
         Dimension.COUNT,
-        "Bytes of received memory or of results that are not what they must be; of all workloads, or of one.",
+        "Wrong bytes of received memory or of results; of all workloads, or of one.",
         argument="workload",
         has_windows=False,
         needs_argument=False,
@@ -230,7 +231,7 @@ QUANTITIES: Final = (
     QuantityKind(
         "lost",
         Dimension.COUNT,
-        "Data packets that the fault took, in all of its occurrences; lost EV probes do not count.",
+        "Data packets that the fault dropped, in all its occurrences; lost EV probes do not count.",
         argument="fault",
         has_windows=False,
         better="less",
@@ -238,7 +239,7 @@ QUANTITIES: Final = (
     QuantityKind(
         "detect",
         Dimension.TIME,
-        "From the fault acting to the first EV leaving a path it hit; the longest of its occurrences.",
+        "Time from the start of the fault until an EV leaves an affected path; maximum over occurrences.",
         argument="fault",
         has_windows=False,
         better="less",
@@ -246,7 +247,7 @@ QUANTITIES: Final = (
     QuantityKind(
         "localise",
         Dimension.TIME,
-        "From the fault acting until link probes suspect all links it breaks; the longest occurrence.",
+        "Time from the start of the fault until link probes suspect all its links; maximum over occurrences.",
         argument="fault",
         has_windows=False,
         better="less",
@@ -254,7 +255,7 @@ QUANTITIES: Final = (
     QuantityKind(
         "avoid",
         Dimension.TIME,
-        "From the fault acting to the last packet lost because of it; the longest of its occurrences.",
+        "Time from the start of the fault to the last packet that it drops; maximum over occurrences.",
         argument="fault",
         has_windows=False,
         better="less",
@@ -262,7 +263,7 @@ QUANTITIES: Final = (
     QuantityKind(
         "restore",
         Dimension.TIME,
-        "From the repair to the last EV it had taken being GOOD again; the longest of its occurrences.",
+        "Time from the repair until the last affected EV is GOOD again; maximum over occurrences.",
         argument="fault",
         has_windows=False,
         better="less",
