@@ -11,8 +11,8 @@ LINK_PROBES: Final = Metric(
     MetricType.COUNTER,
     "probes",
     (*_PATH, "outcome"),
-    "Link probes of the host `node` after their time-out; `link` is the farthest link they cross. failed: not "
-    "back in time; late: failed, but back later.",
+    "Link probes of the host `node` after their time-out; `link` is the farthest link they cross. failed: "
+    "not back in time; late: failed, but back later.",
 )
 LINK_PROBE_RTT_SECONDS: Final = Metric(
     "mrc_link_probe_rtt_seconds_total",

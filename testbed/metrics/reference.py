@@ -13,7 +13,7 @@ _HEAD = """\
 the exporter does not reset them. Times are in seconds, sizes in bytes. The labels `link` and `node` identify
 one direction of a link: `node` is the sender. `tier` is host, t0 or t1.
 
-Histograms have nine buckets per octave, so a quantile that Prometheus computes is within 9.4 % of the quantile
+Histograms have nine buckets per octave, so a quantile that Prometheus computes is within 9.4 % of the one
 in the result folder of a run, for any distribution. Never average quantiles: add buckets, then compute the
 quantile:
 
