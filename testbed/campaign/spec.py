@@ -147,15 +147,15 @@ class CampaignSpec(BaseModel):
     )
     baseline: dict[str, str | int | float] = Field(
         default={},
-        description="Dotted key of the matrix, or axis of a scenario's variants -> one of its values. "
-        "Each cell is compared with the cell that has these values and is otherwise the same.",
+        description="Dotted key of the matrix, or axis of a scenario's variants -> one of its values. Each "
+        "cell is compared with the cell that has these values and is otherwise the same.",
     )
 
     expect: list[ExpectationOrText] = Field(
         default=[],
         description="Expectations on each cell, as in scenarios: on the median of its runs (a percentile: "
-        "on all their times together), or on runs, with `for all seeds` or `in 19 of 20 runs` "
-        "at the end. `in baseline` after a quantity means the baseline cell.",
+        "on all their times together), or on runs, with `for all seeds` or `in 19 of 20 runs` at the end. "
+        "`in baseline` after a quantity means the baseline cell.",
     )
 
     def expectations(self) -> list[ExpectationEntry]:

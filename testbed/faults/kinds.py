@@ -327,9 +327,8 @@ class Congestion(LinkFault):
     rate_bps: Rate = Field(alias="rate", description="Load on each link in each chosen direction.")
     towards: str | None = Field(
         default=None,
-        description="A host: the packets travel to it over one path and load every link on their way. "
-        "Only for links of hosts with direction a-to-b. Left out: the far end of the link "
-        "drops the packets.",
+        description="A host: the packets travel to it over one path and load every link on their way. Only "
+        "for links of hosts with direction a-to-b. Left out: the far end of the link drops the packets.",
     )
 
     @property

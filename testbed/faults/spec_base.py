@@ -154,8 +154,7 @@ class LinkFault(AnyFault):
     select: LinkSelector = Field(description="The affected links.")
     direction: Direction = Field(
         default="both",
-        description="Direction of the fault: a is the lower end of the link (host, then T0), b the upper "
-        "end (T0, then T1).",
+        description="Direction: a is the lower end of the link (host, then T0), b the upper (T0, then T1).",
     )
 
     @property

@@ -36,9 +36,8 @@ class PfcSpec(BaseModel):
     )
     headroom: Size | None = Field(
         default=None,
-        description="Buffer beyond xoff for data that still arrives; if it is too small, packets are "
-        "lost. Left out: the bytes that a link carries in two of its delays, plus 18 full "
-        "frames.",
+        description="Buffer beyond xoff for data that still arrives; if it is too small, packets are lost. "
+        "Left out: the bytes that a link carries in two of its delays, plus 18 full frames.",
     )
 
     @model_validator(mode="after")

@@ -25,8 +25,8 @@ class ProbingSpec(BaseModel):
     timeout: Duration = Field(
         default=60_000_000,
         gt=0,
-        description="Time within which a probe must return; at most 63 intervals. If ports have a rate, "
-        "it must exceed the round-trip time.",
+        description="Time within which a probe must return; at most 63 intervals. If ports have a rate, it "
+        "must exceed the round-trip time.",
     )
     t1_share: Ratio = Field(
         default=0.5,

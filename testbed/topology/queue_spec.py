@@ -47,8 +47,8 @@ class EcnSpec(BaseModel):
     )
     max: _SomeBytes | None = Field(
         default=None,
-        description="Waiting data from which every packet is marked. Left out: 0.8 times the bandwidth-delay "
-        "product.",
+        description="Waiting data from which every packet is marked. Left out: 0.8 times the "
+        "bandwidth-delay product.",
     )
     probability: Ratio | None = Field(
         default=None, description="Share of packets marked just below `max`. Left out: 100%."
@@ -94,8 +94,8 @@ class PortQueueSpec(BaseModel):
     links: LinkMode | None = Field(
         default=None,
         description="Path of frames to a switch. veth: through the interfaces. direct: inside the data "
-        "plane, with half the work; with and without port_rate. A link with a capture or a "
-        "fault uses veth meanwhile. Left out: veth.",
+        "plane, with half the work; with and without port_rate. A link with a capture or a fault uses veth "
+        "meanwhile. Left out: veth.",
     )
     ecn: EcnSpec = Field(default=EcnSpec(), description="Congestion marks of switch ports.")
     trim: TrimSpec = Field(default=TrimSpec(), description="Trimming of switch ports.")
@@ -131,8 +131,8 @@ class QueueOverride(PortQueueSpec):
     )
     rate: Rate | None = Field(
         default=None,
-        description="The rate of these ports, at most port_rate. Theory, buffers, thresholds and "
-        "congestion control use this rate. Left out: port_rate.",
+        description="The rate of these ports, at most port_rate. Theory, buffers, thresholds and congestion "
+        "control use this rate. Left out: port_rate.",
     )
 
     def settings(self) -> dict[str, Any]:
@@ -162,8 +162,8 @@ class QueueSpec(PortQueueSpec):
     drainer: Literal["auto", "precise", "eco"] = Field(
         default="auto",
         description="Mode of the drainer, the process that sends frames. auto: it sleeps when it can. "
-        "precise: it never sleeps, and needs a core of its own. eco: it wakes up at most "
-        "every 100us; frames leave up to 100us late, and it saves most of a core.",
+        "precise: it never sleeps, and needs a core of its own. eco: it wakes up at most every 100us; "
+        "frames leave up to 100us late, and it saves most of a core.",
     )
     drainers: int = Field(
         default=1,
@@ -173,8 +173,7 @@ class QueueSpec(PortQueueSpec):
     )
     overrides: list[QueueOverride] = Field(
         default_factory=list,
-        description="Ports with other settings; if several entries select a port, the last one applies, "
-        "key by key.",
+        description="Ports with other settings; the last entry that selects a port applies, key by key.",
     )
 
 

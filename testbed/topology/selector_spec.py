@@ -122,9 +122,8 @@ class LinkSelector(Choice):
     )
     optic: Annotated[int, Field(ge=2, le=64)] | None = Field(
         default=None,
-        description="Number of links of an optical module, which fail together: neighbouring ports of a "
-        "T0 (for 4: ports 0 to 3, 4 to 7). Takes `count` whole modules that contain a "
-        "matching link.",
+        description="Number of links of an optical module, which fail together: neighbouring ports of a T0 "
+        "(for 4: ports 0 to 3, 4 to 7). Takes `count` whole modules that contain a matching link.",
     )
 
 

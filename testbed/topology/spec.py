@@ -48,14 +48,14 @@ class NicSpec(BaseModel):
     )
     evs: Annotated[int, Field(ge=1, le=EVS_MAX)] | None = Field(
         default=None,
-        description="Entropy values of a QP, including backups; a multiple of the planes, at most 256. "
-        "Left out: 128, rounded down to a multiple of the planes.",
+        description="Entropy values of a QP, including backups; a multiple of the planes, at most 256. Left "
+        "out: 128, rounded down to a multiple of the planes.",
     )
     backup_share: Ratio = Field(
         default=0.25,
         lt=1,
-        description="Share of the EVs kept as backups, to replace bad EVs of the same plane. At least one EV "
-        "of a plane is active; of two or more, at least one is a backup unless the share is 0%.",
+        description="Share of the EVs kept as backups, to replace bad EVs of the same plane. At least one "
+        "EV of a plane is active; of two or more, at least one is a backup unless the share is 0%.",
     )
     cc: Annotated[str, AfterValidator(check_cc_algorithm)] = Field(
         default=CC.usual,
@@ -64,9 +64,8 @@ class NicSpec(BaseModel):
     )
     ev_selector: Annotated[str, AfterValidator(check_ev_selector)] = Field(
         default=EV.usual,
-        description="Selector of the EV of an MRC QP's next packet: shuffle, round_robin, reps, or your "
-        "own (docs/guide/your-own-congestion-control.md). A scenario's transport.ev_selector "
-        "has priority.",
+        description="Selector of the EV of an MRC QP's next packet: shuffle, round_robin, reps, or your own "
+        "(docs/guide/your-own-congestion-control.md). A scenario's transport.ev_selector has priority.",
     )
     path_state: Literal["nic", "qp"] = Field(
         default="nic",
@@ -93,8 +92,7 @@ class NicSpec(BaseModel):
     icrc: Literal["off", "on"] = Field(
         default="off",
         description="on: NICs compute and check the invariant CRC of every packet. An unshaped flow is "
-        "about three times slower with it. Faults that corrupt packets turn it on while they "
-        "are active.",
+        "about three times slower with it. Faults that corrupt packets turn it on while they are active.",
     )
     qps_max: int = Field(
         default=32, ge=1, le=1024, description="QPs a NIC can hold; each takes about 100 KiB."
@@ -138,8 +136,8 @@ class TopologySpec(BaseModel):
     uplinks_per_pair: int = Field(default=1, ge=1, description="Parallel links between a T0 and a T1.")
     forwarding: Literal["srv6", "stev", "ecmp"] = Field(
         default="srv6",
-        description="The choice of a path. srv6: the sender writes it into an outer header. stev: "
-        "each tier reads a field of the EV. ecmp: each switch hashes the EV and the addresses.",
+        description="The choice of a path. srv6: the sender writes it into an outer header. stev: each tier "
+        "reads a field of the EV. ecmp: each switch hashes the EV and the addresses.",
     )
     hash_seed: int = Field(
         default=0,
@@ -150,29 +148,27 @@ class TopologySpec(BaseModel):
     uplink_choice: Literal["hash", "adaptive"] = Field(
         default="hash",
         description="The choice of an ecmp switch among equal links. hash: by the packet's addresses and "
-        "EV. adaptive: for each packet the link with the least data to send, as InfiniBand "
-        "switches do; needs ecmp and port_rate, and a transport that accepts packets in any "
-        "order: infiniband.",
+        "EV. adaptive: for each packet the link with the least data to send, as InfiniBand switches do; "
+        "needs ecmp and port_rate, and a transport that accepts packets in any order: infiniband.",
     )
     port_rate: Rate | None = Field(
         default=None,
-        description="Rate of every port, NIC ports included, such as 100Mbit. Left out: unshaped, frames are "
-        "forwarded at once.",
+        description="Rate of every port, NIC ports included, such as 100Mbit. Left out: unshaped, frames "
+        "are forwarded at once.",
     )
     link_delay: Duration = Field(
         default=0, description="Propagation delay of every link, one way; needs port_rate."
     )
     link_delays: list[LinkDelay] = Field(
         default_factory=list,
-        description="Links with a delay other than link_delay; if a link has several entries, the last "
-        "one applies.",
+        description="Links with a delay other than link_delay; the last entry of a link applies.",
     )
     queue: QueueSpec = Field(default=QueueSpec(), description="Queues of every port; need port_rate.")
     flow_control: FlowControlKind = Field(
         default="none",
         description="Protection of a switch's buffers against overflow. none: the switch drops or trims "
-        "packets. pfc: it pauses the sending port. credits: the sending port waits for buffer "
-        "space. Needs port_rate; acts on data, never on control packets.",
+        "packets. pfc: it pauses the sending port. credits: the sending port waits for buffer space. Needs "
+        "port_rate; acts on data, never on control packets.",
     )
     pfc: PfcSpec = Field(default=PfcSpec(), description="Thresholds of PFC; need flow_control: pfc.")
     credits: CreditSpec = Field(
@@ -181,8 +177,7 @@ class TopologySpec(BaseModel):
     nic: NicSpec = Field(default=NicSpec(), description="The NIC of every host: memory, EVs, window.")
     probing: ProbingSpec | None = Field(
         default=None,
-        description="Permanent link probes; `{}` for the defaults. Left out: hosts probe links only "
-        "during `probe links`.",
+        description="Permanent link probes; `{}` for the defaults. Left out: only during `probe links`.",
     )
 
     @property

@@ -15,9 +15,9 @@ This page lists the kernels on which the project has been tried. `sudo make kern
 QEMU, on Debian 12 and without KVM, and writes this page: do not edit it. `KERNELS="6.1 running"` selects
 kernels; `KERNELS=path/to/bzImage` boots another one (with virtio-blk, ext4 and veth built in).
 
-On each kernel it loads all programs in all forwarding modes. It runs a lab without and a lab with a port rate:
-`up`, a write compared byte for byte, a flapping link, a capture, `down`. It runs tests/bpf. A guest without KVM
-is tens of times slower than the machine, so it measures no times.
+On each kernel it loads all programs in all forwarding modes. It runs labs with and without a port rate:
+`up`, a write compared byte for byte, a flapping link, a capture, `down`. It runs tests/bpf. A guest without
+KVM is tens of times slower than the machine, so it measures no times.
 
 {kernels}
 
@@ -25,9 +25,8 @@ Ubuntu 24.04's 6.8 is between two of these kernels: it should work, but has not 
 
 ## Instructions
 
-The table has the number of instructions that the verifier processes in each program, the maximum over all
-kinds of labs. A kernel allows a million, the project {budget:,}. `python -m benchmarks verifier` prints the
-numbers for the running kernel.
+Instructions that the verifier processes in each program, maximum over all kinds of labs. A kernel allows a
+million, the project {budget:,}. `python -m benchmarks verifier` prints them for the running kernel.
 
 {verified}
 

@@ -45,14 +45,14 @@ class FigureSpec(BaseModel):
     )
     by: Grouping | None = Field(
         default=None,
-        description="The subject of a curve of goodput-over-time: the total, a workload, a sending host "
-        "or a flow. Left out: `workload`.",
+        description="The subject of a curve of goodput-over-time: the total, a workload, a sending host or "
+        "a flow. Left out: `workload`.",
     )
     every_ns: Annotated[Duration, Field(gt=0)] | None = Field(
         default=None,
         alias="every",
-        description="Time between two values of a curve. Left out: two readings. Readings are 100ms "
-        "apart; in a run of less than a second, a hundredth of the run.",
+        description="Time between two values of a curve. Left out: two readings. Readings are 100ms apart; "
+        "in a run of less than a second, a hundredth of the run.",
     )
 
 

@@ -210,10 +210,7 @@ QUANTITIES: Final = (
         better="more",
     ),
     QuantityKind(
-        "highest_plane_share",
-        Dimension.RATIO,
-        "Share of the plane with the most bytes in all bytes that hosts sent.",
-        better="less",
+        "highest_plane_share", Dimension.RATIO, "Share of the plane with the most bytes.", better="less"
     ),
     QuantityKind("assumed_bad", Dimension.COUNT, "Times that an EV became ASSUMED_BAD in the window."),
     QuantityKind(

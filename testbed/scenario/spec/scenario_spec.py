@@ -56,25 +56,20 @@ class TransportSpec(BaseModel):
         default=1, ge=1, le=256, description="QPs per pair of hosts, for workloads that name none."
     )
     evs: int | None = Field(
-        default=None,
-        ge=1,
-        le=256,
-        description="EVs of a QP over all planes. Left out: the topology's number.",
+        default=None, ge=1, le=256, description="EVs of a QP over all planes. Left out: the topology's."
     )
     ev_selector: Annotated[str, AfterValidator(check_ev_selector)] | None = Field(
         default=None,
         description="Selector of the EV of a QP's next packet: shuffle, round_robin, reps, or your own "
-        "(docs/guide/your-own-congestion-control.md); mrc only. Left out: the topology's "
-        "selector.",
+        "(docs/guide/your-own-congestion-control.md); mrc only. Left out: the topology's.",
     )
     cc: AnyAlgorithm | None = Field(
         default=None,
         description="Congestion control. mrc: nscc, aimd, your own "
-        "(docs/guide/your-own-congestion-control.md) or fixed (a window); rocev2, infiniband "
-        "and spray-gbn: dcqcn or fixed; tcp and mptcp: cubic, reno, dctcp or bbr, if the "
-        "kernel has them. Left out: cubic for tcp and mptcp; if ports have a rate, the "
-        "topology's nic.cc for mrc (unless window is given), fixed for infiniband, else "
-        "dcqcn.",
+        "(docs/guide/your-own-congestion-control.md) or fixed (a window); rocev2, infiniband and spray-gbn: "
+        "dcqcn or fixed; tcp and mptcp: cubic, reno, dctcp or bbr, if the kernel has them. Left out: cubic "
+        "for tcp and mptcp; if ports have a rate, the topology's nic.cc for mrc (unless window is given), "
+        "fixed for infiniband, else dcqcn.",
     )
     cc_profile: dict[str, int | float | bool | None] | None = Field(
         default=None,
@@ -165,8 +160,8 @@ class ScenarioSpec(BaseModel):
     variants: Axes = Field(
         default={},
         description="Runs to compare: axis -> value -> dotted key -> its value in this variant; null "
-        "instead of a whole workload or fault removes it. Every combination runs. "
-        "Expectations name a combination with `in`, its values joined by `-`.",
+        "instead of a whole workload or fault removes it. Every combination runs. Expectations name a "
+        "combination with `in`, its values joined by `-`.",
     )
     compare: list[Annotated[str, AfterValidator(_check_quantity)]] = Field(
         default=[],
