@@ -24,6 +24,7 @@ NAMES = (
     "fair_share",
     "bring_up",
     "footprint",
+    "rtnetlink",
     "startup",
     "campaign_journal",
     "scapy_sender",

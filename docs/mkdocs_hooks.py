@@ -20,7 +20,8 @@ def on_page_markdown(markdown: str, /, *, page: Any, config: Any, files: Any) ->
         path = normpath(str("docs" / folder / match[1]))
         if path.startswith("docs/") or not (ROOT / path).is_file():
             return match[0]
-        name = f"files/{path}"
+        suffix = ".txt" if path.endswith(".md") else ""  # mkdocs renders no page that a hook adds
+        name = f"files/{path}{suffix}"
         if files.get_file_from_path(name) is None:
             files.append(File.generated(config, name, abs_src_path=str(ROOT / path)))
         return f"]({relpath(name, str(folder))})"

@@ -19,7 +19,7 @@ def _form(value: object) -> str:
 
 
 class SeedRange(StrictModel):
-    """Seeds that follow one another."""
+    """Consecutive seeds."""
 
     first: int = Field(alias="from", ge=0, le=SEED_MAX, description="The first seed.")
     count: int = Field(ge=1, le=RUNS_MAX, description="Number of seeds.")
@@ -30,15 +30,15 @@ def _seeds_form(value: object) -> str:
 
 
 class RepeatSpec(StrictModel):
-    """When cells have been run often enough."""
+    """The end of further runs."""
 
-    until: Ratio = Field(
-        description="Width of a median's 95 % interval, as a share of the median, that is narrow enough."
+    until: Ratio = Field(description="Target width of a median's 95 % interval, as a share of the median.")
+    at_most: int = Field(
+        ge=2, le=RUNS_MAX, description="Limit of the runs of a cell, including those of `seeds`."
     )
-    at_most: int = Field(ge=2, le=RUNS_MAX, description="Runs of a cell, those with `seeds` among them.")
     of: list[QuantityText] = Field(
         default=[],
-        description="Quantities whose intervals count; left out, the goodput of each workload.",
+        description="Quantities whose intervals count. Left out: the goodput of each workload.",
     )
 
 
@@ -46,12 +46,12 @@ ExpectationText = Annotated[str, accepted_by(parse_campaign_expectation)]
 
 
 class ExpectationEntry(StrictModel):
-    """An expectation of some cells."""
+    """An expectation on some cells."""
 
     that: ExpectationText = Field(description="Condition that must hold.")
     cells: dict[str, str | int | float] = Field(
-        description="Dotted key of the matrix, axis of a scenario's variants, or `scenario`, to the value "
-        "that the cells have."
+        description="The cells: dotted key of the matrix, axis of a scenario's variants, or `scenario` -> "
+        "value."
     )
 
 
@@ -62,7 +62,7 @@ ExpectationOrText = Annotated[
 
 
 class ShuffledOrder(StrictModel):
-    """An order that a seed decides."""
+    """An order that depends on a seed."""
 
     shuffle: int = Field(ge=0, le=SEED_MAX, description="The seed.")
 
@@ -83,11 +83,11 @@ Seeds = Annotated[
 
 
 class ScenarioEntry(StrictModel):
-    """A scenario with a matrix or seeds of its own."""
+    """A scenario with its own matrix or seeds."""
 
     path: str = Field(min_length=1, description="Scenario file, relative to this file.")
-    matrix: Matrix = Field(default={}, description="Varied for this scenario alone, too.")
-    seeds: Seeds | None = Field(default=None, description="In place of the common seeds.")
+    matrix: Matrix = Field(default={}, description="Further parameters, varied for this scenario only.")
+    seeds: Seeds | None = Field(default=None, description="Seeds instead of the common ones.")
 
 
 ScenarioOrPath = Annotated[
@@ -97,7 +97,7 @@ ScenarioOrPath = Annotated[
 
 
 class CampaignSpec(StrictModel):
-    """Scenarios, what is varied in them, and how often each is repeated."""
+    """Scenarios, their varied parameters, and the number of repetitions."""
 
     scenarios: Annotated[list[ScenarioOrPath], Field(min_length=1)] = Field(
         description="Scenario files, relative to this file."
@@ -105,33 +105,32 @@ class CampaignSpec(StrictModel):
     matrix: Matrix = Field(
         default={},
         description="Dotted key of a scenario, such as transport.window, topology.port_rate, "
-        "workloads.main.size or faults.flap1.down, to the values that it takes; every combination is run.",
+        "workloads.main.size or faults.flap1.down -> its values. Every combination runs.",
     )
     seeds: Seeds | None = Field(
-        default=None, description="Each combination is run with each of them; left out, with the scenario's."
+        default=None, description="Seeds of each combination. Left out: the scenario's seed."
     )
 
     repeat: RepeatSpec | None = Field(
         default=None,
-        description="Further runs, with seeds that follow those given, each of the cell whose interval is "
-        "widest.",
+        description="Further runs with the next seeds, each of the cell with the widest interval.",
     )
     order: Order = Field(
         default=ShuffledOrder(shuffle=0),
-        description="Order of the runs of a topology: shuffled, so that a machine that slows down does so "
-        "for all cells, or that of the `file`.",
+        description="Order of the runs of a topology: shuffled, so that a machine that slows down affects "
+        "all cells, or `file`: as in the file.",
     )
     baseline: dict[str, str | int | float] = Field(
         default={},
-        description="Dotted key of the matrix, or axis of a scenario's variants, to one of its values: each "
-        "cell is compared with the one that has these values and is the same otherwise.",
+        description="Dotted key of the matrix, or axis of a scenario's variants -> one of its values. Each "
+        "cell is compared with the cell that has these values and is otherwise the same.",
     )
 
     expect: list[ExpectationOrText] = Field(
         default=[],
-        description="Conditions for each cell, as in scenarios: of the median of its runs (of a "
-        "percentile, of all their times together), or of runs, with `for all seeds` or `in 19 of 20 runs` at "
-        "the end. `in baseline` after a quantity means the baseline's cell.",
+        description="Expectations on each cell, as in scenarios: on the median of its runs (a percentile: "
+        "on all their times together), or on runs, with `for all seeds` or `in 19 of 20 runs` at the end. "
+        "`in baseline` after a quantity means the baseline cell.",
     )
 
     def expectations(self) -> list[ExpectationEntry]:

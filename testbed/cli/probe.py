@@ -186,4 +186,5 @@ def _facts(
 def _grade_text(grade: Grade) -> str:
     precision = "-" if grade.precision is None else f"{grade.precision:.0%}"
     recall = "-" if grade.recall is None else f"{grade.recall:.0%}"
-    return f"{len(grade.broken)} links are broken: precision {precision}, recall {recall}"
+    broken = "1 link is" if len(grade.broken) == 1 else f"{len(grade.broken)} links are"
+    return f"{broken} broken: precision {precision}, recall {recall}"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 from rich.console import Group, RenderableType
@@ -15,14 +15,14 @@ from testbed.cli.render import bad, good, key_values, plain_table, show
 from testbed.errors import FabricError, TestbedError, UsageError
 from testbed.fabric.known_labs import labs_elsewhere, names
 from testbed.fabric.paths import lab_paths
-from testbed.fabric.queue_engine import EngineState, QueueEngine
 from testbed.fabric.state import Phase
-from testbed.fabric.status import LabStatus
-from testbed.fabric.status import status as lab_status
 from testbed.shown import format_rate, format_time
 from testbed.topology.port_selection import other_rates
 from testbed.topology.resolve import resolve_topology
 from testbed.topology.spec import TopologySpec
+
+if TYPE_CHECKING:
+    from testbed.fabric.status import LabStatus
 
 SCHEMA_VERSION: Final = 1
 
@@ -52,6 +52,8 @@ def status(settings: Settings) -> int:
         except UsageError:
             raise
         except (TestbedError, OSError) as error:  # the other labs are to be seen all the same
+            from testbed.fabric.status import LabStatus  # noqa: PLC0415 - takes a while, and no lab needs none
+
             one = LabStatus(name, None, None, None, (str(error),))
             item = status_document(one)
         found.append(one)
@@ -71,9 +73,11 @@ def status(settings: Settings) -> int:
     return ExitCode.PASS if all(one.is_healthy for one in found) else ExitCode.ERROR
 
 
-def _observe_lab(name: str) -> LabStatus:
+def _observe_lab(name: str) -> "LabStatus":
     """Status of a lab and its faults; clears a fault that is overdue."""
     if not lab_paths(name).faults.is_dir():
+        from testbed.fabric.status import status as lab_status  # noqa: PLC0415 - likewise
+
         return lab_status(name)
     # Most labs have had no fault, and its kinds take longer to import than all else here.
     from testbed.faults.attendance import attend, status_under_faults  # noqa: PLC0415
@@ -103,7 +107,7 @@ def topology_summary(spec: TopologySpec) -> dict[str, Any]:
     }
 
 
-def status_document(one: LabStatus) -> dict[str, Any]:
+def status_document(one: "LabStatus") -> dict[str, Any]:
     """The LabStatus document of one lab."""
     item: dict[str, Any] = {
         "name": one.name,
@@ -118,6 +122,8 @@ def status_document(one: LabStatus) -> dict[str, Any]:
         item |= topology_summary(one.spec)
         item["faults"] = _fault_ids(one.name)
         if one.phase is Phase.UP:
+            from testbed.fabric.queue_engine import QueueEngine  # noqa: PLC0415 - likewise
+
             try:
                 with QueueEngine(lab_paths(one.name), is_shaped=one.spec.is_shaped) as engine:
                     item["queues"] = asdict(engine.state())
@@ -145,11 +151,11 @@ def fabric_lines(spec: TopologySpec) -> list[tuple[str, RenderableType]]:
     ]
 
 
-def _health(one: LabStatus) -> Text:
+def _health(one: "LabStatus") -> Text:
     return good("healthy") if one.is_healthy else bad(f"{len(one.problems)} problems")
 
 
-def status_details(one: LabStatus, item: Mapping[str, Any]) -> RenderableType:
+def status_details(one: "LabStatus", item: Mapping[str, Any]) -> RenderableType:
     """Describe one lab; *item* is its document."""
     faults = item["faults"]
     lines: list[tuple[str, RenderableType]] = [
@@ -160,12 +166,14 @@ def status_details(one: LabStatus, item: Mapping[str, Any]) -> RenderableType:
         ("faults", bad(", ".join(faults)) if faults else Text("none")),
     ]
     if "queues" in item:
+        from testbed.fabric.queue_engine import EngineState  # noqa: PLC0415 - likewise
+
         lines.insert(-1, ("queues", EngineState(**item["queues"]).describe()))
     return Group(key_values(lines), *(Text(f"! {problem}", style="red") for problem in one.problems))
 
 
 def _overview(
-    found: Sequence[LabStatus], items: Sequence[Mapping[str, Any]], elsewhere: Sequence[tuple[str, Path]]
+    found: Sequence["LabStatus"], items: Sequence[Mapping[str, Any]], elsewhere: Sequence[tuple[str, Path]]
 ) -> RenderableType:
     others = [Text(f"lab {name} belongs to state folder {root}") for name, root in elsewhere]
     if not found:

@@ -48,8 +48,8 @@ class Metadata(StrictModel):
     ]
     description: Annotated[str, Field(description="The purpose of the file, for people.")] = ""
     paper: Annotated[str | None, Field(description="The published result it reproduces.")] = None
-    claim: Annotated[str | None, Field(description="The claim it is to prove, in one sentence.")] = None
-    tags: Annotated[tuple[str, ...], Field(description="Words to choose files by.")] = ()
+    claim: Annotated[str | None, Field(description="The claim to check, in one sentence.")] = None
+    tags: Annotated[tuple[str, ...], Field(description="Words to select files.")] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ def _check_ev(text: str) -> str:
 
 
 class LinkDown(LinkFault):
-    """A fabric or host link forwards nothing in the chosen direction; carrier stays up at both ends."""
+    """A fabric or host link forwards nothing in the chosen direction; both ends keep their carrier."""
 
     condition: ClassVar[str] = "was down"
 
@@ -45,13 +45,13 @@ class LinkFlap(LinkFault):
     condition: ClassVar[str] = "flapped"
 
     kind: Literal["link-flap"]
-    every_ns: Duration = Field(alias="every", gt=0, description="Time from one down to the next.")
+    every_ns: Duration = Field(alias="every", gt=0, description="Time from one outage to the next.")
     down_ns: Duration = Field(alias="down", gt=0, description="Length of each outage of the link.")
     jitter_ratio: Ratio = Field(
         default=0.0,
         alias="jitter",
         json_schema_extra={"default": "0%"},
-        description="Each down is moved later by up to this share of `every`, drawn from the seed.",
+        description="Each outage starts later by up to this share of `every`, drawn from the seed.",
     )
 
     @model_validator(mode="after")
@@ -69,7 +69,7 @@ class LinkFlap(LinkFault):
 
 
 class NicPortDown(BothWaysFault):
-    """A NIC port loses its carrier, which its NIC notices; selects host links only, both ways."""
+    """A NIC port loses its carrier, and the NIC sees this; selects host links only, in both directions."""
 
     condition: ClassVar[str] = "was down"
     example: ClassVar[str] = "h0:2"
@@ -92,7 +92,7 @@ class NicPortDown(BothWaysFault):
 
 
 class Loss(FrameFault):
-    """Packets are lost at random on a link, each with the same probability."""
+    """A link loses packets at random, each with the same probability."""
 
     condition: ClassVar[str] = "lost packets"
 
@@ -104,7 +104,7 @@ class Loss(FrameFault):
 
 
 class BurstLoss(FrameFault):
-    """Packets are lost in bursts: a link changes between a good and a bad state (Gilbert-Elliott)."""
+    """A link loses packets in bursts: it changes between a good and a bad state (Gilbert-Elliott)."""
 
     condition: ClassVar[str] = "lost packets"
 
@@ -154,7 +154,7 @@ class BurstLoss(FrameFault):
 
 
 class EvLoss(FrameFault):
-    """Packets of one entropy value, or of all EVs of one path, are lost; others cross unharmed."""
+    """A link loses the packets of one entropy value, or of all EVs of one path; other packets pass."""
 
     condition: ClassVar[str] = "lost packets of some EVs"
 
@@ -180,7 +180,7 @@ class EvLoss(FrameFault):
 
 
 class Corrupt(FrameFault):
-    """Bits flip on a link, between BTH and iCRC; who receives the packet finds a bad iCRC and drops it."""
+    """Bits flip on a link, between BTH and iCRC; the receiver finds a bad iCRC and drops the packet."""
 
     condition: ClassVar[str] = "corrupted packets"
 
@@ -198,13 +198,13 @@ class Corrupt(FrameFault):
 
 
 class Duplicate(FrameFault):
-    """Packets arrive twice, the copy right behind; shaped fabrics only."""
+    """Packets arrive twice, the copy right behind the original; shaped fabrics only."""
 
     needs_queue: ClassVar[bool] = True
     condition: ClassVar[str] = "duplicated packets"
 
     kind: Literal["duplicate"]
-    ratio: Ratio = Field(gt=0, description="Probability that a packet is doubled.")
+    ratio: Ratio = Field(gt=0, description="Probability that a packet arrives twice.")
 
     def check_fabric(self, clos: Clos) -> None:
         """Not with credits."""
@@ -219,18 +219,18 @@ class Duplicate(FrameFault):
 
 
 class Delay(FrameFault):
-    """Every packet takes longer, in unchanged order; shaped fabrics only."""
+    """Every packet takes longer, in the same order; shaped fabrics only."""
 
     needs_queue: ClassVar[bool] = True
     condition: ClassVar[str] = "was delayed"
 
     kind: Literal["delay"]
-    by_ns: Duration = Field(alias="by", gt=0, description="Time by which packets arrive later.")
+    by_ns: Duration = Field(alias="by", gt=0, description="Additional delay of packets.")
     jitter_ratio: Ratio = Field(
         default=0.0,
         alias="jitter",
         json_schema_extra={"default": "0%"},
-        description="Each delay is longer or shorter by up to this share of `by`; none overtakes another.",
+        description="Each delay is longer or shorter by up to this share of `by`; packets keep their order.",
     )
 
     def rule(self) -> FrameRule:
@@ -243,7 +243,7 @@ class Delay(FrameFault):
 
 
 class Reorder(FrameFault):
-    """Some packets are held back, and those behind overtake them; shaped fabrics only."""
+    """A link holds some packets back, and later packets overtake them; shaped fabrics only."""
 
     needs_queue: ClassVar[bool] = True
     condition: ClassVar[str] = "reordered packets"
@@ -257,13 +257,13 @@ class Reorder(FrameFault):
 
 
 class SlowLink(LinkFault):
-    """A link runs at reduced rate with no signalling; shaped fabrics only."""
+    """A link runs at a reduced rate and signals nothing; shaped fabrics only."""
 
     needs_queue: ClassVar[bool] = True
     condition: ClassVar[str] = "was slow"
 
     kind: Literal["slow-link"]
-    to_ratio: Ratio = Field(alias="to", gt=0, lt=1, description="Share of the rate that is left.")
+    to_ratio: Ratio = Field(alias="to", gt=0, lt=1, description="Remaining share of the rate.")
 
     @property
     def detail(self) -> str:
@@ -274,10 +274,10 @@ class SlowLink(LinkFault):
 
 
 class PauseStorm(LinkFault):
-    """The far end of a link lets no data come, as a NIC that sends pause frames for ever; flow control only.
+    """The far end of a link stops all data, like a NIC that sends pause frames forever; flow control only.
 
-    The sender holds its data back, what waits behind it fills the buffers of its switch, and so on backwards.
-    Control packets pass. In the direction a-to-b it is b that sends the pauses.
+    The sender holds its data back. Packets behind it fill the buffers of its switch, and so on backwards.
+    Control packets pass. In the direction a-to-b, b sends the pauses.
     """
 
     needs_queue: ClassVar[bool] = True
@@ -291,10 +291,10 @@ class PauseStorm(LinkFault):
 
 
 class Drain(BothWaysFault):
-    """Hosts deny the EVs that cross a link, as before maintenance; packets already under way arrive.
+    """Hosts deny the EVs that cross a link, as before maintenance; packets in flight still arrive.
 
-    Its end allows them again, but for those that another drain still denies. Where EVs name a path:
-    forwarding srv6 or stev. The last active EV of a QP stays in use.
+    The end of the fault allows the EVs again, except those that another drain still denies. It needs EVs
+    that name a path: forwarding srv6 or stev. The last active EV of a QP stays in use.
     """
 
     condition: ClassVar[str] = "was drained"
@@ -316,8 +316,8 @@ class Drain(BothWaysFault):
 class Congestion(LinkFault):
     """Background traffic without congestion control loads links; shaped fabrics only.
 
-    Its packets are as large as full data packets, and cannot be trimmed. Background traffic of MRC is a
-    second workload, with hosts of its own.
+    Its packets are as large as full data packets, and switches do not trim them. For background traffic
+    over MRC, use a second workload with its own hosts.
     """
 
     needs_queue: ClassVar[bool] = True
@@ -327,8 +327,8 @@ class Congestion(LinkFault):
     rate_bps: Rate = Field(alias="rate", description="Load on each link in each chosen direction.")
     towards: str | None = Field(
         default=None,
-        description="A host: the packets go on to it, over one path, and load every link on their way. For "
-        "links of hosts with direction a-to-b; left out, the far end of the link drops the packets.",
+        description="A host: the packets travel to it over one path and load every link on their way. Only "
+        "for links of hosts with direction a-to-b. Left out: the far end of the link drops the packets.",
     )
 
     @property

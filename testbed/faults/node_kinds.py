@@ -20,7 +20,7 @@ PAUSE_MAX_NS: Final = 8 * 10**9
 
 
 class Blackhole(NodeFault):
-    """A switch forwards nothing, though its links stay up, with no signalling; selects switches."""
+    """A switch forwards nothing; its links stay up, and it signals nothing; selects switches."""
 
     condition: ClassVar[str] = "forwarded nothing"
 
@@ -32,7 +32,7 @@ class Blackhole(NodeFault):
 
 
 class SwitchDown(NodeFault):
-    """A switch is off: all its links are down, and NICs at it lose their carrier; selects switches."""
+    """A switch is off: all its links are down, and the NICs at it lose their carrier; selects switches."""
 
     condition: ClassVar[str] = "was away"
 
@@ -43,7 +43,7 @@ class SwitchDown(NodeFault):
 
 
 class SwitchReboot(NodeFault):
-    """A switch is off and forgets its forwarding table; back with its links, it gets the table again."""
+    """A switch is off and loses its forwarding table; at the end it gets the table, then its links."""
 
     condition: ClassVar[str] = "was away"
 
@@ -62,7 +62,7 @@ class PlaneDown(AnyFault):
     condition: ClassVar[str] = "was down"
 
     kind: Literal["plane-down"]
-    select: PlaneSelector = Field(description="The planes it acts on.")
+    select: PlaneSelector = Field(description="The affected planes.")
 
     def choose(self, clos: Clos, pick_seed: int) -> tuple[tuple[Link, ...], tuple[Node, ...]]:
         """All links of the planes."""
@@ -74,10 +74,10 @@ class PlaneDown(AnyFault):
 
 
 class HostPause(NodeFault):
-    """The processes of a host stand still, as if stopped by SIGSTOP; selects hosts.
+    """SIGSTOP stops the processes of a host; selects hosts.
 
-    Its NIC goes on, as one in hardware would: it places and acknowledges what arrives, and sends what the
-    SACKs of messages already begun allow. Nothing new is posted, and no timer of its QPs runs out.
+    Its NIC continues, as a hardware NIC does: it places and acknowledges arriving data, and sends what the
+    SACKs of started messages allow. The host posts no new work, and no timer of its QPs expires.
     """
 
     acts_on_hosts: ClassVar[bool] = True
@@ -99,10 +99,10 @@ class HostPause(NodeFault):
 
 
 class NicAgentKill(NodeFault):
-    """The agent that drives a host's NIC is killed; its end restarts it; selects hosts.
+    """The agent that drives a host's NIC dies; the end of the fault starts a new one; selects hosts.
 
-    The QPs and memory regions of the host are gone with it. In a run the flows from and to the host fail and
-    stay failed; all others go on.
+    The host loses its QPs and memory regions. In a run the flows from and to the host fail and do not
+    recover; all other flows continue.
     """
 
     acts_on_hosts: ClassVar[bool] = True
@@ -116,8 +116,8 @@ class NicAgentKill(NodeFault):
 
 
 class Clear(StrictModel):
-    """Ends faults at that time, before they would end by themselves."""
+    """End faults at this time, before their own end."""
 
     kind: Literal["clear"]
-    at_ns: Duration = Field(alias="at", description="When, from the end of warm-up.")
+    at_ns: Duration = Field(alias="at", description="Time of the end, from the end of warm-up.")
     faults: Annotated[list[str], Field(min_length=1)] = Field(description="Ids of the faults.")

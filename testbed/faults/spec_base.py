@@ -26,7 +26,7 @@ FAULT_ID_PATTERN = r"^[a-z][a-z0-9_-]{0,31}$"
 
 Direction = Literal["both", "a-to-b", "b-to-a"]
 
-TRAFFIC_HELP = "Which packets: all, those of data, or control: SACKs, NACKs, probes, what was trimmed."
+TRAFFIC_HELP = "Affected packets: all, data, or control (SACKs, NACKs, probes, trimmed packets)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class AnyFault(StrictModel):
         default=None, alias="for", description="Duration of the fault."
     )
     until: Literal["cleared"] | None = Field(
-        default=None, description="In place of `for`: lasts until it is cleared by hand or the run ends."
+        default=None, description="Instead of `for`: the fault lasts until you clear it or the run ends."
     )
 
     @model_validator(mode="after")
@@ -149,10 +149,10 @@ class LinkFault(AnyFault):
     selects: ClassVar = "link"
     example: ClassVar[str] = "p0-t0-0:4"
 
-    select: LinkSelector = Field(description="The links it acts on.")
+    select: LinkSelector = Field(description="The affected links.")
     direction: Direction = Field(
         default="both",
-        description="Which way: a is the lower end of the link (host, then T0), b the upper (T0, then T1).",
+        description="Direction: a is the lower end of the link (host, then T0), b the upper (T0, then T1).",
     )
 
     @property
@@ -196,7 +196,7 @@ class NodeFault(AnyFault):
     acts_on_hosts: ClassVar[bool] = False
     """Whether it acts on hosts; otherwise on switches."""
 
-    select: NodeSelector = Field(description="The nodes it acts on.")
+    select: NodeSelector = Field(description="The affected nodes.")
 
     def choose(self, clos: Clos, pick_seed: int) -> tuple[tuple[Link, ...], tuple[Node, ...]]:
         """The nodes, and every link of theirs once."""

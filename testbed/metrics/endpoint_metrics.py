@@ -32,7 +32,7 @@ COLLECTIVE_DURATION_SECONDS: Final = Metric(
     MetricType.HISTOGRAM,
     "seconds",
     ("lab", "kind"),
-    "Time of a collective, from its first message to the last one's arrival and reduction at all ranks.",
+    "Time of a collective, from its first message to the arrival and reduction of its last at all ranks.",
     COLLECTIVE,
 )
 COLLECTIVE_BUS_BYTES: Final = Metric(
@@ -40,14 +40,14 @@ COLLECTIVE_BUS_BYTES: Final = Metric(
     _COUNTER,
     "bytes",
     ("lab", "kind"),
-    "Data of collectives times their bus factor; divided by their time it is the bus bandwidth.",
+    "Data of collectives times their bus factor; divided by their time, the bus bandwidth.",
 )
 TRAINING_STEP_SECONDS: Final = Metric(
     "mrc_training_step_seconds",
     MetricType.HISTOGRAM,
     "seconds",
     ("lab", "kind", "workload"),
-    "Time of a synchronous training step, its computing and its collective, of the job `workload`.",
+    "Time of a synchronous training step of the job `workload`: computation and collective.",
     COLLECTIVE,
 )
 GOODPUT_BYTES: Final = Metric(
@@ -71,7 +71,7 @@ MESSAGES_COMPLETED: Final = Metric(
     _COUNTER,
     "messages",
     _NODE,
-    "Messages that the node sent and that were acknowledged whole.",
+    "Messages of the node that were completely acknowledged.",
     counters={NicCounter.MESSAGES: None},
 )
 TX_PACKETS: Final = Metric(
@@ -144,35 +144,35 @@ CWND_BYTES: Final = Metric(
     _GAUGE,
     "bytes",
     _NODE,
-    "Congestion windows of the node's sending QPs, added up; a mean with mrc_sending_qps.",
+    "Sum of the congestion windows of the node's sending QPs; divide by mrc_sending_qps for the mean.",
 )
 CWND_MAX_BYTES: Final = Metric(
     "mrc_cwnd_max_bytes",
     _GAUGE,
     "bytes",
     _NODE,
-    "Largest windows that congestion control allows the node's sending QPs, added up.",
+    "Sum of the largest windows that congestion control allows the node's sending QPs.",
 )
 INFLIGHT_BYTES: Final = Metric(
     "mrc_inflight_bytes",
     _GAUGE,
     "bytes",
     _NODE,
-    "Bytes that congestion control counts as under way, added up over the node's sending QPs.",
+    "Bytes that congestion control counts as in flight, summed over the node's sending QPs.",
 )
 QUEUEING_DELAY_SECONDS: Final = Metric(
     "mrc_queueing_delay_seconds",
     _GAUGE,
     "seconds",
     _NODE,
-    "Average queueing delay as congestion control sees it, mean of the node's sending QPs; 0 without any.",
+    "Average queueing delay in congestion control, mean over the node's sending QPs; 0 without any.",
 )
 CWND_CHANGES: Final = Metric(
     "mrc_cwnd_changes_total",
     _COUNTER,
     "changes",
     (*_NODE, "reason"),
-    "Changes of a congestion window, by what made them.",
+    "Changes of a congestion window, by cause.",
     counters=counters.CWND_REASONS,
 )
 CONGESTION_DRIFTS: Final = Metric(
@@ -180,7 +180,7 @@ CONGESTION_DRIFTS: Final = Metric(
     _COUNTER,
     "times",
     _NODE,
-    "Times that bytes were counted as under way when nothing was: a fault of the testbed if it is not 0.",
+    "Times that bytes counted as in flight while no packet was: a bug of the testbed if not 0.",
     counters={NicCounter.CC_DRIFT: None},
 )
 REORDER_DEPTH: Final = Metric(
@@ -188,5 +188,5 @@ REORDER_DEPTH: Final = Metric(
     _GAUGE,
     "packets",
     _NODE,
-    "Packets that have arrived above the first missing one, of the node's QP that has most of them.",
+    "Packets that arrived beyond the first missing one, maximum over the node's QPs.",
 )

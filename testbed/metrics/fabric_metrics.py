@@ -24,7 +24,7 @@ PORT_TX_BYTES: Final = Metric(
     _COUNTER,
     "bytes",
     _PORT,
-    "Bytes of the frames that the node sent over the link, headers included.",
+    "Bytes of the frames that the node sent over the link, including headers.",
     counters={PortCounter.TX_BYTES: None},
 )
 LINK_DROPS: Final = Metric(
@@ -40,14 +40,14 @@ QUEUE_BYTES: Final = Metric(
     _GAUGE,
     "bytes",
     (*_PORT, "class"),
-    "What waits in the node for its transmission over the link; shaped labs only.",
+    "Bytes that wait in the node for transmission over the link; shaped labs only.",
 )
 QUEUE_DELAY_SECONDS: Final = Metric(
     "mrc_switch_queue_delay_seconds",
     MetricType.HISTOGRAM,
     "seconds",
     ("lab", "plane", "tier", "class"),
-    "Time that frames waited for their transmission, over all ports of a tier; shaped labs only.",
+    "Time that frames waited for transmission, over all ports of a tier; shaped labs only.",
     QUEUE_DELAY,
 )
 QUEUE_WAIT_SECONDS: Final = Metric(
@@ -55,14 +55,14 @@ QUEUE_WAIT_SECONDS: Final = Metric(
     _COUNTER,
     "seconds",
     (*_PORT, "class"),
-    "Time that frames waited in the node for their transmission over the link, added up; shaped labs only.",
+    "Sum of the times that frames waited in the node for transmission over the link; shaped labs only.",
 )
 ECN_MARKS: Final = Metric(
     "mrc_ecn_marks_total",
     _COUNTER,
     "packets",
     _PORT,
-    "Data packets that the node marked as having met congestion, queueing them for the link.",
+    "Data packets that the node marked CE when it queued them for the link.",
     counters={PortCounter.ECN_MARKS: None},
 )
 TRIMS: Final = Metric(
@@ -70,7 +70,7 @@ TRIMS: Final = Metric(
     _COUNTER,
     "packets",
     _PORT,
-    "Data packets that the node cut to their headers, queueing them for the link.",
+    "Data packets that the node cut to their headers when it queued them for the link.",
     counters={PortCounter.TRIMS: None},
 )
 PAUSE_FRAMES: Final = Metric(
@@ -106,14 +106,14 @@ INGRESS_BUFFER_BYTES: Final = Metric(
     _GAUGE,
     "bytes",
     _PORT,
-    "Data that came to the node by the link and fills its buffer; labs with flow control only.",
+    "Data from the link in the buffer of the node; labs with flow control only.",
 )
 DEADLOCK: Final = Metric(
     "mrc_deadlock",
     _GAUGE,
     "ports",
     ("lab",),
-    "Ports that flow control holds for ever, because each waits for another; labs with flow control only.",
+    "Deadlocked ports: flow control holds each because it waits for another; labs with flow control only.",
 )
 SWITCH_DROPS: Final = Metric(
     "mrc_switch_drops_total",
@@ -128,7 +128,7 @@ PASSED_TO_STACK: Final = Metric(
     _COUNTER,
     "packets",
     ("lab", "tier", "node"),
-    "Frames that are not MRC and went to the node's own network stack.",
+    "Frames other than MRC that went to the node's own network stack.",
     counters={PortCounter.PASSED_TO_STACK: None},
 )
 LINK_UP: Final = Metric(
@@ -139,7 +139,7 @@ LINK_EVS: Final = Metric(
     _GAUGE,
     "EVs",
     ("lab", "plane", "node", "link", "state"),
-    "EVs of connected QPs whose path crosses the link between a T0 and the T1 `node`, by state; none where "
+    "EVs of connected QPs whose path crosses the link between a T0 and the T1 `node`, by state; none if "
     "switches hash.",
 )
 LINK_FLAPS: Final = Metric(
@@ -147,21 +147,21 @@ LINK_FLAPS: Final = Metric(
     _COUNTER,
     "outages",
     ("lab", "plane", "link"),
-    "Times that a fault took the link down, one way or both.",
+    "Times that a fault took the link down, in one direction or both.",
 )
 FAULT_ACTIVE: Final = Metric(
     "mrc_fault_active",
     _GAUGE,
     "",
     ("lab", "fault_id", "kind"),
-    "1 from the injection of a fault until it is cleared, between the outages of a flap too.",
+    "1 from the injection of a fault until its end, also between the outages of a flap.",
 )
 FAULTS_INJECTED: Final = Metric(
     "mrc_faults_injected_total",
     _COUNTER,
     "faults",
     ("lab", "kind"),
-    "Times that a fault began to act; each outage of a flap counts.",
+    "Starts of a fault; each outage of a flap counts.",
 )
 RECOVERY_SECONDS: Final = Metric(
     "mrc_recovery_seconds",

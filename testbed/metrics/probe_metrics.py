@@ -11,20 +11,20 @@ LINK_PROBES: Final = Metric(
     MetricType.COUNTER,
     "probes",
     (*_PATH, "outcome"),
-    "Link probes of the host `node` whose time was up; `link` is the farthest link they cross. Failed are "
-    "those not back in time, late those of them that came back after all.",
+    "Link probes of the host `node` after their time-out; `link` is the farthest link they cross. failed: "
+    "not back in time; late: failed, but back later.",
 )
 LINK_PROBE_RTT_SECONDS: Final = Metric(
     "mrc_link_probe_rtt_seconds_total",
     MetricType.COUNTER,
     "seconds",
     _PATH,
-    "Round-trip times, added up, of the link probes that passed.",
+    "Sum of the round-trip times of the link probes that passed.",
 )
 LINK_PROBE_SUSPECT: Final = Metric(
     "mrc_link_probe_suspect",
     MetricType.GAUGE,
     "",
     ("lab", "plane", "link"),
-    "1 while the link probes since the last scrape, and of a second at least, suspect the link; else 0.",
+    "1 if the link probes since the last scrape, of at least a second, suspect the link; else 0.",
 )

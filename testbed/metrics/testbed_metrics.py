@@ -24,14 +24,14 @@ HOST_SATURATED: Final = Metric(
     _GAUGE,
     "",
     (),
-    "1 when a CPU had next to no idle time lately: what a shaped lab shows is not to be trusted then.",
+    "1 if a CPU recently had next to no idle time: do not trust the figures of a shaped lab then.",
 )
 QUEUE_LATENESS_SECONDS: Final = Metric(
     "mrc_testbed_queue_lateness_seconds",
     MetricType.HISTOGRAM,
     "seconds",
     ("lab",),
-    "How much later than they should frames left their queues; shaped labs only.",
+    "Lateness of frames that left their queues; shaped labs only.",
     LATENESS,
 )
 CPU_BUSY_RATIO: Final = Metric(
@@ -45,5 +45,5 @@ COLLECT_SECONDS: Final = Metric(
     _COUNTER,
     "seconds",
     (),
-    "CPU time that the exporter spent on scrapes before this one.",
+    "CPU time that the exporter spent on earlier scrapes.",
 )

@@ -18,23 +18,23 @@ _SomeBytes = Annotated[Size, Field(gt=0)]
 
 
 class PfcSpec(StrictModel):
-    """Priority flow control: a switch pauses the port at the other end of a link when too much of what came
-    by it waits.
+    """Priority flow control: a switch pauses the port at the other end of a link when too much data of this
+    link waits.
     """
 
     xoff: _SomeBytes | None = Field(
         default=None,
-        description="Waiting data with which a pause is sent. Left out: xon and 4 full frames more.",
+        description="Waiting data at which the switch sends a pause. Left out: xon plus 4 full frames.",
     )
     xon: Size | None = Field(
         default=None,
-        description="Waiting data with which the pause is lifted. Left out: what a link carries in two of "
-        "its delays, and 4 full frames; at most xoff less a byte.",
+        description="Waiting data at which the switch lifts the pause. Left out: the bytes that a link "
+        "carries in two of its delays, plus 4 full frames; at most xoff less a byte.",
     )
     headroom: Size | None = Field(
         default=None,
-        description="Room beyond xoff for what still comes; too little of it loses packets. Left out: what a "
-        "link carries in two of its delays, and 18 full frames.",
+        description="Buffer beyond xoff for data that still arrives; if it is too small, packets are lost. "
+        "Left out: the bytes that a link carries in two of its delays, plus 18 full frames.",
     )
 
     @model_validator(mode="after")
@@ -47,10 +47,10 @@ class PfcSpec(StrictModel):
 
 
 class CreditSpec(StrictModel):
-    """Credits, as InfiniBand has them: a port sends only what the switch at the other end has room for."""
+    """Credits, as in InfiniBand: a port sends only as much as the switch at the other end can buffer."""
 
     buffer: _SomeBytes | None = Field(
         default=None,
-        description="Room for data that came by a link and waits; at least a full frame. Left out: what a "
-        "link carries in two of its delays, and 8 full frames.",
+        description="Buffer for waiting data of a link; at least a full frame. Left out: the bytes that a "
+        "link carries in two of its delays, plus 8 full frames.",
     )

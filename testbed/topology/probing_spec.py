@@ -15,23 +15,23 @@ INTERVAL_MIN_NS: Final = 1_000_000
 
 
 class ProbingSpec(StrictModel):
-    """Link probes of every host: in each round one to each of its T0s, and one to a share of the T1s."""
+    """Link probes of every host: each round has one to each of its T0s, and one to a share of the T1s."""
 
     interval: Duration = Field(
-        default=20_000_000, ge=INTERVAL_MIN_NS, description="From one round to the next, at least 1ms."
+        default=20_000_000, ge=INTERVAL_MIN_NS, description="Time between rounds, at least 1ms."
     )
     timeout: Duration = Field(
         default=60_000_000,
         gt=0,
-        description="A probe that is not back by then has failed; at most 63 intervals. Where ports have a "
-        "rate it must exceed the round-trip time.",
+        description="Time within which a probe must return; at most 63 intervals. If ports have a rate, it "
+        "must exceed the round-trip time.",
     )
     t1_share: Ratio = Field(
         default=0.5,
         gt=0,
         le=1,
-        description="Share of its T0s' uplinks that a host probes. The hosts of a T0 must together probe all "
-        "of them.",
+        description="Share of its T0s' uplinks that a host probes. Together, the hosts of a T0 must probe "
+        "all uplinks.",
     )
 
     @property

@@ -30,8 +30,8 @@ _SomeBytes = Annotated[Size, Field(gt=0)]
 
 
 class EcnSpec(StrictModel):
-    """Congestion marks on data packets: none up to `min` waiting bytes, all from `max` on, in between at
-    random with a probability that grows linearly.
+    """Congestion marks on data packets: none up to `min` waiting bytes, on every packet from `max` on, and in
+    between at random with a linearly growing probability.
     """
 
     enabled: bool | None = Field(
@@ -44,21 +44,21 @@ class EcnSpec(StrictModel):
     )
     max: _SomeBytes | None = Field(
         default=None,
-        description="Waiting data from which every packet is marked. Left out: 0.8 times the bandwidth-delay "
-        "product.",
+        description="Waiting data from which every packet is marked. Left out: 0.8 times the "
+        "bandwidth-delay product.",
     )
     probability: Ratio | None = Field(
         default=None, description="Share of packets marked just below `max`. Left out: 100%."
     )
     last_hop: bool | None = Field(
         default=None,
-        description="true: T0 ports to hosts mark too. Left out: false, or an incast would be taken for a "
-        "congested path.",
+        description="true: T0 ports to hosts mark too. Left out: false, because senders would take an "
+        "incast for a congested path.",
     )
 
 
 class TrimSpec(StrictModel):
-    """Trimming: a data packet that finds too much waiting is cut to its headers, which go on as control."""
+    """Trimming: if too much data waits, a switch cuts a data packet to its headers, sent as control."""
 
     enabled: bool | None = Field(
         default=None,
@@ -77,18 +77,18 @@ class PortQueueSpec(StrictModel):
 
     data_buffer: _SomeBytes | None = Field(
         default=None,
-        description="Room for data packets at a port. Left out: 5 times the port's rate times the idle RTT "
-        "across a T1, and at least one window of full packets.",
+        description="Buffer for data packets at a port. Left out: 5 times the port's rate times the idle "
+        "RTT across a T1, and at least one window of full packets.",
     )
     control_buffer: _SomeBytes | None = Field(
         default=None,
-        description="Room for SACKs, probes and trimmed packets at a port. Left out: 1024 SACKs.",
+        description="Buffer for SACKs, probes and trimmed packets at a port. Left out: 1024 SACKs.",
     )
     links: LinkMode | None = Field(
         default=None,
-        description="Path of frames to a switch: through the interfaces, or inside the data plane, which "
-        "takes half the work, with port_rate or without. Captured and faulted links are veth while they are. "
-        "Left out: veth.",
+        description="Path of frames to a switch. veth: through the interfaces. direct: inside the data "
+        "plane, with half the work; with and without port_rate. A link with a capture or a fault uses veth "
+        "meanwhile. Left out: veth.",
     )
     ecn: EcnSpec = Field(default=EcnSpec(), description="Congestion marks of switch ports.")
     trim: TrimSpec = Field(default=TrimSpec(), description="Trimming of switch ports.")
@@ -116,16 +116,16 @@ class PortQueueSpec(StrictModel):
 
 
 class QueueOverride(PortQueueSpec):
-    """Other settings for some ports: those of the links that `select` means, at the end that `at` names."""
+    """Other settings for some ports: the ports of the selected links, at the end that `at` names."""
 
     select: LinkSelector | None = Field(default=None, description="Links. Left out: all.")
     at: Tier | None = Field(
-        default=None, description="Which end of a link, by the node it is on: host, t0 or t1. Left out: both."
+        default=None, description="The end of a link, by its node: host, t0 or t1. Left out: both ends."
     )
     rate: Rate | None = Field(
         default=None,
-        description="The rate of these ports, port_rate at most. Theory, their buffers and thresholds, and "
-        "congestion control go by it. Left out: port_rate.",
+        description="The rate of these ports, at most port_rate. Theory, buffers, thresholds and congestion "
+        "control use this rate. Left out: port_rate.",
     )
 
     def settings(self) -> dict[str, Any]:
@@ -149,29 +149,29 @@ class QueueOverride(PortQueueSpec):
 
 class QueueSpec(PortQueueSpec):
     """The two queues of every port of a shaped fabric, control before data. The bandwidth-delay product is
-    the port's rate times the idle RTT across a T1, taken as 16 full packets where it is less.
+    the port's rate times the idle RTT across a T1, but at least 16 full packets.
     """
 
     drainer: Literal["auto", "precise", "eco"] = Field(
         default="auto",
-        description="Mode of the process that sends frames. auto: it sleeps when it can. precise: "
-        "never, so it needs a core of its own. eco: it wakes every 100us at most: frames leave up to that "
-        "late, and most of a core is saved.",
+        description="Mode of the drainer, the process that sends frames. auto: it sleeps when it can. "
+        "precise: it never sleeps, and needs a core of its own. eco: it wakes up at most every 100us; "
+        "frames leave up to 100us late, and it saves most of a core.",
     )
     drainers: int = Field(
         default=1,
         ge=1,
         le=8,
-        description="Processes that send frames, each on a core of its own; planes are shared out, or links.",
+        description="Number of drainers, each on a core of its own; they share the planes, or the links.",
     )
     overrides: list[QueueOverride] = Field(
         default_factory=list,
-        description="Ports with other settings; of several that select a port, the last holds, key by key.",
+        description="Ports with other settings; the last entry that selects a port applies, key by key.",
     )
 
 
 class LinkDelay(StrictModel):
-    """Another propagation delay for some links."""
+    """A different propagation delay for some links."""
 
     select: LinkSelector = Field(description="The links.")
     delay: Duration = Field(description="Propagation delay, one way.")

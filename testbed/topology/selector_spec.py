@@ -49,7 +49,7 @@ _Planes = Annotated[
 
 
 class LinkFilter(StrictModel):
-    """Links by property; all given properties must hold."""
+    """Links by property; a link must have all given properties."""
 
     plane: _Planes | None = Field(default=None, description="Plane index, or a list of them.")
     between: Annotated[list[Tier], Field(min_length=2, max_length=2)] | None = Field(
@@ -71,7 +71,7 @@ class LinkFilter(StrictModel):
 
 
 class NodeFilter(StrictModel):
-    """Nodes by property; all given properties must hold."""
+    """Nodes by property; a node must have all given properties."""
 
     plane: _Planes | None = Field(default=None, description="Plane index, or a list of them; switches only.")
     tier: Tier | None = Field(default=None, description="host, t0 or t1.")
@@ -90,10 +90,10 @@ class Choice(StrictModel):
 
     pick: Pick = Field(
         default="all",
-        description="Take all that match, the first `count` in topology order, or `count` at random.",
+        description="Take all matches, the first `count` in topology order, or `count` at random.",
     )
     count: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="The number to take; with pick first or random only, 1 when left out."
+        default=None, description="Number of matches to take; with pick first or random only. Left out: 1."
     )
 
     @model_validator(mode="after")
@@ -104,7 +104,7 @@ class Choice(StrictModel):
 
 
 class LinkSelector(Choice):
-    """Which links."""
+    """A choice of links."""
 
     links: Annotated[
         Annotated[_Name, Tag("one")]
@@ -117,13 +117,13 @@ class LinkSelector(Choice):
     )
     optic: Annotated[int, Field(ge=2, le=64)] | None = Field(
         default=None,
-        description="Links of an optical module, which fail together: so many neighbouring ports of a T0 "
-        "(for 4: ports 0 to 3, 4 to 7). Takes `count` whole modules of those that a matching link is in.",
+        description="Number of links of an optical module, which fail together: neighbouring ports of a T0 "
+        "(for 4: ports 0 to 3, 4 to 7). Takes `count` whole modules that contain a matching link.",
     )
 
 
 class NodeSelector(Choice):
-    """Which nodes."""
+    """A choice of nodes."""
 
     nodes: Annotated[
         Annotated[_Name, Tag("one")]
@@ -134,7 +134,7 @@ class NodeSelector(Choice):
 
 
 class PlaneSelector(Choice):
-    """Which planes."""
+    """A choice of planes."""
 
     planes: Annotated[
         Annotated[Literal["all"], Tag("one")]

@@ -46,36 +46,36 @@ class NicSpec(StrictModel):
     )
     evs: Annotated[int, Field(ge=1, le=EVS_MAX)] | None = Field(
         default=None,
-        description="Entropy values of a QP, backups included; a multiple of the planes, at most 256. "
-        "Left out: 128, rounded down to a multiple of the planes.",
+        description="Entropy values of a QP, including backups; a multiple of the planes, at most 256. Left "
+        "out: 128, rounded down to a multiple of the planes.",
     )
     backup_share: Ratio = Field(
         default=0.25,
         lt=1,
-        description="Share of the EVs kept as backups, to replace bad EVs of the same plane. At least one EV "
-        "of a plane is active; of two or more, at least one is a backup unless the share is 0%.",
+        description="Share of the EVs kept as backups, to replace bad EVs of the same plane. At least one "
+        "EV of a plane is active; of two or more, at least one is a backup unless the share is 0%.",
     )
     cc: Annotated[str, AfterValidator(check_cc_algorithm)] = Field(
         default=CC.usual,
-        description="Congestion control of MRC QPs whose window is not fixed: nscc, aimd, or one of your "
-        "own (docs/guide/your-own-congestion-control.md). A scenario's transport.cc comes first.",
+        description="Congestion control of MRC QPs without a fixed window: nscc, aimd, or your own "
+        "(docs/guide/your-own-congestion-control.md). A scenario's transport.cc has priority.",
     )
     ev_selector: Annotated[str, AfterValidator(check_ev_selector)] = Field(
         default=EV.usual,
-        description="Which EV an MRC QP's next packet has: shuffle, round_robin, reps, or one of your own "
-        "(docs/guide/your-own-congestion-control.md). A scenario's transport.ev_selector comes first.",
+        description="Selector of the EV of an MRC QP's next packet: shuffle, round_robin, reps, or your own "
+        "(docs/guide/your-own-congestion-control.md). A scenario's transport.ev_selector has priority.",
     )
     path_state: Literal["nic", "qp"] = Field(
         default="nic",
-        description="The scope of knowledge about a path that loses packets: all QPs of the NIC that use it, "
-        "or each QP by itself, as with forwarding ecmp, where EVs name no paths.",
+        description="Scope of the state of a lossy path. nic: all QPs of a NIC share it. qp: each QP has "
+        "its own. With forwarding ecmp it is always qp, because EVs name no paths.",
     )
     probe_successes: int = Field(
         default=3,
         ge=1,
         le=255,
-        description="EV probes answered in a row that bring an EV back. One brings it back sooner where loss "
-        "is random, three keep a path that loses many packets out of use.",
+        description="Answered EV probes in a row that bring an EV back into use. 1 is faster if loss is "
+        "random; 3 keeps a very lossy path out of use.",
     )
     window_packets: int = Field(
         default=64,
@@ -89,8 +89,8 @@ class NicSpec(StrictModel):
     )
     icrc: Literal["off", "on"] = Field(
         default="off",
-        description="The invariant CRC of every packet, which NICs compute and check. An unshaped "
-        "flow is about three times slower with it; faults that corrupt packets turn it on while they last.",
+        description="on: NICs compute and check the invariant CRC of every packet. An unshaped flow is "
+        "about three times slower with it. Faults that corrupt packets turn it on while they are active.",
     )
     qps_max: int = Field(
         default=32, ge=1, le=1024, description="QPs a NIC can hold; each takes about 100 KiB."
@@ -99,8 +99,8 @@ class NicSpec(StrictModel):
         default=12,
         ge=0,
         le=1000,
-        description="Time-outs and refusals in a row, without progress, that an MRC QP survives. With one "
-        "packet in ten lost on every link, 12 in a row are not rare.",
+        description="Time-outs and refusals in a row, without progress, that an MRC QP survives. If every "
+        "link loses one packet in ten, 12 in a row are not rare.",
     )
 
     @model_validator(mode="after")
@@ -132,8 +132,8 @@ class TopologySpec(StrictModel):
     uplinks_per_pair: int = Field(default=1, ge=1, description="Parallel links between a T0 and a T1.")
     forwarding: Literal["srv6", "stev", "ecmp"] = Field(
         default="srv6",
-        description="The choice of a path. srv6: the sender writes it into an outer header. stev: "
-        "each tier reads a field of the EV. ecmp: each switch hashes the EV and the addresses.",
+        description="The choice of a path. srv6: the sender writes it into an outer header. stev: each tier "
+        "reads a field of the EV. ecmp: each switch hashes the EV and the addresses.",
     )
     hash_seed: int = Field(
         default=0,
@@ -143,27 +143,27 @@ class TopologySpec(StrictModel):
     )
     uplink_choice: Literal["hash", "adaptive"] = Field(
         default="hash",
-        description="The choice of an ecmp switch among equal links. hash: by the packet's addresses and EV. "
-        "adaptive: per packet the one with the least to send, as InfiniBand switches do; needs ecmp and "
-        "port_rate, and a transport that takes packets in any order: infiniband.",
+        description="The choice of an ecmp switch among equal links. hash: by the packet's addresses and "
+        "EV. adaptive: for each packet the link with the least data to send, as InfiniBand switches do; "
+        "needs ecmp and port_rate, and a transport that accepts packets in any order: infiniband.",
     )
     port_rate: Rate | None = Field(
         default=None,
-        description="Rate of every port, NIC ports included, such as 100Mbit. Left out: unshaped, frames are "
-        "forwarded at once.",
+        description="Rate of every port, NIC ports included, such as 100Mbit. Left out: unshaped, frames "
+        "are forwarded at once.",
     )
     link_delay: Duration = Field(
         default=0, description="Propagation delay of every link, one way; needs port_rate."
     )
     link_delays: list[LinkDelay] = Field(
         default_factory=list,
-        description="Links with another delay than link_delay; of several entries for a link the last holds.",
+        description="Links with a delay other than link_delay; the last entry of a link applies.",
     )
     queue: QueueSpec = Field(default=QueueSpec(), description="Queues of every port; need port_rate.")
     flow_control: FlowControlKind = Field(
         default="none",
-        description="Flow control, against overflow of a switch's buffers. none: packets are dropped or "
-        "trimmed. pfc: it pauses the port that sends to it. credits: that port waits for room. Needs "
+        description="Protection of a switch's buffers against overflow. none: the switch drops or trims "
+        "packets. pfc: it pauses the sending port. credits: the sending port waits for buffer space. Needs "
         "port_rate; acts on data, never on control packets.",
     )
     pfc: PfcSpec = Field(default=PfcSpec(), description="Thresholds of PFC; need flow_control: pfc.")
@@ -173,7 +173,7 @@ class TopologySpec(StrictModel):
     nic: NicSpec = Field(default=NicSpec(), description="The NIC of every host: memory, EVs, window.")
     probing: ProbingSpec | None = Field(
         default=None,
-        description="Link probes, all the time; `{}` for the defaults. Left out: none, until `probe links`.",
+        description="Permanent link probes; `{}` for the defaults. Left out: only during `probe links`.",
     )
 
     @property

@@ -47,10 +47,12 @@ class _Workload(StrictModel):
     )
     size_bytes: Size = Field(alias="size", ge=1, description="Payload of one message.")
     duration_ns: Annotated[Duration, Field(gt=0)] | None = Field(
-        default=None, alias="duration", description="Measured time; messages are sent until it is over."
+        default=None,
+        alias="duration",
+        description="Measured time; the workload sends messages until its end.",
     )
     iterations: Annotated[int, Field(ge=1, le=_U32_MAX)] | None = Field(
-        default=None, description="In place of duration: messages per QP; operations of a collective."
+        default=None, description="Instead of duration: messages per QP, or operations of a collective."
     )
     warmup_ns: Duration = Field(
         default=0,
@@ -61,7 +63,7 @@ class _Workload(StrictModel):
     timeout_ns: Annotated[Duration, Field(gt=0)] | None = Field(
         default=None,
         alias="timeout",
-        description="Time that the iterations may take before the run is given up; 5m when left out.",
+        description="Time limit of the iterations, after which the run gives up. Left out: 5m.",
     )
 
     @model_validator(mode="after")
@@ -90,19 +92,19 @@ class WriteBw(_Pairwise):
 
     kind: Literal["write-bw"]
     qps: QpCount | None = Field(
-        default=None, description="QPs per pair of hosts; left out, as many as the transport says."
+        default=None, description="QPs per pair of hosts. Left out: the transport's number."
     )
     depth: Depth = Field(default=16, description="Messages outstanding per QP.")
 
 
 class WriteLat(_Pairwise):
-    """One WRITE at a time; the time reported is half of that from its first packet to its acknowledgement."""
+    """One WRITE at a time; the result is half of the time from its first packet to its acknowledgement."""
 
     kind: Literal["write-lat"]
 
 
 class SendRecv(_Workload):
-    """Every host sends to the host `shift` places after it in the list, and receives from the one before."""
+    """Every host sends to the host `shift` positions later in the list, and receives from one earlier."""
 
     kind: Literal["sendrecv"]
     hosts: HostRing = Field(default="all", description="The ring of hosts, or `all`.")
@@ -110,13 +112,13 @@ class SendRecv(_Workload):
         default=1, description="Distance to the receiver; hosts_per_t0 makes every flow cross a T1."
     )
     qps: QpCount | None = Field(
-        default=None, description="QPs per pair of hosts; left out, as many as the transport says."
+        default=None, description="QPs per pair of hosts. Left out: the transport's number."
     )
     depth: Depth = Field(default=4, description="Messages outstanding per QP.")
 
 
 class Victim(StrictModel):
-    """A flow beside an incast, which it should not feel."""
+    """A flow beside an incast, which should not slow it down."""
 
     from_host: HostName = Field(alias="from", description="Sending host.")
     to_host: HostName = Field(alias="to", description="Receiving host, not that of the incast.")
@@ -132,24 +134,22 @@ class Incast(_Workload):
     to_host: HostName = Field(alias="to", description="The receiving host.")
     victim: Victim | None = Field(
         default=None,
-        description="A flow to another host at the same time, as a workload of its own: `<name>.victim`.",
+        description="A flow to another host at the same time, as a separate workload: `<name>.victim`.",
     )
-    qps: QpCount | None = Field(
-        default=None, description="QPs per sender; left out, as many as the transport says."
-    )
+    qps: QpCount | None = Field(default=None, description="QPs per sender. Left out: the transport's number.")
     depth: Depth = Field(default=4, description="Messages outstanding per QP.")
 
 
 class Permutation(_Workload):
-    """Every host sends to one other and receives from one, drawn by the seed."""
+    """Every host sends to one host and receives from one host; the seed selects the pairs."""
 
     kind: Literal["permutation"]
     from_hosts: HostRing = Field(default="all", alias="from", description="Sending hosts, or `all`.")
     to_hosts: HostRing = Field(
-        default="all", alias="to", description="Receiving hosts, as many, or `all`; nobody sends to itself."
+        default="all", alias="to", description="Receiving hosts, as many, or `all`; no host sends to itself."
     )
     qps: QpCount | None = Field(
-        default=None, description="QPs per pair of hosts; left out, as many as the transport says."
+        default=None, description="QPs per pair of hosts. Left out: the transport's number."
     )
     depth: Depth = Field(default=4, description="Messages outstanding per QP.")
 
@@ -163,22 +163,22 @@ class _Ranked(_Workload):
         default="sum", description="The operation of all-reduce and reduce-scatter on the elements."
     )
     root: HostName | None = Field(
-        default=None, description="Where a broadcast starts; left out, at the first host."
+        default=None, description="The host where a broadcast starts. Left out: the first host."
     )
     qps: QpCount | None = Field(
         default=None,
-        description="QPs per pair of ranks, each with a share of the data; left out, as the transport says.",
+        description="QPs per pair of ranks, each with a share of the data. Left out: the transport's number.",
     )
 
 
 class CollectiveSpec(_Ranked):
-    """One operation after the other, each compared with what it must give: `iterations` counts them."""
+    """Operations in sequence, each compared with the expected result; `iterations` counts them."""
 
     kind: CollectiveKind
 
 
 class Training(_Ranked):
-    """Synchronous training steps: every rank computes, then all carry out a collective together."""
+    """Synchronous training steps: every rank computes, then all ranks run a collective together."""
 
     kind: Literal["training"]
     compute_ns: Annotated[Duration, Field(gt=0)] = Field(

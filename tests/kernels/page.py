@@ -11,30 +11,30 @@ PAGE: Final = Path(__file__).parents[2] / "docs/reference/kernels.md"
 _TEXT: Final = """\
 # Kernels
 
-Written by `sudo make kernels`, which boots Debian's kernels in QEMU, on Debian 12 and without KVM: do not
-edit. `KERNELS="6.1 running"` chooses, `KERNELS=path/to/bzImage` boots another (virtio-blk, ext4 and veth
-built in).
+This page lists the kernels on which the project has been tried. `sudo make kernels` boots Debian's kernels in
+QEMU, on Debian 12 and without KVM, and writes this page: do not edit it. `KERNELS="6.1 running"` selects
+kernels; `KERNELS=path/to/bzImage` boots another one (with virtio-blk, ext4 and veth built in).
 
-Under each kernel all programs are loaded in all forwarding modes; a lab without and one with a port rate
-goes through `up`, a write compared byte for byte, a flapping link, a capture, and `down`; tests/bpf run. A
-guest without KVM is tens of times slower than the machine, so nothing in it is about time.
+On each kernel it loads all programs in all forwarding modes. It runs labs with and without a port rate:
+`up`, a write compared byte for byte, a flapping link, a capture, `down`. It runs tests/bpf. A guest without
+KVM is tens of times slower than the machine, so it measures no times.
 
 {kernels}
 
-Ubuntu 24.04's 6.8 lies between two of them: it is expected to work and has not been tried.
+Ubuntu 24.04's 6.8 is between two of these kernels: it should work, but has not been tried.
 
 ## Instructions
 
-What the verifier goes through in each program, the most of all kinds of labs. A kernel allows a million,
-the project {budget:,}. `python -m benchmarks verifier` prints them for the running kernel.
+Instructions that the verifier processes in each program, maximum over all kinds of labs. A kernel allows a
+million, the project {budget:,}. `python -m benchmarks verifier` prints them for the running kernel.
 
 {verified}
 
 ## Objects
 
-Made by clang {compiler}. Linux 6.1 lets a chain of calls have {limit} bytes of stack and counts every
-function's in units of 32; the project allows {stack}. `make check` says when an object grows by more than 5
-%, or what the verifier goes through by more than 5 % of the project's budget.
+The compiler is clang {compiler}. Linux 6.1 limits the stack of a call chain to {limit} bytes and rounds every
+function's stack up to units of 32; the project allows {stack}. `make check` reports an object that grows by
+more than 5 %, and a program whose verified instructions grow by more than 5 % of the project's budget.
 
 {objects}
 """

@@ -167,17 +167,17 @@ class Measurement(Measures):
 
     @_measures("slowest_flow")
     def _slowest_flow(self, quantity: Quantity) -> float:
-        """Goodput of the flow that had the least."""
+        """Goodput of the slowest flow."""
         return min(self._flow_rates_bps(quantity))
 
     @_measures("fastest_flow")
     def _fastest_flow(self, quantity: Quantity) -> float:
-        """Goodput of the flow that had the most."""
+        """Goodput of the fastest flow."""
         return max(self._flow_rates_bps(quantity))
 
     @_measures("lowest_goodput")
     def _lowest_goodput(self, quantity: Quantity) -> float:
-        """Goodput of the workload in those 200 ms of the window in which it was lowest."""
+        """Goodput of the workload in the worst 200 ms of the window."""
         # every reading begins a stretch that ends with the first one two intervals later
         over_ns = LOWEST_GOODPUT_READINGS * self._recording.plan.reading_interval_ns
         readings = self._flow_readings(quantity)
@@ -196,7 +196,7 @@ class Measurement(Measures):
 
     @_measures("interruption")
     def _interruption(self, quantity: Quantity) -> float:
-        """Longest time, in steps of readings (100 ms), in which nothing of the workload was acknowledged."""
+        """Longest time without an acknowledgement for the workload, in steps of readings (100 ms)."""
         longest_ns = silent_ns = 0
         for earlier, later in pairwise(self._flow_readings(quantity)):
             has_progress = self._acknowledged(quantity, earlier, later) > 0
@@ -206,7 +206,7 @@ class Measurement(Measures):
 
     @_measures("fairness")
     def _fairness(self, quantity: Quantity) -> float:
-        """Jain's index of the flows' goodputs: 100% when all are equal, 1/n when one has everything."""
+        """Jain's index of the flows' goodputs: 100% if all are equal, 1/n if one flow has everything."""
         index = jain_index(self._flow_rates_bps(quantity))
         if index is None:
             raise NotMeasured("none of its flows carried anything")
@@ -214,7 +214,7 @@ class Measurement(Measures):
 
     @_measures("algbw")
     def _algbw(self, quantity: Quantity) -> float:
-        """Data of a rank over the mean time of the workload's collectives."""
+        """Data of a rank divided by the mean time of the workload's collectives."""
         return self._operations(quantity).algorithm_bps()
 
     @_measures("busbw")
@@ -224,14 +224,14 @@ class Measurement(Measures):
 
     @_measures("job_throughput")
     def _job_throughput(self, quantity: Quantity) -> float:
-        """Training steps, or collectives, per second of the window; one that lies in it by half counts
+        """Training steps, or collectives, per second of the window; a step with one half in it counts
         half.
         """
         return self._operations(quantity, with_overlapping=True).per_second()
 
     @_measures("operations")
     def _operation_count(self, quantity: Quantity) -> float:
-        """Collectives that the window counts: `during` all that a part of it overlaps, else whole ones."""
+        """Collectives in the window: `during` counts all that overlap it, other windows only whole ones."""
         return float(len(self._operations(quantity)))
 
     @_measures("p<N>")
@@ -272,12 +272,12 @@ class Measurement(Measures):
 
     @_measures("retransmits")
     def _retransmits(self, quantity: Quantity) -> float:
-        """Packets sent again in the window, over all NICs."""
+        """Retransmitted packets in the window, over all NICs."""
         return self._hosts(quantity).retransmits
 
     @_measures("fault_drops")
     def _fault_drops(self, quantity: Quantity) -> float:
-        """Packets, EV probes among them, that down links and loss faults took in the window."""
+        """Packets, including EV probes, that down links and loss faults dropped in the window."""
         return self._drops(quantity, "link_down", "loss")
 
     @_measures("queue_drops")
@@ -292,30 +292,30 @@ class Measurement(Measures):
 
     @_measures("paused_time")
     def _paused_time(self, quantity: Quantity) -> float:
-        """Time that ports were paused by PFC in the window, added up over ports."""
+        """Time that PFC paused ports in the window, summed over ports."""
         return self._interval(self._span(quantity)).flow.paused_ns
 
     @_measures("stalled_time")
     def _stalled_time(self, quantity: Quantity) -> float:
-        """Time that data waited because PFC or missing credit held its port, added up over ports."""
+        """Time that data waited because PFC or missing credit held its port, summed over ports."""
         return self._interval(self._span(quantity)).flow.stalled_ns
 
     @_measures("deadlocked_ports")
     def _deadlocked_ports(self, quantity: Quantity) -> float:
-        """Ports that flow control held for ever, because each waited for another, at the end of the
-        window.
+        """Deadlocked ports at the end of the window: flow control holds each because it waits for
+        another.
         """
         deadlock = nearest(self._recording.readings, self._counting_span(quantity).end_ns).deadlock
         return len(deadlock.port_ids) if deadlock else 0
 
     @_measures("lowest_plane_share")
     def _lowest_plane_share(self, quantity: Quantity) -> float:
-        """Share, in all bytes that hosts sent, of the plane that got the least."""
+        """Share of the plane with the fewest bytes in all bytes that hosts sent."""
         return min(self._plane_shares(quantity))
 
     @_measures("highest_plane_share")
     def _highest_plane_share(self, quantity: Quantity) -> float:
-        """The same of the plane that got the most."""
+        """Share of the plane with the most bytes."""
         return max(self._plane_shares(quantity))
 
     @_measures("assumed_bad")
@@ -338,9 +338,7 @@ class Measurement(Measures):
 
     @_measures("wrong_bytes")
     def _wrong_bytes(self, quantity: Quantity) -> float:
-        """Bytes of received memory or of results that are not what they must be; of all workloads, or of
-        one.
-        """
+        """Wrong bytes of received memory or of results; of all workloads, or of one."""
         outcomes = [
             outcome
             for outcome in self._recording.outcomes
@@ -355,17 +353,19 @@ class Measurement(Measures):
 
     @_measures("lost")
     def _lost(self, quantity: Quantity) -> float:
-        """Data packets that the fault took, in all of its occurrences; lost EV probes do not count."""
+        """Data packets that the fault dropped, in all its occurrences; lost EV probes do not count."""
         return float(self.recovery(quantity.argument or "").lost_packets)
 
     @_measures("detect")
     def _detect(self, quantity: Quantity) -> float:
-        """From the fault acting to the first EV leaving a path it hit; the longest of its occurrences."""
+        """Time from the start of the fault until an EV leaves an affected path; maximum over occurrences."""
         return _longest_ns(self.recovery(quantity.argument or "").detect)
 
     @_measures("localise")
     def _localise(self, quantity: Quantity) -> float:
-        """From the fault acting until link probes suspect all links it breaks; the longest occurrence."""
+        """Time from the start of the fault until link probes suspect all its links; maximum over
+        occurrences.
+        """
         finding = measure_link_finding(self._recording)
         if finding is None:
             raise NotMeasured("hosts sent no link probes: the topology has no `probing`")
@@ -376,12 +376,12 @@ class Measurement(Measures):
 
     @_measures("avoid")
     def _avoid(self, quantity: Quantity) -> float:
-        """From the fault acting to the last packet lost because of it; the longest of its occurrences."""
+        """Time from the start of the fault to the last packet that it drops; maximum over occurrences."""
         return _longest_ns(self.recovery(quantity.argument or "").avoid)
 
     @_measures("restore")
     def _restore(self, quantity: Quantity) -> float:
-        """From the repair to the last EV it had taken being GOOD again; the longest of its occurrences."""
+        """Time from the repair until the last affected EV is GOOD again; maximum over occurrences."""
         return _longest_ns(self.recovery(quantity.argument or "").restore)
 
 

@@ -36,21 +36,21 @@ class FigureSpec(StrictModel):
 
     kind: FigureKind = Field(description="The quantity drawn; see above.")
     title: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None, description="Heading; left out, one that says the kind."
+        default=None, description="Heading. Left out: the kind's usual heading."
     )
     workloads: Annotated[list[str], Field(min_length=1)] | None = Field(
-        default=None, description="Names of the workloads drawn; left out, all that have such values."
+        default=None, description="Names of the drawn workloads. Left out: all that have such values."
     )
     by: Grouping | None = Field(
         default=None,
-        description="The subject of a curve of goodput-over-time: the total, a workload, a sending host or a "
-        "flow; `workload` when left out.",
+        description="The subject of a curve of goodput-over-time: the total, a workload, a sending host or "
+        "a flow. Left out: `workload`.",
     )
     every_ns: Annotated[Duration, Field(gt=0)] | None = Field(
         default=None,
         alias="every",
-        description="Distance of two values of a curve over time; two readings when left out. Readings are "
-        "100ms apart, in a run of less than a second a hundredth of it.",
+        description="Time between two values of a curve. Left out: two readings. Readings are 100ms apart; "
+        "in a run of less than a second, a hundredth of the run.",
     )
 
 

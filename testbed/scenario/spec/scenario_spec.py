@@ -50,20 +50,20 @@ class TransportSpec(StrictModel):
         default=1, ge=1, le=256, description="QPs per pair of hosts, for workloads that name none."
     )
     evs: int | None = Field(
-        default=None, ge=1, le=256, description="EVs of a QP over all planes; left out, as the topology says."
+        default=None, ge=1, le=256, description="EVs of a QP over all planes. Left out: the topology's."
     )
     ev_selector: Annotated[str, AfterValidator(check_ev_selector)] | None = Field(
         default=None,
-        description="Which EV a QP's next packet has: shuffle, round_robin, reps, or one of your own "
-        "(docs/guide/your-own-congestion-control.md); mrc only. Left out, as the topology says.",
+        description="Selector of the EV of a QP's next packet: shuffle, round_robin, reps, or your own "
+        "(docs/guide/your-own-congestion-control.md); mrc only. Left out: the topology's.",
     )
     cc: AnyAlgorithm | None = Field(
         default=None,
-        description="Congestion control. mrc: nscc, aimd, one of your own "
+        description="Congestion control. mrc: nscc, aimd, your own "
         "(docs/guide/your-own-congestion-control.md) or fixed (a window); rocev2, infiniband and spray-gbn: "
-        "dcqcn or fixed; tcp and mptcp: cubic, reno, dctcp or bbr, as far as the kernel has them. Left out: "
-        "cubic for tcp and mptcp; where ports have a rate the topology's nic.cc for mrc, unless window is "
-        "given, fixed for infiniband, else dcqcn.",
+        "dcqcn or fixed; tcp and mptcp: cubic, reno, dctcp or bbr, if the kernel has them. Left out: cubic "
+        "for tcp and mptcp; if ports have a rate, the topology's nic.cc for mrc (unless window is given), "
+        "fixed for infiniband, else dcqcn.",
     )
     cc_profile: dict[str, int | float | bool | None] | None = Field(
         default=None,
@@ -75,18 +75,18 @@ class TransportSpec(StrictModel):
         default=None,
         ge=1,
         le=1024,
-        description="Packets a QP may have in flight with a fixed window; left out, as the topology says.",
+        description="Packets a QP may have in flight with a fixed window. Left out: the topology's number.",
     )
 
 
 class FidelitySpec(StrictModel):
-    """When a run is UNTRUSTED."""
+    """The limit beyond which a run is UNTRUSTED."""
 
     late: Ratio = Field(
         default=LATE_RATIO,
         gt=0,
-        description="Share of the idle RTT by which 99 of 100 frames may leave their queues late, but no "
-        "less than 0.1 ms; a third is less than half of NSCC's target delay.",
+        description="Lateness that 99 of 100 frames may have when they leave their queues, as a share of "
+        "the idle RTT, but at least 0.1 ms. A third is less than half of NSCC's target delay.",
     )
 
 
@@ -116,7 +116,7 @@ TopologyOrPath = Annotated[
 
 
 class ScenarioSpec(StrictModel):
-    """A fabric, what is sent through it, what breaks when, and what must hold."""
+    """A fabric, its traffic, its faults, and the expectations."""
 
     seed: int = Field(
         default=1,
@@ -137,7 +137,7 @@ class ScenarioSpec(StrictModel):
         default=[], description="Conditions that must hold for the run to pass."
     )
     abort: list[Annotated[str, accepted_by(parse_abort)]] = Field(
-        default=[], description="Conditions that end the run at once, with everything reverted."
+        default=[], description="Conditions that end the run at once; its faults end too."
     )
     fidelity: FidelitySpec = Field(
         default=FidelitySpec(), description="The limits of the machine during the run."
@@ -148,14 +148,14 @@ class ScenarioSpec(StrictModel):
 
     variants: Axes = Field(
         default={},
-        description="Runs to compare: axis -> value -> dotted key -> what stands there instead; null in "
-        "place of a whole workload or fault leaves it out. Every combination is run; expectations name one "
-        "with `in`, its values joined by `-`.",
+        description="Runs to compare: axis -> value -> dotted key -> its value in this variant; null "
+        "instead of a whole workload or fault removes it. Every combination runs. Expectations name a "
+        "combination with `in`, its values joined by `-`.",
     )
     compare: list[QuantityText] = Field(
         default=[],
-        description="Quantities shown side by side for all variants, in the table and as a plot each; left "
-        "out, those that expectations name with `in`.",
+        description="Quantities to compare over all variants, in the table and in a plot each. Left out: "
+        "those that expectations name with `in`.",
     )
 
     @property

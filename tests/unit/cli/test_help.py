@@ -275,7 +275,7 @@ def test_completing_a_host_imports_no_slow_package():
 def test_status_imports_neither_scenarios_nor_kinds_of_faults():
     # an engine that answers is asked for labs, by its own library
     found = imported_by(["status"], MRC_TESTBED_STATE_DIR="/nonexistent", DOCKER_HOST="unix:///nonexistent")
-    assert "testbed.fabric.status" in found
+    assert "testbed.cli.status" in found
     slow = {"testbed.scenario", "testbed.workloads", "testbed.faults", "testbed.metrics", "rich.markdown"}
     assert not found & (SLOW | slow)
 
