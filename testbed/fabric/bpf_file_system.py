@@ -9,7 +9,7 @@ from typing import Final
 
 from testbed.errors import CleanupError, PreflightError
 from testbed.fabric.lock import exclusive
-from testbed.fabric.paths import LabPaths
+from testbed.fabric.paths import LAB_PINS, LabPaths
 
 _SOURCE: Final = "mrc-testbed-up"
 """Distinguishes our mount from one that `setup host` or the user made, which stays when the last lab
@@ -56,11 +56,24 @@ def remove_pins(paths: LabPaths) -> None:
 
 
 def labs_with_pins(bpffs: Path) -> frozenset[str]:
-    """Labs that have a folder in the BPF file system."""
+    """Labs that have a folder in the BPF file system.
+
+    Other programs use it too: the kernel's iterators are files, and iproute2 makes a folder `tc`, with links
+    to it, in the first BPF file system that it finds.
+    """
     if _mount_source(bpffs) is None:
         return frozenset()
-    # a kernel with preloaded iterators shows maps.debug and progs.debug, which are files
-    return frozenset(entry.name for entry in bpffs.iterdir() if entry.is_dir())
+    return frozenset(entry.name for entry in bpffs.iterdir() if _is_of_a_lab(entry))
+
+
+def _is_of_a_lab(entry: Path) -> bool:
+    """Return True for a folder that holds what a lab's folder may hold, or nothing yet."""
+    try:
+        return (
+            entry.is_dir() and not entry.is_symlink() and {each.name for each in entry.iterdir()} <= LAB_PINS
+        )
+    except FileNotFoundError:
+        return False  # the lab has just been removed
 
 
 def _lock_file(paths: LabPaths) -> Path:

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 DEFAULT_LAB: Final = "default"
 
 _BPFFS: Final = "bpffs"
+_FABRIC, _NODES = "fabric", "nodes"
+LAB_PINS: Final = frozenset({_FABRIC, _NODES})
+"""Folders in a lab's folder of the BPF file system."""
+
 LAB_NAME_LENGTH_MAX: Final = 32
 _LAB_NAME: Final = re.compile(rf"[a-z0-9]([a-z0-9-]{{0,{LAB_NAME_LENGTH_MAX - 2}}}[a-z0-9])?")
 _SOCKET_PATH_BYTES_MAX: Final = 107  # sun_path less its closing zero
@@ -88,10 +92,10 @@ class LabPaths:
 
     @property
     def fabric_pins(self) -> Path:
-        return self.pins / "fabric"
+        return self.pins / _FABRIC
 
     def node_pins(self, host: str) -> Path:
-        return self.pins / "nodes" / host
+        return self.pins / _NODES / host
 
     @property
     def nodes_folder(self) -> Path:

@@ -14,7 +14,9 @@ from waiting import poll_until
 
 from testbed.errors import FabricError
 from testbed.fabric import lab
+from testbed.fabric.bpf_file_system import labs_with_pins, prepare_pins, remove_pins
 from testbed.fabric.known_labs import names, orphans
+from testbed.fabric.paths import LabPaths
 from testbed.scenario.run.stage import remove_orphans
 
 pytestmark = pytest.mark.root
@@ -161,3 +163,20 @@ def test_a_lab_that_is_up_is_not_used_where_times_are_others(small_lab: str) -> 
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 3
         assert "this is a time namespace" in done.stderr
+
+
+def test_a_folder_that_iproute2_makes_in_our_bpf_file_system_is_no_lab(tmp_path: Path) -> None:
+    paths = LabPaths(tmp_path, "mine")
+    paths.folder.mkdir()
+    prepare_pins(paths)
+    theirs = paths.bpffs / "tc"
+    try:
+        (theirs / "globals").mkdir(parents=True)
+        for name in ("ip", "xdp"):
+            (paths.bpffs / name).symlink_to(theirs)
+        assert labs_with_pins(paths.bpffs) == {"mine"}
+        remove_pins(paths)  # our mount goes with the last lab, and what others made in it
+        assert not paths.bpffs.is_mount()
+    finally:
+        if paths.bpffs.is_mount():
+            subprocess.run(["umount", paths.bpffs], check=True)
