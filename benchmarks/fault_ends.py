@@ -6,8 +6,6 @@ end of a fault is seen at the lab and not in the ledger: in the kernel's rule, t
 interface, the process, the traffic or the agent's list. Looks are POLL_NS apart.
 """
 
-import os
-import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -25,7 +23,7 @@ from testbed.fabric.folder_watch import FolderWatch
 from testbed.fabric.live import Lab
 from testbed.fabric.port_fault import acts
 from testbed.fabric.port_state import observe_ports
-from testbed.fabric.process import ProcessIdentity, is_alive, is_stopped
+from testbed.fabric.process import ProcessIdentity, is_alive, is_stopped, kill_processes
 from testbed.fabric.state import read_state
 from testbed.faults.attendance import repair_faults, restore_reaper
 from testbed.faults.interactive import LabFaults, parse_fault
@@ -182,8 +180,7 @@ def _kill(lab: Lab, victim: str) -> None:
     }[victim]
     if victim != "nobody" and not found:
         raise AssertionError(f"no {victim} runs")
-    for process in found:
-        os.kill(process.pid, signal.SIGKILL)
+    kill_processes(found)
 
 
 def _agent(lab: Lab, host: str) -> ProcessIdentity:
