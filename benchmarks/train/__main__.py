@@ -122,7 +122,8 @@ def main() -> int:
     page.write_text(build_page(reference, outcomes, given.ranks), encoding="utf-8")
     print(f"\n{sentence(reference, outcomes, given.ranks)}\n\n{page}")
     ours = [each for each in outcomes if each.job and each.job.transport == "mrc"]
-    return int(bool(reference.failure) or any(each.failure or differing(each, reference) for each in ours))
+    # PyTorch's gloo aborts now and then as its ranks end: its losses count, and one that is missing differs.
+    return int(any(each.failure or differing(each, reference) for each in ours))
 
 
 def _keep(folder: Path, outcome: Outcome) -> None:
