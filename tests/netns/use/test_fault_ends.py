@@ -1,7 +1,6 @@
 """Every fault ends on time, whichever process of ours is dead, and the lab says when nobody sees to it."""
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from agents.clock import monotonic_ns
 from testbed.fabric.folder_watch import FolderWatch
 from testbed.fabric.live import Lab
 from testbed.fabric.paths import lab_paths
-from testbed.fabric.process import ProcessIdentity, find_marked, freeze, is_alive, is_stopped
+from testbed.fabric.process import ProcessIdentity, find_marked, freeze, is_alive, is_stopped, kill_processes
 from testbed.fabric.state import read_state
 from testbed.faults.interactive import LabFaults, parse_fault
 from testbed.faults.ledger import Ledger
@@ -79,7 +78,7 @@ def await_no_entry(lab_name: str) -> None:
 
 
 def kill(process: ProcessIdentity) -> None:
-    os.kill(process.pid, signal.SIGKILL)
+    kill_processes([process])  # returns when it is gone: one that dies still holds its lock for a moment
 
 
 def agent_of(live: Lab, host: str) -> ProcessIdentity:
