@@ -23,7 +23,7 @@ from testbed.fabric.folder_watch import FolderWatch
 from testbed.fabric.live import Lab
 from testbed.fabric.port_fault import acts
 from testbed.fabric.port_state import observe_ports
-from testbed.fabric.process import ProcessIdentity, is_alive, is_stopped, kill_processes
+from testbed.fabric.process import ProcessIdentity, is_stopped, kill_processes
 from testbed.fabric.state import read_state
 from testbed.faults.attendance import repair_faults, restore_reaper
 from testbed.faults.interactive import LabFaults, parse_fault
@@ -87,9 +87,6 @@ class Eyes:
 
     def is_paused(self, host: str) -> bool:
         return is_stopped(_agent(self._lab, host))
-
-    def has_no_agent(self, host: str) -> bool:
-        return not is_alive(_agent(self._lab, host))
 
     def denies(self, host: str) -> bool:
         try:

@@ -17,7 +17,7 @@ from agents.errors import FabricError
 
 Value = TypeVar("Value", bound=Structure)
 Descriptor = int | VirtualMap
-"""Of a map of the kernel, or what stands for it in virtual time."""
+"""Descriptor of a map of the kernel, or its counterpart in virtual time."""
 
 _BPF_F_LOCK = 4
 _BPF_MAP_TYPE_PERCPU_ARRAY = 6

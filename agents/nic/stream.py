@@ -21,7 +21,7 @@ from agents.nic.stream_record import RECORD_BYTES, Record, RecordKind, decode_re
 from agents.nic.work_queue import Arrival, Completion, WorkQueue
 
 _TURN_BYTES: Final = 1 << 20
-"""What one connection may read before others have their turn."""
+"""Bytes that one connection may read before the next one has its turn."""
 
 
 @dataclass(slots=True)

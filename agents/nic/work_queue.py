@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, Protocol
 from agents.abi import Limit, QpState
 
 QPN_MIN: Final = 1 << Limit.QP_INDEX_BITS
-"""Of the first QP of index 0; none has a lower number."""
+"""Number of the first QP at index 0; none is lower."""
 QPN_MAX: Final = (1 << 24) - 1
 
 

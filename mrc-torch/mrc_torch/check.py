@@ -18,7 +18,7 @@ from mrc_torch.backend import NAME
 
 _MIB: Final = 1 << 20
 _SLOW: Final = 0.6
-"""Of the median over all: a rank whose own median bandwidth is less than that is slow."""
+"""Share of the median over all ranks below which the median bandwidth of a rank is slow."""
 
 
 def lateness_s(waits_s: Sequence[float]) -> list[float]:

@@ -35,7 +35,7 @@ _CONDITIONS: Final = (
 )
 _SHOWN_CHARACTERS: Final = 60
 _SHOWN_BEFORE: Final = 20
-"""Of a line, before the first character that differs."""
+"""Characters of a line shown before the first one that differs."""
 
 
 @dataclass(frozen=True, slots=True)

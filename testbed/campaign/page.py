@@ -18,7 +18,7 @@ from testbed.shown import format_count
 _STYLES: Final = {"passed": "good", "failed": "bad", "error": "bad", "aborted": "bad"}
 _OUTCOMES: Final = {"held": "good", "failed": "bad", "cannot tell": "warn"}
 _SPREAD_SHARE: Final = 0.25
-"""Of the room of a cell: how far aside its runs stand."""
+"""Share of a cell's width over which its runs are spread."""
 _PERCENTILES: Final = ("p50", "p90", "p99", "p99.9", "max")
 
 
@@ -31,9 +31,8 @@ def build_page(summary: Summary, found: Sequence[Cell], baseline: Mapping[str, s
         *cells,
         Section("runs", "Runs", Table(heads, [_row(row, summary.varied) for row in summary.rows]).html()),
     ]
-    shown = [each for each in sections if each.content]
     data = chart_data(charts) if charts else ""
-    body = render("testbed.campaign", "page.html.j2", summary=summary, sections=shown, data=data)
+    body = render("testbed.campaign", "page.html.j2", summary=summary, sections=sections, data=data)
     return page(summary.name, body, has_charts=bool(charts))
 
 

@@ -11,7 +11,7 @@ from testbed.scenario.spec.scenario_spec import SEED_MAX, QuantityText, accepted
 from testbed.scenario.spec.variant import VariedKey
 
 RUNS_MAX: Final = 1000
-"""Of one campaign: more is an accident of a matrix, not a wish."""
+"""Limit of one campaign: more is an accident of a matrix, not a wish."""
 
 
 def _form(value: object) -> str:

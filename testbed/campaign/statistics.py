@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 CONFIDENCE: Final = 0.95
 SIGNIFICANCE: Final = 0.01
-"""Of all comparisons of a table together: where nothing differs, one table in a hundred says otherwise."""
+"""Level for all comparisons of a table together: without differences, one table in a hundred shows one."""
 
 POWER: Final = 0.8
 INTERVAL_RUNS_MIN: Final = 6
@@ -21,7 +21,7 @@ INTERVAL_RUNS_MIN: Final = 6
 
 _RESAMPLES: Final = 9_999
 _EXACT_RUNS_MAX: Final = 10
-"""Of the larger side: above it the normal approximation of U is used, below it every order is counted."""
+"""Limit of the larger side: above it U has its normal approximation, up to it every order is counted."""
 
 Finding = Literal["more", "less", "equal", "not shown", "too few runs"]
 

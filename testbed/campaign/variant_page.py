@@ -45,7 +45,7 @@ def build_variant_page(row: SummaryRow, over_time: Chart | None, reports: Mappin
         texts=" ".join(f"{text.rstrip('.')}." for text in (row.figure, row.claim) if text),
         factor=factor_sentence(row.compare, row.variants),
         reason=row.reason.rstrip("."),
-        sections=[each for each in sections if each.content.strip()],
+        sections=sections,
         data=chart_data(charts),
     )
     return page(f"{row.scenario}: {row.status}", body)

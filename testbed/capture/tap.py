@@ -34,7 +34,7 @@ _RING_BYTES: Final = 32 << 20
 _HEADER_BYTES: Final = ctypes.sizeof(CaptureRecord) - SNAP_BYTES_MAX
 _READ_FRAMES: Final = 4096
 _HOLD_NS: Final = 50_000_000
-"""How late a record may come behind younger ones: CPUs share the ring, shaped ports run on model time."""
+"""Time by which a record may follow younger ones: CPUs share the ring, shaped ports run on model time."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

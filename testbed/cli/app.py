@@ -5,7 +5,7 @@ from typing import Final, NoReturn
 
 import typer
 
-from testbed.cli.commands import ALIASES, LISTED, RENAMED, add_listed, lazy
+from testbed.cli.commands import LISTED, RENAMED, add_all, lazy
 from testbed.cli.exit_codes import ExitCode, run_to_exit_code
 from testbed.cli.interruption import signals_interrupt
 from testbed.cli.options import global_callback
@@ -51,7 +51,7 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     global_callback(app, _HELP)
-    add_listed(app, LISTED, ALIASES)
+    add_all(app)
     return app
 
 

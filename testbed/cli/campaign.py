@@ -45,7 +45,7 @@ from testbed.scenario.run.stage import remove_orphans
 
 SCHEMA_VERSION: Final = 1
 _BUDGET_RUNS_MAX: Final = 20
-"""Of a cell, where the file does not say."""
+"""Runs of a cell at most, where the file does not say."""
 
 app = typer.Typer(no_args_is_help=True, help="Run scenarios x parameters x seeds and summarise them.")
 campaign_statistics.register(app)

@@ -6,6 +6,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import chain
 from typing import Any, ClassVar, Final
 
 import typer
@@ -23,16 +24,14 @@ class Listed:
         name: as typed.
         module: in testbed.cli; its `register` adds the command.
         summary: first paragraph of the command's help.
-        panel: heading above it; empty within a group.
     """
 
     name: str
     module: str
     summary: str
-    panel: str = ""
 
 
-_PANELS: Final = {
+PANELS: Final = {
     "Lab": (
         Listed("up", "lab", "Bring a lab up. Alias: deploy."),
         Listed("down", "lab", "Remove a lab, whatever state it is in. Alias: destroy."),
@@ -72,11 +71,7 @@ _PANELS: Final = {
         Listed("validate", "files", "Check scenario, topology and campaign files; print their schemas."),
     ),
 }
-LISTED: Final = tuple(
-    Listed(each.name, each.module, each.summary, panel)
-    for panel, listed in _PANELS.items()
-    for each in listed
-)
+LISTED: Final = tuple(chain.from_iterable(PANELS.values()))
 OBSERVE: Final = (
     Listed("up", "observe_stack", "Start exporter, Prometheus and Grafana with the dashboards."),
     Listed("down", "observe_stack", "Stop them and delete their samples; labs stay."),
@@ -143,11 +138,17 @@ def lazy(listed: Iterable[Listed], renamed: Mapping[str, str] | None = None) -> 
     return type("ListedGroup", (LazyGroup,), {"modules": modules, "renamed": renamed or {}})
 
 
-def add_listed(app: typer.Typer, listed: Iterable[Listed], aliases: Iterable[str] = ()) -> None:
-    """Add a table to *app*, whose class is `lazy` of it."""
+def add_listed(app: typer.Typer, listed: Iterable[Listed], panel: str | None = None) -> None:
+    """Add a table to *app*, whose class is `lazy` of it, under the heading *panel*."""
     for each in listed:
-        app.command(each.name, help=each.summary, rich_help_panel=each.panel or None)(_not_imported)
-    for alias in aliases:
+        app.command(each.name, help=each.summary, rich_help_panel=panel)(_not_imported)
+
+
+def add_all(app: typer.Typer) -> None:
+    """Add all commands and their aliases to *app*, whose class is `lazy` of LISTED."""
+    for panel, listed in PANELS.items():
+        add_listed(app, listed, panel)
+    for alias in ALIASES:
         app.command(alias, hidden=True)(_not_imported)
 
 

@@ -1,6 +1,6 @@
 """observe alerts."""
 
-from dataclasses import dataclass
+from dataclasses import asdict
 from typing import Annotated, Final
 
 import typer
@@ -8,24 +8,15 @@ import typer
 from testbed.cli.options import Settings, command
 from testbed.cli.render import bad
 from testbed.cli.rows import Column, Row, show_rows
-from testbed.observe.alerts import FIRING, await_alert, read_alerts
+from testbed.observe.alerts import FIRING, Alert, await_alert, read_alerts
 from testbed.units import format_duration_ns
 
 SCHEMA_VERSION: Final = 1
 _NS_PER_SECOND: Final = 10**9
 
 
-@dataclass(frozen=True, slots=True)
-class AlertRow(Row):
-    """An alert that is pending or firing."""
-
-    name: str
-    state: str
-    severity: str
-    since_s: float
-    labels: dict[str, str]
-    summary: str
-    runbook_url: str
+class AlertRow(Alert, Row):
+    """An alert in a table."""
 
     COLUMNS = (
         Column("alert", "name"),
@@ -58,5 +49,5 @@ def alerts(
     """
     settings.progress("asking Prometheus")
     found = read_alerts() if wait is None else await_alert(wait)
-    rows = [AlertRow(**alert._asdict()) for alert in found]
+    rows = [AlertRow(**asdict(alert)) for alert in found]
     show_rows(settings, "Alerts", SCHEMA_VERSION, {"alerts": rows}, empty="no alert is active")

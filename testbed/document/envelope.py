@@ -25,7 +25,7 @@ from testbed.printable import printable
 
 API_VERSION: Final = "mrc-testbed/v1"
 NAME_PATTERN: Final = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
-"""Of the name of a file, which names folders too."""
+"""Pattern of a file's name, which names folders too."""
 
 
 class Kind(StrEnum):

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias, Union
 from testbed.errors import UsageError
 
 Tree: TypeAlias = Union[str, int, float, bool, list["Tree"], dict[str, "Tree"], None]  # noqa: UP007 recursive
-"""What a file holds once parsed."""
+"""Content of a parsed file."""
 
 Location: TypeAlias = tuple[str | int, ...]
 """The keys and list indices that lead from the top of a file to an entry."""

@@ -22,7 +22,7 @@ PROGRAM_OBJECTS: Final = (
     "stack.bpf.o",
     "load.bpf.o",
 )
-"""What the labs and faults of this machine load, the switch first."""
+"""Programs that labs and faults of this machine load, the switch first."""
 
 _SPECS: Final = (TopologySpec(), TopologySpec(port_rate=100_000_000))
 

@@ -14,7 +14,7 @@ from testbed.fabric.engine_socket import engine_host, is_engine_listening
 from testbed.fabric.ownership import LAB_LABEL, NODE_LABEL
 
 ENGINE_ERRORS: Final = (APIError, RequestException)
-"""What a call to the engine fails with."""
+"""Exceptions of a call to the engine."""
 
 _THREADS: Final = 8  # measured: more do not start containers faster
 _TIMEOUT_SECONDS: Final = 120

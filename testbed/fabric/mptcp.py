@@ -17,7 +17,7 @@ from testbed.errors import FabricError, PreflightError
 from testbed.fabric.netlink import NetlinkSocket, Request, attribute, attributes_of
 
 SUBFLOWS_MAX: Final = 8
-"""What the kernel's path manager has room for: MPTCP_PM_ADDR_MAX."""
+"""Capacity of the kernel's path manager: MPTCP_PM_ADDR_MAX."""
 
 _NETLINK_GENERIC: Final = 16
 _FAMILY_NAME: Final = "mptcp_pm"

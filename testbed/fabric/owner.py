@@ -11,7 +11,7 @@ from testbed.fabric.lock import is_held, is_still_at, locked_descriptor
 from testbed.fabric.process import ProcessIdentity, lock_folder, own_identity
 
 _descriptors: dict[Path, int] = {}
-"""Of this process's lock files, one per state folder; open as long as it lives."""
+"""Descriptors of this process's lock files, one per state folder; open as long as it lives."""
 
 
 def owner_identity() -> ProcessIdentity:

@@ -32,7 +32,7 @@ KERNEL_MIN: Final = (6, 1)
 
 _CAPABILITIES: Final = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21}
 _ALL_USERS: Final = ["0", "0", "4294967295"]
-"""Of /proc/self/uid_map outside of all user namespaces but the first."""
+"""Content of /proc/self/uid_map outside of all user namespaces but the first."""
 
 _CLOCK_OFF_NS: Final = 1_000_000
 _SPARE_DESCRIPTORS: Final = 256

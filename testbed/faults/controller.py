@@ -53,6 +53,7 @@ class FaultController:
         self._target = target
         self._clock_ns = clock_ns
         self._process = ledger.worker()
+        self._lease: ProcessIdentity | None = None
 
     def make_ready(self, faults: Iterable[ScheduledFault]) -> None:
         """Start what takes a while, so that each fault acts as soon as it is applied.
@@ -73,7 +74,7 @@ class FaultController:
 
         Args:
             fault: what to inject.
-            lease: the process with which the fault ends; None for none.
+            lease: the process with which the fault ends; None for that of the controller, if it has one.
             end_ns: CLOCK_MONOTONIC at which it ends whatever happens.
             flap: the outages in which its rules act; None: all the time.
 
@@ -81,7 +82,7 @@ class FaultController:
             FaultError: the id is taken, or the lab could not be changed; nothing is left behind then.
         """
         schedule = Schedule(self._clock_ns(), end_ns, flap)
-        self._enter(Entry(fault, schedule, lease, changed_by=self._process))
+        self._enter(Entry(fault, schedule, lease or self._lease, changed_by=self._process))
         try:
             before_ns = self._put_in_force(fault)
             self._begin_on_hosts(fault)

@@ -111,12 +111,13 @@ class LabFaults(FaultController):
         CleanupError: a stale fault could not be cleared.
     """
 
+    _ledger: Ledger
+    _target: LabTarget
+
     def __init__(self, lab: str) -> None:
         self._lab = lab
-        self._lab_target = LabTarget(lab)
-        self._lab_ledger = Ledger(lab_paths(lab).faults)
-        super().__init__(self._lab_ledger, self._lab_target)
-        self.clos = self._lab_target.clos
+        super().__init__(Ledger(lab_paths(lab).faults), LabTarget(lab))
+        self.clos = self._target.clos
         self.clear_stale()
 
     def add(self, fault: AnyFault, seed: int) -> FaultEvent:
@@ -142,12 +143,12 @@ class LabFaults(FaultController):
     @contextmanager
     def _leased(self) -> Iterator[ProcessIdentity]:
         this_process = owner_identity()
-        self._lab_ledger.take_lease(this_process)
+        self._ledger.take_lease(this_process)
         try:
             yield this_process
         finally:
-            self._lab_ledger.end_lease(this_process)
+            self._ledger.end_lease(this_process)
 
     def close(self) -> None:
         """Close the lab's maps; faults stay as they are."""
-        self._lab_target.close()
+        self._target.close()

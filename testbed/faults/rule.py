@@ -15,7 +15,7 @@ Action = Literal["down", "lose", "corrupt", "duplicate", "delay", "reorder"]
 Traffic = Literal["all", "data", "control"]
 
 LOSING_ACTIONS: Final = frozenset({"down", "lose", "corrupt"})
-"""Of these the receiver gets nothing that it can use."""
+"""Actions that leave the receiver nothing that it can use."""
 
 QUEUE_ACTIONS: Final = frozenset({"duplicate", "delay", "reorder"})
 """These take room and time at the port, hence a shaped fabric."""

@@ -10,7 +10,6 @@ from testbed.faults.fault import ScheduledFault
 from testbed.faults.interactive import LabFaults
 from testbed.faults.raw_load import prepare_load, stop_load
 from testbed.faults.reaper import ensure_reaper
-from testbed.faults.schedule import Flap
 
 
 class FaultSession(LabFaults):
@@ -25,15 +24,17 @@ class FaultSession(LabFaults):
         CleanupError: what an earlier runner left could not be cleared.
     """
 
+    _lease: ProcessIdentity
+
     def __init__(self, lab: str) -> None:
         super().__init__(lab)
         self._ready: list[str] = []
         self._lease = owner_identity()
-        self._lab_ledger.take_lease(self._lease)
+        self._ledger.take_lease(self._lease)
         try:
             ensure_reaper(lab)
         except BaseException:
-            self._lab_ledger.end_lease(self._lease)
+            self._ledger.end_lease(self._lease)
             raise
 
     def make_ready(self, faults: Iterable[ScheduledFault]) -> None:
@@ -41,17 +42,6 @@ class FaultSession(LabFaults):
             if fault.loads:
                 self._ready.append(fault.fault_id)
                 prepare_load(self._lab, fault, self._lease)
-
-    def apply(
-        self,
-        fault: ScheduledFault,
-        *,
-        lease: ProcessIdentity | None = None,
-        end_ns: int | None = None,
-        flap: Flap | None = None,
-    ) -> FaultEvent:
-        """Inject a fault under the lease of this session, as `FaultController.apply` does."""
-        return super().apply(fault, lease=lease or self._lease, end_ns=end_ns, flap=flap)
 
     def clear_all(self) -> list[FaultEvent]:
         """Clear all faults of this session; those of others stay.
@@ -68,12 +58,12 @@ class FaultSession(LabFaults):
             CleanupError: some faults could not be cleared.
         """
         try:
-            if self._lab_ledger.active_folder.is_dir():
+            if self._ledger.active_folder.is_dir():
                 self.clear_all()
             for fault_id in self._ready:
                 stop_load(self._lab, fault_id, at_once=True)
         finally:
-            self._lab_ledger.end_lease(self._lease)
+            self._ledger.end_lease(self._lease)
             super().close()
 
     def __enter__(self) -> Self:

@@ -50,19 +50,19 @@ class AnyFault(StrictModel):
     """An id, a start, an end."""
 
     selects: ClassVar[Literal["link", "node", "plane"]]
-    """What its selector chooses from."""
+    """Places that its selector chooses from."""
 
     example: ClassVar[str]
     """A selector, as the command line takes it."""
 
     condition: ClassVar[str]
-    """What its place did or was while it acted, for people: `was down`, `flapped`."""
+    """Words for the state of its place while it acted: `was down`, `flapped`."""
 
     needs_queue: ClassVar[bool] = False
-    """Whether it works in fabrics with port rates only."""
+    """True for a fault that needs a fabric with port rates."""
 
     needs_flow_control: ClassVar[bool] = False
-    """Whether it works in fabrics with PFC or credits only."""
+    """True for a fault that needs a fabric with PFC or credits."""
 
     id: str = Field(
         pattern=FAULT_ID_PATTERN,
@@ -194,7 +194,7 @@ class NodeFault(AnyFault):
     example: ClassVar[str] = "p0-t1-0"
 
     acts_on_hosts: ClassVar[bool] = False
-    """Whether it acts on hosts; otherwise on switches."""
+    """True for a fault of hosts; others act on switches."""
 
     select: NodeSelector = Field(description="The affected nodes.")
 

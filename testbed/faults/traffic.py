@@ -16,7 +16,7 @@ from testbed.topology.usid import Role, Usid, pack_carrier
 from testbed.units import format_rate_bps
 
 PACKETS_PER_SECOND_MAX: Final = 50_000
-"""Of one fault: more than that would load the machine rather than the fabric."""
+"""Limit of one fault: more would load the machine rather than the fabric."""
 
 _DISCARD_PORT: Final = 9  # RFC 863
 _ONE_HOP: Final = 1

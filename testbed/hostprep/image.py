@@ -29,7 +29,7 @@ from testbed.hostprep.playbook import (
 
 _CONTENT_LABEL: Final = "mrc-testbed.content"
 _NODE_MODULES: Final = ("agents",)
-"""What runs in a node, relative to the clone; import-linter sees that it imports nothing else."""
+"""Modules that run in a node, relative to the clone; import-linter checks that they import nothing else."""
 _RECIPE: Final = ("image/Dockerfile", "playbooks/image.yaml", "playbooks/tasks/base_from_packages.yaml")
 _ENGINE_TIMEOUT_S: Final = 30
 

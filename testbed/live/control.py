@@ -26,7 +26,7 @@ _FIELDS: Final[dict[Place, dict[str, dict[str, str | int | float]]]] = {
     "host": {"host-pause": {}},
     "plane": {"plane-down": {}, "drain": {}},
 }
-"""What may be done to each sort of place, and the fields of the fault."""
+"""Kinds of fault for each kind of place, with their fields."""
 
 
 class FaultRequest(BaseModel):

@@ -33,7 +33,7 @@ DEFAULT_INTERVAL_NS: Final = 1_000_000_000
 _HISTORY_NS: Final = 300 * 1_000_000_000
 _QP_SEARCH_READINGS: Final = 2
 _TAIL_LINES: Final = 40
-"""Of each kind: EVs that come and go do not push faults out."""
+"""Lines kept of each kind, so that EVs that come and go do not push faults out."""
 
 _HISTORY_POINTS: Final = 1200
 _OLD_INTERVALS: Final = 3

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from testbed.errors import FabricError
 
 ASSUMED_FRAME_HOPS_PER_S: Final = 600_000.0
-"""Of a shaped lab on two cores, where nothing was measured; see docs/explanation/fidelity.md."""
+"""Rate of a shaped lab on two cores, where nothing was measured; see docs/explanation/fidelity.md."""
 
 ASSUMED_MOST_FRAME_HOPS_PER_S: Final = 2_000_000.0
 """With no regard to lateness: more than twice what two cores carried, as here a wrong guess would refuse."""

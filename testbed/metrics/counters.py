@@ -66,7 +66,7 @@ RETRANSMIT_REASONS: Final[Mapping[IntEnum, str]] = {
     NicCounter.TX_RETRANSMIT_ACK: "ack",
     NicCounter.TX_RETRANSMIT_TAIL: "tail",
 }
-"""What gave a packet up for lost."""
+"""Reasons for which a packet was declared lost."""
 
 
 _CWND: Final = "CWND_"
@@ -76,7 +76,7 @@ CWND_REASONS: Final[Mapping[IntEnum, str]] = {
     for counter in NicCounter
     if counter.name.startswith(_CWND)
 }
-"""What changed a congestion window."""
+"""Reasons for which a congestion window changed."""
 
 
 def reason_label(drop: IntEnum) -> str:

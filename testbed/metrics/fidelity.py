@@ -19,7 +19,7 @@ _LATE: Final = "frames left their queues late, p99"
 _LATE_QUANTILE: Final = 0.99
 _LATENESS_MIN_NS: Final = 100_000
 LATE_RATIO: Final = 0.33
-"""Of the idle RTT: less than half of NSCC's target delay, so that lateness alone is no congestion."""
+"""Share of the idle RTT: less than half of NSCC's target delay, so that lateness alone is no congestion."""
 
 _LATE_WINDOW_NS: Final = 1_000_000_000
 

@@ -12,7 +12,7 @@ from agents.clock import monotonic_ns
 
 LOOK_S: Final = 0.5
 BUSY_RATIO: Final = 0.125
-"""Of all CPUs: with less taken, the ready scenarios keep their limits (docs/explanation/fidelity.md)."""
+"""Share of all CPUs: below it the ready scenarios keep their limits (docs/explanation/fidelity.md)."""
 
 _KTHREADD: Final = 2
 _SHOWN: Final = 2

@@ -17,7 +17,7 @@ DELAY_BUCKETS: Final = int(QueueLimit.DELAY_BUCKETS)
 UNIT_NS: Final = 256
 LINEAR_BITS: Final = 3
 VALUE_BITS: Final = 24
-"""Of 256 ns: values of 2**32 ns and more share the last bucket."""
+"""Bits of a value, in units of 256 ns: values of 2**32 ns and more share the last bucket."""
 
 
 def delay_index(value_ns: int) -> int:

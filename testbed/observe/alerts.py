@@ -1,8 +1,9 @@
 """Alerts of the stack's Prometheus. Live: asks it."""
 
 import threading
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from agents.clock import epoch_ns, monotonic_ns
 from testbed.errors import FabricError
@@ -16,8 +17,9 @@ _POLL_S: Final = 0.2
 _NO_PLACE: Final = ("alertname", "severity")
 
 
-class Alert(NamedTuple):
-    """An alert that holds.
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """An alert that is pending or firing.
 
     Attributes:
         name: of its rule.

@@ -15,7 +15,7 @@ JOB: Final = "mrc-testbed"
 OBJECTIVE_RECORD: Final = "mrc:message_completion_p99_objective:seconds"
 
 RUNBOOK: Final = "docs/guide/alerts.md"
-"""What each alert means and what to do, by path in the repository; the rules name it."""
+"""Page about each alert and its remedy, by path in the repository; the rules name it."""
 
 _RULES: Final = "dashboards/rules/mrc-testbed.yaml"
 _SCRAPE_INTERVAL: Final = "1s"

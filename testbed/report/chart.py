@@ -11,18 +11,18 @@ STYLES: Final = 8
 """Colours and dashes that tell curves apart: --c0 and --d0 to --c7 and --d7 of assets/charts.css."""
 
 SECONDS: Final = Scale(((1e9, "s"),))
-"""Of places on a time axis, which are in ns."""
+"""Scale of a time axis, whose places are in ns."""
 
 Form = Literal["steps", "lines", "dots", "bars", "lanes", "cells"]
 Values = Sequence[float | None]
 
 _LIMIT_SHARE: Final = 0.5
 _SAME_SHARE: Final = 0.01
-"""Of the highest value: curves that are nowhere further apart lie on one another."""
+"""Share of the highest value within which two curves lie on one another."""
 _DENSE: Final = 100
 """From so many values on, each is written with few digits."""
 _BARS_SHARE: Final = 0.8
-"""Of the room between two categories that bars fill."""
+"""Share of the room between two categories that bars fill."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,16 +120,6 @@ def asset(name: str) -> str:
     raise TestbedError(f"{name} of uPlot, which draws charts, is missing", hint="run `make charts`")
 
 
-def contents(sections: Iterable[Section]) -> Markup:
-    """Links to the sections."""
-    return part("contents", [each for each in sections if each.content])
-
-
-def draw_sections(sections: Iterable[Section]) -> Markup:
-    """The sections, each under its heading."""
-    return part("sections", [each for each in sections if each.content])
-
-
 def chart_data(charts: Iterable[Chart]) -> Markup:
     """Data that charts.js draws into the places that `chart_cards` makes in the same article."""
     return part("data", html(charts_json(charts)))

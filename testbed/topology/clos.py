@@ -199,10 +199,6 @@ class Clos:
         self._require(port_id, self.numbering.port_count, "port id")
         return addressing.mac(port_id)
 
-    def interface_name(self, port_id: int) -> str:
-        """Name of a port's interface inside its node."""
-        return self.port(port_id).interface
-
     def inner_address(self, host: int, plane: int) -> IPv6Address:
         """Address of the NIC port of *host* in *plane*."""
         self._require(host, self.numbering.host_count, "host")

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-NODE_GRAMMAR: Final = "h<host>, p<plane>-t0-<index> or p<plane>-t1-<index>"
 PORT_GRAMMAR: Final = "<node>:<port index>, such as h0:2"
 LINK_GRAMMAR: Final = "<port>~<port>, such as h0:2~p2-t0-0:0"
 

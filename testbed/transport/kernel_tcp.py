@@ -13,10 +13,9 @@ from testbed.errors import UsageError
 from testbed.topology.clos import Clos
 
 KernelKind = Literal["tcp", "mptcp"]
-KERNEL_KINDS: Final = ("tcp", "mptcp")
 
 TCP_ALGORITHMS: Final = ("cubic", "reno", "dctcp", "bbr")
-"""What a kernel may have; whether this one does is known when a lab's hosts are asked."""
+"""Algorithms that a kernel may have; the hosts of a lab know which ones theirs has."""
 
 DEFAULT_TCP_ALGORITHM: Final = "cubic"
 

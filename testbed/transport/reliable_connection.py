@@ -23,7 +23,6 @@ from testbed.transport.overtaking import check_order
 
 RcKind = Literal["rocev2", "infiniband", "spray-gbn"]
 RcAlgorithm = Literal["dcqcn", "fixed"]
-RC_KINDS: Final = ("rocev2", "infiniband", "spray-gbn")
 RC_ALGORITHMS: Final = ("dcqcn", "fixed")
 
 _UNSHAPED_RATE_BPS: Final = 100 * 10**9

@@ -97,9 +97,10 @@ class VirtualClock:
 class VirtualFaults(FaultController):
     """The faults of one run; they end with it."""
 
+    _target: VirtualTarget
+
     def __init__(self, lab: VirtualLab) -> None:
-        self._lab_target = VirtualTarget(lab)
-        super().__init__(MemoryLedger(), self._lab_target, clock_ns=lab.runtime.now_ns)
+        super().__init__(MemoryLedger(), VirtualTarget(lab), clock_ns=lab.runtime.now_ns)
 
     def clear(self, fault_id: str, *, wait_ns: int = 0) -> FaultEvent:
         """Clear a fault, and others that waited for a host which is back now."""
@@ -108,7 +109,7 @@ class VirtualFaults(FaultController):
         return event
 
     def close(self) -> None:
-        self._lab_target.close()
+        self._target.close()
 
 
 @contextmanager

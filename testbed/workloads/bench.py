@@ -20,7 +20,7 @@ from testbed.workloads.shown_operations import ShownOperations
 from testbed.workloads.transport import Transport
 
 DRAIN_TIMEOUT_NS: Final = 10_000_000_000
-"""How long messages that have begun may take to complete once the time is over."""
+"""Time for messages that have begun to complete once the sending time is over."""
 
 
 def run_bench(

@@ -35,7 +35,7 @@ from testbed.workloads.transport import Event, HostLost, Transport
 
 COMMAND_TIMEOUT_S: Final = 30
 SWITCH_INTERVAL_S: Final = 0.0005
-"""How long another thread of this process, which takes readings, may keep an arrival waiting."""
+"""Longest time that another thread of this process, which takes readings, keeps an arrival waiting."""
 
 NOT_COMPLETED: Final = "messages were still under way when the run ended"
 """Error of a flow that was given up then."""

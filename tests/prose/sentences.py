@@ -91,18 +91,18 @@ def _blank(text: str) -> str:
 
 @cache
 def _python(text: str) -> tuple[frozenset[int], tuple[tuple[int, str], ...]]:
-    """Lines on which strings that are statements begin; lines and texts of docstrings and of _TEXTS."""
+    """Lines on which strings that are statements begin; lines and texts of docstrings and _TEXTS."""
     lines: set[int] = set()
     texts: list[tuple[int, str]] = []
     for node in ast.walk(ast.parse(text)):
         match node:
-            case ast.Expr(value=ast.Constant(value=str())):
+            case ast.Expr(
+                value=ast.Constant(value=str(docstring))
+            ):  # of a module, class, function or constant
                 lines.add(node.lineno)
+                texts.append((node.lineno, docstring.strip()))
             case ast.keyword(arg=name, value=value) if name in _TEXTS:
                 first = value.values[0] if isinstance(value, ast.JoinedStr) else value
                 if isinstance(first, ast.Constant):
                     texts.append((first.lineno, str(first.value)))
-            case ast.Module() | ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
-                if docstring := ast.get_docstring(node):
-                    texts.append((node.body[0].lineno, docstring))
     return frozenset(lines), tuple(texts)

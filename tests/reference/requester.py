@@ -23,10 +23,10 @@ from reference.reliability_header import CcState, PathAdvice, Seth
 from reference.responder import MessagesDone
 
 UNIT_BYTES = 256
-"""Of CC_STATE.rcvd_bytes: rounding alone never leaves so much under way when nothing is."""
+"""Unit of CC_STATE.rcvd_bytes: rounding alone never leaves so much in flight when nothing is."""
 
 ACK_MISSING_BYTES = 32
-"""What an ACK is shorter than a SACK."""
+"""Bytes by which an ACK is shorter than a SACK."""
 
 NEW_BITS_PER_SACK = 16
 """Bits of one SACK that are processed; the next SACK repeats the others."""

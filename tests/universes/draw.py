@@ -15,7 +15,7 @@ from tests.universes.document import Values, refused_faults
 
 HOSTS_MAX: Final = 8
 WORK_BYTES_MAX: Final = 2_000_000
-"""What the NICs together can send while workloads last, about."""
+"""Bytes that the NICs together can send while workloads last, about."""
 RUN_MS: Final = (20, 50, 100, 200, 400, 800, 2500)
 MESSAGE_BYTES: Final = (1, 16, 100, 1000, 2048, 5000, 16384, 65536)
 COLLECTIVE_BYTES: Final = (512, 4096, 65536)

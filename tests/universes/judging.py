@@ -19,7 +19,7 @@ REPEATED: Final = 10
 """One in so many universes runs twice."""
 
 Judged = tuple[str, Outcome, Path | None]
-"""What was judged, what became of it, and where it is kept if it failed."""
+"""Universe, verdict, and the file that keeps it if it failed."""
 
 _log = logging.getLogger(__name__)
 _candidate_log = _log.getChild("candidate")

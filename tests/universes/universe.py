@@ -24,7 +24,7 @@ from tests.universes.invariants import Failure, judge_fabric, judge_run
 from tests.universes.witness import Witness, control_plane
 
 EVENTS_MAX: Final = 20_000_000
-"""Of the simulation; a universe has some ten thousand. One with so many does not come to an end."""
+"""Events of the simulation; a universe has some ten thousand. One with so many does not end."""
 SETTLE_NS: Final = 3_000_000_000
 """After the run: what is still on its way arrives, and what has a time-out runs out."""
 

@@ -21,7 +21,7 @@ from testbed.workloads.flow import Flow
 from testbed.workloads.job import slowest_of_each
 
 _DOTS_MAX: Final = 600
-"""Of more steps of a job, the slowest of each few neighbours is drawn."""
+"""Dots of a job at most; of more steps, the slowest of each few neighbours is drawn."""
 
 _TITLES: Final[dict[FigureKind, str]] = {
     "goodput-over-time": "Goodput",

@@ -107,7 +107,7 @@ def _sentence(text: str) -> str:
 
 def _sections(result: RunResult, figure: str, panels: str, distributions: str) -> list[Section]:
     expectations = (JudgedExpectation.load(each.document()) for each in result.verdict.outcomes)
-    sections = [
+    return [
         Section("figure", "Figure", figure),
         Section("expectations", "Expectations", expectation_table(expectations)),
         Section("faults", "Faults and recovery", fault_table(result)),
@@ -121,4 +121,3 @@ def _sections(result: RunResult, figure: str, panels: str, distributions: str) -
         Section("fidelity", "Fidelity of the testbed", fidelity_table(result)),
         Section("provenance", "Provenance", provenance_table(result)),
     ]
-    return [each for each in sections if each.content.strip()]

@@ -20,7 +20,7 @@ RECOVERY_COLUMNS = (
     "time to last drop",
     "recovery time",
 )
-"""What reports say of a fault besides how often it was active."""
+"""Columns about a fault in reports, after the number of its occurrences."""
 
 FLOW_COLUMNS = (
     "workload",

@@ -30,7 +30,7 @@ from testbed.topology.resolve import resolve_topology
 from testbed.units import format_duration_ns
 
 COLLECT_TIMEOUT_NS: Final = 10 * 10**9
-"""How long messages under way may take to complete once their workload was stopped."""
+"""Time for messages in flight to complete once their workload was stopped."""
 
 EDGE_READINGS_MAX: Final = 4
 """Readings at edges of a flap from one usual reading to the next: a fast flap must not flood."""

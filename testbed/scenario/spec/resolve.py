@@ -32,7 +32,7 @@ from testbed.workloads.placement import DoesNotFitError, check_qps, place
 from testbed.workloads.spec import Workload
 
 ITERATIONS_TIMEOUT_NS: Final = 5 * 60 * 10**9
-"""How long a workload by iterations may take when it does not say."""
+"""Time limit of a workload by iterations that sets none."""
 
 
 def resolve(scenario: Scenario, *, seed: int | None = None) -> Plan:

@@ -15,7 +15,7 @@ from testbed.scenario.spec.seed import derive_seed
 from testbed.topology.clos import Clos
 
 OCCURRENCES_MAX: Final = 10_000
-"""Of one fault: beyond this a plan is an accident (a flap every microsecond), not a wish."""
+"""Limit of one fault: more is an accident (a flap every microsecond), not a wish."""
 
 
 def resolve_faults(

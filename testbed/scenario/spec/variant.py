@@ -25,7 +25,7 @@ from pydantic import AfterValidator, Field, JsonValue
 from testbed.errors import UsageError, did_you_mean
 
 VARIANTS_MAX: Final = 64
-"""Of one scenario: more is a campaign's matrix."""
+"""Limit of one scenario: more is a campaign's matrix."""
 
 ROOTS: Final = ("topology", "transport", "workloads", "faults")
 """Parts of a scenario that can be varied; `workloads` and `faults` are followed by a name or an id."""

@@ -92,7 +92,7 @@ def test_qp_by_which_nobody_may_write_refuses(target: WriteTarget, length: int) 
 
 
 BASE = 0x7F12_3456_7000
-"""Of a region that peers name by a virtual address."""
+"""Virtual address of a region, by which peers name its bytes."""
 
 
 @pytest.mark.parametrize("va", [BASE - 1, BASE + (1 << 32), BASE & 0xFFFFFFFF, 0, 1 << 63 | BASE])

@@ -27,7 +27,7 @@ ACK_FRAME_BYTES: Final = timing.SACK_FRAME_BYTES - 32
 RATE_BPS: Final = 10_000_000
 SHAPED = Clos(TopologySpec(planes=4, t0=3, t1=2, hosts_per_t0=2, uplinks_per_pair=2, port_rate=RATE_BPS))
 LONGER_THAN_BASE = 1.25
-"""Of the base RTT that the profile names: what is measured is less."""
+"""Factor from the idle RTT in theory to the base RTT of the profile, which is above all measured ones."""
 
 
 def idle_rtt_ns(packet: Sent, far: FarEnd, *, is_acked: bool) -> int:

@@ -58,7 +58,7 @@ OPERATIONS = {
     "probe": 1,
     "answer": 2,
 }
-"""How often each step is tried, in proportion. "Flow" carries packets and SACKs in order for a while."""
+"""Frequency of each step, in proportion. "Flow" carries packets and SACKs in order for a while."""
 STEPS = st.lists(
     st.tuples(
         st.sampled_from([name for name, weight in OPERATIONS.items() for _ in range(weight)]),

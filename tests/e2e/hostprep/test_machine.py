@@ -10,7 +10,7 @@ from testbed.hostprep.image import ImageState, build_image, image_name, observe_
 from testbed.hostprep.observability import prepare_observability
 
 NO_IMAGE = "localhost:1/none:none"
-"""Of a registry that never answers."""
+"""Image of a registry that never answers."""
 
 
 def docker(*arguments: str) -> str:

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.root
 
 MRC_TESTBED = str(Path(sys.executable).with_name("mrc-testbed"))
 BIND_AGAIN = ["mount", "--rbind", "/run/netns", "/run/netns"]
-"""What the first `ip netns add` does where /run/netns is an ordinary folder."""
+"""Command that the first `ip netns add` runs where /run/netns is an ordinary folder."""
 
 
 class Machine:

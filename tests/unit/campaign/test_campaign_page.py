@@ -8,7 +8,7 @@ from testbed.campaign.folder import CampaignFolder
 from testbed.campaign.page import cell_sections
 from testbed.campaign.plan import plan_campaign
 from testbed.metrics.histogram import Histogram
-from testbed.report.page import draw_sections
+from testbed.report.page import part
 from testbed.scenario.spec.quantity import Dimension
 
 KEY = "transport.window"
@@ -28,7 +28,7 @@ def cell(window, goodput, scenario="flap", **figures):
 def built(*cells, baseline=BASELINE, varied=(KEY,)):
     """HTML of the sections, and their charts."""
     sections, charts = cell_sections(cells, baseline, varied)
-    return draw_sections(sections), charts
+    return part("sections", sections), charts
 
 
 def section(*cells, **options):

@@ -45,6 +45,10 @@ def test_a_docstring_does_not_begin_with_a_question_word(word: str) -> None:
     assert begun("a.py", text) == [(1, f"{word} ..."), (3, f"{word} ..."), (9, f"{word} ...")]
 
 
+def test_the_docstring_of_a_constant_is_one() -> None:
+    assert begun("a.py", 'LIMIT = 3\n"""Of one lab."""\n') == [(2, "Of ...")]
+
+
 def test_words_that_only_begin_so_are_no_finding() -> None:
     assert begun("a.py", '"""Whatever, offices, However."""\n') == []
     assert begun("a.h", "/* Whatever. */\n\t/* What a field holds. */\nint a; /* How much. */\n") == []

@@ -35,7 +35,7 @@ from testbed.workloads.outcome import FlowOutcome
 
 PACKET_BYTES = 2048
 CALL_NS = 200_000
-"""How long each call into the lab takes."""
+"""Time of each call into the lab."""
 
 BOOT_NS = 5_000_000_000_000
 _BEGUN = datetime(2026, 11, 21, 17, 0, tzinfo=UTC)

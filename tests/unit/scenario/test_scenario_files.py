@@ -17,7 +17,7 @@ PAPER = sorted(path for path in (FOLDERS / "paper").glob("*.yaml") if path.stem 
 PAPER_PAGE = FOLDERS.parent / "docs/explanation/paper.md"
 GUIDE = FOLDERS.parent / "docs" / "guide" / "scenarios.md"
 PAPER_NS_MAX = 80 * 10**9
-"""Of sending, over all variants: with labs and the comparison of memory a scenario stays below 90 s."""
+"""Sending time over all variants: with labs and comparison of memory a scenario stays below 90 s."""
 DEMO_NS_MAX = 15 * 10**9
 
 

@@ -17,7 +17,7 @@ from testbed.topology.timing import IdleFabric, serialisation_ns
 SHAPE: dict[str, Tree] = {"planes": 2, "t0": 3, "t1": 2, "hosts_per_t0": 2, "uplinks_per_pair": 2}
 DATA_BYTES, SACK_BYTES = 1000, 200
 EVS_TRIED = 32
-"""Of a plane where switches hash; there are 8 ways between two T0s."""
+"""EVs of a plane where switches hash; there are 8 ways between two T0s."""
 
 
 def uneven_fabric(forwarding: str, seed: int) -> Clos:

@@ -113,7 +113,7 @@ def test_addresses_are_the_documented_formulas() -> None:
     assert addressing.ifindex(port.id) == 1025
     assert addressing.link_local(port.id) == IPv6Address("fe80::1a")
     assert clos.inner_address(7, 3) == IPv6Address("fd6d:7263:0:3::8")
-    assert [clos.interface_name(p) for p in (0, 2, 2 * 47, 2 * 47 + 1)] == [
+    assert [clos.port(p).interface for p in (0, 2, 2 * 47, 2 * 47 + 1)] == [
         "plane0",
         "plane1",
         "up1",

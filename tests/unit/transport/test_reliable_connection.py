@@ -1,18 +1,20 @@
 """Congestion control of reliable connections: what fits a fabric, and what is refused."""
 
+from typing import get_args
+
 import pytest
 
 from testbed.errors import UsageError
 from testbed.topology.clos import Clos
 from testbed.topology.spec import TopologySpec
 from testbed.topology.timing import base_rtt_ns
-from testbed.transport.reliable_connection import RC_KINDS, RcKind, choose_rc_congestion
+from testbed.transport.reliable_connection import RcKind, choose_rc_congestion
 
 SHAPED = Clos(TopologySpec(port_rate=100_000_000))
 UNSHAPED = Clos(TopologySpec())
 
 
-@pytest.mark.parametrize("kind", RC_KINDS)
+@pytest.mark.parametrize("kind", get_args(RcKind))
 def test_what_is_usual(kind: RcKind) -> None:
     congestion = choose_rc_congestion(SHAPED, kind)
     assert congestion.algorithm == ("fixed" if kind == "infiniband" else "dcqcn")
