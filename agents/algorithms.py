@@ -18,11 +18,12 @@ from os.path import relpath
 from pathlib import Path
 from typing import Final
 
+from agents.objects import OBJECTS_DIR
+
 FIXED: Final = "fixed"
 """A window that never changes: no algorithm."""
 
 _BUILT_IN: Final = Path(__file__).parent / "nic" / "bpf"
-_OBJECTS: Final = Path(__file__).parent / "_objects"
 _TABLE: Final = "algorithms.json"
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 _ON_ACK: Final = "on_ack"
@@ -217,7 +218,7 @@ def _write_changed(file: Path, text: str) -> None:
 @cache
 def names_of(kind: Kind) -> tuple[str, ...]:
     """The algorithms that the BPF objects have, by number; where none were built, those of the sources."""
-    table = _OBJECTS / _TABLE
+    table = OBJECTS_DIR / _TABLE
     if not table.exists():
         return tuple(each.name for each in find_algorithms(kind, [_BUILT_IN]))
     return tuple(json.loads(table.read_text(encoding="utf-8"))[kind.folder])

@@ -12,10 +12,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from agents.objects import OBJECTS_DIR
 from benchmarks.applications import COMMAND
 from benchmarks.figure import Figure
 from benchmarks.transfer import live_lab
-from testbed.fabric.data_plane import OBJECTS_DIR
 from testbed.fabric.live import Lab
 from testbed.topology.spec import TopologySpec
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from testbed.hostprep.playbook import find_in_clone
+from testbed.installation import shipped
 
 
 def places(tree: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -26,6 +26,6 @@ def with_change(tree: Any, place: tuple[Any, ...], value: Any) -> Any:
 
 
 READY = [
-    yaml.safe_load(find_in_clone(f"scenarios/{name}.yaml").read_text())
+    yaml.safe_load(shipped(f"scenarios/{name}.yaml").read_text())
     for name in ("t0-t1-flap", "two-jobs", "incast-storm", "all-reduce-flap")
 ]

@@ -19,6 +19,7 @@ from typing import Self
 from agents.bpf.refusal import ObjectRefusedError
 from agents.bpf.virtual import VirtualFolder, VirtualMap, VirtualProgram
 from agents.errors import FabricError, PreflightError
+from agents.objects import how_to_build
 
 XDP_FLAGS_SKB_MODE = 1 << 1
 XDP_FLAGS_DRV_MODE = 1 << 2
@@ -167,7 +168,7 @@ class BpfObject:
         programs: Collection[str] | None = None,
     ) -> None:
         if not path.is_file():
-            raise PreflightError(f"BPF object {path} is missing", hint="build it: make setup")
+            raise PreflightError(f"BPF object {path} is missing", hint=how_to_build("setup"))
         self.path = path
         self._lib = library()
         self._log = ctypes.create_string_buffer(_LOG_BYTES)

@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 from agents.bpf.libbpf import library
 from agents.bpf.virtual import VirtualMap
 from agents.errors import FabricError
+from agents.objects import how_to_build
 
 Value = TypeVar("Value", bound=Structure)
 Descriptor = int | VirtualMap
@@ -66,7 +67,7 @@ def checked_map_info(descriptor: Descriptor, value_type: type[Structure]) -> _Ma
         raise FabricError(
             f"map {info.name.decode()} holds {info.value_size} bytes, {value_type.__name__} has "
             f"{ctypes.sizeof(value_type)}",
-            hint="the BPF objects and agents/abi.py differ: make setup",
+            hint=f"the BPF objects and agents/abi.py differ: {how_to_build('setup')}",
         )
     return info
 

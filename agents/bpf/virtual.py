@@ -14,12 +14,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Self
 
-import agents
 from agents.abi import Event, VirtualLab, VirtualPayload, VirtualReport, VirtualTotals
 from agents.abi import VirtualMap as FoundMap
 from agents.errors import PreflightError
+from agents.objects import OBJECTS_DIR, how_to_build
 
-LIBRARY: Final = Path(agents.__file__).parent / "_objects" / "libmrc_virtual.so"
+LIBRARY: Final = OBJECTS_DIR / "libmrc_virtual.so"
 NO_NIC: Final = 0xFFFF_FFFF
 _TIMER: Final = "timer"
 
@@ -112,7 +112,9 @@ class VirtualRuntime:
         try:
             self._library = _declared(ctypes.CDLL(str(path or LIBRARY), use_errno=True))
         except OSError as error:
-            raise PreflightError(f"the library of virtual time: {error}", hint="make virtual") from error
+            raise PreflightError(
+                f"the library of virtual time: {error}", hint=how_to_build("virtual")
+            ) from error
 
     def begin(
         self,

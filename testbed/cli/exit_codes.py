@@ -33,6 +33,7 @@ from testbed.cli.interruption import signals_stop
 from testbed.cli.terminal_safe_console import TerminalSafeConsole
 from testbed.errors import TestbedError
 from testbed.fabric.root import state_root
+from testbed.installation import state_home
 
 
 class ExitCode(IntEnum):
@@ -134,8 +135,7 @@ def _write_bug_log(trace: str, arguments: Sequence[str]) -> Path | None:
     """Write a log to paste into an issue and return its path; None where no folder is writable."""
     from importlib import metadata  # noqa: PLC0415 - it takes longer to import than all else here
 
-    state_home = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    folder = Path(state_home).expanduser() / "mrc-testbed"
+    folder = state_home()
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
     path = folder / f"bug-{stamp}.log"
     try:

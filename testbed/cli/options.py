@@ -26,10 +26,10 @@ from testbed.cli.progress import Progress
 from testbed.cli.terminal_safe_console import TerminalSafeConsole
 from testbed.errors import PreflightError, UsageError
 from testbed.fabric.paths import DEFAULT_LAB, lab_folders, lab_paths
+from testbed.installation import as_root
 from testbed.units import parse_duration_ns
 
 ENVIRONMENT_PREFIX: Final = "MRC_TESTBED_"
-ROOT_HINT: Final = "run it with sudo: sudo .venv/bin/mrc-testbed ..."
 GLOBAL_PANEL: Final = "Global options"
 VIRTUAL: Final = "virtual"
 """Parameter of commands that can do without a lab of this machine."""
@@ -218,7 +218,9 @@ def global_callback(app: typer.Typer, text: str) -> None:
 def require_root(command_name: str) -> None:
     """Refuse a command that touches a lab without root."""
     if os.geteuid() != 0:
-        raise PreflightError(f"{command_name!r} needs root: it touches a lab", hint=ROOT_HINT)
+        raise PreflightError(
+            f"{command_name!r} needs root: it touches a lab", hint=f"run it with sudo: {as_root('...')}"
+        )
 
 
 def with_parameters(function: Callable[..., Any], parameters: Iterable[inspect.Parameter]) -> None:

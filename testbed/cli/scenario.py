@@ -28,7 +28,7 @@ from testbed.cli.where import JobsOption, RetryOption, RuntimeOption, VirtualOpt
 from testbed.document.latest import latest_of
 from testbed.errors import UsageError
 from testbed.faults.spec import KINDS
-from testbed.hostprep.playbook import find_in_clone
+from testbed.installation import shipped
 from testbed.metrics.exporter import exporter_running
 from testbed.scenario.execution import FinishedRun, execute
 from testbed.scenario.measure.verdict import Status
@@ -170,7 +170,7 @@ def demo(
       mrc-testbed demo --virtual
     """
     where = Where(runtime, is_virtual=virtual)
-    loaded = load_scenario(find_in_clone(DEMO_SCENARIO))
+    loaded = load_scenario(shipped(DEMO_SCENARIO))
     resolved = resolve(loaded, seed=settings.seed)
     say(settings.stderr, f"{resolved.scenario}: {resolved.description}")
     if virtual:

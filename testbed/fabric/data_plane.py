@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Protocol, Self
 
-import agents
 from agents.abi import (
     DrainerMode,
     FabricConfig,
@@ -33,6 +32,7 @@ from agents.algorithms import CC, EV, names_of
 from agents.bpf.libbpf import BpfObject, attach_xdp, open_map_in, pin
 from agents.bpf.maps import Descriptor, MappedArray, PerCpuArray, map_update
 from agents.bpf.refusal import ObjectRefusedError
+from agents.objects import OBJECTS_DIR
 from agents.switch.queue_maps import queue_map_entries
 from testbed.errors import PreflightError
 from testbed.fabric.netlink import mac_bytes
@@ -48,7 +48,6 @@ from testbed.topology.port_queue import PortQueue, drainer_of, port_queues
 from testbed.topology.port_selection import overriding_delays_ns, port_rates_bps
 from testbed.topology.usid import BLOCK
 
-OBJECTS_DIR: Final = Path(agents.__file__).parent / "_objects"
 EMIT_PROGRAM: Final = "emit"
 _ENTER_PROGRAM: Final = "enter"
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from testbed.fabric.data_plane import OBJECTS_DIR
+from agents.objects import OBJECTS_DIR
 from testbed.fabric.paths import LabPaths
 from testbed.fabric.process import start_detached
 from testbed.fabric.state import ProcessRecord

@@ -16,13 +16,14 @@ from agents.abi import Limit, QueueLimit
 from agents.bpf.kernel_clock import kernel_ns
 from agents.bpf.libbpf import library
 from agents.clock import monotonic_ns
+from agents.objects import OBJECTS_DIR, how_to_build
 from testbed.errors import FabricError, PreflightError, TestbedError, UsageError
-from testbed.fabric.data_plane import OBJECTS_DIR
 from testbed.fabric.data_plane_trial import PROGRAM_OBJECTS, check_data_plane
 from testbed.fabric.drainer import DRAINER
 from testbed.fabric.paths import DEFAULT_LAB, lab_paths
 from testbed.fabric.runtime_choice import choose_runtime
 from testbed.fabric.state import RuntimeName
+from testbed.installation import as_root
 from testbed.topology.clos import Clos
 from testbed.topology.resolve import resolve_topology
 from testbed.topology.spec import TopologySpec
@@ -98,7 +99,7 @@ def clock_check() -> Check:
     try:
         kernel = kernel_ns()
     except FabricError as error:
-        return Check(what, False, error.message, error.hint or "run it as root: sudo mrc-testbed ...")
+        return Check(what, False, error.message, error.hint or f"run it as root: {as_root('...')}")
     off_ns = max(before_ns - kernel, kernel - monotonic_ns(), 0)
     found = "the same" if off_ns <= _CLOCK_OFF_NS else f"{off_ns / 1e6:,.0f} ms off: this is a time namespace"
     return Check(what, off_ns <= _CLOCK_OFF_NS, found, "run it outside of the time namespace")
@@ -156,7 +157,7 @@ def _capabilities() -> Check:
     effective = int(re.findall(r"^CapEff:\s*([0-9a-f]+)$", status, re.MULTILINE)[0], 16)
     missing = [name for name, bit in _CAPABILITIES.items() if not effective >> bit & 1]
     found = f"lacking {', '.join(missing)}" if missing else "all there"
-    return Check("root privileges", not missing, found, "run it as root: sudo mrc-testbed ...")
+    return Check("root privileges", not missing, found, f"run it as root: {as_root('...')}")
 
 
 def _kernel() -> Check:
@@ -186,7 +187,7 @@ def _libbpf() -> Check:
 def _built(files: list[Path], what: str) -> Check:
     missing = [str(file) for file in files if not file.is_file()]
     found = f"missing: {', '.join(missing)}" if missing else "built"
-    return Check(what, not missing, found, "build them: make setup")
+    return Check(what, not missing, found, how_to_build("setup"))
 
 
 def _inotify() -> Check:

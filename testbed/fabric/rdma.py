@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import Final
 
+from agents.objects import OBJECTS_DIR, how_to_build
 from testbed.errors import UsageError
-from testbed.fabric.data_plane import OBJECTS_DIR
 from testbed.fabric.live import Lab
 from testbed.fabric.management import connect, hosts_file
 from testbed.transport.overtaking import check_order
@@ -56,7 +56,7 @@ def rdma_command(attached: Lab, host: str, transport: RdmaTransport) -> Iterator
     if transport is RdmaTransport.ROCEV2:
         check_order(attached.clos, transport.value)
     if not VERBS_LIBRARY.exists():
-        raise UsageError(f"{VERBS_LIBRARY} is not there", hint="make setup")
+        raise UsageError(f"{VERBS_LIBRARY} is not there", hint=how_to_build("setup"))
     connect(attached.name, attached.clos, host)
     with hosts_file(attached.clos, host) as file:
         yield "unshare", "--mount", "sh", "-c", _WITH_HOSTS_FILE, str(file)

@@ -3,7 +3,8 @@
 import os
 
 from testbed.errors import PreflightError
-from testbed.hostprep.playbook import PlaybookReport, Progress, find_in_clone, log_of, run_playbook
+from testbed.hostprep.playbook import PlaybookReport, Progress, log_of, run_playbook
+from testbed.installation import as_root, shipped
 
 
 def prepare_host(
@@ -23,11 +24,11 @@ def prepare_host(
     if os.geteuid() != 0:
         raise PreflightError(
             "preparing the machine needs root: it installs packages and mounts the BPF file system",
-            hint="run it as root: sudo .venv/bin/mrc-testbed setup host",
+            hint=f"run it as root: {as_root('setup host')}",
         )
     variables = {
         "state_dir": os.environ.get("MRC_TESTBED_STATE_DIR", "/run/mrc-testbed"),
         "with_test_tools": with_test_tools,
     }
-    playbook = find_in_clone("playbooks/host.yaml")
+    playbook = shipped("playbooks/host.yaml")
     return run_playbook(playbook, variables, log=log_of("host"), check=check, progress=progress)

@@ -17,25 +17,19 @@ import docker
 from docker.errors import DockerException, ImageNotFound
 from requests.exceptions import RequestException
 
+import agents
 from testbed.errors import PreflightError
-from testbed.hostprep.playbook import (
-    SOURCE_ROOT,
-    PlaybookReport,
-    Progress,
-    find_in_clone,
-    log_of,
-    run_playbook,
-)
+from testbed.hostprep.playbook import PlaybookReport, Progress, log_of, run_playbook
+from testbed.installation import ROOT, shipped
 
 _CONTENT_LABEL: Final = "mrc-testbed.content"
-_NODE_MODULES: Final = ("agents",)
-"""Modules that run in a node, relative to the clone; import-linter checks that they import nothing else."""
+_AGENTS_ROOT: Final = Path(agents.__file__).resolve().parents[1]
 _RECIPE: Final = ("image/Dockerfile", "playbooks/image.yaml", "playbooks/tasks/base_from_packages.yaml")
 _ENGINE_TIMEOUT_S: Final = 30
 
 
 class ImageState(Enum):
-    """The state of the node image on this machine, compared with the clone."""
+    """The state of the node image on this machine, compared with the sources."""
 
     CURRENT = "current"
     STALE = "stale"
@@ -51,9 +45,8 @@ def observe_image() -> ImageState:
     """Compare the node image that the Docker Engine has with the sources as they are now.
 
     Raises:
-        PreflightError: no Docker Engine answers, or mrc-testbed runs without its clone.
+        PreflightError: no Docker Engine answers.
     """
-    find_in_clone("image/Dockerfile")
     try:
         client = docker.from_env(timeout=_ENGINE_TIMEOUT_S)
         try:
@@ -94,31 +87,34 @@ def build_image(*, check: bool = False, progress: Progress | None = None) -> Pla
             "context_dir": str(context),
             "work_dir": folder,
         }
-        playbook = find_in_clone("playbooks/image.yaml")
+        playbook = shipped("playbooks/image.yaml")
         return run_playbook(playbook, variables, log=log_of("image"), check=check, progress=progress)
 
 
-def content_hash(root: Path = SOURCE_ROOT) -> str:
-    """SHA-256, in hex, of every file of the clone at *root* that the image is made from, with its path."""
+def content_hash(root: Path = ROOT, agents_root: Path = _AGENTS_ROOT) -> str:
+    """SHA-256, in hex, of every file that the image is made from, with its path.
+
+    Args:
+        root: folder of the recipe.
+        agents_root: folder of the package that runs in nodes.
+    """
     digest = hashlib.sha256()
-    for relative in sorted([*_RECIPE, *_node_files(root)]):
+    inputs = [(each, root) for each in _RECIPE] + [(each, agents_root) for each in _node_files(agents_root)]
+    for relative, folder in sorted(inputs):
         digest.update(f"{relative}\0".encode())
-        digest.update(hashlib.sha256((root / relative).read_bytes()).digest())
+        digest.update(hashlib.sha256((folder / relative).read_bytes()).digest())
     return digest.hexdigest()
 
 
-def assemble_context(context: Path, root: Path = SOURCE_ROOT) -> None:
+def assemble_context(context: Path, root: Path = ROOT, agents_root: Path = _AGENTS_ROOT) -> None:
     """Lay out the build context in the new folder *context*: Dockerfile, and site/ with what nodes run."""
-    for relative in _node_files(root):
+    for relative in _node_files(agents_root):
         target = context / "site" / relative
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(root / relative, target)
+        shutil.copyfile(agents_root / relative, target)
     shutil.copyfile(root / "image/Dockerfile", context / "Dockerfile")
 
 
 def _node_files(root: Path) -> Iterator[str]:
-    """Python files of the image, relative to *root*."""
-    for module in _NODE_MODULES:
-        path = root / module
-        files = path.rglob("*.py") if path.is_dir() else [path]
-        yield from (str(file.relative_to(root)) for file in files)
+    """Python files of the image, relative to *root*; import-linter checks that they import nothing else."""
+    yield from (str(file.relative_to(root)) for file in (root / "agents").rglob("*.py"))

@@ -3,7 +3,8 @@
 import os
 
 from testbed.errors import PreflightError
-from testbed.hostprep.playbook import PlaybookReport, Progress, find_in_clone, log_of, run_playbook
+from testbed.hostprep.playbook import PlaybookReport, Progress, log_of, run_playbook
+from testbed.installation import as_root, shipped
 
 
 def prepare_observability(
@@ -22,10 +23,10 @@ def prepare_observability(
     if os.geteuid() != 0:
         raise PreflightError(
             "preparing the machine needs root: it installs packages",
-            hint="run it as root: sudo .venv/bin/mrc-testbed setup host --with-observability",
+            hint=f"run it as root: {as_root('setup host --with-observability')}",
         )
     return run_playbook(
-        find_in_clone("playbooks/observability.yaml"),
+        shipped("playbooks/observability.yaml"),
         {"grafana_image": grafana_image},
         log=log_of("observability"),
         check=check,

@@ -15,12 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import testbed
 from testbed.errors import Interrupted, PreflightError, TestbedError
 from testbed.hostprep.orphan import no_orphans
-
-SOURCE_ROOT: Final = Path(testbed.__file__).resolve().parents[1]
-"""The clone. Playbooks, Dockerfile and BPF sources are used from there."""
+from testbed.installation import state_home
 
 _SYSTEM_PYTHON: Final = "/usr/bin/python3"
 """Runs the Ansible modules: apt needs the distribution's interpreter, the one with python3-apt."""
@@ -93,23 +90,8 @@ def _own_signal_handlers() -> Iterator[None]:
 
 
 def log_of(name: str) -> Path:
-    """Where the output of playbook *name* is kept: in the clone, out of git's sight."""
-    return SOURCE_ROOT / "build" / "hostprep" / f"{name}.log"
-
-
-def find_in_clone(relative: str) -> Path:
-    """The path of a file or folder of the clone.
-
-    Raises:
-        PreflightError: mrc-testbed was installed without its clone.
-    """
-    path = SOURCE_ROOT / relative
-    if not path.exists():
-        raise PreflightError(
-            f"{path} is missing: mrc-testbed runs from a clone of its repository",
-            hint="clone the repository and run `sudo make setup` in it",
-        )
-    return path
+    """File of the output of playbook *name*."""
+    return state_home() / "setup" / f"{name}.log"
 
 
 def run_playbook(

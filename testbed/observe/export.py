@@ -16,7 +16,7 @@ from typing import Any, Final
 import yaml
 
 from testbed.errors import UsageError
-from testbed.hostprep.playbook import find_in_clone
+from testbed.installation import shipped
 from testbed.metrics.local_server import DEFAULT_ADDRESS
 from testbed.observe import grafana_server, prometheus
 from testbed.observe.state import StackSettings
@@ -82,9 +82,9 @@ def dashboard_texts() -> dict[str, str]:
     """File name -> content of the dashboards, as Grafana imports them by hand.
 
     Raises:
-        PreflightError: mrc-testbed was installed without its clone.
+        PreflightError: the installation is damaged.
     """
-    folder = find_in_clone(grafana_server.DASHBOARDS)
+    folder = shipped(grafana_server.DASHBOARDS)
     return {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.json"))}
 
 

@@ -17,7 +17,7 @@ from grafana_client.client import GrafanaClientError, GrafanaException, GrafanaT
 from niquests.exceptions import JSONDecodeError, RequestException
 
 from testbed.errors import FabricError, PreflightError, UsageError
-from testbed.hostprep.playbook import find_in_clone
+from testbed.installation import shipped
 from testbed.observe.grafana_server import DASHBOARDS, FOLDER_TITLE, FOLDER_UID, SOURCE_UID, data_source
 
 VERSION_MIN: Final = (10, 0)
@@ -284,12 +284,12 @@ class Grafana:
 
 
 def checked_in_dashboards() -> list[dict[str, Any]]:
-    """The dashboards of the clone, in the order of their files.
+    """The ready dashboards, in the order of their files.
 
     Raises:
-        PreflightError: mrc-testbed was installed without its clone.
+        PreflightError: the installation is damaged.
     """
-    return [json.loads(path.read_text()) for path in sorted(find_in_clone(DASHBOARDS).glob("*.json"))]
+    return [json.loads(path.read_text()) for path in sorted(shipped(DASHBOARDS).glob("*.json"))]
 
 
 def _found(ask: Callable[[], Answer]) -> Answer | None:

@@ -13,7 +13,7 @@ from typing import Final
 
 import yaml
 
-from testbed.hostprep.playbook import find_in_clone
+from testbed.installation import shipped
 from testbed.observe.state import ServiceName, StackPaths, StackSettings
 
 IMAGE: Final = "grafana/grafana:11.6.14"
@@ -40,7 +40,7 @@ def write_grafana_config(paths: StackPaths, settings: StackSettings, prometheus_
         (provisioning / kind).mkdir(parents=True, exist_ok=True)
     _write_password(paths.password_file)
     dashboards = folder / "dashboards"  # a copy: Grafana's user may not be able to enter the clone
-    shutil.copytree(find_in_clone(DASHBOARDS), dashboards, dirs_exist_ok=True)
+    shutil.copytree(shipped(DASHBOARDS), dashboards, dirs_exist_ok=True)
     _write_yaml(
         provisioning / "datasources" / "mrc-testbed.yaml",
         {"apiVersion": 1, "datasources": [{**data_source(prometheus_url), "editable": False}]},

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import yaml
 
-from testbed.hostprep.playbook import find_in_clone
+from testbed.installation import shipped
 from testbed.observe.state import ServiceName, StackPaths, StackSettings
 
 PROGRAM: Final = "prometheus"
@@ -79,13 +79,13 @@ def prometheus_arguments(config: Path, data: Path, settings: StackSettings) -> S
 
 
 def rules_text(p99_objective_ns: int, runbook_url: str | None = None) -> str:
-    """The rules of the clone.
+    """The ready rules.
 
     Args:
         p99_objective_ns: message completion p99 above which an alert fires.
         runbook_url: address of the page RUNBOOK as people read it; None: its path in the repository.
     """
-    rules = yaml.safe_load(find_in_clone(_RULES).read_text(encoding="utf-8"))
+    rules = yaml.safe_load(shipped(_RULES).read_text(encoding="utf-8"))
     for rule in (rule for group in rules["groups"] for rule in group["rules"]):
         if rule.get("record") == OBJECTIVE_RECORD:
             rule["expr"] = f"vector({p99_objective_ns / 1e9!r})"

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from agents.algorithms import CC, EV, names_of
 from agents.bpf.libbpf import BpfObject
-from testbed.fabric.data_plane import OBJECTS_DIR, fabric_rodata
+from agents.objects import OBJECTS_DIR
+from testbed.fabric.data_plane import fabric_rodata
 from testbed.topology.resolve import resolve_topology
 from testbed.topology.spec import NicSpec, TopologySpec
 from tests.kernels.object_code import read_functions

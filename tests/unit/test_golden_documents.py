@@ -11,10 +11,10 @@ from golden_documents import GOLDEN, check_document, fits, merge, shape
 
 from testbed.cli.app import run
 from testbed.fabric import ownership
-from testbed.hostprep.playbook import SOURCE_ROOT
+from testbed.installation import ROOT
 
-SCENARIO = str(SOURCE_ROOT / "scenarios" / "nic-port-down.yaml")
-CAMPAIGN = str(SOURCE_ROOT / "scenarios" / "campaigns" / "loss-ratio.yaml")
+SCENARIO = str(ROOT / "scenarios" / "nic-port-down.yaml")
+CAMPAIGN = str(ROOT / "scenarios" / "campaigns" / "loss-ratio.yaml")
 COMMANDS = {
     "Validation": ["validate", SCENARIO],
     "Plan": ["run", SCENARIO, "--dry-run"],
@@ -62,7 +62,7 @@ def test_a_document_has_its_shape(kind, capsys):
 def kinds_in_source():
     """Kinds that are passed to `show` and `show_tables`, wherever they are written out."""
     found = set()
-    for path in (SOURCE_ROOT / "testbed" / "cli").glob("*.py"):
+    for path in (ROOT / "testbed" / "cli").glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 named = [each.value for each in node.args if isinstance(each, ast.Constant)]

@@ -16,6 +16,7 @@ import pytest
 
 from agents.bpf.libbpf import BpfObject, library, open_pinned, run_once
 from agents.bpf.maps import map_info
+from agents.objects import OBJECTS_DIR
 from testbed.fabric import data_plane
 from testbed.fabric.bpf_file_system import prepare_pins, remove_pins
 from testbed.fabric.nic_data_plane import load_nic
@@ -57,7 +58,7 @@ class MapsOnly(BpfObject):
 
 @cache
 def _smallest_program() -> BpfObject:
-    return BpfObject(data_plane.OBJECTS_DIR / "stack.bpf.o")
+    return BpfObject(OBJECTS_DIR / "stack.bpf.o")
 
 
 @dataclass

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.hostprep.playbook import SOURCE_ROOT
+from testbed.installation import ROOT
 
 DEADLINE_S = 170
 PRELUDE = """
@@ -25,7 +25,7 @@ NOT_RUN = ("sudo ", "source ", "git ", "make ")
 
 def blocks(document: str, heading: str) -> list[str]:
     """The indented blocks under *heading* of *document* that hold commands of ours, in order."""
-    text = (SOURCE_ROOT / document).read_text()
+    text = (ROOT / document).read_text()
     section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     found: list[str] = []
     block: list[str] = []
@@ -43,7 +43,7 @@ def blocks(document: str, heading: str) -> list[str]:
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
     """A folder and a lab of this test's own, without containers."""
-    (tmp_path / "scenarios").symlink_to(SOURCE_ROOT / "scenarios")
+    (tmp_path / "scenarios").symlink_to(ROOT / "scenarios")
     return {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",

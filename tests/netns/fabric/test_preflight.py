@@ -55,7 +55,8 @@ def test_without_root_the_first_thing_said_is_sudo() -> None:
     command = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", sys.executable, "-c", CHECK_MACHINE]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == (
-        "3|root privileges: lacking CAP_NET_ADMIN, CAP_SYS_ADMIN|run it as root: sudo mrc-testbed ...\n"
+        "3|root privileges: lacking CAP_NET_ADMIN, CAP_SYS_ADMIN"
+        f"|run it as root: sudo {Path(sys.executable).parent / 'mrc-testbed'} ...\n"
     )
 
 
@@ -86,7 +87,7 @@ def test_missing_bpf_objects_name_the_command_that_builds_them(
         monkeypatch.setattr(module, "OBJECTS_DIR", tmp_path)
     with pytest.raises(PreflightError, match=f"BPF objects: missing: {tmp_path}/forward.bpf.o, ") as caught:
         lab.up(SMALL, name=lab_name, runtime="netns")
-    assert caught.value.hint == "build them: make setup"
+    assert caught.value.hint == "make setup"
 
 
 def test_an_unknown_runtime_is_refused_with_the_nearest_name(lab_name: str) -> None:

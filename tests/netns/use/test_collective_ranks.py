@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from launching import Launch
 
-from testbed.fabric.data_plane import OBJECTS_DIR
+from agents.objects import OBJECTS_DIR
 from testbed.fabric.live import Lab
 
 pytestmark = pytest.mark.root

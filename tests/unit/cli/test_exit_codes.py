@@ -15,7 +15,7 @@ from testbed.errors import (
     PreflightError,
     UsageError,
 )
-from testbed.hostprep.playbook import find_in_clone
+from testbed.installation import shipped
 
 
 def ends_with(error):
@@ -54,7 +54,7 @@ def test_a_permission_denied_is_the_machine_s_without_root_and_a_bug_with_it(
 
 
 def test_the_table_of_the_documents_is_the_one_in_the_code():
-    text = find_in_clone("docs/reference/results.md").read_text()
+    text = shipped("docs/reference/results.md").read_text()
     rows = re.findall(r"^\| (\d+) \| .+ \|$", text, re.MULTILINE)
     assert [int(row) for row in rows] == list(ExitCode)
 

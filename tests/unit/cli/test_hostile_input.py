@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from testbed.cli.app import run
 from testbed.document.yaml_tree import TEXT_BYTES_MAX
-from testbed.hostprep.playbook import find_in_clone
+from testbed.installation import shipped
 from testbed.printable import printable, printable_lines
 
 CORPUS = Path(__file__).parent / "hostile"
@@ -100,7 +100,7 @@ def test_a_key_from_a_file_steers_no_terminal(mrc_testbed, tmp_path):
 
 
 def test_a_matrix_too_large_is_refused_before_it_is_tried(mrc_testbed, tmp_path):
-    (tmp_path / "s.yaml").write_text(find_in_clone("scenarios/t0-t1-flap.yaml").read_text())
+    (tmp_path / "s.yaml").write_text(shipped("scenarios/t0-t1-flap.yaml").read_text())
     path = tmp_path / "huge.yaml"
     spec = {
         "scenarios": ["s.yaml"],

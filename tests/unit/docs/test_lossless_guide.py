@@ -3,7 +3,7 @@
 import re
 
 from testbed.document import Kind, load, validate
-from testbed.hostprep.playbook import SOURCE_ROOT
+from testbed.installation import ROOT
 from testbed.metrics.catalogue import METRICS
 from testbed.scenario.spec.expression import parse_quantity
 from testbed.scenario.spec.load import load_scenario
@@ -14,7 +14,7 @@ from testbed.topology.port_queue import port_queues
 from testbed.topology.spec import TopologySpec
 from testbed.transport.reliable_connection import choose_rc_congestion
 
-GUIDE = (SOURCE_ROOT / "docs/guide/lossless.md").read_text()
+GUIDE = (ROOT / "docs/guide/lossless.md").read_text()
 WATCH = GUIDE.partition("## What to watch")[2].partition("## ")[0]
 
 
@@ -38,8 +38,8 @@ def test_the_changes_that_make_it_a_fabric_of_rocev2_are_accepted() -> None:
 def test_every_ready_scenario_of_such_a_fabric_is_listed() -> None:
     listed = set(re.findall(r"\(\.\./\.\./(scenarios/[\w-]+\.yaml)\)", GUIDE))
     topologies = {
-        str(path.relative_to(SOURCE_ROOT)): resolve(load_scenario(path)).topology
-        for path in (SOURCE_ROOT / "scenarios").glob("*.yaml")
+        str(path.relative_to(ROOT)): resolve(load_scenario(path)).topology
+        for path in (ROOT / "scenarios").glob("*.yaml")
     }
     assert listed == {
         name

@@ -1,7 +1,7 @@
 """The guide has an entry for every check of the preflight."""
 
 from testbed.fabric.preflight import Check, lab_checks, machine_checks
-from testbed.hostprep.playbook import SOURCE_ROOT
+from testbed.installation import ROOT
 from testbed.topology.clos import Clos
 from testbed.topology.spec import TopologySpec
 
@@ -9,7 +9,7 @@ from testbed.topology.spec import TopologySpec
 def test_every_check_has_a_row_in_the_troubleshooting_guide() -> None:
     shaped = Clos(TopologySpec(port_rate=100_000_000))
     checks: tuple[Check, ...] = (*machine_checks(), *lab_checks(shaped, has_containers=True))
-    guide = (SOURCE_ROOT / "docs/guide/troubleshooting.md").read_text()
+    guide = (ROOT / "docs/guide/troubleshooting.md").read_text()
     rows = {line.split("|")[1].strip() for line in guide.splitlines() if line.startswith("|")}
     missing = {check.what for check in checks} - rows
     assert not missing

@@ -3,9 +3,9 @@
 import re
 import tomllib
 
-from testbed.hostprep.playbook import SOURCE_ROOT
+from testbed.installation import ROOT
 
-LOCK = (SOURCE_ROOT / "requirements.lock").read_text()
+LOCK = (ROOT / "requirements.lock").read_text()
 PINS = dict(re.findall(r"^([a-z0-9][a-z0-9.-]*)==(\S+)", LOCK, re.MULTILINE))
 
 
@@ -21,7 +21,7 @@ def test_every_pin_has_a_hash() -> None:
 
 
 def test_every_dependency_of_every_group_is_pinned() -> None:
-    project = tomllib.loads((SOURCE_ROOT / "pyproject.toml").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     groups = project["dependency-groups"].values()
     wanted = [*project["project"]["dependencies"], *(entry for group in groups for entry in group)]
     names = {re.split(r"[<>=!~\[ ]", requirement)[0].lower() for requirement in wanted}

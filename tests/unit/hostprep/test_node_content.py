@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from testbed.hostprep.image import assemble_context, content_hash
-from testbed.hostprep.playbook import SOURCE_ROOT
+from testbed.installation import ROOT
 
 IMPORT_ALL_AGENTS = """
 import importlib, pkgutil, sys
@@ -27,7 +27,7 @@ def clone(tmp_path: Path) -> Path:
     root = tmp_path / "clone"
     for folder in ("agents", "image", "playbooks", "testbed"):
         shutil.copytree(
-            SOURCE_ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__", "_objects")
+            ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__", "_objects")
         )
     return root
 
@@ -46,7 +46,7 @@ def test_agents_import_with_nothing_but_the_image_content(tmp_path: Path) -> Non
 
 
 def test_context_leaves_out_what_runs_outside_the_nodes(clone: Path, tmp_path: Path) -> None:
-    assemble_context(tmp_path / "context", clone)
+    assemble_context(tmp_path / "context", clone, clone)
     assert [path.name for path in (tmp_path / "context" / "site").iterdir()] == ["agents"]
     assert (tmp_path / "context" / "Dockerfile").is_file()
 
@@ -56,25 +56,25 @@ def test_context_leaves_out_what_runs_outside_the_nodes(clone: Path, tmp_path: P
     ["agents/bpf/maps.py", "agents/errors.py", "image/Dockerfile", "playbooks/image.yaml"],
 )
 def test_a_change_of_any_input_makes_the_image_stale(clone: Path, changed: str) -> None:
-    before = content_hash(clone)
+    before = content_hash(clone, clone)
     with (clone / changed).open("a") as file:
         file.write("\n")
-    assert content_hash(clone) != before
+    assert content_hash(clone, clone) != before
 
 
 def test_a_moved_file_makes_the_image_stale(clone: Path) -> None:
-    before = content_hash(clone)
+    before = content_hash(clone, clone)
     (clone / "agents/bpf/maps.py").rename(clone / "agents/bpf/moved.py")
-    assert content_hash(clone) != before
+    assert content_hash(clone, clone) != before
 
 
 def test_what_only_the_host_uses_does_not_make_the_image_stale(clone: Path) -> None:
-    before = content_hash(clone)
+    before = content_hash(clone, clone)
     with (clone / "testbed/hostprep/image.py").open("a") as file:
         file.write("\n")
     (clone / "agents/include/mrc/abi.h").unlink()
-    assert content_hash(clone) == before
+    assert content_hash(clone, clone) == before
 
 
 def test_the_hash_does_not_depend_on_where_the_clone_is(clone: Path) -> None:
-    assert content_hash(clone) == content_hash()
+    assert content_hash(clone, clone) == content_hash()

@@ -1,0 +1,15 @@
+"""Compiled objects: BPF programs, queue drainer, libraries. `make bpf` compiles them; a wheel holds them."""
+
+from pathlib import Path
+from typing import Final
+
+import agents
+
+OBJECTS_DIR: Final = Path(agents.__file__).parent / "_objects"
+IS_CLONE: Final = (Path(agents.__file__).parents[1] / "Makefile").is_file()
+"""True in a clone of the repository, False in an installed wheel and in a node."""
+
+
+def how_to_build(target: str) -> str:
+    """The command that brings a missing object, in a clone by make's *target*."""
+    return f"make {target}" if IS_CLONE else "install mrc-testbed again: its wheel holds it"

@@ -1,0 +1,37 @@
+"""Files that come with mrc-testbed besides its code: in a clone of the repository, or in a wheel."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+import testbed
+from agents.objects import IS_CLONE
+from testbed.errors import PreflightError
+
+_PACKAGE: Final = Path(testbed.__file__).resolve().parent
+ROOT: Final = _PACKAGE.parent if IS_CLONE else _PACKAGE / "_shipped"
+"""Folder of scenarios/, playbooks/, image/ and dashboards/: the clone, or what hatch_build.py copies."""
+
+
+def shipped(relative: str) -> Path:
+    """Path of a file or folder that comes with mrc-testbed.
+
+    Raises:
+        PreflightError: the installation is damaged.
+    """
+    path = ROOT / relative
+    if not path.exists():
+        raise PreflightError(f"{path} is missing: this installation is damaged", hint="install it again")
+    return path
+
+
+def state_home() -> Path:
+    """Folder of logs of this user that outlive a command (XDG_STATE_HOME)."""
+    base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(base).expanduser() / "mrc-testbed"
+
+
+def as_root(arguments: str) -> str:
+    """The command that runs mrc-testbed as root, by its path: sudo does not search the user's PATH."""
+    return f"sudo {Path(sys.executable).parent / 'mrc-testbed'} {arguments}"
