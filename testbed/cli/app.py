@@ -25,7 +25,7 @@ everything else to stderr.
   mrc-testbed bench write-bw h0 h5 --size 1MiB     compared byte for byte
   mrc-testbed fault add link-down --link p0-t0-0:4 --for 5s
   mrc-testbed ev list h0 h5                        paths and their state
-  mrc-testbed run scenarios/t0-t1-flap.yaml        a verdict and a report
+  mrc-testbed run t0-t1-flap                       a verdict and a report
   mrc-testbed down
 
 [bold]Exit status[/bold]

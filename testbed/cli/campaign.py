@@ -36,6 +36,7 @@ from testbed.cli.campaign_table import plan_document, plan_table, summary_table
 from testbed.cli.interruption import force_end
 from testbed.cli.options import Settings, command
 from testbed.cli.overload import OverloadGate, OverloadOption
+from testbed.cli.ready import complete, file_or_ready
 from testbed.cli.render import plain_table, show
 from testbed.cli.where import BudgetOption, JobsOption, RetryOption, RuntimeOption, VirtualOption, Where
 from testbed.document.latest import latest_of
@@ -50,7 +51,15 @@ _BUDGET_RUNS_MAX: Final = 20
 app = typer.Typer(no_args_is_help=True, help="Run scenarios x parameters x seeds and summarise them.")
 campaign_statistics.register(app)
 
-CampaignFile = Annotated[Path, typer.Argument(metavar="CAMPAIGN", help="Campaign file.")]
+CampaignFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="CAMPAIGN",
+        callback=file_or_ready,
+        autocompletion=complete,
+        help="Campaign file, or a name of `scenarios list`.",
+    ),
+]
 
 
 def register(root: typer.Typer) -> None:
@@ -79,10 +88,10 @@ def run(
 
     [bold]Examples[/bold]
 
-      mrc-testbed campaign run scenarios/campaigns/port-rate.yaml --dry-run
-      mrc-testbed campaign run scenarios/campaigns/port-rate.yaml
-      mrc-testbed campaign run scenarios/paper/all.yaml --virtual --jobs 2
-      mrc-testbed campaign run scenarios/campaigns/loss-ratio.yaml --budget 30m
+      mrc-testbed campaign run campaigns/loss-ratio --dry-run
+      mrc-testbed campaign run campaigns/loss-ratio
+      mrc-testbed campaign run paper/all --virtual --jobs 2
+      mrc-testbed campaign run campaigns/loss-ratio --budget 30m
     """
     where = Where(runtime, is_virtual=virtual, jobs=jobs, retries=retry_untrusted, budget_ns=budget)
     gate = OverloadGate(insists=overload, is_virtual=virtual)
@@ -121,8 +130,8 @@ def resume(
 
     [bold]Examples[/bold]
 
-      mrc-testbed campaign resume port-rate
-      mrc-testbed campaign resume port-rate --retry untrusted
+      mrc-testbed campaign resume loss-ratio
+      mrc-testbed campaign resume loss-ratio --retry untrusted
     """
     where = Where(runtime, is_virtual=virtual, jobs=jobs, retries=retry_untrusted, budget_ns=budget)
     chosen = frozenset(retry or ())
@@ -165,7 +174,7 @@ def show_campaign(settings: Settings, what: CampaignName, campaigns: CampaignsFo
 
     [bold]Examples[/bold]
 
-      mrc-testbed campaign show port-rate
+      mrc-testbed campaign show loss-ratio
     """
     with opened_campaign(campaigns, what) as folder:
         show_summary(settings, place_of(what, folder), summarize_campaign(folder))
@@ -191,8 +200,8 @@ def report(
 
     [bold]Examples[/bold]
 
-      mrc-testbed campaign report port-rate
-      mrc-testbed campaign report port-rate.tar.zst
+      mrc-testbed campaign report loss-ratio
+      mrc-testbed campaign report loss-ratio.tar.zst
       mrc-testbed campaign report paper --into docs/explanation/paper.md
     """
     with opened_campaign(campaigns, what) as folder:

@@ -47,6 +47,7 @@ PANELS: Final = {
         Listed("run", "scenario", "Run one scenario: workload, faults, expectations, verdict."),
         Listed("bench", "bench", "Measure a running lab: bandwidth, latency, incast, collectives."),
         Listed("fault", "fault", "Inject faults into a running lab and clear them."),
+        Listed("scenarios", "scenarios", "List ready scenarios and campaigns; copy them to edit."),
         Listed("campaign", "campaign", "Run scenarios x parameters x seeds and summarise them."),
     ),
     "Results": (

@@ -11,14 +11,15 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from testbed.cli.exit_codes import ExitCode
-from testbed.cli.observe_export import Folder, Force
+from testbed.cli.observe_export import Folder
 from testbed.cli.observe_options import GrafanaUrl, PrometheusUrl, TokenFile, read_token
 from testbed.cli.observe_stack import OVERVIEW, open_address
-from testbed.cli.options import Settings, command
+from testbed.cli.options import ForceOption, Settings, command
 from testbed.cli.render import bad, good, plain_table, show
+from testbed.document.file_tree import write_files
 from testbed.errors import UsageError
 from testbed.metrics.local_server import DEFAULT_ADDRESS
-from testbed.observe.export import dashboard_texts, write_files
+from testbed.observe.export import dashboard_texts
 from testbed.observe.grafana_api import Grafana
 from testbed.observe.grafana_check import check_dashboards
 from testbed.observe.run_windows import read_run_windows
@@ -83,7 +84,7 @@ def push(
 
 
 @command(app, "export")
-def export_dashboards(settings: Settings, folder: Folder, force: Force = False) -> None:
+def export_dashboards(settings: Settings, folder: Folder, force: ForceOption = False) -> None:
     """Write the dashboards as files, to import by hand into a Grafana.
 
     In Grafana: Dashboards > New > Import, for each file. That needs role Editor,

@@ -15,6 +15,7 @@ from testbed.campaign.spec import campaign_schema
 from testbed.cli.exit_codes import ExitCode
 from testbed.cli.options import OutputFormat, Settings, command
 from testbed.cli.overload import OverloadGate, OverloadOption
+from testbed.cli.ready import complete, file_or_ready
 from testbed.cli.render import bad, good, show, write_out
 from testbed.document import Kind
 from testbed.errors import UsageError
@@ -35,7 +36,12 @@ def register(app: typer.Typer) -> None:
 def validate(
     settings: Settings,
     files: Annotated[
-        list[Path] | None, typer.Argument(metavar="FILE...", help="Scenario, Topology and Campaign files.")
+        list[Path] | None,
+        typer.Argument(
+            metavar="FILE...",
+            autocompletion=complete,
+            help="Scenario, Topology and Campaign files, or names of `scenarios list`.",
+        ),
     ] = None,
     overload: OverloadOption = False,
     virtual: Annotated[
@@ -58,7 +64,7 @@ def validate(
     [bold]Examples[/bold]
 
       mrc-testbed validate scenarios/*.yaml
-      mrc-testbed validate --virtual scenarios/true/*.yaml
+      mrc-testbed validate --virtual true/permutation-400g
       mrc-testbed validate --schema Scenario > scenario.schema.json
 
     and, for editors with the YAML language server, above a scenario:
@@ -105,9 +111,10 @@ def _schema_of(kind: Kind) -> dict[str, Any]:
     return document.json_schema(kind, TopologySpec)
 
 
-def _validation(path: Path, gate: OverloadGate) -> dict[str, Any]:
-    """Problem and warning of a file, each None for none."""
+def _validation(given: Path, gate: OverloadGate) -> dict[str, Any]:
+    """Problem and warning of a file or ready name, each None for none."""
     try:
+        path = file_or_ready(given)
         match document.load(path).kind:
             case Kind.SCENARIO:
                 for variant in scenario_variants(load_scenario(path)):
@@ -118,5 +125,5 @@ def _validation(path: Path, gate: OverloadGate) -> dict[str, Any]:
                 spec = load_topology(path)
                 gate.topology(spec, path)
     except UsageError as error:
-        return {"file": str(path), "valid": False, "problem": error.message, "warning": None}
-    return {"file": str(path), "valid": True, "problem": None, "warning": next(iter(gate.warnings), None)}
+        return {"file": str(given), "valid": False, "problem": error.message, "warning": None}
+    return {"file": str(given), "valid": True, "problem": None, "warning": next(iter(gate.warnings), None)}

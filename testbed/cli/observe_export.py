@@ -9,8 +9,9 @@ import yaml
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from testbed.cli.options import Settings, command
+from testbed.cli.options import ForceOption, Settings, command
 from testbed.cli.render import key_values, say, show, write_out
+from testbed.document.file_tree import write_files
 from testbed.errors import UsageError
 from testbed.observe import export
 from testbed.observe.state import StackSettings, read_stack, stack_paths
@@ -32,9 +33,6 @@ RunbookUrl = Annotated[
     typer.Option(
         "--runbook-url", metavar="URL", help="Address of docs/guide/alerts.md where you publish it."
     ),
-]
-Force = Annotated[
-    bool, typer.Option("--force", show_default=False, help="Replace files that exist and differ.")
 ]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write; created if needed.")]
 
@@ -65,7 +63,7 @@ def export_stack(
     target: Target = None,
     alertmanager: Alertmanager = None,
     runbook_url: RunbookUrl = None,
-    force: Force = False,
+    force: ForceOption = False,
 ) -> None:
     """Write files for a Prometheus, Alertmanager and Grafana of your own.
 
@@ -80,7 +78,7 @@ def export_stack(
     """
     wanted = _export(settings, target, alertmanager, runbook_url)
     files = export.stack_files(wanted)
-    written = export.write_files(folder, files, replace=force)
+    written = write_files(folder, files, replace=force)
     item = {"folder": str(folder), "target": wanted.target, "files": [str(path) for path in written]}
 
     def table() -> RenderableType:

@@ -104,6 +104,9 @@ PortOption = Annotated[
     int,
     typer.Option("--port", "-p", min=0, max=65535, metavar="NUMBER", help="TCP port; 0 for any free one."),
 ]
+ForceOption = Annotated[
+    bool, typer.Option("--force", show_default=False, help="Replace files that exist and differ.")
+]
 
 
 def _print_version(is_wanted: bool) -> None:

@@ -23,6 +23,7 @@ from testbed.cli.interruption import force_end
 from testbed.cli.machine_watch import MachineWatch
 from testbed.cli.options import OutputFormat, Settings, command
 from testbed.cli.overload import OverloadGate, OverloadOption
+from testbed.cli.ready import complete, file_or_ready
 from testbed.cli.render import judged_table, plain_table, result_lines, say, show, shown_table, write_out
 from testbed.cli.where import JobsOption, RetryOption, RuntimeOption, VirtualOption, Where
 from testbed.document.latest import latest_of
@@ -51,7 +52,15 @@ from testbed.virtual.run import run_virtually
 SCHEMA_VERSION: Final = 1
 DEMO_SCENARIO: Final = "scenarios/t0-t1-flap.yaml"
 
-ScenarioFile = Annotated[Path, typer.Argument(metavar="SCENARIO", help="Scenario file.")]
+ScenarioFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="SCENARIO",
+        callback=file_or_ready,
+        autocompletion=complete,
+        help="Scenario file, or a name of `scenarios list`.",
+    ),
+]
 RunsFolder = Annotated[
     Path, typer.Option("--runs", metavar="FOLDER", help="Folder of result folders, one per run.")
 ]
@@ -89,11 +98,11 @@ def run(
 
     [bold]Examples[/bold]
 
-      mrc-testbed run scenarios/t0-t1-flap.yaml
-      mrc-testbed run scenarios/gray-loss.yaml --seed 7 --keep -n gray
-      mrc-testbed run scenarios/t0-t1-flap.yaml --dry-run
-      mrc-testbed run scenarios/incast-victim.yaml --retry-untrusted 3
-      mrc-testbed run scenarios/paper/permutation.yaml --virtual --jobs 2
+      mrc-testbed run t0-t1-flap
+      mrc-testbed run gray-loss --seed 7 --keep -n gray
+      mrc-testbed run t0-t1-flap --dry-run
+      mrc-testbed run incast-victim --retry-untrusted 3
+      mrc-testbed run paper/permutation --virtual --jobs 2
     """
     where = Where(runtime, is_virtual=virtual, jobs=jobs, retries=retry_untrusted)
     if virtual and keep:
@@ -175,9 +184,7 @@ def demo(
     say(settings.stderr, f"{resolved.scenario}: {resolved.description}")
     if virtual:
         finished = run_plan(settings, resolved, _source(loaded), runs, name=settings.name, where=where)
-        _show_finished(
-            settings, finished, ["next     mrc-testbed run scenarios/paper/t1-gray.yaml --virtual"]
-        )
+        _show_finished(settings, finished, ["next     mrc-testbed run paper/t1-gray --virtual"])
         return finished.result.verdict.exit_code
     name = f"demo-{os.getpid()}"
     with exporter_running([name], port=0, fault_kinds=KINDS) as url:

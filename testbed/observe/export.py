@@ -8,14 +8,12 @@ grafana/provisioning/      data source, and where the dashboards are
 grafana/dashboards/        the dashboards
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-from testbed.errors import UsageError
 from testbed.installation import shipped
 from testbed.metrics.local_server import DEFAULT_ADDRESS
 from testbed.observe import grafana_server, prometheus
@@ -86,44 +84,6 @@ def dashboard_texts() -> dict[str, str]:
     """
     folder = shipped(grafana_server.DASHBOARDS)
     return {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.json"))}
-
-
-def write_files(folder: Path, files: Mapping[str, str], *, replace: bool) -> list[Path]:
-    """The files that were written; what is there already with the same content counts.
-
-    Args:
-        folder: is made if it does not exist.
-        files: path below it -> content.
-        replace: whether files of other content are replaced.
-
-    Raises:
-        UsageError: a file of other content is there, or the folder cannot be written.
-    """
-    changed = [name for name, text in files.items() if not replace and _differs(folder / name, text)]
-    if changed:
-        raise UsageError(
-            f"{folder} has other files of these names: {', '.join(changed)}",
-            hint="give another folder, or replace them with --force",
-        )
-    written = []
-    try:
-        for name, text in files.items():
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-            written.append(path)
-    except OSError as error:
-        raise UsageError(f"{folder} cannot be written: {error.strerror}") from error
-    return written
-
-
-def _differs(path: Path, text: str) -> bool:
-    try:
-        return path.read_bytes() != text.encode()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:
-        return True
 
 
 def _with_alertmanager(export: Export) -> Export:

@@ -27,6 +27,8 @@ COMMANDS = {
     "EvSet": ["ev", "list", "h0", "h5"],
     "FaultKinds": ["fault", "kinds"],
     "StackExport": ["observe", "export", "exported"],
+    "ScenarioList": ["scenarios", "list"],
+    "ScenariosCopied": ["scenarios", "copy", "t0-t1-flap"],
     "DashboardsExported": ["observe", "dashboards", "export", "exported"],
 }
 ELSEWHERE = {

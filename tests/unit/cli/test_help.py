@@ -37,6 +37,7 @@ COMMANDS = [
     *(f"observe {verb}" for verb in ("status", "up")),
     *(f"observe dashboards {verb}" for verb in ("annotate", "check", "export", "open", "push", "remove")),
     *("probe links", "replay", "report", "restart", "run", "serve"),
+    *("scenarios copy", "scenarios list"),
     *("setup host", "setup image", "shell", "status", "top", "up", "validate"),
 ]
 
@@ -148,6 +149,10 @@ def test_a_value_that_looks_like_a_command_is_none(mrc_testbed, words):
         ("bench incast h", [f"h{index}" for index in range(8)]),
         ("bench write-bw h", [f"h{index}" for index in range(8)]),
         ("exec p3-t1", ["p3-t1-0", "p3-t1-1"]),
+        ("run t0-t", ["t0-t1-flap"]),
+        ("campaign run campaigns/l", ["campaigns/loss-ratio"]),
+        ("validate paper/p2", ["paper/p2p"]),
+        ("scenarios copy p2p paper/a", ["paper/all", "paper/allreduce", "paper/alltoall"]),
         ("fault add nic-p", ["nic-port-down"]),
         ("fault add loss --link h7:3", ["h7:3~p3-t0-1:3"]),
     ],

@@ -9,8 +9,8 @@ import pytest
 import yaml
 from dashboard_files import load_dashboards
 
-from testbed.errors import UsageError
-from testbed.observe.export import RULES_FILE, Export, prometheus_config, stack_files, write_files
+from testbed.document.file_tree import write_files
+from testbed.observe.export import RULES_FILE, Export, prometheus_config, stack_files
 from testbed.observe.prometheus import OBJECTIVE_RECORD
 from testbed.observe.state import StackSettings
 
@@ -79,21 +79,6 @@ def test_a_dashboard_to_be_imported_asks_for_its_data_source() -> None:
         (variable,) = [one for one in dashboard["templating"]["list"] if one["type"] == "datasource"]
         assert (variable["name"], variable["query"]) == ("datasource", "prometheus")
         assert not dashboard.get("id")
-
-
-def test_files_of_somebody_else_are_not_replaced_unless_that_is_wanted(tmp_path: Path) -> None:
-    files = {"a.yml": "ours\n", "below/b.yml": "ours\n"}
-    assert write_files(tmp_path / "new", files, replace=False) == [tmp_path / "new" / name for name in files]
-    write_files(tmp_path / "new", files, replace=False)
-    (tmp_path / "new/a.yml").write_text("edited\n")
-    with pytest.raises(UsageError, match=r"has other files of these names: a\.yml") as raised:
-        write_files(tmp_path / "new", files, replace=False)
-    assert "--force" in str(raised.value.hint)
-    assert (tmp_path / "new/a.yml").read_text() == "edited\n"
-    write_files(tmp_path / "new", files, replace=True)
-    assert (tmp_path / "new/a.yml").read_text() == "ours\n"
-    with pytest.raises(UsageError, match="cannot be written"):
-        write_files(tmp_path / "new/a.yml", files, replace=True)
 
 
 @pytest.mark.parametrize(

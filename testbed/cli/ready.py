@@ -1,0 +1,65 @@
+"""Ready scenarios and campaigns, by name where a file is expected: a file that exists wins.
+
+A name is the path below the folder of ready files, without .yaml: `t0-t1-flap`, `paper/p2p`.
+"""
+
+from pathlib import Path, PurePath
+from typing import Final
+
+from testbed.errors import UsageError, did_you_mean
+from testbed.installation import shipped
+from testbed.printable import printable
+
+FOLDER: Final = "scenarios"
+_SUFFIX: Final = ".yaml"
+
+
+def ready_files() -> dict[str, Path]:
+    """Name -> path of each ready file, those of sub-folders last.
+
+    Raises:
+        PreflightError: the installation is damaged.
+    """
+    folder = shipped(FOLDER)
+    paths = sorted(folder.rglob(f"*{_SUFFIX}"), key=lambda path: (path.parent, path.name))
+    return {path.relative_to(folder).as_posix().removesuffix(_SUFFIX): path for path in paths}
+
+
+def ready_file(text: str, unknown: str = "no ready scenario has this name") -> Path:
+    """The path of a ready file; its name may be written `scenarios/NAME.yaml`, as in a clone.
+
+    Args:
+        text: as given.
+        unknown: message where there is none.
+
+    Raises:
+        UsageError: there is none.
+    """
+    files = ready_files()
+    name = text.removeprefix(f"{FOLDER}/").removesuffix(_SUFFIX)
+    if name in files:
+        return files[name]
+    last = PurePath(name).name
+    elsewhere = next((each for each in files if PurePath(each).name == last), None)
+    meant = did_you_mean(name, files) if elsewhere is None else f"; did you mean {elsewhere!r}?"
+    raise UsageError(f"{printable(text)}: {unknown}{meant}", hint="mrc-testbed scenarios list")
+
+
+def file_or_ready(path: Path) -> Path:
+    """The path of a file as given, or else of the ready file of this name.
+
+    Raises:
+        UsageError: there is neither.
+    """
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return ready_file(str(path), "neither a file nor a ready scenario has this name")
+    except OSError:
+        pass  # its reader says why it cannot be read
+    return path
+
+
+def complete(incomplete: str) -> list[str]:
+    """Ready names; where none begins so, a shell completes files."""
+    return [name for name in ready_files() if name.startswith(incomplete)]

@@ -1,0 +1,158 @@
+"""scenarios list | copy: the ready scenarios and campaigns."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final, Self
+
+import typer
+from rich.console import Group
+from rich.text import Text
+
+from testbed import document
+from testbed.campaign.spec import CampaignSpec
+from testbed.cli.options import ForceOption, Settings, command
+from testbed.cli.ready import FOLDER, complete, ready_file, ready_files
+from testbed.cli.render import show
+from testbed.cli.rows import Column, Row, known_time, number, show_rows
+from testbed.document import Kind
+from testbed.document.file_tree import write_files
+from testbed.installation import shipped
+from testbed.scenario.spec.load import build_scenario
+from testbed.scenario.spec.resolve import resolve
+from testbed.scenario.spec.scenario_spec import ScenarioSpec
+
+SCHEMA_VERSION: Final = 1
+_VIRTUAL_TAG: Final = "virtual"
+"""Tag of scenarios that no live lab can carry."""
+
+app = typer.Typer(no_args_is_help=True, help="List ready scenarios and campaigns; copy them to edit.")
+
+
+def register(root: typer.Typer) -> None:
+    root.add_typer(app, name="scenarios")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyRow(Row):
+    """A ready file.
+
+    Attributes:
+        hosts: of a scenario, without its variants; None for a campaign. A host has one NIC.
+        length_ns: of one run; None for a campaign and for a run that ends by iterations.
+        virtual_only: too fast for a live lab.
+    """
+
+    name: str
+    kind: str
+    hosts: int | None
+    length_ns: int | None
+    virtual_only: bool
+    tags: tuple[str, ...]
+    description: str
+
+    COLUMNS = (
+        Column("name", "name"),
+        Column("kind", "kind"),
+        number("NICs", "hosts"),
+        number("length", lambda row: known_time(row.length_ns)),
+        Column("description", lambda row: row.summary),
+    )
+
+    @property
+    def summary(self) -> str:
+        """The first clause of the description."""
+        clause = self.description.partition(";")[0].removesuffix(".")
+        return f"{clause} (only --virtual)" if self.virtual_only else clause
+
+    @classmethod
+    def of(cls, name: str, path: Path) -> Self:
+        """The row of a file."""
+        loaded = document.load(path)
+        hosts = length_ns = None
+        if loaded.kind is Kind.SCENARIO:
+            scenario = build_scenario(loaded)
+            plan = resolve(scenario)
+            hosts = scenario.topology.numbering.host_count
+            length_ns = None if plan.end_ns is None else plan.end_ns - plan.start_ns
+        metadata = loaded.metadata
+        virtual_only = _VIRTUAL_TAG in metadata.tags
+        return cls(
+            name, loaded.kind.value, hosts, length_ns, virtual_only, metadata.tags, metadata.description
+        )
+
+    def has(self, text: str) -> bool:
+        """Return True if name, tags or description have *text*; case is ignored."""
+        return text.casefold() in " ".join((self.name, *self.tags, self.description)).casefold()
+
+
+@command(app, "list")
+def list_ready(
+    settings: Settings,
+    text: Annotated[
+        str, typer.Argument(metavar="TEXT", help="Part of a name, tag or description.", show_default=False)
+    ] = "",
+) -> None:
+    """List ready scenarios and campaigns.
+
+    `run`, `campaign run` and `validate` take these names in place of a file.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed scenarios list
+      mrc-testbed scenarios list incast
+      mrc-testbed scenarios list -o json
+    """
+    rows = [row for row in (ReadyRow.of(name, path) for name, path in ready_files().items()) if row.has(text)]
+    show_rows(
+        settings, "ScenarioList", SCHEMA_VERSION, {"scenarios": rows}, empty=f"no ready scenario has {text!r}"
+    )
+
+
+@command(app, "copy")
+def copy(
+    settings: Settings,
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME", autocompletion=complete, help="Ready scenarios.")
+    ],
+    folder: Annotated[
+        Path, typer.Option("--to", metavar="FOLDER", help="Folder to write; created if needed.")
+    ] = Path(FOLDER),
+    force: ForceOption = False,
+) -> None:
+    """Copy ready scenarios and campaigns, with the files that they name, to edit them.
+
+    Sub-folders are kept. A file that exists and differs is left as it is, and
+    then nothing is copied, unless --force replaces it.
+
+    [bold]Examples[/bold]
+
+      mrc-testbed scenarios copy t0-t1-flap
+      mrc-testbed scenarios copy campaigns/loss-ratio --to mine
+    """
+    root = shipped(FOLDER).resolve()
+    paths = [path for name in names for path in _with_named(ready_file(name).resolve())]
+    texts = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+    written = write_files(folder, texts, replace=force)
+    item = {"folder": str(folder), "files": [str(path) for path in written]}
+    show(
+        settings,
+        "ScenariosCopied",
+        SCHEMA_VERSION,
+        item,
+        lambda: Group(*(Text(str(path)) for path in written)),
+    )
+
+
+def _with_named(path: Path) -> Iterator[Path]:
+    """The file and all files that it names."""
+    yield path
+    loaded = document.load(path)
+    named: list[str] = []
+    if loaded.kind is Kind.CAMPAIGN:
+        named = [entry.path for entry in document.validate(loaded, CampaignSpec).entries()]
+    elif loaded.kind is Kind.SCENARIO:
+        topology = document.validate(loaded, ScenarioSpec).topology
+        named = [topology] if isinstance(topology, str) else []
+    for each in named:
+        yield from _with_named((path.parent / each).resolve())
