@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from testbed.errors import FabricError, UsageError
-from testbed.extras import extra
+from testbed.extras import from_extra
 from testbed.fabric import lab as labs
 from testbed.fabric.live import Lab
 from testbed.fabric.port_state import PortObservation, observe_ports
@@ -21,7 +21,7 @@ from testbed.topology.element import Port
 from testbed.topology.resolve import load_topology, resolve_topology
 from testbed.topology.spec import TopologySpec
 
-with extra("lab"):
+with from_extra("lab"):
     from mininet.cli import CLI
     from mininet.link import Intf
     from mininet.link import Link as MininetLink

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from testbed.bundle.bundle import opened
 from testbed.campaign.tables import finished_runs, rows_of
-from testbed.extras import extra
+from testbed.extras import from_extra
 
-with extra("data"):
+with from_extra("data"):
     import pandas as pd
 
 

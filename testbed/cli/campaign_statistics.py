@@ -32,7 +32,7 @@ from testbed.cli.options import Settings, command
 from testbed.cli.render import plain_table, show
 from testbed.document.one_step import write_in_one_step
 from testbed.errors import TestbedError, UsageError
-from testbed.extras import extra
+from testbed.extras import from_extra
 from testbed.metrics.series import summarize
 from testbed.scenario.measure.verdict import Status
 from testbed.scenario.spec.quantity import Dimension
@@ -194,7 +194,7 @@ def export(
 
 
 def _write_parquet(path: Path, table: str, runs: list[RunFolder]) -> None:
-    with extra("data"):
+    with from_extra("data"):
         import pandas as pd  # noqa: PLC0415 - slow to import
 
         import_module("pyarrow")  # pandas needs it here, and would say so in its own words

@@ -6,11 +6,11 @@ from contextlib import closing, contextmanager
 from typing import Final, NamedTuple, TypeVar
 
 from testbed.errors import FabricError, PreflightError
-from testbed.extras import extra
+from testbed.extras import from_extra
 from testbed.fabric.engine_socket import engine_host, is_engine_listening
 from testbed.fabric.ownership import LAB_LABEL, NODE_LABEL
 
-with extra("lab"):
+with from_extra("lab"):
     import docker
     from docker.errors import APIError, DockerException
     from requests.exceptions import RequestException

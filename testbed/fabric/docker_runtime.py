@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from testbed.errors import FabricError, PreflightError
-from testbed.extras import extra
+from testbed.extras import from_extra
 from testbed.fabric.docker_engine import ENGINE_ERRORS, Engine, ObservedContainer, explain
 from testbed.fabric.namespace import bind_namespace
 from testbed.fabric.netns_runtime import delete_namespaces, nodes_with_namespace
@@ -24,7 +24,7 @@ from testbed.fabric.runtime import Report
 from testbed.fabric.state import ContainerRecord, RuntimeName
 from testbed.hostprep.image import ImageState, image_name, observe_image
 
-with extra("lab"):
+with from_extra("lab"):
     from docker.errors import NotFound
     from docker.types import LogConfig, Mount
 

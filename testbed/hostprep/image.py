@@ -15,11 +15,11 @@ from typing import Final
 
 import agents
 from testbed.errors import PreflightError
-from testbed.extras import extra
+from testbed.extras import from_extra
 from testbed.hostprep.playbook import PlaybookReport, Progress, log_of, run_playbook
 from testbed.installation import ROOT, shipped
 
-with extra("lab"):
+with from_extra("lab"):
     import docker
     from docker.errors import DockerException, ImageNotFound
     from requests.exceptions import RequestException

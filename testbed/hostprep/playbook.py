@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from testbed.errors import Interrupted, PreflightError, TestbedError
-from testbed.extras import extra
+from testbed.extras import from_extra
 from testbed.hostprep.orphan import no_orphans
 from testbed.installation import state_home
 
@@ -112,7 +112,7 @@ def run_playbook(
         Interrupted: the run was cancelled.
     """
     # A tenth of a second to import, which `up` need not wait for when it looks at the image.
-    with extra("lab"):
+    with from_extra("lab"):
         import ansible_runner  # noqa: PLC0415
 
     name = playbook.stem

@@ -18,7 +18,7 @@ from typing import Final
 
 from agents.clock import monotonic_ns
 from testbed.errors import FabricError
-from testbed.extras import extra
+from testbed.extras import from_extra
 from testbed.metrics import catalogue, testbed_metrics
 from testbed.metrics.cpu_use import RecentCpuUse, is_saturated, read_cpus
 from testbed.metrics.exposition import CONTENT_TYPE, Samples, TextWriter
@@ -38,7 +38,7 @@ def process_metrics() -> Callable[[], bytes]:
     Raises:
         PreflightError: the extra for it is not installed.
     """
-    with extra("observe"):
+    with from_extra("observe"):
         from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest  # noqa: PLC0415 - an extra
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)

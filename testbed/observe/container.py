@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Final
 
 from testbed.errors import CleanupError, FabricError, PreflightError
-from testbed.extras import extra
+from testbed.extras import from_extra
 from testbed.fabric.docker_engine import ENGINE_ERRORS, Engine, explain
 from testbed.fabric.engine_socket import is_engine_listening
 from testbed.fabric.process import ProcessIdentity, observe_process
 from testbed.observe.account import Account
 
-with extra("lab"):
+with from_extra("lab"):
     from docker.errors import NotFound
     from docker.types import LogConfig, Mount
 

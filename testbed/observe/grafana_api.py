@@ -13,12 +13,12 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from testbed.errors import FabricError, PreflightError, UsageError
-from testbed.extras import extra
+from testbed.extras import from_extra
 from testbed.installation import shipped
 from testbed.observe.grafana_server import DASHBOARDS, FOLDER_TITLE, FOLDER_UID, SOURCE_UID, data_source
 from testbed.observe.run_windows import FaultWindow
 
-with extra("observe"):
+with from_extra("observe"):
     from grafana_client import GrafanaApi
     from grafana_client.client import GrafanaClientError, GrafanaException, GrafanaTimeoutError
     from niquests.exceptions import JSONDecodeError, RequestException

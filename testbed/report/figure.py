@@ -10,7 +10,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from testbed.errors import PreflightError
-from testbed.extras import extra
+from testbed.extras import from_extra
 from testbed.report.chart import STYLES, Axis, Chart, Series, bar_width
 from testbed.report.page import asset
 from testbed.shown import format_number
@@ -47,7 +47,7 @@ def figure_files(charts: Sequence[Chart]) -> dict[str, bytes]:
     if not charts:
         return {}
     try:
-        with extra("figures"):
+        with from_extra("figures"):
             import matplotlib as mpl  # noqa: PLC0415 - slow to load
             from matplotlib.figure import Figure  # noqa: PLC0415
     except PreflightError as error:

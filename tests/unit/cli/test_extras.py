@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 
 from testbed.cli import scenario
 from testbed.errors import FabricError, PreflightError
-from testbed.extras import extra
+from testbed.extras import from_extra
 
 EXTRAS = PROJECT["optional-dependencies"]
 IMPORTED = {
@@ -20,7 +20,7 @@ IMPORTED = {
     "data": {"pandas", "pyarrow"},
     "figures": {"matplotlib"},
 }
-"""What the code imports of each extra, or of what that brings."""
+"""Packages that the code imports of each extra, or of those that it brings."""
 
 OTHERS = """\
 import testbed.fabric.runtime_choice as choice
@@ -43,7 +43,7 @@ for module in "hostprep.image mininet_net fabric.node observe.container observe.
 
 
 def test_a_missing_package_is_an_error_that_names_its_extra() -> None:
-    with pytest.raises(PreflightError) as caught, extra("lab"):
+    with pytest.raises(PreflightError) as caught, from_extra("lab"):
         import there_is.no_such  # type: ignore[import-not-found]  # noqa: F401, PLC0415
     assert caught.value.message == "the Python package there_is is missing; it comes with mrc-testbed[lab]"
     assert caught.value.hint == "install mrc-testbed[lab] in place of mrc-testbed"
@@ -52,12 +52,12 @@ def test_a_missing_package_is_an_error_that_names_its_extra() -> None:
 
 @pytest.mark.parametrize("name", ["testbed.no_such", "agents.no_such"])
 def test_a_missing_module_of_ours_is_a_bug(name: str) -> None:
-    with pytest.raises(ModuleNotFoundError, match="no_such"), extra("lab"):
+    with pytest.raises(ModuleNotFoundError, match="no_such"), from_extra("lab"):
         __import__(name)
 
 
 def test_any_other_error_stays_as_it_is() -> None:
-    with pytest.raises(ImportError, match="cannot import name"), extra("lab"):
+    with pytest.raises(ImportError, match="cannot import name"), from_extra("lab"):
         from json import no_such  # type: ignore[attr-defined]  # noqa: F401, PLC0415
 
 
@@ -158,7 +158,7 @@ def _imported() -> dict[str, set[str]]:
 
 
 def _extra_of(node: ast.With) -> str | None:
-    match = re.fullmatch(r"extra\('(\w+)'\)", ast.unparse(node.items[0].context_expr))
+    match = re.fullmatch(r"from_extra\('(\w+)'\)", ast.unparse(node.items[0].context_expr))
     return match and match[1]
 
 
