@@ -15,12 +15,14 @@ CLANG ?= clang
 # A folder with cc/NAME.h and ev/NAME.h of one's own: docs/guide/your-own-congestion-control.md. A function of an algorithm need not
 # use all that it is given.
 ALGORITHMS ?=
-BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Werror -Wno-unused-parameter -Iagents/include -Iagents/_objects \
+# The same sources give the same objects wherever the clone is.
+ANYWHERE := -ffile-prefix-map=$(CURDIR)=.
+BPF_CFLAGS := $(ANYWHERE) -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Werror -Wno-unused-parameter -Iagents/include -Iagents/_objects \
 	-idirafter /usr/include/$(shell uname -m)-linux-gnu
-CFLAGS := -O2 -g -Wall -Wextra -Werror -Iagents/include
+CFLAGS := $(ANYWHERE) -O2 -g -Wall -Wextra -Werror -Iagents/include
 
 # The same programs for virtual time: clang's pragmas and packed headers are theirs, not mistakes.
-VIRTUAL_CFLAGS := -O2 -g
+VIRTUAL_CFLAGS := $(ANYWHERE) -O2 -g
 VIRTUAL_FLAGS := -DMRC_VIRTUAL -std=gnu11 -fPIC -fvisibility=hidden -fno-strict-aliasing -Wall -Wextra -Werror \
 	-Wno-unknown-pragmas -Wno-address-of-packed-member -Wno-uninitialized -Wno-sign-compare -Wno-unused-command-line-argument -Wno-unused-parameter -Wa,--no-warn \
 	-Iagents/virtual/shim -Iagents/include -Iagents/_objects -Iagents/virtual
@@ -66,7 +68,7 @@ KERNEL_PARTS ?= load smoke tests
 KERNEL_TESTS ?= tests/bpf
 
 .PHONY: help setup demo train test test-long test-tools check size audit bench kernels budgets pictures bpf charts virtual abi \
-	abi-check headers coverage dashboards docs image lock clean torch
+	abi-check headers coverage dashboards dist docs image lock clean torch
 help:
 	@echo "sudo make setup   system packages, Python environment, BPF objects, node image"
 	@echo "sudo make demo    all of that, then a lab, a link flap and its verdict"
@@ -85,6 +87,7 @@ help:
 	@echo "make virtual      compile the same programs for virtual time; needs cc alone"
 	@echo "make torch        PyTorch's CPU build and mrc-torch, in build/torch"
 	@echo "make dashboards   rewrite dashboards/json"
+	@echo "make dist         sdist and wheel, in dist/; built twice, in two folders, and compared"
 	@echo "make docs         the pages of docs/ as a site in build/site; fails on a broken link"
 	@echo "make coverage     what the tests of each tier run, against a floor; TIERS as for test"
 	@echo "make lock         refresh requirements.lock"
@@ -257,6 +260,18 @@ $(UPLOT)/$(UPLOT_VERSION): | $(VENV)/.synced
 		[ "$$found" = "$(UPLOT_INTEGRITY)" ] || { echo "uplot@$(UPLOT_VERSION) is not what it was: $$found" >&2; exit 3; }
 	@tar -xzf build/uplot/*.tgz --transform 's,.*/,,' -C $(@D) $(UPLOT_FILES)
 	@touch $@
+
+# ---- what is installed without a clone ------------------------------------------------------
+
+# The second time from the first sdist: so that lacks nothing, and the folder does not matter.
+dist: $(VENV)/.synced bpf charts
+	@rm -rf dist build/dist; mkdir -p build/dist/source
+	@$(BIN)/python -m hatchling build -d $(CURDIR)/dist >build/dist/log
+	@tar -xzf dist/*.tar.gz -C build/dist/source --strip-components 1
+	@cd build/dist/source && $(CURDIR)/$(BIN)/python -m hatchling build -d $(CURDIR)/build/dist/again >>../log
+	@diff -r dist build/dist/again || { echo "built again from the sdist it is not the same" >&2; exit 1; }
+	@rm -rf build/dist
+	@sha256sum dist/*
 
 # ---- what runs in the kernel ----------------------------------------------------------------
 

@@ -11,5 +11,7 @@ IS_CLONE: Final = (Path(agents.__file__).parents[1] / "Makefile").is_file()
 
 
 def how_to_build(target: str) -> str:
-    """The command that brings a missing object, in a clone by make's *target*."""
-    return f"make {target}" if IS_CLONE else "install mrc-testbed again: its wheel holds it"
+    """The way to what does not load: make's *target* in a clone, the wheel elsewhere."""
+    if IS_CLONE:
+        return f"make {target}"
+    return "install mrc-testbed again; on musl, or a glibc older than the wheel's tag names, use a clone"

@@ -7,7 +7,7 @@ from testbed.errors import PreflightError
 
 
 @contextmanager
-def extra(name: str) -> Iterator[None]:
+def from_extra(name: str) -> Iterator[None]:
     """Imports of packages that the extra *name* brings; a missing one becomes an error that says so.
 
     Raises:

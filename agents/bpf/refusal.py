@@ -5,12 +5,14 @@ import os
 from typing import Final
 
 from agents.errors import PreflightError
+from agents.objects import IS_CLONE
 
 _SHOWN_LINES: Final = 30
 
+_OTHER_OBJECT: Final = "compile with the distribution's clang (make clean setup), or " if IS_CLONE else ""
 _OF_THE_VERIFIER: Final = (
-    "this kernel's verifier does not follow the program: compile with the distribution's clang "
-    "(make clean setup), or boot a kernel that docs/reference/kernels.md names; else report it, with the log"
+    f"this kernel's verifier does not follow the program: {_OTHER_OBJECT}boot a kernel that "
+    "docs/reference/kernels.md names; else report it, with the log"
 )
 _OF_THE_KERNEL: Final = "the kernel lacks something of BPF: boot a distribution's kernel of 6.1 or newer"
 _HINTS: Final = {

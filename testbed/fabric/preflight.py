@@ -15,6 +15,7 @@ from typing import Final
 from agents.abi import Limit, QueueLimit
 from agents.bpf.kernel_clock import kernel_ns
 from agents.bpf.libbpf import library
+from agents.bpf.virtual import VirtualRuntime
 from agents.clock import monotonic_ns
 from agents.objects import OBJECTS_DIR, how_to_build
 from testbed.errors import FabricError, PreflightError, TestbedError, UsageError
@@ -130,14 +131,13 @@ def lab_checks(clos: Clos, *, has_containers: bool) -> tuple[Check, ...]:
 
 def doctor_checks() -> tuple[Check, ...]:
     """All checks for the default lab, also the slow ones that load and attach the data plane for a moment."""
-    quick = (
+    needed = (
         *machine_checks(),
         *lab_checks(resolve_topology(TopologySpec()), has_containers=False),
-        _docker(),
     )
-    if all(check.is_met for check in quick[:-1]):
-        return (*quick, _attempt("native XDP on veth, BPF accepted by the verifier", check_data_plane))
-    return quick
+    if all(check.is_met for check in needed):
+        needed = (*needed, _attempt("native XDP on veth, BPF accepted by the verifier", check_data_plane))
+    return (*needed, _virtual_time(), _docker())
 
 
 def require(checks: Iterable[Check]) -> None:
@@ -251,6 +251,10 @@ def available_bytes() -> int:
 
 def _mebibytes(size_bytes: int) -> str:
     return format_size_bytes((size_bytes >> 20) << 20)
+
+
+def _virtual_time() -> Check:
+    return replace(_attempt("virtual time (--virtual, without root)", VirtualRuntime), is_optional=True)
 
 
 def _docker() -> Check:

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from agents.objects import how_to_build
 from testbed.errors import TestbedError
 from testbed.report.chart import Chart, charts_json
 
@@ -117,7 +118,7 @@ def asset(name: str) -> str:
     for path in (folder.joinpath(name), folder.joinpath(_LIBRARY, name)):
         if path.is_file():
             return path.read_text(encoding="utf-8")
-    raise TestbedError(f"{name} of uPlot, which draws charts, is missing", hint="run `make charts`")
+    raise TestbedError(f"{name} of uPlot, which draws charts, is missing", hint=how_to_build("charts"))
 
 
 def chart_data(charts: Iterable[Chart]) -> Markup:

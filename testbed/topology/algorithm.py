@@ -1,6 +1,7 @@
 """Names of the algorithms that the data plane was built with."""
 
 from agents.algorithms import CC, EV, Kind, names_of
+from agents.objects import IS_CLONE
 from testbed.errors import UsageError, did_you_mean
 
 
@@ -29,5 +30,5 @@ def _check(name: str, kind: Kind) -> str:
     return name
 
 
-BUILD_HINT = "; `make bpf` finds those of your own"
+BUILD_HINT = "; `make bpf` finds those of your own" if IS_CLONE else "; those of your own need a clone"
 """Where a name is unknown: what to do if it is a new one."""

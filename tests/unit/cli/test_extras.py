@@ -147,7 +147,7 @@ def test_labs_need_no_docker_though_an_engine_listens(tmp_path: Path) -> None:
 
 
 def _imported() -> dict[str, set[str]]:
-    """Packages that stand in a `with extra(...)` of each name."""
+    """Packages that stand in a `with from_extra(...)` of each name."""
     found: dict[str, set[str]] = {}
     for path in (ROOT / "testbed").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

@@ -351,5 +351,5 @@ def test_a_missing_chart_library_is_reported_before_the_run(
     lab = SimulatedLab(resolve(load_scenario(FLAP)))
     with pytest.raises(TestbedError, match="which draws charts, is missing") as caught:
         execute(lab.plan, FLAP, lab.world, lab, tmp_path)
-    assert caught.value.hint == "run `make charts`"
+    assert caught.value.hint == "make charts"
     assert list(tmp_path.iterdir()) == []

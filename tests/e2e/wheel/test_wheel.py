@@ -1,0 +1,78 @@
+"""A wheel without a clone: verdicts in virtual time for any user, a lab for root."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from wheel_program import Installed
+
+pytestmark = [pytest.mark.root, pytest.mark.slow("installs packages from the index"), pytest.mark.ci]
+
+CAMPAIGN = """\
+apiVersion: mrc-testbed/v1
+kind: Campaign
+metadata: {name: seeds}
+spec: {scenarios: [scenarios/t0-t1-flap.yaml], seeds: [1, 2]}
+"""
+
+
+def test_a_user_gets_a_verdict_in_virtual_time(installed: Installed) -> None:
+    report = json.loads(installed.done("demo", "--virtual", "-o", "json"))
+    assert report["manifest"]["status"] == "passed"
+    assert "report.html" in {path.name for path in Path(report["folder"]).iterdir()}
+
+
+def test_root_gets_a_verdict_of_a_lab(installed: Installed) -> None:
+    assert "t0-t1-flap  PASSED" in installed.done("demo", "--runtime", "netns", user=0)
+
+
+def test_a_ready_scenario_runs_by_name(installed: Installed) -> None:
+    assert "paper/t1-gray" in installed.done("scenarios", "list")
+    assert "t1-gray  PASSED" in installed.done("run", "paper/t1-gray", "--virtual")
+
+
+def test_a_campaign_of_a_copy_and_the_report_of_its_bundle(installed: Installed) -> None:
+    installed.done("scenarios", "copy", "t0-t1-flap")
+    (installed.home / "campaign.yaml").write_text(CAMPAIGN)
+    installed.done("campaign", "run", "campaign.yaml", "--virtual", "--jobs", "2")
+    installed.done("bundle", "campaigns/seeds/latest")
+    bundle = next(installed.home.glob("*.tar.zst"))
+    assert "2 passed" in installed.done("report", bundle.name)
+
+
+def test_doctor_names_the_command_for_root_and_no_clone(installed: Installed) -> None:
+    checks = json.loads(installed.run("doctor", "-o", "json").stdout)["checks"]
+    by_name = {check["what"]: check for check in checks}
+    assert by_name["BPF objects"]["met"]
+    assert by_name["virtual time (--virtual, without root)"]["met"]
+    assert by_name["root privileges"]["fix"] == f"run it as root: sudo {installed.program} ..."
+    assert not any("make" in (check["fix"] or "").split() for check in checks)
+
+
+def test_an_algorithm_of_ones_own_needs_a_clone(installed: Installed) -> None:
+    installed.done("scenarios", "copy", "t0-t1-flap")
+    scenario = installed.home / "scenarios" / "t0-t1-flap.yaml"
+    text = scenario.read_text().replace("\nspec:", "\nspec:\n  transport: {kind: mrc, cc: mine}", 1)
+    scenario.write_text(text)
+    refused = installed.run("validate", str(scenario))
+    assert refused.returncode == 2
+    assert "those of your own need a clone" in refused.stdout + refused.stderr
+
+
+@pytest.mark.parametrize(
+    "platform", ["musllinux_1_2_x86_64", "manylinux2014_x86_64", "manylinux_2_36_aarch64"]
+)
+def test_pip_refuses_it_for_another_libc_or_machine(
+    wheel: Path, environment: Path, tmp_path: Path, platform: str
+) -> None:
+    refused = _ask_pip(environment, wheel, tmp_path, platform)
+    assert refused.returncode == 1
+    assert f"{wheel.name} is not a supported wheel on this platform" in refused.stderr
+    assert _ask_pip(environment, wheel, tmp_path, wheel.stem.rpartition("-")[2]).returncode == 0
+
+
+def _ask_pip(environment: Path, wheel: Path, into: Path, platform: str) -> subprocess.CompletedProcess[str]:
+    options = ["--dry-run", "--no-deps", "--only-binary", ":all:", "--platform", platform]
+    command: list[str | Path] = [environment / "bin" / "pip", "install", *options, "--target", into, wheel]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
