@@ -203,7 +203,7 @@ $(VENV)/.synced: requirements.lock pyproject.toml
 
 lock: $(VENV)/.synced
 	UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
-		--generate-hashes --upgrade --group dev --group bench --group docs --group build --output-file requirements.lock pyproject.toml
+		--generate-hashes --upgrade --extra all --group dev --group bench --group docs --group build --output-file requirements.lock pyproject.toml
 
 docs: $(VENV)/.synced
 	@mkdir -p build; NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict >build/site.log 2>&1 \

@@ -12,19 +12,21 @@ processes by name, is never used.
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from mininet.cli import CLI
-from mininet.link import Intf
-from mininet.link import Link as MininetLink
-from mininet.net import Mininet
-from mininet.topo import Topo
-
 from testbed.errors import FabricError, UsageError
+from testbed.extras import from_extra
 from testbed.fabric import lab as labs
 from testbed.fabric.live import Lab
 from testbed.fabric.port_state import PortObservation, observe_ports
 from testbed.topology.element import Port
 from testbed.topology.resolve import load_topology, resolve_topology
 from testbed.topology.spec import TopologySpec
+
+with from_extra("lab"):
+    from mininet.cli import CLI
+    from mininet.link import Intf
+    from mininet.link import Link as MininetLink
+    from mininet.net import Mininet
+    from mininet.topo import Topo
 
 
 class FabricIntf(Intf):  # type: ignore[misc]  # Mininet is untyped

@@ -1,16 +1,18 @@
 """Results for notebooks: `testbed.results.load("campaigns/loss-ratio/latest")` gives pandas DataFrames.
 
-Needs pandas: `pip install mrc-testbed[data]`. Columns: docs/guide/campaigns.md, "Data".
+Needs pandas: mrc-testbed[data]. Columns: docs/guide/campaigns.md, "Data".
 """
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
-import pandas as pd
-
 from testbed.bundle.bundle import opened
 from testbed.campaign.tables import finished_runs, rows_of
+from testbed.extras import from_extra
+
+with from_extra("data"):
+    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any, Final, Literal
@@ -30,7 +31,8 @@ from testbed.cli.campaign_table import outcome_table
 from testbed.cli.options import Settings, command
 from testbed.cli.render import plain_table, show
 from testbed.document.one_step import write_in_one_step
-from testbed.errors import PreflightError, TestbedError, UsageError
+from testbed.errors import TestbedError, UsageError
+from testbed.extras import from_extra
 from testbed.metrics.series import summarize
 from testbed.scenario.measure.verdict import Status
 from testbed.scenario.spec.quantity import Dimension
@@ -192,14 +194,11 @@ def export(
 
 
 def _write_parquet(path: Path, table: str, runs: list[RunFolder]) -> None:
-    try:
-        import pandas as pd  # noqa: PLC0415 - optional, and slow to import
+    with from_extra("data"):
+        import pandas as pd  # noqa: PLC0415 - slow to import
 
-        pd.DataFrame(rows_of(table, runs)).to_parquet(path, index=False)
-    except ImportError as error:
-        raise PreflightError(
-            "Parquet needs pandas and pyarrow", hint="pip install 'mrc-testbed[data]', or --format csv"
-        ) from error
+        import_module("pyarrow")  # pandas needs it here, and would say so in its own words
+    pd.DataFrame(rows_of(table, runs)).to_parquet(path, index=False)
 
 
 def _tables(

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.console import Group, RenderableType
@@ -20,8 +20,6 @@ from testbed.document.file_tree import write_files
 from testbed.errors import UsageError
 from testbed.metrics.local_server import DEFAULT_ADDRESS
 from testbed.observe.export import dashboard_texts
-from testbed.observe.grafana_api import Grafana
-from testbed.observe.grafana_check import check_dashboards
 from testbed.observe.run_windows import read_run_windows
 from testbed.observe.state import (
     DEFAULT_PROMETHEUS_PORT,
@@ -30,6 +28,9 @@ from testbed.observe.state import (
     read_stack,
     stack_paths,
 )
+
+if TYPE_CHECKING:
+    from testbed.observe.grafana_api import Grafana
 
 SCHEMA_VERSION: Final = 1
 
@@ -127,6 +128,8 @@ def check(
       mrc-testbed observe dashboards check --grafana-url http://127.0.0.1:3000
     """
     with _grafana(settings, read_stack(stack_paths()), grafana_url, token_file) as grafana:
+        from testbed.observe.grafana_check import check_dashboards  # noqa: PLC0415 - as Grafana's
+
         settings.progress("asking every query of the dashboards")
         found = check_dashboards(grafana, settings.name, data_source)
         item: dict[str, Any] = {
@@ -210,7 +213,9 @@ def open_dashboards(settings: Settings, grafana_url: GrafanaUrl = None) -> None:
 @contextmanager
 def _grafana(
     settings: Settings, state: StackState | None, given: str | None, token_file: Path | None
-) -> Iterator[Grafana]:
+) -> Iterator["Grafana"]:
+    from testbed.observe.grafana_api import Grafana  # noqa: PLC0415 - needs an extra, which `--help` does not
+
     url = _address(state, given)
     service = state.service(ServiceName.GRAFANA) if state is not None else None
     if service is not None and service.url == url and service.kind != "own":

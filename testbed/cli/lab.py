@@ -22,6 +22,7 @@ from testbed.fabric.build import Progress as BuildProgress
 from testbed.fabric.known_labs import labs_elsewhere, names
 from testbed.fabric.state import RuntimeName
 from testbed.faults.attendance import repair_faults, under_faults
+from testbed.metrics.exporter import process_metrics
 
 SCHEMA_VERSION: Final = 1
 
@@ -79,6 +80,8 @@ def up(
             lambda: Group(Text(f"lab {settings.name} would be brought up:"), key_values(fabric_lines(spec))),
         )
         return ExitCode.PASS
+    if observe:
+        process_metrics()  # a missing extra is said before the lab is made
     status_now = lab.up(
         spec,
         name=settings.name,

@@ -16,7 +16,7 @@ from testbed.cli.options import AddressOption, Settings, command
 from testbed.cli.render import bad, good, plain_table, say, show, write_out
 from testbed.cli.stack_text import describe_stack
 from testbed.errors import FabricError, UsageError
-from testbed.metrics.exporter import DEFAULT_PORT
+from testbed.metrics.exporter import DEFAULT_PORT, process_metrics
 from testbed.metrics.local_server import DEFAULT_ADDRESS
 from testbed.observe import stack
 from testbed.observe.state import (
@@ -179,6 +179,7 @@ def bring_up(settings: Settings, wanted: StackSettings, token_file: Path | None)
     Raises:
         TestbedError: as `stack.up` and `Grafana` do.
     """
+    process_metrics()  # a missing extra is said before anything starts
     token = read_token(token_file) if wanted.grafana_url is not None else ""
     state = stack.up(wanted, progress=settings.progress)
     pushed = _push(settings, state, token) if wanted.grafana_url is not None else None

@@ -27,7 +27,7 @@ from testbed.cli.ready import complete, file_or_ready
 from testbed.cli.render import judged_table, plain_table, result_lines, say, show, shown_table, write_out
 from testbed.cli.where import JobsOption, RetryOption, RuntimeOption, VirtualOption, Where
 from testbed.document.latest import latest_of
-from testbed.errors import UsageError
+from testbed.errors import PreflightError, UsageError
 from testbed.faults.spec import KINDS
 from testbed.installation import shipped
 from testbed.metrics.exporter import exporter_running
@@ -187,17 +187,19 @@ def demo(
         _show_finished(settings, finished, ["next     mrc-testbed run paper/t1-gray --virtual"])
         return finished.result.verdict.exit_code
     name = f"demo-{os.getpid()}"
-    with exporter_running([name], port=0, fault_kinds=KINDS) as url:
-        say(settings.stderr, f"metrics are at {url} while the demo runs")
+    more = ["next     mrc-testbed up, then: mrc-testbed bench write-bw h0 h5 --size 1MiB"]
+    with ExitStack() as stack:
+        try:
+            url = stack.enter_context(exporter_running([name], port=0, fault_kinds=KINDS))
+        except PreflightError as error:
+            say(settings.stderr, f"the demo exports no metrics: {error.message}")
+        else:
+            say(settings.stderr, f"metrics are at {url} while the demo runs")
+            more.insert(
+                0, f"metrics  were at {url}; `mrc-testbed observe metrics` exports any lab that is up"
+            )
         finished = run_plan(settings, resolved, _source(loaded), runs, name=name, where=where)
-    _show_finished(
-        settings,
-        finished,
-        [
-            f"metrics  were at {url}; `mrc-testbed observe metrics` exports any lab that is up",
-            "next     mrc-testbed up, then: mrc-testbed bench write-bw h0 h5 --size 1MiB",
-        ],
-    )
+    _show_finished(settings, finished, more)
     return finished.result.verdict.exit_code
 
 

@@ -5,13 +5,15 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, contextmanager
 from typing import Final, NamedTuple, TypeVar
 
-import docker
-from docker.errors import APIError, DockerException
-from requests.exceptions import RequestException
-
 from testbed.errors import FabricError, PreflightError
+from testbed.extras import from_extra
 from testbed.fabric.engine_socket import engine_host, is_engine_listening
 from testbed.fabric.ownership import LAB_LABEL, NODE_LABEL
+
+with from_extra("lab"):
+    import docker
+    from docker.errors import APIError, DockerException
+    from requests.exceptions import RequestException
 
 ENGINE_ERRORS: Final = (APIError, RequestException)
 """Exceptions of a call to the engine."""

@@ -11,10 +11,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from docker.errors import NotFound
-from docker.types import LogConfig, Mount
-
 from testbed.errors import FabricError, PreflightError
+from testbed.extras import from_extra
 from testbed.fabric.docker_engine import ENGINE_ERRORS, Engine, ObservedContainer, explain
 from testbed.fabric.namespace import bind_namespace
 from testbed.fabric.netns_runtime import delete_namespaces, nodes_with_namespace
@@ -25,6 +23,10 @@ from testbed.fabric.process import ProcessIdentity, marked_environment, observe_
 from testbed.fabric.runtime import Report
 from testbed.fabric.state import ContainerRecord, RuntimeName
 from testbed.hostprep.image import ImageState, image_name, observe_image
+
+with from_extra("lab"):
+    from docker.errors import NotFound
+    from docker.types import LogConfig, Mount
 
 _AGENT_PYTHON: Final = "python3"
 

@@ -8,13 +8,15 @@ needed.
 import subprocess
 from typing import Any, Final
 
-from mininet.node import Node
-
 from testbed.errors import FabricError
+from testbed.extras import from_extra
 from testbed.fabric.node_entry import enter_command
 from testbed.fabric.paths import LabPaths
 from testbed.fabric.process import marked_environment
 from testbed.topology.element import Node as TopologyNode
+
+with from_extra("lab"):
+    from mininet.node import Node
 
 _MNEXEC: Final = "mnexec"
 

@@ -54,17 +54,17 @@ def known_runtime(paths: LabPaths, state: LabState | None) -> Runtime:
     """The runtime of an existing lab; without a state the one that finds most.
 
     Raises:
-        PreflightError: it is docker, and no engine answers.
+        PreflightError: it is docker, and no engine answers, or its SDK is not installed.
     """
     if state is not None and state.runtime is RuntimeName.NETNS:
         return NetnsRuntime(paths)
     if state is None and not is_engine_listening():
         return NetnsRuntime(paths)
-    # The SDK takes a third of a second to import.
-    from testbed.fabric.docker_engine import Engine  # noqa: PLC0415
-    from testbed.fabric.docker_runtime import DockerRuntime  # noqa: PLC0415
-
     try:
+        # The SDK takes a third of a second to import.
+        from testbed.fabric.docker_engine import Engine  # noqa: PLC0415
+        from testbed.fabric.docker_runtime import DockerRuntime  # noqa: PLC0415
+
         return DockerRuntime(paths, Engine(), image="")
     except PreflightError:
         if state is None:
@@ -73,12 +73,12 @@ def known_runtime(paths: LabPaths, state: LabState | None) -> Runtime:
 
 
 def engine_labs() -> frozenset[str]:
-    """Labs that own a container; none if no Docker Engine answers."""
+    """Labs that own a container; none if no Docker Engine answers, or its SDK is not installed."""
     if not is_engine_listening():
         return frozenset()
-    from testbed.fabric.docker_engine import Engine  # noqa: PLC0415
-
     try:
+        from testbed.fabric.docker_engine import Engine  # noqa: PLC0415
+
         engine = Engine()
     except PreflightError:
         return frozenset()

@@ -13,14 +13,16 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-import docker
-from docker.errors import DockerException, ImageNotFound
-from requests.exceptions import RequestException
-
 import agents
 from testbed.errors import PreflightError
+from testbed.extras import from_extra
 from testbed.hostprep.playbook import PlaybookReport, Progress, log_of, run_playbook
 from testbed.installation import ROOT, shipped
+
+with from_extra("lab"):
+    import docker
+    from docker.errors import DockerException, ImageNotFound
+    from requests.exceptions import RequestException
 
 _CONTENT_LABEL: Final = "mrc-testbed.content"
 _AGENTS_ROOT: Final = Path(agents.__file__).resolve().parents[1]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from testbed.errors import Interrupted, PreflightError, TestbedError
+from testbed.extras import from_extra
 from testbed.hostprep.orphan import no_orphans
 from testbed.installation import state_home
 
@@ -111,7 +112,8 @@ def run_playbook(
         Interrupted: the run was cancelled.
     """
     # A tenth of a second to import, which `up` need not wait for when it looks at the image.
-    import ansible_runner  # noqa: PLC0415
+    with from_extra("lab"):
+        import ansible_runner  # noqa: PLC0415
 
     name = playbook.stem
     log.parent.mkdir(parents=True, exist_ok=True)

@@ -16,10 +16,9 @@ from importlib.metadata import version
 from ipaddress import ip_address
 from typing import Final
 
-from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
-
 from agents.clock import monotonic_ns
 from testbed.errors import FabricError
+from testbed.extras import from_extra
 from testbed.metrics import catalogue, testbed_metrics
 from testbed.metrics.cpu_use import RecentCpuUse, is_saturated, read_cpus
 from testbed.metrics.exposition import CONTENT_TYPE, Samples, TextWriter
@@ -31,6 +30,19 @@ DEFAULT_PORT: Final = 9847
 _LOG: Final = logging.getLogger(__name__)
 _NS_PER_SECOND: Final = 1e9
 _INDEX: Final = b"mrc-testbed exporter: see /metrics\n"
+
+
+def process_metrics() -> Callable[[], bytes]:
+    """The function that writes the metrics of this process.
+
+    Raises:
+        PreflightError: the extra for it is not installed.
+    """
+    with from_extra("observe"):
+        from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest  # noqa: PLC0415 - an extra
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    return lambda: generate_latest(registry)
 
 
 class Exporter:
@@ -58,14 +70,13 @@ class Exporter:
         self._cpu_ns = 0
         self._cpus = RecentCpuUse(read_cpus(monotonic_ns()))
         self._build = (version("mrc-testbed"), platform.python_version(), platform.release())
-        self._process = CollectorRegistry()
-        ProcessCollector(registry=self._process)
+        self._own_metrics = process_metrics()
 
     def page(self) -> bytes:
         """The metrics of now, in the Prometheus text format."""
         with self._lock:
             begun_ns = time.thread_time_ns()
-            text = self._writer.write(self._collect()) + generate_latest(self._process)
+            text = self._writer.write(self._collect()) + self._own_metrics()
             self._cpu_ns += time.thread_time_ns() - begun_ns
             return text
 

@@ -5,14 +5,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from docker.errors import NotFound
-from docker.types import LogConfig, Mount
-
 from testbed.errors import CleanupError, FabricError, PreflightError
+from testbed.extras import from_extra
 from testbed.fabric.docker_engine import ENGINE_ERRORS, Engine, explain
 from testbed.fabric.engine_socket import is_engine_listening
 from testbed.fabric.process import ProcessIdentity, observe_process
 from testbed.observe.account import Account
+
+with from_extra("lab"):
+    from docker.errors import NotFound
+    from docker.types import LogConfig, Mount
 
 STACK_LABEL: Final = "mrc-testbed.observe"
 _LOG: Final = logging.getLogger(__name__)

@@ -9,16 +9,19 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
-from grafana_client import GrafanaApi
-from grafana_client.client import GrafanaClientError, GrafanaException, GrafanaTimeoutError
-from niquests.exceptions import JSONDecodeError, RequestException
-
 from testbed.errors import FabricError, PreflightError, UsageError
+from testbed.extras import from_extra
 from testbed.installation import shipped
 from testbed.observe.grafana_server import DASHBOARDS, FOLDER_TITLE, FOLDER_UID, SOURCE_UID, data_source
+from testbed.observe.run_windows import FaultWindow
+
+with from_extra("observe"):
+    from grafana_client import GrafanaApi
+    from grafana_client.client import GrafanaClientError, GrafanaException, GrafanaTimeoutError
+    from niquests.exceptions import JSONDecodeError, RequestException
 
 VERSION_MIN: Final = (10, 0)
 TAG: Final = "mrc-testbed"
@@ -38,15 +41,6 @@ Credential = str | tuple[str, str] | None
 """A token, or user and password."""
 
 Answer = TypeVar("Answer")
-
-
-class FaultWindow(NamedTuple):
-    """A time in which a fault acted: UTC in ms, its id, and what is said about it."""
-
-    start_ms: int
-    end_ms: int
-    fault_id: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True)

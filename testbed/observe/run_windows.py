@@ -7,11 +7,19 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from testbed.errors import UsageError
-from testbed.observe.grafana_api import FaultWindow
 
 _APPLIED: Final = "fault-applied"
 _CLEARED: Final = "fault-cleared"
 _NS_PER_MS: Final = 1_000_000
+
+
+class FaultWindow(NamedTuple):
+    """A time in which a fault acted: UTC in ms, its id, and what is said about it."""
+
+    start_ms: int
+    end_ms: int
+    fault_id: str
+    text: str
 
 
 class RunWindows(NamedTuple):

@@ -156,8 +156,10 @@ def _containers(paths: StackPaths) -> tuple[str, ...]:
     """Ids of the stack's containers; without a Docker Engine its SDK, which takes long, is not imported."""
     if not is_engine_listening():
         return ()
-    from testbed.observe.container import stack_containers  # noqa: PLC0415
-
+    try:
+        from testbed.observe.container import stack_containers  # noqa: PLC0415
+    except PreflightError:  # none was started without it
+        return ()
     return stack_containers(paths.mark)
 
 

@@ -9,6 +9,8 @@ from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
+from testbed.errors import PreflightError
+from testbed.extras import from_extra
 from testbed.report.chart import STYLES, Axis, Chart, Series, bar_width
 from testbed.report.page import asset
 from testbed.shown import format_number
@@ -45,10 +47,11 @@ def figure_files(charts: Sequence[Chart]) -> dict[str, bytes]:
     if not charts:
         return {}
     try:
-        import matplotlib as mpl  # noqa: PLC0415 - an extra, and slow to load
-        from matplotlib.figure import Figure  # noqa: PLC0415
-    except ModuleNotFoundError:
-        _LOG.warning("no figure.svg: pip install 'mrc-testbed[figures]'")
+        with from_extra("figures"):
+            import matplotlib as mpl  # noqa: PLC0415 - slow to load
+            from matplotlib.figure import Figure  # noqa: PLC0415
+    except PreflightError as error:
+        _LOG.warning("no figure.svg: %s", error.message)
         return {}
     # Settings of the machine would make the files differ; what its fonts lack, those of the reader may have.
     settings: Any = {**mpl.rcParamsDefault, **_SETTINGS}

@@ -10,6 +10,7 @@ from testbed.campaign.execution import execute_campaign, execute_in_parallel, vi
 from testbed.campaign.folder import CampaignFolder
 from testbed.campaign.plan import plan_variants
 from testbed.campaign.summary import summarize_campaign
+from testbed.cli import app
 from testbed.errors import UsageError
 from testbed.scenario.measure.verdict import Status
 from testbed.scenario.spec.load import load_scenario
@@ -73,3 +74,12 @@ def test_ports_without_a_rate_are_refused(tmp_path: Path) -> None:
     topology = plan.topology.model_copy(update={"port_rate": None})
     with pytest.raises(UsageError, match="ports with a rate"):
         run(replace(plan, topology=topology), tmp_path)
+
+
+def test_the_demo_names_a_command_that_works_without_a_clone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert app.run(["demo", "--virtual"]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("next ")]
+    assert app.run([*line.split()[2:], "--dry-run"]) == 0

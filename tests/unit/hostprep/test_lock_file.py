@@ -20,9 +20,10 @@ def test_every_pin_has_a_hash() -> None:
     assert not [block.splitlines()[0] for block in blocks if "--hash=sha256:" not in block]
 
 
-def test_every_dependency_of_every_group_is_pinned() -> None:
+def test_every_dependency_of_every_extra_and_group_is_pinned() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    groups = project["dependency-groups"].values()
-    wanted = [*project["project"]["dependencies"], *(entry for group in groups for entry in group)]
+    extras = project["project"]["optional-dependencies"]
+    lists = *(extras[name] for name in extras if name != "all"), *project["dependency-groups"].values()
+    wanted = [*project["project"]["dependencies"], *(entry for each in lists for entry in each)]
     names = {re.split(r"[<>=!~\[ ]", requirement)[0].lower() for requirement in wanted}
     assert names - PINS.keys() == set()

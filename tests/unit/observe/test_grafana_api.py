@@ -10,8 +10,9 @@ import pytest
 from grafana_double import TOKEN, GrafanaDouble, serving
 
 from testbed.errors import FabricError, PreflightError, TestbedError, UsageError
-from testbed.observe.grafana_api import FaultWindow, Grafana, checked_in_dashboards
+from testbed.observe.grafana_api import Grafana, checked_in_dashboards
 from testbed.observe.grafana_server import FOLDER_UID, SOURCE_UID
+from testbed.observe.run_windows import FaultWindow
 
 PROMETHEUS = "http://127.0.0.1:9848"
 UIDS = {dashboard["uid"] for dashboard in checked_in_dashboards()}
